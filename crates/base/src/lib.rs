@@ -1,0 +1,16 @@
+//! What every room shares: time, randomness, units, and the prompt.
+//!
+//! Nothing here does I/O except [`clock::MonotonicClock`], which reads the kernel's clocks. Time and
+//! randomness are always passed in, so that any part of a run can be repeated and tested.
+
+pub mod clock;
+pub mod prompt;
+pub mod redact;
+pub mod seed;
+pub mod time;
+pub mod units;
+
+pub use clock::{Clock, ManualClock, MonotonicClock};
+pub use prompt::{Message, Prompt, PromptContent};
+pub use seed::{Seed, Stream};
+pub use time::{Nanos, WallNanos};

@@ -1,0 +1,55 @@
+//! What is asked of a server, before any wire format.
+
+use serde::{Deserialize, Serialize};
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// `system`, `user`, `assistant` or another role that the server knows.
+    pub role: String,
+    /// The message's text.
+    pub content: String,
+}
+
+/// The form in which a prompt is held. A dialect says which forms it can send.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptContent {
+    /// Plain text.
+    Text(String),
+    /// Token ids, for servers that take them: the length is then exact by construction.
+    TokenIds(Vec<u32>),
+    /// A conversation, for chat routes.
+    Messages(Vec<Message>),
+}
+
+/// One prompt and what is expected of its answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prompt {
+    /// What is sent.
+    pub content: PromptContent,
+    /// Tokens of the prompt as the workload counted them, special tokens that the server adds
+    /// included and a chat template not. `None` when no tokenizer was at hand.
+    pub prompt_tokens: Option<u32>,
+    /// The answer length asked for. `None` leaves it to the server.
+    pub output_tokens: Option<u32>,
+    /// A JSON object, as text, merged into this request's body: the tools of a dataset row, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra_body: Option<String>,
+    /// Headers of this request alone, such as a routing key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+}
+
+impl Prompt {
+    /// A plain text prompt without a counted length.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            content: PromptContent::Text(text.into()),
+            prompt_tokens: None,
+            output_tokens: None,
+            extra_body: None,
+            headers: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Quantities as people type them: `2s`, `100ms`, `99%`, `1.5GiB`, `inf`.
+//!
+//! Syntax only: whether a rate of zero makes sense is for the caller to say.
+
+use crate::time::Nanos;
+
+/// Why a quantity could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No number at the start of the text.
+    #[error("`{0}` does not start with a number")]
+    NotANumber(String),
+    /// A number with a unit that is none of `expected`.
+    #[error("`{text}` has the unit `{unit}`: use one of {expected}")]
+    UnknownUnit {
+        /// The text as typed.
+        text: String,
+        /// Its unit.
+        unit: String,
+        /// The units that would do.
+        expected: &'static str,
+    },
+    /// A negative quantity.
+    #[error("`{0}` is negative")]
+    Negative(String),
+}
+
+fn split(text: &str) -> Result<(f64, &str), Error> {
+    let text = text.trim();
+    let end = text
+        .char_indices()
+        .find(|(at, c)| {
+            let is_exponent = matches!(c, 'e' | 'E')
+                && text[at + 1..].starts_with(|next: char| next.is_ascii_digit() || next == '-');
+            !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-') || is_exponent)
+        })
+        .map_or(text.len(), |(at, _)| at);
+    let number: f64 = text[..end].parse().map_err(|_| Error::NotANumber(text.to_owned()))?;
+    if number < 0.0 {
+        return Err(Error::Negative(text.to_owned()));
+    }
+    Ok((number, text[end..].trim()))
+}
+
+fn unknown(text: &str, unit: &str, expected: &'static str) -> Error {
+    Error::UnknownUnit { text: text.trim().to_owned(), unit: unit.to_owned(), expected }
+}
+
+/// A span of time. A bare number is in units of `bare_unit`.
+pub fn parse_span(text: &str, bare_unit: Nanos) -> Result<Nanos, Error> {
+    let (number, unit) = split(text)?;
+    let nanos_per_unit = match unit {
+        "" => bare_unit.0 as f64,
+        "ns" => 1.0,
+        "us" | "µs" | "μs" => 1e3,
+        "ms" => 1e6,
+        "s" | "sec" | "secs" => 1e9,
+        "m" | "min" => 60e9,
+        "h" => 3_600e9,
+        other => return Err(unknown(text, other, "ns, us, ms, s, m, h")),
+    };
+    Ok(Nanos::from_secs_f64(number * nanos_per_unit / 1e9))
+}
+
+/// A share between 0 and 1, from `99%` or `0.99`.
+pub fn parse_share(text: &str) -> Result<f64, Error> {
+    match split(text)? {
+        (number, "%") => Ok(number / 100.0),
+        (number, "") => Ok(number),
+        (_, other) => Err(unknown(text, other, "% or none")),
+    }
+}
+
+/// A rate per second; `inf` (in any case) means without waiting.
+pub fn parse_rate(text: &str) -> Result<f64, Error> {
+    if text.trim().eq_ignore_ascii_case("inf") || text.trim().eq_ignore_ascii_case("infinity") {
+        return Ok(f64::INFINITY);
+    }
+    match split(text)? {
+        (number, "" | "/s" | "req/s" | "rps") => Ok(number),
+        (_, other) => Err(unknown(text, other, "/s, req/s or none")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_take_a_unit_or_the_default_one() {
+        let check = |text: &str, expected: u64| {
+            assert_eq!(parse_span(text, Nanos::from_secs(1)), Ok(Nanos(expected)), "{text}");
+        };
+        check("2s", 2_000_000_000);
+        check(" 100 ms ", 100_000_000);
+        check("1.5", 1_500_000_000);
+        check("2m", 120_000_000_000);
+        check("250us", 250_000);
+        check("1e3ms", 1_000_000_000);
+        assert!(matches!(parse_span("5 apples", Nanos(1)), Err(Error::UnknownUnit { .. })));
+        assert!(matches!(parse_span("soon", Nanos(1)), Err(Error::NotANumber(_))));
+        assert!(matches!(parse_span("-1s", Nanos(1)), Err(Error::Negative(_))));
+    }
+
+    #[test]
+    fn shares_and_rates_are_read_as_typed() {
+        assert_eq!(parse_share("99%"), Ok(0.99));
+        assert_eq!(parse_share("0.5"), Ok(0.5));
+        assert_eq!(parse_rate("inf"), Ok(f64::INFINITY));
+        assert_eq!(parse_rate("12.5 req/s"), Ok(12.5));
+        assert!(parse_rate("fast").is_err());
+    }
+}

@@ -1,0 +1,1 @@
+//! Holds nothing: the tests live in `tests/it`.
