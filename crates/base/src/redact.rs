@@ -7,8 +7,16 @@
 const REDACTED: &str = "[redacted]";
 
 /// Words after which the next word is a secret, in any case.
-const MARKERS: [&str; 8] =
-    ["bearer ", "api_key=", "api-key=", "apikey=", "key=", "token=", "access_token=", "x-api-key: "];
+const MARKERS: [&str; 8] = [
+    "bearer ",
+    "api_key=",
+    "api-key=",
+    "apikey=",
+    "key=",
+    "token=",
+    "access_token=",
+    "x-api-key: ",
+];
 
 /// Prefixes that only keys have.
 const KEY_PREFIXES: [&str; 5] = ["sk-", "hf_", "nvapi-", "ghp_", "AIza"];
@@ -57,7 +65,8 @@ pub fn redact(text: &str, secrets: &[String]) -> String {
     let mut clean = String::with_capacity(text.len());
     let (mut copied, mut at) = (0, 0);
     while at < text.len() {
-        if let Some((start, end)) = text.is_char_boundary(at).then(|| secret_at(&text, at)).flatten()
+        if let Some((start, end)) =
+            text.is_char_boundary(at).then(|| secret_at(&text, at)).flatten()
         {
             clean.push_str(&text[copied..start]);
             clean.push_str(REDACTED);
@@ -82,7 +91,10 @@ mod tests {
         check("plain text, a token count of 12", "plain text, a token count of 12");
         check("Authorization: Bearer abc.def-1", "Authorization: Bearer [redacted]");
         check("http://h/v1?api_key=123&x=1", "http://h/v1?api_key=[redacted]&x=1");
-        check("Incorrect API key provided: sk-abcdefghijkl.", "Incorrect API key provided: [redacted]");
+        check(
+            "Incorrect API key provided: sk-abcdefghijkl.",
+            "Incorrect API key provided: [redacted]",
+        );
         check("the password hunter2! leaked", "the password [redacted] leaked");
         check("task-oriented risk-free", "task-oriented risk-free");
         check("naïve töken=ü bearer ", "naïve töken=ü bearer ");

@@ -78,6 +78,7 @@ impl Nanos {
     }
 
     /// The distance to an earlier point, or zero when `earlier` is in fact later.
+    #[must_use]
     pub const fn saturating_sub(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }
@@ -88,6 +89,7 @@ impl Nanos {
     }
 
     /// The later of two points if it does not overflow, else the end of time.
+    #[must_use]
     pub const fn saturating_add(self, span: Self) -> Self {
         Self(self.0.saturating_add(span.0))
     }

@@ -1,0 +1,363 @@
+//! Timelines as Arrow columns and back.
+//!
+//! One row per ended request. Points in time are nanoseconds since the run's origin, events are list
+//! columns with nanoseconds since the request's first byte (since its admission, where nothing was
+//! sent). Columns are found by name on reading: one that is missing reads as absent, one that is not
+//! known is left alone.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    Int64Builder, ListBuilder, StringBuilder, UInt8Builder, UInt16Builder, UInt32Builder,
+    UInt64Builder,
+};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
+use arrow_schema::{ArrowError, Field, Schema};
+use tokometer_base::Nanos;
+
+use crate::event::{Event, EventKind};
+use crate::failure::{Failure, FailureKind, Outcome};
+use crate::timeline::{
+    Asked, Connection, Identity, Network, Phase, ServerTimings, StampSource, Timeline, Times, Usage,
+};
+
+/// Builds one batch column by column.
+struct Table {
+    fields: Vec<Field>,
+    columns: Vec<ArrayRef>,
+}
+
+impl Table {
+    fn add(&mut self, name: &str, column: impl Array + 'static) {
+        let is_nullable = column.is_nullable() || !name.starts_with("event_");
+        self.fields.push(Field::new(name, column.data_type().clone(), is_nullable));
+        self.columns.push(Arc::new(column));
+    }
+
+    fn add_u64(&mut self, name: &str, values: impl Iterator<Item = Option<u64>>) {
+        let mut builder = UInt64Builder::new();
+        values.for_each(|value| builder.append_option(value));
+        self.add(name, builder.finish());
+    }
+
+    fn add_u32(&mut self, name: &str, values: impl Iterator<Item = Option<u32>>) {
+        let mut builder = UInt32Builder::new();
+        values.for_each(|value| builder.append_option(value));
+        self.add(name, builder.finish());
+    }
+
+    fn add_span(&mut self, name: &str, values: impl Iterator<Item = Option<Nanos>>) {
+        self.add_u64(name, values.map(|value| value.map(|span| span.0)));
+    }
+
+    fn add_text<'a>(&mut self, name: &str, values: impl Iterator<Item = Option<&'a str>>) {
+        let mut builder = StringBuilder::new();
+        values.for_each(|value| builder.append_option(value));
+        self.add(name, builder.finish());
+    }
+}
+
+/// The point from which a request's event times count.
+fn event_base(times: &Times) -> Nanos {
+    times.first_byte_sent.unwrap_or(times.admitted)
+}
+
+/// One batch with a row for each of `timelines`, in order.
+pub(crate) fn encode(timelines: &[Timeline], origin: Nanos) -> Result<RecordBatch, ArrowError> {
+    let mut table = Table { fields: Vec::new(), columns: Vec::new() };
+    add_identity(&mut table, timelines);
+    add_times(&mut table, timelines, origin);
+    add_counts(&mut table, timelines);
+    add_outcome(&mut table, timelines);
+    add_events(&mut table, timelines);
+    RecordBatch::try_new(Arc::new(Schema::new(table.fields)), table.columns)
+}
+
+fn add_identity(table: &mut Table, timelines: &[Timeline]) {
+    let identities = || timelines.iter().map(|timeline| &timeline.identity);
+    table.add_u64("index", identities().map(|id| Some(id.index)));
+    table.add_u32("shard", identities().map(|id| Some(id.shard)));
+    table.add_u32("point", identities().map(|id| Some(id.point)));
+    table.add_text("phase", identities().map(|id| Some(id.phase.name())));
+    table.add_u32("target", identities().map(|id| Some(u32::from(id.target))));
+    table.add_u64("session", identities().map(|id| id.session));
+    table.add_u32("turn", identities().map(|id| Some(id.turn)));
+    table.add_u32("attempt", identities().map(|id| Some(id.attempt)));
+    table.add_text("class", identities().map(|id| id.class.as_deref()));
+    table.add_text("lora", identities().map(|id| id.lora.as_deref()));
+    let connections = || timelines.iter().map(|timeline| &timeline.connection);
+    table.add_u64("connection", connections().map(|connection| Some(connection.id)));
+    table.add_u32("connection_uses", connections().map(|connection| Some(connection.uses_before)));
+    table.add_span("connection_age_ns", connections().map(|connection| connection.age));
+    table.add_u32("connection_reopened", connections().map(|connection| Some(connection.reopened)));
+    table.add_u32("worker", connections().map(|connection| Some(u32::from(connection.worker))));
+    table.add_text(
+        "stamp_source",
+        timelines.iter().map(|timeline| Some(timeline.stamp_source.name())),
+    );
+}
+
+/// A point of a request's life, and the column that holds it.
+type Point = (&'static str, fn(&mut Times) -> &mut Option<Nanos>);
+
+const POINTS: [Point; 8] = [
+    ("intended_ns", |times| &mut times.intended),
+    ("connect_begin_ns", |times| &mut times.connect_begin),
+    ("connect_end_ns", |times| &mut times.connect_end),
+    ("tls_end_ns", |times| &mut times.tls_end),
+    ("first_byte_sent_ns", |times| &mut times.first_byte_sent),
+    ("last_byte_sent_ns", |times| &mut times.last_byte_sent),
+    ("headers_ns", |times| &mut times.headers),
+    ("end_ns", |times| &mut times.end),
+];
+
+fn add_times(table: &mut Table, timelines: &[Timeline], origin: Nanos) {
+    table.add_span(
+        "admitted_ns",
+        timelines.iter().map(|timeline| Some(timeline.times.admitted - origin)),
+    );
+    for (name, point) in POINTS {
+        let values = timelines.iter().map(|timeline| {
+            let mut times = timeline.times;
+            point(&mut times).map(|at| at - origin)
+        });
+        table.add_span(name, values);
+    }
+}
+
+fn add_counts(table: &mut Table, timelines: &[Timeline]) {
+    let usage = |pick: fn(&Usage) -> Option<u32>| {
+        timelines.iter().map(move |timeline| timeline.usage.as_ref().and_then(pick))
+    };
+    let asked = || timelines.iter().map(|timeline| &timeline.asked);
+    table.add_u32("asked_prompt_tokens", asked().map(|asked| asked.prompt_tokens));
+    table.add_u32("asked_output_tokens", asked().map(|asked| asked.output_tokens));
+    table.add_u64("body_bytes", asked().map(|asked| Some(asked.body_bytes)));
+    table.add_u32("usage_prompt_tokens", usage(|usage| usage.prompt_tokens));
+    table.add_u32("usage_completion_tokens", usage(|usage| usage.completion_tokens));
+    table.add_u32("usage_cached_tokens", usage(|usage| usage.cached_tokens));
+    table.add_u32("usage_reasoning_tokens", usage(|usage| usage.reasoning_tokens));
+    table.add_u32("retokenized_tokens", timelines.iter().map(|t| t.retokenized_tokens));
+    let timing = |pick: fn(&ServerTimings) -> Option<Nanos>| {
+        timelines.iter().map(move |timeline| timeline.server_timings.as_ref().and_then(pick))
+    };
+    table.add_span("server_queue_ns", timing(|timings| timings.queue));
+    table.add_span("server_prefill_ns", timing(|timings| timings.prefill));
+    table.add_span("server_decode_ns", timing(|timings| timings.decode));
+    let network = || timelines.iter().map(|timeline| timeline.network);
+    table.add_span("round_trip_ns", network().map(|network| Some(network?.round_trip)));
+    table.add_u32("retransmits", network().map(|network| Some(network?.retransmits)));
+    table.add_u32("segments_in", network().map(|network| Some(network?.segments_in)));
+}
+
+fn add_outcome(table: &mut Table, timelines: &[Timeline]) {
+    let failure = |timeline: &Timeline| match &timeline.outcome {
+        Outcome::Failed(failure) => Some(failure.clone()),
+        Outcome::Success | Outcome::Abandoned => None,
+    };
+    let words: Vec<_> = timelines
+        .iter()
+        .map(|timeline| match &timeline.outcome {
+            Outcome::Success => "success",
+            Outcome::Failed(failure) => failure.kind.name(),
+            Outcome::Abandoned => "abandoned",
+        })
+        .collect();
+    let messages: Vec<_> = timelines.iter().map(|t| failure(t).map(|f| f.message)).collect();
+    table.add_text("outcome", words.into_iter().map(Some));
+    table.add_u32("status", timelines.iter().map(|timeline| timeline.status.map(u32::from)));
+    table.add_u32(
+        "failure_status",
+        timelines.iter().map(|t| failure(t).and_then(|failure| failure.status).map(u32::from)),
+    );
+    table.add_text("failure", messages.iter().map(Option::as_deref));
+    table.add_u32("reads", timelines.iter().map(|timeline| Some(timeline.reads)));
+    table.add_u32("merged_reads", timelines.iter().map(|timeline| Some(timeline.merged_reads)));
+    table.add_u32("clock_faults", timelines.iter().map(|timeline| Some(timeline.clock_faults)));
+    table.add_text("text", timelines.iter().map(|timeline| timeline.text.as_deref()));
+}
+
+fn add_events(table: &mut Table, timelines: &[Timeline]) {
+    let mut times = ListBuilder::new(Int64Builder::new());
+    let mut reads = ListBuilder::new(UInt32Builder::new());
+    let mut tokens = ListBuilder::new(UInt16Builder::new());
+    let mut kinds = ListBuilder::new(UInt8Builder::new());
+    let mut bounds = ListBuilder::new(UInt8Builder::new());
+    for timeline in timelines {
+        let base = event_base(&timeline.times);
+        for event in &timeline.events {
+            times.values().append_value(event.at.signed_since(base));
+            reads.values().append_value(event.read);
+            let count = event.tokens().map(|tokens| u16::try_from(tokens).unwrap_or(u16::MAX));
+            tokens.values().append_option(count);
+            kinds.values().append_value(event.kind as u8);
+            bounds.values().append_value(u8::from(event.is_upper_bound()));
+        }
+        times.append(true);
+        reads.append(true);
+        tokens.append(true);
+        kinds.append(true);
+        bounds.append(true);
+    }
+    table.add("event_ns", times.finish());
+    table.add("event_read", reads.finish());
+    table.add("event_tokens", tokens.finish());
+    table.add("event_kind", kinds.finish());
+    table.add("event_upper_bound", bounds.finish());
+}
+
+/// Finds columns by name; what is not there, or has another type, reads as absent.
+struct Row<'a> {
+    batch: &'a RecordBatch,
+    at: usize,
+}
+
+impl Row<'_> {
+    fn number<T: ArrowPrimitiveType>(&self, name: &str) -> Option<T::Native> {
+        let column = self.batch.column_by_name(name)?.as_primitive_opt::<T>()?;
+        column.is_valid(self.at).then(|| column.value(self.at))
+    }
+
+    fn u64(&self, name: &str) -> Option<u64> {
+        self.number::<UInt64Type>(name)
+    }
+
+    fn u32(&self, name: &str) -> Option<u32> {
+        self.number::<UInt32Type>(name)
+    }
+
+    fn u16(&self, name: &str) -> Option<u16> {
+        self.u32(name).and_then(|value| u16::try_from(value).ok())
+    }
+
+    fn span(&self, name: &str) -> Option<Nanos> {
+        self.u64(name).map(Nanos)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        let column = self.batch.column_by_name(name)?.as_string_opt::<i32>()?;
+        column.is_valid(self.at).then(|| column.value(self.at))
+    }
+
+    fn list(&self, name: &str) -> Option<ArrayRef> {
+        let column = self.batch.column_by_name(name)?.as_list_opt::<i32>()?;
+        column.is_valid(self.at).then(|| column.value(self.at))
+    }
+}
+
+/// All rows of a batch.
+pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Vec<Timeline> {
+    (0..batch.num_rows()).map(|at| decode_row(&Row { batch, at }, origin)).collect()
+}
+
+fn decode_row(row: &Row<'_>, origin: Nanos) -> Timeline {
+    let mut times = Times {
+        admitted: origin + row.span("admitted_ns").unwrap_or_default(),
+        ..Times::default()
+    };
+    for (name, point) in POINTS {
+        *point(&mut times) = row.span(name).map(|at| origin + at);
+    }
+    Timeline {
+        identity: decode_identity(row),
+        asked: Asked {
+            prompt_tokens: row.u32("asked_prompt_tokens"),
+            output_tokens: row.u32("asked_output_tokens"),
+            body_bytes: row.u64("body_bytes").unwrap_or(0),
+        },
+        connection: Connection {
+            id: row.u64("connection").unwrap_or(0),
+            uses_before: row.u32("connection_uses").unwrap_or(0),
+            age: row.span("connection_age_ns"),
+            reopened: row.u32("connection_reopened").unwrap_or(0),
+            worker: row.u16("worker").unwrap_or(0),
+        },
+        stamp_source: row.text("stamp_source").map(StampSource::from_name).unwrap_or_default(),
+        events: decode_events(row, event_base(&times)),
+        times,
+        reads: row.u32("reads").unwrap_or(0),
+        merged_reads: row.u32("merged_reads").unwrap_or(0),
+        usage: decode_usage(row),
+        retokenized_tokens: row.u32("retokenized_tokens"),
+        server_timings: decode_timings(row),
+        network: row.span("round_trip_ns").map(|round_trip| Network {
+            round_trip,
+            retransmits: row.u32("retransmits").unwrap_or(0),
+            segments_in: row.u32("segments_in").unwrap_or(0),
+        }),
+        status: row.u16("status"),
+        outcome: decode_outcome(row),
+        clock_faults: row.u32("clock_faults").unwrap_or(0),
+        text: row.text("text").map(str::to_owned),
+    }
+}
+
+fn decode_identity(row: &Row<'_>) -> Identity {
+    Identity {
+        index: row.u64("index").unwrap_or(0),
+        shard: row.u32("shard").unwrap_or(0),
+        point: row.u32("point").unwrap_or(0),
+        phase: row.text("phase").map_or(Phase::Measure, Phase::from_name),
+        target: row.u16("target").unwrap_or(0),
+        session: row.u64("session"),
+        turn: row.u32("turn").unwrap_or(0),
+        attempt: row.u32("attempt").unwrap_or(0),
+        class: row.text("class").map(str::to_owned),
+        lora: row.text("lora").map(str::to_owned),
+    }
+}
+
+fn decode_usage(row: &Row<'_>) -> Option<Usage> {
+    let usage = Usage {
+        prompt_tokens: row.u32("usage_prompt_tokens"),
+        completion_tokens: row.u32("usage_completion_tokens"),
+        cached_tokens: row.u32("usage_cached_tokens"),
+        reasoning_tokens: row.u32("usage_reasoning_tokens"),
+    };
+    (usage != Usage::default()).then_some(usage)
+}
+
+fn decode_timings(row: &Row<'_>) -> Option<ServerTimings> {
+    let timings = ServerTimings {
+        queue: row.span("server_queue_ns"),
+        prefill: row.span("server_prefill_ns"),
+        decode: row.span("server_decode_ns"),
+    };
+    (timings != ServerTimings::default()).then_some(timings)
+}
+
+fn decode_outcome(row: &Row<'_>) -> Outcome {
+    match row.text("outcome") {
+        Some("success") => Outcome::Success,
+        None | Some("abandoned") => Outcome::Abandoned,
+        Some(word) => Outcome::Failed(Failure {
+            kind: FailureKind::from_name(word).unwrap_or(FailureKind::Protocol),
+            status: row.u16("failure_status"),
+            message: row.text("failure").unwrap_or_default().to_owned(),
+        }),
+    }
+}
+
+fn decode_events(row: &Row<'_>, base: Nanos) -> Vec<Event> {
+    let Some(times) = row.list("event_ns") else { return Vec::new() };
+    let Some(times) = times.as_primitive_opt::<Int64Type>() else { return Vec::new() };
+    let reads = row.list("event_read");
+    let reads = reads.as_ref().and_then(|list| list.as_primitive_opt::<UInt32Type>());
+    let tokens = row.list("event_tokens");
+    let tokens = tokens.as_ref().and_then(|list| list.as_primitive_opt::<UInt16Type>());
+    let kinds = row.list("event_kind");
+    let kinds = kinds.as_ref().and_then(|list| list.as_primitive_opt::<UInt8Type>());
+    let bounds = row.list("event_upper_bound");
+    let bounds = bounds.as_ref().and_then(|list| list.as_primitive_opt::<UInt8Type>());
+    let event = |at: usize| {
+        let time = Nanos(base.0.saturating_add_signed(times.value(at)));
+        let kind = kinds.map_or(EventKind::Other, |kinds| EventKind::from_number(kinds.value(at)));
+        let count = tokens.filter(|tokens| tokens.is_valid(at)).map(|tokens| tokens.value(at));
+        Event::new(time, reads.map_or(0, |reads| reads.value(at)), kind)
+            .with_tokens(count.map(u32::from))
+            .with_upper_bound(bounds.is_some_and(|bounds| bounds.value(at) != 0))
+    };
+    (0..times.len()).map(event).collect()
+}

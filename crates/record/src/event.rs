@@ -1,0 +1,141 @@
+//! One event of an answer in sixteen bytes.
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::Nanos;
+
+/// What an event of the stream carried, as far as a metric cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum EventKind {
+    /// The opening event of a chat answer: a role and no content.
+    Role = 0,
+    /// A choice whose text is empty: a special token, half a character, or a bare finish reason.
+    Empty = 1,
+    /// Text of the answer.
+    Text = 2,
+    /// Text of the model's reasoning, kept apart from the answer by the server.
+    Reasoning = 3,
+    /// A piece of a tool call.
+    ToolCall = 4,
+    /// Counts only, no choice.
+    Usage = 5,
+    /// The server reported an error inside the stream.
+    Error = 6,
+    /// The end mark of the protocol, such as `[DONE]`.
+    End = 7,
+    /// Anything else: keep-alive events, timing reports, progress.
+    Other = 8,
+}
+
+impl EventKind {
+    /// All kinds, at the place of their number.
+    pub const ALL: [Self; 9] = [
+        Self::Role,
+        Self::Empty,
+        Self::Text,
+        Self::Reasoning,
+        Self::ToolCall,
+        Self::Usage,
+        Self::Error,
+        Self::End,
+        Self::Other,
+    ];
+
+    /// The kind of this number; [`EventKind::Other`] for numbers of a later version.
+    pub fn from_number(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Other)
+    }
+
+    /// Whether a person reading the stream would see something: text, reasoning or a tool call.
+    pub fn is_content(self) -> bool {
+        matches!(self, Self::Text | Self::Reasoning | Self::ToolCall)
+    }
+
+    /// Content that belongs to the answer itself.
+    pub fn is_answer(self) -> bool {
+        matches!(self, Self::Text | Self::ToolCall)
+    }
+
+    /// Whether the event had a choice in it, which is what vLLM's client counts as a token.
+    pub fn has_choice(self) -> bool {
+        matches!(self, Self::Role | Self::Empty | Self::Text | Self::Reasoning | Self::ToolCall)
+    }
+}
+
+const UNKNOWN_TOKENS: u16 = u16::MAX;
+const UPPER_BOUND: u8 = 1;
+
+/// One event: when the read that completed it was stamped, which read that was, and what it held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// Stamp of the read that completed this event.
+    pub at: Nanos,
+    /// Number of that read within the request, from zero. Events of one read share a number.
+    pub read: u32,
+    tokens: u16,
+    /// What it carried.
+    pub kind: EventKind,
+    flags: u8,
+}
+
+// The limit is promised to users: a run of a hundred million tokens must fit in memory for a second.
+const _: () = assert!(size_of::<Event>() == 16);
+
+impl Event {
+    /// An event whose token count is not known.
+    pub fn new(at: Nanos, read: u32, kind: EventKind) -> Self {
+        Self { at, read, tokens: UNKNOWN_TOKENS, kind, flags: 0 }
+    }
+
+    /// The same event with its token count, where the server or the protocol tells it.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: Option<u32>) -> Self {
+        self.tokens = tokens.map_or(UNKNOWN_TOKENS, |tokens| {
+            u16::try_from(tokens).unwrap_or(UNKNOWN_TOKENS - 1).min(UNKNOWN_TOKENS - 1)
+        });
+        self
+    }
+
+    /// The same event, marked as having arrived at `at` or earlier: its read merged segments.
+    #[must_use]
+    #[expect(clippy::fn_params_excessive_bools, reason = "the flag of the read is passed through")]
+    pub fn with_upper_bound(mut self, is_upper_bound: bool) -> Self {
+        self.flags = if is_upper_bound { UPPER_BOUND } else { 0 };
+        self
+    }
+
+    /// Tokens inside this event; `None` when nothing tells.
+    pub fn tokens(&self) -> Option<u32> {
+        (self.tokens != UNKNOWN_TOKENS).then_some(u32::from(self.tokens))
+    }
+
+    /// True when the read that completed this event merged several segments: the event arrived at
+    /// `at` or earlier.
+    pub fn is_upper_bound(&self) -> bool {
+        self.flags & UPPER_BOUND != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_count_is_not_a_count_of_zero() {
+        let event = Event::new(Nanos(5), 0, EventKind::Text);
+        assert_eq!(event.tokens(), None);
+        assert_eq!(event.with_tokens(Some(0)).tokens(), Some(0));
+        assert_eq!(event.with_tokens(Some(1_000_000)).tokens(), Some(65_534));
+        assert!(event.with_upper_bound(true).is_upper_bound());
+    }
+
+    #[test]
+    fn kinds_keep_their_numbers() {
+        for (number, kind) in EventKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number);
+            assert_eq!(EventKind::from_number(u8::try_from(number).unwrap()), kind);
+        }
+        assert_eq!(EventKind::from_number(200), EventKind::Other);
+    }
+}

@@ -1,0 +1,407 @@
+//! The run folder: `plan.json`, `requests.arrows`, `starts.arrows`, `server.jsonl`, `end.json`.
+//!
+//! Written so that a killed writer loses at most its last second: every batch reaches the kernel in a
+//! single write, `plan.json` is there before the first request and `end.json` only after the last
+//! one. A folder without `end.json` belongs to a run that was killed; which requests were in flight
+//! then is known from `starts.arrows`. A torn last batch ends the reading, it is not an error.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
+use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use tokometer_base::Nanos;
+
+use crate::columns;
+use crate::run::{RunEnd, RunInfo, RunState, SCHEMA_VERSION};
+use crate::server::Scrape;
+use crate::timeline::Timeline;
+
+/// File names inside a run folder.
+pub mod names {
+    /// What was planned, and everything known before the first request.
+    pub const PLAN: &str = "plan.json";
+    /// One row per ended request.
+    pub const REQUESTS: &str = "requests.arrows";
+    /// One row per sent request.
+    pub const STARTS: &str = "starts.arrows";
+    /// What the server said about itself.
+    pub const SERVER: &str = "server.jsonl";
+    /// What is known after the last request.
+    pub const END: &str = "end.json";
+    /// The metrics, for other programs.
+    pub const SUMMARY: &str = "summary.json";
+}
+
+/// What can go wrong with a run folder.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error("cannot {action} {}: {source}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A folder that holds no run.
+    #[error(
+        "cannot read {} as a run: it has no {}\n  a run folder is what `tokometer bench` writes below `runs/`",
+        path.display(),
+        names::PLAN
+    )]
+    NotARun {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file whose content is not what this program writes.
+    #[error("cannot read {}: {reason}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A run of a later version of the program.
+    #[error(
+        "cannot read {}: its record has version {found}, this program knows up to {SCHEMA_VERSION}",
+        path.display()
+    )]
+    Newer {
+        /// The folder.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// Arrow refused to encode a batch.
+    #[error("cannot encode the record: {0}")]
+    Encode(#[from] ArrowError),
+}
+
+fn file_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
+    move |source| Error::File { action, path: path.to_owned(), source }
+}
+
+impl Error {
+    /// Whether the disk was full.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+}
+
+/// An Arrow stream of which each batch is handed to the kernel in one write.
+struct BatchFile {
+    path: PathBuf,
+    file: File,
+    writer: Option<StreamWriter<Vec<u8>>>,
+}
+
+impl BatchFile {
+    fn create(path: PathBuf) -> Result<Self, Error> {
+        let file = File::create(&path).map_err(file_error("create", &path))?;
+        Ok(Self { path, file, writer: None })
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => self.writer.insert(StreamWriter::try_new(Vec::new(), &batch.schema())?),
+        };
+        writer.write(batch)?;
+        let bytes = std::mem::take(writer.get_mut());
+        self.file.write_all(&bytes).map_err(file_error("write", &self.path))
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        writer.finish()?;
+        let bytes = std::mem::take(writer.get_mut());
+        self.file.write_all(&bytes).map_err(file_error("write", &self.path))
+    }
+}
+
+/// Writes a run folder.
+pub struct RunWriter {
+    folder: PathBuf,
+    origin: Nanos,
+    requests: BatchFile,
+    starts: BatchFile,
+    server: Option<File>,
+    waiting: Vec<Timeline>,
+    started: Vec<(u64, u32, Nanos)>,
+    waiting_bytes: usize,
+}
+
+/// Rows wait for this much memory at most before they are written.
+const WAITING_BYTES_MAX: usize = 8 << 20;
+
+impl RunWriter {
+    /// Makes the folder and writes `plan.json`. The folder's parents are created.
+    pub fn create(folder: &Path, info: &RunInfo) -> Result<Self, Error> {
+        fs::create_dir_all(folder).map_err(file_error("create", folder))?;
+        write_json(&folder.join(names::PLAN), info)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            origin: info.origin,
+            requests: BatchFile::create(folder.join(names::REQUESTS))?,
+            starts: BatchFile::create(folder.join(names::STARTS))?,
+            server: None,
+            waiting: Vec::new(),
+            started: Vec::new(),
+            waiting_bytes: 0,
+        })
+    }
+
+    /// The folder that is written.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes `plan.json` again, with what was learned after the start.
+    pub fn update_info(&self, info: &RunInfo) -> Result<(), Error> {
+        write_json(&self.folder.join(names::PLAN), info)
+    }
+
+    /// Notes that a request was sent. It reaches the disk with the next flush.
+    pub fn start(&mut self, index: u64, attempt: u32, at: Nanos) {
+        self.started.push((index, attempt, at));
+    }
+
+    /// Adds an ended request. It reaches the disk with the next flush, which happens by itself when
+    /// enough rows wait.
+    pub fn push(&mut self, timeline: Timeline) -> Result<(), Error> {
+        self.waiting_bytes += size_of::<Timeline>()
+            + timeline.events.capacity() * size_of::<crate::Event>()
+            + timeline.text.as_ref().map_or(0, String::len);
+        self.waiting.push(timeline);
+        if self.waiting_bytes >= WAITING_BYTES_MAX { self.flush() } else { Ok(()) }
+    }
+
+    /// Hands all waiting rows to the kernel. To be called at least once a second.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        if !self.started.is_empty() {
+            let batch = starts_batch(&self.started, self.origin)?;
+            self.starts.append(&batch)?;
+            self.started.clear();
+        }
+        if !self.waiting.is_empty() {
+            self.requests.append(&columns::encode(&self.waiting, self.origin)?)?;
+            self.waiting.clear();
+            self.waiting_bytes = 0;
+        }
+        Ok(())
+    }
+
+    /// Adds one scrape of the server's metrics.
+    pub fn scrape(&mut self, scrape: &Scrape) -> Result<(), Error> {
+        let path = self.folder.join(names::SERVER);
+        if self.server.is_none() {
+            self.server = Some(File::create(&path).map_err(file_error("create", &path))?);
+        }
+        let mut line = serde_json::to_vec(scrape)
+            .map_err(|why| Error::Content { path: path.clone(), reason: why.to_string() })?;
+        line.push(b'\n');
+        let Some(file) = &mut self.server else { return Ok(()) };
+        file.write_all(&line).map_err(file_error("write", &path))
+    }
+
+    /// Writes the end marks and `end.json`.
+    pub fn finish(mut self, end: &RunEnd) -> Result<PathBuf, Error> {
+        self.flush()?;
+        self.requests.finish()?;
+        self.starts.finish()?;
+        write_json(&self.folder.join(names::END), end)?;
+        Ok(self.folder)
+    }
+}
+
+fn starts_batch(started: &[(u64, u32, Nanos)], origin: Nanos) -> Result<RecordBatch, Error> {
+    let schema = Schema::new(vec![
+        Field::new("index", DataType::UInt64, false),
+        Field::new("attempt", DataType::UInt32, false),
+        Field::new("sent_ns", DataType::UInt64, false),
+    ]);
+    let indexes: UInt64Array = started.iter().map(|start| Some(start.0)).collect();
+    let attempts: UInt32Array = started.iter().map(|start| Some(start.1)).collect();
+    let times: UInt64Array = started.iter().map(|start| Some((start.2 - origin).0)).collect();
+    let columns = vec![Arc::new(indexes) as _, Arc::new(attempts) as _, Arc::new(times) as _];
+    Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
+}
+
+/// Writes `value` beside its place first: a reader never sees half a file.
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Error> {
+    let mut bytes = serde_json::to_vec_pretty(value)
+        .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })?;
+    bytes.push(b'\n');
+    let beside = path.with_extension("json.part");
+    fs::write(&beside, bytes).map_err(file_error("write", &beside))?;
+    fs::rename(&beside, path).map_err(file_error("write", path))
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let bytes = fs::read(path).map_err(file_error("read", path))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })
+}
+
+/// The batches of an Arrow stream up to its end or its first torn one.
+struct Batches {
+    reader: Option<StreamReader<BufReader<File>>>,
+    is_torn: bool,
+}
+
+impl Batches {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(file_error("read", path))?;
+        let is_empty = file.metadata().map_err(file_error("read", path))?.len() == 0;
+        if is_empty {
+            return Ok(Self { reader: None, is_torn: false });
+        }
+        // A file cut inside its schema holds no row: it is torn, not wrong.
+        let reader = StreamReader::try_new(BufReader::new(file), None).ok();
+        Ok(Self { is_torn: reader.is_none(), reader })
+    }
+}
+
+impl Iterator for Batches {
+    type Item = RecordBatch;
+
+    fn next(&mut self) -> Option<RecordBatch> {
+        let next = self.reader.as_mut()?.next()?;
+        if next.is_err() {
+            self.reader = None;
+            self.is_torn = true;
+        }
+        next.ok()
+    }
+}
+
+/// Reads a run folder, also one whose writer was killed.
+#[derive(Debug)]
+pub struct RunReader {
+    folder: PathBuf,
+    info: RunInfo,
+}
+
+impl RunReader {
+    /// Opens a folder and reads its plan.
+    pub fn open(folder: &Path) -> Result<Self, Error> {
+        let plan = folder.join(names::PLAN);
+        if !plan.is_file() {
+            return Err(Error::NotARun { path: folder.to_owned() });
+        }
+        let info: RunInfo = read_json(&plan)?;
+        if info.schema > SCHEMA_VERSION {
+            return Err(Error::Newer { path: folder.to_owned(), found: info.schema });
+        }
+        Ok(Self { folder: folder.to_owned(), info })
+    }
+
+    /// What was known before the first request.
+    pub fn info(&self) -> &RunInfo {
+        &self.info
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How the run ended, or how many requests were in flight when its writer died.
+    pub fn state(&self) -> Result<RunState, Error> {
+        let end = self.folder.join(names::END);
+        if end.is_file() {
+            return Ok(RunState::Ended(Box::new(read_json(&end)?)));
+        }
+        let mut in_flight = self.keys(names::STARTS)?;
+        for ended in self.keys(names::REQUESTS)? {
+            let _was_started = in_flight.remove(&ended);
+        }
+        Ok(RunState::Killed { in_flight: in_flight.len() as u64 })
+    }
+
+    fn keys(&self, name: &str) -> Result<BTreeSet<u64>, Error> {
+        let path = self.folder.join(name);
+        if !path.is_file() {
+            return Ok(BTreeSet::new());
+        }
+        let mut keys = BTreeSet::new();
+        for batch in Batches::open(&path)? {
+            let column =
+                batch.column_by_name("index").and_then(|c| c.as_primitive_opt::<UInt64Type>());
+            keys.extend(column.into_iter().flat_map(|column| column.values().iter().copied()));
+        }
+        Ok(keys)
+    }
+
+    /// All ended requests, in the order in which they ended, batch by batch from disk.
+    pub fn timelines(&self) -> Result<impl Iterator<Item = Timeline> + use<>, Error> {
+        let path = self.folder.join(names::REQUESTS);
+        let origin = self.info.origin;
+        Ok(Batches::open(&path)?.flat_map(move |batch| columns::decode(&batch, origin)))
+    }
+
+    /// The scrapes of the server's metrics. Broken lines are skipped: the last one may be torn.
+    pub fn scrapes(&self) -> Result<Vec<Scrape>, Error> {
+        let path = self.folder.join(names::SERVER);
+        if !path.is_file() {
+            return Ok(Vec::new());
+        }
+        let text = fs::read_to_string(&path).map_err(file_error("read", &path))?;
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    /// Replaces the rows by what `change` makes of them, keeping the schema's unknown columns out of
+    /// reach: used to add counts found after the run.
+    pub fn rewrite(&self, mut change: impl FnMut(&mut Timeline)) -> Result<(), Error> {
+        let path = self.folder.join(names::REQUESTS);
+        let beside = self.folder.join("requests.arrows.part");
+        let mut file = BatchFile::create(beside.clone())?;
+        for batch in Batches::open(&path)? {
+            let mut timelines = columns::decode(&batch, self.info.origin);
+            timelines.iter_mut().for_each(&mut change);
+            file.append(&columns::encode(&timelines, self.info.origin)?)?;
+        }
+        file.finish()?;
+        fs::rename(&beside, &path).map_err(file_error("write", &path))
+    }
+
+    /// Drops torn last batches and adds end marks, so that readers that insist on them are content.
+    /// Returns the names of the files that were mended.
+    pub fn repair(&self) -> Result<Vec<&'static str>, Error> {
+        let mut mended = Vec::new();
+        for name in [names::REQUESTS, names::STARTS] {
+            let path = self.folder.join(name);
+            if !path.is_file() || is_whole(&path)? {
+                continue;
+            }
+            let beside = path.with_extension("arrows.part");
+            let mut file = BatchFile::create(beside.clone())?;
+            for batch in Batches::open(&path)? {
+                file.append(&batch)?;
+            }
+            file.finish()?;
+            fs::rename(&beside, &path).map_err(file_error("write", &path))?;
+            mended.push(name);
+        }
+        Ok(mended)
+    }
+}
+
+/// Whether a stream carries its end mark: four bytes of ones, four of zeros.
+fn is_whole(path: &Path) -> Result<bool, Error> {
+    let bytes = fs::read(path).map_err(file_error("read", path))?;
+    Ok(bytes.is_empty() || bytes.ends_with(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]))
+}
+
+#[cfg(test)]
+mod tests;

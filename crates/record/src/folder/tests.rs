@@ -1,0 +1,161 @@
+//! Writing and reading back, whole and killed.
+
+use super::*;
+use crate::event::{Event, EventKind};
+use crate::failure::{Failure, FailureKind, Outcome};
+use crate::run::{Load, Stop, Target};
+use crate::timeline::{Asked, Identity, Network, Phase, Usage};
+use crate::{Health, StampSource};
+use proptest::prelude::*;
+use tokometer_base::{Seed, WallNanos};
+
+fn info() -> RunInfo {
+    RunInfo {
+        schema: SCHEMA_VERSION,
+        version: "0.0.0".into(),
+        name: "test".into(),
+        started: WallNanos(1),
+        origin: Nanos(1_000),
+        seed: Seed(0),
+        salt: 0,
+        family: "vllm".into(),
+        targets: vec![Target {
+            base_url: "http://127.0.0.1:1".into(),
+            endpoint: "/v1/completions".into(),
+            backend: "vllm".into(),
+            model: "m".into(),
+            is_simulated: true,
+            server: None,
+        }],
+        load: Load {
+            request_rate: None,
+            burstiness: 1.0,
+            max_concurrency: None,
+            planned_requests: Some(1),
+            duration: None,
+            is_traced: false,
+            ramp: None,
+        },
+        dataset: "random".into(),
+        tokenizer: None,
+        plan: serde_json::Value::Null,
+        environment: serde_json::Value::Null,
+        remarks: Vec::new(),
+    }
+}
+
+fn end() -> RunEnd {
+    RunEnd {
+        stop: Stop::Complete,
+        measure_begin: Nanos(1_000),
+        measure_end: Nanos(2_000),
+        abandoned: 0,
+        never_sent: 0,
+        health: Health::default(),
+    }
+}
+
+fn timeline(index: u64) -> Timeline {
+    let identity = Identity { class: Some("gold".into()), ..Identity::new(index, Phase::Measure) };
+    let asked = Asked { prompt_tokens: Some(10), output_tokens: None, body_bytes: 77 };
+    let mut timeline = Timeline::new(identity, asked, Nanos(5_000));
+    timeline.times.first_byte_sent = Some(Nanos(6_000));
+    timeline.times.end = Some(Nanos(90_000));
+    timeline.stamp_source = StampSource::Kernel;
+    timeline.usage = Some(Usage { completion_tokens: Some(3), ..Usage::default() });
+    timeline.network = Some(Network { round_trip: Nanos(7), retransmits: 1, segments_in: 4 });
+    timeline.outcome = Outcome::Success;
+    timeline.push(Event::new(Nanos(7_000), 0, EventKind::Text).with_tokens(Some(1)));
+    timeline.push(Event::new(Nanos(8_000), 1, EventKind::Text).with_upper_bound(true));
+    timeline
+}
+
+fn written(count: u64) -> (tempfile::TempDir, RunWriter) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = RunWriter::create(folder.path(), &info()).unwrap();
+    for index in 0..count {
+        writer.start(index, 0, Nanos(6_000));
+        writer.push(timeline(index)).unwrap();
+        writer.flush().unwrap();
+    }
+    (folder, writer)
+}
+
+#[test]
+fn a_finished_run_reads_back_as_it_was() {
+    let (folder, writer) = written(3);
+    let _folder = writer.finish(&end()).unwrap();
+    let reader = RunReader::open(folder.path()).unwrap();
+    let timelines: Vec<_> = reader.timelines().unwrap().collect();
+    assert_eq!(timelines, (0..3).map(timeline).collect::<Vec<_>>());
+    assert_eq!(reader.state().unwrap(), RunState::Ended(Box::new(end())));
+    assert!(reader.repair().unwrap().is_empty());
+}
+
+#[test]
+fn a_killed_run_gives_what_it_had_and_counts_what_was_in_flight() {
+    let (folder, mut writer) = written(2);
+    writer.start(7, 0, Nanos(9_000));
+    writer.flush().unwrap();
+    drop(writer);
+    let reader = RunReader::open(folder.path()).unwrap();
+    assert_eq!(reader.timelines().unwrap().count(), 2);
+    assert_eq!(reader.state().unwrap(), RunState::Killed { in_flight: 1 });
+}
+
+#[test]
+fn a_record_torn_anywhere_gives_its_whole_batches_and_can_be_mended() {
+    let (folder, writer) = written(3);
+    drop(writer);
+    let path = folder.path().join(names::REQUESTS);
+    let whole = std::fs::read(&path).unwrap();
+    for cut in (0..whole.len()).step_by(97) {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        let reader = RunReader::open(folder.path()).unwrap();
+        let before: Vec<_> = reader.timelines().unwrap().collect();
+        assert!(before.len() < 3);
+        assert!(before.iter().enumerate().all(|(at, row)| *row == timeline(at as u64)));
+        let _mended = reader.repair().unwrap();
+        assert_eq!(reader.timelines().unwrap().count(), before.len());
+        assert!(is_whole(&path).unwrap());
+    }
+}
+
+#[test]
+fn counts_found_after_the_run_are_added_to_the_rows() {
+    let (folder, writer) = written(2);
+    let _folder = writer.finish(&end()).unwrap();
+    let reader = RunReader::open(folder.path()).unwrap();
+    reader.rewrite(|timeline| timeline.retokenized_tokens = Some(5)).unwrap();
+    assert!(reader.timelines().unwrap().all(|timeline| timeline.retokenized_tokens == Some(5)));
+}
+
+#[test]
+fn folders_that_hold_no_run_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let message = RunReader::open(folder.path()).unwrap_err().to_string();
+    assert!(message.contains("it has no plan.json"), "{message}");
+    let newer = RunInfo { schema: SCHEMA_VERSION + 1, ..info() };
+    let _writer = RunWriter::create(folder.path(), &newer).unwrap();
+    assert!(matches!(RunReader::open(folder.path()), Err(Error::Newer { .. })));
+}
+
+proptest! {
+    #[test]
+    fn any_failure_and_any_events_survive_the_disk(
+        kind in 0_usize..11,
+        message in ".{0,40}",
+        events in prop::collection::vec((0_u64..1_000_000, 0_u8..9, prop::option::of(0_u32..600)), 0..20),
+    ) {
+        let mut row = timeline(1);
+        row.times.first_byte_sent = None;
+        row.outcome = Outcome::Failed(Failure::new(FailureKind::ALL[kind], message));
+        row.events.clear();
+        for (read, (delay, kind, tokens)) in (0..).zip(events) {
+            let kind = EventKind::from_number(kind);
+            row.push(Event::new(Nanos(5_000 + delay), read, kind).with_tokens(tokens));
+        }
+        let batch = columns::encode(std::slice::from_ref(&row), Nanos(1_000)).unwrap();
+        prop_assert_eq!(columns::decode(&batch, Nanos(1_000)), vec![row]);
+    }
+}
