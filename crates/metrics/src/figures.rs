@@ -1,0 +1,159 @@
+//! The figures of another tool's report, by that tool's own definitions.
+//!
+//! A layout prints these and nothing else. Here an empty list has the statistics 0.00, because the
+//! tools print it so; our own figures (see [`crate::summary`]) are `None` instead.
+
+use serde::{Deserialize, Serialize};
+
+/// Statistics of one list, in milliseconds. All zero when the list was empty.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stats {
+    /// Length of the list.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Middle value, or the mean of the two middle ones.
+    pub median: f64,
+    /// Population standard deviation.
+    pub std: f64,
+    /// Largest value.
+    pub max: f64,
+    /// (percentile, value), in the order asked for.
+    pub percentiles: Vec<(f64, f64)>,
+}
+
+impl Stats {
+    /// The value of percentile `percent`, if it was asked for.
+    pub fn percentile(&self, percent: f64) -> Option<f64> {
+        let is_same = |asked: f64| (asked - percent).abs() < 1e-9;
+        self.percentiles.iter().find(|(asked, _)| is_same(*asked)).map(|(_, value)| *value)
+    }
+}
+
+/// What another tool would have printed and saved for this run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FamilyFigures {
+    /// Requests that the tool calls successful.
+    pub completed: u64,
+    /// The others.
+    pub failed: u64,
+    /// Length of the benchmark in seconds.
+    pub duration_s: f64,
+    /// Prompt tokens of successful requests.
+    pub total_input: u64,
+    /// Output tokens of successful requests, by the tool's rule of counting.
+    pub total_output: u64,
+    /// Output tokens counted again from the text; `None` when the text was not tokenized again.
+    pub retokenized: Option<u64>,
+    /// Successful requests per second.
+    pub request_throughput: f64,
+    /// Requests per second that met every objective; `None` when none was set.
+    pub goodput: Option<f64>,
+    /// Output tokens per second.
+    pub output_throughput: f64,
+    /// Prompt tokens per second.
+    pub input_throughput: f64,
+    /// Prompt and output tokens per second.
+    pub total_throughput: f64,
+    /// Most chunks in one second. The tools call it output tokens per second.
+    pub peak_output_throughput: f64,
+    /// Most requests that touched one second.
+    pub peak_concurrent_requests: u64,
+    /// Sum of latencies over the duration.
+    pub concurrency: f64,
+    /// Time to first token.
+    pub ttft: Stats,
+    /// Time per output token after the first.
+    pub tpot: Stats,
+    /// Time between chunks, pooled over all requests.
+    pub itl: Stats,
+    /// End-to-end latency.
+    pub e2el: Stats,
+    /// Time a request waited inside the client for its permit.
+    pub client_queue: Stats,
+    /// End-to-end latency with that wait.
+    pub e2el_with_queue: Stats,
+    /// Side probes beside the load; `None` when there were none.
+    pub probe: Option<Probe>,
+    /// Steady-state window of vLLM's Rust client; `None` outside a closed loop or where none exists.
+    pub steady: Option<SteadyWindow>,
+    /// Values per request, where they were asked for.
+    pub detail: Option<Detail>,
+}
+
+/// Figures of the side probes.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Probe {
+    /// Probes answered.
+    pub completed: u64,
+    /// Probes not answered.
+    pub failed: u64,
+    /// Median latency in milliseconds.
+    pub median: f64,
+    /// 99th percentile in milliseconds.
+    pub p99: f64,
+    /// Largest latency in milliseconds.
+    pub max: f64,
+}
+
+/// The window in which vLLM's Rust client sees a closed loop at its full concurrency.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct SteadyWindow {
+    /// Share of the cap that counts as full.
+    pub threshold: f64,
+    /// The cap.
+    pub max_concurrency: u32,
+    /// Requests in flight that count as full.
+    pub threshold_requests: u32,
+    /// Start of the window, seconds after the first request.
+    pub begin_s: f64,
+    /// End of the window, seconds after the first request.
+    pub end_s: f64,
+    /// True when the window is shorter than ten seconds or a tenth of the run.
+    pub is_short: bool,
+    /// Exact peak of requests in flight.
+    pub observed_peak: u64,
+    /// Successful requests that started in the window.
+    pub started: u64,
+    /// All successful requests.
+    pub total: u64,
+    /// Requests that ended in the window.
+    pub completed: u64,
+    /// Requests completed per second.
+    pub request_throughput: f64,
+    /// Chunks per second.
+    pub output_throughput: f64,
+    /// Prompt tokens of started requests per second.
+    pub input_throughput: f64,
+    /// Sum of the last two.
+    pub total_throughput: f64,
+    /// Time to first token of the requests that started in the window.
+    pub ttft: Stats,
+    /// Time per output token of the same, with P90 and P99.
+    pub tpot: Stats,
+}
+
+/// Values per request in the order of the plan. Failed requests hold 0, an empty list and a text.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Detail {
+    /// Prompt tokens.
+    pub input_lens: Vec<u64>,
+    /// Output tokens.
+    pub output_lens: Vec<u64>,
+    /// Times to first token in seconds.
+    pub ttfts: Vec<f64>,
+    /// Gaps between chunks in seconds.
+    pub itls: Vec<Vec<f64>>,
+    /// Starts in seconds on the monotonic clock.
+    pub start_times: Vec<f64>,
+    /// Latencies in seconds.
+    pub latencies: Vec<f64>,
+    /// Waits inside the client in seconds.
+    pub queue_times: Vec<f64>,
+    /// Text of each answer; empty where it was not kept.
+    pub generated_texts: Vec<String>,
+    /// Why each request failed; empty for successful ones.
+    pub errors: Vec<String>,
+    /// Prompt tokens found in the prefix cache, where the server told.
+    pub cached_tokens: Vec<Option<u32>>,
+}

@@ -1,0 +1,57 @@
+//! Requests that were good enough.
+//!
+//! A request is good when it succeeded and meets every objective that was set; limits are inclusive.
+//! Our own share has all planned requests below the line, because a request that was never sent or
+//! failed was not served well either.
+
+use serde::{Deserialize, Serialize};
+
+/// Limits per request in milliseconds. An absent limit is met by everything.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Objectives {
+    /// Longest time to first token.
+    pub ttft_ms: Option<f64>,
+    /// Longest time per output token.
+    pub tpot_ms: Option<f64>,
+    /// Longest end-to-end latency.
+    pub e2el_ms: Option<f64>,
+}
+
+/// The latencies of one request that objectives speak of, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Latencies {
+    /// Time to first token.
+    pub ttft_ms: f64,
+    /// Time per output token; zero for answers of one token, which therefore always meet its limit.
+    pub tpot_ms: f64,
+    /// End-to-end latency.
+    pub e2el_ms: f64,
+}
+
+impl Objectives {
+    /// Whether no limit is set.
+    pub fn is_empty(&self) -> bool {
+        self.ttft_ms.is_none() && self.tpot_ms.is_none() && self.e2el_ms.is_none()
+    }
+
+    /// Whether a request with these latencies is good.
+    pub fn are_met_by(&self, latencies: Latencies) -> bool {
+        let is_met = |limit: Option<f64>, value: f64| limit.is_none_or(|limit| value <= limit);
+        is_met(self.ttft_ms, latencies.ttft_ms)
+            && is_met(self.tpot_ms, latencies.tpot_ms)
+            && is_met(self.e2el_ms, latencies.e2el_ms)
+    }
+}
+
+/// How many requests were good.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Goodput {
+    /// The limits.
+    pub objectives: Objectives,
+    /// Requests that met them all.
+    pub good: u64,
+    /// Share of all planned requests, from 0 to 1.
+    pub share: Option<f64>,
+    /// Good requests per second.
+    pub requests_per_s: Option<f64>,
+}
