@@ -1,1 +1,14 @@
-//! Room `schedule`.
+//! When requests should start, how many may be under way, and when to stop.
+//!
+//! In: a load as the plan states it and a seed. Out: offsets from the start of the measured phase,
+//! one per request, each a pure function of (seed, index, load). Nothing here reads a clock, waits or
+//! knows what a request is; any shard of a run computes the same times alone.
+
+pub mod arrivals;
+mod gamma;
+pub mod limits;
+pub mod offsets;
+
+pub use arrivals::{Arrivals, Curve, Error, First, Pace};
+pub use limits::{Extent, Limits};
+pub use offsets::Offsets;
