@@ -1,0 +1,68 @@
+//! What can go wrong with a tokenizer.
+
+use std::path::PathBuf;
+
+/// The result of every fallible function of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a tokenizer could not be opened or used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file that is not there or cannot be read.
+    #[error("cannot read the tokenizer `{path}`: {source}")]
+    Read {
+        /// The file as named.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file whose content is no tokenizer.
+    #[error(
+        "cannot use `{path}` as a tokenizer: {reason}\n  try a `tokenizer.json` or a folder that holds one"
+    )]
+    Malformed {
+        /// The file as named.
+        path: PathBuf,
+        /// What the reader of the file said.
+        reason: String,
+    },
+    /// The hub did not give the file.
+    #[error("cannot fetch `{file}` of `{id}` from the hub: {reason}")]
+    Hub {
+        /// The model or dataset.
+        id: String,
+        /// The wanted file.
+        file: String,
+        /// What the hub or the network said.
+        reason: String,
+    },
+    /// A name that is neither a file, a hub id nor a built-in encoding.
+    #[error(
+        "cannot find the tokenizer `{0}`\n  try a path, a hub id such as `org/name`, or one of r50k, cl100k, o200k"
+    )]
+    Unknown(String),
+    /// Text that the tokenizer refused.
+    #[error("cannot encode text with the tokenizer `{name}`: {reason}")]
+    Encode {
+        /// The tokenizer.
+        name: String,
+        /// What it said.
+        reason: String,
+    },
+    /// Token ids that the tokenizer refused.
+    #[error("cannot decode tokens with the tokenizer `{name}`: {reason}")]
+    Decode {
+        /// The tokenizer.
+        name: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A tokenizer of which the asked fact is not known.
+    #[error("the tokenizer `{name}` does not tell {what}")]
+    Untold {
+        /// The tokenizer.
+        name: String,
+        /// The missing fact.
+        what: &'static str,
+    },
+}
