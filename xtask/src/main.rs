@@ -1,2 +1,39 @@
-//! Project tasks.
-fn main() {}
+//! Project tasks: `cargo xtask ci`, `tidy`, and the benchmarks that compare with a floor.
+//!
+//! Plain steps that call cargo and read files. Nothing here is part of the product.
+
+mod ci;
+mod licences;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "usage: cargo xtask TASK
+
+  ci             everything that must pass: format, tidy, clippy, tests, docs
+  tidy           the project's own rules, from files alone
+";
+
+fn run(arguments: &[String]) -> Result<()> {
+    let task = arguments.first().map_or("", String::as_str);
+    match task {
+        "ci" => ci::run(),
+        "tidy" => tidy::run(),
+        "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
+        other => bail!("no task is called `{other}`\n{USAGE}"),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a task speaks to the person who started it")]
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The project's own rules, checked from files alone.
+//!
+//! Each rule gives findings, one line each with its place; any finding fails the task. The rules hold
+//! what a compiler cannot: the map in ARCHITECTURE.md against the territory, file sizes, words that
+//! must not stay in the code, fixtures that nobody reads.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::ci::{announce, root};
+use crate::licences;
+
+/// Lines of code a file may have, tests and embedded tables apart.
+const FILE_LINES_MAX: usize = 500;
+
+/// Words that mark unfinished work.
+const UNFINISHED: [&str; 4] = ["TODO", "FIXME", "XXX:", "dbg!("];
+
+/// Files on the measured path, and what must not appear in them outside their tests.
+const HOT_PATH: [&str; 3] =
+    ["crates/client/src/exchange.rs", "crates/client/src/sse.rs", "crates/client/src/scan.rs"];
+const HOT_PATH_BANS: [&str; 4] = ["println!", "eprintln!", "Mutex<", "thread::sleep"];
+
+/// A source file of the project.
+struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+impl Source {
+    /// The part before the tests at the foot.
+    fn code(&self) -> &str {
+        self.text.split("\n#[cfg(test)]").next().unwrap_or(&self.text)
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.iter().any(|part| part == "tests" || part == "tests.rs")
+    }
+
+    fn show(&self) -> String {
+        self.path.strip_prefix(root()).unwrap_or(&self.path).display().to_string()
+    }
+}
+
+fn files_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let is_skipped =
+            name.is_some_and(|name| name.starts_with("target") || name.starts_with('.'));
+        if is_skipped {
+            continue;
+        }
+        if path.is_dir() { files_below(&path, found)? } else { found.push(path) }
+    }
+    Ok(())
+}
+
+fn sources() -> Result<Vec<Source>> {
+    let mut paths = Vec::new();
+    for folder in ["crates", "e2e", "xtask"] {
+        files_below(&root().join(folder), &mut paths)?;
+    }
+    paths.sort();
+    let rust = paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    rust.map(|path| Ok(Source { text: fs::read_to_string(&path)?, path })).collect()
+}
+
+fn read(name: &str) -> Result<String> {
+    fs::read_to_string(root().join(name)).with_context(|| format!("cannot read {name}"))
+}
+
+/// Runs all rules and fails when one has a finding.
+pub(crate) fn run() -> Result<()> {
+    announce("tidy");
+    let sources = sources()?;
+    let mut findings = Vec::new();
+    findings.extend(file_sizes(&sources));
+    findings.extend(unfinished(&sources));
+    findings.extend(hot_path(&sources));
+    findings.extend(module_heads(&sources));
+    findings.extend(rooms()?);
+    findings.extend(named_places()?);
+    findings.extend(unused_fixtures(&sources)?);
+    findings.extend(changelog()?);
+    findings.extend(licences::findings()?);
+    if findings.is_empty() {
+        return Ok(());
+    }
+    bail!("tidy found {} places:\n  {}", findings.len(), findings.join("\n  "))
+}
+
+fn file_sizes(sources: &[Source]) -> Vec<String> {
+    let too_long =
+        |source: &&Source| !source.is_test() && source.code().lines().count() > FILE_LINES_MAX;
+    let say = |source: &Source| {
+        let lines = source.code().lines().count();
+        format!("{}: {lines} lines, at most {FILE_LINES_MAX}", source.show())
+    };
+    sources.iter().filter(too_long).map(say).collect()
+}
+
+fn unfinished(sources: &[Source]) -> Vec<String> {
+    let this_file = Path::new("xtask/src/tidy.rs");
+    let mut findings = Vec::new();
+    for source in sources.iter().filter(|source| !source.path.ends_with(this_file)) {
+        for (number, line) in (1..).zip(source.text.lines()) {
+            let word = UNFINISHED.iter().find(|word| line.contains(**word));
+            findings.extend(word.map(|word| format!("{}:{number}: has `{word}`", source.show())));
+        }
+    }
+    findings
+}
+
+fn hot_path(sources: &[Source]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for name in HOT_PATH {
+        let Some(source) = sources.iter().find(|source| source.path.ends_with(name)) else {
+            findings.push(format!("{name}: is on the list of the hot path and does not exist"));
+            continue;
+        };
+        let banned = HOT_PATH_BANS.iter().filter(|word| source.code().contains(**word));
+        findings.extend(banned.map(|word| format!("{name}: `{word}` is banned on the hot path")));
+    }
+    findings
+}
+
+fn module_heads(sources: &[Source]) -> Vec<String> {
+    let headless = |source: &&Source| !source.text.starts_with("//!") && !source.is_test();
+    sources
+        .iter()
+        .filter(headless)
+        .map(|source| format!("{}: does not start by saying what it holds", source.show()))
+        .collect()
+}
+
+/// The table of rooms in ARCHITECTURE.md: room, and what it may import.
+fn rooms() -> Result<Vec<String>> {
+    let map = read("ARCHITECTURE.md")?;
+    let mut findings = Vec::new();
+    let mut rooms_seen = Vec::new();
+    for line in map.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [room, _holds, imports, ..] = cells.as_slice() else { continue };
+        let room = room.trim_matches('`');
+        let manifest = format!("crates/{room}/Cargo.toml");
+        if !root().join(&manifest).is_file() {
+            continue;
+        }
+        rooms_seen.push(room.to_owned());
+        let allowed: Vec<&str> =
+            imports.split(',').map(|name| name.trim().trim_matches('`')).collect();
+        let text = read(&manifest)?;
+        let normal = text.split("[dev-dependencies]").next().unwrap_or(&text);
+        let used = normal.lines().filter_map(|line| line.strip_prefix("tokometer-"));
+        for name in used.filter_map(|rest| rest.split(['.', ' ', '=']).next()) {
+            if !allowed.contains(&name) && allowed != ["all"] {
+                findings.push(format!(
+                    "{manifest}: imports `{name}`, which ARCHITECTURE.md does not allow"
+                ));
+            }
+        }
+    }
+    for entry in fs::read_dir(root().join("crates"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !rooms_seen.contains(&name) {
+            findings.push(format!("ARCHITECTURE.md: the room `{name}` is missing from its table"));
+        }
+    }
+    Ok(findings)
+}
+
+/// Files and folders named in ARCHITECTURE.md, README.md and docs exist.
+fn named_places() -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    for page in ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"] {
+        let text = read(page)?;
+        for word in text.split('`').skip(1).step_by(2) {
+            let starts = ["crates/", "docs/", "e2e/", "xtask/", "fixtures/", "experiments/"];
+            let is_place = starts.iter().any(|start| word.starts_with(start))
+                && !word.contains([' ', '<', '*', '{', '…']);
+            if is_place && !root().join(word).exists() {
+                findings.push(format!("{page}: names `{word}`, which does not exist"));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// Every fixture is named by some source file: by its stem, or by its folder where a test walks it.
+fn unused_fixtures(sources: &[Source]) -> Result<Vec<String>> {
+    let mut paths = Vec::new();
+    files_below(&root().join("fixtures"), &mut paths)?;
+    let is_named = |word: &str| sources.iter().any(|source| source.text.contains(word));
+    let unused = paths.iter().filter(|path| {
+        let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        stem.as_deref() != Some("README") && !stem.is_some_and(|stem| is_named(&stem))
+    });
+    Ok(unused.map(|path| format!("{}: no test names it", path.display())).collect())
+}
+
+fn changelog() -> Result<Vec<String>> {
+    let has_head = read("CHANGELOG.md")?.contains("## Unreleased");
+    Ok((!has_head).then(|| "CHANGELOG.md: has no `## Unreleased`".to_owned()).into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(path: &str, text: &str) -> Source {
+        Source { path: root().join(path), text: text.to_owned() }
+    }
+
+    #[test]
+    fn long_files_are_found_and_their_tests_do_not_count() {
+        let long = "//! x\n".to_owned() + &"a\n".repeat(FILE_LINES_MAX);
+        let tested = "//! x\n#[cfg(test)]\n".to_owned() + &"a\n".repeat(FILE_LINES_MAX);
+        assert_eq!(file_sizes(&[source("crates/a/src/x.rs", &long)]).len(), 1);
+        assert!(file_sizes(&[source("crates/a/src/x.rs", &tested)]).is_empty());
+    }
+
+    #[test]
+    fn unfinished_work_is_found_with_its_line() {
+        let found = unfinished(&[source("crates/a/src/x.rs", "//! x\n// FIXME later\n")]);
+        assert_eq!(found, ["crates/a/src/x.rs:2: has `FIXME`"]);
+    }
+
+    #[test]
+    fn a_file_without_a_head_is_found() {
+        assert_eq!(module_heads(&[source("crates/a/src/x.rs", "use a;\n")]).len(), 1);
+        assert!(module_heads(&[source("crates/a/src/x.rs", "//! Holds x.\n")]).is_empty());
+    }
+}
