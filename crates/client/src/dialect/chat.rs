@@ -1,0 +1,91 @@
+//! OpenAI's `/v1/chat/completions`.
+//!
+//! Text in `choices[0].delta.content`, reasoning in `reasoning_content` or `reasoning`. The first event
+//! may hold only a role (vLLM, SGLang: empty content; llama.cpp: null; TGI: none such). `message`
+//! instead of `delta` when the answer comes in one piece.
+
+use serde_json::json;
+use tokometer_base::PromptContent;
+
+use super::Family;
+use super::completions::write_shared;
+use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use crate::Error;
+use crate::framing::Framing;
+use crate::prepare::Body;
+
+pub(super) const RULES: Rules = Rules {
+    framing: Framing::Sse,
+    counting: Counting::WhenTold,
+    text: TextForm::Piece,
+    end: EndRule::DoneOrFinish,
+};
+
+pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+    body.field("model", context.model());
+    match &context.prompt.content {
+        // vLLM's client always sends a list of parts, which chooses the server's template format.
+        PromptContent::Text(text) if context.family == Family::Vllm => {
+            let parts = json!([{"type": "text", "text": text}]);
+            body.field("messages", json!([{"role": "user", "content": parts}]));
+        }
+        PromptContent::Text(text) => {
+            body.field("messages", json!([{"role": "user", "content": text}]));
+        }
+        PromptContent::Messages(messages) => body.field("messages", messages),
+        PromptContent::TokenIds(_) => {
+            return Err(context.wrong_form("plain text or a conversation"));
+        }
+    }
+    if let Some(tokens) = context.prompt.output_tokens
+        && !body.try_optional("max_completion_tokens", tokens)
+    {
+        // A server that refuses the newer name still has to be told the length.
+        body.field("max_tokens", tokens);
+    }
+    if let Some(count) = context.settings.logprobs {
+        body.field("logprobs", true);
+        body.field("top_logprobs", count);
+    }
+    write_shared(body, context);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::{Message, PromptContent};
+
+    use crate::prepare::tests::{body_of, body_without, settings, text_prompt};
+
+    #[test]
+    fn text_becomes_one_user_message_in_the_familys_form() {
+        let check = |name: &str, expected: &str| {
+            assert_eq!(body_of(name, &settings(), &text_prompt()), expected);
+        };
+        check(
+            "openai-chat",
+            r#"{"model":"tiny","messages":[{"content":[{"text":"Say \"hi\"","type":"text"}],"role":"user"}],"max_completion_tokens":7,"stream":true,"stream_options":{"include_usage":true}}"#,
+        );
+        check(
+            "sglang-oai-chat",
+            r#"{"model":"tiny","messages":[{"content":"Say \"hi\"","role":"user"}],"max_completion_tokens":7,"stream":true,"stream_options":{"include_usage":true},"temperature":0.0,"ignore_eos":false}"#,
+        );
+    }
+
+    #[test]
+    fn a_refused_length_field_is_replaced_and_not_dropped() {
+        let mut prompt = text_prompt();
+        prompt.content = PromptContent::Messages(vec![Message {
+            role: "system".to_owned(),
+            content: "Be short".to_owned(),
+        }]);
+        assert_eq!(
+            body_without(
+                "llamacpp-oai-chat",
+                &prompt,
+                &["max_completion_tokens", "stream_options"]
+            ),
+            r#"{"model":"tiny","messages":[{"role":"system","content":"Be short"}],"max_tokens":7,"stream":true}"#
+        );
+    }
+}

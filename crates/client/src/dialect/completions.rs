@@ -1,0 +1,126 @@
+//! OpenAI's `/v1/completions`, as vLLM, SGLang, llama.cpp, TGI, LMDeploy, ScaleLLM and Truss speak it.
+//!
+//! Text in `choices[0].text`; usage in a last event with empty `choices` (vLLM, SGLang) or together
+//! with the finish reason (llama.cpp, TGI, transformers). Not every server ends with `[DONE]`.
+
+use tokometer_base::PromptContent;
+
+use super::Family;
+use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use crate::Error;
+use crate::framing::Framing;
+use crate::prepare::Body;
+use crate::settings::{IgnoreEos, UsageReports};
+
+pub(super) const RULES: Rules = Rules {
+    framing: Framing::Sse,
+    counting: Counting::WhenTold,
+    text: TextForm::Piece,
+    end: EndRule::DoneOrFinish,
+};
+
+pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+    body.field("model", context.model());
+    match &context.prompt.content {
+        PromptContent::Text(text) => body.field("prompt", text),
+        PromptContent::TokenIds(ids) => body.field("prompt", ids),
+        PromptContent::Messages(_) => return Err(context.wrong_form("plain text or token ids")),
+    }
+    if let Some(tokens) = context.prompt.output_tokens {
+        body.field("max_tokens", tokens);
+    }
+    match context.family {
+        Family::Vllm if context.settings.sampling.repetition_penalty.is_none() => {
+            body.optional("repetition_penalty", 1.0);
+        }
+        Family::Sglang => body.optional("best_of", 1),
+        Family::Vllm | Family::Plain => {}
+    }
+    if let Some(count) = context.settings.logprobs {
+        body.field("logprobs", count);
+    }
+    write_shared(body, context);
+    Ok(())
+}
+
+/// The fields that OpenAI's two routes have in common.
+pub(super) fn write_shared(body: &mut Body<'_>, context: &Context<'_>) {
+    let settings = context.settings;
+    body.field("stream", context.is_streamed());
+    if context.is_streamed() {
+        match settings.usage {
+            UsageReports::Off => {}
+            UsageReports::AtEnd => {
+                body.optional("stream_options", serde_json::json!({"include_usage": true}));
+            }
+            UsageReports::Continuous => body.field(
+                "stream_options",
+                serde_json::json!({"include_usage": true, "continuous_usage_stats": true}),
+            ),
+        }
+    }
+    let is_sglang = context.family == Family::Sglang;
+    if is_sglang && settings.sampling.temperature.is_none() {
+        body.optional("temperature", 0.0);
+    }
+    body.members(&settings.sampling);
+    match settings.ignore_eos {
+        IgnoreEos::Asked => body.field("ignore_eos", true),
+        IgnoreEos::Implied => body.optional("ignore_eos", true),
+        IgnoreEos::Off if is_sglang => body.optional("ignore_eos", false),
+        IgnoreEos::Off => {}
+    }
+    if settings.wants_token_ids {
+        body.field("return_token_ids", true);
+    }
+    if let Some(lora) = context.lora.filter(|_| is_sglang) {
+        body.field("lora_path", lora);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::Family;
+    use crate::prepare::tests::{body_of, settings, text_prompt};
+    use crate::settings::{IgnoreEos, UsageReports};
+
+    #[test]
+    fn each_family_sends_its_own_clients_fields() {
+        let check = |name: &str, family, expected: &str| {
+            let mut settings = settings();
+            settings.family = family;
+            settings.ignore_eos = IgnoreEos::Implied;
+            assert_eq!(body_of(name, &settings, &text_prompt()), expected);
+        };
+        check(
+            "vllm",
+            None,
+            r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"repetition_penalty":1.0,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true}"#,
+        );
+        check(
+            "sglang-oai",
+            None,
+            r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"best_of":1,"stream":true,"stream_options":{"include_usage":true},"temperature":0.0,"ignore_eos":true}"#,
+        );
+        check(
+            "vllm",
+            Some(Family::Plain),
+            r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true}"#,
+        );
+    }
+
+    #[test]
+    fn asked_counts_and_sampling_are_sent_as_asked() {
+        let mut settings = settings();
+        settings.family = Some(Family::Plain);
+        settings.usage = UsageReports::Continuous;
+        settings.sampling.temperature = Some(0.7);
+        settings.sampling.top_k = Some(20);
+        settings.logprobs = Some(2);
+        settings.wants_token_ids = true;
+        assert_eq!(
+            body_of("vllm", &settings, &text_prompt()),
+            r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"logprobs":2,"stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true},"temperature":0.7,"top_k":20,"return_token_ids":true}"#
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! DeepSpeed-MII: one JSON object with the answer in `text[0]`, or in `choices[0].text` in newer ones.
+
+use tokometer_base::PromptContent;
+
+use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use crate::Error;
+use crate::framing::Framing;
+use crate::prepare::Body;
+
+pub(super) const RULES: Rules = Rules {
+    framing: Framing::WholeJson,
+    counting: Counting::WhenTold,
+    text: TextForm::Piece,
+    end: EndRule::Body,
+};
+
+pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+    let PromptContent::Text(text) = &context.prompt.content else {
+        return Err(context.wrong_form("plain text"));
+    };
+    body.field("model", context.model());
+    body.field("prompt", text);
+    if let Some(tokens) = context.prompt.output_tokens {
+        body.field("max_tokens", tokens);
+    }
+    let sampling = &context.settings.sampling;
+    if sampling.temperature.is_none() {
+        // Zero is refused by this server, so its known client sends nearly zero.
+        body.field("temperature", 0.01);
+    }
+    if sampling.top_p.is_none() {
+        body.field("top_p", 1.0);
+    }
+    body.members(sampling);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::prepare::tests::{body_of, settings, text_prompt};
+
+    #[test]
+    fn its_body_asks_for_no_stream() {
+        assert_eq!(
+            body_of("deepspeed-mii", &settings(), &text_prompt()),
+            r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"temperature":0.01,"top_p":1.0}"#
+        );
+    }
+}

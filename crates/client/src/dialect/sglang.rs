@@ -1,0 +1,74 @@
+//! SGLang's native `/generate`.
+//!
+//! Every event repeats the whole text so far and the running count in `meta_info.completion_tokens`;
+//! a server told to stream increments sends pieces, which is recognised by its `output_ids` being
+//! fewer than the count. Errors of a streamed request come inside HTTP 200. Ends with `[DONE]`.
+
+use serde_json::{Map, Value, json};
+use tokometer_base::PromptContent;
+
+use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use crate::Error;
+use crate::framing::Framing;
+use crate::prepare::{Body, object_of};
+use crate::settings::IgnoreEos;
+
+pub(super) const RULES: Rules = Rules {
+    framing: Framing::Sse,
+    counting: Counting::RunningCount,
+    text: TextForm::Cumulative,
+    end: EndRule::DoneOrFinish,
+};
+
+pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+    match &context.prompt.content {
+        PromptContent::Text(text) => body.field("text", text),
+        PromptContent::TokenIds(ids) => body.field("input_ids", ids),
+        PromptContent::Messages(_) => return Err(context.wrong_form("plain text or token ids")),
+    }
+    body.field("sampling_params", sampling_params(context));
+    body.field("stream", context.is_streamed());
+    if let Some(lora) = context.lora {
+        body.field("lora_path", lora);
+    }
+    if let Some(count) = context.settings.logprobs {
+        body.field("return_logprob", true);
+        body.field("top_logprobs_num", count);
+    }
+    Ok(())
+}
+
+fn sampling_params(context: &Context<'_>) -> Map<String, Value> {
+    let settings = context.settings;
+    let mut params = object_of(&settings.sampling);
+    let _temperature = params.entry("temperature").or_insert(json!(0.0));
+    if let Some(tokens) = context.prompt.output_tokens {
+        let _before = params.insert("max_new_tokens".to_owned(), json!(tokens));
+    }
+    let ignores_eos = settings.ignore_eos != IgnoreEos::Off;
+    let _before = params.insert("ignore_eos".to_owned(), json!(ignores_eos));
+    if let Some(seed) = params.remove("seed") {
+        let _before = params.insert("sampling_seed".to_owned(), seed);
+    }
+    params
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::PromptContent;
+
+    use crate::prepare::tests::{body_of, settings, text_prompt};
+
+    #[test]
+    fn text_and_ids_go_into_their_own_fields() {
+        let mut prompt = text_prompt();
+        assert_eq!(
+            body_of("sglang", &settings(), &prompt),
+            r#"{"text":"Say \"hi\"","sampling_params":{"ignore_eos":false,"max_new_tokens":7,"temperature":0.0},"stream":true}"#
+        );
+        prompt.content = PromptContent::TokenIds(vec![1, 2]);
+        assert!(
+            body_of("sglang-native", &settings(), &prompt).starts_with(r#"{"input_ids":[1,2],"#)
+        );
+    }
+}

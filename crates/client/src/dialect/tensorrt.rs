@@ -1,0 +1,68 @@
+//! Triton's `generate_stream` in front of TensorRT-LLM.
+//!
+//! Pieces of text in `text_output`, no counts, no end mark: the end of the body is the end. The end
+//! token is switched off by asking for one that no vocabulary has.
+
+use tokometer_base::PromptContent;
+
+use super::Family;
+use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use crate::Error;
+use crate::framing::Framing;
+use crate::prepare::Body;
+use crate::settings::IgnoreEos;
+
+pub(super) const RULES: Rules = Rules {
+    framing: Framing::Sse,
+    counting: Counting::WhenTold,
+    text: TextForm::Piece,
+    end: EndRule::Body,
+};
+
+/// Beyond every known vocabulary.
+const UNREACHABLE_TOKEN: u32 = 1_048_576;
+
+pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+    let PromptContent::Text(text) = &context.prompt.content else {
+        return Err(context.wrong_form("plain text"));
+    };
+    body.field("accumulate_tokens", true);
+    body.field("text_input", text);
+    let sampling = &context.settings.sampling;
+    if sampling.temperature.is_none() {
+        match context.family {
+            Family::Vllm => body.field("temperature", 0.0),
+            Family::Sglang => body.field("temperature", 0.000_001),
+            Family::Plain => {}
+        }
+    }
+    if sampling.top_p.is_none() && context.family != Family::Plain {
+        body.field("top_p", 1.0);
+    }
+    body.members(sampling);
+    if let Some(tokens) = context.prompt.output_tokens {
+        body.field("max_tokens", tokens);
+        if context.settings.ignore_eos != IgnoreEos::Off {
+            body.field("min_length", tokens);
+            body.field("end_id", UNREACHABLE_TOKEN);
+        }
+    }
+    body.field("stream", context.is_streamed());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::prepare::tests::{body_of, settings, text_prompt};
+    use crate::settings::IgnoreEos;
+
+    #[test]
+    fn the_end_token_is_put_out_of_reach_when_asked() {
+        let mut settings = settings();
+        settings.ignore_eos = IgnoreEos::Asked;
+        assert_eq!(
+            body_of("trt", &settings, &text_prompt()),
+            r#"{"accumulate_tokens":true,"text_input":"Say \"hi\"","temperature":1e-6,"top_p":1.0,"max_tokens":7,"min_length":7,"end_id":1048576,"stream":true}"#
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! Text Generation Inference's `/generate_stream`, and `/generate` for answers in one piece.
+//!
+//! One event per token, `data:` without a blank in some versions, no `[DONE]`: the last token's event
+//! carries a non-null `generated_text` and, in `details.generated_tokens`, the exact count. Errors of a
+//! stream come inside HTTP 200.
+
+use serde_json::{Map, Value, json};
+use tokometer_base::PromptContent;
+
+use super::Family;
+use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use crate::Error;
+use crate::framing::Framing;
+use crate::prepare::{Body, object_of};
+use crate::settings::IgnoreEos;
+
+pub(super) const RULES: Rules = Rules {
+    framing: Framing::Sse,
+    counting: Counting::OnePerEvent,
+    text: TextForm::Piece,
+    end: EndRule::FinalEvent,
+};
+
+pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+    let PromptContent::Text(text) = &context.prompt.content else {
+        return Err(context.wrong_form("plain text"));
+    };
+    body.field("inputs", text);
+    body.field("parameters", parameters(context));
+    Ok(())
+}
+
+fn parameters(context: &Context<'_>) -> Map<String, Value> {
+    let mut params = object_of(&context.settings.sampling);
+    let mut set = |name: &str, value: Value| {
+        let _before = params.insert(name.to_owned(), value);
+    };
+    if let Some(tokens) = context.prompt.output_tokens {
+        set("max_new_tokens", json!(tokens));
+    }
+    if let Some(tokens) = context.prompt.prompt_tokens.filter(|_| context.family == Family::Vllm) {
+        set("truncate", json!(tokens));
+    }
+    if context.settings.ignore_eos != IgnoreEos::Off {
+        set("ignore_eos_token", json!(true));
+    }
+    // Without details an answer in one piece has no count.
+    set("details", json!(true));
+    if context.family == Family::Vllm {
+        set("do_sample", json!(true));
+        // Zero is refused by this server, so its known client sends nearly zero.
+        let _temperature = params.entry("temperature").or_insert(json!(0.01));
+        let _top_p = params.entry("top_p").or_insert(json!(0.99));
+    }
+    params
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::PromptContent;
+
+    use crate::prepare::tests::{body_of, refused, settings, text_prompt};
+    use crate::settings::IgnoreEos;
+
+    #[test]
+    fn parameters_follow_its_known_client() {
+        let mut settings = settings();
+        settings.ignore_eos = IgnoreEos::Asked;
+        let mut prompt = text_prompt();
+        assert_eq!(
+            body_of("tgi", &settings, &prompt),
+            r#"{"inputs":"Say \"hi\"","parameters":{"details":true,"do_sample":true,"ignore_eos_token":true,"max_new_tokens":7,"temperature":0.01,"top_p":0.99,"truncate":3}}"#
+        );
+        prompt.content = PromptContent::TokenIds(vec![1]);
+        assert_eq!(
+            refused("tgi", &settings, &prompt),
+            "cannot send token ids with the backend `tgi`\n  it takes plain text"
+        );
+    }
+}

@@ -1,0 +1,399 @@
+//! A request as the bytes that go to the socket, made before its time.
+//!
+//! In: the run's [`Settings`], and an [`Ask`]: one prompt, its index, its adapter. Out: a
+//! [`PreparedRequest`] whose `bytes` are head and body of an HTTP/1.1 request. Fields that we add by
+//! ourselves are listed in it, so that a server that refuses one ([`refused_field`]) can be sent the
+//! request without it.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokometer_base::Prompt;
+use tokometer_record::{Asked, Failure, FailureKind};
+
+use crate::dialect::{Dialect, Protocol};
+use crate::error::Error;
+use crate::settings::{Delivery, Settings};
+
+/// Sent as `User-Agent`.
+pub(crate) const USER_AGENT: &str = concat!("tokometer/", env!("CARGO_PKG_VERSION"));
+
+/// What is particular to one request.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// What is asked.
+    pub prompt: &'a Prompt,
+    /// Index in the plan, which ends the request's id.
+    pub index: u64,
+    /// Adapter to answer with.
+    pub lora: Option<&'a str>,
+    /// Fields to leave out of the body because this server refuses them.
+    pub omit: &'a [String],
+}
+
+impl<'a> Ask<'a> {
+    /// Request `index` with nothing particular to it but its prompt.
+    pub fn new(prompt: &'a Prompt, index: u64) -> Self {
+        Self { prompt, index, lora: None, omit: &[] }
+    }
+}
+
+/// One request, ready to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreparedRequest {
+    /// The whole HTTP/1.1 request.
+    pub bytes: Vec<u8>,
+    /// Where the body starts in `bytes`.
+    pub body_start: usize,
+    /// What it asks for, for the record.
+    pub asked: Asked,
+    /// Body fields that nobody asked for: a server may refuse them.
+    pub optional_fields: Vec<&'static str>,
+    /// Index in the plan.
+    pub index: u64,
+    /// Adapter asked for.
+    pub lora: Option<String>,
+}
+
+impl PreparedRequest {
+    /// The body alone.
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.body_start..]
+    }
+}
+
+impl Dialect {
+    /// Makes one request's bytes.
+    pub fn prepare(&self, settings: &Settings, ask: &Ask<'_>) -> Result<PreparedRequest, Error> {
+        let extra = merged_extra(settings, ask.prompt)?;
+        let mut body = Body::new(ask.omit, &extra);
+        self.protocol().write_body(&mut body, &self.context(settings, ask))?;
+        let (body, optional_fields) = body.finish();
+        let mut bytes = head(self, settings, ask, body.len())?;
+        let body_start = bytes.len();
+        bytes.extend_from_slice(&body);
+        let asked = Asked {
+            prompt_tokens: ask.prompt.prompt_tokens,
+            output_tokens: ask.prompt.output_tokens,
+            body_bytes: body.len() as u64,
+        };
+        let lora = ask.lora.map(str::to_owned);
+        Ok(PreparedRequest { bytes, body_start, asked, optional_fields, index: ask.index, lora })
+    }
+
+    /// The path that requests of these settings go to, prefix and query included.
+    pub fn request_path(&self, settings: &Settings) -> String {
+        let own = match settings.delivery {
+            Delivery::Streamed => self.default_path(),
+            // TGI and Triton have a second route for answers in one piece.
+            Delivery::Whole => self.default_path().trim_end_matches("_stream"),
+        };
+        let path = settings.path.as_deref().unwrap_or(own);
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let query = settings.base_url.query.as_ref().map(|query| format!("?{query}"));
+        let query = query.unwrap_or_default();
+        format!("{}{slash}{path}{query}", settings.base_url.path_prefix)
+    }
+
+    fn context<'a>(&self, settings: &'a Settings, ask: &Ask<'a>) -> crate::dialect::Context<'a> {
+        crate::dialect::Context {
+            backend: self.name(),
+            family: settings.family.unwrap_or_else(|| self.family()),
+            settings,
+            prompt: ask.prompt,
+            lora: ask.lora,
+        }
+    }
+
+    /// Whether its answers come as a stream under these settings.
+    pub(crate) fn is_streamed(&self, settings: &Settings) -> bool {
+        settings.delivery == Delivery::Streamed && self.protocol() != Protocol::DeepspeedMii
+    }
+}
+
+fn merged_extra(settings: &Settings, prompt: &Prompt) -> Result<Map<String, Value>, Error> {
+    let mut extra = settings.extra_body.0.clone();
+    if let Some(text) = &prompt.extra_body {
+        let own: Map<String, Value> =
+            serde_json::from_str(text).map_err(|error| Error::ExtraBody(error.to_string()))?;
+        extra.extend(own);
+    }
+    Ok(extra)
+}
+
+fn head(
+    dialect: &Dialect,
+    settings: &Settings,
+    ask: &Ask<'_>,
+    body_len: usize,
+) -> Result<Vec<u8>, Error> {
+    let mut head = Head::post(&dialect.request_path(settings), &settings.base_url.authority());
+    let accept =
+        if dialect.is_streamed(settings) { "text/event-stream" } else { "application/json" };
+    head.header("Accept", accept);
+    if let Some(key) = &settings.api_key {
+        head.header("Authorization", key.header_value());
+    }
+    if let Some(prefix) = &settings.request_id_prefix {
+        head.header("x-request-id", format_args!("{prefix}{}", ask.index));
+    }
+    for (name, value) in settings.headers.0.iter().chain(&ask.prompt.headers) {
+        head.header(name, value);
+    }
+    head.finish(Some(body_len))
+}
+
+/// The head of a request. A later header replaces an earlier one of the same name.
+pub(crate) struct Head {
+    request_line: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Head {
+    pub(crate) fn post(path: &str, authority: &str) -> Self {
+        let mut head = Self::get(path, authority);
+        head.request_line = format!("POST {path} HTTP/1.1\r\n");
+        head.header("Content-Type", "application/json");
+        head
+    }
+
+    pub(crate) fn get(path: &str, authority: &str) -> Self {
+        let mut head =
+            Self { request_line: format!("GET {path} HTTP/1.1\r\n"), headers: Vec::new() };
+        head.header("Host", authority);
+        head.header("User-Agent", USER_AGENT);
+        head
+    }
+
+    pub(crate) fn header(&mut self, name: &str, value: impl Display) {
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.headers.push((name.to_owned(), value.to_string()));
+    }
+
+    pub(crate) fn finish(mut self, body_len: Option<usize>) -> Result<Vec<u8>, Error> {
+        if let Some(length) = body_len {
+            self.header("Content-Length", length);
+        }
+        let mut bytes = self.request_line.into_bytes();
+        for (name, value) in self.headers {
+            let is_name = |byte: u8| byte.is_ascii_graphic() && byte != b':';
+            let is_value = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+            if name.is_empty() || !name.bytes().all(is_name) || !value.bytes().all(is_value) {
+                return Err(Error::Header(name));
+            }
+            bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        }
+        bytes.extend_from_slice(b"\r\n");
+        Ok(bytes)
+    }
+}
+
+/// A JSON object written field by field.
+pub(crate) struct Body<'a> {
+    bytes: Vec<u8>,
+    omit: &'a [String],
+    extra: &'a Map<String, Value>,
+    optional: Vec<&'static str>,
+}
+
+impl<'a> Body<'a> {
+    fn new(omit: &'a [String], extra: &'a Map<String, Value>) -> Self {
+        Self { bytes: vec![b'{'], omit, extra, optional: Vec::new() }
+    }
+
+    fn write(&mut self, name: &str, value: impl Serialize) {
+        if self.bytes.len() > 1 {
+            self.bytes.push(b',');
+        }
+        serde_json::to_writer(&mut self.bytes, name)
+            .expect("a string is JSON and memory is writable");
+        self.bytes.push(b':');
+        serde_json::to_writer(&mut self.bytes, &value).expect("body values have string keys");
+    }
+
+    /// A field that the request needs or the user asked for. What the extra body has goes first.
+    pub(crate) fn field(&mut self, name: &str, value: impl Serialize) {
+        if !self.extra.contains_key(name) {
+            self.write(name, value);
+        }
+    }
+
+    /// A field that we add by ourselves; absent when this server refuses it.
+    pub(crate) fn optional(&mut self, name: &'static str, value: impl Serialize) {
+        let _is_written = self.try_optional(name, value);
+    }
+
+    /// As [`Body::optional`]; false when it is left out because the server refuses it.
+    pub(crate) fn try_optional(&mut self, name: &'static str, value: impl Serialize) -> bool {
+        if self.omit.iter().any(|omitted| omitted == name) {
+            return false;
+        }
+        if !self.extra.contains_key(name) {
+            self.write(name, value);
+            self.optional.push(name);
+        }
+        true
+    }
+
+    /// The fields of a struct, each as one that was asked for.
+    pub(crate) fn members(&mut self, fields: &impl Serialize) {
+        for (name, value) in object_of(fields) {
+            self.field(&name, value);
+        }
+    }
+
+    fn finish(mut self) -> (Vec<u8>, Vec<&'static str>) {
+        for (name, value) in self.extra {
+            self.write(name, value);
+        }
+        self.bytes.push(b'}');
+        (self.bytes, self.optional)
+    }
+}
+
+/// A struct as a JSON object; empty when it is none.
+pub(crate) fn object_of(fields: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(fields) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// The optional field that a refusal is about: the server answered 400 or 422 and named it.
+///
+/// Servers have no common form for this, so the name is looked for as a word of the message.
+pub fn refused_field(failure: &Failure, optional_fields: &[&'static str]) -> Option<&'static str> {
+    let is_refusal =
+        failure.kind == FailureKind::Status && matches!(failure.status, Some(400 | 422));
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let names = |field: &&str| {
+        let message = failure.message.as_bytes();
+        failure.message.match_indices(*field).any(|(at, _)| {
+            let before = at.checked_sub(1).and_then(|at| message.get(at));
+            let after = message.get(at + field.len());
+            [before, after].into_iter().flatten().all(|byte| !is_word(*byte))
+        })
+    };
+    optional_fields.iter().find(|field| is_refusal && names(field)).copied()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::secret::{ApiKey, ExtraBody, Headers};
+    use crate::url::Url;
+
+    pub(crate) fn settings() -> Settings {
+        Settings::new(Url::http("127.0.0.1", 8000), "tiny")
+    }
+
+    pub(crate) fn text_prompt() -> Prompt {
+        Prompt { prompt_tokens: Some(3), output_tokens: Some(7), ..Prompt::text("Say \"hi\"") }
+    }
+
+    fn prepared(name: &str, settings: &Settings, ask: &Ask<'_>) -> Result<PreparedRequest, Error> {
+        Dialect::named(name).unwrap().prepare(settings, ask)
+    }
+
+    pub(crate) fn body_of(name: &str, settings: &Settings, prompt: &Prompt) -> String {
+        let request = prepared(name, settings, &Ask::new(prompt, 0)).unwrap();
+        String::from_utf8(request.body().to_vec()).unwrap()
+    }
+
+    pub(crate) fn body_without(name: &str, prompt: &Prompt, omit: &[&str]) -> String {
+        let omit: Vec<String> = omit.iter().map(ToString::to_string).collect();
+        let ask = Ask { omit: &omit, ..Ask::new(prompt, 0) };
+        let request = prepared(name, &settings(), &ask).unwrap();
+        String::from_utf8(request.body().to_vec()).unwrap()
+    }
+
+    pub(crate) fn refused(name: &str, settings: &Settings, prompt: &Prompt) -> String {
+        prepared(name, settings, &Ask::new(prompt, 0)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_request_is_whole_and_its_head_has_everything() {
+        let mut settings = settings();
+        settings.base_url = Url::parse("http://[::1]:8000/proxy?x=1").unwrap();
+        settings.api_key = Some(ApiKey::Bearer("k".to_owned()));
+        settings.request_id_prefix = Some("bench-".to_owned());
+        settings.headers = Headers(vec![("accept".to_owned(), "*/*".to_owned())]);
+        settings.family = Some(crate::Family::Plain);
+        let prompt = text_prompt();
+        let request = prepared("vllm", &settings, &Ask::new(&prompt, 12)).unwrap();
+        let head = std::str::from_utf8(&request.bytes[..request.body_start]).unwrap();
+        assert_eq!(
+            head.replace(env!("CARGO_PKG_VERSION"), "VERSION"),
+            "POST /proxy/v1/completions?x=1 HTTP/1.1\r\nHost: [::1]:8000\r\n\
+             User-Agent: tokometer/VERSION\r\nContent-Type: application/json\r\n\
+             Authorization: Bearer k\r\nx-request-id: bench-12\r\naccept: */*\r\n\
+             Content-Length: 108\r\n\r\n"
+        );
+        assert_eq!(request.body().len(), 108);
+        assert_eq!(request.asked.body_bytes, 108);
+        assert_eq!(request.asked.output_tokens, Some(7));
+    }
+
+    #[test]
+    fn a_header_cannot_smuggle_a_second_one() {
+        let mut settings = settings();
+        settings.headers = Headers(vec![("x-a".to_owned(), "1\r\nx-b: 2".to_owned())]);
+        assert!(matches!(
+            prepared("vllm", &settings, &Ask::new(&text_prompt(), 0)),
+            Err(Error::Header(_))
+        ));
+    }
+
+    #[test]
+    fn extra_bodies_win_over_everything_and_the_prompts_own_over_the_runs() {
+        let mut settings = settings();
+        let extra = serde_json::json!({"model": "other", "min_tokens": 3, "stream_options": null});
+        settings.extra_body = ExtraBody(extra.as_object().unwrap().clone());
+        let mut prompt = text_prompt();
+        prompt.extra_body = Some(r#"{"min_tokens":4}"#.to_owned());
+        assert_eq!(
+            body_of("llamacpp-oai", &settings, &prompt),
+            r#"{"prompt":"Say \"hi\"","max_tokens":7,"stream":true,"min_tokens":4,"model":"other","stream_options":null}"#
+        );
+        prompt.extra_body = Some("[1]".to_owned());
+        assert!(refused("vllm", &settings, &prompt).starts_with("cannot merge the extra body"));
+    }
+
+    #[test]
+    fn an_adapter_replaces_the_model_and_sglang_is_told_its_path_too() {
+        let prompt = text_prompt();
+        let ask = Ask { lora: Some("ad"), ..Ask::new(&prompt, 0) };
+        let body = |name| {
+            let request = prepared(name, &settings(), &ask).unwrap();
+            serde_json::from_slice::<Value>(request.body()).unwrap()
+        };
+        assert_eq!(
+            (&body("vllm")["model"], &body("vllm")["lora_path"]),
+            (&"ad".into(), &Value::Null)
+        );
+        let sglang = body("sglang-oai");
+        assert_eq!((&sglang["model"], &sglang["lora_path"]), (&"ad".into(), &"ad".into()));
+        assert_eq!(body("sglang")["lora_path"], "ad");
+    }
+
+    #[test]
+    fn a_refusal_names_one_of_our_own_fields_or_is_a_plain_failure() {
+        let optional = ["ignore_eos", "stream_options"];
+        let check = |status: u16, message: &str, expected: Option<&str>| {
+            let failure =
+                Failure { status: Some(status), ..Failure::new(FailureKind::Status, message) };
+            assert_eq!(refused_field(&failure, &optional), expected, "{message}");
+        };
+        let transformers = r#"{"detail":"Unexpected fields in the request: {'ignore_eos'}"}"#;
+        check(422, transformers, Some("ignore_eos"));
+        check(
+            400,
+            "Unrecognized request argument supplied: stream_options",
+            Some("stream_options"),
+        );
+        check(400, "ignore_eos_token is unknown", None);
+        check(500, transformers, None);
+        check(400, "max_tokens is too large", None);
+    }
+}

@@ -1,0 +1,170 @@
+//! What every request of a run has in common.
+//!
+//! A `Settings` is resolved before the run and read-only after. It is serialisable as part of a
+//! plan; keys are left out of that form (see [`crate::secret`]). A value of `None` is not sent,
+//! except where the compat family's own client would send a value of its own (see
+//! [`crate::dialect`]).
+
+use serde::{Deserialize, Serialize};
+
+use crate::dialect::Family;
+use crate::secret::{ApiKey, ExtraBody, Headers};
+use crate::url::Url;
+
+/// Whether the model may end its answer before the asked length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IgnoreEos {
+    /// It may.
+    #[default]
+    Off,
+    /// It may not, because the workload implies so. Left out when a server refuses the field.
+    Implied,
+    /// It may not, because the user asked. A refusal is then a failure.
+    Asked,
+}
+
+/// The counts to ask the server for in a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UsageReports {
+    /// Not asked for.
+    Off,
+    /// Once, at the end.
+    #[default]
+    AtEnd,
+    /// With every event: exact counts per event, at a cost to the server.
+    Continuous,
+}
+
+/// How the answer comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// Event by event.
+    #[default]
+    Streamed,
+    /// In one piece.
+    Whole,
+}
+
+/// Sampling parameters. Absent ones are left to the server.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sampling {
+    /// `temperature`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// `top_p`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// `top_k`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<i64>,
+    /// `min_p`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_p: Option<f64>,
+    /// `frequency_penalty`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequency_penalty: Option<f64>,
+    /// `presence_penalty`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub presence_penalty: Option<f64>,
+    /// `repetition_penalty`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetition_penalty: Option<f64>,
+    /// `seed` of the server's sampler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<i64>,
+}
+
+/// What every request of a run has in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The server.
+    pub base_url: Url,
+    /// Route below the base URL; the dialect's own when absent.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Model name as the server knows it.
+    pub model: String,
+    /// Whose client's body rules hold; those that the backend's name implies when absent.
+    #[serde(default)]
+    pub family: Option<Family>,
+    /// Event by event or in one piece.
+    #[serde(default)]
+    pub delivery: Delivery,
+    /// Counts asked for.
+    #[serde(default)]
+    pub usage: UsageReports,
+    /// End-of-sequence rule.
+    #[serde(default)]
+    pub ignore_eos: IgnoreEos,
+    /// Sampling parameters.
+    #[serde(default)]
+    pub sampling: Sampling,
+    /// Number of log probabilities per token.
+    #[serde(default)]
+    pub logprobs: Option<u32>,
+    /// Ask vLLM for the ids of the answer's tokens, which count exactly.
+    #[serde(default)]
+    pub wants_token_ids: bool,
+    /// Merged into every body, over everything else.
+    #[serde(default)]
+    pub extra_body: ExtraBody,
+    /// Sent with every request, over our own headers.
+    #[serde(default)]
+    pub headers: Headers,
+    /// `x-request-id` is this and the request's index. Absent: no such header.
+    #[serde(default)]
+    pub request_id_prefix: Option<String>,
+    /// Key for the server.
+    #[serde(skip)]
+    pub api_key: Option<ApiKey>,
+}
+
+impl Settings {
+    /// Settings that send nothing beyond what a request needs.
+    pub fn new(base_url: Url, model: impl Into<String>) -> Self {
+        Self {
+            base_url,
+            path: None,
+            model: model.into(),
+            family: None,
+            delivery: Delivery::default(),
+            usage: UsageReports::default(),
+            ignore_eos: IgnoreEos::default(),
+            sampling: Sampling::default(),
+            logprobs: None,
+            wants_token_ids: false,
+            extra_body: ExtraBody::default(),
+            headers: Headers::default(),
+            request_id_prefix: None,
+            api_key: None,
+        }
+    }
+
+    /// Every secret that these settings hold, for [`tokometer_base::redact::redact`].
+    pub fn secrets(&self) -> Vec<String> {
+        let key = self.api_key.as_ref().map(ApiKey::expose);
+        let all = key.into_iter().chain(self.headers.secrets()).chain(self.extra_body.secrets());
+        all.map(str::to_owned).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_survive_a_plan_file_without_their_keys() {
+        let mut settings = Settings::new(Url::http("127.0.0.1", 8000), "tiny");
+        settings.sampling.temperature = Some(0.5);
+        settings.api_key = Some(ApiKey::Bearer("verysecret".to_owned()));
+        let written = serde_json::to_string(&settings).unwrap();
+        assert!(!written.contains("verysecret") && !format!("{settings:?}").contains("verysecret"));
+        let read: Settings = serde_json::from_str(&written).unwrap();
+        assert_eq!(read, Settings { api_key: None, ..settings.clone() });
+        assert_eq!(settings.secrets(), ["verysecret"]);
+    }
+}

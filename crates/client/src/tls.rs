@@ -1,0 +1,113 @@
+//! The client's side of TLS: which servers to believe.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::Error;
+
+/// Whom to believe.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Trust {
+    /// The system's roots.
+    #[default]
+    System,
+    /// The certificates in a PEM file, beside the system's roots.
+    File(PathBuf),
+    /// Anybody. For test servers with certificates of their own making.
+    Anybody,
+}
+
+/// A TLS configuration that speaks HTTP/1.1.
+pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, Error> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::Tls(error.to_string()))?;
+    let mut config = match trust {
+        Trust::Anybody => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
+            .with_no_client_auth(),
+        Trust::System => builder.with_root_certificates(system_roots()?).with_no_client_auth(),
+        Trust::File(path) => {
+            builder.with_root_certificates(file_roots(path)?).with_no_client_auth()
+        }
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn system_roots() -> Result<RootCertStore, Error> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (added, _unusable) = roots.add_parsable_certificates(found.certs);
+    match found.errors.first() {
+        Some(error) if added == 0 => Err(Error::Tls(format!("no system roots: {error}"))),
+        _ => Ok(roots),
+    }
+}
+
+fn file_roots(path: &PathBuf) -> Result<RootCertStore, Error> {
+    let refused = |reason: String| Error::Certificates { path: path.clone(), reason };
+    // A private server's certificate must work on a machine without any system roots.
+    let mut roots = system_roots().unwrap_or_else(|_| RootCertStore::empty());
+    let certificates =
+        CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))?;
+    let mut count = 0;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| refused(error.to_string()))?;
+        roots.add(certificate).map_err(|error| refused(error.to_string()))?;
+        count += 1;
+    }
+    if count == 0 {
+        return Err(refused("no certificate in it".to_owned()));
+    }
+    Ok(roots)
+}
+
+/// Believes every certificate; signatures are still checked, so that a broken server is noticed.
+#[derive(Debug)]
+struct Unchecked(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unchecked {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
