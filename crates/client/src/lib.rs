@@ -6,6 +6,7 @@
 //! one and the same for every server protocol. Only [`control`] talks to a server by itself, for
 //! questions outside the measurement.
 
+pub mod conn;
 pub mod control;
 pub mod dialect;
 pub mod error;

@@ -1,1 +1,21 @@
-//! Room `drive`.
+//! The run: requests leave at their time, answers are read as they come, timelines come out.
+//!
+//! In: a [`Config`], prepared requests from a [`Prepare`], and the places to report to. Out: one
+//! [`Notice`] per request sent and per attempt ended, and a [`record::RunEnd`](tokometer_record::RunEnd)
+//! that says what the client did to itself. Worker threads own their poller, their connections and
+//! their exchanges; what they share is touched once per request. No tokenizer, no metric and no
+//! terminal is known here.
+
+pub mod config;
+mod error;
+mod interrupt;
+pub mod item;
+mod launch;
+mod live;
+
+pub use config::{Config, Connections, Harvest, Target, Timeouts};
+pub use error::Error;
+pub use interrupt::Interrupt;
+pub use item::{Item, Notice, Prepare, PrepareError};
+pub use launch::{Between, Outlets, run};
+pub use live::{Counts, Live};

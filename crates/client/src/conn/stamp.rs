@@ -1,0 +1,114 @@
+//! Kernel stamps on the monotonic clock.
+//!
+//! The kernel stamps packets with the wall clock. Both clocks run at the same speed, so their
+//! distance changes only when somebody sets the wall clock: it is measured again now and then, and
+//! [`StepWatch`] tells at once when it must be.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use nix::errno::Errno;
+use nix::sys::time::{TimeSpec, TimeValLike};
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use tokometer_base::{MonotonicClock, Nanos, WallNanos};
+
+/// A change of the clocks' distance that no measuring error explains.
+const LEAST_STEP: u64 = 50_000;
+
+/// Turns the kernel's wall-clock stamps into points on the monotonic clock.
+#[derive(Debug, Clone)]
+pub struct StampClock {
+    offset: i64,
+    steps: u32,
+}
+
+impl Default for StampClock {
+    fn default() -> Self {
+        Self::new(MonotonicClock.wall_offset())
+    }
+}
+
+impl StampClock {
+    /// A clock whose wall time is `offset` nanoseconds ahead of monotonic time.
+    pub fn new(offset: i64) -> Self {
+        Self { offset, steps: 0 }
+    }
+
+    /// The monotonic time of a wall-clock stamp.
+    pub fn monotonic(&self, stamp: WallNanos) -> Nanos {
+        Nanos(stamp.0.saturating_add_signed(self.offset.saturating_neg()))
+    }
+
+    /// Takes a fresh measurement of the distance; counts it as a step when the wall clock was set.
+    pub fn update(&mut self, offset: i64) {
+        self.steps += u32::from(offset.abs_diff(self.offset) > LEAST_STEP);
+        self.offset = offset;
+    }
+
+    /// Steps of the wall clock seen so far.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+}
+
+/// Becomes readable when the wall clock is set.
+#[derive(Debug)]
+pub struct StepWatch {
+    timer: TimerFd,
+}
+
+/// Seconds since the epoch at which the watch would expire by itself: the year 2200.
+const NEVER_SECS: i64 = 7_258_118_400;
+
+impl StepWatch {
+    /// Watches from now on.
+    pub fn new() -> Result<Self, Errno> {
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let watch = Self { timer: TimerFd::new(ClockId::CLOCK_REALTIME, flags)? };
+        watch.arm()?;
+        Ok(watch)
+    }
+
+    fn arm(&self) -> Result<(), Errno> {
+        let flags =
+            TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
+        self.timer.set(Expiration::OneShot(TimeSpec::seconds(NEVER_SECS)), flags)
+    }
+
+    /// Whether the wall clock was set since the last call.
+    pub fn has_stepped(&self) -> bool {
+        let is_cancelled = self.timer.wait() == Err(Errno::ECANCELED);
+        if is_cancelled {
+            // Without a new arming only the first step would be seen; the regular measurement of
+            // the distance still finds the others.
+            let _refused = self.arm();
+        }
+        is_cancelled
+    }
+}
+
+impl AsFd for StepWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_move_by_the_distance_of_the_clocks() {
+        let mut clock = StampClock::new(1_000_000);
+        assert_eq!(clock.monotonic(WallNanos(1_000_007)), Nanos(7));
+        assert_eq!(clock.monotonic(WallNanos(5)), Nanos::ZERO, "never below zero");
+        clock.update(1_000_400);
+        assert_eq!((clock.steps(), clock.monotonic(WallNanos(1_000_407))), (0, Nanos(7)));
+        clock.update(-3_000_000_000);
+        assert_eq!((clock.steps(), clock.monotonic(WallNanos(7))), (1, Nanos(3_000_000_007)));
+    }
+
+    #[test]
+    fn a_quiet_wall_clock_has_not_stepped() {
+        assert!(!StepWatch::new().unwrap().has_stepped());
+    }
+}

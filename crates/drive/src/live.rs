@@ -1,0 +1,178 @@
+//! Counters of a run under way, for whoever displays them.
+//!
+//! Each worker writes a slot of its own, so a count costs a plain store; the reader adds them up and
+//! may see one worker a little ahead of another. Counts cover the phase that is under way.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use tokometer_base::Nanos;
+use tokometer_record::Phase;
+
+use crate::config::MOST_WORKERS;
+
+/// One worker's counters, alone on their cache lines.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Slot {
+    sent: AtomicU64,
+    succeeded: AtomicU64,
+    failed: AtomicU64,
+    tokens: AtomicU64,
+    first_contents: AtomicU64,
+    first_content_nanos: AtomicU64,
+}
+
+/// Adds without a locked instruction: a slot has one writer.
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}
+
+impl Slot {
+    pub(crate) fn sent(&self) {
+        add(&self.sent, 1);
+    }
+
+    pub(crate) fn ended(&self, is_success: bool) {
+        add(if is_success { &self.succeeded } else { &self.failed }, 1);
+    }
+
+    /// A request that was sent and is tried again is in flight no more and has not failed yet.
+    pub(crate) fn retried(&self) {
+        add(&self.sent, u64::MAX);
+    }
+
+    pub(crate) fn tokens(&self, count: u64) {
+        add(&self.tokens, count);
+    }
+
+    pub(crate) fn first_content(&self, latency: Nanos) {
+        add(&self.first_contents, 1);
+        add(&self.first_content_nanos, latency.0);
+    }
+
+    fn reset(&self) {
+        let all = [
+            &self.sent,
+            &self.succeeded,
+            &self.failed,
+            &self.tokens,
+            &self.first_contents,
+            &self.first_content_nanos,
+        ];
+        for counter in all {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Counters of all workers.
+#[derive(Debug)]
+pub struct Live {
+    slots: Vec<Slot>,
+    phase: AtomicU8,
+    began: AtomicU64,
+}
+
+/// The sums at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Requests whose sending began.
+    pub sent: u64,
+    /// Requests answered to their end.
+    pub succeeded: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Content events so far: tokens, where the server sends one per event.
+    pub tokens: u64,
+    /// Mean time from the first byte sent to the first content. `None` before the first one.
+    pub ttft_mean: Option<Nanos>,
+}
+
+impl Counts {
+    /// Requests sent and not yet ended.
+    pub fn in_flight(&self) -> u64 {
+        self.sent.saturating_sub(self.succeeded + self.failed)
+    }
+
+    /// Requests ended, well or not.
+    pub fn ended(&self) -> u64 {
+        self.succeeded + self.failed
+    }
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        let slots = (0..MOST_WORKERS).map(|_| Slot::default()).collect();
+        Self { slots, phase: AtomicU8::new(0), began: AtomicU64::new(0) }
+    }
+}
+
+impl Live {
+    /// The sums now.
+    pub fn counts(&self) -> Counts {
+        let sum = |pick: fn(&Slot) -> &AtomicU64| {
+            self.slots
+                .iter()
+                .map(|slot| pick(slot).load(Ordering::Relaxed))
+                .fold(0, u64::wrapping_add)
+        };
+        let first_contents = sum(|slot| &slot.first_contents);
+        Counts {
+            // Ends are read before sends: a request never seems to have ended before it was sent.
+            succeeded: sum(|slot| &slot.succeeded),
+            failed: sum(|slot| &slot.failed),
+            sent: sum(|slot| &slot.sent),
+            tokens: sum(|slot| &slot.tokens),
+            ttft_mean: sum(|slot| &slot.first_content_nanos).checked_div(first_contents).map(Nanos),
+        }
+    }
+
+    /// The phase under way. `None` before the first request.
+    pub fn phase(&self) -> Option<Phase> {
+        match self.phase.load(Ordering::Relaxed) {
+            1 => Some(Phase::Warmup),
+            2 => Some(Phase::Measure),
+            _ => None,
+        }
+    }
+
+    /// When the phase under way began, on the monotonic clock. `None` before the first one.
+    pub fn began(&self) -> Option<Nanos> {
+        self.phase().map(|_| Nanos(self.began.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn slot(&self, worker: u16) -> &Slot {
+        &self.slots[usize::from(worker.min(MOST_WORKERS - 1))]
+    }
+
+    /// Starts the counts of a phase. Called while no worker has a request under way.
+    pub(crate) fn begin(&self, phase: Phase, at: Nanos) {
+        self.slots.iter().for_each(Slot::reset);
+        self.began.store(at.0, Ordering::Relaxed);
+        self.phase.store(if phase == Phase::Warmup { 1 } else { 2 }, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up_over_workers_and_start_again_with_a_phase() {
+        let live = Live::default();
+        assert_eq!((live.phase(), live.counts().ttft_mean), (None, None));
+        live.begin(Phase::Warmup, Nanos(1));
+        live.slot(0).sent();
+        live.slot(1).sent();
+        live.slot(1).sent();
+        live.slot(1).ended(true);
+        live.slot(0).first_content(Nanos(10));
+        live.slot(1).first_content(Nanos(30));
+        let counts = live.counts();
+        assert_eq!((counts.sent, counts.in_flight(), counts.ended()), (3, 2, 1));
+        assert_eq!(counts.ttft_mean, Some(Nanos(20)));
+        live.begin(Phase::Measure, Nanos(2));
+        assert_eq!(live.counts(), Counts::default());
+        assert_eq!((live.phase(), live.began()), (Some(Phase::Measure), Some(Nanos(2))));
+    }
+}
