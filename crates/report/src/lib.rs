@@ -1,1 +1,21 @@
-//! Room `report`.
+//! Views of a run and of reports printed by other tools.
+//!
+//! In: a [`tokometer_metrics::Summary`] with its [`tokometer_record::RunInfo`], or text that some
+//! tool printed or saved. Out: text in any [`Layout`], tables, result files in other tools' schemas,
+//! and the doctor's findings. Everything is a pure function of its input; nothing here opens a file,
+//! reads a clock or knows a flag.
+
+mod compact;
+pub mod error;
+pub mod from_summary;
+pub mod layout;
+pub mod model;
+pub mod parse;
+pub mod style;
+
+pub use error::Error;
+pub use from_summary::from_summary;
+pub use layout::{Layout, LayoutChoice, print, print_same};
+pub use model::{Field, Key, Metric, Percentile, Quantity, Report, Stat, Title};
+pub use parse::parse;
+pub use style::Style;

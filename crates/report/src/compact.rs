@@ -1,0 +1,59 @@
+//! A foreign report in our own, compact look.
+//!
+//! Shows what the report has, by the definitions of the tool that printed it; a run of our own is
+//! shown by `summary`, which knows more.
+
+use crate::model::{Field, Metric, Percentile, Report, Stat};
+use crate::style::{Style, Tone};
+
+const LATENCIES: [(&str, Metric); 4] = [
+    ("TTFT", Metric::Ttft),
+    ("TPOT", Metric::Tpot),
+    ("gap (ITL)", Metric::Itl),
+    ("E2E", Metric::E2el),
+];
+
+const RATES: [(&str, Field); 4] = [
+    ("requests/s", Field::RequestThroughput),
+    ("output tok/s", Field::OutputThroughput),
+    ("total tok/s", Field::TotalThroughput),
+    ("goodput req/s", Field::Goodput),
+];
+
+/// The report in a few aligned lines.
+pub(crate) fn print(report: &Report, style: Style) -> String {
+    let mut lines = vec![head(report, style)];
+    let rates: Vec<String> = RATES
+        .iter()
+        .filter_map(|(name, field)| Some(format!("{:.2} {name}", report.number(*field)?)))
+        .collect();
+    if !rates.is_empty() {
+        lines.push(format!("{:<12}{}", "throughput", rates.join(" · ")));
+    }
+    let stats = [Stat::Mean, Stat::Median, Stat::Percentile(Percentile::whole(90)), Stat::P99];
+    lines.push(format!("{:<12}{:>10}{:>10}{:>10}{:>10}", "ms", "mean", "p50", "p90", "p99"));
+    for (name, metric) in LATENCIES {
+        let cells: Vec<Option<f64>> =
+            stats.iter().map(|stat| report.latency(metric, *stat)).collect();
+        if cells.iter().any(Option::is_some) {
+            let shown = |cell: &Option<f64>| {
+                format!("{:>10}", cell.map_or_else(|| "-".to_owned(), |value| style.millis(value)))
+            };
+            lines.push(format!("{name:<12}{}", cells.iter().map(shown).collect::<String>()));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn head(report: &Report, style: Style) -> String {
+    let title = report.context.heading.as_deref().unwrap_or("report");
+    let layout = report.layout.map_or("unknown layout", crate::Layout::about);
+    let count = |field, word: &str| report.number(field).map(|count| format!(" · {count} {word}"));
+    let parts = [
+        count(Field::Successful, "succeeded"),
+        count(Field::Failed, "failed"),
+        report.number(Field::Duration).map(|secs| format!(" · {secs} s")),
+    ];
+    let parts: String = parts.into_iter().flatten().collect();
+    format!("{} ({layout}){parts}", style.paint(Tone::Strong, title))
+}

@@ -1,0 +1,34 @@
+//! Why a report could not be made or read.
+
+use tokometer_metrics::Family;
+
+/// What failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No layout has this name.
+    #[error("there is no layout `{name}`\n  try one of {known}")]
+    UnknownLayout {
+        /// The name as given.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// A line has a known label and a value that is not one.
+    #[error("cannot read `{text}` as the value of `{label}` (line {line}, column {column})")]
+    BadValue {
+        /// Line in the text, from one.
+        line: usize,
+        /// Column of the value, from one.
+        column: usize,
+        /// The label.
+        label: String,
+        /// What stands in the value's place.
+        text: String,
+    },
+    /// The summary holds no figures by the layout's definitions.
+    #[error("the summary has no figures of {0:?}, which this layout prints")]
+    NoFigures(Family),
+    /// A result file is not what it should be.
+    #[error("cannot read a result file: {0}")]
+    BadResult(String),
+}

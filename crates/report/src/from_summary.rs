@@ -1,0 +1,208 @@
+//! A run's summary as another tool's report, by that tool's own definitions.
+
+use tokometer_metrics::figures::{Probe, SteadyWindow};
+use tokometer_metrics::server::Speculation;
+use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
+use tokometer_record::{Load, RunInfo};
+
+use crate::Error;
+use crate::layout::Layout;
+use crate::model::{Field, Key, Metric, Percentile, Quantity, Report, Stat};
+
+/// The sections that vLLM shows unless told otherwise.
+pub const DEFAULT_METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::Itl];
+
+/// The report of a run in `layout`. `shown` are the sections wanted (`--percentile-metrics`); SGLang
+/// has no such choice and shows all. Fails when the summary lacks the layout's family.
+pub fn from_summary(
+    summary: &Summary,
+    info: &RunInfo,
+    layout: Layout,
+    shown: &[Metric],
+) -> Result<Report, Error> {
+    let family = layout.family().unwrap_or(Family::Vllm);
+    let figures = summary.families.get(&family).ok_or(Error::NoFigures(family))?;
+    let mut report = Report { layout: Some(layout), ..Report::default() };
+    let backend = info.targets.first().map_or("", |target| target.backend.as_str());
+    set_load(&mut report, &info.load, family);
+    set_counts(&mut report, figures);
+    let speculation = summary.server.as_ref().and_then(|server| server.speculation.as_ref());
+    if family == Family::Sglang {
+        report.set_words(Field::Backend, backend);
+        set_sglang(&mut report, figures, layout, speculation);
+    } else {
+        set_vllm(&mut report, figures, info, shown);
+        if let Some(speculation) = speculation {
+            set_speculation(&mut report, speculation);
+        }
+    }
+    Ok(report)
+}
+
+/// A float as Python prints it: `20.0`, `0.5`.
+pub(crate) fn python_float(number: f64) -> String {
+    format!("{number:?}")
+}
+
+fn set_load(report: &mut Report, load: &Load, family: Family) {
+    if family == Family::Sglang {
+        let rate = match load.request_rate {
+            _ if load.is_traced => "trace".to_owned(),
+            Some(rate) => python_float(rate),
+            None => "inf".to_owned(),
+        };
+        report.set_words(Field::TrafficRate, rate);
+        match load.max_concurrency {
+            Some(cap) => report.set_count(Field::MaxConcurrency, u64::from(cap)),
+            None => report.set_words(Field::MaxConcurrency, "not set"),
+        }
+        return;
+    }
+    if let Some(cap) = load.max_concurrency {
+        report.set_count(Field::MaxConcurrency, u64::from(cap));
+    }
+    if let Some(rate) = load.request_rate {
+        report.set_number(Field::RateConfigured, rate);
+    }
+}
+
+fn set_counts(report: &mut Report, figures: &FamilyFigures) {
+    report.set_count(Field::Successful, figures.completed);
+    report.set_count(Field::Failed, figures.failed);
+    report.set_number(Field::Duration, figures.duration_s);
+    report.set_count(Field::InputTokens, figures.total_input);
+    report.set_count(Field::OutputTokens, figures.total_output);
+    report.set_number(Field::RequestThroughput, figures.request_throughput);
+    report.set_number(Field::OutputThroughput, figures.output_throughput);
+    report.set_number(Field::TotalThroughput, figures.total_throughput);
+    report.set_number(Field::PeakOutputThroughput, figures.peak_output_throughput);
+    report.set_count(Field::PeakConcurrency, figures.peak_concurrent_requests);
+    if let Some(goodput) = figures.goodput {
+        report.set_number(Field::Goodput, goodput);
+    }
+}
+
+fn set_sglang(
+    report: &mut Report,
+    figures: &FamilyFigures,
+    layout: Layout,
+    speculation: Option<&Speculation>,
+) {
+    report.set_number(Field::InputThroughput, figures.input_throughput);
+    report.set_count(Field::InputTextTokens, figures.total_input);
+    // Later SGLang shows this line for image datasets only; S2 always had it.
+    if layout == Layout::S2 {
+        report.set_count(Field::InputVisionTokens, 0);
+    }
+    if let Some(count) = figures.retokenized {
+        report.set_count(Field::RetokenizedTokens, count);
+    }
+    report.set_number(Field::Concurrency, figures.concurrency);
+    if let Some(speculation) = speculation {
+        report.set_number(Field::AcceptLength, speculation.acceptance_length);
+    }
+    for metric in [Metric::E2el, Metric::Ttft, Metric::Tpot, Metric::Itl] {
+        set_stats(report, metric, stats_of(figures, metric));
+    }
+}
+
+fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown: &[Metric]) {
+    if report.layout == Some(Layout::V1) {
+        report.set_number(Field::InputThroughput, figures.input_throughput);
+    }
+    // The Rust client hides the line of a run in which nothing was good enough.
+    if report.layout == Some(Layout::Vr) && figures.goodput.is_some_and(|goodput| goodput <= 0.0) {
+        report.values.remove(Key::Field(Field::Goodput));
+    }
+    if let Some(probe) = figures.probe.as_ref().filter(|probe| probe.completed > 0) {
+        set_probe(report, probe);
+    }
+    for metric in shown {
+        set_stats(report, *metric, stats_of(figures, *metric));
+    }
+    if info.load.max_concurrency.is_some() && figures.client_queue.count > 0 {
+        set_stats(report, Metric::ClientQueue, &figures.client_queue);
+        // Without a schedule there is no time to count from.
+        if info.load.request_rate.is_some() || info.load.is_traced {
+            set_stats(report, Metric::QueuedE2el, &figures.e2el_with_queue);
+        }
+    }
+    if let Some(steady) = &figures.steady {
+        set_steady(report, steady);
+    }
+}
+
+fn stats_of(figures: &FamilyFigures, metric: Metric) -> &Stats {
+    match metric {
+        Metric::Ttft | Metric::SteadyTtft => &figures.ttft,
+        Metric::Tpot | Metric::SteadyTpot => &figures.tpot,
+        Metric::Itl => &figures.itl,
+        Metric::E2el => &figures.e2el,
+        Metric::ClientQueue => &figures.client_queue,
+        Metric::QueuedE2el => &figures.e2el_with_queue,
+    }
+}
+
+fn set_stats(report: &mut Report, metric: Metric, stats: &Stats) {
+    report.set_latency(metric, Stat::Mean, stats.mean);
+    report.set_latency(metric, Stat::Median, stats.median);
+    report.set_latency(metric, Stat::Std, stats.std);
+    report.set_latency(metric, Stat::Max, stats.max);
+    for (percent, value) in &stats.percentiles {
+        if let Some(percentile) = Percentile::from_percent(*percent) {
+            report.set_latency(metric, Stat::Percentile(percentile), *value);
+        }
+    }
+}
+
+fn set_probe(report: &mut Report, probe: &Probe) {
+    report.set_count(Field::ProbesCompleted, probe.completed);
+    report.set_count(Field::ProbesFailed, probe.failed);
+    report.set_number(Field::ProbeMedian, probe.median);
+    report.set_number(Field::ProbeP99, probe.p99);
+    report.set_number(Field::ProbeMax, probe.max);
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counters of a server are whole and not negative; the cast saturates otherwise"
+)]
+fn whole(counter: f64) -> u64 {
+    counter.round() as u64
+}
+
+fn set_speculation(report: &mut Report, speculation: &Speculation) {
+    report.set_number(Field::SpecAcceptanceRate, speculation.acceptance_rate_percent);
+    report.set_number(Field::SpecAcceptanceLength, speculation.acceptance_length);
+    report.set_count(Field::SpecDrafts, whole(speculation.drafts));
+    report.set_count(Field::SpecDraftTokens, whole(speculation.draft_tokens));
+    report.set_count(Field::SpecAcceptedTokens, whole(speculation.accepted_tokens));
+    for (position, share) in (0..).zip(&speculation.per_position) {
+        report.set(Key::Position(position), Quantity::Number(share * 100.0));
+    }
+}
+
+fn set_steady(report: &mut Report, steady: &SteadyWindow) {
+    let (begin, end) = (steady.begin_s, steady.end_s);
+    let share = 100.0 * steady.started as f64 / steady.total.max(1) as f64;
+    let threshold = format!(
+        ">= {} * {} = {}",
+        python_float(steady.threshold),
+        steady.max_concurrency,
+        steady.threshold_requests
+    );
+    report.set_words(Field::SteadyThreshold, threshold);
+    let window = format!("{begin:.1}s -> {end:.1}s  ({:.1}s)", end - begin);
+    report.set_words(Field::SteadyWindow, window);
+    report.set_count(Field::SteadyPeakConcurrency, steady.observed_peak);
+    let started = format!("{} / {} ({share:.1}%)", steady.started, steady.total);
+    report.set_words(Field::SteadyStarted, started);
+    report.set_count(Field::SteadyCompleted, steady.completed);
+    report.set_number(Field::SteadyRequestThroughput, steady.request_throughput);
+    report.set_number(Field::SteadyOutputThroughput, steady.output_throughput);
+    report.set_number(Field::SteadyInputThroughput, steady.input_throughput);
+    report.set_number(Field::SteadyTotalThroughput, steady.total_throughput);
+    set_stats(report, Metric::SteadyTtft, &steady.ttft);
+    set_stats(report, Metric::SteadyTpot, &steady.tpot);
+}

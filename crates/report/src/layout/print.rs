@@ -1,0 +1,196 @@
+//! Prints a report by a layout's table.
+//!
+//! A line stands as its label, one blank and its value, both padded to the table's widths, so a
+//! normal line ends in blanks. A value that the report lacks has no line.
+
+use super::Layout;
+use super::table::{Format, Row, Section, Stats, Table, Widths, centred};
+use crate::compact;
+use crate::model::{Blanks, Key, Place, Printed, Report, Stat};
+use crate::style::Style;
+
+/// The report in this layout. `style` matters to our own layout alone: the others are bytes that
+/// scripts read.
+pub fn print(report: &Report, layout: Layout, style: Style) -> String {
+    let Some(table) = layout.table() else { return compact::print(report, style) };
+    let mut page = Page { report, lines: Vec::new() };
+    page.header(report.title.words(), table.widths);
+    page.rows(table.rows, table.widths);
+    page.footer(table.widths);
+    if let Some(tail) = table.tail.filter(|tail| has_content(report, tail.rows)) {
+        page.header(tail.title, tail.widths);
+        page.rows(tail.rows, tail.widths);
+        page.footer(tail.widths);
+    }
+    format!("{}{}\n", table.opening, page.lines.join("\n"))
+}
+
+/// The report as it stood in the text it was read from: each value in its own digits, unknown lines
+/// in their place. `None` for a report that was not read from a block of text.
+pub fn print_same(report: &Report) -> Option<String> {
+    let printed = report.printed.as_ref()?;
+    let table = report.layout.and_then(Layout::table);
+    let widths = table.map_or(super::table::CLASSIC, |table| table.widths);
+    let mut lines = vec![centred(report.title.words(), '=', widths.header)];
+    let mut widths_here = widths;
+    for place in &printed.places {
+        let line = same_line(report, table, place, widths_here);
+        if let Some(tail) = table.and_then(|table| table.tail)
+            && line == centred(tail.title, '=', tail.widths.header)
+        {
+            widths_here = tail.widths;
+        }
+        lines.push(line);
+    }
+    if !report.is_cut() {
+        lines.push("=".repeat(widths_here.header));
+    }
+    Some(joined(lines, printed))
+}
+
+fn joined(mut lines: Vec<String>, printed: &Printed) -> String {
+    if printed.blanks == Blanks::Stripped {
+        for line in &mut lines {
+            line.truncate(line.trim_end_matches(' ').len());
+        }
+    }
+    lines.iter().flat_map(|line| [line.as_str(), printed.line_end]).collect()
+}
+
+fn same_line(report: &Report, table: Option<&Table>, place: &Place, widths: Widths) -> String {
+    match place {
+        Place::Rule(text) | Place::Unknown(text) => text.clone(),
+        Place::Value(key) => {
+            let value = report.values.get(*key);
+            let text = value.and_then(|value| value.text.as_deref()).unwrap_or_default();
+            let (label, format) = table
+                .and_then(|table| label_of(table, *key))
+                .unwrap_or((String::new(), Format::Words));
+            data_line(&label, text, format, widths)
+        }
+    }
+}
+
+/// The label and format of `key` in this table.
+pub(crate) fn label_of(table: &Table, key: Key) -> Option<(String, Format)> {
+    let tail_rows = table.tail.map_or(&[][..], |tail| tail.rows);
+    table.rows.iter().chain(tail_rows).find_map(|row| label_in(row, key))
+}
+
+fn label_in(row: &Row, key: Key) -> Option<(String, Format)> {
+    match (row, key) {
+        (Row::Line(line), Key::Field(field)) if line.field == field => {
+            Some((line.label.to_owned(), line.format))
+        }
+        (Row::Latency(section), Key::Latency(metric, stat)) if section.metric == metric => {
+            Some((section.label(stat), Format::Fixed))
+        }
+        (Row::Positions { .. }, Key::Position(number)) => {
+            Some((position_label(number), Format::Fixed))
+        }
+        (Row::Section { rows, .. } | Row::Rows(rows), _) => {
+            rows.iter().find_map(|row| label_in(row, key))
+        }
+        _ => None,
+    }
+}
+
+fn position_label(number: u32) -> String {
+    format!("  Position {number}:")
+}
+
+fn data_line(label: &str, value: &str, format: Format, widths: Widths) -> String {
+    let width = if format == Format::Percent { 0 } else { widths.value };
+    format!("{label:<0$} {value:<width$}", widths.label)
+}
+
+struct Page<'a> {
+    report: &'a Report,
+    lines: Vec<String>,
+}
+
+impl Page<'_> {
+    fn header(&mut self, title: &str, widths: Widths) {
+        self.lines.push(centred(title, '=', widths.header));
+    }
+
+    fn footer(&mut self, widths: Widths) {
+        self.lines.push("=".repeat(widths.header));
+    }
+
+    fn rows(&mut self, rows: &[Row], widths: Widths) {
+        let report = self.report;
+        for row in rows.iter().filter(|row| has_any(report, row)) {
+            match row {
+                Row::Line(line) => {
+                    self.data(line.label, Key::Field(line.field), line.format, widths)
+                }
+                Row::Latency(section) => self.section(section, widths),
+                Row::Section { title, width, rows } => {
+                    self.lines.push(centred(title, '-', *width));
+                    self.rows(rows, widths);
+                }
+                Row::Positions { heading } => self.positions(heading, widths),
+                Row::Rows(rows) => self.rows(rows, widths),
+                Row::Rule => self.lines.push("-".repeat(widths.rule)),
+            }
+        }
+    }
+
+    fn data(&mut self, label: &str, key: Key, format: Format, widths: Widths) {
+        if let Some(value) = self.report.values.get(key) {
+            self.lines.push(data_line(label, &format.write(&value.quantity), format, widths));
+        }
+    }
+
+    fn section(&mut self, section: &Section, widths: Widths) {
+        self.lines.push(centred(section.title.unwrap_or_default(), '-', widths.rule));
+        for stat in shown_stats(self.report, section) {
+            let key = Key::Latency(section.metric, stat);
+            self.data(&section.label(stat), key, Format::Fixed, widths);
+        }
+    }
+
+    fn positions(&mut self, heading: &str, widths: Widths) {
+        self.lines.push(heading.to_owned());
+        let numbers = self.report.values.iter().filter_map(|(key, _)| match key {
+            Key::Position(number) => Some(number),
+            _ => None,
+        });
+        for number in numbers.collect::<Vec<_>>() {
+            self.data(&position_label(number), Key::Position(number), Format::Fixed, widths);
+        }
+    }
+}
+
+/// Whether there is more to show than rules.
+fn has_content(report: &Report, rows: &[Row]) -> bool {
+    rows.iter().any(|row| !matches!(row, Row::Rule) && has_any(report, row))
+}
+
+/// Whether the report has anything for this row to show.
+fn has_any(report: &Report, row: &Row) -> bool {
+    let has = |key| report.values.get(key).is_some();
+    match row {
+        Row::Line(line) => has(Key::Field(line.field)),
+        Row::Latency(section) => shown_stats(report, section)
+            .into_iter()
+            .any(|stat| has(Key::Latency(section.metric, stat))),
+        Row::Section { rows, .. } | Row::Rows(rows) => has_content(report, rows),
+        Row::Positions { .. } => {
+            report.values.iter().any(|(key, _)| matches!(key, Key::Position(_)))
+        }
+        // A rule between two groups stands wherever its block does.
+        Row::Rule => true,
+    }
+}
+
+fn shown_stats(report: &Report, section: &Section) -> Vec<Stat> {
+    match section.stats {
+        Stats::Fixed(stats) => stats.to_vec(),
+        Stats::AsGiven => {
+            let percentiles = report.percentiles(section.metric).map(Stat::Percentile);
+            [Stat::Mean, Stat::Median].into_iter().chain(percentiles).collect()
+        }
+    }
+}

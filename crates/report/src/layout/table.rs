@@ -1,0 +1,269 @@
+//! The words in which a layout is written down: rows of labels, fields, formats and conditions.
+
+#[cfg(test)]
+use crate::model::Key;
+use crate::model::{Field, Metric, Quantity, Stat};
+
+/// How a value is written, and read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// A whole number.
+    Count,
+    /// Fixed point, two decimals.
+    Fixed,
+    /// A whole number, or words such as `not set`.
+    CountOrWords,
+    /// Words as they are.
+    Words,
+    /// One decimal and a percent sign, never padded.
+    Percent,
+}
+
+/// Whether a tool prints a line always or only when it has something to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// In every report of a generation run: its absence speaks against this layout.
+    Always,
+    /// Only under the tool's own condition, which is why a missing value prints no line.
+    Known,
+}
+
+/// One labelled line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line {
+    pub(crate) label: &'static str,
+    pub(crate) field: Field,
+    pub(crate) format: Format,
+    pub(crate) when: When,
+}
+
+/// The statistics that a section shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Stats {
+    /// Mean, median, then the report's own percentiles in their order.
+    AsGiven,
+    /// These and no others.
+    Fixed(&'static [Stat]),
+}
+
+/// A section of one metric. Printed only when the report has any of its statistics.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Section {
+    /// `None` opens with a bare rule.
+    pub(crate) title: Option<&'static str>,
+    pub(crate) metric: Metric,
+    /// The metric in labels: `TTFT` in `Mean TTFT (ms):`.
+    pub(crate) name: &'static str,
+    pub(crate) stats: Stats,
+}
+
+/// One row of a layout's table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Row {
+    /// A labelled line.
+    Line(Line),
+    /// A section of statistics.
+    Latency(Section),
+    /// A titled section of other rows, shown when any of them has a value.
+    Section { title: &'static str, width: usize, rows: &'static [Row] },
+    /// A bare line and one line per position of the draft.
+    Positions { heading: &'static str },
+    /// Rows shared between layouts.
+    Rows(&'static [Row]),
+    /// A bare rule.
+    Rule,
+}
+
+/// Widths that make up a layout's look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Widths {
+    /// Header and footer.
+    pub(crate) header: usize,
+    /// Rules of metric sections.
+    pub(crate) rule: usize,
+    /// Labels, before the one blank.
+    pub(crate) label: usize,
+    /// Values; zero leaves them unpadded.
+    pub(crate) value: usize,
+}
+
+/// What nearly every tool prints.
+pub(crate) const CLASSIC: Widths = Widths { header: 50, rule: 50, label: 40, value: 10 };
+
+/// A second block after the footer, with a look of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tail {
+    pub(crate) title: &'static str,
+    pub(crate) widths: Widths,
+    pub(crate) rows: &'static [Row],
+}
+
+/// A layout.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Table {
+    pub(crate) widths: Widths,
+    /// Printed before the header.
+    pub(crate) opening: &'static str,
+    pub(crate) rows: &'static [Row],
+    pub(crate) tail: Option<Tail>,
+}
+
+/// A line of every report.
+pub(crate) const fn always(label: &'static str, field: Field, format: Format) -> Row {
+    Row::Line(Line { label, field, format, when: When::Always })
+}
+
+/// A line that has its condition.
+pub(crate) const fn known(label: &'static str, field: Field, format: Format) -> Row {
+    Row::Line(Line { label, field, format, when: When::Known })
+}
+
+/// A section of one metric.
+pub(crate) const fn latency(
+    title: &'static str,
+    metric: Metric,
+    name: &'static str,
+    stats: Stats,
+) -> Row {
+    Row::Latency(Section { title: Some(title), metric, name, stats })
+}
+
+/// `text` in the middle of `width` fills; an odd one goes to the right.
+pub(crate) fn centred(text: &str, fill: char, width: usize) -> String {
+    let fills = width.saturating_sub(text.chars().count());
+    let left: String = std::iter::repeat_n(fill, fills / 2).collect();
+    let right: String = std::iter::repeat_n(fill, fills - fills / 2).collect();
+    format!("{left}{text}{right}")
+}
+
+/// A number with fixed decimals as the other tools spell it, non-numbers included.
+fn fixed(number: f64, decimals: usize) -> String {
+    if number.is_nan() { "nan".to_owned() } else { format!("{number:.decimals$}") }
+}
+
+impl Format {
+    /// The value as this format writes it.
+    pub(crate) fn write(self, quantity: &Quantity) -> String {
+        match (self, quantity) {
+            (_, Quantity::Words(words)) => words.clone(),
+            (Self::Fixed, Quantity::Count(count)) => fixed(*count as f64, 2),
+            (Self::Percent, quantity) => {
+                format!("{}%", fixed(quantity.as_f64().unwrap_or(f64::NAN), 1))
+            }
+            (_, Quantity::Count(count)) => count.to_string(),
+            (Self::Fixed | Self::Words, Quantity::Number(number)) => fixed(*number, 2),
+            (Self::Count | Self::CountOrWords, Quantity::Number(number)) => fixed(*number, 0),
+        }
+    }
+
+    /// The value of this text; `None` when it is not of this format.
+    pub(crate) fn read(self, text: &str) -> Option<Quantity> {
+        let number = |text: &str| text.parse::<f64>().ok().map(Quantity::Number);
+        match self {
+            Self::Count => text.parse().ok().map(Quantity::Count),
+            Self::Fixed => number(text),
+            Self::CountOrWords => text.parse().ok().map(Quantity::Count).or_else(|| {
+                (text == "not set" || text == "None").then(|| Quantity::Words(text.to_owned()))
+            }),
+            Self::Words => (!text.is_empty()).then(|| Quantity::Words(text.to_owned())),
+            Self::Percent => number(text.strip_suffix('%')?),
+        }
+    }
+}
+
+impl Section {
+    /// The label of one of its lines.
+    pub(crate) fn label(&self, stat: Stat) -> String {
+        format!("{} {} (ms):", stat.label(), self.name)
+    }
+
+    /// The statistic whose label this is.
+    pub(crate) fn stat(&self, label: &str) -> Option<Stat> {
+        let words = label.strip_suffix(" (ms):")?.strip_suffix(self.name)?.strip_suffix(' ')?;
+        let stat = Stat::from_label(words)?;
+        match self.stats {
+            Stats::AsGiven => (!matches!(stat, Stat::Max | Stat::Std)).then_some(stat),
+            Stats::Fixed(stats) => stats.contains(&stat).then_some(stat),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Format {
+    /// A value of this format, made from a number.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "tests give numbers that fit"
+    )]
+    pub(crate) fn example(self, number: f64) -> Quantity {
+        match self {
+            Self::Count | Self::CountOrWords => Quantity::Count(number as u64),
+            Self::Fixed | Self::Percent => Quantity::Number(number),
+            Self::Words => Quantity::Words(format!("w{number:.1}")),
+        }
+    }
+}
+
+/// Every value that a table has a line for, with its format; sections as given have P99.
+#[cfg(test)]
+pub(crate) fn keys(table: &Table) -> Vec<(Key, Format)> {
+    fn of(row: &Row) -> Vec<(Key, Format)> {
+        match row {
+            Row::Line(line) => vec![(Key::Field(line.field), line.format)],
+            Row::Latency(section) => {
+                let stats = match section.stats {
+                    Stats::AsGiven => &[Stat::Mean, Stat::Median, Stat::P99],
+                    Stats::Fixed(stats) => stats,
+                };
+                let key = |stat: &Stat| (Key::Latency(section.metric, *stat), Format::Fixed);
+                stats.iter().map(key).collect()
+            }
+            Row::Section { rows, .. } | Row::Rows(rows) => rows.iter().flat_map(of).collect(),
+            Row::Positions { .. } => {
+                (0..2).map(|number| (Key::Position(number), Format::Fixed)).collect()
+            }
+            Row::Rule => Vec::new(),
+        }
+    }
+    let tail = table.tail.map_or(&[][..], |tail| tail.rows);
+    table.rows.iter().chain(tail).flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_odd_fill_goes_to_the_right() {
+        let check = |text: &str, left: usize, right: usize| {
+            let expected = format!("{}{text}{}", "-".repeat(left), "-".repeat(right));
+            assert_eq!(centred(text, '-', 50), expected);
+        };
+        check("Time to First Token", 15, 16);
+        check("Time per Output Token (excl. 1st token)", 5, 6);
+        check("End-to-end Latency", 16, 16);
+        check("Cache Hit Details", 16, 17);
+        assert_eq!(centred("longer than the width", '=', 4), "longer than the width");
+    }
+
+    #[test]
+    fn formats_write_what_they_read() {
+        let check = |format: Format, text: &str| {
+            let quantity = format.read(text).unwrap();
+            assert_eq!(format.write(&quantity), text);
+        };
+        check(Format::Count, "18446744073709551615");
+        check(Format::Fixed, "145803.99");
+        check(Format::Fixed, "nan");
+        check(Format::Fixed, "inf");
+        check(Format::CountOrWords, "not set");
+        check(Format::CountOrWords, "20");
+        check(Format::Words, "sglang-oai-chat");
+        check(Format::Percent, "12.3%");
+        assert_eq!(Format::Count.read("12.5"), None);
+        assert_eq!(Format::Count.read("1,024"), None);
+        assert_eq!(Format::CountOrWords.read("many"), None);
+        assert_eq!(Format::Fixed.read("fast"), None);
+    }
+}

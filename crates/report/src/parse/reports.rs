@@ -1,0 +1,67 @@
+//! From text to reports.
+
+use super::blocks::{Block, blocks};
+use super::context::context;
+use super::fit::best_fit;
+use super::lines::lines;
+use crate::Error;
+use crate::model::{Blanks, Context, Place, Printed, Problem, Report};
+
+/// Every report in `text`, in order; none when it holds no block.
+pub fn parse(text: &str) -> Result<Vec<Report>, Error> {
+    let lines = lines(text);
+    let mut reports: Vec<Report> = Vec::new();
+    for block in blocks(&lines) {
+        let report = report(block, reports.last().map(|report| &report.context))?;
+        reports.push(report);
+    }
+    mark_both_halves(&mut reports);
+    Ok(reports)
+}
+
+fn report(block: Block<'_>, before: Option<&Context>) -> Result<Report, Error> {
+    let context = context(&block.lead, before);
+    let mut report = Report {
+        title: block.title,
+        context,
+        problems: block.problems.clone(),
+        ..Report::default()
+    };
+    let mut printed = Printed {
+        first_line: block.first_line,
+        places: Vec::new(),
+        blanks: Blanks::Kept,
+        line_end: block.line_end,
+    };
+    match best_fit(&block)? {
+        Some(fit) => {
+            report.layout = Some(fit.layout);
+            report.values = fit.values;
+            printed.places = fit.places;
+            printed.blanks = fit.blanks;
+            if let Some(line) = fit.repeated {
+                report.problems.push(Problem::Interleaved { line });
+            }
+        }
+        None => {
+            let unknown = |text: &str| Place::Unknown(text.to_owned());
+            printed.places = block.lines.iter().map(|line| unknown(line.text)).collect();
+        }
+    }
+    report.printed = Some(printed);
+    Ok(report)
+}
+
+/// A block that is cut by the header of one which turns out to hold lines of both was not cut: the
+/// two are mixed.
+fn mark_both_halves(reports: &mut [Report]) {
+    for at in 1..reports.len() {
+        let mixed = reports[at].problems.iter().find_map(|problem| match problem {
+            Problem::Interleaved { line } => Some(*line),
+            Problem::Cut { .. } => None,
+        });
+        if let Some(line) = mixed.filter(|_| reports[at - 1].is_cut()) {
+            reports[at - 1].problems.push(Problem::Interleaved { line });
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The five seed reports, damaged text, and the laws of parsing.
+
+use proptest::prelude::*;
+
+use crate::layout::{print, print_same};
+use crate::model::{Blanks, Field, Metric, Percentile, Problem, Stat, Title};
+use crate::{Error, Layout, Report, Style, parse};
+
+const SEEDS: [(&str, &str); 5] = [
+    ("000", include_str!("../../../../fixtures/seeds/000_659e43dd1329acd2.txt")),
+    ("001", include_str!("../../../../fixtures/seeds/001_64bb5876f73a2969.txt")),
+    ("002", include_str!("../../../../fixtures/seeds/002_902df92d1b3a4732.txt")),
+    ("003", include_str!("../../../../fixtures/seeds/003_8b5b9f497242493f.txt")),
+    ("004", include_str!("../../../../fixtures/seeds/004_8163290e84c3957c.txt")),
+];
+
+/// The blocks of a text cut out with nothing but a search for their first and last line.
+fn raw_blocks(text: &str) -> Vec<String> {
+    let header = "============ Serving Benchmark Result ============";
+    let footer = "=".repeat(50);
+    text.split(header)
+        .skip(1)
+        .map(|rest| format!("{header}{}{footer}\n", rest.split(&footer).next().unwrap()))
+        .collect()
+}
+
+fn seed(name: &str) -> Vec<Report> {
+    let (_, text) = SEEDS.iter().find(|(seed, _)| *seed == name).unwrap();
+    parse(text).unwrap()
+}
+
+fn stripped(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+#[test]
+fn all_42_blocks_of_the_seeds_come_back_byte_for_byte() {
+    let mut blocks = 0;
+    for (name, text) in SEEDS {
+        let reports = parse(text).unwrap();
+        let raw = raw_blocks(text);
+        assert_eq!(reports.len(), raw.len(), "{name}");
+        for (report, raw) in reports.iter().zip(&raw) {
+            assert_eq!(&print_same(report).unwrap(), raw, "{name}");
+            assert!(report.problems.is_empty(), "{name}");
+            blocks += 1;
+        }
+    }
+    assert_eq!(blocks, 42);
+}
+
+/// The stronger form: the layout's own formats, not the texts that were kept.
+#[test]
+fn the_seeds_layouts_print_the_seeds_values_as_the_tools_did() {
+    for (name, text) in SEEDS {
+        for (report, raw) in parse(text).unwrap().iter().zip(raw_blocks(text)) {
+            let printed = print(report, report.layout.unwrap(), Style::default());
+            let printed = printed.trim_start_matches('\n');
+            if name == "004" {
+                assert_eq!(stripped(printed), raw);
+            } else {
+                assert_eq!(printed, raw, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_seeds_are_read_in_the_layouts_they_were_printed_in() {
+    for (name, layout) in [
+        ("000", Layout::V2),
+        ("001", Layout::V4),
+        ("002", Layout::V2),
+        ("003", Layout::V2),
+        ("004", Layout::S2),
+    ] {
+        assert!(seed(name).iter().all(|report| report.layout == Some(layout)), "{name}");
+    }
+    let blanks = |name| seed(name)[0].printed.as_ref().unwrap().blanks;
+    assert_eq!((blanks("000"), blanks("004")), (Blanks::Kept, Blanks::Stripped));
+}
+
+#[test]
+fn headings_and_commands_reach_their_blocks() {
+    let headings =
+        |name| seed(name).into_iter().map(|report| report.context.heading).collect::<Vec<_>>();
+    assert_eq!(headings("001"), [Some("Prefill".to_owned()), Some("Decode".to_owned())]);
+    assert_eq!(headings("004"), [None, Some("Rust".to_owned()), Some("golang".to_owned())]);
+    let sweep = seed("003");
+    let last = &sweep[12].context;
+    assert_eq!(last.ordinal, 12);
+    assert!(last.command.as_ref().unwrap().ends_with("--num-prompt=1,2,...,4096"));
+    let long = &seed("002")[12].context;
+    assert_eq!(long.settings[1], ("seq_length".to_owned(), "10000".to_owned()));
+}
+
+/// A report that fills every row of every table.
+fn full_report(layout: Layout) -> Report {
+    let mut report = Report { layout: Some(layout), ..Report::default() };
+    let mut key_number = 0_u32;
+    for key in crate::layout::table::keys(layout.table().unwrap()) {
+        key_number += 1;
+        let number = f64::from(key_number) * 10.25;
+        report.set(key.0, key.1.example(number));
+    }
+    report
+}
+
+#[test]
+fn every_layout_reads_what_it_prints() {
+    for layout in Layout::ALL.into_iter().filter(|layout| layout.table().is_some()) {
+        let text = print(&full_report(layout), layout, Style::default());
+        let reports = parse(&format!("noise\n{text}more noise\n")).unwrap();
+        assert_eq!(reports.len(), 1, "{layout:?}\n{text}");
+        assert_eq!(reports[0].layout, Some(layout), "{text}");
+        assert_eq!(reports[0].problems, []);
+        assert_eq!(print(&reports[0], layout, Style::default()), text);
+        let unknown: Vec<_> = reports[0].printed.as_ref().unwrap().unknown_lines().collect();
+        // The Rust client's first footer stands inside its block.
+        assert!(unknown.iter().all(|line| line.starts_with("===")), "{layout:?} {unknown:?}");
+        let same = print_same(&reports[0]).unwrap();
+        assert_eq!(same, text.trim_start_matches('\n'), "{layout:?}");
+    }
+}
+
+#[test]
+fn unknown_lines_keep_their_place_and_foreign_ones_tell_their_value() {
+    let text = SEEDS[0].1.replace(
+        "Benchmark duration (s):",
+        "Energy (J):                              12.5      \nConcurrency:                             \
+         16.42     \nBenchmark duration (s):",
+    );
+    let report = &parse(&text).unwrap()[0];
+    assert_eq!(report.layout, Some(Layout::V2));
+    assert_eq!(print_same(report).unwrap(), text);
+    let unknown: Vec<_> = report.printed.as_ref().unwrap().unknown_lines().collect();
+    assert!(unknown[0].starts_with("Energy (J):"), "{unknown:?}");
+    assert_eq!(report.number(Field::Concurrency), Some(16.42));
+}
+
+#[test]
+fn line_ends_progress_bars_and_prefixes_do_not_matter() {
+    let plain = &seed("001")[0];
+    let text = SEEDS[1].1;
+    let check = |changed: &str| {
+        let report = &parse(changed).unwrap()[0];
+        assert_eq!(report.values, plain.values);
+        assert_eq!(report.layout, plain.layout);
+    };
+    check(&text.replace('\n', "\r\n"));
+    check(&stripped(text));
+    check(
+        &text.replace("# Prefill\n\n", "  0%|  | 0/9\r 50%|██| 5/9\r100%|████| 9/9 [00:01<00:00]"),
+    );
+    check(&text.lines().map(|line| format!("12:00:01 INFO {line}\n")).collect::<String>());
+    let crlf = text.replace('\n', "\r\n");
+    let first = &parse(&crlf).unwrap()[0];
+    assert_eq!(print_same(first).unwrap(), raw_blocks(text)[0].replace('\n', "\r\n"));
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_named_with_its_place() {
+    let check = |from: &str, to: &str, expected: &str| {
+        let error = parse(&SEEDS[0].1.replace(from, to)).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    };
+    check(
+        "463.85",
+        "fast",
+        "cannot read `fast` as the value of `Mean TTFT (ms):` (line 10, column 42)",
+    );
+    check(
+        " 3000      ",
+        " 3,000     ",
+        "cannot read `3,000` as the value of `Successful requests:` (line 2, column 42)",
+    );
+    check(
+        "463.85    ",
+        "",
+        "cannot read `` as the value of `Mean TTFT (ms):` (line 10, column 16)",
+    );
+}
+
+#[test]
+fn a_block_cut_by_the_end_of_the_text_is_returned_as_far_as_it_goes() {
+    let text = SEEDS[0].1;
+    let whole = &seed("000")[0];
+    // A stride that is prime to the width of a line meets every column.
+    for length in (60..text.len() - 51).step_by(7) {
+        let report = &parse(&text[..length]).unwrap()[0];
+        assert!(report.is_cut(), "{length}");
+        // What there is must be right: a half number would be a wrong one.
+        for (key, value) in report.values.iter() {
+            assert_eq!(whole.values.get(key), Some(value), "{length}");
+        }
+    }
+    let cut = &parse(&text[..700]).unwrap()[0];
+    assert_eq!(cut.problems, [Problem::Cut { line: 13 }]);
+    assert!(text.starts_with(&print_same(cut).unwrap()));
+}
+
+#[test]
+fn a_block_cut_by_another_header_leaves_the_other_whole() {
+    let raw = raw_blocks(SEEDS[2].1);
+    let text = format!("{}\nsomething broke\n# Again\n{}", &raw[0][..408], raw[1]);
+    let reports = parse(&text).unwrap();
+    assert_eq!(reports.len(), 2);
+    assert!(reports[0].is_cut() && reports[1].problems.is_empty());
+    assert_eq!(reports[1].context.heading.as_deref(), Some("Again"));
+}
+
+#[test]
+fn two_blocks_that_are_mixed_are_reported() {
+    let (first, second) = (&raw_blocks(SEEDS[2].1)[3], &raw_blocks(SEEDS[4].1)[1]);
+    let mixed: String =
+        first.lines().zip(second.lines()).flat_map(|(a, b)| [a, "\n", b, "\n"]).collect();
+    let reports = parse(&mixed).unwrap();
+    assert!(!reports.is_empty());
+    let is_mixed = |report: &Report| {
+        report.problems.iter().any(|problem| matches!(problem, Problem::Interleaved { .. }))
+    };
+    assert!(reports.iter().all(|report| is_mixed(report) || report.is_cut()), "{reports:#?}");
+    assert!(reports.iter().any(is_mixed));
+}
+
+#[test]
+fn a_predicted_block_is_not_taken_for_a_measurement() {
+    let report = Report { title: Title::Predicted, ..seed("002").remove(0) };
+    let text = print(&report, Layout::V4, Style::default());
+    assert!(text.starts_with("======= Predicted Serving Benchmark Result =======\n"), "{text}");
+    assert_eq!(parse(&text).unwrap()[0].title, Title::Predicted);
+}
+
+#[test]
+fn a_text_without_a_block_has_no_reports() {
+    assert_eq!(parse("").unwrap(), []);
+    assert_eq!(parse("nothing to see\n=====\n").unwrap(), []);
+}
+
+fn any_layout() -> impl Strategy<Value = Layout> {
+    let layouts: Vec<_> =
+        Layout::ALL.into_iter().filter(|layout| layout.table().is_some()).collect();
+    prop::sample::select(layouts)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn printing_parsing_and_printing_again_is_the_identity(
+        layout in any_layout(),
+        numbers in prop::collection::vec(0.0_f64..1e9, 80),
+        kept in prop::collection::vec(0_u8..10, 80),
+        percent in 1_u32..1000,
+    ) {
+        let mut report = Report { layout: Some(layout), ..Report::default() };
+        let keys = crate::layout::table::keys(layout.table().unwrap());
+        for (index, (key, format)) in keys.into_iter().enumerate() {
+            if kept[index] > 1 {
+                report.set(key, format.example(numbers[index]));
+            }
+        }
+        let percentile = Percentile::from_percent(f64::from(percent) / 10.0).unwrap();
+        report.set_latency(Metric::Ttft, Stat::Percentile(percentile), numbers[0]);
+        report.set_count(Field::Successful, 5);
+        let text = print(&report, layout, Style::default());
+        let reports = parse(&text).unwrap();
+        prop_assert_eq!(reports.len(), 1);
+        prop_assert_eq!(print(&reports[0], layout, Style::default()), text.clone());
+        prop_assert_eq!(print_same(&reports[0]).unwrap(), text.trim_start_matches('\n'));
+    }
+
+    #[test]
+    fn no_text_makes_the_parser_panic(
+        lines in prop::collection::vec("[ -~\r█é]{0,60}", 0..30),
+        cuts in prop::collection::vec(0_usize..40, 0..10),
+    ) {
+        let mut all: Vec<&str> = SEEDS[4].1.lines().collect();
+        for (line, at) in lines.iter().zip(cuts) {
+            all.insert(at.min(all.len()), line);
+        }
+        let _reports = parse(&all.join("\n"));
+        let _noise = parse(&lines.join("\n"));
+    }
+}
+
+#[test]
+fn errors_carry_their_values_for_programs_too() {
+    let error = parse(&SEEDS[0].1.replace("1055.18", "soon")).unwrap_err();
+    let Error::BadValue { line, column, .. } = error else { panic!("{error}") };
+    assert_eq!((line, column), (3, 42));
+}
