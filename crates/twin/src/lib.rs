@@ -1,1 +1,87 @@
-//! Room `twin`.
+//! Room `twin`: an engine model that can be fitted to measured runs and asked what would happen.
+//!
+//! [`predict`] drives the simulator's own engine in virtual time and gives what a client would have
+//! seen, as timelines for the usual reports or as weighted figures for runs of any size;
+//! [`fit::calibrate`] finds the engine's constants from printed tables. No clock, no socket, no file:
+//! the same input gives the same bytes everywhere.
+
+pub mod client;
+pub mod explain;
+pub mod figures;
+mod predict;
+mod router;
+mod sender;
+mod timelines;
+mod virtual_time;
+pub mod weighted;
+pub mod workload;
+
+use tokometer_base::Nanos;
+
+pub use client::OldClient;
+pub use explain::Explanation;
+pub use figures::Figures;
+pub use predict::{Keep, Options, Prediction, predict};
+pub use router::Routing;
+pub use workload::{After, Ask, Source, Workload};
+
+/// Why something could not be predicted or fitted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The profile is not sound.
+    #[error(transparent)]
+    Profile(#[from] tokometer_sim::profile::Error),
+    /// The load cannot be made.
+    #[error(transparent)]
+    Load(#[from] tokometer_schedule::Error),
+    /// A request that the engine does not take.
+    #[error("cannot predict request {index}: {why}\n  use shorter requests or an engine profile with more memory")]
+    Refused {
+        /// Which request.
+        index: u64,
+        /// The engine's reason.
+        why: tokometer_sim::engine::Refusal,
+    },
+    /// A request beyond the longest context.
+    #[error(
+        "cannot predict request {index}: {prompt} prompt and {output} answer tokens exceed the engine's longest context of {limit}"
+    )]
+    TooLong {
+        /// Which request.
+        index: u64,
+        /// Tokens of its prompt.
+        prompt: u32,
+        /// Tokens of its answer.
+        output: u32,
+        /// The limit.
+        limit: u32,
+    },
+    /// More requests in flight than are allowed.
+    #[error(
+        "gave up after {after} of virtual time and {sent} requests: more than {most} are in flight, so the engine cannot serve this rate\n  try a lower rate, more replicas, or a limit of concurrency"
+    )]
+    Backlog {
+        /// The limit.
+        most: u64,
+        /// Virtual time until then.
+        after: Nanos,
+        /// Requests sent by then.
+        sent: u64,
+    },
+    /// Timelines of a run that would not fit into memory.
+    #[error(
+        "cannot keep the timelines of {tokens} tokens: more than {most} do not fit into memory\n  ask for figures without timelines"
+    )]
+    TooManyTokens {
+        /// Tokens of all answers.
+        tokens: u64,
+        /// The limit.
+        most: u64,
+    },
+    /// No requests at all.
+    #[error("cannot predict a run without requests")]
+    Empty,
+    /// A fleet without a replica.
+    #[error("cannot predict a fleet without replicas\n  try `--replicas 1`")]
+    NoReplicas,
+}

@@ -1,0 +1,174 @@
+//! What limited a run: steps by kind, how full the engine was, and where the first token's time went.
+
+use base::Nanos;
+use serde::{Deserialize, Serialize};
+use sim::engine::{Counters, Load, Step, StepKind};
+use tokometer_base as base;
+use tokometer_sim as sim;
+
+use crate::virtual_time::Active;
+
+/// Most windows of the account over time; twice as many are merged in pairs.
+const WINDOWS_MAX: usize = 64;
+
+/// Steps of one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Steps {
+    /// How many.
+    pub count: u64,
+    /// How long together, in seconds.
+    pub seconds: f64,
+    /// Tokens decoded in them.
+    pub decode_tokens: u64,
+    /// Prompt tokens computed in them.
+    pub prefill_tokens: u64,
+}
+
+/// The engine over one stretch of time; with several replicas, all of them together.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Window {
+    /// Seconds of steps that began in it.
+    pub busy_s: f64,
+    /// Sequences running, summed over busy seconds.
+    pub running: f64,
+    /// Requests waiting, summed over busy seconds.
+    pub waiting: f64,
+    /// Share of the KV cache held, summed over busy seconds.
+    pub kv: f64,
+    /// Tokens decoded.
+    pub decode_tokens: u64,
+    /// Prompt tokens computed.
+    pub prefill_tokens: u64,
+}
+
+/// Where the time to first token went, in seconds summed over requests.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct FirstToken {
+    /// Before the engine's queue: client, network, front end.
+    pub front_end_s: f64,
+    /// In the engine's queue.
+    pub queue_s: f64,
+    /// From the step that admitted it to its first token.
+    pub prefill_s: f64,
+}
+
+/// What limited a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Steps that only prefill.
+    pub prefill: Steps,
+    /// Steps that only decode.
+    pub decode: Steps,
+    /// Steps that do both.
+    pub mixed: Steps,
+    /// Replicas.
+    pub replicas: u64,
+    /// Most sequences that ran at once in one replica.
+    pub peak_running: u32,
+    /// Most requests that waited at once in one replica.
+    pub peak_waiting: u32,
+    /// Largest share of the KV cache that was held; `None` without a limit.
+    pub peak_kv: Option<f64>,
+    /// Running requests put back because memory ran out.
+    pub preemptions: u64,
+    /// Prompt tokens looked up in the prefix cache.
+    pub prefix_queries: u64,
+    /// Prompt tokens found there.
+    pub prefix_hits: u64,
+    /// Where the time to first token went.
+    pub first_token: FirstToken,
+    /// Width of a window in seconds.
+    pub window_s: f64,
+    /// The run over time.
+    pub windows: Vec<Window>,
+}
+
+/// Counts while a run goes on.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    explanation: Explanation,
+    width: Nanos,
+}
+
+impl Tally {
+    pub(crate) fn new(replicas: usize) -> Self {
+        let explanation = Explanation { replicas: replicas as u64, ..Explanation::default() };
+        Self { explanation, width: Nanos::from_millis(100) }
+    }
+
+    pub(crate) fn step(&mut self, now: Nanos, step: &Step, load: Load) {
+        let seconds = (step.until - now).as_secs_f64();
+        let explanation = &mut self.explanation;
+        let kind = match step.kind {
+            StepKind::Idle => return,
+            StepKind::Prefill => &mut explanation.prefill,
+            StepKind::Decode => &mut explanation.decode,
+            StepKind::Mixed => &mut explanation.mixed,
+        };
+        let (decoded, prefilled) =
+            (u64::from(step.batch.decodes), u64::from(step.batch.prefill_tokens));
+        kind.count += 1;
+        kind.seconds += seconds;
+        kind.decode_tokens += decoded;
+        kind.prefill_tokens += prefilled;
+        explanation.peak_running = explanation.peak_running.max(load.running);
+        explanation.peak_waiting = explanation.peak_waiting.max(load.waiting);
+        if let Some(kv) = load.kv_share {
+            explanation.peak_kv = Some(explanation.peak_kv.unwrap_or(0.0).max(kv));
+        }
+        let window = self.window(now);
+        window.busy_s += seconds;
+        window.running += f64::from(load.running) * seconds;
+        window.waiting += f64::from(load.waiting) * seconds;
+        window.kv += load.kv_share.unwrap_or(0.0) * seconds;
+        window.decode_tokens += decoded;
+        window.prefill_tokens += prefilled;
+    }
+
+    fn window(&mut self, now: Nanos) -> &mut Window {
+        let mut at = usize::try_from(now.0 / self.width.0).unwrap_or(usize::MAX);
+        while at >= 2 * WINDOWS_MAX {
+            let pairs = self.explanation.windows.chunks(2);
+            self.explanation.windows = pairs.map(|pair| pair.iter().fold(Window::default(), join)).collect();
+            self.width = Nanos(self.width.0 * 2);
+            at = usize::try_from(now.0 / self.width.0).unwrap_or(usize::MAX);
+        }
+        let windows = &mut self.explanation.windows;
+        if windows.len() <= at {
+            windows.resize(at + 1, Window::default());
+        }
+        &mut windows[at]
+    }
+
+    pub(crate) fn answered(&mut self, request: &Active) {
+        let first = request.first.unwrap_or(request.last);
+        let begun = request.begun.unwrap_or(first).min(first);
+        let share = &mut self.explanation.first_token;
+        share.front_end_s += (request.arrived - request.sent).as_secs_f64();
+        share.queue_s += (begun - request.arrived).as_secs_f64();
+        share.prefill_s += (first - begun).as_secs_f64();
+    }
+
+    pub(crate) fn close(&mut self, counters: &[Counters]) {
+        self.explanation.window_s = self.width.as_secs_f64();
+        for counters in counters {
+            self.explanation.preemptions += counters.preemptions;
+            self.explanation.prefix_queries += counters.prefix_queries;
+            self.explanation.prefix_hits += counters.prefix_hits;
+        }
+    }
+
+    pub(crate) fn explanation(self) -> Explanation {
+        self.explanation
+    }
+}
+
+fn join(mut one: Window, other: &Window) -> Window {
+    one.busy_s += other.busy_s;
+    one.running += other.running;
+    one.waiting += other.waiting;
+    one.kv += other.kv;
+    one.decode_tokens += other.decode_tokens;
+    one.prefill_tokens += other.prefill_tokens;
+    one
+}

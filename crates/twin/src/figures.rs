@@ -1,0 +1,103 @@
+//! The figures of a predicted run, by the definitions of the old serving tables.
+//!
+//! Kept as weighted samples, not as timelines: a run of any size fits. TPOT is the time from the
+//! first to the last event over the tokens after the first; ITL is the gap between events, the one
+//! that only ends the answer included.
+
+use base::Nanos;
+use tokometer_base as base;
+
+use crate::sender::Due;
+use crate::virtual_time::{Active, Seen, Sink};
+use crate::weighted::Weighted;
+
+/// Distributions and totals of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    /// Requests answered.
+    pub completed: u64,
+    /// From the first request's send to the last answer's end, in seconds.
+    pub duration_s: f64,
+    /// Prompt tokens.
+    pub input_tokens: u64,
+    /// Answer tokens.
+    pub output_tokens: u64,
+    /// Time to first token.
+    pub ttft: Weighted,
+    /// Time per output token after the first.
+    pub tpot: Weighted,
+    /// Gaps between events.
+    pub itl: Weighted,
+    /// From the send to the last event.
+    pub e2el: Weighted,
+    gap: u64,
+    gap_weight: u32,
+    first_send: Option<Nanos>,
+}
+
+impl Figures {
+    /// Answer tokens per second.
+    pub fn output_throughput(&self) -> f64 {
+        if self.duration_s > 0.0 { self.output_tokens as f64 / self.duration_s } else { 0.0 }
+    }
+
+    fn flush(&mut self) {
+        if self.gap_weight > 0 {
+            self.itl.push(self.gap, self.gap_weight);
+            self.gap_weight = 0;
+        }
+    }
+
+    /// Ends the run and puts all samples in order.
+    pub(crate) fn close(&mut self, end: Nanos) {
+        self.flush();
+        self.duration_s = (end - self.first_send.unwrap_or(Nanos::ZERO)).as_secs_f64();
+        for samples in [&mut self.ttft, &mut self.tpot, &mut self.itl, &mut self.e2el] {
+            samples.sort();
+        }
+    }
+
+    /// Adds the figures of another share of the same run.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.completed += other.completed;
+        self.input_tokens += other.input_tokens;
+        self.output_tokens += other.output_tokens;
+        self.ttft.merge(&other.ttft);
+        self.tpot.merge(&other.tpot);
+        self.itl.merge(&other.itl);
+        self.e2el.merge(&other.e2el);
+        self.gap = 0;
+        let sends = [self.first_send, other.first_send];
+        self.first_send = sends.into_iter().flatten().min();
+    }
+}
+
+impl Sink for Figures {
+    fn sent(&mut self, _slot: usize, request: &Active, due: &Due) {
+        self.input_tokens += u64::from(due.ask.prompt_tokens);
+        let _first = self.first_send.get_or_insert(request.sent);
+    }
+
+    fn event(&mut self, _slot: usize, request: &Active, seen: Seen) {
+        if request.first.is_none() {
+            self.ttft.push((seen.at - request.sent).0, 1);
+            return;
+        }
+        let gap = (seen.at - request.last).0;
+        if gap != self.gap {
+            self.flush();
+            self.gap = gap;
+        }
+        self.gap_weight += 1;
+    }
+
+    fn ended(&mut self, _slot: usize, request: &Active) {
+        self.completed += 1;
+        self.output_tokens += u64::from(request.output_tokens);
+        self.e2el.push((request.last - request.sent).0, 1);
+        let first = request.first.unwrap_or(request.last);
+        if let Some(intervals) = request.output_tokens.checked_sub(1).filter(|count| *count > 0) {
+            self.tpot.push((request.last - first).0 / u64::from(intervals), 1);
+        }
+    }
+}

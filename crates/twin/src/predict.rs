@@ -1,0 +1,146 @@
+//! A workload against an engine profile.
+
+use base::{Nanos, Seed};
+use record::Timeline;
+use sim::Profile;
+use tokometer_base as base;
+use tokometer_record as record;
+use tokometer_sim as sim;
+
+use crate::Error;
+use crate::client::OldClient;
+use crate::explain::Explanation;
+use crate::figures::Figures;
+use crate::router::Routing;
+use crate::sender::Due;
+use crate::timelines::Timelines;
+use crate::virtual_time::{Active, Seen, Setup, Sink, run};
+use crate::workload::Workload;
+
+/// Answer tokens of which timelines are kept at most: sixteen bytes each.
+pub(crate) const TIMELINE_TOKENS_MAX: u64 = 60_000_000;
+
+/// What is wanted of a prediction, beyond the engine and the workload.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Servers behind the router.
+    pub replicas: usize,
+    /// The router.
+    pub routing: Routing,
+    /// The client of old tables; the default is a perfect one.
+    pub client: OldClient,
+    /// What is kept.
+    pub keep: Keep,
+    /// Threads that may work at once, where the router lets replicas be computed alone.
+    pub threads: usize,
+}
+
+/// What a prediction keeps of each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Keep {
+    /// Figures only: bounded memory.
+    #[default]
+    Figures,
+    /// Every request with every event, for reports made by the usual code.
+    Timelines,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            replicas: 1,
+            routing: Routing::default(),
+            client: OldClient::default(),
+            keep: Keep::default(),
+            threads: 1,
+        }
+    }
+}
+
+/// What would have been measured.
+#[derive(Debug)]
+pub struct Prediction {
+    /// The figures.
+    pub figures: Figures,
+    /// The requests in the order in which they ended; empty unless they were asked for.
+    pub timelines: Vec<Timeline>,
+    /// What limited the run.
+    pub explanation: Explanation,
+    /// When the last answer ended, from the start of the run.
+    pub end: Nanos,
+}
+
+/// Both ways of keeping, in one pass.
+#[derive(Default)]
+struct Both {
+    figures: Figures,
+    timelines: Timelines,
+}
+
+impl Sink for Both {
+    fn sent(&mut self, slot: usize, request: &Active, due: &Due) {
+        self.figures.sent(slot, request, due);
+        self.timelines.sent(slot, request, due);
+    }
+
+    fn event(&mut self, slot: usize, request: &Active, seen: Seen) {
+        self.figures.event(slot, request, seen);
+        self.timelines.event(slot, request, seen);
+    }
+
+    fn ended(&mut self, slot: usize, request: &Active) {
+        self.figures.ended(slot, request);
+        self.timelines.ended(slot, request);
+    }
+}
+
+/// Predicts a run: what a client would have seen of this engine under this workload.
+pub fn predict(
+    profile: &Profile,
+    workload: &Workload,
+    seed: Seed,
+    options: Options,
+) -> Result<Prediction, Error> {
+    if workload.asks.count() == 0 {
+        return Err(Error::Empty);
+    }
+    if options.replicas == 0 {
+        return Err(Error::NoReplicas);
+    }
+    let setup = Setup {
+        profile,
+        workload,
+        seed,
+        client: options.client,
+        replicas: options.replicas,
+        routing: options.routing,
+        share: (0, 1),
+    };
+    match options.keep {
+        Keep::Figures => {
+            let ended = run(setup, Figures::default())?;
+            let mut figures = ended.sink;
+            figures.close(ended.at);
+            let explanation = ended.tally.explanation();
+            Ok(Prediction { figures, timelines: Vec::new(), explanation, end: ended.at })
+        }
+        Keep::Timelines => {
+            check_tokens(workload)?;
+            let ended = run(setup, Both::default())?;
+            let mut figures = ended.sink.figures;
+            figures.close(ended.at);
+            let timelines = ended.sink.timelines.ended;
+            let explanation = ended.tally.explanation();
+            Ok(Prediction { figures, timelines, explanation, end: ended.at })
+        }
+    }
+}
+
+fn check_tokens(workload: &Workload) -> Result<(), Error> {
+    let count = workload.asks.count();
+    let tokens = (0..count).map(|index| u64::from(workload.asks.ask(index).output_tokens)).sum();
+    if tokens > TIMELINE_TOKENS_MAX {
+        return Err(Error::TooManyTokens { tokens, most: TIMELINE_TOKENS_MAX });
+    }
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! The client's behaviour: which request is sent next, and when.
+//!
+//! Open loop, closed loop, a rate with a cap, traces and conversations are one rule: a request is due
+//! at a time, and it is admitted when a place in flight is free. The driver asks for the time of the
+//! next send and tells when answers end, so coordinated omission shows as it does in a measurement.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use schedule::{Arrivals, Extent, Offsets};
+use tokometer_base::{Nanos, Seed};
+use tokometer_schedule as schedule;
+
+use crate::Error;
+use crate::workload::{After, Ask, Workload};
+
+/// A request that is about to be sent.
+#[derive(Debug)]
+pub(crate) struct Due {
+    pub(crate) index: u64,
+    pub(crate) ask: Ask,
+    /// When the schedule wants it; `None` where the schedule means nothing.
+    pub(crate) intended: Option<Nanos>,
+    at: Nanos,
+}
+
+pub(crate) struct Sender<'a> {
+    workload: &'a Workload,
+    offsets: Offsets,
+    /// The order in which a trace sends, where it is not the order of the requests.
+    order: Option<Vec<u64>>,
+    position: u64,
+    head: Option<Due>,
+    /// Turns whose predecessor has ended.
+    turns: BinaryHeap<Reverse<(Nanos, u64)>>,
+    followers: BTreeMap<u64, Vec<(u64, Nanos)>>,
+    free_places: u64,
+    /// When places that were given back can be used, in order.
+    given_back: VecDeque<Nanos>,
+    /// Only every `stride`-th request, from `first`: the share of one replica.
+    stride: u64,
+}
+
+impl<'a> Sender<'a> {
+    /// The sender of requests `first`, `first + stride`, …
+    pub(crate) fn new(
+        workload: &'a Workload,
+        seed: Seed,
+        (first, stride): (u64, u64),
+    ) -> Result<Self, Error> {
+        let count = workload.asks.count();
+        let extent = Extent { count: Some(count), duration: None };
+        let mut sender = Self {
+            workload,
+            offsets: Offsets::new(&workload.arrivals, extent, seed)?,
+            order: None,
+            position: 0,
+            head: None,
+            turns: BinaryHeap::new(),
+            followers: BTreeMap::new(),
+            free_places: workload.max_concurrency.map_or(u64::MAX, |cap| u64::from(cap.max(1))),
+            given_back: VecDeque::new(),
+            stride,
+        };
+        if workload.arrivals == Arrivals::Traced {
+            sender.order = Some(trace_order(workload));
+        }
+        if workload.asks.has_sessions() {
+            for index in 0..count {
+                if let Some(After { request, think }) = workload.asks.ask(index).after {
+                    sender.followers.entry(request).or_default().push((index, think));
+                }
+            }
+        }
+        sender.skip(first);
+        sender.pull();
+        Ok(sender)
+    }
+
+    fn skip(&mut self, requests: u64) {
+        for _ in 0..requests {
+            self.position += 1;
+            let _offset = self.offsets.advance();
+        }
+    }
+
+    /// Makes the next request that waits for nobody the head of the line.
+    fn pull(&mut self) {
+        let count = self.workload.asks.count();
+        while self.position < count {
+            let index = match &self.order {
+                Some(order) => order[usize::try_from(self.position).unwrap_or(usize::MAX)],
+                None => self.position,
+            };
+            let ask = self.workload.asks.ask(index);
+            if ask.after.is_some() {
+                self.position += 1;
+                continue;
+            }
+            let intended = match self.workload.arrivals {
+                Arrivals::Traced => Some(ask.due.unwrap_or(Nanos::ZERO)),
+                _ => self.offsets.advance(),
+            };
+            self.position += 1;
+            self.skip(self.stride - 1);
+            let at = intended.unwrap_or(Nanos::ZERO);
+            self.head = Some(Due { index, ask, intended, at });
+            return;
+        }
+        self.head = None;
+    }
+
+    fn due(&self) -> Option<Nanos> {
+        let turn = self.turns.peek().map(|Reverse((at, _))| *at);
+        let head = self.head.as_ref().map(|due| due.at);
+        let due = [turn, head].into_iter().flatten().min()?;
+        self.workload.duration.is_none_or(|duration| due < duration).then_some(due)
+    }
+
+    /// When the next request can be sent, not before `now`. `None`: nothing is due, or no place will
+    /// be free before an answer ends.
+    pub(crate) fn next_at(&self, now: Nanos) -> Option<Nanos> {
+        let due = self.due()?.max(now);
+        let at = match (self.free_places, self.given_back.front()) {
+            (0, None) => return None,
+            (0, Some(free)) => due.max(*free),
+            _ => due,
+        };
+        self.workload.duration.is_none_or(|duration| at < duration).then_some(at)
+    }
+
+    /// Takes the request that [`Sender::next_at`] spoke of.
+    pub(crate) fn take(&mut self) -> Option<Due> {
+        if self.free_places == 0 {
+            let _free = self.given_back.pop_front();
+        } else {
+            self.free_places -= 1;
+        }
+        let is_turn = match (self.turns.peek(), &self.head) {
+            (Some(Reverse((at, _))), Some(head)) => *at <= head.at,
+            (Some(_), None) => true,
+            _ => false,
+        };
+        if is_turn {
+            let Reverse((at, index)) = self.turns.pop()?;
+            let ask = self.workload.asks.ask(index);
+            return Some(Due { index, ask, intended: Some(at), at });
+        }
+        let due = self.head.take();
+        self.pull();
+        due
+    }
+
+    /// An answer ended at `at`: its place is free and its successors may think.
+    pub(crate) fn ended(&mut self, index: u64, at: Nanos) {
+        if self.workload.max_concurrency.is_some() {
+            self.given_back.push_back(at);
+        }
+        for (follower, think) in self.followers.remove(&index).unwrap_or_default() {
+            self.turns.push(Reverse((at + think, follower)));
+        }
+    }
+}
+
+fn trace_order(workload: &Workload) -> Vec<u64> {
+    let mut order: Vec<(Nanos, u64)> = (0..workload.asks.count())
+        .map(|index| (workload.asks.ask(index).due.unwrap_or(Nanos::ZERO), index))
+        .collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, index)| index).collect()
+}

@@ -1,0 +1,61 @@
+//! A predicted run as the record of a measured one, so that the same code makes the same reports.
+
+use record::{
+    Asked, Event, EventKind, Identity, Outcome, Phase, StampSource, Timeline, Usage,
+};
+use tokometer_record as record;
+
+use crate::sender::Due;
+use crate::virtual_time::{Active, Seen, Sink};
+
+/// Keeps every request with every event.
+#[derive(Debug, Default)]
+pub(crate) struct Timelines {
+    in_flight: Vec<Option<Timeline>>,
+    pub(crate) ended: Vec<Timeline>,
+}
+
+impl Sink for Timelines {
+    fn sent(&mut self, slot: usize, request: &Active, due: &Due) {
+        let asked = Asked {
+            prompt_tokens: Some(due.ask.prompt_tokens),
+            output_tokens: Some(due.ask.output_limit.max(due.ask.output_tokens)),
+            body_bytes: 0,
+        };
+        let mut timeline =
+            Timeline::new(Identity::new(request.index, Phase::Measure), asked, request.sent);
+        timeline.times.intended = due.intended;
+        timeline.times.first_byte_sent = Some(request.sent);
+        timeline.times.last_byte_sent = Some(request.sent);
+        timeline.stamp_source = StampSource::User;
+        timeline.usage = Some(Usage {
+            prompt_tokens: Some(due.ask.prompt_tokens),
+            completion_tokens: Some(request.output_tokens),
+            ..Usage::default()
+        });
+        timeline.status = Some(200);
+        timeline.events.reserve_exact(request.output_tokens as usize + 1);
+        if self.in_flight.len() <= slot {
+            self.in_flight.resize_with(slot + 1, || None);
+        }
+        self.in_flight[slot] = Some(timeline);
+    }
+
+    fn event(&mut self, slot: usize, request: &Active, seen: Seen) {
+        let Some(timeline) = &mut self.in_flight[slot] else { return };
+        // Events that travelled together came in one read.
+        let shares_read = request.first.is_some() && request.last == seen.at;
+        timeline.reads += u32::from(!shares_read);
+        let kind = if seen.tokens > 0 { EventKind::Text } else { EventKind::Empty };
+        let event = Event::new(seen.at, timeline.reads - 1, kind);
+        timeline.push(event.with_tokens(Some(seen.tokens)));
+    }
+
+    fn ended(&mut self, slot: usize, request: &Active) {
+        let Some(mut timeline) = self.in_flight[slot].take() else { return };
+        timeline.times.headers = request.first;
+        timeline.times.end = Some(request.last);
+        timeline.outcome = Outcome::Success;
+        self.ended.push(timeline);
+    }
+}

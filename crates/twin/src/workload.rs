@@ -1,0 +1,131 @@
+//! What is asked of a predicted server: requests with known lengths, and when they are sent.
+//!
+//! Lengths are an input, per request, from a dataset, a trace or a distribution; a mean is not enough,
+//! because the longest answer often decides how long a run takes. Requests are made one at a time by
+//! their index, so that ten million of them need no memory.
+
+use std::sync::Arc;
+
+use schedule::Arrivals;
+use tokometer_base::Nanos;
+use tokometer_schedule as schedule;
+
+/// One request to be predicted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ask {
+    /// Tokens of the prompt.
+    pub prompt_tokens: u32,
+    /// Tokens that the answer will have.
+    pub output_tokens: u32,
+    /// Tokens that the answer may have; an answer that stops short of it ended by itself.
+    pub output_limit: u32,
+    /// When a trace wants it sent, from the start of the run.
+    pub due: Option<Nanos>,
+    /// The turn of a conversation that must be answered first.
+    pub after: Option<After>,
+    /// A hash per full block of the prompt, each covering everything before it.
+    pub block_hashes: Box<[u64]>,
+    /// Smaller is more urgent.
+    pub priority: i32,
+    /// The adapter it needs.
+    pub lora: Option<u32>,
+}
+
+/// What a turn of a conversation waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct After {
+    /// Index of the turn before.
+    pub request: u64,
+    /// Time between that answer's end and this request.
+    pub think: Nanos,
+}
+
+impl Ask {
+    /// A request of these lengths whose answer is cut at exactly its length.
+    pub fn new(prompt_tokens: u32, output_tokens: u32) -> Self {
+        Self { prompt_tokens, output_tokens, output_limit: output_tokens, ..Self::default() }
+    }
+}
+
+/// Where requests come from.
+pub trait Source: Send + Sync {
+    /// How many there are.
+    fn count(&self) -> u64;
+    /// Request number `index`; the same one whenever it is asked for.
+    fn ask(&self, index: u64) -> Ask;
+    /// Whether any request waits for the answer of another.
+    fn has_sessions(&self) -> bool {
+        false
+    }
+}
+
+impl Source for Vec<Ask> {
+    fn count(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn ask(&self, index: u64) -> Ask {
+        usize::try_from(index).ok().and_then(|at| self.get(at)).cloned().unwrap_or_default()
+    }
+
+    fn has_sessions(&self) -> bool {
+        self.iter().any(|ask| ask.after.is_some())
+    }
+}
+
+/// The requests of a run and the rule by which they are sent.
+#[derive(Clone)]
+pub struct Workload {
+    /// The requests.
+    pub asks: Arc<dyn Source>,
+    /// When they are intended to start.
+    pub arrivals: Arrivals,
+    /// Most requests in flight: a closed loop when they arrive at once.
+    pub max_concurrency: Option<u32>,
+    /// Time after which no request is begun any more.
+    pub duration: Option<Nanos>,
+    /// Most requests that may be in flight before the prediction is given up: an overloaded open loop
+    /// would otherwise fill the memory.
+    pub in_flight_max: u64,
+}
+
+/// Requests in flight at which a prediction is given up, unless the workload says otherwise.
+pub const IN_FLIGHT_MAX: u64 = 4_000_000;
+
+impl Workload {
+    /// All requests at once, without a cap.
+    pub fn burst(asks: impl Source + 'static) -> Self {
+        Self {
+            asks: Arc::new(asks),
+            arrivals: Arrivals::AtOnce,
+            max_concurrency: None,
+            duration: None,
+            in_flight_max: IN_FLIGHT_MAX,
+        }
+    }
+
+    /// The same requests by this arrival process.
+    #[must_use]
+    pub fn arriving(mut self, arrivals: Arrivals) -> Self {
+        self.arrivals = arrivals;
+        self
+    }
+
+    /// The same requests with at most `cap` in flight.
+    #[must_use]
+    pub fn capped(mut self, cap: u32) -> Self {
+        self.max_concurrency = Some(cap);
+        self
+    }
+}
+
+impl std::fmt::Debug for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workload")
+            .field("requests", &self.asks.count())
+            .field("arrivals", &self.arrivals)
+            .field("max_concurrency", &self.max_concurrency)
+            .field("duration", &self.duration)
+            .finish_non_exhaustive()
+    }
+}
