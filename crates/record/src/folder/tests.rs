@@ -140,6 +140,20 @@ fn folders_that_hold_no_run_are_refused_by_name() {
     assert!(matches!(RunReader::open(folder.path()), Err(Error::Newer { .. })));
 }
 
+/// The page is what people read before they open the file with another tool.
+#[test]
+fn every_column_is_documented() {
+    let page = include_str!("../../../../docs/results.md");
+    let batch = columns::encode(&[timeline(0)], Nanos(0)).unwrap();
+    let schema = batch.schema();
+    let missing: Vec<_> = schema
+        .fields()
+        .iter()
+        .filter(|field| !page.contains(&format!("`{}`", field.name())))
+        .collect();
+    assert!(missing.is_empty(), "docs/results.md does not name {missing:?}");
+}
+
 proptest! {
     #[test]
     fn any_failure_and_any_events_survive_the_disk(

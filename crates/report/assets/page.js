@@ -1,0 +1,238 @@
+"use strict";
+// Draws one page from the JSON that the report carries. No request leaves the page.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const page = document.getElementById("page");
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  const palette = ["a", "b", "c", "d"];
+  const plots = [];
+
+  const make = (tag, attributes = {}, ...children) => {
+    const element = document.createElement(tag);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    for (const child of children) if (child != null) element.append(child);
+    return element;
+  };
+  const heading = (text) => page.append(make("h2", {}, text));
+  const absent = "\u2013";
+  const digits = (value) => value == null || !isFinite(value) ? absent
+    : Math.abs(value) >= 1000 ? value.toFixed(0).replace(/\B(?=(\d{3})+(?!\d))/g, ",")
+    : Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1)
+    : Math.abs(value) >= 0.1 || value === 0 ? value.toFixed(2) : value.toPrecision(2);
+
+  const table = (columns, rows) => {
+    const body = make("tbody");
+    for (const row of rows) body.append(make("tr", {}, ...row.map((cell) =>
+      cell && cell.text != null ? make("td", { class: "text" }, cell.text) : make("td", {}, cell == null ? absent : String(cell)))));
+    return make("div", { class: "wide" }, make("table", {},
+      make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", {}, name)))), body));
+  };
+
+  const axis = (label, more = {}) => ({
+    label, labelSize: 18, size: 52, stroke: colour("dim"), labelFont: "12px system-ui", font: "11px system-ui",
+    grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, ...more,
+  });
+
+  // A card with a plot in it, kept as wide as the card.
+  const draw = (parent, title, options, columns, kind = "") => {
+    const card = make("div", { class: "plot " + kind }, make("h3", {}, title));
+    parent.append(card);
+    const width = () => Math.max(240, card.clientWidth - 22);
+    const plot = new uPlot({
+      width: width(), height: options.height || 260, cursor: { drag: { x: true, y: false }, ...(options.cursor || {}) },
+      legend: { live: true }, ...options,
+    }, columns, card);
+    plots.push({ plot, width, title });
+    return plot;
+  };
+  const line = (label, index, more = {}) => ({
+    label, stroke: colour(palette[index % palette.length]), width: 1.6, points: { show: false },
+    value: (_, value) => digits(value), ...more,
+  });
+
+  const tiles = (run) => {
+    const box = make("div", { class: "tiles" });
+    for (const tile of run.tiles) box.append(make("div", { class: "tile" }, make("b", {}, tile.value), make("span", {}, tile.label)));
+    return box;
+  };
+
+  const verdict = (run) => make("p", {},
+    make("span", { class: "verdict " + run.verdict.toLowerCase() }, run.verdict),
+    " " + run.remark);
+
+  const notes = (run) => {
+    const box = make("div");
+    for (const note of run.notes) box.append(make("div", { class: "note " + note.severity.toLowerCase() },
+      make("code", {}, note.code), " " + note.text, note.advice ? make("div", { class: "dim" }, note.advice) : null));
+    return box;
+  };
+
+  const distributions = (run) => {
+    const box = make("div", { class: "plots" });
+    page.append(box);
+    for (const spread of run.spreads) {
+      const marks = { hooks: { draw: [(plot) => percentileMarks(plot, spread)] } };
+      draw(box, spread.label + ": share of requests at or below", {
+        scales: { x: { time: false, distr: spread.is_log ? 3 : 1 }, y: { range: [0, 1] } },
+        axes: [axis(spread.unit), axis("share", { size: 44 })],
+        series: [{ label: spread.unit, value: (_, value) => digits(value) }, line("share", 0, { value: (_, value) => value == null ? absent : (value * 100).toFixed(2) + " %" })],
+        ...marks,
+      }, [spread.cdf.map((point) => point[0]), spread.cdf.map((point) => point[1])]);
+      draw(box, spread.label + ": how many of each size", {
+        scales: { x: { time: false, distr: spread.is_log ? 3 : 1 } },
+        axes: [axis(spread.unit), axis("count", { size: 58 })],
+        series: [{ label: spread.unit, value: (_, value) => digits(value) },
+          line("count", 2, { fill: colour("c") + "55", paths: uPlot.paths.stepped({ align: 1 }) })],
+      }, [spread.bins.map((bin) => bin[0]), spread.bins.map((bin) => bin[1])]);
+    }
+  };
+
+  // Percentiles as vertical lines, with their interval as a band.
+  const percentileMarks = (plot, spread) => {
+    const { ctx } = plot;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(plot.bbox.left, plot.bbox.top, plot.bbox.width, plot.bbox.height);
+    ctx.clip();
+    for (const mark of spread.percentiles) {
+      const at = plot.valToPos(mark.value, "x", true);
+      if (mark.low != null && mark.high != null) {
+        const from = plot.valToPos(mark.low, "x", true), to = plot.valToPos(mark.high, "x", true);
+        ctx.fillStyle = colour("b") + "33";
+        ctx.fillRect(from, plot.bbox.top, Math.max(1, to - from), plot.bbox.height);
+      }
+      ctx.strokeStyle = colour("b");
+      ctx.setLineDash([4, 3]);
+      ctx.beginPath();
+      ctx.moveTo(at, plot.bbox.top);
+      ctx.lineTo(at, plot.bbox.top + plot.bbox.height);
+      ctx.stroke();
+      ctx.fillStyle = colour("dim");
+      ctx.font = 11 * devicePixelRatio + "px system-ui";
+      ctx.fillText("p" + mark.percent, at + 3, plot.bbox.top + 12 * devicePixelRatio);
+    }
+    ctx.restore();
+  };
+
+  const overTime = (run) => {
+    const box = make("div", { class: "plots" });
+    page.append(box);
+    const sync = { cursor: { sync: { key: run.name } } };
+    const seconds = run.windows.map((window) => window[0]);
+    const column = (index) => run.windows.map((window) => window[index]);
+    const time = { x: { time: false } };
+    const x = { label: "s", value: (_, value) => digits(value) };
+    draw(box, "Requests per second", { ...sync, scales: time, axes: [axis("seconds into the run"), axis("requests/s")],
+      series: [x, line("arrived", 0), line("completed", 2), line("failed", 1)] }, [seconds, column(1), column(2), column(3)]);
+    draw(box, "In flight", { ...sync, scales: time, axes: [axis("seconds into the run"), axis("requests")],
+      series: [x, line("in flight", 0)] }, [seconds, column(4)]);
+    draw(box, "Output tokens per second", { ...sync, scales: time, axes: [axis("seconds into the run"), axis("tokens/s", { size: 62 })],
+      series: [x, line("tokens/s", 2)] }, [seconds, column(5)]);
+    for (const gauge of run.gauges) draw(box, "Server: " + gauge.label, { ...sync, scales: time,
+      axes: [axis("seconds into the run"), axis(gauge.unit, { size: 62 })], series: [x, ...gauge.series.map((name, index) => line(name, index))] },
+      [gauge.at, ...gauge.values]);
+  };
+
+  // One line per request: queue, connect, waiting for the first token, tokens.
+  const lanes = (run) => {
+    if (!run.lanes.length) return;
+    heading("Requests one by one");
+    page.append(make("p", { class: "dim" }, "Drag to zoom into a stretch of time, double-click to see all. " + run.lanes_remark));
+    const box = make("div", { class: "plots" });
+    page.append(box);
+    const parts = [["queue", "b"], ["connect", "d"], ["first token", "a"], ["tokens", "c"]];
+    const starts = run.lanes.map((lane) => lane[0]);
+    const rows = run.lanes.map((_, index) => index);
+    // Lanes are sorted by their start; the last one to end is not the last one to start.
+    const lastStart = starts[starts.length - 1], lastEnd = Math.max(...run.lanes.map((lane) => lane[4]));
+    draw(box, "Swim lanes: " + parts.map(([name]) => name).join(", "), {
+      height: 420, scales: { x: { time: false, range: (_, low, high) => high >= lastStart ? [low, lastEnd] : [low, high] }, y: { range: [-1, rows.length], dir: -1 } },
+      axes: [axis("seconds into the run"), axis("request")],
+      series: [{ label: "s", value: (_, value) => digits(value) },
+        { label: "request", paths: () => null, points: { show: false }, value: (_, value, __, index) => index == null ? absent : "#" + run.lane_names[index] }],
+      hooks: {
+        draw: [(plot) => {
+          const { ctx, bbox } = plot;
+          ctx.save();
+          ctx.beginPath();
+          ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+          ctx.clip();
+          const height = Math.max(1, bbox.height / (rows.length + 1) * 0.8);
+          const low = plot.scales.x.min, high = plot.scales.x.max;
+          for (let index = 0; index < rows.length; index++) {
+            const lane = run.lanes[index];
+            if (lane[4] < low || lane[0] > high) continue;
+            const top = plot.valToPos(index, "y", true) - height / 2;
+            for (let part = 0; part < parts.length; part++) {
+              const from = plot.valToPos(lane[part], "x", true), to = plot.valToPos(lane[part + 1], "x", true);
+              if (to - from <= 0) continue;
+              ctx.fillStyle = lane[5] ? colour("bad") : colour(parts[part][1]);
+              ctx.fillRect(from, top, Math.max(0.7, to - from), height);
+            }
+          }
+          ctx.restore();
+        }],
+      },
+    }, [starts, rows], "full");
+  };
+
+  const failures = (run) => {
+    if (!run.failures.length) return;
+    heading("Failures");
+    page.append(table(["kind", "status", "count", "what the server said"],
+      run.failures.map((row) => [row.kind, row.status, row.count, { text: row.example }])));
+  };
+
+  const plan = (run) => {
+    heading("Plan and environment");
+    for (const [title, value] of [["Plan", run.plan], ["Environment", run.environment]]) page.append(make("details", {},
+      make("summary", {}, title), make("pre", {}, JSON.stringify(value, null, 2))));
+  };
+
+  const show = (run) => {
+    page.append(make("h1", {}, run.title), make("p", { class: "dim" }, run.subtitle), verdict(run), notes(run), tiles(run));
+    heading("Figures");
+    page.append(table(run.table.columns, run.table.rows));
+    heading("Distributions");
+    distributions(run);
+    heading("Over time");
+    overTime(run);
+    lanes(run);
+    failures(run);
+    plan(run);
+  };
+
+  // Sweeps and capacity: a point per run.
+  const curves = () => {
+    if (!data.curves) return;
+    heading("Curves");
+    const box = make("div", { class: "plots" });
+    page.append(box);
+    for (const curve of data.curves) {
+      const series = curve.names.map((name, index) => line(name, index, { points: { show: true, size: 6 }, width: curve.is_front && index === 0 ? 0 : 1.6 }));
+      draw(box, curve.title, { scales: { x: { time: false } }, axes: [axis(curve.x), axis(curve.y, { size: 62 })],
+        series: [{ label: curve.x, value: (_, value) => digits(value) }, ...series] }, curve.columns);
+    }
+  };
+
+  const differences = () => {
+    if (!data.differences) return;
+    heading("Differences");
+    page.append(table(data.differences.columns, data.differences.rows));
+  };
+
+  if (data.title) page.append(make("h1", {}, data.title), make("p", { class: "dim" }, data.subtitle || ""));
+  differences();
+  if (data.overview) page.append(table(data.overview.columns, data.overview.rows));
+  curves();
+  data.runs.forEach(show);
+  page.append(make("footer", {}, data.footer));
+
+  let pending = null;
+  addEventListener("resize", () => {
+    clearTimeout(pending);
+    pending = setTimeout(() => plots.forEach(({ plot, width }) => plot.setSize({ width: width(), height: plot.height })), 100);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
+  globalThis.tokometerPlots = plots;
+})();

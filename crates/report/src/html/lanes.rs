@@ -1,0 +1,78 @@
+//! Swim lanes: the life of each request on one line.
+
+use serde_json::{Value, json};
+use tokometer_base::Nanos;
+use tokometer_record::Timeline;
+
+/// More lanes than this cannot be told apart even when zoomed, and make the file large.
+const LANES_MAX: usize = 20_000;
+
+/// Five points of a request in seconds since the run began, and whether it failed.
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    index: u64,
+    points: [f64; 5],
+    has_failed: bool,
+}
+
+/// Lanes of a run, thinned evenly when there are too many.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    seen: u64,
+    stride: u64,
+}
+
+impl Lanes {
+    pub(super) fn add(&mut self, timeline: &Timeline, origin: Nanos) {
+        self.seen += 1;
+        let stride = self.stride.max(1);
+        if !timeline.identity.index.is_multiple_of(stride) {
+            return;
+        }
+        self.lanes.push(lane(timeline, origin));
+        if self.lanes.len() > LANES_MAX {
+            self.stride = stride * 2;
+            let stride = self.stride;
+            self.lanes.retain(|lane| lane.index.is_multiple_of(stride));
+        }
+    }
+
+    pub(super) fn remark(&self) -> String {
+        match self.stride {
+            0 | 1 => format!("All {} requests.", self.seen),
+            stride => format!("Every {stride}th of {} requests.", self.seen),
+        }
+    }
+
+    /// Lanes by their start, and the requests' numbers.
+    pub(super) fn into_json(mut self) -> (Value, Value) {
+        self.lanes.sort_by(|a, b| a.points[0].total_cmp(&b.points[0]).then(a.index.cmp(&b.index)));
+        let round = |seconds: f64| (seconds * 1e5).round() / 1e5;
+        let rows: Vec<Value> = self
+            .lanes
+            .iter()
+            .map(|lane| {
+                let [a, b, c, d, e] = lane.points.map(round);
+                json!([a, b, c, d, e, u8::from(lane.has_failed)])
+            })
+            .collect();
+        let names: Vec<u64> = self.lanes.iter().map(|lane| lane.index).collect();
+        (json!(rows), json!(names))
+    }
+}
+
+fn lane(timeline: &Timeline, origin: Nanos) -> Lane {
+    let times = &timeline.times;
+    let begin = times.intended.unwrap_or(times.admitted).min(times.admitted);
+    let connect = times.connect_begin.unwrap_or(times.admitted).max(times.admitted);
+    let sent = times.first_byte_sent.unwrap_or(connect).max(connect);
+    let end = timeline.last_content().map(|event| event.at).or(times.end).unwrap_or(sent).max(sent);
+    let first = timeline.first_content().map_or(end, |event| event.at).max(sent);
+    let seconds = |at: Nanos| (at - origin).as_secs_f64();
+    Lane {
+        index: timeline.identity.index,
+        points: [begin, connect, sent, first, end].map(seconds),
+        has_failed: !timeline.is_success(),
+    }
+}

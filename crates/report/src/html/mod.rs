@@ -1,0 +1,114 @@
+//! One page that opens offline: figures, distributions, time axes and swim lanes of runs.
+//!
+//! In: what is known of each run and its timelines, one pass. Out: a single HTML file with its data,
+//! its script and its plotting library inside; nothing is ever fetched. Sizes are bounded: curves are
+//! resampled and lanes are thinned, and the page says so where it happens.
+
+mod curves;
+mod lanes;
+mod run;
+mod spread;
+
+use serde_json::{Value, json};
+
+pub use curves::{Curve, Table};
+pub use run::RunPage;
+
+const PAGE: &str = include_str!("../../assets/page.html");
+const PAGE_CSS: &str = include_str!("../../assets/page.css");
+const PAGE_JS: &str = include_str!("../../assets/page.js");
+const UPLOT_JS: &str = include_str!("../../assets/uplot.min.js");
+const UPLOT_CSS: &str = include_str!("../../assets/uplot.min.css");
+
+/// A page under construction.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// Title of the window, and of the page when it holds more than one run.
+    pub title: String,
+    /// A line under the title.
+    pub subtitle: String,
+    /// One row per run of a sweep or a search.
+    pub overview: Option<Table>,
+    /// Differences of a comparison.
+    pub differences: Option<Table>,
+    /// Curves over the runs.
+    pub curves: Vec<Curve>,
+    /// The runs, each with its own part of the page.
+    pub runs: Vec<RunPage>,
+}
+
+impl Page {
+    /// The file's text.
+    pub fn render(self) -> String {
+        let is_single = self.runs.len() == 1 && self.overview.is_none() && self.differences.is_none();
+        let data = json!({
+            "title": if is_single { Value::Null } else { Value::from(self.title.clone()) },
+            "subtitle": self.subtitle,
+            "overview": self.overview,
+            "differences": self.differences,
+            "curves": if self.curves.is_empty() { Value::Null } else { json!(self.curves) },
+            "runs": self.runs.into_iter().map(RunPage::into_json).collect::<Vec<_>>(),
+            "footer": format!("Made by tokometer {}.", env!("CARGO_PKG_VERSION")),
+        });
+        // `</script>` inside a string would end the data; the JSON escape means the same character.
+        let data = data.to_string().replace("</", "<\\/");
+        let parts = [
+            ("@TITLE@", escape(&self.title)),
+            ("@UPLOT_CSS@", UPLOT_CSS.to_owned()),
+            ("@PAGE_CSS@", PAGE_CSS.to_owned()),
+            ("@UPLOT_JS@", UPLOT_JS.to_owned()),
+            ("@PAGE_JS@", PAGE_JS.to_owned()),
+            ("@DATA@", data),
+        ];
+        let mut page = String::with_capacity(PAGE.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>());
+        let mut rest = PAGE;
+        // One pass over the frame: text that was put in is never searched for marks again.
+        while let Some((at, mark, text)) = next_mark(rest, &parts) {
+            page.push_str(&rest[..at]);
+            page.push_str(text);
+            rest = &rest[at + mark.len()..];
+        }
+        page.push_str(rest);
+        page
+    }
+}
+
+fn next_mark<'a>(
+    rest: &str,
+    parts: &'a [(&'static str, String)],
+) -> Option<(usize, &'static str, &'a str)> {
+    parts
+        .iter()
+        .filter_map(|(mark, text)| Some((rest.find(mark)?, *mark, text.as_str())))
+        .min_by_key(|(at, ..)| *at)
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_holds_everything_and_asks_for_nothing() {
+        let page = Page { title: "a < b".into(), ..Page::default() }.render();
+        assert!(page.contains("<title>a &lt; b</title>"));
+        assert!(page.contains("uPlot"));
+        for remote in ["src=\"http", "href=\"http", "@import", "url(http"] {
+            assert!(!page.contains(remote), "the page refers to something outside: {remote}");
+        }
+        assert!(!page.contains("@DATA@") && !page.contains("@PAGE_JS@"));
+    }
+
+    #[test]
+    fn data_cannot_close_its_own_script() {
+        let overview = Table {
+            columns: vec!["x".into()],
+            rows: vec![vec![Value::from("</script><script>alert(1)")]],
+        };
+        let page = Page { overview: Some(overview), ..Page::default() }.render();
+        assert!(!page.contains("</script><script>alert(1)"));
+    }
+}

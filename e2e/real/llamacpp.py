@@ -1,0 +1,120 @@
+"""Serves a tiny model with random weights through llama.cpp's own HTTP server.
+
+    python llamacpp.py MODEL.gguf PORT SLOTS
+
+Writes MODEL.gguf when it is missing (a few hundred kB, two layers, a vocabulary of bytes and common
+words), starts the server on loopback, prints one line with its address, and serves until its standard
+input closes, so that it never outlives the test that started it.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy
+
+HIDDEN, LAYERS, HEADS, FEED_FORWARD, CONTEXT = 64, 2, 4, 128, 2048
+
+WORDS = """the of and to in is that it was for on are as with his they at be this from have or by one
+had not but what all were when we there can an your which their said if do will each about how up out
+them then she many some so these would other into has more her two like him see time could no make than
+first been its who now people my made over did down only way find use may water long little very after
+words called just where most know get through back much go good new write our me man too any day same
+right look think also around another came come work three must because does part""".split()
+
+
+def vocabulary():
+    """Tokens, scores and types of a SentencePiece vocabulary: specials, bytes, letters, words."""
+    tokens, scores, types = ["<unk>", "<s>", "</s>"], [0.0, 0.0, 0.0], [2, 3, 3]
+    for byte in range(256):
+        tokens.append(f"<0x{byte:02X}>")
+        scores.append(0.0)
+        types.append(6)
+    pieces = ["\u2581"] + [chr(letter) for letter in range(33, 127)]
+    # Every piece on the way to a word must exist, or the merges never reach it.
+    for word in WORDS:
+        pieces += ["\u2581" + word[:length] for length in range(1, len(word) + 1)]
+    seen = set()
+    for rank, piece in enumerate(piece for piece in pieces if not (piece in seen or seen.add(piece))):
+        tokens.append(piece)
+        scores.append(-float(rank))
+        types.append(1)
+    return tokens, scores, types
+
+
+def write_model(path: Path) -> None:
+    """A llama model whose weights are noise from a fixed seed."""
+    import gguf
+
+    tokens, scores, types = vocabulary()
+    random = numpy.random.default_rng(7)
+
+    def noise(*shape):
+        return (random.standard_normal(shape) * 0.2).astype(numpy.float32)
+
+    writer = gguf.GGUFWriter(str(path), "llama")
+    writer.add_name("tiny")
+    writer.add_context_length(CONTEXT)
+    writer.add_embedding_length(HIDDEN)
+    writer.add_block_count(LAYERS)
+    writer.add_feed_forward_length(FEED_FORWARD)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(HIDDEN // HEADS)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list([token.encode() for token in tokens])
+    writer.add_token_scores(scores)
+    writer.add_token_types(types)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_unk_token_id(0)
+    writer.add_add_bos_token(True)
+    writer.add_chat_template(
+        "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}assistant:"
+    )
+    writer.add_tensor("token_embd.weight", noise(len(tokens), HIDDEN))
+    writer.add_tensor("output_norm.weight", numpy.ones(HIDDEN, numpy.float32))
+    writer.add_tensor("output.weight", noise(len(tokens), HIDDEN))
+    for layer in range(LAYERS):
+        name = f"blk.{layer}."
+        writer.add_tensor(name + "attn_norm.weight", numpy.ones(HIDDEN, numpy.float32))
+        writer.add_tensor(name + "ffn_norm.weight", numpy.ones(HIDDEN, numpy.float32))
+        for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            writer.add_tensor(name + part + ".weight", noise(HIDDEN, HIDDEN))
+        writer.add_tensor(name + "ffn_gate.weight", noise(FEED_FORWARD, HIDDEN))
+        writer.add_tensor(name + "ffn_up.weight", noise(FEED_FORWARD, HIDDEN))
+        writer.add_tensor(name + "ffn_down.weight", noise(HIDDEN, FEED_FORWARD))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def serve(path: Path, port: int, slots: int) -> None:
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(path)
+    parameters.model_alias = {"tiny"}
+    parameters.hostnames = ["127.0.0.1"]
+    parameters.port = port
+    parameters.n_parallel = slots
+    parameters.n_ctx = CONTEXT
+    parameters.cpuparams.n_threads = 1
+    parameters.cpuparams_batch.n_threads = 1
+    parameters.endpoint_metrics = True
+    parameters.warmup = False
+    parameters.verbosity = 0
+    server = xllamacpp.Server(parameters)
+    print(f"listening on {server.listening_address}", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    model = Path(sys.argv[1])
+    if not model.exists():
+        part = model.with_suffix(".part")
+        write_model(part)
+        part.rename(model)
+    serve(model, int(sys.argv[2]), int(sys.argv[3]))
