@@ -121,6 +121,10 @@ impl Tokenizer for BuiltIn {
     fn words(&self) -> Result<Option<Arc<SafeWords>>> {
         Ok(Some(SafeWords::embedded()))
     }
+
+    fn has_tested_words(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -50,6 +50,12 @@ pub trait Tokenizer: Send + Sync {
     /// Words that stay one token each side by side. `None` when the vocabulary has too few.
     fn words(&self) -> Result<Option<Arc<SafeWords>>>;
 
+    /// Whether the word table was proved for this very vocabulary before the program was built, so
+    /// that no prompt made from it needs to be counted again.
+    fn has_tested_words(&self) -> bool {
+        false
+    }
+
     /// The chat template and its special tokens. `None` without a `tokenizer_config.json`.
     fn config(&self) -> Option<&Config> {
         None

@@ -1,1 +1,34 @@
-//! Room `workload`.
+//! Where prompts come from: datasets, their lengths, and texts of an exact number of tokens.
+//!
+//! In: a [`Spec`] (which dataset, with which options) and a [`Context`] (tokenizer, seeds, how many).
+//! Out: a [`Workload`] whose items can be made in any order and on any thread: item 17 depends on
+//! the seeds and on 17, never on what was asked before. Lengths and the choice of rows come from
+//! the seed, generated content from the salt, so that a repeated run has the same shapes but does
+//! not meet its own prefix cache. Knows nothing of servers, clocks or flags.
+
+mod check;
+mod compose;
+mod context;
+pub mod datasets;
+mod describe;
+mod error;
+mod item;
+pub mod lengths;
+mod order;
+mod rows;
+mod selection;
+mod source;
+mod spec;
+mod template;
+mod workload;
+
+pub use check::LengthCheck;
+pub use compose::Composer;
+pub use context::{Context, Family, Form, Oversample, RowOrder, Templating};
+pub use describe::{Description, Histogram};
+pub use error::{Error, Result};
+pub use item::{After, Item, Note};
+pub use lengths::Ratio;
+pub use source::Source;
+pub use spec::Spec;
+pub use workload::{Workload, open};

@@ -1,0 +1,101 @@
+//! Do the prompts have the lengths that were asked for? Counted again, on a sample.
+
+use rayon::prelude::*;
+use tokometer_base::PromptContent;
+use tokometer_tokenize::{Reach, Specials};
+
+use crate::{Context, Note, Result, Source};
+
+/// At most so many prompts are counted.
+const SAMPLE_PROMPTS: u64 = 300;
+
+/// At most so many tokens are counted: a tokenizer does some 300,000 a second on one core.
+const SAMPLE_TOKENS: u64 = 300_000;
+
+/// With a server's tokenizer every count is a round trip.
+const SAMPLE_PROMPTS_REMOTE: u64 = 20;
+
+/// The outcome of counting a sample again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct LengthCheck {
+    /// Prompts counted.
+    pub checked: u64,
+    /// Prompts whose length is not the one asked for.
+    pub missed: u64,
+    /// The largest difference, counted minus asked; 0 when none missed.
+    pub worst: i64,
+}
+
+impl LengthCheck {
+    /// A note about the misses, if there are any.
+    pub fn note(self) -> Option<Note> {
+        let Self { checked, missed, worst } = self;
+        (missed > 0).then(|| {
+            Note::new(
+                "prompt-lengths",
+                format!("{missed} of {checked} prompts counted again miss the asked length (worst {worst:+} tokens)"),
+            )
+        })
+    }
+
+    fn with(self, difference: i64) -> Self {
+        Self {
+            checked: self.checked + 1,
+            missed: self.missed + u64::from(difference != 0),
+            worst: larger(self.worst, difference),
+        }
+    }
+
+    fn joined(self, other: Self) -> Self {
+        Self {
+            checked: self.checked + other.checked,
+            missed: self.missed + other.missed,
+            worst: larger(self.worst, other.worst),
+        }
+    }
+}
+
+fn larger(left: i64, right: i64) -> i64 {
+    if right.abs() > left.abs() { right } else { left }
+}
+
+/// Counts prompts that are evenly spread over the source. Only generated prompts have an asked
+/// length; a source of other texts gives a check of nothing.
+pub(crate) fn sample(source: &dyn Source, context: &Context) -> Result<LengthCheck> {
+    let total = source.len();
+    let Some(first_asked) =
+        (total > 0).then(|| source.item(0)).transpose()?.and_then(|item| item.asked_tokens)
+    else {
+        return Ok(LengthCheck::default());
+    };
+    let prompts_max = match context.tokenizer.reach() {
+        Reach::Local => SAMPLE_PROMPTS.min((SAMPLE_TOKENS / u64::from(first_asked.max(1))).max(4)),
+        Reach::Remote => SAMPLE_PROMPTS_REMOTE,
+    };
+    let wanted = total.min(prompts_max);
+    (0..wanted)
+        .into_par_iter()
+        .map(|at| difference(source, context, at * total / wanted))
+        .try_fold(LengthCheck::default, |check, difference| {
+            Ok(difference?.map_or(check, |difference| check.with(difference)))
+        })
+        .try_reduce(LengthCheck::default, |left, right| Ok(left.joined(right)))
+}
+
+fn difference(source: &dyn Source, context: &Context, index: u64) -> Result<Option<i64>> {
+    let item = source.item(index)?;
+    let Some(asked) = item.asked_tokens else { return Ok(None) };
+    let specials = match context.form {
+        crate::Form::Text => Specials::Add,
+        crate::Form::Chat | crate::Form::TokenIds => Specials::Skip,
+    };
+    let counted = match &item.prompt.content {
+        PromptContent::Text(text) => context.tokenizer.encode(text, specials)?.len(),
+        PromptContent::TokenIds(ids) => ids.len(),
+        PromptContent::Messages(messages) => {
+            let texts = messages.iter().map(|message| context.tokenizer.count(&message.content));
+            texts.sum::<std::result::Result<usize, _>>()?
+        }
+    };
+    Ok(Some(i64::try_from(counted).unwrap_or(i64::MAX) - i64::from(asked)))
+}

@@ -1,0 +1,122 @@
+//! What a dataset needs to know beside its own options.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::Seed;
+use tokometer_tokenize::{Tokenizer, hub};
+
+/// Whose rules count where the tools that users come from differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Family {
+    /// vLLM's rules.
+    #[default]
+    Vllm,
+    /// SGLang's rules.
+    Sglang,
+}
+
+/// How prompts reach the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// As plain text, to which the server adds its special tokens.
+    #[default]
+    Text,
+    /// As a chat message: the server applies its template, whose tokens are counted apart.
+    Chat,
+    /// As token ids, to which the server adds nothing.
+    TokenIds,
+}
+
+/// Whether the tokenizer's chat template is applied here, for datasets and tools that do so.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Templating {
+    /// As the family's tool does: vLLM applies it to `custom`, `sonnet` and `hf` sent as text,
+    /// SGLang only when asked.
+    #[default]
+    ByTool,
+    /// Never.
+    Skip,
+    /// For every dataset that can, sent as text.
+    Apply,
+}
+
+/// What to do when a file has fewer usable rows than prompts are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Oversample {
+    /// As the family's tool does: vLLM repeats rows, SGLang sends fewer.
+    #[default]
+    ByTool,
+    /// Send fewer.
+    Never,
+}
+
+/// The order in which the rows of a file are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowOrder {
+    /// Shuffled by the seed.
+    #[default]
+    Shuffled,
+    /// As in the file.
+    AsInFile,
+}
+
+/// What a dataset needs to know beside its own options.
+#[derive(Clone)]
+pub struct Context {
+    /// Counts tokens and makes texts of an exact length.
+    pub tokenizer: Arc<dyn Tokenizer>,
+    /// The root of lengths and of the choice of rows.
+    pub seed: Seed,
+    /// The root of generated content. Fresh for every run unless the user named a seed.
+    pub salt: Seed,
+    /// Whose rules count.
+    pub family: Family,
+    /// How prompts reach the server.
+    pub form: Form,
+    /// The number of prompts. 0 means every row of a file.
+    pub count: u64,
+    /// The order of a file's rows.
+    pub row_order: RowOrder,
+    /// What to do when rows run out.
+    pub oversample: Oversample,
+    /// Whether chat templates are applied here.
+    pub templating: Templating,
+    /// A JSON object of further values for the chat template.
+    pub template_values: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The hub, for datasets that come from there.
+    pub hub: hub::Access,
+}
+
+impl Context {
+    /// A context of vLLM's rules for plain text, with everything else at its default.
+    pub fn new(tokenizer: Arc<dyn Tokenizer>, seed: Seed, count: u64) -> Self {
+        Self {
+            tokenizer,
+            seed,
+            salt: seed,
+            family: Family::default(),
+            form: Form::default(),
+            count,
+            row_order: RowOrder::default(),
+            oversample: Oversample::default(),
+            templating: Templating::default(),
+            template_values: None,
+            hub: hub::Access::default(),
+        }
+    }
+
+    /// The special tokens that the server adds to a prompt in this form. A chat template's own are
+    /// counted apart, and token ids are sent as they are.
+    pub fn specials(&self) -> crate::Result<u32> {
+        match self.form {
+            Form::Text => Ok(self.tokenizer.added_specials()?),
+            Form::Chat | Form::TokenIds => Ok(0),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Lengths of real requests from a BurstGPT file, filled with random words.
+//!
+//! Only rows of GPT-4 with an answer count. Their times are not used, as in the tool that has this
+//! dataset: arrivals come from the schedule.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::{Prompt, PromptContent};
+
+use crate::compose::Composer;
+use crate::{Context, Error, Form, Item, Note, Result, RowOrder, Source, order};
+
+/// The options of `burstgpt`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The CSV file.
+    pub path: PathBuf,
+}
+
+/// The lengths of one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lengths {
+    prompt: u32,
+    answer: u32,
+}
+
+/// The opened dataset.
+pub(crate) struct BurstGpt {
+    context: Context,
+    composer: Composer,
+    specials: u32,
+    rows: Vec<Lengths>,
+    order: Vec<usize>,
+}
+
+pub(crate) fn open(options: &Options, context: &Context) -> Result<BurstGpt> {
+    if options.path.as_os_str().is_empty() {
+        return Err(Error::NoFile("burstgpt"));
+    }
+    let rows = read(&options.path)?;
+    let order = match context.row_order {
+        RowOrder::Shuffled => order::shuffled(rows.len(), context.seed, "rows"),
+        RowOrder::AsInFile => (0..rows.len()).collect(),
+    };
+    Ok(BurstGpt {
+        composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
+        specials: context.specials()?,
+        context: context.clone(),
+        rows,
+        order,
+    })
+}
+
+fn read(path: &std::path::Path) -> Result<Vec<Lengths>> {
+    let file = std::fs::File::open(path).map_err(Error::read(path))?;
+    if file.metadata().map_err(Error::read(path))?.len() == 0 {
+        return Err(Error::Empty(path.to_owned()));
+    }
+    let malformed = |line, reason: String| Error::Malformed { path: path.to_owned(), line, reason };
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
+    let header = reader.headers().map_err(|error| malformed(1, error.to_string()))?.clone();
+    let column = |name: &str| {
+        let found = header.iter().position(|field| field.trim().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| malformed(1, format!("there is no column `{name}`")))
+    };
+    let (model, prompt, answer) =
+        (column("Model")?, column("Request tokens")?, column("Response tokens")?);
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(|error| {
+            let line = error.position().map_or(0, csv::Position::line);
+            malformed(line, error.to_string())
+        })?;
+        let line = record.position().map_or(0, csv::Position::line);
+        let number = |at: usize| {
+            let text = record.get(at).unwrap_or_default().trim();
+            // Some releases of the file write whole numbers with a fraction of zero.
+            text.trim_end_matches(".0")
+                .parse::<u32>()
+                .map_err(|_| malformed(line, format!("`{text}` is no number of tokens")))
+        };
+        let lengths = Lengths { prompt: number(prompt)?, answer: number(answer)? };
+        if record.get(model).map(str::trim) == Some("GPT-4") && lengths.answer > 0 {
+            rows.push(lengths);
+        }
+    }
+    if rows.is_empty() {
+        let reason = "it has no row of GPT-4 with an answer".to_owned();
+        return Err(Error::TooShort { path: path.to_owned(), reason });
+    }
+    Ok(rows)
+}
+
+impl Source for BurstGpt {
+    fn len(&self) -> u64 {
+        if self.context.count == 0 { self.rows.len() as u64 } else { self.context.count }
+    }
+
+    fn item(&self, index: u64) -> Result<Item> {
+        let at = usize::try_from(index).ok().and_then(|at| self.order.get(at).copied());
+        let row = at.unwrap_or_else(|| order::repeated(index, self.rows.len(), self.context.seed));
+        let Lengths { prompt, answer } = self.rows[row];
+        let tokens = prompt.saturating_sub(self.specials).max(1);
+        let mut generator = self.context.salt.stream("content").at(index);
+        let (content, counted) = match self.context.form {
+            Form::TokenIds => {
+                (PromptContent::TokenIds(self.composer.ids(tokens, &mut generator)?), tokens)
+            }
+            Form::Text | Form::Chat => {
+                let composed = self.composer.text(tokens, &mut generator)?;
+                (PromptContent::Text(composed.text), composed.tokens)
+            }
+        };
+        let prompt = Prompt {
+            content,
+            prompt_tokens: Some(counted + self.specials),
+            output_tokens: Some(answer),
+            ..Prompt::text("")
+        };
+        Ok(Item { asked_tokens: Some(tokens + self.specials), ..Item::new(index, prompt) })
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        let (rows, wanted) = (self.rows.len() as u64, self.len());
+        let text =
+            format!("the file has {rows} usable rows for {wanted} prompts: some are repeated");
+        if rows < wanted { vec![Note::new("few-rows", text)] } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Spec, Workload, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    fn workload(text: &str) -> Result<Workload> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("burst.csv");
+        std::fs::write(&path, text).unwrap();
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let context =
+            Context { row_order: RowOrder::AsInFile, ..Context::new(tokenizer, Seed(1), 3) };
+        open(&Spec::Burstgpt(Options { path }), &context)
+    }
+
+    const HEADER: &str = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
+
+    #[test]
+    fn only_answered_rows_of_the_one_model_give_lengths() {
+        let text = format!(
+            "{HEADER}5,ChatGPT,1,1,2,x\n6,GPT-4,10,20,30,x\n7,GPT-4,5,0,5,x\n8,GPT-4,7.0,8.0,15,x\n"
+        );
+        let workload = workload(&text).unwrap();
+        let shape = |index| {
+            let prompt = workload.item(index).unwrap().prompt;
+            (prompt.prompt_tokens.unwrap(), prompt.output_tokens.unwrap())
+        };
+        assert_eq!([shape(0), shape(1)], [(10, 20), (7, 8)]);
+        assert_eq!(workload.notes()[0].code, "few-rows");
+        assert_eq!(workload.check_lengths().unwrap().missed, 0);
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_named_with_their_line() {
+        let check = |text: &str, expected: &str| {
+            let error = workload(text).err().unwrap().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("", "it is empty");
+        check("a,b\n1,2\n", "line 1: there is no column `Model`");
+        check(&format!("{HEADER}1,GPT-4,ten,2,3,x\n"), "line 2: `ten` is no number of tokens");
+        check(&format!("{HEADER}1,GPT-3,1,2,3,x\n"), "it has no row of GPT-4");
+    }
+}

@@ -1,0 +1,255 @@
+//! Prompts of the user's own file, one JSON object per line.
+//!
+//! vLLM's form is `prompt` with an optional `output_tokens`; SGLang's is `conversations`, read like
+//! ShareGPT. The export of a dataset is in vLLM's form, with its due times and classes beside.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::{Message, Prompt, PromptContent};
+use tokometer_tokenize::Specials;
+
+use crate::datasets::sharegpt::{self, ShareGpt};
+use crate::rows::Rows;
+use crate::selection::{Counts, Draft, Reading, RowReader, Selection, Tolerance};
+use crate::template::{Habit, Template};
+use crate::{Context, Error, Family, Form, Result};
+
+/// The options of `custom`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The file.
+    pub path: PathBuf,
+    /// The answer length. `None` takes `output_tokens` of each line.
+    pub output_len: Option<u32>,
+    /// The longest prompt with its answer, by SGLang's rules. `None` is no limit.
+    pub context_len: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::for_family(Family::Vllm)
+    }
+}
+
+impl Options {
+    /// The defaults of a family's tool: SGLang's takes the length of the answers in the file.
+    pub const fn for_family(family: Family) -> Self {
+        let output_len = match family {
+            Family::Vllm => Some(256),
+            Family::Sglang => None,
+        };
+        Self { path: PathBuf::new(), output_len, context_len: None }
+    }
+}
+
+/// Reads lines by the rules of a family.
+pub(crate) enum Custom {
+    Vllm(Lines),
+    Sglang(Box<ShareGpt>),
+}
+
+/// Reads lines with a `prompt`.
+pub(crate) struct Lines {
+    output_len: Option<u32>,
+    context: Context,
+    template: Option<Template>,
+}
+
+pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Custom>> {
+    if options.path.as_os_str().is_empty() {
+        return Err(Error::NoFile("custom"));
+    }
+    let rows = Rows::open(&options.path)?;
+    let reader = match context.family {
+        Family::Vllm => Custom::Vllm(Lines {
+            output_len: options.output_len,
+            context: context.clone(),
+            template: Template::open(context, Habit::VllmApplies)?,
+        }),
+        Family::Sglang => {
+            let like_sharegpt = sharegpt::Options {
+                output_len: options.output_len,
+                context_len: options.context_len,
+                ..sharegpt::Options::default()
+            };
+            Custom::Sglang(Box::new(ShareGpt::new(like_sharegpt, context)?))
+        }
+    };
+    Selection::open(rows, reader, context)
+}
+
+/// A line in vLLM's form, or of an export.
+#[derive(Deserialize)]
+struct Line {
+    prompt: Option<Content>,
+    output_tokens: Option<u32>,
+    class: Option<String>,
+}
+
+/// What a `prompt` may be.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    TokenIds(Vec<u32>),
+    Messages(Vec<Message>),
+}
+
+impl RowReader for Lines {
+    fn read(&self, row: &str) -> Reading {
+        let line: Line = match serde_json::from_str(row) {
+            Ok(line) => line,
+            Err(error) => return Reading::Broken(error.to_string()),
+        };
+        let content = match line.prompt {
+            None => return Reading::Broken("it has no `prompt`".into()),
+            Some(Content::TokenIds(ids)) => PromptContent::TokenIds(ids),
+            Some(Content::Messages(messages)) => PromptContent::Messages(messages),
+            Some(Content::Text(text)) => {
+                match self.template.as_ref().map(|template| template.apply_to_text(&text)) {
+                    None => PromptContent::Text(text),
+                    Some(Ok(templated)) => PromptContent::Text(templated),
+                    Some(Err(error)) => return Reading::Broken(error.to_string()),
+                }
+            }
+        };
+        let Some(output_tokens) = self.output_len.or(line.output_tokens) else {
+            return Reading::Broken(
+                "it has no `output_tokens`, and no answer length was given".into(),
+            );
+        };
+        let prompt = Prompt { content, output_tokens: Some(output_tokens), ..Prompt::text("") };
+        Reading::Draft(Draft { prompt, answer: None, class: line.class })
+    }
+
+    fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
+        let prompt = counted(&draft.prompt.content, &self.context)?;
+        Ok(Some(Counts { prompt: Some(prompt), output: None }))
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Refuse
+    }
+}
+
+/// The tokens of a prompt's content as the server will count them, chat templates apart.
+pub(crate) fn counted(content: &PromptContent, context: &Context) -> Result<u32> {
+    let specials = match context.form {
+        Form::Text => Specials::Add,
+        Form::Chat | Form::TokenIds => Specials::Skip,
+    };
+    let count = match content {
+        PromptContent::Text(text) => context.tokenizer.encode(text, specials)?.len(),
+        PromptContent::TokenIds(ids) => ids.len(),
+        PromptContent::Messages(messages) => {
+            let counts = messages.iter().map(|message| context.tokenizer.count(&message.content));
+            counts.sum::<std::result::Result<usize, _>>()?
+        }
+    };
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+impl RowReader for Custom {
+    fn read(&self, row: &str) -> Reading {
+        match self {
+            Self::Vllm(lines) => lines.read(row),
+            Self::Sglang(sharegpt) => sharegpt.read(row),
+        }
+    }
+
+    fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
+        match self {
+            Self::Vllm(lines) => lines.measure(draft),
+            Self::Sglang(sharegpt) => sharegpt.measure(draft),
+        }
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        match self {
+            Self::Vllm(lines) => lines.tolerance(),
+            Self::Sglang(sharegpt) => sharegpt.tolerance(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{RowOrder, Spec, Workload, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    fn workload(
+        text: &str,
+        count: u64,
+        adjust: impl FnOnce(&mut Context, &mut Options),
+    ) -> Result<Workload> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prompts.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let mut context = Context::new(tokenizer, Seed(1), count);
+        let mut options = Options { path, ..Options::default() };
+        adjust(&mut context, &mut options);
+        open(&Spec::Custom(options), &context)
+    }
+
+    const TWO: &str = "{\"prompt\":\"one two\",\"output_tokens\":5}\n{\"prompt\":\"three\",\"output_tokens\":6}\n";
+
+    #[test]
+    fn prompts_come_in_the_order_of_the_file_when_asked() {
+        let workload = workload(TWO, 0, |context, options| {
+            context.row_order = RowOrder::AsInFile;
+            options.output_len = None;
+        });
+        let workload = workload.unwrap();
+        assert_eq!(workload.len(), 2);
+        let prompt = workload.item(0).unwrap().prompt;
+        assert_eq!(prompt.content, PromptContent::Text("one two".into()));
+        assert_eq!((prompt.prompt_tokens, prompt.output_tokens), (Some(2), Some(5)));
+    }
+
+    #[test]
+    fn rows_are_repeated_by_vllms_rules_and_not_otherwise() {
+        let repeated = workload(TWO, 5, |_, _| {}).unwrap();
+        assert_eq!(repeated.len(), 5);
+        assert_eq!(repeated.notes()[0].code, "few-rows");
+        assert_eq!(repeated.item(4).unwrap().prompt.output_tokens, Some(256));
+        let fewer =
+            workload(TWO, 5, |context, _| context.oversample = crate::Oversample::Never).unwrap();
+        assert_eq!(fewer.len(), 2);
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_used_is_named() {
+        let check = |text: &str, expected: &str| {
+            let error = workload(text, 0, |_, options| options.output_len = None).err().unwrap();
+            assert!(error.to_string().contains(expected), "{error}");
+        };
+        check("", "it is empty");
+        check("hello\n", "line 1: it is neither a JSON array nor JSON lines");
+        check(
+            "{\"prompt\":\"a\",\"output_tokens\":1}\n{\"text\":\"b\"}\n",
+            "line 2: it has no `prompt`",
+        );
+        check("{\"prompt\":\"a\"}\n", "line 1: it has no `output_tokens`");
+        check("{\"prompt\":\"a\",\n", "line 1: EOF while parsing");
+    }
+
+    #[test]
+    fn sglangs_form_is_read_like_sharegpt_and_bad_lines_are_skipped() {
+        let text = "{\"conversations\":[{\"content\":\"how are you\"},{\"content\":\"very well\"}]}\nnonsense\n";
+        let workload = workload(text, 0, |context, options| {
+            context.family = Family::Sglang;
+            options.output_len = None;
+        });
+        let workload = workload.unwrap();
+        assert_eq!(workload.len(), 1);
+        assert_eq!(workload.item(0).unwrap().prompt.output_tokens, Some(2));
+        assert_eq!(workload.notes()[0].code, "skipped-rows");
+    }
+}

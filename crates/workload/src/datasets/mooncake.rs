@@ -1,0 +1,156 @@
+//! A Mooncake trace: requests with times in milliseconds and ids of shared blocks.
+//!
+//! By SGLang's rules a block is its id followed by the same short word 128 times, so that equal ids
+//! give equal text; times count from the first request. Rounds of one request are sent together,
+//! with a stand-in for the answers between them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::{Message, Nanos, Prompt, PromptContent};
+
+use crate::datasets::custom::counted;
+use crate::datasets::openai::joined;
+use crate::datasets::timed_trace::{Record, Trace};
+use crate::{Context, Error, Form, Item, Note, Result, Source};
+
+/// Words behind each block's id.
+const BLOCK_WORDS: usize = 128;
+
+/// What is asked behind the blocks.
+const REQUEST: &str = "Write a long report about what was said above.";
+
+/// Stands for an answer between two rounds.
+const STAND_IN: &str = "I see.";
+
+/// The options of `mooncake`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The file.
+    pub path: PathBuf,
+    /// Stretches the times: 2 sends half as many requests per second.
+    pub slowdown_factor: f64,
+    /// Requests made of each line.
+    pub num_rounds: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { path: PathBuf::new(), slowdown_factor: 1.0, num_rounds: 1 }
+    }
+}
+
+/// The opened dataset.
+pub(crate) struct Mooncake {
+    options: Options,
+    context: Context,
+    trace: Trace,
+}
+
+pub(crate) fn open(options: &Options, context: &Context) -> Result<Mooncake> {
+    if options.path.as_os_str().is_empty() {
+        return Err(Error::NoFile("mooncake"));
+    }
+    let is_slowdown = options.slowdown_factor.is_finite() && options.slowdown_factor > 0.0;
+    if !is_slowdown || options.num_rounds == 0 {
+        let reason = "the slowdown factor must be above zero and there must be a round".to_owned();
+        return Err(Error::Options { dataset: "mooncake", reason });
+    }
+    let lines = context.count.div_ceil(u64::from(options.num_rounds));
+    let trace = Trace::open(&options.path, lines)?;
+    Ok(Mooncake { options: options.clone(), context: context.clone(), trace })
+}
+
+impl Mooncake {
+    /// The user's part of the first round.
+    fn question(&self, record: &Record) -> String {
+        // One number in front keeps a repeated run apart; within a run prefixes stay shared.
+        let mut text = format!("{:08x}", self.context.salt.stream("prefix").draw(0) >> 32);
+        for id in &record.hash_ids {
+            text.push_str(&format!(" {id}"));
+            text.push_str(&" hi".repeat(BLOCK_WORDS));
+        }
+        text.push('\n');
+        text.push_str(REQUEST);
+        text
+    }
+
+    fn messages(&self, record: &Record, round: u64) -> Vec<Message> {
+        let message =
+            |role: &str, content: &str| Message { role: role.into(), content: content.into() };
+        let mut messages = vec![message("user", &self.question(record))];
+        for _ in 0..round {
+            messages.push(message("assistant", STAND_IN));
+            messages.push(message("user", REQUEST));
+        }
+        messages
+    }
+}
+
+impl Source for Mooncake {
+    fn len(&self) -> u64 {
+        self.trace.records.len() as u64 * u64::from(self.options.num_rounds)
+    }
+
+    fn item(&self, index: u64) -> Result<Item> {
+        let rounds = u64::from(self.options.num_rounds);
+        let (record, time) = self.trace.at(index / rounds);
+        let messages = self.messages(record, index % rounds);
+        let content = match self.context.form {
+            Form::Chat => PromptContent::Messages(messages),
+            Form::Text | Form::TokenIds => PromptContent::Text(joined(&messages)),
+        };
+        let prompt = Prompt {
+            prompt_tokens: Some(counted(&content, &self.context)?),
+            content,
+            output_tokens: Some(record.output_length),
+            ..Prompt::text("")
+        };
+        let first = self.trace.records.first().map_or(0.0, |record| record.timestamp);
+        let due = Nanos::from_millis_f64((time - first) * self.options.slowdown_factor);
+        Ok(Item { due: Some(due), ..Item::new(index, prompt) })
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        self.trace.notes.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Spec, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    #[test]
+    fn times_count_from_the_first_request_and_rounds_go_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.jsonl");
+        let lines = [
+            r#"{"timestamp":1000,"input_length":9,"output_length":5,"hash_ids":[7,8]}"#,
+            r#"{"timestamp":3000,"input_length":9,"output_length":6,"hash_ids":[7]}"#,
+        ];
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let context = Context { form: Form::Chat, ..Context::new(tokenizer, Seed(1), 0) };
+        let options = Options { path, slowdown_factor: 2.0, num_rounds: 2 };
+        let workload = open(&Spec::Mooncake(options), &context).unwrap();
+        assert_eq!(workload.len(), 4);
+        let items: Vec<Item> = (0..4).map(|index| workload.item(index).unwrap()).collect();
+        let dues: Vec<_> = items.iter().map(|item| item.due.unwrap().0 / 1_000_000).collect();
+        assert_eq!(dues, [0, 0, 4_000, 4_000]);
+        let sizes: Vec<_> = items
+            .iter()
+            .map(|item| match &item.prompt.content {
+                PromptContent::Messages(messages) => messages.len(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(sizes, [1, 3, 1, 3]);
+        assert!(items[0].prompt.prompt_tokens > items[2].prompt.prompt_tokens);
+    }
+}

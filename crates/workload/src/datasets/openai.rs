@@ -1,0 +1,152 @@
+//! Requests in OpenAI's chat form, one JSON object per line.
+//!
+//! `messages` are sent as they are; what else a line holds (tools, say) goes into the body of its
+//! request, except what the run itself decides: the model, streaming, and the answer length.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokometer_base::{Message, Prompt, PromptContent};
+
+use crate::datasets::custom::counted;
+use crate::rows::Rows;
+use crate::selection::{Counts, Draft, Reading, RowReader, Selection, Tolerance};
+use crate::{Context, Error, Form, Result, RowOrder};
+
+/// The answer length of a line that names none.
+const OUTPUT_LEN: u32 = 256;
+
+/// Fields of a line that the run decides.
+const OWN_FIELDS: [&str; 6] =
+    ["messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens"];
+
+/// The options of `openai`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The file.
+    pub path: PathBuf,
+    /// The answer length. `None` takes `max_tokens` of each line, or 256.
+    pub output_len: Option<u32>,
+}
+
+/// Reads requests.
+pub(crate) struct OpenAi {
+    output_len: Option<u32>,
+    context: Context,
+}
+
+pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<OpenAi>> {
+    if options.path.as_os_str().is_empty() {
+        return Err(Error::NoFile("openai"));
+    }
+    // The tool that has this dataset sends the lines as they stand.
+    let context = Context { row_order: RowOrder::AsInFile, ..context.clone() };
+    let reader = OpenAi { output_len: options.output_len, context: context.clone() };
+    Selection::open(Rows::open(&options.path)?, reader, &context)
+}
+
+impl RowReader for OpenAi {
+    fn read(&self, row: &str) -> Reading {
+        let fields: Map<String, Value> = match serde_json::from_str(row) {
+            Ok(fields) => fields,
+            Err(error) => return Reading::Broken(error.to_string()),
+        };
+        let Some(messages) = fields.get("messages").and_then(messages) else {
+            return Reading::Broken("it has no `messages` with a role and text".into());
+        };
+        let length = |name: &str| fields.get(name)?.as_u64().and_then(|n| u32::try_from(n).ok());
+        let of_line = length("max_tokens").or_else(|| length("max_completion_tokens"));
+        let output_tokens = self.output_len.or(of_line).unwrap_or(OUTPUT_LEN);
+        let extra: Map<String, Value> =
+            fields.into_iter().filter(|(name, _)| !OWN_FIELDS.contains(&name.as_str())).collect();
+        let content = match self.context.form {
+            Form::Chat => PromptContent::Messages(messages),
+            Form::Text | Form::TokenIds => PromptContent::Text(joined(&messages)),
+        };
+        let prompt = Prompt {
+            content,
+            output_tokens: Some(output_tokens),
+            extra_body: (!extra.is_empty()).then(|| Value::Object(extra).to_string()),
+            ..Prompt::text("")
+        };
+        Reading::Draft(Draft { prompt, answer: None, class: None })
+    }
+
+    fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
+        let prompt = counted(&draft.prompt.content, &self.context)?;
+        Ok(Some(Counts { prompt: Some(prompt), output: None }))
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Refuse
+    }
+}
+
+/// Messages whose content is text or a list of parts with text. `None` when there are none.
+pub(crate) fn messages(value: &Value) -> Option<Vec<Message>> {
+    let list = value.as_array().filter(|list| !list.is_empty())?;
+    list.iter()
+        .map(|entry| {
+            let role = entry.get("role").and_then(Value::as_str)?.to_owned();
+            let content = match entry.get("content") {
+                None | Some(Value::Null) => String::new(),
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Array(parts)) => {
+                    let text = |part: &Value| part.get("text")?.as_str().map(str::to_owned);
+                    parts.iter().filter_map(text).collect()
+                }
+                Some(_) => return None,
+            };
+            Some(Message { role, content })
+        })
+        .collect()
+}
+
+/// A conversation as plain text, for routes that know no messages.
+pub(crate) fn joined(messages: &[Message]) -> String {
+    messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Spec, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    #[test]
+    fn messages_are_kept_and_other_fields_travel_with_the_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("requests.jsonl");
+        let lines = [
+            r#"{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":[{"type":"text","text":"hello"}]}],"max_tokens":9,"tools":[{"type":"function"}],"stream":true}"#,
+            r#"{"messages":[{"role":"user","content":"hi"}]}"#,
+        ];
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let context = Context { form: Form::Chat, ..Context::new(tokenizer, Seed(1), 0) };
+        let workload = open(&Spec::Openai(Options { path, output_len: None }), &context).unwrap();
+        let prompt = workload.item(0).unwrap().prompt;
+        let PromptContent::Messages(messages) = &prompt.content else { panic!("no messages") };
+        assert_eq!(messages[1].content, "hello");
+        assert_eq!((prompt.prompt_tokens, prompt.output_tokens), (Some(3), Some(9)));
+        assert_eq!(prompt.extra_body.as_deref(), Some(r#"{"tools":[{"type":"function"}]}"#));
+        let second = workload.item(1).unwrap().prompt;
+        assert_eq!((second.output_tokens, second.extra_body), (Some(256), None));
+    }
+
+    #[test]
+    fn a_line_without_messages_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("requests.jsonl");
+        std::fs::write(&path, "{\"prompt\":\"x\"}\n").unwrap();
+        let context = Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 0);
+        let error =
+            open(&Spec::Openai(Options { path, output_len: None }), &context).err().unwrap();
+        assert!(error.to_string().contains("line 1: it has no `messages`"), "{error}");
+    }
+}

@@ -1,0 +1,129 @@
+//! A few prefixes, each with many endings: what a prefix cache is good for.
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::{Prompt, PromptContent};
+
+use crate::compose::Composer;
+use crate::{Context, Error, Form, Item, Note, Result, Source, order};
+
+/// The options of `prefix_repetition`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Tokens that the prompts of one prefix share.
+    pub prefix_len: u32,
+    /// Tokens of each prompt's own, special tokens of the server included.
+    pub suffix_len: u32,
+    /// The number of prefixes.
+    pub num_prefixes: u32,
+    /// The answer length.
+    pub output_len: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { prefix_len: 256, suffix_len: 256, num_prefixes: 10, output_len: 128 }
+    }
+}
+
+/// The opened dataset.
+pub(crate) struct PrefixRepetition {
+    options: Options,
+    context: Context,
+    composer: Composer,
+    specials: u32,
+    /// The prefix of each prompt.
+    prefixes: Vec<usize>,
+}
+
+pub(crate) fn open(options: &Options, context: &Context) -> Result<PrefixRepetition> {
+    let prefixes = u64::from(options.num_prefixes.max(1));
+    if context.count < prefixes {
+        let reason = format!("{} prompts are fewer than {prefixes} prefixes", context.count);
+        return Err(Error::Options { dataset: "prefix_repetition", reason });
+    }
+    // Every prefix has the same number of prompts: what is left over is not sent.
+    let count = usize::try_from(context.count / prefixes * prefixes).unwrap_or(usize::MAX);
+    let shuffled = order::shuffled(count, context.seed, "rows");
+    let number = usize::try_from(prefixes).unwrap_or(1);
+    Ok(PrefixRepetition {
+        options: options.clone(),
+        composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
+        specials: context.specials()?,
+        context: context.clone(),
+        prefixes: shuffled.into_iter().map(|place| place % number).collect(),
+    })
+}
+
+impl Source for PrefixRepetition {
+    fn len(&self) -> u64 {
+        self.prefixes.len() as u64
+    }
+
+    fn item(&self, index: u64) -> Result<Item> {
+        let Options { prefix_len, suffix_len, output_len, .. } = self.options;
+        let place = usize::try_from(index % self.len()).unwrap_or(0);
+        let mut shared = self.context.salt.stream("prefix").at(self.prefixes[place] as u64);
+        let mut own = self.context.salt.stream("content").at(index);
+        let suffix_tokens = suffix_len.saturating_sub(self.specials);
+        let (content, counted) = match self.context.form {
+            Form::TokenIds => {
+                let mut ids = self.composer.ids(prefix_len, &mut shared)?;
+                ids.extend(self.composer.ids(suffix_tokens, &mut own)?);
+                (PromptContent::TokenIds(ids), prefix_len + suffix_tokens)
+            }
+            Form::Text | Form::Chat => {
+                let prefix = self.composer.text(prefix_len, &mut shared)?;
+                let suffix = self.composer.continuation(suffix_tokens, &mut own)?;
+                let text = PromptContent::Text(prefix.text + &suffix.text);
+                (text, prefix.tokens + suffix.tokens)
+            }
+        };
+        let prompt = Prompt {
+            content,
+            prompt_tokens: Some(counted + self.specials),
+            output_tokens: Some(output_len),
+            ..Prompt::text("")
+        };
+        let asked_tokens = Some(prefix_len + suffix_tokens + self.specials);
+        Ok(Item { asked_tokens, ..Item::new(index, prompt) })
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        let (planned, asked) = (self.len(), self.context.count);
+        let text =
+            format!("{planned} of {asked} prompts are sent, so that every prefix has as many");
+        if planned < asked { vec![Note::new("rounded-down", text)] } else { Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Spec, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    #[test]
+    fn every_prefix_has_as_many_prompts_and_the_rest_is_left_out() {
+        let options = Options { prefix_len: 5, suffix_len: 7, num_prefixes: 4, output_len: 3 };
+        let context = Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 30);
+        let workload = open(&Spec::PrefixRepetition(options), &context).unwrap();
+        assert_eq!(workload.len(), 28);
+        assert_eq!(workload.notes()[0].code, "rounded-down");
+        let mut uses: BTreeMap<String, u32> = BTreeMap::new();
+        for index in 0..28 {
+            let item = workload.item(index).unwrap();
+            let PromptContent::Text(text) = item.prompt.content else { panic!("no text") };
+            assert_eq!(item.asked_tokens, Some(12));
+            let words: Vec<_> = text.split(' ').collect();
+            assert_eq!(words.len(), 12);
+            *uses.entry(words[..5].join(" ")).or_default() += 1;
+        }
+        assert_eq!(uses.values().copied().collect::<Vec<_>>(), [7; 4]);
+        assert_eq!(workload.check_lengths().unwrap().missed, 0);
+    }
+}

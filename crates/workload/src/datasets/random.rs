@@ -1,0 +1,295 @@
+//! Random words in exact lengths, optionally behind a common prefix.
+//!
+//! Lengths follow the family's rule around the asked one and come from the seed; words come from
+//! the salt. SGLang fills its random prompts with ShareGPT texts: with a `content_path` the same is
+//! done here, cut or repeated to the drawn length.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::{Prompt, PromptContent};
+use tokometer_tokenize::Specials;
+
+use crate::compose::{Composed, Composer};
+use crate::datasets::sharegpt;
+use crate::lengths::Span;
+use crate::{Context, Error, Family, Form, Item, Ratio, Result, Source};
+
+/// The options of `random`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The prompt length in tokens, special tokens of the server included and the prefix not.
+    pub input_len: u32,
+    /// The answer length in tokens.
+    pub output_len: u32,
+    /// The spread of both, by the family's rule.
+    pub range_ratio: Ratio,
+    /// Tokens that all prompts share, before their own.
+    pub prefix_len: u32,
+    /// A ShareGPT file whose texts fill the prompts. `None` fills them with random words.
+    pub content_path: Option<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::for_family(Family::Vllm)
+    }
+}
+
+impl Options {
+    /// The defaults of a family's tool.
+    pub const fn for_family(family: Family) -> Self {
+        let output_len = match family {
+            Family::Vllm => 128,
+            Family::Sglang => 1_024,
+        };
+        let range_ratio = Ratio::both(0.0);
+        Self { input_len: 1_024, output_len, range_ratio, prefix_len: 0, content_path: None }
+    }
+}
+
+/// The lengths of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Tokens of the prompt's own text, special tokens not counted.
+    pub(crate) text: u32,
+    /// Tokens of the answer.
+    pub(crate) output: u32,
+}
+
+/// Draws the lengths of requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shapes {
+    text: Span,
+    output: Span,
+    specials: u32,
+    family: Family,
+}
+
+impl Shapes {
+    pub(crate) fn new(dataset: &'static str, options: &Options, context: &Context) -> Result<Self> {
+        let ratio = options.range_ratio;
+        if let Some(reason) = ratio.fault(context.family) {
+            return Err(Error::Options { dataset, reason });
+        }
+        let specials = context.specials()?;
+        // vLLM draws around the length without special tokens; SGLang takes them off what it drew.
+        let around = match context.family {
+            Family::Vllm => options.input_len.saturating_sub(specials),
+            Family::Sglang => options.input_len,
+        };
+        Ok(Self {
+            text: Span::around(around, ratio.input, context.family),
+            output: Span::around(options.output_len, ratio.output, context.family),
+            specials,
+            family: context.family,
+        })
+    }
+
+    pub(crate) fn at(&self, index: u64, context: &Context) -> Shape {
+        let mut generator = context.seed.stream("lengths").at(index);
+        let drawn = self.text.draw(&mut generator);
+        let text = match self.family {
+            Family::Vllm => drawn,
+            Family::Sglang => drawn.saturating_sub(self.specials).max(1),
+        };
+        Shape { text, output: self.output.draw(&mut generator) }
+    }
+
+    pub(crate) const fn specials(&self) -> u32 {
+        self.specials
+    }
+}
+
+/// The opened dataset.
+pub(crate) struct Random {
+    context: Context,
+    composer: Composer,
+    shapes: Shapes,
+    prefix: Prefix,
+    content: Option<sharegpt::Texts>,
+}
+
+/// What all prompts begin with.
+struct Prefix {
+    tokens: u32,
+    content: PromptContent,
+}
+
+pub(crate) fn open(options: &Options, context: &Context) -> Result<Random> {
+    let shapes = Shapes::new("random", options, context)?;
+    let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
+    let mut generator = context.salt.stream("prefix").at(0);
+    let tokens = options.prefix_len;
+    let content = match context.form {
+        Form::TokenIds => PromptContent::TokenIds(composer.ids(tokens, &mut generator)?),
+        Form::Text | Form::Chat => PromptContent::Text(composer.text(tokens, &mut generator)?.text),
+    };
+    let texts = options.content_path.as_deref().map(|path| sharegpt::Texts::open(path, context));
+    Ok(Random {
+        context: context.clone(),
+        composer,
+        shapes,
+        prefix: Prefix { tokens, content },
+        content: texts.transpose()?,
+    })
+}
+
+impl Random {
+    fn ids(&self, index: u64, tokens: u32) -> Result<Vec<u32>> {
+        if let Some(content) = &self.content {
+            return self.cut_or_repeated(&content.text(index)?, tokens);
+        }
+        let mut generator = self.context.salt.stream("content").at(index);
+        self.composer.ids(tokens, &mut generator)
+    }
+
+    fn text(&self, index: u64, tokens: u32) -> Result<Composed> {
+        if let Some(content) = &self.content {
+            let ids = self.cut_or_repeated(&content.text(index)?, tokens)?;
+            return self.composer.fitted(ids, tokens);
+        }
+        let mut generator = self.context.salt.stream("content").at(index);
+        if self.prefix.tokens > 0 {
+            return self.composer.continuation(tokens, &mut generator);
+        }
+        self.composer.text(tokens, &mut generator)
+    }
+
+    fn cut_or_repeated(&self, text: &str, tokens: u32) -> Result<Vec<u32>> {
+        let ids = self.context.tokenizer.encode(text, Specials::Skip)?;
+        Ok(ids.iter().copied().cycle().take(tokens as usize).collect())
+    }
+}
+
+impl Source for Random {
+    fn len(&self) -> u64 {
+        self.context.count
+    }
+
+    fn item(&self, index: u64) -> Result<Item> {
+        let shape = self.shapes.at(index, &self.context);
+        let (content, counted) = match &self.prefix.content {
+            PromptContent::TokenIds(prefix) => {
+                let ids = self.ids(index, shape.text)?;
+                (PromptContent::TokenIds([prefix.as_slice(), &ids].concat()), shape.text)
+            }
+            PromptContent::Text(prefix) if !prefix.is_empty() => {
+                let Composed { text, tokens } = self.text(index, shape.text)?;
+                let joint = if text.starts_with(' ') { "" } else { " " };
+                (PromptContent::Text(format!("{prefix}{joint}{text}")), tokens)
+            }
+            PromptContent::Text(_) | PromptContent::Messages(_) => {
+                let Composed { text, tokens } = self.text(index, shape.text)?;
+                (PromptContent::Text(text), tokens)
+            }
+        };
+        let around = self.prefix.tokens + self.shapes.specials();
+        let prompt = Prompt {
+            content,
+            prompt_tokens: Some(counted + around),
+            output_tokens: Some(shape.output),
+            ..Prompt::text("")
+        };
+        Ok(Item { asked_tokens: Some(shape.text + around), ..Item::new(index, prompt) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Spec, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    fn context() -> Context {
+        Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(7), 50)
+    }
+
+    fn text(item: &Item) -> &str {
+        match &item.prompt.content {
+            PromptContent::Text(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_prompt_has_exactly_the_asked_tokens() {
+        let check = |options: Options, family| {
+            let context = Context { family, ..context() };
+            let workload = open(&Spec::Random(options), &context).unwrap();
+            for index in 0..workload.len() {
+                let item = workload.item(index).unwrap();
+                let counted = context.tokenizer.count(text(&item)).unwrap();
+                assert_eq!(Some(u32::try_from(counted).unwrap()), item.asked_tokens);
+                assert_eq!(item.asked_tokens, item.prompt.prompt_tokens);
+            }
+            assert_eq!(workload.check_lengths().unwrap().missed, 0);
+        };
+        let options = Options { input_len: 100, ..Options::default() };
+        check(options.clone(), Family::Vllm);
+        check(Options { prefix_len: 30, ..options.clone() }, Family::Vllm);
+        check(Options { range_ratio: Ratio::both(0.5), ..options.clone() }, Family::Sglang);
+        check(Options { input_len: 1, ..options }, Family::Vllm);
+    }
+
+    #[test]
+    fn lengths_come_from_the_seed_and_words_from_the_salt() {
+        let options = Options { range_ratio: Ratio::both(0.5), ..Options::default() };
+        let spec = Spec::Random(options);
+        let first = open(&spec, &context()).unwrap();
+        let again = open(&spec, &Context { salt: Seed(8), ..context() }).unwrap();
+        for index in [0, 3, 49, 1_000] {
+            let (left, right) = (first.item(index).unwrap(), again.item(index).unwrap());
+            assert_eq!(left.asked_tokens, right.asked_tokens);
+            assert_eq!(left.prompt.output_tokens, right.prompt.output_tokens);
+            assert_ne!(text(&left), text(&right));
+            assert_eq!(left, first.item(index).unwrap());
+        }
+    }
+
+    #[test]
+    fn prompts_share_the_prefix_and_nothing_else() {
+        let spec = Spec::Random(Options { prefix_len: 20, input_len: 20, ..Options::default() });
+        let workload = open(&spec, &context()).unwrap();
+        let items = [workload.item(0).unwrap(), workload.item(1).unwrap()];
+        let [left, right] =
+            [text(&items[0]), text(&items[1])].map(|t| t.split(' ').collect::<Vec<_>>());
+        assert_eq!(left[..20], right[..20]);
+        assert_ne!(left[20..], right[20..]);
+        assert_eq!(items[0].asked_tokens, Some(40));
+    }
+
+    #[test]
+    fn token_ids_are_ordinary_ones_and_as_many_as_asked() {
+        let context = Context { form: Form::TokenIds, ..context() };
+        let workload = open(&Spec::Random(Options::default()), &context).unwrap();
+        let PromptContent::TokenIds(ids) = workload.item(0).unwrap().prompt.content else {
+            panic!("not ids");
+        };
+        assert_eq!(ids.len(), 1_024);
+        assert!(ids.iter().all(|id| *id < 50_256));
+    }
+
+    #[test]
+    fn warm_ups_have_the_shapes_of_the_run_and_words_of_their_own() {
+        let workload = open(&Spec::Random(Options::default()), &context()).unwrap();
+        let (warm, measured) = (workload.warmup_item(0).unwrap(), workload.item(0).unwrap());
+        assert_eq!(warm.prompt.prompt_tokens, measured.prompt.prompt_tokens);
+        assert_eq!(context().tokenizer.count(text(&warm)).unwrap(), 1_024);
+        assert_ne!(text(&warm), text(&measured));
+    }
+
+    #[test]
+    fn a_ratio_outside_of_the_familys_rule_is_refused() {
+        let options = Options { range_ratio: Ratio::both(1.0), ..Options::default() };
+        let error = open(&Spec::Random(options), &context()).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "cannot make the dataset `random`: the range ratio `1` must be at least 0 and below 1"
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! Consecutive ids of the vocabulary from a random one on, as text or as ids.
+//!
+//! SGLang's `random-ids` sends the decoded text as it comes; here the text is mended until it has
+//! the asked length when it is encoded again.
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::seed::whole_between;
+use tokometer_base::{Prompt, PromptContent};
+
+use crate::compose::Composer;
+use crate::datasets::random::{self, Shapes};
+use crate::{Context, Family, Form, Item, Ratio, Result, Source};
+
+/// The options of `random-ids`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The prompt length in tokens, special tokens of the server included.
+    pub input_len: u32,
+    /// The answer length in tokens.
+    pub output_len: u32,
+    /// The spread of both, by the family's rule.
+    pub range_ratio: Ratio,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::for_family(Family::Sglang)
+    }
+}
+
+impl Options {
+    /// The defaults of a family's tool.
+    pub fn for_family(family: Family) -> Self {
+        let random::Options { input_len, output_len, range_ratio, .. } =
+            random::Options::for_family(family);
+        Self { input_len, output_len, range_ratio }
+    }
+}
+
+/// The opened dataset.
+pub(crate) struct RandomIds {
+    context: Context,
+    composer: Composer,
+    shapes: Shapes,
+}
+
+pub(crate) fn open(options: &Options, context: &Context) -> Result<RandomIds> {
+    let &Options { input_len, output_len, range_ratio } = options;
+    let lengths =
+        random::Options { input_len, output_len, range_ratio, ..random::Options::default() };
+    Ok(RandomIds {
+        shapes: Shapes::new("random-ids", &lengths, context)?,
+        composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
+        context: context.clone(),
+    })
+}
+
+impl Source for RandomIds {
+    fn len(&self) -> u64 {
+        self.context.count
+    }
+
+    fn item(&self, index: u64) -> Result<Item> {
+        let shape = self.shapes.at(index, &self.context);
+        let ordinary = self.composer.ordinary_ids()?;
+        let mut generator = self.context.salt.stream("content").at(index);
+        let offset = whole_between(&mut generator, 0, (ordinary.len() as u64).saturating_sub(1));
+        let start = usize::try_from(offset).unwrap_or(0);
+        let ids: Vec<u32> =
+            ordinary.iter().copied().cycle().skip(start).take(shape.text as usize).collect();
+        let (content, counted) = match self.context.form {
+            Form::TokenIds => (PromptContent::TokenIds(ids), shape.text),
+            Form::Text | Form::Chat => {
+                let composed = self.composer.fitted(ids, shape.text)?;
+                (PromptContent::Text(composed.text), composed.tokens)
+            }
+        };
+        let specials = self.shapes.specials();
+        let prompt = Prompt {
+            content,
+            prompt_tokens: Some(counted + specials),
+            output_tokens: Some(shape.output),
+            ..Prompt::text("")
+        };
+        Ok(Item { asked_tokens: Some(shape.text + specials), ..Item::new(index, prompt) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Spec, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    #[test]
+    fn ids_are_consecutive_and_texts_are_mended_to_the_asked_length() {
+        let options =
+            Options { input_len: 64, range_ratio: Ratio::both(1.0), ..Options::default() };
+        let context = Context {
+            family: Family::Sglang,
+            form: Form::TokenIds,
+            ..Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 40)
+        };
+        let workload = open(&Spec::RandomIds(options.clone()), &context).unwrap();
+        let PromptContent::TokenIds(ids) = workload.item(3).unwrap().prompt.content else {
+            panic!("not ids");
+        };
+        assert_eq!(ids.len(), 64);
+        assert!(ids.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 50_256));
+
+        let context = Context { form: Form::Text, ..context };
+        let workload = open(&Spec::RandomIds(options), &context).unwrap();
+        let check = workload.check_lengths().unwrap();
+        assert_eq!((check.checked, check.missed), (40, 0));
+    }
+}

@@ -1,0 +1,317 @@
+//! Groups of prompts that share a system prompt: SGLang's `generated-shared-prefix`.
+//!
+//! A prompt is its group's system prompt, a blank line and a question of its own; further turns of
+//! a conversation are further questions. The number of prompts is groups × prompts per group, not
+//! the number that was asked for.
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::seed::{Generator, unit_float};
+use tokometer_base::{Nanos, Prompt, PromptContent};
+
+use crate::compose::Composer;
+use crate::lengths::Span;
+use crate::{After, Context, Error, Family, Form, Item, Note, Result, Source, order};
+
+/// Between the system prompt and the question.
+const JOINT: &str = "\n\n";
+
+/// The header by which a router keeps a group together.
+const ROUTING_KEY: &str = "X-SMG-Routing-Key";
+
+/// The options of `generated-shared-prefix`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The number of groups.
+    pub num_groups: u32,
+    /// The number of prompts, or of conversations, in each.
+    pub prompts_per_group: u32,
+    /// Tokens of a system prompt.
+    pub system_prompt_len: u32,
+    /// Tokens of a question.
+    pub question_len: u32,
+    /// Tokens of an answer.
+    pub output_len: u32,
+    /// The spread of all lengths by SGLang's rule: 1 is fixed.
+    pub range_ratio: f64,
+    /// Questions in a conversation.
+    pub num_turns: u32,
+    /// The order of the prompts.
+    pub order: Order,
+    /// Whether a routing key is sent.
+    pub routing_key: RoutingKey,
+    /// How prompts fall upon groups.
+    pub group_distribution: Distribution,
+    /// The steepness of the Zipf distribution.
+    pub zipf_alpha: f64,
+}
+
+/// The order of the prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Mixed by the seed.
+    #[default]
+    Shuffled,
+    /// Group after group.
+    Grouped,
+}
+
+/// Whether each request names its group in a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoutingKey {
+    /// No header.
+    #[default]
+    Omit,
+    /// One key per group.
+    Send,
+}
+
+/// How prompts fall upon groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Distribution {
+    /// Every group has as many.
+    #[default]
+    Uniform,
+    /// Group `k` has a share of `1 / k^alpha`.
+    Zipf,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            num_groups: 64,
+            prompts_per_group: 16,
+            system_prompt_len: 2_048,
+            question_len: 128,
+            output_len: 256,
+            range_ratio: 1.0,
+            num_turns: 1,
+            order: Order::default(),
+            routing_key: RoutingKey::default(),
+            group_distribution: Distribution::default(),
+            zipf_alpha: 1.0,
+        }
+    }
+}
+
+/// The opened dataset.
+pub(crate) struct SharedPrefix {
+    options: Options,
+    context: Context,
+    composer: Composer,
+    specials: u32,
+    joint_tokens: u32,
+    /// The group of each conversation, in sending order.
+    groups: Vec<usize>,
+}
+
+pub(crate) fn open(options: &Options, context: &Context) -> Result<SharedPrefix> {
+    let refused = |reason: String| Error::Options { dataset: "generated-shared-prefix", reason };
+    if !(0.0..=1.0).contains(&options.range_ratio) {
+        let ratio = options.range_ratio;
+        return Err(refused(format!("the range ratio `{ratio}` must be between 0 and 1")));
+    }
+    if options.num_groups == 0 || options.prompts_per_group == 0 || options.num_turns == 0 {
+        return Err(refused("groups, prompts per group and turns must be at least 1".into()));
+    }
+    let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
+    let joint_tokens = match context.form {
+        Form::TokenIds => 0,
+        Form::Text | Form::Chat => joint_tokens(&composer)?,
+    };
+    Ok(SharedPrefix {
+        groups: groups(options, context),
+        options: options.clone(),
+        specials: context.specials()?,
+        context: context.clone(),
+        composer,
+        joint_tokens,
+    })
+}
+
+/// The tokens of the blank line between two words. Vocabularies differ: one or two.
+fn joint_tokens(composer: &Composer) -> Result<u32> {
+    let tokenizer = composer.tokenizer();
+    let apart = tokenizer.count("about")? * 2;
+    let joined = tokenizer.count(&format!("about{JOINT}about"))?;
+    Ok(u32::try_from(joined.saturating_sub(apart)).unwrap_or(0))
+}
+
+fn groups(options: &Options, context: &Context) -> Vec<usize> {
+    let (number, each) = (options.num_groups as usize, options.prompts_per_group as usize);
+    let mut groups: Vec<usize> = match options.group_distribution {
+        Distribution::Uniform => (0..number * each).map(|prompt| prompt / each).collect(),
+        Distribution::Zipf => {
+            let shares: Vec<f64> =
+                (1..=number).map(|rank| (rank as f64).powf(-options.zipf_alpha)).collect();
+            let draw =
+                |prompt| zipf_group(&shares, &mut context.seed.stream("groups").at(prompt as u64));
+            (0..number * each).map(draw).collect()
+        }
+    };
+    match options.order {
+        Order::Grouped => groups.sort_unstable(),
+        Order::Shuffled => {
+            let order = order::shuffled(groups.len(), context.seed, "rows");
+            groups = order.into_iter().map(|place| groups[place]).collect();
+        }
+    }
+    groups
+}
+
+fn zipf_group(shares: &[f64], generator: &mut Generator) -> usize {
+    let mut left = unit_float(generator) * shares.iter().sum::<f64>();
+    for (group, share) in shares.iter().enumerate() {
+        left -= share;
+        if left < 0.0 {
+            return group;
+        }
+    }
+    shares.len() - 1
+}
+
+impl SharedPrefix {
+    fn length(&self, around: u32, stream: &str, index: u64) -> u32 {
+        let span = Span::around(around, self.options.range_ratio, Family::Sglang);
+        span.draw(&mut self.context.seed.stream(stream).at(index))
+    }
+
+    /// A question, behind its system prompt in the first turn.
+    fn content(&self, index: u64, group: Option<usize>) -> Result<(PromptContent, u32)> {
+        let length = self.length(self.options.question_len, "questions", index);
+        let mut own = self.context.salt.stream("content").at(index);
+        let Some(group) = group else {
+            return self.plain(length, &mut own);
+        };
+        let system_len = self.length(self.options.system_prompt_len, "systems", group as u64);
+        let mut shared = self.context.salt.stream("prefix").at(group as u64);
+        let (system, system_tokens) = self.plain(system_len, &mut shared)?;
+        let (question, question_tokens) =
+            self.plain(length.saturating_sub(self.specials).max(1), &mut own)?;
+        let content = match (system, question) {
+            (PromptContent::Text(system), PromptContent::Text(question)) => {
+                PromptContent::Text(system + JOINT + &question)
+            }
+            (PromptContent::TokenIds(system), PromptContent::TokenIds(question)) => {
+                PromptContent::TokenIds([system, question].concat())
+            }
+            (_, question) => question,
+        };
+        Ok((content, system_tokens + self.joint_tokens + question_tokens + self.specials))
+    }
+
+    fn plain(&self, tokens: u32, generator: &mut Generator) -> Result<(PromptContent, u32)> {
+        if self.context.form == Form::TokenIds {
+            return Ok((PromptContent::TokenIds(self.composer.ids(tokens, generator)?), tokens));
+        }
+        let composed = self.composer.text(tokens, generator)?;
+        Ok((PromptContent::Text(composed.text), composed.tokens))
+    }
+}
+
+impl Source for SharedPrefix {
+    fn len(&self) -> u64 {
+        self.groups.len() as u64 * u64::from(self.options.num_turns)
+    }
+
+    /// First turns come first, so that a driver that knows no conversations still sends something
+    /// sensible.
+    fn item(&self, index: u64) -> Result<Item> {
+        let conversations = self.groups.len() as u64;
+        let (session, turn) = (index % conversations, index / conversations);
+        let turn = turn % u64::from(self.options.num_turns);
+        let group = self.groups[usize::try_from(session).unwrap_or(0)];
+        let (content, tokens) = self.content(index, (turn == 0).then_some(group))?;
+        let mut prompt = Prompt {
+            content,
+            prompt_tokens: Some(tokens),
+            output_tokens: Some(self.length(self.options.output_len, "outputs", index)),
+            ..Prompt::text("")
+        };
+        if self.options.routing_key == RoutingKey::Send {
+            let key = self.context.salt.stream("routing").draw(group as u64);
+            prompt.headers.push((ROUTING_KEY.into(), format!("{key:016x}")));
+        }
+        let turn = u32::try_from(turn).unwrap_or(0);
+        let after =
+            (self.options.num_turns > 1).then_some(After { session, turn, think: Nanos::ZERO });
+        let class = Some(format!("group-{group}"));
+        Ok(Item { asked_tokens: Some(tokens), after, class, ..Item::new(index, prompt) })
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        let (planned, asked) = (self.len(), self.context.count);
+        let text = format!("{planned} prompts are sent (groups × prompts × turns), not {asked}");
+        if planned == asked { Vec::new() } else { vec![Note::new("own-count", text)] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Spec, Workload, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    fn workload(options: Options) -> Workload {
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let family = Family::Sglang;
+        let context = Context { family, ..Context::new(tokenizer, Seed(1), 12) };
+        open(&Spec::SharedPrefix(options), &context).unwrap()
+    }
+
+    fn small() -> Options {
+        Options {
+            num_groups: 3,
+            prompts_per_group: 4,
+            system_prompt_len: 20,
+            question_len: 6,
+            output_len: 5,
+            ..Options::default()
+        }
+    }
+
+    fn system(item: &Item) -> String {
+        let PromptContent::Text(text) = &item.prompt.content else { panic!("no text") };
+        text.split(JOINT).next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_group_shares_its_system_prompt_and_lengths_are_exact() {
+        let workload = workload(Options { routing_key: RoutingKey::Send, ..small() });
+        assert_eq!((workload.len(), workload.notes().len()), (12, 0));
+        let mut uses: BTreeMap<(String, String), u32> = BTreeMap::new();
+        for index in 0..12 {
+            let item = workload.item(index).unwrap();
+            *uses.entry((system(&item), item.prompt.headers[0].1.clone())).or_default() += 1;
+        }
+        assert_eq!(uses.values().copied().collect::<Vec<_>>(), [4; 3]);
+        let check = workload.check_lengths().unwrap();
+        assert_eq!((check.checked, check.missed), (12, 0));
+    }
+
+    #[test]
+    fn order_distribution_and_turns_do_what_they_say() {
+        let groups = |options: Options| -> Vec<String> {
+            let workload = workload(options);
+            (0..12).map(|index| workload.item(index).unwrap().class.unwrap()).collect()
+        };
+        let grouped = groups(Options { order: Order::Grouped, ..small() });
+        assert!(grouped.is_sorted());
+        assert_ne!(groups(small()), grouped);
+        let steep = Options { group_distribution: Distribution::Zipf, zipf_alpha: 50.0, ..small() };
+        assert_eq!(groups(steep), vec!["group-0"; 12]);
+
+        let talks = workload(Options { num_turns: 2, ..small() });
+        assert_eq!(talks.len(), 24);
+        let later = talks.item(13).unwrap();
+        assert_eq!(later.after, Some(After { session: 1, turn: 1, think: Nanos::ZERO }));
+        assert_eq!(later.prompt.prompt_tokens, Some(6));
+    }
+}

@@ -1,0 +1,299 @@
+//! Conversations of a ShareGPT file: the first message asks, the length of the second is asked for.
+//!
+//! The file (a JSON array of hundreds of megabytes, usually) is passed over once to find its entries;
+//! only those that are tried are read. Both tools' filters are known; what differs is the family.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::{Prompt, PromptContent};
+use tokometer_tokenize::{Specials, Tokenizer};
+
+use crate::rows::Rows;
+use crate::selection::{Counts, Draft, Reading, RowReader, Selection};
+use crate::template::{Habit, Template};
+use crate::{Context, Error, Family, Form, Result, order};
+
+/// What SGLang keeps at the end of a prompt when it adds a suffix.
+const ASSISTANT: &str = "Assistant:";
+
+/// The options of `sharegpt`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The file.
+    pub path: PathBuf,
+    /// The answer length. `None` takes the length of the answer in the file.
+    pub output_len: Option<u32>,
+    /// The longest prompt with its answer, by SGLang's rules. `None` is no limit.
+    pub context_len: Option<u32>,
+    /// Text behind every prompt, by SGLang's rules.
+    pub prompt_suffix: String,
+}
+
+/// Which lengths a family keeps, in tokens.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    prompt_min: u32,
+    output_min: u32,
+    prompt_max: u32,
+    total_max: u32,
+}
+
+impl Limits {
+    const fn of(family: Family, context_len: Option<u32>) -> Self {
+        match family {
+            Family::Vllm => {
+                Self { prompt_min: 4, output_min: 4, prompt_max: 1_024, total_max: 2_048 }
+            }
+            Family::Sglang => {
+                let total_max = match context_len {
+                    Some(length) => length,
+                    None => u32::MAX,
+                };
+                Self { prompt_min: 2, output_min: 2, prompt_max: total_max, total_max }
+            }
+        }
+    }
+}
+
+/// Reads and filters entries.
+pub(crate) struct ShareGpt {
+    options: Options,
+    context: Context,
+    limits: Limits,
+    template: Option<Template>,
+}
+
+pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<ShareGpt>> {
+    if options.path.as_os_str().is_empty() {
+        return Err(Error::NoFile("sharegpt"));
+    }
+    let rows = Rows::open(&options.path)?;
+    Selection::open(rows, ShareGpt::new(options.clone(), context)?, context)
+}
+
+impl ShareGpt {
+    pub(crate) fn new(options: Options, context: &Context) -> Result<Self> {
+        if options.output_len.is_some_and(|length| length < 4) && context.family == Family::Sglang {
+            let reason = "the answer length must be at least 4".to_owned();
+            return Err(Error::Options { dataset: "sharegpt", reason });
+        }
+        let limits = Limits::of(context.family, options.context_len);
+        let template = Template::open(context, Habit::Raw)?;
+        Ok(Self { options, context: context.clone(), limits, template })
+    }
+
+    fn with_suffix(&self, text: String) -> String {
+        let suffix = &self.options.prompt_suffix;
+        if suffix.is_empty() {
+            return text;
+        }
+        let body = text.strip_suffix(ASSISTANT).unwrap_or(&text);
+        format!("{body}{suffix}{ASSISTANT}")
+    }
+}
+
+/// An entry. Text is owned, because it may be escaped.
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(alias = "conversation")]
+    conversations: Option<Vec<Turn>>,
+}
+
+#[derive(Deserialize)]
+struct Turn {
+    #[serde(alias = "content")]
+    value: String,
+}
+
+impl RowReader for ShareGpt {
+    fn read(&self, row: &str) -> Reading {
+        let entry: Entry = match serde_json::from_str(row) {
+            Ok(entry) => entry,
+            Err(error) => return Reading::Broken(error.to_string()),
+        };
+        let Some(conversations) = entry.conversations else {
+            return Reading::Broken("it has no `conversations`".into());
+        };
+        let mut turns = conversations.into_iter().map(|turn| turn.value);
+        let (Some(prompt), Some(answer)) = (turns.next(), turns.next()) else {
+            return Reading::Unfit;
+        };
+        let text = self.with_suffix(prompt);
+        let templated = match self.template.as_ref().map(|template| template.apply_to_text(&text)) {
+            None => text,
+            Some(Ok(templated)) => templated,
+            Some(Err(error)) => return Reading::Broken(error.to_string()),
+        };
+        let prompt = Prompt { output_tokens: self.options.output_len, ..Prompt::text(templated) };
+        Reading::Draft(Draft { prompt, answer: Some(answer), class: None })
+    }
+
+    fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
+        let (PromptContent::Text(text), Some(answer)) = (&draft.prompt.content, &draft.answer)
+        else {
+            return Ok(None);
+        };
+        let Limits { prompt_min, output_min, prompt_max, total_max } = self.limits;
+        let specials = match self.context.form {
+            Form::Text => Specials::Add,
+            Form::Chat | Form::TokenIds => Specials::Skip,
+        };
+        let Some(prompt) = count_within(&*self.context.tokenizer, text, specials, prompt_max)?
+        else {
+            return Ok(None);
+        };
+        let room = total_max.saturating_sub(prompt);
+        let output = match self.options.output_len {
+            Some(length) => Some(length).filter(|length| *length <= room),
+            None => count_within(&*self.context.tokenizer, answer, Specials::Skip, room)?
+                .filter(|length| *length >= output_min),
+        };
+        let is_kept = prompt >= prompt_min && output.is_some();
+        Ok(is_kept.then_some(Counts { prompt: Some(prompt), output }))
+    }
+}
+
+/// The tokens of a text, or `None` when they are more than `most`. A text that is far too long is
+/// judged by its beginning, because counting costs more than reading.
+fn count_within(
+    tokenizer: &dyn Tokenizer,
+    text: &str,
+    specials: Specials,
+    most: u32,
+) -> Result<Option<u32>> {
+    /// Common texts have fewer bytes per token than this.
+    const BYTES_PER_TOKEN: usize = 6;
+    /// Tokens that cutting the text may add.
+    const SLACK: usize = 8;
+    let limit = usize::try_from(most).unwrap_or(usize::MAX);
+    let beginning = limit.saturating_mul(BYTES_PER_TOKEN);
+    if text.len() > beginning.saturating_mul(2) {
+        let end = text.floor_char_boundary(beginning);
+        if tokenizer.count(&text[..end])? > limit.saturating_add(SLACK) {
+            return Ok(None);
+        }
+    }
+    let count = tokenizer.encode(text, specials)?.len();
+    Ok(u32::try_from(count).ok().filter(|count| *count <= most))
+}
+
+/// The first messages of a file's conversations, for datasets that only need text.
+pub(crate) struct Texts {
+    rows: Rows,
+    order: Vec<usize>,
+}
+
+impl Texts {
+    pub(crate) fn open(path: &Path, context: &Context) -> Result<Self> {
+        let rows = Rows::open(path)?;
+        if rows.len() == 0 {
+            let reason = "it has no conversation".to_owned();
+            return Err(Error::TooShort { path: path.to_owned(), reason });
+        }
+        // The salt orders them: what text fills a prompt is content, not shape.
+        let order = order::shuffled(rows.len(), context.salt, "texts");
+        let texts = Self { rows, order };
+        let _first = texts.text(0)?;
+        Ok(texts)
+    }
+
+    /// The text for prompt `index`: rows that cannot be read give way to the next.
+    pub(crate) fn text(&self, index: u64) -> Result<String> {
+        let start = usize::try_from(index % self.order.len() as u64).unwrap_or(0);
+        for row in self.order.iter().cycle().skip(start).take(self.order.len()) {
+            let entry = serde_json::from_str::<Entry>(&self.rows.text(*row)?).ok();
+            let first = entry.and_then(|entry| entry.conversations?.into_iter().next());
+            if let Some(turn) = first.filter(|turn| !turn.value.trim().is_empty()) {
+                return Ok(turn.value);
+            }
+        }
+        let reason = "it has no conversation with text".to_owned();
+        Err(Error::TooShort { path: self.rows.path().to_owned(), reason })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Spec, Workload, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    fn entry(prompt: &str, answer: &str) -> String {
+        serde_json::json!({"id": "x", "conversations": [
+            {"from": "human", "value": prompt}, {"from": "gpt", "value": answer}
+        ]})
+        .to_string()
+    }
+
+    fn workload(entries: &[String], family: Family, options: Options) -> Result<Workload> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("conversations.json");
+        std::fs::write(&path, format!("[{}]", entries.join(",\n"))).unwrap();
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let context = Context { family, ..Context::new(tokenizer, Seed(1), 0) };
+        open(&Spec::Sharegpt(Options { path, ..options }), &context)
+    }
+
+    fn lengths(workload: &Workload) -> Vec<(u32, u32)> {
+        let shape = |index| {
+            let prompt = workload.item(index).unwrap().prompt;
+            (prompt.prompt_tokens.unwrap(), prompt.output_tokens.unwrap())
+        };
+        let mut all: Vec<_> = (0..workload.len()).map(shape).collect();
+        all.sort_unstable();
+        all
+    }
+
+    #[test]
+    fn each_family_keeps_its_own_lengths() {
+        let words = |count: usize| vec!["word"; count].join(" ");
+        let entries: Vec<String> =
+            [(1, 10), (3, 3), (10, 20), (1_024, 1_024), (1_024, 1_025), (1_025, 5), (9_000, 5)]
+                .map(|(prompt, answer)| entry(&words(prompt), &words(answer)))
+                .to_vec();
+        let check = |family, options, expected: &[(u32, u32)]| {
+            assert_eq!(lengths(&workload(&entries, family, options).unwrap()), expected);
+        };
+        check(Family::Vllm, Options::default(), &[(10, 20), (1_024, 1_024)]);
+        let override_ = Options { output_len: Some(7), ..Options::default() };
+        check(Family::Vllm, override_, &[(10, 7), (1_024, 7), (1_024, 7)]);
+        let context_len = Options { context_len: Some(1_030), ..Options::default() };
+        check(Family::Sglang, context_len, &[(3, 3), (10, 20), (1_025, 5)]);
+    }
+
+    #[test]
+    fn broken_entries_are_left_out_counted_and_shown() {
+        let entries = [
+            entry("how are you today", "very well, thank you"),
+            r#"{"id":"no conversations"}"#.into(),
+            r#"{"conversations":[{"from":"human"}]}"#.into(),
+            r#"{"conversations":[{"value":"alone"}]}"#.into(),
+        ];
+        let workload = workload(&entries, Family::Vllm, Options::default()).unwrap();
+        let notes = workload.notes();
+        assert_eq!(notes[0].code, "skipped-rows");
+        assert!(notes[0].text.contains("2 of 4 entries"), "{notes:?}");
+        assert!(notes[0].text.contains("line 2: it has no `conversations`"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_file_without_any_usable_entry_is_too_short() {
+        let error = workload(&[entry("hi", "ho")], Family::Vllm, Options::default()).err().unwrap();
+        assert!(error.to_string().contains("none of its 1 entries can be used"), "{error}");
+        assert!(workload(&[], Family::Vllm, Options::default()).is_err());
+    }
+
+    #[test]
+    fn a_suffix_goes_before_the_assistants_mark() {
+        let options = Options { prompt_suffix: " Be brief.".into(), ..Options::default() };
+        let entries = [entry("What is up? Assistant:", "not much at all")];
+        let item = workload(&entries, Family::Sglang, options).unwrap().item(0).unwrap();
+        let expected = PromptContent::Text("What is up?  Be brief.Assistant:".into());
+        assert_eq!(item.prompt.content, expected);
+    }
+}

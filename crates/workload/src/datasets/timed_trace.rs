@@ -1,0 +1,253 @@
+//! A trace of requests with times, lengths and shared blocks, one JSON object per line.
+//!
+//! Each hash id stands for one block of tokens, always the same one, so that prompts share prefixes
+//! as the recorded ones did. What of a prompt is longer than its blocks is its own.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::{Nanos, Prompt, PromptContent};
+
+use crate::compose::Composer;
+use crate::rows::Rows;
+use crate::{Context, Error, Form, Item, Note, Result, Source};
+
+/// The options of `timed_trace`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The file.
+    pub path: PathBuf,
+    /// Tokens of the block that one hash id stands for.
+    pub chunk_hash_size: u32,
+    /// Seconds that one unit of a timestamp lasts.
+    pub sec_multiplier: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { path: PathBuf::new(), chunk_hash_size: 16, sec_multiplier: 1.0 }
+    }
+}
+
+/// One line of a trace.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) timestamp: f64,
+    #[serde(default)]
+    pub(crate) input_length: u32,
+    pub(crate) output_length: u32,
+    #[serde(default)]
+    pub(crate) hash_ids: Vec<u64>,
+}
+
+/// A trace, sorted by time.
+pub(crate) struct Trace {
+    pub(crate) records: Vec<Record>,
+    pub(crate) notes: Vec<Note>,
+}
+
+impl Trace {
+    /// Reads all lines, or the first `count` of them by time. Lines out of order are put in order,
+    /// with a note.
+    pub(crate) fn open(path: &Path, count: u64) -> Result<Self> {
+        let rows = Rows::open(path)?;
+        let malformed =
+            |row, reason| Error::Malformed { path: path.to_owned(), line: rows.line(row), reason };
+        let mut records: Vec<Record> = Vec::with_capacity(rows.len());
+        let mut late: Vec<usize> = Vec::new();
+        for row in 0..rows.len() {
+            let record: Record = serde_json::from_str(&rows.text(row)?)
+                .map_err(|error| malformed(row, error.to_string()))?;
+            if !record.timestamp.is_finite() || record.timestamp < 0.0 {
+                return Err(malformed(row, format!("`{}` is no time", record.timestamp)));
+            }
+            if records.last().is_some_and(|before| before.timestamp > record.timestamp) {
+                late.push(row);
+            }
+            records.push(record);
+        }
+        if records.is_empty() {
+            return Err(Error::TooShort {
+                path: path.to_owned(),
+                reason: "it has no request".into(),
+            });
+        }
+        let mut notes = Vec::new();
+        if let Some(first) = late.first() {
+            let text = format!(
+                "{} of {} requests in `{}` are earlier than the one before them (first on line {}): they are sent in order of time",
+                late.len(),
+                records.len(),
+                path.display(),
+                rows.line(*first)
+            );
+            notes.push(Note::new("trace-order", text));
+            records.sort_by(|left, right| left.timestamp.total_cmp(&right.timestamp));
+        }
+        let has = records.len() as u64;
+        if count > has {
+            let text = format!("`{}` has {has} requests, not {count}", path.display());
+            notes.push(Note::new("few-rows", text));
+        } else if count > 0 {
+            records.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        }
+        Ok(Self { records, notes })
+    }
+
+    /// The record for an index; beyond the end the trace is repeated, each time later by its length.
+    pub(crate) fn at(&self, index: u64) -> (&Record, f64) {
+        let len = self.records.len() as u64;
+        let record = &self.records[usize::try_from(index % len).unwrap_or(0)];
+        let length = self.records.last().map_or(0.0, |last| last.timestamp);
+        (record, record.timestamp + (index / len) as f64 * length)
+    }
+}
+
+/// The opened dataset.
+pub(crate) struct TimedTrace {
+    options: Options,
+    context: Context,
+    composer: Composer,
+    specials: u32,
+    trace: Trace,
+}
+
+pub(crate) fn open(options: &Options, context: &Context) -> Result<TimedTrace> {
+    if options.path.as_os_str().is_empty() {
+        return Err(Error::NoFile("timed_trace"));
+    }
+    if options.chunk_hash_size == 0
+        || options.sec_multiplier.is_nan()
+        || options.sec_multiplier < 0.0
+    {
+        let reason = "block size and time multiplier must be above zero".to_owned();
+        return Err(Error::Options { dataset: "timed_trace", reason });
+    }
+    Ok(TimedTrace {
+        trace: Trace::open(&options.path, context.count)?,
+        options: options.clone(),
+        composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
+        specials: context.specials()?,
+        context: context.clone(),
+    })
+}
+
+impl TimedTrace {
+    fn content(&self, record: &Record, index: u64) -> Result<(PromptContent, u32)> {
+        let block = self.options.chunk_hash_size;
+        let (mut ids, mut text, mut tokens) = (Vec::new(), String::new(), 0);
+        let mut left = record.input_length.saturating_sub(self.specials).max(1);
+        let blocks = record.hash_ids.iter().map(|id| Some(*id));
+        // The last part, without an id, is the prompt's own.
+        for id in blocks.chain([None]) {
+            let length = if id.is_some() { block.min(left) } else { left };
+            left -= length;
+            let mut generator = match id {
+                Some(id) => self.context.salt.stream("block").at(id),
+                None => self.context.salt.stream("content").at(index),
+            };
+            if self.context.form == Form::TokenIds {
+                ids.extend(self.composer.ids(length, &mut generator)?);
+                tokens += length;
+            } else if length > 0 {
+                let part = if text.is_empty() {
+                    self.composer.text(length, &mut generator)?
+                } else {
+                    self.composer.continuation(length, &mut generator)?
+                };
+                text.push_str(&part.text);
+                tokens += part.tokens;
+            }
+        }
+        let content = match self.context.form {
+            Form::TokenIds => PromptContent::TokenIds(ids),
+            Form::Text | Form::Chat => PromptContent::Text(text),
+        };
+        Ok((content, tokens + self.specials))
+    }
+}
+
+impl Source for TimedTrace {
+    fn len(&self) -> u64 {
+        self.trace.records.len() as u64
+    }
+
+    fn item(&self, index: u64) -> Result<Item> {
+        let (record, time) = self.trace.at(index);
+        let (content, tokens) = self.content(record, index)?;
+        let prompt = Prompt {
+            content,
+            prompt_tokens: Some(tokens),
+            output_tokens: Some(record.output_length),
+            ..Prompt::text("")
+        };
+        let due = Some(Nanos::from_secs_f64(time * self.options.sec_multiplier));
+        let asked_tokens = Some(record.input_length.max(1 + self.specials));
+        Ok(Item { due, asked_tokens, ..Item::new(index, prompt) })
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        self.trace.notes.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Spec, Workload, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    fn workload(text: &str, form: Form) -> Result<Workload> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let context = Context { form, ..Context::new(tokenizer, Seed(1), 0) };
+        open(
+            &Spec::TimedTrace(Options { path, sec_multiplier: 0.5, ..Options::default() }),
+            &context,
+        )
+    }
+
+    const TRACE: &str = concat!(
+        r#"{"timestamp": 2, "input_length": 40, "output_length": 5, "hash_ids": [1, 2]}"#,
+        "\n",
+        r#"{"timestamp": 1.5, "input_length": 20, "output_length": 6, "hash_ids": [1, 3]}"#,
+        "\n",
+    );
+
+    #[test]
+    fn times_are_kept_in_order_and_equal_ids_give_equal_blocks() {
+        let workload = workload(TRACE, Form::TokenIds).unwrap();
+        let [first, second] = [0, 1].map(|index| workload.item(index).unwrap());
+        assert_eq!(first.due, Some(Nanos::from_millis(750)));
+        assert_eq!(second.due, Some(Nanos::from_secs(1)));
+        let [first, second] = [first, second].map(|item| match item.prompt.content {
+            PromptContent::TokenIds(ids) => ids,
+            other => panic!("{other:?}"),
+        });
+        assert_eq!((first.len(), second.len()), (20, 40));
+        assert_eq!(first[..16], second[..16]);
+        assert_ne!(first[16..20], second[16..20]);
+        assert_eq!(workload.notes()[0].code, "trace-order");
+        assert!(workload.notes()[0].text.contains("line 2"));
+    }
+
+    #[test]
+    fn text_has_the_recorded_lengths_too() {
+        let check = workload(TRACE, Form::Text).unwrap().check_lengths().unwrap();
+        assert_eq!((check.checked, check.missed), (2, 0));
+    }
+
+    #[test]
+    fn a_line_that_is_no_request_is_named() {
+        let error = workload("{\"timestamp\":1}\n", Form::Text).err().unwrap().to_string();
+        assert!(error.contains("line 1: missing field `output_length`"), "{error}");
+        let error = workload("{\"timestamp\":-1,\"output_length\":1}\n", Form::Text).err().unwrap();
+        assert!(error.to_string().contains("`-1` is no time"), "{error}");
+    }
+}

@@ -1,0 +1,284 @@
+//! A workload as a page: how many prompts, how long they are, what the first ones say.
+
+use std::fmt::Write as _;
+use std::io::Write;
+
+use serde::Serialize;
+use tokometer_base::PromptContent;
+
+use crate::{Note, Result, Workload};
+
+/// Prompts whose lengths are counted for the histogram.
+const COUNTED_PROMPTS: u64 = 10_000;
+
+/// Characters shown of a prompt.
+const SHOWN_CHARS: usize = 160;
+
+/// Characters of the longest bar.
+const BAR_CHARS: usize = 40;
+
+/// Rows of a histogram.
+const BINS: u64 = 10;
+
+/// Lengths in equal bins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Histogram {
+    /// How many values there are.
+    pub count: u64,
+    /// Their sum.
+    pub total: u64,
+    /// The bins in order.
+    pub bins: Vec<Bin>,
+}
+
+/// The values from `low` to `high`, both included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Bin {
+    /// The smallest value of the bin.
+    pub low: u64,
+    /// The largest value of the bin.
+    pub high: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl Histogram {
+    /// The histogram of values. Without values it has no bins.
+    pub fn of(values: &[u64]) -> Self {
+        let (count, total) = (values.len() as u64, values.iter().sum());
+        let (Some(low), Some(high)) = (values.iter().min(), values.iter().max()) else {
+            return Self { count, total, bins: Vec::new() };
+        };
+        let width = (high - low + 1).div_ceil(BINS);
+        let mut bins: Vec<Bin> = (0..(high - low + 1).div_ceil(width))
+            .map(|bin| low + bin * width)
+            .map(|low| Bin { low, high: (low + width - 1).min(*high), count: 0 })
+            .collect();
+        for value in values {
+            let bin = usize::try_from((value - low) / width).unwrap_or(0);
+            bins[bin].count += 1;
+        }
+        Self { count, total, bins }
+    }
+
+    /// The histogram as lines of text, one per bin. `title` says what is counted.
+    pub fn lines(&self, title: &str) -> Vec<String> {
+        if self.bins.is_empty() {
+            return vec![format!("{title}: not counted")];
+        }
+        let mean = self.total as f64 / self.count as f64;
+        let mut lines =
+            vec![format!("{title}: {} values, mean {mean:.1}, total {}", self.count, self.total)];
+        let most = self.bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(1);
+        let digits = self.bins.last().map_or(1, |bin| bin.high.to_string().len());
+        let count_digits = most.to_string().len();
+        for Bin { low, high, count } in &self.bins {
+            // A bin that is not empty shows at least one mark.
+            let marks = (count * BAR_CHARS as u64).div_ceil(most);
+            let bar = "#".repeat(usize::try_from(marks).unwrap_or(BAR_CHARS));
+            let line = format!("  {low:>digits$} - {high:>digits$}  {count:>count_digits$}  {bar}");
+            lines.push(line.trim_end().to_owned());
+        }
+        lines
+    }
+}
+
+/// What a workload holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Description {
+    /// Prompts planned.
+    pub count: u64,
+    /// Prompts whose lengths were counted: the first ones.
+    pub counted: u64,
+    /// Prompt lengths in tokens.
+    pub inputs: Histogram,
+    /// Answer lengths in tokens.
+    pub outputs: Histogram,
+    /// The beginnings of the first prompts.
+    pub first: Vec<String>,
+    /// What was noticed while opening the dataset.
+    pub notes: Vec<Note>,
+}
+
+impl Description {
+    /// The description as text.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{} prompts\n", self.count);
+        if self.counted < self.count {
+            let _infallible = writeln!(text, "(lengths of the first {})", self.counted);
+        }
+        for line in self.inputs.lines("prompt tokens") {
+            let _infallible = writeln!(text, "{line}");
+        }
+        for line in self.outputs.lines("answer tokens") {
+            let _infallible = writeln!(text, "{line}");
+        }
+        for (index, prompt) in self.first.iter().enumerate() {
+            let _infallible = writeln!(text, "prompt {index}: {prompt}");
+        }
+        for Note { code, text: note } in &self.notes {
+            let _infallible = writeln!(text, "note[{code}]: {note}");
+        }
+        text
+    }
+}
+
+/// The beginning of a prompt on one line.
+fn beginning(content: &PromptContent) -> String {
+    let text = match content {
+        PromptContent::Text(text) => text.clone(),
+        PromptContent::TokenIds(ids) => {
+            ids.iter().take(SHOWN_CHARS).map(u32::to_string).collect::<Vec<_>>().join(" ")
+        }
+        PromptContent::Messages(messages) => {
+            let parts =
+                messages.iter().map(|message| format!("{}: {}", message.role, message.content));
+            parts.collect::<Vec<_>>().join(" | ")
+        }
+    };
+    let line: String =
+        text.chars().take(SHOWN_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(SHOWN_CHARS).is_some() { line + "…" } else { line }
+}
+
+/// A line of an export, which `custom` reads back.
+#[derive(Serialize)]
+struct Line<'a> {
+    prompt: Exported<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_seconds: Option<f64>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Exported<'a> {
+    Text(&'a str),
+    TokenIds(&'a [u32]),
+    Messages(&'a [tokometer_base::Message]),
+}
+
+impl Workload {
+    /// Describes the workload, with the beginnings of its first `shown` prompts.
+    pub fn describe(&self, shown: u64) -> Result<Description> {
+        let counted = self.len().min(COUNTED_PROMPTS);
+        let (mut inputs, mut outputs, mut first) = (Vec::new(), Vec::new(), Vec::new());
+        for index in 0..counted {
+            let prompt = self.item(index)?.prompt;
+            inputs.extend(prompt.prompt_tokens.map(u64::from));
+            outputs.extend(prompt.output_tokens.map(u64::from));
+            if index < shown {
+                first.push(beginning(&prompt.content));
+            }
+        }
+        Ok(Description {
+            count: self.len(),
+            counted,
+            inputs: Histogram::of(&inputs),
+            outputs: Histogram::of(&outputs),
+            first,
+            notes: self.notes(),
+        })
+    }
+
+    /// Writes all prompts as JSON lines that `custom` reads back. The inner error is the writer's.
+    pub fn export(&self, out: &mut dyn Write) -> Result<std::io::Result<()>> {
+        for index in 0..self.len() {
+            let item = self.item(index)?;
+            let line = Line {
+                prompt: match &item.prompt.content {
+                    PromptContent::Text(text) => Exported::Text(text),
+                    PromptContent::TokenIds(ids) => Exported::TokenIds(ids),
+                    PromptContent::Messages(messages) => Exported::Messages(messages),
+                },
+                prompt_tokens: item.prompt.prompt_tokens,
+                output_tokens: item.prompt.output_tokens,
+                class: item.class.as_deref(),
+                due_seconds: item.due.map(tokometer_base::Nanos::as_secs_f64),
+            };
+            let written = serde_json::to_writer(&mut *out, &line)
+                .map_err(std::io::Error::from)
+                .and_then(|()| out.write_all(b"\n"));
+            if written.is_err() {
+                return Ok(written);
+            }
+        }
+        Ok(out.flush())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::datasets::{custom, random};
+    use crate::{Context, Ratio, RowOrder, Spec, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    fn context() -> Context {
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        Context { row_order: RowOrder::AsInFile, ..Context::new(tokenizer, Seed(1), 30) }
+    }
+
+    #[test]
+    fn a_histogram_shows_every_value_in_equal_bins() {
+        let histogram = Histogram::of(&[5, 5, 6, 10, 24]);
+        assert_eq!(
+            histogram.lines("prompt tokens").join("\n"),
+            "\
+prompt tokens: 5 values, mean 10.0, total 50
+   5 -  6  3  ########################################
+   7 -  8  0
+   9 - 10  1  ##############
+  11 - 12  0
+  13 - 14  0
+  15 - 16  0
+  17 - 18  0
+  19 - 20  0
+  21 - 22  0
+  23 - 24  1  ##############"
+        );
+        assert_eq!(Histogram::of(&[7, 7]).bins, [Bin { low: 7, high: 7, count: 2 }]);
+        assert_eq!(Histogram::of(&[]).lines("x"), ["x: not counted"]);
+    }
+
+    #[test]
+    fn an_export_is_read_back_by_custom() {
+        let options = random::Options {
+            input_len: 20,
+            range_ratio: Ratio::both(0.5),
+            ..random::Options::default()
+        };
+        let original = open(&Spec::Random(options), &context()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("export.jsonl");
+        let mut file = std::fs::File::create(&path).unwrap();
+        original.export(&mut file).unwrap().unwrap();
+        let options = custom::Options { path, output_len: None, ..custom::Options::default() };
+        let again = open(&Spec::Custom(options), &context()).unwrap();
+        assert_eq!(again.len(), 30);
+        for index in 0..30 {
+            assert_eq!(original.item(index).unwrap().prompt, again.item(index).unwrap().prompt);
+        }
+    }
+
+    #[test]
+    fn a_description_has_counts_lengths_and_the_first_prompts() {
+        let options = random::Options { input_len: 50, ..random::Options::default() };
+        let description = open(&Spec::Random(options), &context()).unwrap().describe(2).unwrap();
+        let text = description.to_text();
+        assert!(
+            text.starts_with("30 prompts\nprompt tokens: 30 values, mean 50.0, total 1500\n"),
+            "{text}"
+        );
+        assert_eq!(description.first.len(), 2);
+        assert!(description.first[0].ends_with('…'));
+    }
+}

@@ -1,0 +1,58 @@
+//! One prompt of a workload, and when it is due.
+
+use serde::Serialize;
+use tokometer_base::{Nanos, Prompt};
+
+/// One prompt in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    /// The place in the workload, counted from 0.
+    pub index: u64,
+    /// What is sent.
+    pub prompt: Prompt,
+    /// The prompt length that the dataset was told to make, special tokens of the server included.
+    /// `None` for datasets that take their texts as they are.
+    pub asked_tokens: Option<u32>,
+    /// When to send it, counted from the start of the run. `None` leaves it to the arrivals.
+    pub due: Option<Nanos>,
+    /// The conversation it belongs to. `None` for a prompt that stands alone.
+    pub after: Option<After>,
+    /// The dataset's own name for this kind of request, by which a report can split.
+    pub class: Option<String>,
+    /// The adapter to use. `None` is the model itself.
+    pub lora: Option<String>,
+}
+
+/// The place of a prompt in a conversation. A turn above 0 is sent once the answer to the turn
+/// before it has ended; its prompt holds only what is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct After {
+    /// The conversation.
+    pub session: u64,
+    /// The turn, counted from 0.
+    pub turn: u32,
+    /// The pause between the last answer and this prompt.
+    pub think: Nanos,
+}
+
+impl Item {
+    /// A prompt that stands alone.
+    pub fn new(index: u64, prompt: Prompt) -> Self {
+        Self { index, prompt, asked_tokens: None, due: None, after: None, class: None, lora: None }
+    }
+}
+
+/// Something the user should know about the dataset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// A short fixed name, such as `skipped-rows`.
+    pub code: &'static str,
+    /// One sentence.
+    pub text: String,
+}
+
+impl Note {
+    pub(crate) fn new(code: &'static str, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
+    }
+}

@@ -1,0 +1,317 @@
+//! Rows of a dataset file, found in one pass and read one by one.
+//!
+//! In: a JSON array of objects of any size, or JSON lines. Out: where each row lies, and its text on
+//! demand; no tree of the file is ever built, so memory does not grow with it. The pass looks only
+//! at brackets and strings: whether a row is valid JSON is for its reader to find out.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use memchr::{memchr, memchr2};
+
+use crate::{Error, Result};
+
+/// Read at once while looking for rows.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// Where a row lies in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    offset: u64,
+    bytes: u64,
+}
+
+/// Rows of one file, or rows that were made in memory from another format.
+#[derive(Debug)]
+pub(crate) enum Rows {
+    File(RowFile),
+    Memory { path: PathBuf, rows: Vec<String> },
+}
+
+/// A file whose rows are known by place.
+#[derive(Debug)]
+pub(crate) struct RowFile {
+    path: PathBuf,
+    file: File,
+    places: Vec<Place>,
+    /// Whether the file ended within a row.
+    is_cut: bool,
+}
+
+impl Rows {
+    /// Finds the rows of a JSON array or of JSON lines.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let mut file = File::open(path).map_err(Error::read(path))?;
+        let mut scan = Scan::default();
+        let mut block = vec![0; BLOCK_BYTES];
+        loop {
+            let read = file.read(&mut block).map_err(Error::read(path))?;
+            if read == 0 {
+                break;
+            }
+            scan.feed(&block[..read]).map_err(|reason| Error::Malformed {
+                path: path.to_owned(),
+                line: 1,
+                reason,
+            })?;
+        }
+        let is_cut = scan.finish();
+        if scan.shape == Shape::Unknown {
+            return Err(Error::Empty(path.to_owned()));
+        }
+        Ok(Self::File(RowFile { path: path.to_owned(), file, places: scan.places, is_cut }))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::File(file) => file.places.len(),
+            Self::Memory { rows, .. } => rows.len(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::File(RowFile { path, .. }) | Self::Memory { path, .. } => path,
+        }
+    }
+
+    /// Whether the file ended within its last row.
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(self, Self::File(RowFile { is_cut: true, .. }))
+    }
+
+    /// The text of a row. Bytes that are no UTF-8 give the replacement character.
+    pub(crate) fn text(&self, row: usize) -> Result<String> {
+        match self {
+            Self::Memory { rows, .. } => Ok(rows[row].clone()),
+            Self::File(RowFile { path, file, places, .. }) => {
+                let Place { offset, bytes } = places[row];
+                let mut text = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+                file.read_exact_at(&mut text, offset).map_err(Error::read(path))?;
+                Ok(String::from_utf8(text)
+                    .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+            }
+        }
+    }
+
+    /// The line on which a row begins, counted from 1. Reads the file again: for messages only.
+    pub(crate) fn line(&self, row: usize) -> u64 {
+        match self {
+            Self::Memory { .. } => row as u64 + 1,
+            Self::File(RowFile { file, places, .. }) => {
+                let (mut at, mut lines) = (0, 1);
+                let mut block = vec![0; BLOCK_BYTES];
+                while at < places[row].offset {
+                    let left = usize::try_from(places[row].offset - at).unwrap_or(BLOCK_BYTES);
+                    let wanted = left.min(BLOCK_BYTES);
+                    let Ok(read @ 1..) = file.read_at(&mut block[..wanted], at) else { break };
+                    lines += memchr::memchr_iter(b'\n', &block[..read]).count() as u64;
+                    at += read as u64;
+                }
+                lines
+            }
+        }
+    }
+}
+
+/// What the first byte says about a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Shape {
+    #[default]
+    Unknown,
+    Array,
+    Lines,
+}
+
+/// Finds rows in bytes that arrive in blocks, wherever these are cut.
+#[derive(Debug, Default)]
+struct Scan {
+    shape: Shape,
+    places: Vec<Place>,
+    /// Bytes before the current block.
+    passed: u64,
+    /// Where the current row began.
+    row_start: Option<u64>,
+    depth: u32,
+    is_in_string: bool,
+    is_escaped: bool,
+    is_done: bool,
+}
+
+impl Scan {
+    fn feed(&mut self, block: &[u8]) -> std::result::Result<(), String> {
+        let mut at = 0;
+        if self.shape == Shape::Unknown {
+            // A byte order mark is no content.
+            let is_blank =
+                |byte: &u8| byte.is_ascii_whitespace() || [0xef, 0xbb, 0xbf].contains(byte);
+            let Some(first) = block.iter().position(|byte| !is_blank(byte)) else {
+                self.passed += block.len() as u64;
+                return Ok(());
+            };
+            (self.shape, at) = match block[first] {
+                b'[' => (Shape::Array, first + 1),
+                b'{' => (Shape::Lines, first),
+                _ => return Err("it is neither a JSON array nor JSON lines".into()),
+            };
+        }
+        match self.shape {
+            Shape::Array => self.feed_array(block, at),
+            Shape::Lines => self.feed_lines(block, at),
+            Shape::Unknown => {}
+        }
+        self.passed += block.len() as u64;
+        Ok(())
+    }
+
+    fn feed_lines(&mut self, block: &[u8], mut at: usize) {
+        while at < block.len() {
+            let start = *self.row_start.get_or_insert(self.passed + at as u64);
+            let Some(length) = memchr(b'\n', &block[at..]) else { return };
+            at += length + 1;
+            self.row_start = None;
+            self.push(start, self.passed + at as u64 - 1);
+        }
+    }
+
+    fn push(&mut self, offset: u64, end: u64) {
+        // A line of blanks is no row. Rows that are nothing but blanks are rare and short.
+        if end > offset + 1 {
+            self.places.push(Place { offset, bytes: end - offset });
+        }
+    }
+
+    fn feed_array(&mut self, block: &[u8], mut at: usize) {
+        while at < block.len() && !self.is_done {
+            if self.is_in_string {
+                at = self.skip_string(block, at);
+                continue;
+            }
+            match block[at] {
+                b'"' => self.is_in_string = true,
+                b'{' | b'[' => {
+                    if self.depth == 0 {
+                        self.row_start = Some(self.passed + at as u64);
+                    }
+                    self.depth += 1;
+                }
+                b'}' | b']' if self.depth > 0 => {
+                    self.depth -= 1;
+                    if let (0, Some(start)) = (self.depth, self.row_start) {
+                        self.row_start = None;
+                        self.push(start, self.passed + at as u64 + 1);
+                    }
+                }
+                b']' => self.is_done = true,
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    /// Text is most of such a file: it is passed over at the speed of `memchr`.
+    fn skip_string(&mut self, block: &[u8], mut at: usize) -> usize {
+        if self.is_escaped {
+            self.is_escaped = false;
+            at += 1;
+        }
+        while let Some(length) = memchr2(b'"', b'\\', &block[at.min(block.len())..]) {
+            at += length + 1;
+            if block[at - 1] == b'"' {
+                self.is_in_string = false;
+                return at;
+            }
+            if at == block.len() {
+                self.is_escaped = true;
+                return at;
+            }
+            at += 1;
+        }
+        block.len()
+    }
+
+    /// Ends the scan; says whether the file was cut within a row.
+    fn finish(&mut self) -> bool {
+        match (self.shape, self.row_start.take()) {
+            (Shape::Lines, Some(start)) => {
+                self.push(start, self.passed);
+                false
+            }
+            (Shape::Array, _) => !self.is_done,
+            (Shape::Lines | Shape::Unknown, _) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rows_of(text: &str) -> Result<Rows> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.json");
+        std::fs::write(&path, text).unwrap();
+        Rows::open(&path)
+    }
+
+    fn texts(text: &str) -> Vec<String> {
+        let rows = rows_of(text).unwrap();
+        (0..rows.len()).map(|row| rows.text(row).unwrap()).collect()
+    }
+
+    #[test]
+    fn arrays_and_lines_give_the_same_rows() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(texts(text), expected, "{text:?}");
+        check(r#"[{"a":1},{"b":[2,{"c":"]}"}]}]"#, &[r#"{"a":1}"#, r#"{"b":[2,{"c":"]}"}]}"#]);
+        check(" [\n {\"a\":\"\\\"{\"} ,\n {}\n]\n", &["{\"a\":\"\\\"{\"}", "{}"]);
+        check("{\"a\":1}\n\n{\"b\":2}\r\n", &["{\"a\":1}", "{\"b\":2}\r"]);
+        check("{\"a\":1}\n{\"b\":2}", &["{\"a\":1}", "{\"b\":2}"]);
+        check("[]", &[]);
+        check("\u{feff}[{}]", &["{}"]);
+    }
+
+    #[test]
+    fn a_cut_array_keeps_its_whole_rows_and_says_so() {
+        let rows = rows_of(r#"[{"a":1},{"b":"#).unwrap();
+        assert_eq!((rows.len(), rows.is_cut()), (1, true));
+        assert!(!rows_of("[{}]").unwrap().is_cut());
+    }
+
+    #[test]
+    fn empty_files_and_other_formats_are_refused_with_their_name() {
+        let refusal = |text: &str| rows_of(text).unwrap_err().to_string();
+        assert!(refusal("").ends_with("it is empty"));
+        assert!(refusal(" \n ").ends_with("it is empty"));
+        assert!(refusal("id,text\n").contains("line 1: it is neither a JSON array nor JSON lines"));
+    }
+
+    #[test]
+    fn lines_of_rows_are_counted_from_one() {
+        let rows = rows_of("[\n{\"a\":1},\n\n{\"b\":2}]").unwrap();
+        assert_eq!((rows.line(0), rows.line(1)), (2, 4));
+    }
+
+    proptest! {
+        #[test]
+        fn splitting_a_file_anywhere_changes_nothing(
+            values in proptest::collection::vec("[\"\\\\{}\\[\\]a, \n]{0,12}", 0..6),
+            block in 1_usize..9,
+        ) {
+            let rows: Vec<_> = values.iter().map(|v| serde_json::json!({ "v": v }).to_string()).collect();
+            let text = format!("[{}]", rows.join(", "));
+            let mut scan = Scan::default();
+            for piece in text.as_bytes().chunks(block) {
+                scan.feed(piece).unwrap();
+            }
+            prop_assert!(!scan.finish());
+            let found: Vec<_> = scan.places.iter().map(|place| {
+                let start = usize::try_from(place.offset).unwrap();
+                text[start..start + usize::try_from(place.bytes).unwrap()].to_owned()
+            }).collect();
+            prop_assert_eq!(found, rows);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Which rows of a file become prompts.
+//!
+//! Rows are tried in the order of the seed until enough of them pass the dataset's filters; the
+//! rest of the file is never read. Only places and counts are kept: the text of a prompt is read
+//! again when its turn comes.
+
+use rayon::prelude::*;
+use tokometer_base::Prompt;
+
+use crate::rows::Rows;
+use crate::{Context, Error, Family, Item, Note, Oversample, Result, RowOrder, Source, order};
+
+/// Rows read and counted at once, on all cores.
+const BATCH_ROWS: usize = 256;
+
+/// How a dataset reads its rows.
+pub(crate) trait RowReader: Send + Sync {
+    /// Reads the text of one row.
+    fn read(&self, row: &str) -> Reading;
+
+    /// Counts the tokens of a draft. `None` when the dataset's filters refuse it.
+    fn measure(&self, draft: &Draft) -> Result<Option<Counts>>;
+
+    /// What to do with a row that cannot be read.
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Skip
+    }
+}
+
+/// What a row turned out to be.
+pub(crate) enum Reading {
+    /// A prompt.
+    Draft(Draft),
+    /// A sound row that this dataset does not use.
+    Unfit,
+    /// Not what the format says, and why.
+    Broken(String),
+}
+
+/// A prompt whose tokens are not counted yet.
+pub(crate) struct Draft {
+    pub(crate) prompt: Prompt,
+    /// The answer in the file, where its length is the length to ask for.
+    pub(crate) answer: Option<String>,
+    pub(crate) class: Option<String>,
+}
+
+/// Counted tokens; `None` where the draft's own value stays.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) prompt: Option<u32>,
+    pub(crate) output: Option<u32>,
+}
+
+/// What to do with a row that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tolerance {
+    /// Leave it out and say so.
+    Skip,
+    /// Refuse the file.
+    Refuse,
+}
+
+/// The chosen rows of a file.
+pub(crate) struct Selection<R> {
+    rows: Rows,
+    reader: R,
+    chosen: Vec<Chosen>,
+    len: u64,
+    context: Context,
+    notes: Vec<Note>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Chosen {
+    row: usize,
+    counts: Counts,
+}
+
+/// What was seen on the way.
+#[derive(Default)]
+struct Tally {
+    tried: usize,
+    unfit: usize,
+    broken: usize,
+    first_broken: Option<(usize, String)>,
+}
+
+impl<R: RowReader> Selection<R> {
+    /// Chooses rows for the prompts that the context asks for.
+    pub(crate) fn open(rows: Rows, reader: R, context: &Context) -> Result<Self> {
+        let order = match context.row_order {
+            RowOrder::Shuffled => order::shuffled(rows.len(), context.seed, "rows"),
+            RowOrder::AsInFile => (0..rows.len()).collect(),
+        };
+        let wanted = match usize::try_from(context.count) {
+            Ok(count @ 1..) => count,
+            _ => rows.len(),
+        };
+        let (mut chosen, mut tally) = (Vec::new(), Tally::default());
+        for batch in order.chunks(BATCH_ROWS) {
+            if chosen.len() >= wanted {
+                break;
+            }
+            let judged: Vec<_> =
+                batch.par_iter().map(|row| (*row, judge(&rows, &reader, *row))).collect();
+            for (row, verdict) in judged {
+                tally.take(row, verdict?, &mut chosen);
+            }
+        }
+        chosen.truncate(wanted);
+        let mut selection =
+            Self { rows, reader, chosen, len: 0, context: context.clone(), notes: Vec::new() };
+        selection.settle(wanted, &tally)?;
+        Ok(selection)
+    }
+
+    /// Decides how many prompts there are, and what must be said about it.
+    fn settle(&mut self, wanted: usize, tally: &Tally) -> Result<()> {
+        let path = self.rows.path().to_owned();
+        if let Some((row, reason)) = &tally.first_broken {
+            let line = self.rows.line(*row);
+            if self.reader.tolerance() == Tolerance::Refuse {
+                return Err(Error::Malformed { path, line, reason: reason.clone() });
+            }
+            let text = format!(
+                "{} of {} entries looked at in `{}` cannot be read and are left out; the first is on line {line}: {reason}",
+                tally.broken,
+                tally.tried,
+                path.display()
+            );
+            self.notes.push(Note::new("skipped-rows", text));
+        }
+        if self.rows.is_cut() {
+            let text = format!("`{}` ends within an entry, which is left out", path.display());
+            self.notes.push(Note::new("cut-file", text));
+        }
+        let usable = self.chosen.len();
+        if usable == 0 {
+            let reason = format!(
+                "none of its {} entries can be used ({} too short or too long, {} not readable)",
+                self.rows.len(),
+                tally.unfit,
+                tally.broken
+            );
+            return Err(Error::TooShort { path, reason });
+        }
+        let is_repeating =
+            self.context.oversample == Oversample::ByTool && self.context.family == Family::Vllm;
+        self.len = if is_repeating { wanted } else { usable.min(wanted) } as u64;
+        if usable < wanted {
+            let what = if is_repeating { "some are repeated" } else { "there are no more prompts" };
+            let text = format!(
+                "`{}` has {usable} usable entries for {wanted} prompts: {what}",
+                path.display()
+            );
+            self.notes.push(Note::new("few-rows", text));
+        }
+        Ok(())
+    }
+}
+
+enum Verdict {
+    Keep(Counts),
+    Unfit,
+    Broken(String),
+}
+
+fn judge<R: RowReader>(rows: &Rows, reader: &R, row: usize) -> Result<Verdict> {
+    Ok(match reader.read(&rows.text(row)?) {
+        Reading::Draft(draft) => reader.measure(&draft)?.map_or(Verdict::Unfit, Verdict::Keep),
+        Reading::Unfit => Verdict::Unfit,
+        Reading::Broken(reason) => Verdict::Broken(reason),
+    })
+}
+
+impl Tally {
+    fn take(&mut self, row: usize, verdict: Verdict, chosen: &mut Vec<Chosen>) {
+        self.tried += 1;
+        match verdict {
+            Verdict::Keep(counts) => chosen.push(Chosen { row, counts }),
+            Verdict::Unfit => self.unfit += 1,
+            Verdict::Broken(reason) => {
+                self.broken += 1;
+                if self.first_broken.as_ref().is_none_or(|(first, _)| row < *first) {
+                    self.first_broken = Some((row, reason));
+                }
+            }
+        }
+    }
+}
+
+impl<R: RowReader> Source for Selection<R> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn item(&self, index: u64) -> Result<Item> {
+        let at = usize::try_from(index).ok().filter(|at| *at < self.chosen.len());
+        let at = at.unwrap_or_else(|| order::repeated(index, self.chosen.len(), self.context.seed));
+        let Chosen { row, counts } = self.chosen[at];
+        let Reading::Draft(mut draft) = self.reader.read(&self.rows.text(row)?) else {
+            let reason = "an entry changed while the program ran".to_owned();
+            let path = self.rows.path().to_owned();
+            return Err(Error::Malformed { path, line: self.rows.line(row), reason });
+        };
+        draft.prompt.prompt_tokens = counts.prompt.or(draft.prompt.prompt_tokens);
+        draft.prompt.output_tokens = counts.output.or(draft.prompt.output_tokens);
+        Ok(Item { class: draft.class, ..Item::new(index, draft.prompt) })
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        self.notes.clone()
+    }
+}

@@ -1,0 +1,23 @@
+//! What every dataset gives.
+
+use crate::{Item, Note, Result};
+
+/// A dataset that is ready to give prompts.
+pub trait Source: Send + Sync {
+    /// The number of prompts planned.
+    fn len(&self) -> u64;
+
+    /// Whether no prompt is planned.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The prompt at `index`: always the same, whatever was asked before and on whichever thread.
+    /// Beyond [`Source::len`] a dataset goes on: generated prompts are new, rows are repeated.
+    fn item(&self, index: u64) -> Result<Item>;
+
+    /// What was noticed while opening the dataset.
+    fn notes(&self) -> Vec<Note> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,118 @@
+//! Chat templates: messages to one prompt, as the model was trained on.
+
+use minijinja::{Environment, ErrorKind, Value};
+use tokometer_base::Message;
+
+use crate::{Context, Error, Family, Form, Result, Templating};
+
+/// The name under which the one template of an environment is kept.
+const NAME: &str = "chat";
+
+/// A tokenizer's chat template, ready to be applied.
+pub(crate) struct Template {
+    environment: Environment<'static>,
+    values: serde_json::Map<String, serde_json::Value>,
+    tokenizer: String,
+    /// The beginning to remove: SGLang takes BOS off, because the server adds it.
+    bos: Option<String>,
+}
+
+/// Whether a dataset's own tool applies the template when prompts are sent as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Habit {
+    /// Both tools leave the texts as they are unless asked.
+    Raw,
+    /// vLLM applies the template; SGLang only when asked.
+    VllmApplies,
+}
+
+impl Template {
+    /// The template to apply to a dataset, if one is wanted and the tokenizer has one. A chat
+    /// route's server applies its own, and token ids have no template.
+    pub(crate) fn open(context: &Context, habit: Habit) -> Result<Option<Self>> {
+        let is_wanted = match (&context.templating, habit) {
+            (Templating::Apply, _) => true,
+            (Templating::Skip, _) | (Templating::ByTool, Habit::Raw) => false,
+            (Templating::ByTool, Habit::VllmApplies) => context.family == Family::Vllm,
+        };
+        let config = context.tokenizer.config();
+        let text = config.and_then(|config| config.chat_template.clone());
+        let (true, Form::Text, Some(config), Some(text)) = (is_wanted, context.form, config, text)
+        else {
+            return Ok(None);
+        };
+        let mut values = context.template_values.clone().unwrap_or_default();
+        for (name, token) in [("bos_token", &config.bos_token), ("eos_token", &config.eos_token)] {
+            let _previous = values.insert(name.into(), token.clone().into());
+        }
+        let bos = config.bos_token.clone().filter(|_| context.family == Family::Sglang);
+        let tokenizer = context.tokenizer.name().to_owned();
+        Self::compile(text, tokenizer, values).map(|template| Some(Self { bos, ..template }))
+    }
+
+    fn compile(
+        text: String,
+        tokenizer: String,
+        values: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<Self> {
+        let mut environment = Environment::new();
+        environment.set_trim_blocks(true);
+        environment.set_lstrip_blocks(true);
+        environment
+            .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        environment.add_function("raise_exception", refuse);
+        environment.add_template_owned(NAME, text).map_err(|error| Error::Template {
+            tokenizer: tokenizer.clone(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self { environment, values, tokenizer, bos: None })
+    }
+
+    /// The prompt for messages, with the beginning of the answer.
+    pub(crate) fn apply(&self, messages: &[Message]) -> Result<String> {
+        let failed = |error: minijinja::Error| Error::Template {
+            tokenizer: self.tokenizer.clone(),
+            reason: format!("{error:#}").replace('\n', " "),
+        };
+        let template = self.environment.get_template(NAME).map_err(failed)?;
+        let own = minijinja::context! { messages, add_generation_prompt => true };
+        let values = Value::from_serialize(&self.values);
+        let text = template.render(minijinja::context! { ..own, ..values }).map_err(failed)?;
+        let stripped = self.bos.as_deref().and_then(|bos| text.strip_prefix(bos));
+        Ok(stripped.map(str::to_owned).unwrap_or(text))
+    }
+
+    /// The prompt for a single message of the user.
+    pub(crate) fn apply_to_text(&self, content: &str) -> Result<String> {
+        self.apply(&[Message { role: "user".into(), content: content.into() }])
+    }
+}
+
+/// What a template calls to refuse messages that its model does not know.
+fn refuse(reason: String) -> std::result::Result<String, minijinja::Error> {
+    Err(minijinja::Error::new(ErrorKind::InvalidOperation, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What templates in use need: loops, `trim`, Python's methods, whitespace control, a refusal.
+    const TEMPLATE: &str = "{{- bos_token }}\n{%- for message in messages %}\n    {%- if message['role'].startswith('bad') %}{{ raise_exception('no such role') }}{% endif %}\n<|{{ message.role }}|>{{ message['content'] | trim }}<|end|>\n{% endfor %}\n{% if add_generation_prompt %}<|assistant|>{% endif %}";
+
+    #[test]
+    fn templates_use_pythons_methods_and_refuse_what_they_want() {
+        let mut values = serde_json::Map::new();
+        let _previous = values.insert("bos_token".into(), "<s>".into());
+        let template = Template::compile(TEMPLATE.into(), "tiny".into(), values).unwrap();
+        assert_eq!(
+            template.apply_to_text(" hello ").unwrap(),
+            "<s><|user|>hello<|end|>\n<|assistant|>"
+        );
+        let bad = [Message { role: "badger".into(), content: String::new() }];
+        let error = template.apply(&bad).unwrap_err().to_string();
+        assert!(error.contains("tiny") && error.contains("no such role"), "{error}");
+        let stripping = Template { bos: Some("<s>".into()), ..template };
+        assert!(stripping.apply_to_text("x").unwrap().starts_with("<|user|>"));
+    }
+}

@@ -1,0 +1,92 @@
+//! An opened dataset with what all datasets share: warm-up prompts and the check of lengths.
+
+use tokometer_base::PromptContent;
+use tokometer_tokenize::Specials;
+
+use crate::check::{self, LengthCheck};
+use crate::{Composer, Context, Form, Item, Note, Result, Source, Spec};
+
+/// The prompt length of a warm-up whose dataset does not count tokens.
+const UNCOUNTED_TOKENS: u32 = 32;
+
+/// An opened dataset.
+pub struct Workload {
+    source: Box<dyn Source>,
+    context: Context,
+    composer: Composer,
+}
+
+/// Opens a dataset.
+pub fn open(spec: &Spec, context: &Context) -> Result<Workload> {
+    let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
+    let source = spec.source(context)?;
+    Ok(Workload { source, context: context.clone(), composer })
+}
+
+impl Workload {
+    /// The number of prompts planned.
+    pub fn len(&self) -> u64 {
+        self.source.len()
+    }
+
+    /// Whether no prompt is planned.
+    pub fn is_empty(&self) -> bool {
+        self.source.is_empty()
+    }
+
+    /// The prompt at `index`; see [`Source::item`].
+    pub fn item(&self, index: u64) -> Result<Item> {
+        let mut item = self.source.item(index)?;
+        if let (Form::TokenIds, PromptContent::Text(text)) =
+            (self.context.form, &item.prompt.content)
+        {
+            let ids = self.context.tokenizer.encode(text, Specials::Skip)?;
+            item.prompt.content = PromptContent::TokenIds(ids);
+        }
+        Ok(item)
+    }
+
+    /// A warm-up prompt: the shape of the run's prompt at `index`, with content of its own, so that
+    /// the run does not find its prefixes in the server's cache.
+    pub fn warmup_item(&self, index: u64) -> Result<Item> {
+        let mut item = self.item(index % self.len().max(1))?;
+        let mut generator = self.context.salt.stream("warm-up").at(index);
+        let tokens = item.prompt.prompt_tokens;
+        match &mut item.prompt.content {
+            PromptContent::TokenIds(ids) => {
+                let length = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+                *ids = self.composer.ids(length, &mut generator)?;
+            }
+            PromptContent::Text(text) => {
+                let specials = self.context.specials()?;
+                let length = tokens.map_or(UNCOUNTED_TOKENS, |all| all.saturating_sub(specials));
+                *text = self.composer.text(length, &mut generator)?.text;
+            }
+            PromptContent::Messages(messages) => {
+                let length = tokens.unwrap_or(UNCOUNTED_TOKENS);
+                if let Some(last) = messages.pop() {
+                    messages.clear();
+                    let content = self.composer.text(length, &mut generator)?.text;
+                    messages.push(tokometer_base::Message { content, ..last });
+                }
+            }
+        }
+        Ok(Item { index, due: None, after: None, ..item })
+    }
+
+    /// What was noticed while opening the dataset.
+    pub fn notes(&self) -> Vec<Note> {
+        self.source.notes()
+    }
+
+    /// Whether [`Workload::check_lengths`] can find anything. Prompts made of words that were
+    /// proved for their vocabulary before are right, and counting them would load it.
+    pub fn needs_length_check(&self) -> bool {
+        !self.context.tokenizer.has_tested_words()
+    }
+
+    /// Counts the tokens of a sample of prompts with the tokenizer and compares with what was asked.
+    pub fn check_lengths(&self) -> Result<LengthCheck> {
+        check::sample(&*self.source, &self.context)
+    }
+}
