@@ -1,11 +1,34 @@
 //! One pass over a run.
+//!
+//! Timelines are pushed in any order and forgotten; [`Collector::finish`] turns what was kept into a
+//! [`Summary`]. Only the measured phase enters figures. Of a request that was tried again only the
+//! last attempt counts.
 
+use std::collections::BTreeMap;
+
+use tokometer_base::Nanos;
 use tokometer_record::server::Scrape;
-use tokometer_record::{RunInfo, RunState, Timeline};
+use tokometer_record::{Health, Load, Phase, RunInfo, RunState, Stop, Timeline};
 
-use crate::family::Family;
-use crate::goodput::Objectives;
-use crate::summary::Summary;
+use crate::blocks::Blocks;
+use crate::define::{Formula, METRICS, Unit};
+use crate::family::aggregate::{Details, Frame};
+use crate::family::{Family, FamilyCollector, Route};
+use crate::figures::Probe;
+use crate::goodput::{Goodput, Objectives};
+use crate::measure;
+use crate::notes::{self, Evidence};
+use crate::observe::{Capped, Observed};
+use crate::rows::{self, Fate, Part, Row};
+use crate::sample::Sample;
+use crate::server;
+use crate::steady::{self, LoadClass, Steady};
+use crate::summary::{Counts, Distribution, Ended, FailureGroup, Summary};
+use crate::totals::Totals;
+use crate::windows::{self, TokenSeconds};
+
+/// Gap percentiles are withheld when a larger share of the content events shared a read.
+pub const SHARED_READ_LIMIT: f64 = 0.05;
 
 /// What is wanted of a summary.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +40,7 @@ pub struct Options {
     /// Families whose figures are wanted.
     pub families: Vec<Family>,
     /// Whether values per request are kept for detailed result files.
-    pub keep_detail: bool,
+    pub details: Details,
 }
 
 impl Default for Options {
@@ -26,7 +49,7 @@ impl Default for Options {
             percentiles: vec![99.0],
             objectives: Objectives::default(),
             families: vec![Family::Vllm],
-            keep_detail: false,
+            details: Details::Drop,
         }
     }
 }
@@ -34,23 +57,376 @@ impl Default for Options {
 /// Takes the rows of a run and keeps what the summary needs.
 #[derive(Debug)]
 pub struct Collector {
-    summary: Summary,
+    info: RunInfo,
+    options: Options,
+    routes: Vec<Route>,
+    /// One per row of [`METRICS`]; those of whole-run figures stay empty.
+    samples: Vec<Sample>,
+    gap_blocks: Blocks,
+    token_seconds: TokenSeconds,
+    rows: Vec<Row>,
+    totals: Totals,
+    observed: Observed,
+    families: Vec<FamilyCollector>,
+    scrapes: server::Scrapes,
+    warmups: u64,
+    probes: (Sample, u64),
 }
 
 impl Collector {
     /// A collector for the run described by `info`.
-    pub fn new(_info: &RunInfo, _options: Options) -> Self {
-        Self { summary: Summary::default() }
+    pub fn new(info: &RunInfo, options: Options) -> Self {
+        let collector =
+            |family: &Family| FamilyCollector::new(*family, info.origin, options.details);
+        Self {
+            routes: info.targets.iter().map(Route::of).collect(),
+            samples: vec![Sample::default(); METRICS.len()],
+            gap_blocks: Blocks::new(info.origin),
+            token_seconds: TokenSeconds::new(info.origin),
+            rows: Vec::new(),
+            totals: Totals::default(),
+            observed: Observed::default(),
+            families: options.families.iter().map(collector).collect(),
+            scrapes: server::Scrapes::default(),
+            warmups: 0,
+            probes: (Sample::default(), 0),
+            info: info.clone(),
+            options,
+        }
     }
 
     /// Takes one finished attempt of one request, in any order.
-    pub fn push(&mut self, _timeline: &Timeline) {}
+    pub fn push(&mut self, timeline: &Timeline) {
+        match timeline.identity.phase {
+            Phase::Measure => self.push_measured(timeline),
+            Phase::Warmup => self.warmups += 1,
+            Phase::Probe => {
+                match measure::end_of_stream(timeline).filter(|_| timeline.is_success()) {
+                    Some(latency) => self.probes.0.push(latency),
+                    None => self.probes.1 += 1,
+                }
+            }
+            Phase::Ready => {}
+        }
+    }
+
+    fn push_measured(&mut self, timeline: &Timeline) {
+        let target = usize::from(timeline.identity.target);
+        let route = self.routes.get(target).copied().unwrap_or(Route::Completions);
+        let is_capped =
+            if self.info.load.max_concurrency.is_some() { Capped::Yes } else { Capped::No };
+        self.observed.add(timeline, is_capped);
+        for family in &mut self.families {
+            family.push(timeline, route);
+        }
+        let row = Row::of(timeline);
+        self.totals.in_flight_nanos += (row.end - row.start).0 as f64;
+        measure::each_token_arrival(timeline, |at, tokens| self.token_seconds.add(at, tokens));
+        if row.fate == Fate::Succeeded {
+            self.push_success(timeline, route);
+        }
+        self.rows.push(row);
+    }
+
+    fn push_success(&mut self, timeline: &Timeline, route: Route) {
+        self.totals.add_success(timeline);
+        self.observed.add_counts(timeline, route);
+        for (metric, sample) in METRICS.iter().zip(&mut self.samples) {
+            match metric.formula {
+                Formula::Latency(value) | Formula::Value(value) => {
+                    if let Some(value) = value(timeline) {
+                        sample.push(value);
+                    }
+                }
+                Formula::Stream(values) => {
+                    values(timeline, &mut |value, weight| sample.add(value, weight))
+                }
+                Formula::Run(_) => {}
+            }
+        }
+        for gap in measure::gaps(timeline) {
+            self.gap_blocks.add(gap.at, gap.length, 1);
+        }
+    }
 
     /// Takes one scrape of the server's metrics.
-    pub fn push_scrape(&mut self, _scrape: &Scrape) {}
+    pub fn push_scrape(&mut self, scrape: &Scrape) {
+        self.scrapes.push(scrape);
+    }
 
     /// The summary of all that was pushed.
-    pub fn finish(self, _state: &RunState) -> Summary {
-        self.summary
+    pub fn finish(mut self, state: &RunState) -> Summary {
+        let retries = rows::keep_last_attempts(&mut self.rows);
+        let span = span(&self.rows, state);
+        let counts = counts(&self.rows, &self.info.load, state);
+        let counts = Counts { retries, warmups: self.warmups, ..counts };
+        let health = match state {
+            RunState::Ended(end) => Some(&end.health),
+            RunState::Killed { .. } => None,
+        };
+        let goodput = self.goodput(counts.planned, span);
+        self.complete_totals(span, goodput, health);
+        let steady_part = steady::find(&self.rows, &self.info.load);
+        let steady = steady_part.as_ref().ok().map(|part| self.steady(*part));
+        let overload = steady::overload(&self.rows, &self.info.load);
+        let windows = windows::series(self.info.origin, &self.rows, &self.token_seconds);
+        let observed = std::mem::take(&mut self.observed);
+        let mut summary = Summary {
+            ended: ended(state),
+            counts,
+            duration_s: self.totals.duration.map(Nanos::as_secs_f64),
+            figures: figures(&self.totals),
+            count_sources: observed.count_sources.clone(),
+            failures: failure_groups(&self.rows),
+            goodput,
+            load_class: LoadClass::of(&self.info.load),
+            steady,
+            server: std::mem::take(&mut self.scrapes).figures(span),
+            windows,
+            ..Summary::default()
+        };
+        let info = self.info.clone();
+        let (distributions, families) = self.into_parts(span);
+        (summary.distributions, summary.families) = (distributions, families);
+        let evidence = Evidence {
+            info: &info,
+            summary: &summary,
+            health,
+            observed: &observed,
+            unsteady: steady_part.err(),
+            overload,
+        };
+        summary.notes = notes::find(&evidence);
+        summary.verdict = notes::verdict(&summary.notes);
+        summary
     }
+
+    fn goodput(&self, planned: u64, span: Option<Part>) -> Option<Goodput> {
+        let objectives = self.options.objectives;
+        if objectives.is_empty() {
+            return None;
+        }
+        let is_good = |row: &&Row| {
+            row.fate == Fate::Succeeded
+                && row.latencies().is_some_and(|latencies| objectives.are_met_by(latencies))
+        };
+        let good = self.rows.iter().filter(is_good).count() as u64;
+        let seconds = span.map(|span| span.length().as_secs_f64()).filter(|seconds| *seconds > 0.0);
+        Some(Goodput {
+            objectives,
+            good,
+            share: (planned > 0).then(|| good as f64 / planned as f64),
+            requests_per_s: seconds.map(|seconds| good as f64 / seconds),
+        })
+    }
+
+    fn complete_totals(
+        &mut self,
+        span: Option<Part>,
+        goodput: Option<Goodput>,
+        health: Option<&Health>,
+    ) {
+        let load = &self.info.load;
+        let totals = &mut self.totals;
+        totals.duration = span.map(|span| span.length());
+        totals.goodput = goodput;
+        totals.peak_in_flight =
+            (!self.rows.is_empty()).then(|| rows::sweep(&self.rows, u64::MAX).0 as f64);
+        totals.peak_output_tokens_per_s = self.token_seconds.peak();
+        totals.requested_rate = load.request_rate.filter(|_| load.ramp.is_none());
+        totals.achieved_rate = self.observed.achieved_rate();
+        totals.refill_delay_p99 = health
+            .and_then(|health| health.refill_delay.quantile(0.99))
+            .map(|delay| delay.0 as f64);
+    }
+
+    fn steady(&self, part: Part) -> Steady {
+        let seconds = part.length().as_secs_f64();
+        let started: Vec<&Row> = self.rows.iter().filter(|row| part.contains(row.start)).collect();
+        let completed =
+            self.rows.iter().filter(|row| row.fate == Fate::Succeeded && part.contains(row.end));
+        let completed = completed.count() as u64;
+        let distribution = |value: fn(&Row) -> Option<f64>| -> Distribution {
+            let of = |row: &&Row| match row.fate {
+                Fate::Succeeded => value(row),
+                Fate::Failed => Some(f64::INFINITY),
+                Fate::Abandoned => None,
+            };
+            let sample: Sample = started.iter().filter_map(of).collect();
+            sample.into_ordered().distribution(
+                &self.options.percentiles,
+                Unit::Millis.divisor(),
+                longest_wait(&self.rows),
+            )
+        };
+        Steady {
+            begin_s: (part.begin - self.info.origin).as_secs_f64(),
+            end_s: (part.end - self.info.origin).as_secs_f64(),
+            started: started.len() as u64,
+            completed,
+            concurrency: rows::mean_in_flight(&self.rows, part),
+            requests_per_s: completed as f64 / seconds,
+            output_tokens_per_s: self.token_seconds.between(part.begin, part.end) / seconds,
+            ttft_ms: distribution(|row| row.ttft),
+            tpot_ms: distribution(|row| row.tpot),
+            e2e_ms: distribution(|row| row.e2e),
+        }
+    }
+
+    /// Distributions of our own and other tools' figures: the samples are used up.
+    fn into_parts(
+        self,
+        span: Option<Part>,
+    ) -> (BTreeMap<String, Distribution>, BTreeMap<Family, crate::figures::FamilyFigures>) {
+        let failed = self.rows.iter().filter(|row| row.fate == Fate::Failed).count();
+        let failed = u32::try_from(failed).unwrap_or(u32::MAX);
+        let longest = longest_wait(&self.rows);
+        let percentiles = &self.options.percentiles;
+        let is_shared = self
+            .totals
+            .event_share(self.totals.shared_events)
+            .is_some_and(|share| share > SHARED_READ_LIMIT);
+        let mut distributions = BTreeMap::new();
+        for (metric, mut sample) in METRICS.iter().zip(self.samples) {
+            let is_latency = matches!(metric.formula, Formula::Latency(_));
+            if matches!(metric.formula, Formula::Run(_)) || (sample.count() == 0 && !is_latency) {
+                continue;
+            }
+            // A latency that no request has (no schedule, no reasoning) is absent for failed ones too.
+            if is_latency
+                && (sample.count() > 0 || metric.key == "ttft_ms" || metric.key == "e2e_ms")
+            {
+                sample.add(f64::INFINITY, failed);
+            }
+            let ordered = sample.into_ordered();
+            let mut found = ordered.distribution(percentiles, metric.unit.divisor(), longest);
+            if matches!(metric.formula, Formula::Stream(_)) {
+                take_margins_from(&self.gap_blocks, &mut found, metric.unit.divisor());
+                found.is_withheld = is_shared;
+            }
+            if found.count > 0 {
+                let _earlier = distributions.insert(metric.key.to_owned(), found);
+            }
+        }
+        let frame = Frame {
+            duration: span.map_or(Nanos::ZERO, |span| span.length()),
+            load: &self.info.load,
+            percentiles,
+            objectives: self.options.objectives,
+        };
+        let probe = probe(self.probes);
+        let finish = |family: FamilyCollector| {
+            let name = family.family();
+            (name, crate::figures::FamilyFigures { probe: probe.clone(), ..family.finish(&frame) })
+        };
+        (distributions, self.families.into_iter().map(finish).collect())
+    }
+}
+
+/// Replaces intervals that assume independence by those from blocks of time.
+fn take_margins_from(blocks: &Blocks, found: &mut Distribution, unit: f64) {
+    found.mean_margin = blocks.mean_margin().map(|margin| margin / unit);
+    for percentile in &mut found.percentiles {
+        let margin = blocks.percentile_margin(percentile.percent).map(|margin| margin / unit);
+        let ends = percentile.value.zip(margin);
+        percentile.low = ends.map(|(value, margin)| (value - margin).max(0.0));
+        percentile.high = ends.map(|(value, margin)| value + margin);
+    }
+}
+
+fn probe((answered, failed): (Sample, u64)) -> Option<Probe> {
+    let completed = answered.count();
+    (completed + failed > 0).then(|| {
+        let stats = answered.into_ordered().stats(&[99.0], Unit::Millis.divisor());
+        let p99 = stats.percentile(99.0).unwrap_or(0.0);
+        Probe { completed, failed, median: stats.median, p99, max: stats.max }
+    })
+}
+
+fn figures(totals: &Totals) -> BTreeMap<String, Option<f64>> {
+    METRICS
+        .iter()
+        .filter_map(|metric| match metric.formula {
+            Formula::Run(value) => {
+                let value = value(totals).map(|value| value / metric.unit.divisor());
+                Some((metric.key.to_owned(), value))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// The longest that a failed request was waited for, in nanoseconds.
+fn longest_wait(rows: &[Row]) -> f64 {
+    let waits = rows.iter().filter(|row| row.fate == Fate::Failed).map(|row| row.end - row.start);
+    waits.max().unwrap_or(Nanos::ZERO).0 as f64
+}
+
+/// The measured phase: as the run recorded it, or what the rows of a killed run cover.
+fn span(rows: &[Row], state: &RunState) -> Option<Part> {
+    let of_rows = || {
+        let begin = rows.iter().map(|row| row.due.min(row.start)).min()?;
+        let end = rows.iter().map(|row| row.end).max()?;
+        Some(Part { begin, end })
+    };
+    match state {
+        RunState::Ended(end) if !rows.is_empty() && end.measure_end > end.measure_begin => {
+            Some(Part { begin: end.measure_begin, end: end.measure_end })
+        }
+        _ => of_rows(),
+    }
+}
+
+fn ended(state: &RunState) -> Ended {
+    match state {
+        RunState::Ended(end) if end.stop == Stop::Complete => Ended::Complete,
+        RunState::Ended(end) => Ended::Early(end.stop),
+        RunState::Killed { .. } => Ended::Killed,
+    }
+}
+
+fn counts(rows: &[Row], load: &Load, state: &RunState) -> Counts {
+    let with = |fate: Fate| rows.iter().filter(|row| row.fate == fate).count() as u64;
+    let known = rows.len() as u64;
+    let abandoned_rows = with(Fate::Abandoned);
+    let (abandoned, never_sent) = match state {
+        RunState::Ended(end) => (end.abandoned.max(abandoned_rows), end.never_sent),
+        RunState::Killed { in_flight } => {
+            let sent = known + in_flight;
+            (
+                abandoned_rows + in_flight,
+                load.planned_requests.map_or(0, |all| all.saturating_sub(sent)),
+            )
+        }
+    };
+    let sent = known - abandoned_rows + abandoned;
+    Counts {
+        planned: load.planned_requests.unwrap_or(sent + never_sent).max(sent),
+        sent,
+        succeeded: with(Fate::Succeeded),
+        failed: with(Fate::Failed),
+        abandoned,
+        never_sent,
+        retries: 0,
+        warmups: 0,
+    }
+}
+
+fn failure_groups(rows: &[Row]) -> Vec<FailureGroup> {
+    let mut groups: Vec<FailureGroup> = Vec::new();
+    for failure in rows.iter().filter_map(|row| row.failure.as_deref()) {
+        let known =
+            groups.iter_mut().find(|g| g.kind == failure.kind && g.status == failure.status);
+        match known {
+            Some(group) => group.count += 1,
+            None => groups.push(FailureGroup {
+                kind: failure.kind,
+                status: failure.status,
+                count: 1,
+                example: failure.message.clone(),
+            }),
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    groups
 }

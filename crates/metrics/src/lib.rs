@@ -6,19 +6,35 @@
 //! gives the same summary for ever. Rows leave memory as soon as they are pushed; what stays is a few
 //! dozen bytes per request and a bounded sample per distribution.
 
+mod blocks;
 pub mod collect;
+pub mod define;
 pub mod family;
 pub mod figures;
 pub mod goodput;
+pub mod instrument;
+mod measure;
 pub mod notes;
+mod observe;
+mod rows;
+pub mod sample;
+pub mod search;
 pub mod server;
+pub mod statistics;
 pub mod steady;
 pub mod summary;
+mod ticks;
+pub mod totals;
 pub mod windows;
 
+#[cfg(test)]
+mod testing;
+
 pub use collect::{Collector, Options};
+pub use define::metrics_markdown;
 pub use family::Family;
+pub use family::aggregate::Details;
 pub use figures::{Detail, FamilyFigures, Stats};
 pub use goodput::Objectives;
-pub use notes::{Note, Severity, Verdict};
+pub use notes::{Note, Severity, Verdict, notes_markdown};
 pub use summary::{Distribution, Percentile, Summary};

@@ -122,13 +122,18 @@ fn rungs(points: &[Point]) -> Vec<Rung> {
     let groups = sorted.chunk_by(|a, b| (a.load - b.load).abs() <= 1e-9 * a.load.max(1.0));
     groups
         .map(|group| {
-            let logs: Vec<f64> =
-                group.iter().filter_map(|point| point.strain).filter(|s| *s > 0.0).map(libm::log).collect();
+            let logs: Vec<f64> = group
+                .iter()
+                .filter_map(|point| point.strain)
+                .filter(|s| *s > 0.0)
+                .map(libm::log)
+                .collect();
             Rung {
                 load: group[0].load,
                 met: group.iter().filter(|point| point.fit.is_met()).count(),
                 count: group.len(),
-                log_strain: (!logs.is_empty()).then(|| logs.iter().sum::<f64>() / logs.len() as f64),
+                log_strain: (!logs.is_empty())
+                    .then(|| logs.iter().sum::<f64>() / logs.len() as f64),
             }
         })
         .collect()
@@ -269,7 +274,10 @@ mod tests {
     fn whole_loads_end_at_neighbours() {
         let limits = Limits { is_whole: true, ..LIMITS };
         let (answer, _) = search(limits, |load| load / 13.0);
-        assert!(matches!(answer, Answer::Found { load: 13.0, lowest_missed: 14.0, .. }), "{answer:?}");
+        assert!(
+            matches!(answer, Answer::Found { load: 13.0, lowest_missed: 14.0, .. }),
+            "{answer:?}"
+        );
     }
 
     #[test]

@@ -1,8 +1,30 @@
-//! Which part of a run is steady, if any.
+//! Which part of a run is steady, if any, and whether the server kept up.
+//!
+//! Steady: after the load reached its target, skip one P99 of the time in flight, then the part in
+//! which neither the number in flight nor the rate of completions has a slope, at least five mean
+//! times in flight long. A slope counts when it is both significant and large: of many sound runs a
+//! few have a significant one by chance.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::Nanos;
+use tokometer_record::Load;
 
+use crate::rows::{self, Fate, Part, Row};
+use crate::statistics;
 use crate::summary::Distribution;
+
+/// Share of the cap from which a closed loop counts as full.
+const FULL: f64 = 0.95;
+/// A slope is significant below this probability.
+const SIGNIFICANT: f64 = 0.01;
+/// A slope is large when it changes its value by more than this share over the part.
+const LARGE: f64 = 0.1;
+/// Pieces of a part whose values are compared. Few, so that neighbours are nearly independent.
+const PIECES: u64 = 12;
+/// A steady part is at least this many mean times in flight long.
+const LEAST_LENGTH: f64 = 5.0;
+/// A backlog that grows by this share of the arrivals means that the server falls behind.
+const BACKLOG_SHARE: f64 = 0.05;
 
 /// What kind of load a run was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -19,10 +41,25 @@ pub enum LoadClass {
     Ramp,
 }
 
+impl LoadClass {
+    /// The class of the load that was asked for.
+    pub fn of(load: &Load) -> Self {
+        let is_capped = load.max_concurrency.is_some_and(|cap| {
+            load.planned_requests.is_none_or(|planned| u64::from(cap) < planned)
+        });
+        match load {
+            Load { ramp: Some(_), .. } => Self::Ramp,
+            Load { is_traced: true, .. } | Load { request_rate: Some(_), .. } => Self::Open,
+            _ if is_capped => Self::Closed,
+            _ => Self::Burst,
+        }
+    }
+}
+
 /// The steady part of a run, and figures of the requests that started in it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Steady {
-    /// Its start, in seconds after the start of the measured phase.
+    /// Its start, in seconds after the run's origin.
     pub begin_s: f64,
     /// Its end.
     pub end_s: f64,
@@ -36,10 +73,214 @@ pub struct Steady {
     pub requests_per_s: f64,
     /// Output tokens per second.
     pub output_tokens_per_s: f64,
-    /// TTFT of the requests that started in it.
+    /// TTFT of the requests that started in it, failed ones as infinitely slow.
     pub ttft_ms: Distribution,
     /// TPOT of the same.
     pub tpot_ms: Distribution,
     /// E2E of the same.
     pub e2e_ms: Distribution,
+}
+
+/// Why a run has no steady part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unsteady {
+    /// By design: a burst or a ramp.
+    Designed,
+    /// The load never reached its target.
+    NeverFull,
+    /// What is left after the start is too short.
+    TooShort,
+    /// The number in flight or the rate of completions kept changing.
+    Sloping,
+}
+
+/// The steady part of a run.
+pub(crate) fn find(rows: &[Row], load: &Load) -> Result<Part, Unsteady> {
+    let class = LoadClass::of(load);
+    let reached = match class {
+        LoadClass::Burst | LoadClass::Ramp => return Err(Unsteady::Designed),
+        LoadClass::Closed => {
+            let cap = f64::from(load.max_concurrency.unwrap_or(1));
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cap")]
+            let full = (cap * FULL).ceil() as u64;
+            rows::sweep(rows, full.max(1)).1.ok_or(Unsteady::NeverFull)?
+        }
+        LoadClass::Open => rows.iter().map(|row| row.start).min().ok_or(Unsteady::TooShort)?,
+    };
+    let mut lengths: Vec<f64> = rows
+        .iter()
+        .filter(|row| row.fate == Fate::Succeeded)
+        .map(|row| (row.end - row.start).0 as f64)
+        .collect();
+    lengths.sort_by(f64::total_cmp);
+    let skip = statistics::percentile(&lengths, 99.0).ok_or(Unsteady::TooShort)?;
+    let least = Nanos::from_secs_f64(
+        LEAST_LENGTH * statistics::mean(&lengths).ok_or(Unsteady::TooShort)? / 1e9,
+    );
+    let begin = reached + Nanos::from_secs_f64(skip / 1e9);
+    // Arrivals cease with the last start: from there on the load drains.
+    let end = rows.iter().map(|row| row.start).max().ok_or(Unsteady::TooShort)?;
+    flat_part(rows, Part { begin, end }, least)
+}
+
+/// The longest part that ends with `whole` and is flat; its start moves up to half way.
+fn flat_part(rows: &[Row], whole: Part, least: Nanos) -> Result<Part, Unsteady> {
+    let mut was_long_enough = false;
+    for tenths in 0..=5 {
+        let begin = whole.begin + Nanos(whole.length().0 / 10 * tenths);
+        let part = Part { begin, end: whole.end };
+        if part.length() == Nanos::ZERO || part.length() < least {
+            break;
+        }
+        was_long_enough = true;
+        if is_flat(rows, part) {
+            return Ok(part);
+        }
+    }
+    Err(if was_long_enough { Unsteady::Sloping } else { Unsteady::TooShort })
+}
+
+fn is_flat(rows: &[Row], part: Part) -> bool {
+    let completions =
+        |piece: Part| rows.iter().filter(|row| piece.contains(row.end)).count() as f64;
+    let in_flight = |piece: Part| rows::mean_in_flight(rows, piece);
+    !has_slope(part, in_flight) && !has_slope(part, completions)
+}
+
+fn has_slope(part: Part, value: impl Fn(Part) -> f64) -> bool {
+    let points: Vec<(f64, f64)> =
+        part.pieces(PIECES).zip(0_u32..).map(|(piece, x)| (f64::from(x), value(piece))).collect();
+    let mean = points.iter().map(|(_, y)| y).sum::<f64>() / points.len() as f64;
+    statistics::slope(&points).is_some_and(|slope| {
+        let change = slope.per_x * (points.len() - 1) as f64;
+        slope.p_value < SIGNIFICANT && change.abs() > LARGE * mean
+    })
+}
+
+/// A backlog that grew while requests kept arriving.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Overload {
+    /// Requests by which it grew per second.
+    pub(crate) growth_per_s: f64,
+    /// Requests due and not ended at the last arrival.
+    pub(crate) backlog: u64,
+}
+
+/// Whether, in an open loop, ever more requests were due and not ended. The start is left out: a
+/// backlog has to build up to its natural level first.
+pub(crate) fn overload(rows: &[Row], load: &Load) -> Option<Overload> {
+    if LoadClass::of(load) != LoadClass::Open {
+        return None;
+    }
+    let mut due: Vec<Nanos> = rows.iter().map(|row| row.due).collect();
+    let mut ends: Vec<Nanos> = rows.iter().map(|row| row.end).collect();
+    due.sort_unstable();
+    ends.sort_unstable();
+    let (first, last) = (*due.first()?, *due.last()?);
+    let quarter = Nanos((last - first).0 / 4);
+    let mut early: Vec<f64> = rows
+        .iter()
+        .filter(|row| row.due <= first + quarter)
+        .map(|row| (row.end - row.due).0 as f64)
+        .collect();
+    early.sort_by(f64::total_cmp);
+    let skip = Nanos::from_secs_f64(statistics::percentile(&early, 90.0)? / 1e9).max(quarter);
+    if skip.0 > (last - first).0 / 2 {
+        return None;
+    }
+    let part = Part { begin: first + skip, end: last };
+    let passed = |times: &[Nanos], at: Nanos| times.partition_point(|time| *time <= at);
+    let backlog = |at: Nanos| passed(&due, at).saturating_sub(passed(&ends, at));
+    let points: Vec<(f64, f64)> = part
+        .pieces(PIECES)
+        .map(|piece| ((piece.end - first).as_secs_f64(), backlog(piece.end) as f64))
+        .collect();
+    let slope = statistics::slope(&points)?;
+    let growth = slope.per_x * part.length().as_secs_f64();
+    let arrivals = passed(&due, part.end).saturating_sub(passed(&due, part.begin)) as f64;
+    let grows = slope.p_value < SIGNIFICANT && growth > (BACKLOG_SHARE * arrivals).max(5.0);
+    grows.then(|| Overload { growth_per_s: slope.per_x, backlog: backlog(last) as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    const SECOND: u64 = 1_000;
+
+    fn at(millis: u64) -> Nanos {
+        Nanos::from_millis(millis)
+    }
+
+    /// `count` requests, one every `every` ms, each `length(start)` ms long.
+    fn open_loop(count: u64, every: u64, length: impl Fn(u64) -> u64) -> Vec<Row> {
+        (0..count)
+            .map(|i| testing::row(i, at(i * every), at(i * every + length(i * every))))
+            .collect()
+    }
+
+    #[test]
+    fn a_load_is_classed_by_rate_and_cap() {
+        let check = |rate: Option<f64>, cap: Option<u32>, expected: LoadClass| {
+            let load = Load { max_concurrency: cap, ..testing::load(rate, 100) };
+            assert_eq!(LoadClass::of(&load), expected);
+        };
+        check(None, None, LoadClass::Burst);
+        check(None, Some(100), LoadClass::Burst);
+        check(None, Some(10), LoadClass::Closed);
+        check(Some(5.0), Some(10), LoadClass::Open);
+        check(Some(5.0), None, LoadClass::Open);
+        let ramp = Load { ramp: Some(("linear".into(), 1.0, 9.0)), ..testing::load(None, 100) };
+        assert_eq!(LoadClass::of(&ramp), LoadClass::Ramp);
+    }
+
+    #[test]
+    fn an_even_open_loop_is_steady_after_its_first_answers() {
+        let rows = open_loop(400, 50, |_| SECOND);
+        let load = testing::load(Some(20.0), 400);
+        let part = find(&rows, &load).unwrap();
+        assert_eq!((part.begin, part.end), (at(1_000), at(399 * 50)));
+        assert_eq!(overload(&rows, &load), None);
+    }
+
+    #[test]
+    fn a_server_that_falls_behind_is_neither_steady_nor_keeping_up() {
+        // Each request waits for a share of all that came before it.
+        let rows = open_loop(400, 50, |start| SECOND + start / 2);
+        let load = testing::load(Some(20.0), 400);
+        assert!(find(&rows, &load).is_err());
+        let found = overload(&rows, &load).unwrap();
+        assert!(found.growth_per_s > 5.0 && found.backlog > 100, "{found:?}");
+    }
+
+    #[test]
+    fn long_answers_in_a_short_run_are_not_called_overload() {
+        let rows = open_loop(400, 50, |_| 9 * SECOND);
+        let load = testing::load(Some(20.0), 400);
+        assert_eq!(overload(&rows, &load), None);
+        assert_eq!(find(&rows, &load), Err(Unsteady::TooShort));
+    }
+
+    #[test]
+    fn a_closed_loop_is_steady_between_filling_and_draining() {
+        // Four places, each with back-to-back requests of one second.
+        let rows: Vec<Row> = (0..80)
+            .map(|i| {
+                let start = (i / 4) * SECOND + (i % 4) * 10;
+                testing::row(i, at(start), at(start + SECOND))
+            })
+            .collect();
+        let load = Load { max_concurrency: Some(4), ..testing::load(None, 80) };
+        let part = find(&rows, &load).unwrap();
+        assert_eq!(part.begin, at(1_030));
+        let never = Load { max_concurrency: Some(40), ..load };
+        assert_eq!(find(&rows, &never), Err(Unsteady::NeverFull));
+    }
+
+    #[test]
+    fn a_burst_has_no_steady_part_by_design() {
+        let rows = open_loop(100, 0, |_| SECOND);
+        assert_eq!(find(&rows, &testing::load(None, 100)), Err(Unsteady::Designed));
+    }
 }

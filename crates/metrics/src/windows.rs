@@ -1,12 +1,21 @@
-//! The run second by second.
+//! The run second by second, on a grid that starts at the run's origin.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::Nanos;
 
-/// One second of the measured phase.
+use crate::rows::{Fate, Row};
+
+const SECOND: u64 = 1_000_000_000;
+/// Longer runs get wider windows, so that a page of a whole day stays small.
+const MOST_WINDOWS: u64 = 7_200;
+
+/// One second of the run, or several in runs of more than two hours.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Window {
-    /// Its start, in seconds after the start of the measured phase.
+    /// Its start, in seconds after the run's origin.
     pub at_s: f64,
+    /// Its width in seconds.
+    pub width_s: f64,
     /// Requests that became due.
     pub arrivals: u64,
     /// Requests sent.
@@ -19,4 +28,150 @@ pub struct Window {
     pub in_flight: f64,
     /// Output tokens that arrived.
     pub output_tokens: f64,
+}
+
+/// Output tokens by the second in which they arrived.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenSeconds {
+    origin: Nanos,
+    tokens: Vec<f64>,
+}
+
+impl TokenSeconds {
+    pub(crate) fn new(origin: Nanos) -> Self {
+        Self { origin, tokens: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, at: Nanos, tokens: f64) {
+        let second = usize::try_from((at - self.origin).0 / SECOND).unwrap_or(0);
+        if self.tokens.len() <= second {
+            self.tokens.resize(second + 1, 0.0);
+        }
+        self.tokens[second] += tokens;
+    }
+
+    /// Most tokens in one second. `None` when none came.
+    pub(crate) fn peak(&self) -> Option<f64> {
+        self.tokens.iter().copied().max_by(f64::total_cmp).filter(|peak| *peak > 0.0)
+    }
+
+    /// Tokens between two times; seconds at the edges count by the share that is inside.
+    pub(crate) fn between(&self, begin: Nanos, end: Nanos) -> f64 {
+        let inside = |(second, tokens): (usize, &f64)| {
+            let from = self.origin + Nanos(second as u64 * SECOND);
+            let overlap = end.min(from + Nanos(SECOND)) - begin.max(from);
+            tokens * overlap.as_secs_f64()
+        };
+        self.tokens.iter().enumerate().map(inside).sum()
+    }
+}
+
+/// Which window a time falls into.
+struct Grid {
+    origin: Nanos,
+    width: u64,
+    skipped: u64,
+}
+
+impl Grid {
+    /// The narrowest grid that covers both times with few enough windows.
+    fn over(origin: Nanos, first: Nanos, last: Nanos) -> Self {
+        let second = |at: Nanos| (at - origin).0 / SECOND;
+        let mut width = 1;
+        while (second(last) - second(first)) / width >= MOST_WINDOWS {
+            width *= 2;
+        }
+        Self { origin, width, skipped: second(first) / width }
+    }
+
+    /// Windows since the first one, with the share of the window that has passed.
+    fn exact_place(&self, at: Nanos) -> f64 {
+        (at - self.origin).as_secs_f64() / self.width as f64 - self.skipped as f64
+    }
+
+    fn place(&self, at: Nanos) -> usize {
+        let window = (at - self.origin).0 / SECOND / self.width;
+        usize::try_from(window.saturating_sub(self.skipped)).unwrap_or(0)
+    }
+}
+
+/// The whole run in windows, from the one with the first arrival to that of the last end.
+pub(crate) fn series(origin: Nanos, rows: &[Row], tokens: &TokenSeconds) -> Vec<Window> {
+    let Some(last) = rows.iter().map(|row| row.end).max() else { return Vec::new() };
+    let first = rows.iter().map(|row| row.due.min(row.start)).min().unwrap_or(last);
+    let grid = Grid::over(origin, first, last);
+    let mut windows: Vec<Window> = (0..=grid.place(last) as u64)
+        .map(|window| Window {
+            at_s: ((grid.skipped + window) * grid.width) as f64,
+            width_s: grid.width as f64,
+            ..Window::default()
+        })
+        .collect();
+    for row in rows {
+        windows[grid.place(row.due)].arrivals += 1;
+        windows[grid.place(row.start)].starts += 1;
+        match row.fate {
+            Fate::Succeeded => windows[grid.place(row.end)].completions += 1,
+            Fate::Failed => windows[grid.place(row.end)].failures += 1,
+            Fate::Abandoned => {}
+        }
+    }
+    add_in_flight(&mut windows, rows, &grid);
+    for (second, tokens) in (0_u64..).zip(&tokens.tokens) {
+        let at = origin + Nanos(second * SECOND);
+        if at + Nanos(SECOND) > first && at <= last {
+            windows[grid.place(at)].output_tokens += tokens;
+        }
+    }
+    windows
+}
+
+/// A request counts as one in every window between its start and its end, and by the share of its
+/// presence in these two. Sums of steps, so that a long request costs no more than a short one.
+fn add_in_flight(windows: &mut [Window], rows: &[Row], grid: &Grid) {
+    let mut steps = vec![0.0; windows.len() + 1];
+    for row in rows {
+        let (from, to) = (grid.place(row.start), grid.place(row.end));
+        steps[from] += 1.0;
+        steps[to + 1] -= 1.0;
+        windows[from].in_flight -= grid.exact_place(row.start) - from as f64;
+        windows[to].in_flight -= (to + 1) as f64 - grid.exact_place(row.end);
+    }
+    let mut level = 0.0;
+    for (window, step) in windows.iter_mut().zip(&steps) {
+        level += step;
+        window.in_flight = (window.in_flight + level).max(0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn requests_and_tokens_fall_into_their_seconds() {
+        let origin = Nanos::from_secs(100);
+        let at = |millis: u64| origin + Nanos::from_millis(millis);
+        let rows = [testing::row(0, at(2_500), at(4_250)), testing::row(1, at(3_000), at(3_500))];
+        let mut tokens = TokenSeconds::new(origin);
+        tokens.add(at(3_400), 5.0);
+        tokens.add(at(4_100), 2.0);
+        let found = series(origin, &rows, &tokens);
+        let shape: Vec<_> = found
+            .iter()
+            .map(|w| (w.at_s, w.starts, w.completions, w.in_flight, w.output_tokens))
+            .collect();
+        assert_eq!(shape, [(2.0, 1, 0, 0.5, 0.0), (3.0, 1, 1, 1.5, 5.0), (4.0, 0, 1, 0.25, 2.0)]);
+        assert_eq!(tokens.peak(), Some(5.0));
+        assert!((tokens.between(at(3_500), at(5_000)) - 4.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_of_a_day_gets_wider_windows() {
+        let rows = [testing::row(0, Nanos::ZERO, Nanos::from_secs(86_400))];
+        let found = series(Nanos::ZERO, &rows, &TokenSeconds::new(Nanos::ZERO));
+        assert!(found.len() as u64 <= MOST_WINDOWS + 1 && found[0].width_s > 1.0);
+        assert!(found[1..found.len() - 1].iter().all(|w| (w.in_flight - 1.0).abs() < 1e-6));
+    }
 }

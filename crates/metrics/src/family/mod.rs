@@ -1,6 +1,26 @@
-//! Other tools' definitions.
+//! Other tools' definitions, each as a lens over the same timelines.
+//!
+//! A lens says what one tool would have noted of one request: its start, first token, gaps, latency,
+//! token counts and success. The sums and statistics over requests are the same in all of them and
+//! live in [`aggregate`]. A new family is one file with a [`Lens`] and one match arm here.
+
+pub mod aggregate;
+mod buckets;
+mod lens;
+mod old_vllm;
+mod rust_steady;
+mod sglang;
+mod vllm;
+mod vllm_rust;
+
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
+use tokometer_record::{Target, Timeline};
+
+pub use aggregate::FamilyCollector;
+pub use lens::{Gap, Seen};
 
 /// A family of tools that share their definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -14,4 +34,44 @@ pub enum Family {
     VllmRust,
     /// SGLang's `bench_serving`.
     Sglang,
+}
+
+/// The kind of route, as far as the tools' definitions depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// Plain completions, and whatever is read like them.
+    Completions,
+    /// Chat completions.
+    Chat,
+    /// SGLang's own `/generate`, whose events repeat the text and count its tokens.
+    Native,
+}
+
+impl Route {
+    /// The route that a target's requests took.
+    pub fn of(target: &Target) -> Self {
+        let path = target.endpoint.split('?').next().unwrap_or_default().trim_end_matches('/');
+        if path.ends_with("/chat/completions") || target.backend.ends_with("-chat") {
+            Self::Chat
+        } else if path.ends_with("/generate") {
+            Self::Native
+        } else {
+            Self::Completions
+        }
+    }
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Self; 4] = [Self::Vllm, Self::OldVllm, Self::VllmRust, Self::Sglang];
+
+    /// What this family's tool would have noted of a request.
+    pub fn see(self, timeline: &Timeline, route: Route) -> Seen {
+        match self {
+            Self::Vllm => vllm::see(timeline, route),
+            Self::OldVllm => old_vllm::see(timeline),
+            Self::VllmRust => vllm_rust::see(timeline, route),
+            Self::Sglang => sglang::see(timeline, route),
+        }
+    }
 }

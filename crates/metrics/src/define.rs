@@ -1,0 +1,376 @@
+//! Every definition of our own, once.
+//!
+//! [`METRICS`] is the table from which the collector computes, the report takes its labels, and
+//! `docs/metrics.md` is written. Adding a metric is one row here and one formula.
+
+use tokometer_record::Timeline;
+
+use crate::measure;
+use crate::totals::Totals;
+
+/// The unit in which a metric is shown and saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Milliseconds, computed from nanoseconds.
+    Millis,
+    /// Seconds.
+    Seconds,
+    /// Tokens.
+    Tokens,
+    /// Tokens per second.
+    TokensPerSecond,
+    /// Requests per second.
+    RequestsPerSecond,
+    /// Requests.
+    Requests,
+    /// A share from 0 to 1.
+    Share,
+}
+
+impl Unit {
+    /// The word beside a printed value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Millis => "ms",
+            Self::Seconds => "s",
+            Self::Tokens => "tokens",
+            Self::TokensPerSecond => "tok/s",
+            Self::RequestsPerSecond => "req/s",
+            Self::Requests => "requests",
+            Self::Share => "share",
+        }
+    }
+
+    /// What a formula's value is divided by to get this unit.
+    pub(crate) fn divisor(self) -> f64 {
+        if self == Self::Millis { 1e6 } else { 1.0 }
+    }
+}
+
+/// How a metric is computed.
+#[derive(Clone, Copy)]
+pub enum Formula {
+    /// One value per successful request; a failed one counts as infinitely slow.
+    Latency(fn(&Timeline) -> Option<f64>),
+    /// One value per successful request; a failed one has none.
+    Value(fn(&Timeline) -> Option<f64>),
+    /// Any number of (value, weight) per successful request.
+    Stream(fn(&Timeline, &mut dyn FnMut(f64, u32))),
+    /// One value for the whole run.
+    Run(fn(&Totals) -> Option<f64>),
+}
+
+/// One metric.
+#[derive(Clone, Copy)]
+pub struct Metric {
+    /// Name in JSON, with the unit last.
+    pub key: &'static str,
+    /// Name for people.
+    pub label: &'static str,
+    /// Unit of the value.
+    pub unit: Unit,
+    /// What it is, in sentences.
+    pub definition: &'static str,
+    /// How it is computed.
+    pub formula: Formula,
+}
+
+/// The metric of this key.
+pub fn metric(key: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.key == key)
+}
+
+/// All metrics, in the order of a report.
+pub static METRICS: &[Metric] = &[
+    Metric {
+        key: "ttft_ms",
+        label: "Time to first token",
+        unit: Unit::Millis,
+        definition: "First content (text, reasoning or a tool call) minus first request byte. An event that carries only a role, nothing, or counts is not a token.",
+        formula: Formula::Latency(measure::ttft),
+    },
+    Metric {
+        key: "first_event_ms",
+        label: "Time to first event",
+        unit: Unit::Millis,
+        definition: "First event of any kind but the end mark, minus first request byte. Other tools often call this the first token.",
+        formula: Formula::Latency(measure::first_event),
+    },
+    Metric {
+        key: "first_answer_ms",
+        label: "Time to first answer token",
+        unit: Unit::Millis,
+        definition: "First content that is not reasoning, minus first request byte. Differs from TTFT only where the server streams its reasoning apart.",
+        formula: Formula::Latency(measure::first_answer),
+    },
+    Metric {
+        key: "tpot_ms",
+        label: "Time per output token",
+        unit: Unit::Millis,
+        definition: "(Last content minus first content) / (tokens minus the tokens of the first content event), per request. Absent for answers with no token after the first event. Tokens that were counted but never streamed (hidden reasoning) are left out.",
+        formula: Formula::Latency(measure::tpot),
+    },
+    Metric {
+        key: "gap_ms",
+        label: "Inter-chunk gap",
+        unit: Unit::Millis,
+        definition: "Time between neighbouring content events of one answer, all answers pooled: what a reader of the stream feels. An event may hold several tokens. Intervals come from blocks of time, because gaps of one engine step are not independent. Percentiles are withheld when more than 5 % of the content events shared a read.",
+        formula: Formula::Stream(measure::each_gap),
+    },
+    Metric {
+        key: "token_gap_ms",
+        label: "Gap per token, amortised",
+        unit: Unit::Millis,
+        definition: "Each inter-chunk gap divided by the tokens inside the event that ends it, counted once for each of them. Only of events whose tokens are known.",
+        formula: Formula::Stream(measure::each_token_gap),
+    },
+    Metric {
+        key: "e2e_ms",
+        label: "End-to-end latency",
+        unit: Unit::Millis,
+        definition: "Last content minus first request byte.",
+        formula: Formula::Latency(measure::e2e),
+    },
+    Metric {
+        key: "end_of_stream_ms",
+        label: "End of stream",
+        unit: Unit::Millis,
+        definition: "Last byte of the answer minus first request byte: E2E with the counts and the end mark that follow the last content.",
+        formula: Formula::Latency(measure::end_of_stream),
+    },
+    Metric {
+        key: "ttft_from_intended_ms",
+        label: "TTFT from the intended time",
+        unit: Unit::Millis,
+        definition: "First content minus the time at which the plan wanted the request sent: TTFT with every wait inside the client. Absent where the schedule means nothing (infinite rate).",
+        formula: Formula::Latency(measure::ttft_from_intended),
+    },
+    Metric {
+        key: "e2e_from_intended_ms",
+        label: "E2E from the intended time",
+        unit: Unit::Millis,
+        definition: "Last content minus the time at which the plan wanted the request sent. Absent at infinite rate.",
+        formula: Formula::Latency(measure::e2e_from_intended),
+    },
+    Metric {
+        key: "client_queue_ms",
+        label: "Client queue",
+        unit: Unit::Millis,
+        definition: "Admitted minus intended: the wait for a place under the cap on requests in flight, and for the pacer. Absent at infinite rate.",
+        formula: Formula::Value(measure::client_queue),
+    },
+    Metric {
+        key: "send_lateness_ms",
+        label: "Send lateness",
+        unit: Unit::Millis,
+        definition: "First request byte minus admitted, without the time spent connecting.",
+        formula: Formula::Value(measure::send_lateness),
+    },
+    Metric {
+        key: "connect_ms",
+        label: "Connect",
+        unit: Unit::Millis,
+        definition: "From the start of connecting to the TCP connection. Absent on a reused connection.",
+        formula: Formula::Value(measure::connect),
+    },
+    Metric {
+        key: "tls_ms",
+        label: "TLS handshake",
+        unit: Unit::Millis,
+        definition: "From the TCP connection to the end of the TLS handshake. Absent on a reused connection and on plain TCP.",
+        formula: Formula::Value(measure::tls),
+    },
+    Metric {
+        key: "upload_ms",
+        label: "Request upload",
+        unit: Unit::Millis,
+        definition: "First to last byte of the request handed to the kernel. It is part of TTFT.",
+        formula: Formula::Value(measure::upload),
+    },
+    Metric {
+        key: "tokens_per_s_per_user",
+        label: "Speed per user",
+        unit: Unit::TokensPerSecond,
+        definition: "Tokens after the first content event / (last content minus first content), per request: how fast one reader is served.",
+        formula: Formula::Value(measure::tokens_per_s_per_user),
+    },
+    Metric {
+        key: "prompt_tokens",
+        label: "Prompt length",
+        unit: Unit::Tokens,
+        definition: "Tokens of the prompt: the server's count, else the workload's.",
+        formula: Formula::Value(measure::prompt_tokens),
+    },
+    Metric {
+        key: "output_tokens",
+        label: "Answer length",
+        unit: Unit::Tokens,
+        definition: "Tokens of the answer: the server's usage, else the counts of the events (token ids, continuous usage, one event per token), else the text tokenized again. The summary says how many requests were counted by each.",
+        formula: Formula::Value(measure::output_tokens),
+    },
+    Metric {
+        key: "requests_per_s",
+        label: "Request throughput",
+        unit: Unit::RequestsPerSecond,
+        definition: "Successful requests / length of the measured phase, which runs from just before the first request was due to the end of the last.",
+        formula: Formula::Run(|totals| totals.per_second(totals.succeeded as f64)),
+    },
+    Metric {
+        key: "output_tokens_per_s",
+        label: "Output throughput",
+        unit: Unit::TokensPerSecond,
+        definition: "Output tokens of successful requests / length of the measured phase.",
+        formula: Formula::Run(|totals| totals.per_second(totals.output_tokens? as f64)),
+    },
+    Metric {
+        key: "prompt_tokens_per_s",
+        label: "Prompt throughput",
+        unit: Unit::TokensPerSecond,
+        definition: "Prompt tokens of successful requests / length of the measured phase.",
+        formula: Formula::Run(|totals| totals.per_second(totals.prompt_tokens? as f64)),
+    },
+    Metric {
+        key: "total_tokens_per_s",
+        label: "Total throughput",
+        unit: Unit::TokensPerSecond,
+        definition: "Prompt and output tokens of successful requests / length of the measured phase.",
+        formula: Formula::Run(|totals| {
+            totals.per_second((totals.prompt_tokens? + totals.output_tokens?) as f64)
+        }),
+    },
+    Metric {
+        key: "peak_output_tokens_per_s",
+        label: "Peak output throughput",
+        unit: Unit::TokensPerSecond,
+        definition: "Most output tokens that arrived within one second of the measured phase, failed requests included. Events are weighted by their tokens; where an event does not tell its tokens, the answer's are spread evenly over its events.",
+        formula: Formula::Run(|totals| totals.peak_output_tokens_per_s),
+    },
+    Metric {
+        key: "total_prompt_tokens",
+        label: "Prompt tokens",
+        unit: Unit::Tokens,
+        definition: "Prompt tokens of successful requests.",
+        formula: Formula::Run(|totals| totals.prompt_tokens.map(|tokens| tokens as f64)),
+    },
+    Metric {
+        key: "total_output_tokens",
+        label: "Output tokens",
+        unit: Unit::Tokens,
+        definition: "Output tokens of successful requests; absent when some could not be counted.",
+        formula: Formula::Run(|totals| totals.output_tokens.map(|tokens| tokens as f64)),
+    },
+    Metric {
+        key: "hidden_tokens",
+        label: "Hidden tokens",
+        unit: Unit::Tokens,
+        definition: "Output tokens that the server counted as reasoning and never streamed. They are in the throughput and not in TPOT.",
+        formula: Formula::Run(|totals| Some(totals.hidden_tokens as f64)),
+    },
+    Metric {
+        key: "token_gap_ms_mean",
+        label: "Token-weighted mean gap",
+        unit: Unit::Millis,
+        definition: "Sum of all inter-chunk gaps / tokens of the events that ended them. Only of events whose tokens are known.",
+        formula: Formula::Run(|totals| {
+            (totals.gap_tokens > 0).then(|| totals.gap_nanos / totals.gap_tokens as f64)
+        }),
+    },
+    Metric {
+        key: "concurrency",
+        label: "Mean requests in flight",
+        unit: Unit::Requests,
+        definition: "Time from first request byte to end of stream, summed over all requests (failed ones included) / length of the measured phase: Little's law.",
+        formula: Formula::Run(|totals| totals.per_second(totals.in_flight_nanos / 1e9)),
+    },
+    Metric {
+        key: "peak_in_flight",
+        label: "Peak requests in flight",
+        unit: Unit::Requests,
+        definition: "Most requests in flight at any instant, by an exact sweep over first request bytes and ends.",
+        formula: Formula::Run(|totals| totals.peak_in_flight),
+    },
+    Metric {
+        key: "requested_rate_per_s",
+        label: "Requested rate",
+        unit: Unit::RequestsPerSecond,
+        definition: "Planned requests per second. Absent at infinite rate and where the rate changes.",
+        formula: Formula::Run(|totals| totals.requested_rate),
+    },
+    Metric {
+        key: "achieved_rate_per_s",
+        label: "Achieved rate",
+        unit: Unit::RequestsPerSecond,
+        definition: "Requests sent after the first / time from the first send to the last.",
+        formula: Formula::Run(|totals| totals.achieved_rate),
+    },
+    Metric {
+        key: "goodput_share",
+        label: "Goodput",
+        unit: Unit::Share,
+        definition: "Requests that met every objective / all planned requests: one that failed or was never sent was not served well either. Absent without objectives.",
+        formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.share)),
+    },
+    Metric {
+        key: "goodput_requests_per_s",
+        label: "Goodput rate",
+        unit: Unit::RequestsPerSecond,
+        definition: "Requests that met every objective / length of the measured phase. Absent without objectives.",
+        formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.requests_per_s)),
+    },
+    Metric {
+        key: "shared_read_share",
+        label: "Events that shared a read",
+        unit: Unit::Share,
+        definition: "Content events that arrived in the same read as the content event before them / all content events. Their gap is not known; it is recorded as zero.",
+        formula: Formula::Run(|totals| totals.event_share(totals.shared_events)),
+    },
+    Metric {
+        key: "merged_share",
+        label: "Events with an upper-bound time",
+        unit: Unit::Share,
+        definition: "Content events whose read merged network segments, so that they may have arrived earlier than recorded / all content events.",
+        formula: Formula::Run(|totals| totals.event_share(totals.merged_events)),
+    },
+    Metric {
+        key: "refill_delay_ms_p99",
+        label: "Refill delay, P99",
+        unit: Unit::Millis,
+        definition: "In a closed loop, the end of one request to the first byte of the next in its place: 99 % were at most this long (upper bound within a factor of two).",
+        formula: Formula::Run(|totals| totals.refill_delay_p99),
+    },
+];
+
+/// `docs/metrics.md`.
+pub fn metrics_markdown() -> String {
+    let mut page = String::from(
+        "# What each number means\n\n\
+         Written by the program from its table of definitions; do not edit by hand. These are our own\n\
+         definitions, for our summary, our JSON and the record. A block printed in another tool's layout\n\
+         follows that tool's definitions instead.\n\n\
+         Percentiles interpolate linearly between ranks (rank = p / 100 × (n − 1)). Their intervals are\n\
+         two-sided at 95 %, from order statistics; P99 needs 368 values for one, P99.9 needs 3,688, and\n\
+         below that a value is shown with `?`. Where a latency says so, a failed request counts as\n\
+         infinitely slow: percentiles that fall among the failed are shown as `> 60 s`, and the mean is\n\
+         that of the answered ones. Only requests of the measured phase enter; of a request that was\n\
+         tried again only the last attempt counts. A missing value is absent, never zero.\n",
+    );
+    let sections: [(&str, fn(&Formula) -> bool); 3] = [
+        ("Per request", |formula| matches!(formula, Formula::Latency(_) | Formula::Value(_))),
+        ("Per event", |formula| matches!(formula, Formula::Stream(_))),
+        ("Per run", |formula| matches!(formula, Formula::Run(_))),
+    ];
+    for (title, belongs) in sections {
+        page.push_str(&format!("\n## {title}\n\n| key | name | unit | definition | failed requests |\n|---|---|---|---|---|\n"));
+        for metric in METRICS.iter().filter(|metric| belongs(&metric.formula)) {
+            let failed = match metric.formula {
+                Formula::Latency(_) => "infinitely slow",
+                Formula::Value(_) | Formula::Stream(_) => "left out",
+                Formula::Run(_) => "as defined",
+            };
+            let Metric { key, label, definition, .. } = metric;
+            let unit = metric.unit.name();
+            page.push_str(&format!("| `{key}` | {label} | {unit} | {definition} | {failed} |\n"));
+        }
+    }
+    page
+}

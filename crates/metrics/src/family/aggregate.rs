@@ -1,0 +1,253 @@
+//! Sums and statistics over the requests that one family's lens saw.
+//!
+//! Only successful requests enter totals and statistics; the others are counted as failed. Kept per
+//! request: one [`Row`]; pooled gaps and chunk times in bounded memory.
+
+use tokometer_base::Nanos;
+use tokometer_record::{Load, Outcome, Timeline};
+
+use super::buckets::{self, Flight};
+use super::lens::Seen;
+use super::{Family, Route, rust_steady};
+use crate::figures::{Detail, FamilyFigures, Stats};
+use crate::goodput::{Latencies, Objectives};
+use crate::sample::Sample;
+use crate::ticks::Ticks;
+
+const NANOS_PER_MILLI: f64 = 1e6;
+
+/// What stays of one request.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    pub(super) key: (u32, u64),
+    pub(super) attempt: u32,
+    pub(super) start: Nanos,
+    pub(super) ttft: Nanos,
+    pub(super) latency: Nanos,
+    pub(super) queue: Nanos,
+    pub(super) output_tokens: u32,
+    pub(super) input_tokens: u32,
+    pub(super) retokenized: Option<u32>,
+    pub(super) is_success: bool,
+}
+
+impl Row {
+    /// Time per output token after the first, in nanoseconds; `None` for answers of one token.
+    pub(super) fn tpot(&self) -> Option<f64> {
+        let later_tokens = self.output_tokens.checked_sub(1).filter(|tokens| *tokens > 0)?;
+        Some((self.latency.0 as f64 - self.ttft.0 as f64) / f64::from(later_tokens))
+    }
+
+    fn latencies(&self) -> Latencies {
+        Latencies {
+            ttft_ms: self.ttft.as_millis_f64(),
+            tpot_ms: self.tpot().unwrap_or(0.0) / NANOS_PER_MILLI,
+            e2el_ms: self.latency.as_millis_f64(),
+        }
+    }
+}
+
+/// What detailed result files want of one request.
+#[derive(Debug, Clone)]
+struct DetailRow {
+    key: (u32, u64),
+    gaps: Vec<f64>,
+    text: String,
+    error: String,
+    cached_tokens: Option<u32>,
+}
+
+/// What the whole run gives to every family.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// Length of the measured phase.
+    pub duration: Nanos,
+    /// The load that was asked for.
+    pub load: &'a Load,
+    /// Percentiles in the order in which a layout prints them.
+    pub percentiles: &'a [f64],
+    /// What a good request must meet.
+    pub objectives: Objectives,
+}
+
+/// Collects one family's view of a run.
+#[derive(Debug, Clone)]
+pub struct FamilyCollector {
+    family: Family,
+    rows: Vec<Row>,
+    gaps: Sample,
+    chunks: Ticks,
+    details: Option<Vec<DetailRow>>,
+}
+
+impl FamilyCollector {
+    /// A collector for a run that began at `origin`; with `details` it keeps values per request.
+    pub fn new(family: Family, origin: Nanos, details: Details) -> Self {
+        let details = (details == Details::Keep).then(Vec::new);
+        Self {
+            family,
+            rows: Vec::new(),
+            gaps: Sample::default(),
+            chunks: Ticks::new(origin),
+            details,
+        }
+    }
+
+    /// The family whose definitions are followed.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Takes one attempt of one measured request.
+    pub fn push(&mut self, timeline: &Timeline, route: Route) {
+        let seen = self.family.see(timeline, route);
+        if seen.is_success {
+            self.pool(&seen);
+        }
+        let key = (timeline.identity.point, timeline.identity.index);
+        if let Some(details) = &mut self.details {
+            details.push(detail(timeline, &seen, key));
+        }
+        let due = timeline.times.intended.unwrap_or(timeline.times.admitted);
+        self.rows.push(Row {
+            key,
+            attempt: timeline.identity.attempt,
+            start: seen.start,
+            ttft: seen.ttft,
+            latency: seen.latency,
+            queue: timeline.times.admitted - due,
+            output_tokens: seen.output_tokens,
+            input_tokens: seen.input_tokens,
+            retokenized: timeline.retokenized_tokens,
+            is_success: seen.is_success,
+        });
+    }
+
+    fn pool(&mut self, seen: &Seen) {
+        let mut at = seen.start.0 as f64 + seen.ttft.0 as f64;
+        self.chunks.push(seen.start + seen.ttft);
+        for gap in &seen.gaps {
+            self.gaps.add(gap.nanos, gap.repeats);
+            for _ in 0..gap.repeats {
+                at += gap.nanos;
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a time on the monotonic clock, whole again after its division"
+                )]
+                self.chunks.push(Nanos(at.round() as u64));
+            }
+        }
+    }
+
+    /// The family's figures.
+    pub fn finish(mut self, frame: &Frame<'_>) -> FamilyFigures {
+        keep_last_attempts(&mut self.rows);
+        let done: Vec<&Row> = self.rows.iter().filter(|row| row.is_success).collect();
+        let seconds = frame.duration.as_secs_f64();
+        let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
+        let sum = |value: fn(&Row) -> u64| done.iter().map(|row| value(row)).sum::<u64>();
+        let (input, output) =
+            (sum(|row| u64::from(row.input_tokens)), sum(|row| u64::from(row.output_tokens)));
+        let is_good = |row: &&&Row| frame.objectives.are_met_by(row.latencies());
+        let good = done.iter().filter(is_good).count() as f64;
+        let flights: Vec<Flight> = done
+            .iter()
+            .map(|row| Flight { start: row.start, end: row.start + row.latency })
+            .collect();
+        let peaks = buckets::peaks(&flights, &self.chunks);
+        let retokenized: Option<u64> = done.iter().map(|row| row.retokenized.map(u64::from)).sum();
+        let steady = rust_steady::window(frame.load, &done, &self.chunks, frame.percentiles);
+        let stats = |value: fn(&Row) -> Option<f64>| -> Stats {
+            let values: Sample = done.iter().filter_map(|row| value(row)).collect();
+            values.into_ordered().stats(frame.percentiles, NANOS_PER_MILLI)
+        };
+        FamilyFigures {
+            completed: done.len() as u64,
+            failed: (self.rows.len() - done.len()) as u64,
+            duration_s: seconds,
+            total_input: input,
+            total_output: output,
+            retokenized: retokenized.filter(|_| !done.is_empty()),
+            request_throughput: per_second(done.len() as f64),
+            goodput: (!frame.objectives.is_empty()).then(|| per_second(good)),
+            output_throughput: per_second(output as f64),
+            input_throughput: per_second(input as f64),
+            total_throughput: per_second((input + output) as f64),
+            peak_output_throughput: peaks.chunks as f64,
+            peak_concurrent_requests: peaks.requests,
+            concurrency: per_second(sum(|row| row.latency.0) as f64 / 1e9),
+            ttft: stats(|row| Some(row.ttft.0 as f64)),
+            tpot: stats(Row::tpot),
+            e2el: stats(|row| Some(row.latency.0 as f64)),
+            client_queue: stats(|row| Some(row.queue.0 as f64)),
+            e2el_with_queue: stats(|row| Some((row.queue + row.latency).0 as f64)),
+            itl: self.gaps.into_ordered().stats(frame.percentiles, NANOS_PER_MILLI),
+            probe: None,
+            steady,
+            detail: self.details.map(|details| detail_arrays(&self.rows, details)),
+        }
+    }
+}
+
+/// Whether values per request are kept for detailed result files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Details {
+    /// Kept: memory grows with every token.
+    Keep,
+    /// Dropped as soon as they are counted.
+    #[default]
+    Drop,
+}
+
+/// Sorts by plan and leaves of each request its last attempt: the tools know no other.
+fn keep_last_attempts(rows: &mut Vec<Row>) {
+    rows.sort_by_key(|row| (row.key, std::cmp::Reverse(row.attempt)));
+    rows.dedup_by_key(|row| row.key);
+}
+
+fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
+    let error = match &timeline.outcome {
+        _ if seen.is_success => String::new(),
+        Outcome::Failed(failure) => failure.message.clone(),
+        Outcome::Success => "no valid chunk was received".to_owned(),
+        Outcome::Abandoned => "abandoned by the client".to_owned(),
+    };
+    let repeated = |gap: &super::Gap| {
+        std::iter::repeat_n(gap.nanos / 1e9, usize::try_from(gap.repeats).unwrap_or(0))
+    };
+    DetailRow {
+        key,
+        gaps: if seen.is_success {
+            seen.gaps.iter().flat_map(repeated).collect()
+        } else {
+            Vec::new()
+        },
+        text: timeline.text.clone().unwrap_or_default(),
+        error,
+        cached_tokens: timeline.usage.and_then(|usage| usage.cached_tokens),
+    }
+}
+
+/// Arrays in the order of the plan. `rows` are sorted and unique; of `details`, which came in the
+/// order of their ends, the last of a request belongs to its last attempt.
+fn detail_arrays(rows: &[Row], mut details: Vec<DetailRow>) -> Detail {
+    details.reverse();
+    details.sort_by_key(|detail| detail.key);
+    details.dedup_by_key(|detail| detail.key);
+    let mut arrays = Detail::default();
+    for (row, detail) in rows.iter().zip(details) {
+        let if_done = |value: f64| if row.is_success { value } else { 0.0 };
+        arrays.input_lens.push(u64::from(row.input_tokens));
+        arrays.output_lens.push(if row.is_success { u64::from(row.output_tokens) } else { 0 });
+        arrays.ttfts.push(if_done(row.ttft.as_secs_f64()));
+        arrays.itls.push(detail.gaps);
+        arrays.start_times.push(row.start.as_secs_f64());
+        arrays.latencies.push(if_done(row.latency.as_secs_f64()));
+        arrays.queue_times.push(row.queue.as_secs_f64());
+        arrays.generated_texts.push(detail.text);
+        arrays.errors.push(detail.error);
+        arrays.cached_tokens.push(detail.cached_tokens);
+    }
+    arrays
+}

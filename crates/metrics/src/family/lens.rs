@@ -1,0 +1,92 @@
+//! What a tool notes of one request, and the pieces that all lenses share.
+
+use tokometer_base::Nanos;
+use tokometer_record::{Event, EventKind, FailureKind, Outcome, Timeline};
+
+/// A gap that the tool's list holds `repeats` times.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gap {
+    /// Length in nanoseconds.
+    pub nanos: f64,
+    /// Entries of this length.
+    pub repeats: u32,
+}
+
+/// One request as a tool saw it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Seen {
+    /// When the tool's stopwatch started.
+    pub start: Nanos,
+    /// Time to first token; zero when none came.
+    pub ttft: Nanos,
+    /// Entries of the list of inter-token latencies.
+    pub gaps: Vec<Gap>,
+    /// End-to-end latency.
+    pub latency: Nanos,
+    /// Output tokens by the tool's rule.
+    pub output_tokens: u32,
+    /// Prompt tokens by the tool's rule.
+    pub input_tokens: u32,
+    /// Whether the tool counts it as successful.
+    pub is_success: bool,
+}
+
+/// Just before the request is issued: a connection that has to be made falls into the latency.
+pub(super) fn start(timeline: &Timeline) -> Nanos {
+    let times = &timeline.times;
+    let on_demand = times.connect_begin.filter(|begin| *begin >= times.admitted);
+    on_demand.or(times.first_byte_sent).unwrap_or(times.admitted)
+}
+
+/// The first counted event and one gap for each later one.
+pub(super) fn first_and_gaps(
+    timeline: &Timeline,
+    start: Nanos,
+    is_counted: impl Fn(EventKind) -> bool,
+) -> (Nanos, Vec<Gap>) {
+    let mut counted = timeline.events.iter().filter(|event| is_counted(event.kind));
+    let Some(first) = counted.next() else { return (Nanos::ZERO, Vec::new()) };
+    let mut previous = first.at;
+    let gaps = counted
+        .map(|event| {
+            let gap = event.at - previous;
+            previous = event.at;
+            Gap { nanos: gap.0 as f64, repeats: 1 }
+        })
+        .collect();
+    (first.at - start, gaps)
+}
+
+/// The last event for which `is_counted` holds.
+pub(super) fn last(timeline: &Timeline, is_counted: impl Fn(EventKind) -> bool) -> Option<&Event> {
+    timeline.events.iter().rev().find(|event| is_counted(event.kind))
+}
+
+/// Success, or an answer whose only fault is that it had no content, which some tools do not mind.
+pub(super) fn ended_regularly(timeline: &Timeline) -> bool {
+    match &timeline.outcome {
+        Outcome::Success => true,
+        Outcome::Failed(failure) => failure.kind == FailureKind::NoContent,
+        Outcome::Abandoned => false,
+    }
+}
+
+/// Output tokens in the server's usage, unless that is absent or zero.
+pub(super) fn usage_tokens(timeline: &Timeline) -> Option<u32> {
+    timeline.usage.and_then(|usage| usage.completion_tokens).filter(|tokens| *tokens > 0)
+}
+
+/// Whether usage came in an event of its own, without any choice.
+pub(super) fn has_usage_event(timeline: &Timeline) -> bool {
+    timeline.events.iter().any(|event| event.kind == EventKind::Usage)
+}
+
+/// Prompt tokens as the client counted them; zero where it could not.
+pub(super) fn asked_prompt(timeline: &Timeline) -> u32 {
+    timeline.asked.prompt_tokens.unwrap_or(0)
+}
+
+/// Prompt tokens with the server's word first.
+pub(super) fn told_prompt(timeline: &Timeline) -> u32 {
+    timeline.prompt_tokens().unwrap_or(0)
+}

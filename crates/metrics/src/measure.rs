@@ -1,0 +1,166 @@
+//! The formulas behind [`crate::define`]: from one timeline to its values.
+//!
+//! Spans are returned in nanoseconds as `f64`. A value that a request does not have is `None`.
+
+use tokometer_base::Nanos;
+use tokometer_record::{Event, EventKind, Timeline};
+
+fn span(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
+    Some((to? - from?).0 as f64)
+}
+
+fn at(event: Option<&Event>) -> Option<Nanos> {
+    event.map(|event| event.at)
+}
+
+pub(crate) fn ttft(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.first_byte_sent, at(timeline.first_content()))
+}
+
+pub(crate) fn first_event(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.first_byte_sent, at(timeline.first_event()))
+}
+
+pub(crate) fn first_answer(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.first_byte_sent, at(timeline.first_answer()))
+}
+
+pub(crate) fn ttft_from_intended(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.intended, at(timeline.first_content()))
+}
+
+pub(crate) fn e2e(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.first_byte_sent, at(timeline.last_content()))
+}
+
+pub(crate) fn e2e_from_intended(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.intended, at(timeline.last_content()))
+}
+
+pub(crate) fn end_of_stream(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.first_byte_sent, timeline.times.end)
+}
+
+pub(crate) fn client_queue(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.intended, Some(timeline.times.admitted))
+}
+
+/// Connecting and the handshake are subtracted when they happened after the gate: they have lines of
+/// their own.
+pub(crate) fn send_lateness(timeline: &Timeline) -> Option<f64> {
+    let times = &timeline.times;
+    let wait = times.first_byte_sent? - times.admitted;
+    let connecting = match (times.connect_begin, times.tls_end.or(times.connect_end)) {
+        (Some(begin), Some(end)) if begin >= times.admitted => end - begin,
+        _ => Nanos::ZERO,
+    };
+    Some((wait - connecting).0 as f64)
+}
+
+pub(crate) fn connect(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.connect_begin, timeline.times.connect_end)
+}
+
+pub(crate) fn tls(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.connect_end, timeline.times.tls_end)
+}
+
+pub(crate) fn upload(timeline: &Timeline) -> Option<f64> {
+    span(timeline.times.first_byte_sent, timeline.times.last_byte_sent)
+}
+
+/// Tokens that the server counted as reasoning and never sent.
+pub(crate) fn hidden_tokens(timeline: &Timeline) -> u32 {
+    let was_shown = timeline.events.iter().any(|event| event.kind == EventKind::Reasoning);
+    let reasoning = timeline.usage.and_then(|usage| usage.reasoning_tokens).unwrap_or(0);
+    if was_shown { 0 } else { reasoning }
+}
+
+/// Tokens of the answer that reached us.
+pub(crate) fn streamed_tokens(timeline: &Timeline) -> Option<u32> {
+    let (tokens, _) = timeline.output_tokens()?;
+    Some(tokens.saturating_sub(hidden_tokens(timeline)))
+}
+
+/// Nanoseconds from the first to the last content, and the tokens that came after the first event.
+fn decode(timeline: &Timeline) -> Option<(f64, f64)> {
+    let (first, last) = (timeline.first_content()?, timeline.last_content()?);
+    let in_first = first.tokens().unwrap_or(1);
+    let later = streamed_tokens(timeline)?.checked_sub(in_first).filter(|later| *later > 0)?;
+    Some(((last.at - first.at).0 as f64, f64::from(later)))
+}
+
+pub(crate) fn tpot(timeline: &Timeline) -> Option<f64> {
+    let (span, tokens) = decode(timeline)?;
+    Some(span / tokens)
+}
+
+pub(crate) fn tokens_per_s_per_user(timeline: &Timeline) -> Option<f64> {
+    let (span, tokens) = decode(timeline)?;
+    (span > 0.0).then(|| tokens / span * 1e9)
+}
+
+pub(crate) fn prompt_tokens(timeline: &Timeline) -> Option<f64> {
+    timeline.prompt_tokens().map(f64::from)
+}
+
+pub(crate) fn output_tokens(timeline: &Timeline) -> Option<f64> {
+    timeline.output_tokens().map(|(tokens, _)| f64::from(tokens))
+}
+
+/// A gap between two content events.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Gap {
+    /// When the later event came.
+    pub(crate) at: Nanos,
+    /// Time since the earlier one.
+    pub(crate) length: Nanos,
+    /// Tokens inside the later event; `None` when nothing tells.
+    pub(crate) tokens: Option<u32>,
+}
+
+/// Tokens inside each content event: told by the event, or one where events and tokens are as many.
+fn tokens_inside(timeline: &Timeline) -> impl Fn(&Event) -> Option<u32> + use<> {
+    let contents = timeline.events.iter().filter(|event| event.kind.is_content()).count();
+    let is_one_each = streamed_tokens(timeline).is_some_and(|tokens| tokens as usize == contents);
+    move |event| event.tokens().or(is_one_each.then_some(1))
+}
+
+/// All gaps of an answer.
+pub(crate) fn gaps(timeline: &Timeline) -> impl Iterator<Item = Gap> + '_ {
+    let inside = tokens_inside(timeline);
+    let contents = || timeline.events.iter().filter(|event| event.kind.is_content());
+    contents().zip(contents().skip(1)).map(move |(earlier, later)| Gap {
+        at: later.at,
+        length: later.at - earlier.at,
+        tokens: inside(later),
+    })
+}
+
+pub(crate) fn each_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
+    gaps(timeline).for_each(|gap| add(gap.length.0 as f64, 1));
+}
+
+/// Divided among the tokens of one event, which the engine made together; never among events that
+/// merely shared a read.
+pub(crate) fn each_token_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
+    for gap in gaps(timeline) {
+        if let Some(tokens) = gap.tokens.filter(|tokens| *tokens > 0) {
+            add(gap.length.0 as f64 / f64::from(tokens), tokens);
+        }
+    }
+}
+
+/// Calls `visit` with the time and the tokens of each content event. Where an event does not tell
+/// its tokens, the answer's are spread evenly over its events.
+pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nanos, f64)) {
+    let inside = tokens_inside(timeline);
+    let contents = || timeline.events.iter().filter(|event| event.kind.is_content());
+    let all = streamed_tokens(timeline).map_or(0.0, f64::from);
+    let share = all / (contents().count().max(1)) as f64;
+    let is_told = contents().all(|event| inside(event).is_some());
+    for event in contents() {
+        let tokens = inside(event).filter(|_| is_told).map_or(share, f64::from);
+        visit(event.at, tokens);
+    }
+}

@@ -1,0 +1,381 @@
+//! The checks behind the table: each says what it found, with numbers, or nothing.
+
+use tokometer_base::Nanos;
+use tokometer_record::Stop;
+
+use super::note::Evidence;
+use crate::observe::Pair;
+use crate::statistics;
+use crate::steady::{LoadClass, Unsteady};
+use crate::summary::Ended;
+
+type Found = Option<String>;
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A span of the run as a share of its length.
+fn of_run(evidence: &Evidence<'_>, span: Option<Nanos>) -> Option<f64> {
+    let seconds = evidence.summary.duration_s.filter(|seconds| *seconds > 0.0)?;
+    Some(span?.as_secs_f64() / seconds)
+}
+
+pub(super) fn no_success(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let counts = &evidence.summary.counts;
+    (counts.succeeded == 0).then(|| format!("none of {} requests succeeded", counts.sent))
+}
+
+pub(super) fn late_sends(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let seen = evidence.observed;
+    (share(seen.late_sends, seen.sends) > limit).then(|| {
+        format!(
+            "{} of {} requests left more than 5 ms after their time (worst {})",
+            seen.late_sends, seen.sends, seen.worst_send
+        )
+    })
+}
+
+pub(super) fn rate_missed(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let is_open = evidence.summary.load_class == LoadClass::Open;
+    if !is_open || evidence.info.load.max_concurrency.is_some() {
+        return None;
+    }
+    let (due, achieved) = (evidence.observed.due_rate()?, evidence.observed.achieved_rate()?);
+    ((achieved / due - 1.0).abs() > limit)
+        .then(|| format!("{achieved:.2} requests per second were sent, {due:.2} were due"))
+}
+
+pub(super) fn starved(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let delays = evidence.health?.workers.iter().filter_map(|worker| worker.run_queue_delay);
+    let worst = of_run(evidence, delays.max())?;
+    (worst > limit)
+        .then(|| format!("a worker waited for a CPU during {} of the run", percent(worst)))
+}
+
+pub(super) fn throttled(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let found = of_run(evidence, evidence.health?.throttled)?;
+    (found > limit)
+        .then(|| format!("the control group stopped the client for {} of the run", percent(found)))
+}
+
+pub(super) fn lost_stamps(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let seen = evidence.observed;
+    let all = seen.user_stamped + seen.kernel_stamped + seen.tls_stamped;
+    let found = share(seen.user_stamped, all);
+    (found > limit && seen.user_stamped < all)
+        .then(|| format!("{} of {all} answers lack kernel stamps", seen.user_stamped))
+}
+
+pub(super) fn user_stamps(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let seen = evidence.observed;
+    (seen.user_stamped > 0 && seen.kernel_stamped + seen.tls_stamped == 0)
+        .then(|| format!("all {} answers were stamped by the user's clock", seen.user_stamped))
+}
+
+pub(super) fn clock_step(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let steps = evidence.health?.clock_steps;
+    (steps > 0).then(|| format!("the wall clock was stepped {steps} times"))
+}
+
+pub(super) fn clock_faults(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let (faults, sent) = (evidence.observed.clock_faults, evidence.summary.counts.sent);
+    (share(faults, sent) > limit)
+        .then(|| format!("{faults} of {sent} requests have events before their cause"))
+}
+
+fn disagreement(pair: &Pair, limit: f64, names: [&str; 2]) -> Found {
+    let difference = pair.difference()?;
+    let Pair { requests, left, right } = pair;
+    (difference.abs() > limit).then(|| {
+        let [left_name, right_name] = names;
+        format!("{left_name} {left}, {right_name} {right} tokens over {requests} requests")
+    })
+}
+
+pub(super) fn events_disagree(evidence: &Evidence<'_>, limit: f64) -> Found {
+    disagreement(&evidence.observed.usage_and_events, limit, ["usage says", "the events say"])
+}
+
+pub(super) fn text_disagrees(evidence: &Evidence<'_>, limit: f64) -> Found {
+    disagreement(&evidence.observed.usage_and_text, limit, ["usage says", "the text has"])
+}
+
+pub(super) fn answer_length(evidence: &Evidence<'_>, limit: f64) -> Found {
+    disagreement(&evidence.observed.answer_lengths, limit, ["asked for", "answered with"])
+}
+
+pub(super) fn server_counted_less(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let theirs = evidence.summary.server.as_ref()?.generation_tokens?;
+    let ours = evidence.summary.figure("total_output_tokens").filter(|ours| *ours > 0.0)?;
+    (theirs < ours * (1.0 - limit))
+        .then(|| format!("the server's counter rose by {theirs:.0}, we counted {ours:.0} tokens"))
+}
+
+pub(super) fn other_clients(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let server = evidence.summary.server.as_ref()?;
+    // Failed and abandoned answers were written too, so only a whole run can be held against it.
+    let counts = &evidence.summary.counts;
+    let is_whole = counts.failed == 0 && counts.abandoned == 0 && counts.retries == 0;
+    let ours = evidence.summary.figure("total_output_tokens").filter(|_| is_whole);
+    if let (Some(theirs), Some(ours)) = (server.generation_tokens, ours)
+        && theirs > ours * (1.0 + limit)
+    {
+        return Some(format!("the server wrote {theirs:.0} tokens, {ours:.0} of them for us"));
+    }
+    let (present, peak) = (server.present_max?, evidence.summary.figure("peak_in_flight")?);
+    (present > peak * (1.0 + limit) + 2.0)
+        .then(|| format!("the server held {present:.0} requests, at most {peak:.0} of them ours"))
+}
+
+pub(super) fn prompt_length(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let Pair { requests, left, right } = evidence.observed.prompt_lengths;
+    let surplus = evidence.observed.least_surplus.unwrap_or(0).max(0).unsigned_abs();
+    let told = right.saturating_sub(surplus * requests);
+    if left == 0 || (told as f64 / left as f64 - 1.0).abs() <= limit {
+        return None;
+    }
+    let template = match surplus {
+        0 => String::new(),
+        tokens => format!(" beside {tokens} of a template in each"),
+    };
+    Some(format!("{left} prompt tokens were planned, the server counted {told}{template}"))
+}
+
+pub(super) fn missing_usage(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let seen = evidence.observed;
+    let from_text = seen.count_sources.get("retokenized").copied().unwrap_or(0);
+    let succeeded = evidence.summary.counts.succeeded;
+    (share(from_text + seen.uncounted, succeeded) > limit).then(|| {
+        format!(
+            "of {succeeded} answers {from_text} were counted from their text and {} not at all",
+            seen.uncounted
+        )
+    })
+}
+
+pub(super) fn slow_reads(evidence: &Evidence<'_>, limit_ms: f64) -> Found {
+    let workers = &evidence.health?.workers;
+    let delays = workers.iter().filter_map(|worker| worker.kernel_to_user.quantile(0.99));
+    let worst = delays.max()?;
+    (worst.as_millis_f64() > limit_ms)
+        .then(|| format!("1 % of the reads came up to {worst} or more after their bytes"))
+}
+
+pub(super) fn shared_reads(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let found = evidence.summary.figure("shared_read_share")?;
+    (found > limit).then(|| format!("{} of the content events shared a read", percent(found)))
+}
+
+pub(super) fn merged_segments(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let found = evidence.summary.figure("merged_share")?;
+    (found > limit)
+        .then(|| format!("{} of the content events have an upper-bound time", percent(found)))
+}
+
+pub(super) fn busy_client(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let times = evidence.health?.workers.iter().filter_map(|worker| worker.cpu_time);
+    let found = of_run(evidence, times.max())?;
+    (found > limit).then(|| format!("a worker used {} of a core", percent(found)))
+}
+
+pub(super) fn stolen_time(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let health = evidence.health?;
+    let cores = f64::from(health.cores.unwrap_or(1).max(1));
+    let found = of_run(evidence, health.stolen)? / cores;
+    (found > limit).then(|| format!("the hypervisor kept {} of the run", percent(found)))
+}
+
+pub(super) fn cpu_pressure(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let found = of_run(evidence, evidence.health?.cpu_pressure)?;
+    (found > limit).then(|| format!("tasks waited for CPU during {} of the run", percent(found)))
+}
+
+pub(super) fn cap_hits(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let waits = evidence.health?.cap_waits;
+    let sent = evidence.summary.counts.sent;
+    let is_open = evidence.summary.load_class == LoadClass::Open;
+    (is_open && share(waits, sent) > limit)
+        .then(|| format!("{waits} of {sent} requests waited for a place under the cap"))
+}
+
+pub(super) fn slow_refill(evidence: &Evidence<'_>, limit_ms: f64) -> Found {
+    if evidence.summary.load_class != LoadClass::Closed {
+        return None;
+    }
+    let found = evidence.health?.refill_delay.quantile(0.99)?;
+    (found.as_millis_f64() > limit_ms)
+        .then(|| format!("1 % of the places stayed empty for up to {found} or more"))
+}
+
+pub(super) fn retransmits(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let seen = evidence.observed;
+    (share(seen.retransmitting, seen.network_views) > limit).then(|| {
+        format!(
+            "{} of {} requests had segments sent again",
+            seen.retransmitting, seen.network_views
+        )
+    })
+}
+
+pub(super) fn round_trip_outliers(evidence: &Evidence<'_>, times: f64) -> Found {
+    const NAMED: usize = 3;
+    let mut trips = evidence.observed.round_trips.clone();
+    trips.sort_unstable();
+    let median = trips.get(trips.len() / 2)?.0;
+    let is_slow = |trip: Nanos| {
+        trip > Nanos::from_millis(10) && trip.as_secs_f64() > times * median.as_secs_f64()
+    };
+    let slow: Vec<_> = trips.iter().rev().take_while(|(trip, _)| is_slow(*trip)).collect();
+    let named: Vec<_> =
+        slow.iter().take(NAMED).map(|(trip, index)| format!("request {index}: {trip}")).collect();
+    (!slow.is_empty()).then(|| {
+        format!(
+            "{} requests with a median round trip of {median} ({})",
+            slow.len(),
+            named.join(", ")
+        )
+    })
+}
+
+pub(super) fn descriptor_limit(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let allowed = evidence.health?.descriptor_limit.filter(|allowed| *allowed > 0)?;
+    let peak = evidence.summary.figure("peak_in_flight")?;
+    (peak >= limit * allowed as f64)
+        .then(|| format!("{peak:.0} requests in flight, {allowed} descriptors allowed"))
+}
+
+pub(super) fn port_limit(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let health = evidence.health?;
+    let ports = health.port_limit.filter(|ports| *ports > 0)?;
+    let opened = health.connections_opened;
+    (opened as f64 >= limit * f64::from(ports))
+        .then(|| format!("{opened} connections opened, {ports} local ports"))
+}
+
+pub(super) fn warm_cache(evidence: &Evidence<'_>, limit: f64) -> Found {
+    if !evidence.info.dataset.starts_with("random") {
+        return None;
+    }
+    let Pair { left, right, .. } = evidence.observed.cached;
+    let told = (left > 0).then(|| right as f64 / left as f64);
+    let scraped = evidence.summary.server.as_ref().and_then(|server| server.prefix_hit_share);
+    let found = told.or(scraped)?;
+    (found >= limit)
+        .then(|| format!("{} of the prompt tokens came from the prefix cache", percent(found)))
+}
+
+pub(super) fn few_samples(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let found = evidence.summary.distribution("ttft_ms")?;
+    let worst = found.percentiles.iter().rfind(|percentile| !percentile.is_supported)?;
+    let needed = statistics::needed_samples(worst.percent)?;
+    Some(format!("P{} needs {needed} requests, there are {}", worst.percent, found.count))
+}
+
+pub(super) fn no_steady_state(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    // Falling behind is a reason of its own, with its own note.
+    if evidence.overload.is_some() || evidence.summary.counts.succeeded == 0 {
+        return None;
+    }
+    match evidence.unsteady? {
+        Unsteady::Designed => None,
+        Unsteady::NeverFull => Some("the cap on requests in flight was never reached".to_owned()),
+        Unsteady::TooShort => {
+            Some("what is left after the start is shorter than five mean E2E".to_owned())
+        }
+        Unsteady::Sloping => {
+            Some("requests in flight or completions kept rising or falling".to_owned())
+        }
+    }
+}
+
+pub(super) fn overloaded(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let found = evidence.overload?;
+    Some(format!(
+        "the backlog grew by {:.2} requests per second, to {} at the last arrival",
+        found.growth_per_s, found.backlog
+    ))
+}
+
+pub(super) fn burst(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let sent = evidence.summary.counts.sent;
+    (evidence.summary.load_class == LoadClass::Burst && sent > 1)
+        .then(|| format!("{sent} requests were sent at once"))
+}
+
+fn failed(evidence: &Evidence<'_>) -> (u64, u64) {
+    let counts = &evidence.summary.counts;
+    (counts.failed, counts.failed + counts.succeeded)
+}
+
+pub(super) fn failures(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let (failed, ended) = failed(evidence);
+    (failed > 0 && share(failed, ended) >= limit)
+        .then(|| format!("{failed} of {ended} requests failed"))
+}
+
+pub(super) fn few_failures(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let (failed, ended) = failed(evidence);
+    (failed > 0 && share(failed, ended) < limit)
+        .then(|| format!("{failed} of {ended} requests failed"))
+}
+
+pub(super) fn partial_run(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let counts = &evidence.summary.counts;
+    let reason = match evidence.summary.ended {
+        Ended::Complete => return None,
+        Ended::Killed => "the program was killed",
+        Ended::Early(Stop::Interrupted) => "the run was interrupted",
+        Ended::Early(Stop::Overloaded) => "the run was stopped as overloaded",
+        Ended::Early(Stop::DiskFull) => "the record could not be written any further",
+        Ended::Early(Stop::TargetLost) => "the server became unreachable",
+        Ended::Early(Stop::Complete) => "the run stopped early",
+    };
+    let (abandoned, never) = (counts.abandoned, counts.never_sent);
+    Some(format!("{reason}: {abandoned} requests were in flight, {never} were never sent"))
+}
+
+pub(super) fn hidden_reasoning(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let hidden = evidence.summary.figure("hidden_tokens")?;
+    (hidden > 0.0).then(|| format!("{hidden:.0} reasoning tokens were counted and not streamed"))
+}
+
+pub(super) fn same_host(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let is_simulated = evidence.info.targets.iter().any(|target| target.is_simulated);
+    (evidence.health?.is_same_host == Some(true) && !is_simulated)
+        .then(|| "client and server share this host".to_owned())
+}
+
+pub(super) fn simulated_target(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let is_simulated = evidence.info.targets.iter().any(|target| target.is_simulated);
+    is_simulated.then(|| "target: embedded simulator".to_owned())
+}
+
+pub(super) fn dropped_fields(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let fields = &evidence.health?.dropped_fields;
+    (!fields.is_empty()).then(|| format!("left out: {}", fields.join(", ")))
+}
+
+pub(super) fn reopened(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let reopened = evidence.observed.reopened;
+    (reopened > 0).then(|| format!("{reopened} requests found their connection closed"))
+}
+
+pub(super) fn retries(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let retries = evidence.summary.counts.retries;
+    (retries > 0).then(|| format!("{retries} attempts were repeated"))
+}
+
+pub(super) fn preemptions(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let found = evidence.summary.server.as_ref()?.preemptions?;
+    (found > 0.0).then(|| format!("the server preempted {found:.0} times"))
+}
+
+pub(super) fn preparation(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let remarks = &evidence.info.remarks;
+    (!remarks.is_empty()).then(|| remarks.join("; "))
+}

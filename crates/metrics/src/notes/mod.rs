@@ -1,0 +1,16 @@
+//! Doubts about a run, and the verdict.
+//!
+//! A note names the figure it spoils and stands beside it. All notes come from one table
+//! ([`table::RULES`]); each row has its threshold, its reason, its remedy and the check that finds it.
+
+mod checks;
+mod note;
+pub mod table;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use note::Evidence;
+pub use note::{Note, Severity, Verdict, verdict};
+pub(crate) use table::find;
+pub use table::notes_markdown;

@@ -1,0 +1,178 @@
+//! What the requests themselves tell about the instrument, the network and the counting.
+//!
+//! Sums and counts only, filled as rows pass by; the notes judge them.
+
+use std::collections::BTreeMap;
+
+use tokometer_base::Nanos;
+use tokometer_record::{CountSource, StampSource, Timeline};
+
+use crate::family::Route;
+use crate::measure;
+
+/// A request that left more than this after its time was late.
+pub(crate) const LATE: Nanos = Nanos::from_millis(5);
+
+/// Two sums that should agree, over the requests that have both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Pair {
+    pub(crate) requests: u64,
+    pub(crate) left: u64,
+    pub(crate) right: u64,
+}
+
+impl Pair {
+    fn add(&mut self, left: Option<u32>, right: Option<u32>) {
+        if let (Some(left), Some(right)) = (left, right) {
+            self.requests += 1;
+            self.left += u64::from(left);
+            self.right += u64::from(right);
+        }
+    }
+
+    /// How far the right sum lies from the left, as a share of the left. `None` without data.
+    pub(crate) fn difference(&self) -> Option<f64> {
+        (self.left > 0).then(|| self.right as f64 / self.left as f64 - 1.0)
+    }
+}
+
+/// Everything seen on the way.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Observed {
+    /// Requests whose send could be judged.
+    pub(crate) sends: u64,
+    pub(crate) late_sends: u64,
+    pub(crate) worst_send: Nanos,
+    pub(crate) kernel_stamped: u64,
+    pub(crate) tls_stamped: u64,
+    pub(crate) user_stamped: u64,
+    /// Requests with an inversion between clocks that was too large to be tolerated.
+    pub(crate) clock_faults: u64,
+    /// Requests whose network view is known.
+    pub(crate) network_views: u64,
+    pub(crate) retransmitting: u64,
+    pub(crate) round_trips: Vec<(Nanos, u64)>,
+    /// Usage against counts told by the events.
+    pub(crate) usage_and_events: Pair,
+    /// Usage against the text tokenized again.
+    pub(crate) usage_and_text: Pair,
+    /// Planned prompt length against the server's.
+    pub(crate) prompt_lengths: Pair,
+    /// Smallest surplus of the server's prompt count: what a chat template adds to every prompt.
+    pub(crate) least_surplus: Option<i64>,
+    /// Asked answer length against the one that came.
+    pub(crate) answer_lengths: Pair,
+    /// Prompt tokens against those found in the prefix cache.
+    pub(crate) cached: Pair,
+    pub(crate) uncounted: u64,
+    pub(crate) count_sources: BTreeMap<String, u64>,
+    pub(crate) reopened: u64,
+    pub(crate) first_send: Option<Nanos>,
+    pub(crate) last_send: Option<Nanos>,
+    pub(crate) first_due: Option<Nanos>,
+    pub(crate) last_due: Option<Nanos>,
+}
+
+/// Only the worst round trips are kept: a note names a few of them.
+const KEPT_ROUND_TRIPS: usize = 1 << 16;
+
+impl Observed {
+    /// Takes one measured attempt, however it ended.
+    pub(crate) fn add(&mut self, timeline: &Timeline, is_capped: Capped) {
+        self.add_send(timeline, is_capped);
+        if !timeline.events.is_empty() {
+            let counter = match timeline.stamp_source {
+                StampSource::Kernel => &mut self.kernel_stamped,
+                StampSource::KernelBelowTls => &mut self.tls_stamped,
+                StampSource::User => &mut self.user_stamped,
+            };
+            *counter += 1;
+        }
+        self.clock_faults += u64::from(timeline.clock_faults > 0);
+        self.reopened += u64::from(timeline.connection.reopened > 0);
+        if let Some(network) = timeline.network {
+            self.network_views += 1;
+            self.retransmitting += u64::from(network.retransmits > 0);
+            if self.round_trips.len() < KEPT_ROUND_TRIPS {
+                self.round_trips.push((network.round_trip, timeline.identity.index));
+            }
+        }
+    }
+
+    fn add_send(&mut self, timeline: &Timeline, is_capped: Capped) {
+        let times = &timeline.times;
+        let (Some(sent), Some(after_gate)) =
+            (times.first_byte_sent, measure::send_lateness(timeline))
+        else {
+            return;
+        };
+        let earlier =
+            |known: Option<Nanos>, new: Nanos| Some(known.map_or(new, |old| old.min(new)));
+        self.first_send = earlier(self.first_send, sent);
+        self.last_send = self.last_send.max(Some(sent));
+        if let Some(due) = times.intended {
+            self.first_due = earlier(self.first_due, due);
+            self.last_due = self.last_due.max(Some(due));
+        }
+        // Under a cap the wait for the gate is the load's doing; without one it is the pacer's.
+        let at_gate = match (is_capped, times.intended) {
+            (Capped::No, Some(intended)) => times.admitted - intended,
+            _ => Nanos::ZERO,
+        };
+        let lateness = at_gate + Nanos::from_secs_f64(after_gate / 1e9);
+        self.sends += 1;
+        self.late_sends += u64::from(lateness > LATE);
+        self.worst_send = self.worst_send.max(lateness);
+    }
+
+    /// Takes the counts of a successful request.
+    pub(crate) fn add_counts(&mut self, timeline: &Timeline, route: Route) {
+        let usage = timeline.usage.unwrap_or_default();
+        self.usage_and_events.add(usage.completion_tokens, timeline.event_tokens());
+        self.usage_and_text.add(usage.completion_tokens, timeline.retokenized_tokens);
+        self.prompt_lengths.add(timeline.asked.prompt_tokens, usage.prompt_tokens);
+        self.cached.add(usage.prompt_tokens, usage.cached_tokens);
+        let counted = timeline.output_tokens();
+        self.answer_lengths.add(timeline.asked.output_tokens, counted.map(|(tokens, _)| tokens));
+        if let (Some(asked), Some(told)) = (timeline.asked.prompt_tokens, usage.prompt_tokens) {
+            let surplus = if route == Route::Chat { i64::from(told) - i64::from(asked) } else { 0 };
+            self.least_surplus = Some(self.least_surplus.map_or(surplus, |old| old.min(surplus)));
+        }
+        match counted {
+            Some((_, source)) => {
+                *self.count_sources.entry(source_name(source).to_owned()).or_default() += 1;
+            }
+            None => self.uncounted += 1,
+        }
+    }
+
+    /// Requests sent after the first per second between the first send and the last.
+    pub(crate) fn achieved_rate(&self) -> Option<f64> {
+        rate(self.sends, self.first_send, self.last_send)
+    }
+
+    /// The same of the times at which they were due.
+    pub(crate) fn due_rate(&self) -> Option<f64> {
+        rate(self.sends, self.first_due, self.last_due)
+    }
+}
+
+/// Whether a cap on requests in flight stood before the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Capped {
+    Yes,
+    No,
+}
+
+fn rate(count: u64, first: Option<Nanos>, last: Option<Nanos>) -> Option<f64> {
+    let span = (last? - first?).as_secs_f64();
+    (span > 0.0 && count > 1).then(|| (count - 1) as f64 / span)
+}
+
+fn source_name(source: CountSource) -> &'static str {
+    match source {
+        CountSource::Usage => "usage",
+        CountSource::Events => "events",
+        CountSource::Retokenized => "retokenized",
+    }
+}

@@ -1,0 +1,322 @@
+//! A stream of (value, weight) kept for statistics in bounded memory.
+//!
+//! The first [`EXACT_LIMIT`] values are kept as they are; one more and they become a histogram with
+//! three significant digits. A weight is a frequency: weight 3 is the same as three equal values.
+//! Infinite values (failed requests) are counted apart and take part in percentiles only.
+
+use hdrhistogram::Histogram;
+
+use crate::figures::Stats;
+use crate::statistics;
+use crate::summary::{Distribution, Percentile};
+
+/// Values kept exactly: two MiB of them. Beyond it percentiles are right to three digits.
+pub const EXACT_LIMIT: usize = 1 << 18;
+
+/// Largest value of a histogram; a longer one is counted as this. In nanoseconds three months.
+const HISTOGRAM_CEILING: f64 = 1e16;
+
+/// Values as they arrive.
+#[derive(Debug, Clone, Default)]
+pub struct Sample {
+    values: Vec<f64>,
+    /// Empty while all weights are one, which is the rule.
+    weights: Vec<u32>,
+    histogram: Option<Histogram<u64>>,
+    finite: u64,
+    infinite: u64,
+    mean: f64,
+    /// Sum of squared distances from the mean.
+    spread: f64,
+    range: Option<(f64, f64)>,
+}
+
+/// Values in rising order, ready for percentiles.
+#[derive(Debug, Clone)]
+pub struct Ordered {
+    sample: Sample,
+    /// How many values lie below each kept one; empty while all weights are one.
+    below: Vec<u64>,
+}
+
+impl Sample {
+    /// Adds a value once.
+    pub fn push(&mut self, value: f64) {
+        self.add(value, 1);
+    }
+
+    /// Adds a value `weight` times. What is not a number is ignored.
+    pub fn add(&mut self, value: f64, weight: u32) {
+        if value.is_nan() || weight == 0 {
+            return;
+        }
+        if value.is_infinite() {
+            self.infinite += u64::from(weight);
+            return;
+        }
+        self.finite += u64::from(weight);
+        // Running moments: the square of nanoseconds would drown the spread of a long run.
+        let distance = value - self.mean;
+        self.mean += distance * f64::from(weight) / self.finite as f64;
+        self.spread += f64::from(weight) * distance * (value - self.mean);
+        let (low, high) = self.range.unwrap_or((value, value));
+        self.range = Some((low.min(value), high.max(value)));
+        self.keep(value, weight);
+    }
+
+    fn keep(&mut self, value: f64, weight: u32) {
+        if self.histogram.is_none() && self.values.len() < EXACT_LIMIT {
+            if weight != 1 && self.weights.is_empty() {
+                self.weights.resize(self.values.len(), 1);
+            }
+            self.values.push(value);
+            if weight != 1 || !self.weights.is_empty() {
+                self.weights.push(weight);
+            }
+            return;
+        }
+        let histogram = self.histogram.get_or_insert_with(|| {
+            Histogram::new(3).expect("three significant digits are within the allowed range")
+        });
+        let weights = std::mem::take(&mut self.weights).into_iter().chain(std::iter::repeat(1));
+        for (value, weight) in std::mem::take(&mut self.values).into_iter().zip(weights) {
+            record(histogram, value, weight);
+        }
+        record(histogram, value, weight);
+    }
+
+    /// Values, infinite ones included.
+    pub fn count(&self) -> u64 {
+        self.finite + self.infinite
+    }
+
+    /// Mean of the finite values.
+    pub fn mean(&self) -> Option<f64> {
+        (self.finite > 0).then_some(self.mean)
+    }
+
+    /// Population standard deviation of the finite values.
+    pub fn std(&self) -> Option<f64> {
+        (self.finite > 0).then(|| (self.spread / self.finite as f64).max(0.0).sqrt())
+    }
+
+    /// Largest finite value.
+    pub fn max(&self) -> Option<f64> {
+        self.range.map(|(_, high)| high)
+    }
+
+    /// The same values in rising order.
+    pub fn into_ordered(mut self) -> Ordered {
+        if self.weights.is_empty() {
+            self.values.sort_unstable_by(f64::total_cmp);
+            return Ordered { sample: self, below: Vec::new() };
+        }
+        let mut pairs: Vec<(f64, u32)> =
+            self.values.iter().copied().zip(std::mem::take(&mut self.weights)).collect();
+        pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let mut sum = 0;
+        let mut below = Vec::with_capacity(pairs.len());
+        for (_, weight) in &pairs {
+            below.push(sum);
+            sum += u64::from(*weight);
+        }
+        self.values = pairs.into_iter().map(|(value, _)| value).collect();
+        Ordered { sample: self, below }
+    }
+}
+
+fn record(histogram: &mut Histogram<u64>, value: f64, weight: u32) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the value is clamped to the histogram's range first"
+    )]
+    let slot = value.clamp(0.0, HISTOGRAM_CEILING).round() as u64;
+    // It resizes itself, so only an absurd total count could fail, and that cannot be reached.
+    let _recorded = histogram.record_n(slot, u64::from(weight));
+}
+
+impl FromIterator<f64> for Sample {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        let mut sample = Self::default();
+        values.into_iter().for_each(|value| sample.push(value));
+        sample
+    }
+}
+
+impl Ordered {
+    /// The value at `index` of the sorted list, counting from zero.
+    fn at(&self, index: u64) -> f64 {
+        if index >= self.sample.finite {
+            return f64::INFINITY;
+        }
+        if let Some(histogram) = &self.sample.histogram {
+            let quantile = (index + 1) as f64 / self.sample.finite as f64;
+            let high = self.sample.max().unwrap_or(f64::INFINITY);
+            return (histogram.value_at_quantile(quantile) as f64).min(high);
+        }
+        let place = if self.below.is_empty() {
+            usize::try_from(index).unwrap_or(usize::MAX)
+        } else {
+            self.below.partition_point(|below| *below <= index).saturating_sub(1)
+        };
+        self.sample.values.get(place).copied().unwrap_or(f64::INFINITY)
+    }
+
+    /// The percentile; infinite when it falls among the infinite values, `None` without values.
+    pub fn percentile(&self, percent: f64) -> Option<f64> {
+        let count = self.sample.count();
+        let rank = statistics::rank(percent, count)?;
+        let low = self.at(rank.low);
+        let high = if rank.low + 1 < count { self.at(rank.low + 1) } else { low };
+        Some(statistics::between(low, high, rank.fraction))
+    }
+
+    /// Order-statistic interval of a percentile.
+    pub fn interval(&self, percent: f64) -> Option<(f64, f64)> {
+        let (low, high) = statistics::percentile_ranks(percent, self.sample.count())?;
+        Some((self.at(low), self.at(high)))
+    }
+
+    /// Statistics as other tools save them, each value divided by `unit`; all zero when empty.
+    pub fn stats(&self, percentiles: &[f64], unit: f64) -> Stats {
+        let value = |percent: f64| self.percentile(percent).unwrap_or(0.0) / unit;
+        Stats {
+            count: self.sample.count(),
+            mean: self.sample.mean().unwrap_or(0.0) / unit,
+            median: value(50.0),
+            std: self.sample.std().unwrap_or(0.0) / unit,
+            max: self.sample.max().unwrap_or(0.0) / unit,
+            percentiles: percentiles.iter().map(|percent| (*percent, value(*percent))).collect(),
+        }
+    }
+
+    /// Our own view of the values, each divided by `unit`. `longest_wait` (not divided) is how long
+    /// a failed request was waited for.
+    pub fn distribution(&self, percentiles: &[f64], unit: f64, longest_wait: f64) -> Distribution {
+        let sample = &self.sample;
+        let finite = |value: f64| value.is_finite().then_some(value / unit);
+        let above = sample.max().unwrap_or(0.0).max(longest_wait) / unit;
+        let percentile = |percent: f64| {
+            let value = self.percentile(percent).and_then(finite);
+            let interval = self.interval(percent);
+            Percentile {
+                percent,
+                value,
+                above: (sample.infinite > 0).then_some(above),
+                low: interval.and_then(|(low, _)| finite(low)),
+                high: interval.and_then(|(_, high)| finite(high)),
+                is_supported: interval.is_some(),
+            }
+        };
+        let margin = sample.std().filter(|_| sample.finite > 1).map(|std| {
+            let freedom = sample.finite as f64 - 1.0;
+            statistics::student_quantile(0.975, freedom) * std / freedom.sqrt() / unit
+        });
+        Distribution {
+            count: sample.count(),
+            infinite: sample.infinite,
+            mean: sample.mean().map(|mean| mean / unit),
+            mean_margin: margin,
+            std: sample.std().map(|std| std / unit),
+            min: sample.range.map(|(low, _)| low / unit),
+            max: sample.max().map(|max| max / unit),
+            percentiles: if sample.count() == 0 {
+                Vec::new()
+            } else {
+                with_median(percentiles).into_iter().map(percentile).collect()
+            },
+            is_withheld: false,
+        }
+    }
+}
+
+/// The percentiles in rising order with the median among them.
+pub fn with_median(percentiles: &[f64]) -> Vec<f64> {
+    let mut all: Vec<f64> = percentiles.iter().copied().chain([50.0]).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The plainest way to say it: write every value out, sort, and walk to the rank.
+    fn naive(values: &[(f64, u32)], percent: f64) -> f64 {
+        let mut list: Vec<f64> = values
+            .iter()
+            .flat_map(|(value, weight)| {
+                std::iter::repeat_n(*value, usize::try_from(*weight).unwrap())
+            })
+            .collect();
+        list.sort_by(f64::total_cmp);
+        let place = percent / 100.0 * (list.len() - 1) as f64;
+        let (low, high) = (place.floor(), place.ceil());
+        let at = |place: f64| list[place.to_string().parse::<usize>().unwrap()];
+        if (high - low).abs() < 0.5 {
+            at(low)
+        } else {
+            at(low) + (at(high) - at(low)) * (place - low)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_agree_with_the_plain_way(
+            values in prop::collection::vec((0.0_f64..1e9, 1_u32..4), 1..60),
+            percent in 0.0_f64..=100.0,
+        ) {
+            let mut sample = Sample::default();
+            values.iter().for_each(|(value, weight)| sample.add(*value, *weight));
+            let found = sample.into_ordered().percentile(percent).unwrap();
+            let expected = naive(&values, percent);
+            prop_assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0));
+        }
+    }
+
+    #[test]
+    fn failed_requests_push_the_percentiles_up_and_leave_the_mean() {
+        let mut sample: Sample = (1..=98).map(f64::from).collect();
+        sample.add(f64::INFINITY, 2);
+        let found = sample.into_ordered().distribution(&[98.0, 99.0], 1.0, 200.0);
+        assert_eq!((found.count, found.infinite, found.max), (100, 2, Some(98.0)));
+        assert_eq!(found.mean, Some(49.5));
+        let p99 = found.percentile(99.0).unwrap();
+        assert_eq!((p99.value, p99.above, p99.is_supported), (None, Some(200.0), false));
+        assert_eq!(found.percentile(50.0).unwrap().value, Some(50.5));
+    }
+
+    #[test]
+    fn an_empty_sample_is_nothing_here_and_zero_for_the_other_tools() {
+        let empty = Sample::default().into_ordered();
+        let ours = empty.distribution(&[99.0], 1.0, 0.0);
+        assert_eq!((ours.mean, ours.percentiles.len()), (None, 0));
+        let theirs = empty.stats(&[99.0], 1.0);
+        assert_eq!((theirs.mean, theirs.percentiles), (0.0, vec![(99.0, 0.0)]));
+    }
+
+    #[test]
+    fn a_sample_beyond_the_limit_keeps_three_digits_and_little_memory() {
+        let count = u32::try_from(EXACT_LIMIT).unwrap() * 2;
+        let sample: Sample = (0..count).map(|value| f64::from(value) * 1e3).collect();
+        assert!(sample.values.is_empty() && sample.values.capacity() == 0);
+        let expected = f64::from(count) * 1e3 * 0.99;
+        let found = sample.into_ordered().percentile(99.0).unwrap();
+        assert!((found / expected - 1.0).abs() < 1e-3, "{found} is not {expected}");
+    }
+
+    #[test]
+    fn the_deviation_is_that_of_the_population() {
+        let sample: Sample = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0].into_iter().collect();
+        assert!((sample.std().unwrap() - 2.0).abs() < 1e-12);
+        let mut weighted = Sample::default();
+        weighted.add(4.0, 3);
+        weighted.add(5.0, 2);
+        [2.0, 7.0, 9.0].into_iter().for_each(|value| weighted.push(value));
+        assert!((weighted.std().unwrap() - 2.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,97 @@
+//! Small records for tests.
+
+use tokometer_base::{Nanos, Seed, WallNanos};
+use tokometer_record::{
+    Asked, Event, EventKind, Health, Identity, Load, Outcome, Phase, RunEnd, RunInfo, RunState,
+    Stop, Target, Timeline, Usage,
+};
+
+use crate::rows::{Fate, Row};
+
+pub(crate) fn load(request_rate: Option<f64>, planned: u64) -> Load {
+    Load {
+        request_rate,
+        burstiness: 1.0,
+        max_concurrency: None,
+        planned_requests: Some(planned),
+        duration: None,
+        is_traced: false,
+        ramp: None,
+    }
+}
+
+pub(crate) fn row(index: u64, start: Nanos, end: Nanos) -> Row {
+    Row {
+        key: (0, index),
+        attempt: 0,
+        fate: Fate::Succeeded,
+        due: start,
+        start,
+        end,
+        ttft: None,
+        tpot: None,
+        e2e: None,
+        failure: None,
+    }
+}
+
+pub(crate) fn info(load: Load) -> RunInfo {
+    RunInfo {
+        schema: 1,
+        version: "test".into(),
+        name: "test".into(),
+        started: WallNanos(0),
+        origin: Nanos::ZERO,
+        seed: Seed(0),
+        salt: 0,
+        family: "vllm".into(),
+        targets: vec![Target {
+            base_url: "http://host:8000".into(),
+            endpoint: "/v1/completions".into(),
+            backend: "vllm".into(),
+            model: "model".into(),
+            is_simulated: false,
+            server: None,
+        }],
+        load,
+        dataset: "random".into(),
+        tokenizer: None,
+        plan: serde_json::Value::Null,
+        environment: serde_json::Value::Null,
+        remarks: Vec::new(),
+    }
+}
+
+pub(crate) fn ended(begin: Nanos, end: Nanos) -> RunState {
+    RunState::Ended(Box::new(RunEnd {
+        stop: Stop::Complete,
+        measure_begin: begin,
+        measure_end: end,
+        abandoned: 0,
+        never_sent: 0,
+        health: Health::default(),
+    }))
+}
+
+/// A measured request sent at `start` ms whose events come at the given ms, in reads of their own.
+pub(crate) fn answer(index: u64, start: u64, events: &[(u64, EventKind)]) -> Timeline {
+    let sent = Nanos::from_millis(start);
+    let mut timeline = Timeline::new(Identity::new(index, Phase::Measure), Asked::default(), sent);
+    timeline.times.first_byte_sent = Some(sent);
+    for (read, (at, kind)) in (0..).zip(events) {
+        timeline.push(Event::new(Nanos::from_millis(*at), read, *kind));
+    }
+    timeline.times.end = timeline.events.last().map(|event| event.at);
+    timeline.reads = u32::try_from(events.len()).unwrap_or(u32::MAX);
+    timeline.status = Some(200);
+    timeline.outcome = Outcome::Success;
+    timeline
+}
+
+pub(crate) fn usage(prompt_tokens: u32, completion_tokens: u32) -> Option<Usage> {
+    Some(Usage {
+        prompt_tokens: Some(prompt_tokens),
+        completion_tokens: Some(completion_tokens),
+        ..Usage::default()
+    })
+}

@@ -1,0 +1,91 @@
+//! Sums over a run, from which the figures of the whole run are computed.
+
+use tokometer_base::Nanos;
+use tokometer_record::{EventKind, Timeline};
+
+use crate::goodput::Goodput;
+use crate::measure;
+
+/// Sums over the measured phase.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Totals {
+    /// Length of the measured phase; `None` when no request was sent.
+    pub duration: Option<Nanos>,
+    /// Successful requests.
+    pub succeeded: u64,
+    /// Prompt tokens of successful requests; `None` when some could not be counted.
+    pub prompt_tokens: Option<u64>,
+    /// Output tokens of successful requests; `None` when some could not be counted.
+    pub output_tokens: Option<u64>,
+    /// Of these, tokens that were never streamed.
+    pub hidden_tokens: u64,
+    /// Sum of gaps whose tokens are known, in nanoseconds.
+    pub gap_nanos: f64,
+    /// Tokens of the events that ended these gaps.
+    pub gap_tokens: u64,
+    /// Content events.
+    pub content_events: u64,
+    /// Content events in the same read as the one before them.
+    pub shared_events: u64,
+    /// Content events whose read merged segments.
+    pub merged_events: u64,
+    /// Time in flight of all requests, in nanoseconds.
+    pub in_flight_nanos: f64,
+    /// Most requests in flight at once.
+    pub peak_in_flight: Option<f64>,
+    /// Most output tokens in one second.
+    pub peak_output_tokens_per_s: Option<f64>,
+    /// Planned requests per second.
+    pub requested_rate: Option<f64>,
+    /// Requests sent per second.
+    pub achieved_rate: Option<f64>,
+    /// Requests that met every objective.
+    pub goodput: Option<Goodput>,
+    /// 99 % of the refill delays were at most this long, in nanoseconds.
+    pub refill_delay_p99: Option<f64>,
+}
+
+impl Totals {
+    /// An amount divided by the length of the measured phase in seconds.
+    pub fn per_second(&self, amount: f64) -> Option<f64> {
+        let seconds = self.duration?.as_secs_f64();
+        (seconds > 0.0).then(|| amount / seconds)
+    }
+
+    /// A number of content events as a share of all.
+    pub fn event_share(&self, events: u64) -> Option<f64> {
+        (self.content_events > 0).then(|| events as f64 / self.content_events as f64)
+    }
+
+    /// Adds the counts of a successful request.
+    pub(crate) fn add_success(&mut self, timeline: &Timeline) {
+        let plus = |sum: Option<u64>, tokens: Option<u32>| {
+            sum.zip(tokens).map(|(sum, tokens)| sum + u64::from(tokens))
+        };
+        if self.succeeded == 0 {
+            (self.prompt_tokens, self.output_tokens) = (Some(0), Some(0));
+        }
+        self.succeeded += 1;
+        self.prompt_tokens = plus(self.prompt_tokens, timeline.prompt_tokens());
+        self.output_tokens =
+            plus(self.output_tokens, timeline.output_tokens().map(|(tokens, _)| tokens));
+        self.hidden_tokens += u64::from(measure::hidden_tokens(timeline));
+        for gap in measure::gaps(timeline) {
+            if let Some(tokens) = gap.tokens {
+                self.gap_nanos += gap.length.0 as f64;
+                self.gap_tokens += u64::from(tokens);
+            }
+        }
+        self.add_reads(timeline);
+    }
+
+    fn add_reads(&mut self, timeline: &Timeline) {
+        let mut last_read = None;
+        for event in timeline.events.iter().filter(|event| EventKind::is_content(event.kind)) {
+            self.content_events += 1;
+            self.shared_events += u64::from(last_read == Some(event.read));
+            self.merged_events += u64::from(event.is_upper_bound());
+            last_read = Some(event.read);
+        }
+    }
+}
