@@ -6,12 +6,15 @@
 //! reads a clock or knows a flag.
 
 mod compact;
+pub mod doctor;
 pub mod error;
 pub mod from_summary;
+pub mod html;
 pub mod layout;
 pub mod model;
 pub mod parse;
 pub mod style;
+pub mod trace;
 
 pub use error::Error;
 pub use from_summary::from_summary;

@@ -36,7 +36,8 @@ impl<W: Write> TraceWriter<W> {
             Self { out, origin, is_first: true, lanes: Vec::new(), changes: BTreeMap::new() };
         for (process, name) in [(REQUESTS, "requests"), (SERVER, "server")] {
             let args = json!({ "name": name });
-            writer.row(&json!({"ph": "M", "pid": process, "name": "process_name", "args": args}))?;
+            writer
+                .row(&json!({"ph": "M", "pid": process, "name": "process_name", "args": args}))?;
         }
         Ok(writer)
     }
@@ -106,7 +107,13 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    fn slice(&mut self, lane: usize, name: &str, [from, to]: [Nanos; 2], args: &Value) -> io::Result<()> {
+    fn slice(
+        &mut self,
+        lane: usize,
+        name: &str,
+        [from, to]: [Nanos; 2],
+        args: &Value,
+    ) -> io::Result<()> {
         let (at, length) = (self.micros(from), (to - from).as_micros_f64());
         let mut row =
             json!({"ph": "X", "pid": REQUESTS, "tid": lane, "ts": at, "dur": length, "name": name});
@@ -124,7 +131,9 @@ impl<W: Write> TraceWriter<W> {
             let short = name.split('{').next().unwrap_or(name);
             if shown.iter().any(|word| short.contains(word)) {
                 let args = json!({ "value": value });
-                self.row(&json!({"ph": "C", "pid": SERVER, "ts": at, "name": short, "args": args}))?;
+                self.row(
+                    &json!({"ph": "C", "pid": SERVER, "ts": at, "name": short, "args": args}),
+                )?;
             }
         }
         Ok(())
@@ -136,7 +145,9 @@ impl<W: Write> TraceWriter<W> {
         for (at, change) in std::mem::take(&mut self.changes) {
             in_flight += change;
             let (at, args) = (self.micros(at), json!({ "requests": in_flight }));
-            self.row(&json!({"ph": "C", "pid": REQUESTS, "ts": at, "name": "in flight", "args": args}))?;
+            self.row(
+                &json!({"ph": "C", "pid": REQUESTS, "ts": at, "name": "in flight", "args": args}),
+            )?;
         }
         self.out.write_all(b"\n]}\n")?;
         self.out.flush()?;

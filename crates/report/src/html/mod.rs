@@ -40,7 +40,8 @@ pub struct Page {
 impl Page {
     /// The file's text.
     pub fn render(self) -> String {
-        let is_single = self.runs.len() == 1 && self.overview.is_none() && self.differences.is_none();
+        let is_single =
+            self.runs.len() == 1 && self.overview.is_none() && self.differences.is_none();
         let data = json!({
             "title": if is_single { Value::Null } else { Value::from(self.title.clone()) },
             "subtitle": self.subtitle,
@@ -60,7 +61,9 @@ impl Page {
             ("@PAGE_JS@", PAGE_JS.to_owned()),
             ("@DATA@", data),
         ];
-        let mut page = String::with_capacity(PAGE.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>());
+        let mut page = String::with_capacity(
+            PAGE.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>(),
+        );
         let mut rest = PAGE;
         // One pass over the frame: text that was put in is never searched for marks again.
         while let Some((at, mark, text)) = next_mark(rest, &parts) {

@@ -43,14 +43,28 @@ const GAUGES: [Gauge; 2] = [
         "running and waiting",
         "requests",
         &[
-            ("running", &["num_requests_running", "num_running_reqs", "requests_processing", "tgi_batch_current_size"]),
-            ("waiting", &["num_requests_waiting", "num_queue_reqs", "requests_deferred", "tgi_queue_size"]),
+            (
+                "running",
+                &[
+                    "num_requests_running",
+                    "num_running_reqs",
+                    "requests_processing",
+                    "tgi_batch_current_size",
+                ],
+            ),
+            (
+                "waiting",
+                &["num_requests_waiting", "num_queue_reqs", "requests_deferred", "tgi_queue_size"],
+            ),
         ],
     ),
     (
         "KV cache in use",
         "share",
-        &[("in use", &["kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage", "kv_cache_usage_ratio"])],
+        &[(
+            "in use",
+            &["kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage", "kv_cache_usage_ratio"],
+        )],
     ),
 ];
 
@@ -94,7 +108,9 @@ impl RunPage {
                     }
                 }
                 Formula::Stream(values) if timeline.is_success() => {
-                    values(timeline, &mut |value, weight| spread.add(value / 1e6, u64::from(weight)));
+                    values(timeline, &mut |value, weight| {
+                        spread.add(value / 1e6, u64::from(weight))
+                    });
                 }
                 _ => {}
             }
@@ -119,7 +135,9 @@ impl RunPage {
         let windows: Vec<Value> = summary
             .windows
             .iter()
-            .map(|w| json!([w.at_s, w.arrivals, w.completions, w.failures, w.in_flight, w.output_tokens]))
+            .map(|w| {
+                json!([w.at_s, w.arrivals, w.completions, w.failures, w.in_flight, w.output_tokens])
+            })
             .collect();
         let gauges = gauges(&self.scrapes, self.begin);
         let lanes_remark = self.lanes.remark();
@@ -169,8 +187,10 @@ fn title(info: &RunInfo) -> String {
 }
 
 fn subtitle(info: &RunInfo) -> String {
-    let rate = info.load.request_rate.map_or("all at once".to_owned(), |rate| format!("{rate} req/s"));
-    let cap = info.load.max_concurrency.map_or(String::new(), |cap| format!(", at most {cap} in flight"));
+    let rate =
+        info.load.request_rate.map_or("all at once".to_owned(), |rate| format!("{rate} req/s"));
+    let cap =
+        info.load.max_concurrency.map_or(String::new(), |cap| format!(", at most {cap} in flight"));
     let backend = info.targets.first().map_or("", |target| target.backend.as_str());
     format!("{backend}, dataset {}, {rate}{cap}, tokometer {}", info.dataset, info.version)
 }
@@ -188,7 +208,9 @@ fn tiles(summary: &Summary) -> Vec<Value> {
     let tile = |key: &&str| {
         let metric = define::metric(key)?;
         let value = summary.figure(key)?;
-        Some(json!({"label": format!("{} ({})", metric.label, metric.unit.name()), "value": short(value)}))
+        Some(
+            json!({"label": format!("{} ({})", metric.label, metric.unit.name()), "value": short(value)}),
+        )
     };
     TILES.iter().filter_map(tile).collect()
 }

@@ -80,7 +80,8 @@ impl Spread {
 
     /// The form that the page's script draws.
     pub(super) fn to_json(&self, [label, unit]: [&str; 2], known: Option<&Distribution>) -> Value {
-        let marks = known.map(|distribution| distribution.percentiles.as_slice()).unwrap_or_default();
+        let marks =
+            known.map(|distribution| distribution.percentiles.as_slice()).unwrap_or_default();
         let marks: Vec<Value> = marks
             .iter()
             .filter(|mark| mark.value.is_some())
