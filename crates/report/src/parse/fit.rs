@@ -5,7 +5,7 @@ use super::lines::TextLine;
 use crate::Error;
 use crate::layout::Layout;
 use crate::layout::table::{Format, Row, Table, When, centred};
-use crate::model::{Blanks, Field, Key, Place, Quantity, Stat, Value, Values};
+use crate::model::{Blanks, Key, Place, Quantity, Value, Values};
 
 /// What a line is to a layout.
 #[derive(Debug, Clone, PartialEq)]

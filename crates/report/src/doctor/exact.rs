@@ -1,0 +1,137 @@
+//! Arithmetic: identities 1 to 5. A miss is a wrong digit, whatever the server did.
+
+use super::figures::{ALL_METRICS, Figures, PER_REQUEST};
+use super::interval::Interval;
+use super::rule::{Finding, Level, Rule};
+use crate::model::{Field, Metric, Percentile, Stat};
+
+const WRONG_DIGIT: &str = "a figure was altered, mistyped or taken from another report";
+
+pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
+    let mut found = throughputs(figures);
+    found.extend(median_is_p50(figures));
+    found.extend(single_request(figures));
+    found.extend(two_requests(figures));
+    found.extend(little(figures));
+    found
+}
+
+fn throughputs(figures: &Figures<'_>) -> Vec<Finding> {
+    let Some(duration) = figures.duration() else { return Vec::new() };
+    let (input, output) = (figures.field(Field::InputTokens), figures.field(Field::OutputTokens));
+    let total = input.zip(output).map(|(input, output)| input + output);
+    let successful = figures.field(Field::Successful);
+    let rows = [
+        ("request throughput", Field::RequestThroughput, successful),
+        ("input token throughput", Field::InputThroughput, input),
+        ("output token throughput", Field::OutputThroughput, output),
+        ("total token throughput", Field::TotalThroughput, total),
+    ];
+    let wrong = |(name, field, count): (&str, Field, Option<Interval>)| {
+        let (printed, count) = (figures.field(field)?, count?);
+        let expected = count / duration;
+        (!printed.overlaps(expected)).then(|| {
+            let what = format!(
+                "{name} {:.2} is not {:.0} / {:.2} s = {:.2}",
+                printed.mid(),
+                count.mid(),
+                duration.mid(),
+                expected.mid()
+            );
+            Finding::inconsistent(Rule::Throughput, what, WRONG_DIGIT)
+        })
+    };
+    rows.into_iter().filter_map(wrong).collect()
+}
+
+fn median_is_p50(figures: &Figures<'_>) -> Vec<Finding> {
+    let p50 = Stat::Percentile(Percentile::whole(50));
+    let wrong = |(metric, name): (Metric, &str)| {
+        let median = figures.seconds(metric, Stat::Median)?;
+        let p50 = figures.seconds(metric, p50)?;
+        (!median.overlaps(p50)).then(|| {
+            let what = format!(
+                "median {name} {:.2} ms is not its P50 {:.2} ms",
+                median.mid() * 1e3,
+                p50.mid() * 1e3
+            );
+            Finding::inconsistent(Rule::MedianIsP50, what, WRONG_DIGIT)
+        })
+    };
+    ALL_METRICS.into_iter().filter_map(wrong).collect()
+}
+
+fn is_count(figures: &Figures<'_>, count: f64) -> bool {
+    figures.requests().is_some_and(|requests| (requests - count).abs() < 0.5)
+}
+
+fn single_request(figures: &Figures<'_>) -> Vec<Finding> {
+    if !is_count(figures, 1.0) {
+        return Vec::new();
+    }
+    let spread = |(metric, name): (Metric, &str)| {
+        let mean = figures.seconds(metric, Stat::Mean)?;
+        let quantiles = figures.quantiles(metric);
+        quantiles.iter().any(|(_, value)| !value.overlaps(mean)).then(|| {
+            let what = format!("{name} of a single request has different statistics");
+            Finding::inconsistent(Rule::SingleRequest, what, WRONG_DIGIT)
+        })
+    };
+    PER_REQUEST.into_iter().filter_map(spread).chain(single_duration(figures)).collect()
+}
+
+/// A single request fills the whole run, to within 0.2 % for what the client does around it.
+fn single_duration(figures: &Figures<'_>) -> Option<Finding> {
+    let later_tokens = figures.answer_tokens()? - 1.0;
+    let ttft = figures.mean(Metric::Ttft)?;
+    let tpot = figures.seconds(Metric::Tpot, Stat::Mean)?;
+    let (duration, latency) = (figures.duration()?, ttft + tpot * later_tokens);
+    if duration.widened(0.002).overlaps(latency) {
+        return None;
+    }
+    let what = format!(
+        "the run took {:.2} s, its only request {:.2} s (TTFT + TPOT × {later_tokens})",
+        duration.mid(),
+        latency.mid()
+    );
+    Some(if latency.is_above(duration) {
+        Finding::inconsistent(Rule::SingleRequest, what, "the token count or the duration is wrong")
+    } else {
+        let meaning =
+            "the duration holds work outside of the request, so throughput is understated";
+        Finding::new(Level::Remark, Rule::SingleRequest, what, meaning)
+    })
+}
+
+fn two_requests(figures: &Figures<'_>) -> Vec<Finding> {
+    if !is_count(figures, 2.0) {
+        return Vec::new();
+    }
+    let wrong = |(metric, name): (Metric, &str)| {
+        let mean = figures.seconds(metric, Stat::Mean)?;
+        let median = figures.seconds(metric, Stat::Median)?;
+        // P99 of two values lies 0.49 of their distance above the mean: both can be worked out.
+        let smaller = figures
+            .seconds(metric, Stat::P99)
+            .map(|p99| mean - (p99 - mean) * (0.5 / 0.49))
+            .filter(|smaller| smaller.high < 0.0);
+        (!mean.overlaps(median) || smaller.is_some()).then(|| {
+            let what = format!("mean, median and P99 of {name} cannot come from two requests");
+            Finding::inconsistent(Rule::TwoRequests, what, WRONG_DIGIT)
+        })
+    };
+    PER_REQUEST.into_iter().filter_map(wrong).collect()
+}
+
+fn little(figures: &Figures<'_>) -> Option<Finding> {
+    let printed = figures.field(Field::Concurrency)?;
+    let expected = figures.in_flight()?;
+    (!printed.overlaps(expected)).then(|| {
+        let what = format!(
+            "concurrency {:.2} is not requests × mean E2E / duration = {:.2}",
+            printed.mid(),
+            expected.mid()
+        );
+        Finding::inconsistent(Rule::Little, what, WRONG_DIGIT)
+    })
+}

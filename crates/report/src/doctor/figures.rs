@@ -1,0 +1,92 @@
+//! The figures of a report as intervals, in seconds and counts.
+
+use super::interval::Interval;
+use crate::model::{Field, Key, Metric, Percentile, Report, Stat};
+
+/// A report as the checks see it. Absent figures are `None`, and the check is not made.
+pub(super) struct Figures<'a> {
+    pub(super) report: &'a Report,
+}
+
+impl<'a> Figures<'a> {
+    pub(super) fn new(report: &'a Report) -> Self {
+        Self { report }
+    }
+
+    /// A field; an empty report's zero counts as absent where it would be divided by.
+    pub(super) fn field(&self, field: Field) -> Option<Interval> {
+        self.report.values.get(Key::Field(field)).and_then(Interval::of)
+    }
+
+    /// A field that is above zero.
+    pub(super) fn positive(&self, field: Field) -> Option<Interval> {
+        self.field(field).filter(|value| value.low > 0.0)
+    }
+
+    /// Successful requests.
+    pub(super) fn requests(&self) -> Option<f64> {
+        self.report.number(Field::Successful).filter(|count| *count > 0.0)
+    }
+
+    /// Length of the run in seconds.
+    pub(super) fn duration(&self) -> Option<Interval> {
+        self.positive(Field::Duration)
+    }
+
+    /// A statistic in seconds.
+    pub(super) fn seconds(&self, metric: Metric, stat: Stat) -> Option<Interval> {
+        let value = self.report.values.get(Key::Latency(metric, stat))?;
+        Some(Interval::of(value)? * 1e-3)
+    }
+
+    /// A mean in seconds that is above zero: the tools print 0.00 for a list without values.
+    pub(super) fn mean(&self, metric: Metric) -> Option<Interval> {
+        self.seconds(metric, Stat::Mean).filter(|mean| mean.low > 0.0)
+    }
+
+    /// Tokens per answer.
+    pub(super) fn answer_tokens(&self) -> Option<f64> {
+        Some(self.report.number(Field::OutputTokens)? / self.requests()?)
+    }
+
+    /// Quantiles in rising order of their share, in seconds: the median counts as P50 and the
+    /// largest as P100.
+    pub(super) fn quantiles(&self, metric: Metric) -> Vec<(f64, Interval)> {
+        let percentile = |key: Key| match key {
+            Key::Latency(of, _) if of != metric => None,
+            Key::Latency(_, Stat::Percentile(percentile)) => Some(percentile),
+            Key::Latency(_, Stat::Median) => Some(Percentile::whole(50)),
+            Key::Latency(_, Stat::Max) => Some(Percentile::whole(100)),
+            _ => None,
+        };
+        let mut found: Vec<(f64, Interval)> = self
+            .report
+            .values
+            .iter()
+            .filter_map(|(key, value)| {
+                Some((percentile(key)?.share(), Interval::of(value)? * 1e-3))
+            })
+            .collect();
+        found.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        found
+    }
+
+    /// Mean requests in flight by Little's law.
+    pub(super) fn in_flight(&self) -> Option<Interval> {
+        let total = self.mean(Metric::E2el)? * self.requests()?;
+        Some(total / self.duration()?)
+    }
+
+    /// Requests that were decoding on average: tokens per second times seconds per token.
+    pub(super) fn decoding(&self) -> Option<Interval> {
+        Some(self.positive(Field::OutputThroughput)? * self.mean(Metric::Itl)?)
+    }
+}
+
+/// The metrics of whole requests: one value per request, unlike gaps.
+pub(super) const PER_REQUEST: [(Metric, &str); 3] =
+    [(Metric::Ttft, "TTFT"), (Metric::Tpot, "TPOT"), (Metric::E2el, "E2E")];
+
+/// All metrics that every family prints.
+pub(super) const ALL_METRICS: [(Metric, &str); 4] =
+    [(Metric::Ttft, "TTFT"), (Metric::Tpot, "TPOT"), (Metric::Itl, "ITL"), (Metric::E2el, "E2E")];

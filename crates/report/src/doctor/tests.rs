@@ -1,0 +1,190 @@
+//! What the doctor must find in the seeds, what it must not, and one broken report per identity.
+
+use super::*;
+use crate::model::Field;
+use crate::parse;
+
+const SEEDS: [(&str, &str); 5] = [
+    ("000", include_str!("../../../../fixtures/seeds/000_659e43dd1329acd2.txt")),
+    ("001", include_str!("../../../../fixtures/seeds/001_64bb5876f73a2969.txt")),
+    ("002", include_str!("../../../../fixtures/seeds/002_902df92d1b3a4732.txt")),
+    ("003", include_str!("../../../../fixtures/seeds/003_8b5b9f497242493f.txt")),
+    ("004", include_str!("../../../../fixtures/seeds/004_8163290e84c3957c.txt")),
+];
+
+fn text(name: &str) -> &'static str {
+    SEEDS.iter().find(|(seed, _)| *seed == name).unwrap().1
+}
+
+fn examined(name: &str) -> Examination {
+    examine(&parse(text(name)).unwrap())
+}
+
+/// The findings of these levels, as (block from one, rule).
+fn found(name: &str, level: Level) -> Vec<(usize, Rule)> {
+    let blocks = examined(name).blocks.into_iter().enumerate();
+    blocks
+        .flat_map(|(block, findings)| findings.into_iter().map(move |finding| (block + 1, finding)))
+        .filter(|(_, finding)| finding.level == level)
+        .map(|(block, finding)| (block, finding.rule))
+        .collect()
+}
+
+#[test]
+fn what_is_wrong_with_the_seeds_is_found_and_nothing_else() {
+    let worse = |name| (found(name, Level::Inconsistent), found(name, Level::Misleading));
+    assert_eq!(worse("000"), (vec![], vec![]));
+    assert_eq!(worse("001"), (vec![], vec![(2, Rule::ServerLimit)]));
+    assert_eq!(worse("002"), (vec![], vec![]));
+    let stalls = vec![(2, Rule::RisingWithLoad), (6, Rule::RisingWithLoad)];
+    assert_eq!(worse("003"), (vec![(13, Rule::AllAccounted)], stalls));
+    let miscounted = vec![
+        (1, Rule::EventsPerToken),
+        (1, Rule::TokenWeightedTpot),
+        (1, Rule::TpotAgainstItl),
+        (1, Rule::Retokenized),
+        (1, Rule::EndToEndSum),
+        (3, Rule::Retokenized),
+    ];
+    let capped = (1..=3).map(|block| (block, Rule::RateReached)).collect();
+    assert_eq!(worse("004"), (miscounted, capped));
+}
+
+#[test]
+fn remarks_on_the_seeds_are_those_that_the_study_lists() {
+    let remarks = |name, rule: Rule| -> Vec<usize> {
+        found(name, Level::Remark)
+            .into_iter()
+            .filter(|(_, of)| *of == rule)
+            .map(|(at, _)| at)
+            .collect()
+    };
+    assert_eq!(remarks("002", Rule::WholeGaps), [1, 13]);
+    assert_eq!(remarks("002", Rule::GapsPerToken), [1, 13, 22, 23]);
+    assert_eq!(remarks("003", Rule::GapsPerToken), [1]);
+    assert_eq!(remarks("002", Rule::RisingWithLoad), [7]);
+    assert_eq!(remarks("001", Rule::Backlog), [1, 2]);
+    assert_eq!(remarks("001", Rule::PinnedLength), [1, 2]);
+    assert_eq!(remarks("000", Rule::PercentileSupport), [0_usize; 0]);
+    assert!(found("000", Level::Remark).is_empty());
+    let file_rules =
+        |name| examined(name).file.iter().map(|finding| finding.rule).collect::<Vec<_>>();
+    assert_eq!(file_rules("002"), [Rule::Quantum]);
+    assert_eq!(file_rules("003"), [Rule::StatedLength]);
+}
+
+/// Changes a figure of a seed and says which rule must fail in the first block, and how badly.
+fn check(name: &str, from: &str, to: &str, rule: Rule, level: Level) {
+    assert!(text(name).contains(from), "{from}");
+    let changed = text(name).replacen(from, to, 1);
+    let findings = &examine(&parse(&changed).unwrap()).blocks[0];
+    let has = findings.iter().any(|finding| finding.rule == rule && finding.level == level);
+    assert!(has, "{from} → {to}: {findings:#?}");
+}
+
+#[test]
+fn a_wrong_digit_breaks_the_arithmetic() {
+    let check = |name, from, to, rule| check(name, from, to, rule, Level::Inconsistent);
+    check("000", "2.84 ", "2.86 ", Rule::Throughput);
+    check("000", "1900.04", "1900.60", Rule::Throughput);
+    check("000", "2560.58", "2650.58", Rule::Throughput);
+    check("004", "471.48", "471.84", Rule::Throughput);
+    check(
+        "000",
+        "P50 TTFT (ms):                           124.74",
+        "P50 TTFT (ms):                           125.74",
+        Rule::MedianIsP50,
+    );
+    check(
+        "002",
+        "P99 TTFT (ms):                           314.58",
+        "P99 TTFT (ms):                           315.58",
+        Rule::SingleRequest,
+    );
+    check("002", "4.53 ", "4.03 ", Rule::SingleRequest);
+    check("004", "16.42", "16.52", Rule::Little);
+}
+
+#[test]
+fn an_impossible_sample_breaks_the_shape() {
+    let check = |name, from, to, rule| check(name, from, to, rule, Level::Inconsistent);
+    check("000", "3035.43", "30.43  ", Rule::PercentileOrder);
+    check("000", "463.85", "103.85", Rule::MeanWithinBounds);
+    check("000", "73790.91 ", "1073790.91", Rule::LatencyWithinRun);
+    check("000", "61938.89", "61.89   ", Rule::EndAfterFirst);
+    check(
+        "004",
+        "concurrency:                 20",
+        "concurrency:                 16",
+        Rule::WithinCap,
+    );
+    check("001", "512.00", "513.00", Rule::PeakAboveMean);
+}
+
+#[test]
+fn other_ways_of_streaming_and_loading_are_named() {
+    check("001", "11.00", "9.00 ", Rule::PeakAboveMean, Level::Misleading);
+    check("004", "25.85", "95.85", Rule::DecodingWithinFlight, Level::Misleading);
+    check(
+        "000",
+        "Mean ITL (ms):                           65.71",
+        "Mean ITL (ms):                           131.42",
+        Rule::EventsPerToken,
+        Level::Misleading,
+    );
+    check(
+        "000",
+        "Mean ITL (ms):                           65.71",
+        "Mean ITL (ms):                           131.42",
+        Rule::TpotAgainstItl,
+        Level::Misleading,
+    );
+    check(
+        "001",
+        "Failed requests:                         0 ",
+        "Failed requests:                         90",
+        Rule::AllAccounted,
+        Level::Misleading,
+    );
+    check(
+        "001",
+        "# Prefill",
+        "vllm bench serve --num-prompts 600",
+        Rule::AllAccounted,
+        Level::Inconsistent,
+    );
+}
+
+#[test]
+fn two_requests_must_be_two_numbers() {
+    let reports = parse(&text("002").replace("373.27", "973.27")).unwrap();
+    let rules: Vec<Rule> = examine(&reports).blocks[1].iter().map(|finding| finding.rule).collect();
+    assert!(rules.contains(&Rule::TwoRequests), "{rules:?}");
+}
+
+#[test]
+fn a_cut_block_is_inconsistent() {
+    let reports = parse(&text("000")[..900]).unwrap();
+    assert_eq!(examine(&reports).worst(), Some(Level::Inconsistent));
+}
+
+#[test]
+fn a_report_without_figures_has_no_findings() {
+    let mut report = Report::default();
+    assert_eq!(examine(&[report.clone()]).worst(), None);
+    report.set_count(Field::Successful, 0);
+    report.set_number(Field::Duration, 0.0);
+    assert_eq!(examine(&[report]).worst(), None);
+}
+
+/// Figures with all their digits, as result files hold them, pass the same checks.
+#[test]
+fn exact_figures_do_not_fail_by_rounding() {
+    let mut report = Report::default();
+    report.set_count(Field::Successful, 3);
+    report.set_count(Field::OutputTokens, 100);
+    report.set_number(Field::Duration, 0.7);
+    report.set_number(Field::RequestThroughput, 3.0 / 0.7);
+    report.set_number(Field::OutputThroughput, 100.0 / 0.7);
+    assert_eq!(examine(&[report]).worst(), None);
+}
