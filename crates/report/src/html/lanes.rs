@@ -53,8 +53,9 @@ impl Lanes {
             .lanes
             .iter()
             .map(|lane| {
-                let [a, b, c, d, e] = lane.points.map(round);
-                json!([a, b, c, d, e, u8::from(lane.has_failed)])
+                let points = lane.points.map(round);
+                let mark = f64::from(u8::from(lane.has_failed));
+                json!(points.into_iter().chain([mark]).collect::<Vec<_>>())
             })
             .collect();
         let names: Vec<u64> = self.lanes.iter().map(|lane| lane.index).collect();

@@ -109,7 +109,7 @@ impl RunPage {
                 }
                 Formula::Stream(values) if timeline.is_success() => {
                     values(timeline, &mut |value, weight| {
-                        spread.add(value / 1e6, u64::from(weight))
+                        spread.add(value / 1e6, u64::from(weight));
                     });
                 }
                 _ => {}
