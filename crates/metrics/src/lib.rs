@@ -6,6 +6,7 @@
 //! gives the same summary for ever. Rows leave memory as soon as they are pushed; what stays is a few
 //! dozen bytes per request and a bounded sample per distribution.
 
+pub mod anatomy;
 mod blocks;
 pub mod collect;
 pub mod define;
