@@ -1,8 +1,7 @@
 //! Do the prompts have the lengths that were asked for? Counted again, on a sample.
 
 use rayon::prelude::*;
-use tokometer_base::PromptContent;
-use tokometer_tokenize::{Reach, Specials};
+use tokometer_tokenize::Reach;
 
 use crate::{Context, Note, Result, Source};
 
@@ -85,17 +84,6 @@ pub(crate) fn sample(source: &dyn Source, context: &Context) -> Result<LengthChe
 fn difference(source: &dyn Source, context: &Context, index: u64) -> Result<Option<i64>> {
     let item = source.item(index)?;
     let Some(asked) = item.asked_tokens else { return Ok(None) };
-    let specials = match context.form {
-        crate::Form::Text => Specials::Add,
-        crate::Form::Chat | crate::Form::TokenIds => Specials::Skip,
-    };
-    let counted = match &item.prompt.content {
-        PromptContent::Text(text) => context.tokenizer.encode(text, specials)?.len(),
-        PromptContent::TokenIds(ids) => ids.len(),
-        PromptContent::Messages(messages) => {
-            let texts = messages.iter().map(|message| context.tokenizer.count(&message.content));
-            texts.sum::<std::result::Result<usize, _>>()?
-        }
-    };
-    Ok(Some(i64::try_from(counted).unwrap_or(i64::MAX) - i64::from(asked)))
+    let counted = context.tokens_of(&item.prompt.content)?;
+    Ok(Some(i64::from(counted) - i64::from(asked)))
 }

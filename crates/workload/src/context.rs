@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::Seed;
-use tokometer_tokenize::{Tokenizer, hub};
+use tokometer_base::{PromptContent, Seed};
+use tokometer_tokenize::{Specials, Tokenizer, hub};
 
 /// Whose rules count where the tools that users come from differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -118,5 +118,22 @@ impl Context {
             Form::Text => Ok(self.tokenizer.added_specials()?),
             Form::Chat | Form::TokenIds => Ok(0),
         }
+    }
+
+    /// The tokens of a prompt as the server will count them, chat templates apart.
+    pub(crate) fn tokens_of(&self, prompt: &PromptContent) -> crate::Result<u32> {
+        let specials = match self.form {
+            Form::Text => Specials::Add,
+            Form::Chat | Form::TokenIds => Specials::Skip,
+        };
+        let tokens = match prompt {
+            PromptContent::Text(text) => self.tokenizer.encode(text, specials)?.len(),
+            PromptContent::TokenIds(ids) => ids.len(),
+            PromptContent::Messages(messages) => {
+                let counts = messages.iter().map(|message| self.tokenizer.count(&message.content));
+                counts.sum::<std::result::Result<usize, _>>()?
+            }
+        };
+        Ok(u32::try_from(tokens).unwrap_or(u32::MAX))
     }
 }

@@ -135,9 +135,21 @@ struct Scan {
     /// Where the current row began.
     row_start: Option<u64>,
     depth: u32,
-    is_in_string: bool,
-    is_escaped: bool,
-    is_done: bool,
+    within: Within,
+}
+
+/// What the bytes of an array are part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Within {
+    /// Brackets, numbers and blanks.
+    #[default]
+    Structure,
+    /// A string.
+    Text,
+    /// A string, right behind a backslash.
+    Escape,
+    /// What follows the end of the array.
+    Nothing,
 }
 
 impl Scan {
@@ -184,13 +196,13 @@ impl Scan {
     }
 
     fn feed_array(&mut self, block: &[u8], mut at: usize) {
-        while at < block.len() && !self.is_done {
-            if self.is_in_string {
+        while at < block.len() && self.within != Within::Nothing {
+            if self.within != Within::Structure {
                 at = self.skip_string(block, at);
                 continue;
             }
             match block[at] {
-                b'"' => self.is_in_string = true,
+                b'"' => self.within = Within::Text,
                 b'{' | b'[' => {
                     if self.depth == 0 {
                         self.row_start = Some(self.passed + at as u64);
@@ -204,7 +216,7 @@ impl Scan {
                         self.push(start, self.passed + at as u64 + 1);
                     }
                 }
-                b']' => self.is_done = true,
+                b']' => self.within = Within::Nothing,
                 _ => {}
             }
             at += 1;
@@ -213,18 +225,18 @@ impl Scan {
 
     /// Text is most of such a file: it is passed over at the speed of `memchr`.
     fn skip_string(&mut self, block: &[u8], mut at: usize) -> usize {
-        if self.is_escaped {
-            self.is_escaped = false;
+        if self.within == Within::Escape {
+            self.within = Within::Text;
             at += 1;
         }
         while let Some(length) = memchr2(b'"', b'\\', &block[at.min(block.len())..]) {
             at += length + 1;
             if block[at - 1] == b'"' {
-                self.is_in_string = false;
+                self.within = Within::Structure;
                 return at;
             }
             if at == block.len() {
-                self.is_escaped = true;
+                self.within = Within::Escape;
                 return at;
             }
             at += 1;
@@ -239,7 +251,7 @@ impl Scan {
                 self.push(start, self.passed);
                 false
             }
-            (Shape::Array, _) => !self.is_done,
+            (Shape::Array, _) => self.within != Within::Nothing,
             (Shape::Lines | Shape::Unknown, _) => false,
         }
     }

@@ -136,6 +136,8 @@ impl<R: RowReader> Selection<R> {
             self.notes.push(Note::new("cut-file", text));
         }
         let usable = self.chosen.len();
+        // Every usable row was asked for: there is nothing to make up.
+        let wanted = if self.context.count == 0 { usable } else { wanted };
         if usable == 0 {
             let reason = format!(
                 "none of its {} entries can be used ({} too short or too long, {} not readable)",

@@ -142,13 +142,12 @@ fn marks(tokenizer: &dyn Tokenizer, text: &str) -> Result<Vec<Mark>> {
     let (mut marks, mut token) = (Vec::new(), 0);
     for (byte, piece) in pieces(text) {
         marks.push(Mark { byte, token });
-        token += match known.get(piece) {
-            Some(count) => *count,
-            None => {
-                let count = tokenizer.count(piece)?;
-                let _none = known.insert(piece, count);
-                count
-            }
+        token += if let Some(count) = known.get(piece) {
+            *count
+        } else {
+            let count = tokenizer.count(piece)?;
+            let _none = known.insert(piece, count);
+            count
         };
     }
     marks.push(Mark { byte: text.len(), token });

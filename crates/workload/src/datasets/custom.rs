@@ -7,13 +7,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Message, Prompt, PromptContent};
-use tokometer_tokenize::Specials;
 
 use crate::datasets::sharegpt::{self, ShareGpt};
 use crate::rows::Rows;
 use crate::selection::{Counts, Draft, Reading, RowReader, Selection, Tolerance};
 use crate::template::{Habit, Template};
-use crate::{Context, Error, Family, Form, Result};
+use crate::{Context, Error, Family, Result};
 
 /// The options of `custom`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +45,7 @@ impl Options {
 
 /// Reads lines by the rules of a family.
 pub(crate) enum Custom {
-    Vllm(Lines),
+    Vllm(Box<Lines>),
     Sglang(Box<ShareGpt>),
 }
 
@@ -63,11 +62,11 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Cus
     }
     let rows = Rows::open(&options.path)?;
     let reader = match context.family {
-        Family::Vllm => Custom::Vllm(Lines {
+        Family::Vllm => Custom::Vllm(Box::new(Lines {
             output_len: options.output_len,
             context: context.clone(),
             template: Template::open(context, Habit::VllmApplies)?,
-        }),
+        })),
         Family::Sglang => {
             let like_sharegpt = sharegpt::Options {
                 output_len: options.output_len,
@@ -125,30 +124,13 @@ impl RowReader for Lines {
     }
 
     fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
-        let prompt = counted(&draft.prompt.content, &self.context)?;
+        let prompt = self.context.tokens_of(&draft.prompt.content)?;
         Ok(Some(Counts { prompt: Some(prompt), output: None }))
     }
 
     fn tolerance(&self) -> Tolerance {
         Tolerance::Refuse
     }
-}
-
-/// The tokens of a prompt's content as the server will count them, chat templates apart.
-pub(crate) fn counted(content: &PromptContent, context: &Context) -> Result<u32> {
-    let specials = match context.form {
-        Form::Text => Specials::Add,
-        Form::Chat | Form::TokenIds => Specials::Skip,
-    };
-    let count = match content {
-        PromptContent::Text(text) => context.tokenizer.encode(text, specials)?.len(),
-        PromptContent::TokenIds(ids) => ids.len(),
-        PromptContent::Messages(messages) => {
-            let counts = messages.iter().map(|message| context.tokenizer.count(&message.content));
-            counts.sum::<std::result::Result<usize, _>>()?
-        }
-    };
-    Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 impl RowReader for Custom {

@@ -10,7 +10,6 @@ use serde_json::{Map, Value};
 use tokometer_base::{Prompt, PromptContent};
 use tokometer_tokenize::hub::Kind;
 
-use crate::datasets::custom::counted;
 use crate::rows::Rows;
 use crate::selection::{Counts, Draft, Reading, RowReader, Selection};
 use crate::template::{Habit, Template};
@@ -243,7 +242,7 @@ impl RowReader for Hf {
     }
 
     fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
-        let prompt = counted(&draft.prompt.content, &self.context)?;
+        let prompt = self.context.tokens_of(&draft.prompt.content)?;
         let of_answer = match (&draft.answer, self.options.output_len) {
             (Some(answer), None) => self.context.tokenizer.count(answer)?,
             _ => 0,

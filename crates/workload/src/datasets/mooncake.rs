@@ -4,12 +4,12 @@
 //! give equal text; times count from the first request. Rounds of one request are sent together,
 //! with a stand-in for the answers between them.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Message, Nanos, Prompt, PromptContent};
 
-use crate::datasets::custom::counted;
 use crate::datasets::openai::joined;
 use crate::datasets::timed_trace::{Record, Trace};
 use crate::{Context, Error, Form, Item, Note, Result, Source};
@@ -68,7 +68,7 @@ impl Mooncake {
         // One number in front keeps a repeated run apart; within a run prefixes stay shared.
         let mut text = format!("{:08x}", self.context.salt.stream("prefix").draw(0) >> 32);
         for id in &record.hash_ids {
-            text.push_str(&format!(" {id}"));
+            let _infallible = write!(text, " {id}");
             text.push_str(&" hi".repeat(BLOCK_WORDS));
         }
         text.push('\n');
@@ -102,7 +102,7 @@ impl Source for Mooncake {
             Form::Text | Form::TokenIds => PromptContent::Text(joined(&messages)),
         };
         let prompt = Prompt {
-            prompt_tokens: Some(counted(&content, &self.context)?),
+            prompt_tokens: Some(self.context.tokens_of(&content)?),
             content,
             output_tokens: Some(record.output_length),
             ..Prompt::text("")

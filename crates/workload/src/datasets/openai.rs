@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokometer_base::{Message, Prompt, PromptContent};
 
-use crate::datasets::custom::counted;
 use crate::rows::Rows;
 use crate::selection::{Counts, Draft, Reading, RowReader, Selection, Tolerance};
 use crate::{Context, Error, Form, Result, RowOrder};
@@ -75,7 +74,7 @@ impl RowReader for OpenAi {
     }
 
     fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
-        let prompt = counted(&draft.prompt.content, &self.context)?;
+        let prompt = self.context.tokens_of(&draft.prompt.content)?;
         Ok(Some(Counts { prompt: Some(prompt), output: None }))
     }
 

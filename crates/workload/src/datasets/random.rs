@@ -108,13 +108,13 @@ pub(crate) struct Random {
     composer: Composer,
     shapes: Shapes,
     prefix: Prefix,
-    content: Option<sharegpt::Texts>,
+    filling: Option<sharegpt::Texts>,
 }
 
 /// What all prompts begin with.
 struct Prefix {
     tokens: u32,
-    content: PromptContent,
+    start: PromptContent,
 }
 
 pub(crate) fn open(options: &Options, context: &Context) -> Result<Random> {
@@ -122,32 +122,32 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Random> {
     let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
     let mut generator = context.salt.stream("prefix").at(0);
     let tokens = options.prefix_len;
-    let content = match context.form {
+    let start = match context.form {
         Form::TokenIds => PromptContent::TokenIds(composer.ids(tokens, &mut generator)?),
         Form::Text | Form::Chat => PromptContent::Text(composer.text(tokens, &mut generator)?.text),
     };
-    let texts = options.content_path.as_deref().map(|path| sharegpt::Texts::open(path, context));
+    let filling = options.content_path.as_deref().map(|path| sharegpt::Texts::open(path, context));
     Ok(Random {
         context: context.clone(),
         composer,
         shapes,
-        prefix: Prefix { tokens, content },
-        content: texts.transpose()?,
+        prefix: Prefix { tokens, start },
+        filling: filling.transpose()?,
     })
 }
 
 impl Random {
     fn ids(&self, index: u64, tokens: u32) -> Result<Vec<u32>> {
-        if let Some(content) = &self.content {
-            return self.cut_or_repeated(&content.text(index)?, tokens);
+        if let Some(filling) = &self.filling {
+            return self.cut_or_repeated(&filling.text(index)?, tokens);
         }
         let mut generator = self.context.salt.stream("content").at(index);
         self.composer.ids(tokens, &mut generator)
     }
 
     fn text(&self, index: u64, tokens: u32) -> Result<Composed> {
-        if let Some(content) = &self.content {
-            let ids = self.cut_or_repeated(&content.text(index)?, tokens)?;
+        if let Some(filling) = &self.filling {
+            let ids = self.cut_or_repeated(&filling.text(index)?, tokens)?;
             return self.composer.fitted(ids, tokens);
         }
         let mut generator = self.context.salt.stream("content").at(index);
@@ -170,7 +170,7 @@ impl Source for Random {
 
     fn item(&self, index: u64) -> Result<Item> {
         let shape = self.shapes.at(index, &self.context);
-        let (content, counted) = match &self.prefix.content {
+        let (content, counted) = match &self.prefix.start {
             PromptContent::TokenIds(prefix) => {
                 let ids = self.ids(index, shape.text)?;
                 (PromptContent::TokenIds([prefix.as_slice(), &ids].concat()), shape.text)

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Prompt, PromptContent};
 
-use crate::datasets::custom::counted;
 use crate::template::{Habit, Template};
 use crate::{Context, Error, Item, Result, Source};
 
@@ -87,7 +86,7 @@ impl Sonnet {
         let Options { input_len, prefix_len, .. } = self.options;
         let all = self.context.tokenizer.count(&self.lines.join("\n"))?;
         let mean = all as f64 / self.lines.len() as f64;
-        let base = counted(&self.content(&[])?, &self.context)?;
+        let base = self.context.tokens_of(&self.content(&[])?)?;
         if input_len <= base || prefix_len > input_len {
             let reason = format!(
                 "prompts of {input_len} tokens with {prefix_len} shared ones are too short: the request alone has {base}"
@@ -132,7 +131,7 @@ impl Source for Sonnet {
         let (mut line_count, mut tries) = (self.line_count, 0);
         let (content, tokens) = loop {
             let content = self.content(&self.draw(line_count, &mut generator))?;
-            let tokens = counted(&content, &self.context)?;
+            let tokens = self.context.tokens_of(&content)?;
             if tokens <= self.options.input_len || line_count == 0 {
                 break (content, tokens);
             }

@@ -184,7 +184,7 @@ impl Source for TimedTrace {
         };
         let due = Some(Nanos::from_secs_f64(time * self.options.sec_multiplier));
         let asked_tokens = Some(record.input_length.max(1 + self.specials));
-        Ok(Item { due, asked_tokens, ..Item::new(index, prompt) })
+        Ok(Item { asked_tokens, due, ..Item::new(index, prompt) })
     }
 
     fn notes(&self) -> Vec<Note> {
