@@ -1,10 +1,22 @@
 //! One request's answer: from bytes with stamps to a filled timeline.
+//!
+//! In: what each socket read returned and when it arrived. Out: the timeline's head time, events,
+//! counts, status, text, end and outcome. No I/O and no clock: the caller stamps, then this thinks.
+//! An `Exchange` is kept between requests, so that reading allocates nothing but the list of events.
+
+use std::sync::Arc;
 
 use tokometer_base::Nanos;
-use tokometer_record::Timeline;
+use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, Rules};
+use crate::framing::{Framer, Framing};
+use crate::http::{self, BodyPart, Head, Media, ResponseReader};
+use crate::reading::{Arrival, BodyEnd, Reading, message};
 use crate::settings::Settings;
+
+/// Bytes of a refusal's body that are kept.
+const REFUSAL_BYTES: usize = 4096;
 
 /// When a read's bytes arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +25,13 @@ pub struct ReadStamp {
     pub at: Nanos,
     /// Whether earlier segments were merged into it, so that `at` is only an upper bound.
     pub is_upper_bound: bool,
+}
+
+impl ReadStamp {
+    /// The exact time of a read.
+    pub fn exact(at: Nanos) -> Self {
+        Self { at, is_upper_bound: false }
+    }
 }
 
 /// Whether the answer's text is wanted.
@@ -33,44 +52,189 @@ pub enum Progress {
     Done {
         /// Whether the connection can carry another request.
         keep_alive: bool,
-        /// Bytes of the last read that lie behind this answer.
+        /// Bytes of the last read that lie behind this answer. There should be none.
         unread: usize,
     },
 }
 
-/// Reads one answer at a time; kept and reset between requests so that its buffers stay.
+const CLOSED: Progress = Progress::Done { keep_alive: false, unread: 0 };
+
+/// Reads one answer at a time.
 #[derive(Debug)]
 pub struct Exchange {
-    keep_text: KeepText,
+    rules: Rules,
+    framing: Framing,
+    secrets: Arc<[String]>,
+    http: ResponseReader,
+    head: Option<Head>,
+    framer: Framer,
+    reading: Reading,
+    refusal: Vec<u8>,
 }
 
 impl Exchange {
     /// A reader of answers of this dialect.
-    pub fn new(_dialect: &Dialect, _settings: &Settings, keep_text: KeepText) -> Self {
-        Self { keep_text }
+    pub fn new(dialect: &Dialect, settings: &Settings, keep_text: KeepText) -> Self {
+        let rules = *dialect.protocol().rules();
+        let framing =
+            if dialect.is_streamed(settings) { rules.framing } else { Framing::WholeJson };
+        let secrets: Arc<[String]> = settings.secrets().into();
+        let reading = Reading::new(rules, settings.usage, keep_text, Arc::clone(&secrets));
+        Self {
+            rules,
+            framing,
+            secrets,
+            http: ResponseReader::default(),
+            head: None,
+            framer: Framer::new(framing),
+            reading,
+            refusal: Vec::new(),
+        }
     }
 
-    /// Ready for the next answer.
-    pub fn reset(&mut self) {}
+    /// Ready for the next answer; buffers stay.
+    pub fn reset(&mut self) {
+        self.http.reset();
+        self.head = None;
+        self.framer.reset(self.framing);
+        self.reading.reset();
+        self.refusal.clear();
+    }
 
     /// Takes the bytes of one read, exactly as the socket gave them.
-    pub fn on_read(
+    pub fn on_read(&mut self, bytes: &[u8], stamp: ReadStamp, timeline: &mut Timeline) -> Progress {
+        let arrival = Arrival { stamp, read: timeline.reads };
+        timeline.reads += 1;
+        timeline.merged_reads += u32::from(stamp.is_upper_bound);
+        match self.read(bytes, arrival, timeline) {
+            Ok(progress) => progress,
+            Err(error) => {
+                timeline.times.end = Some(stamp.at);
+                self.fail(FailureKind::Protocol, error.to_string(), timeline);
+                CLOSED
+            }
+        }
+    }
+
+    fn read(
         &mut self,
-        _bytes: &[u8],
-        _stamp: ReadStamp,
-        _timeline: &mut Timeline,
-    ) -> Progress {
-        let _keep = self.keep_text;
-        Progress::More
+        bytes: &[u8],
+        arrival: Arrival,
+        timeline: &mut Timeline,
+    ) -> Result<Progress, http::Error> {
+        let mut input = bytes;
+        if self.head.is_none() {
+            let Some(head) = self.http.read_head(&mut input, |_, _| {})? else {
+                return Ok(Progress::More);
+            };
+            self.on_head(head, arrival.stamp, timeline);
+        }
+        let is_refusal = self.is_refusal();
+        loop {
+            match self.http.read_body(&mut input)? {
+                BodyPart::More => return Ok(Progress::More),
+                BodyPart::Data(data) if is_refusal => self.keep_refusal(data),
+                BodyPart::Data(data) => {
+                    let reading = &mut self.reading;
+                    let mut sink = |event: crate::sse::Event<'_>| {
+                        reading.on_event(event, arrival, timeline);
+                    };
+                    self.framer.feed(data, &mut sink);
+                }
+                BodyPart::End => {
+                    self.finish(BodyEnd::Announced, arrival, timeline);
+                    let keep_alive = self.head.is_some_and(|head| head.keep_alive);
+                    // Bytes nobody asked for would be taken for the next answer.
+                    let keep_alive = keep_alive && input.is_empty();
+                    return Ok(Progress::Done { keep_alive, unread: input.len() });
+                }
+            }
+        }
     }
 
-    /// The server closed the connection.
-    pub fn on_eof(&mut self, _at: Nanos, _timeline: &mut Timeline) -> Progress {
-        Progress::Done { keep_alive: false, unread: 0 }
+    fn on_head(&mut self, head: Head, stamp: ReadStamp, timeline: &mut Timeline) {
+        timeline.times.headers = Some(stamp.at);
+        timeline.status = Some(head.status);
+        if let Some(queue) = head.queue_time {
+            timeline.server_timings.get_or_insert_default().queue = Some(queue);
+        }
+        // The server's word on what it sends counts more than what was asked of it.
+        let framing = match head.media {
+            Media::EventStream => Framing::Sse,
+            Media::JsonLines => Framing::Lines,
+            Media::Json => Framing::WholeJson,
+            Media::Other => self.framing,
+        };
+        self.framer.reset(framing);
+        self.reading.set_framing(framing, self.rules);
+        self.head = Some(head);
     }
 
-    /// The body of a refusal so far, up to 4 KiB of it.
+    fn is_refusal(&self) -> bool {
+        self.head.is_some_and(|head| !(200..300).contains(&head.status))
+    }
+
+    fn keep_refusal(&mut self, data: &[u8]) {
+        let room = REFUSAL_BYTES.saturating_sub(self.refusal.len());
+        self.refusal.extend_from_slice(&data[..data.len().min(room)]);
+    }
+
+    fn finish(&mut self, end: BodyEnd, arrival: Arrival, timeline: &mut Timeline) {
+        timeline.times.end = Some(arrival.stamp.at);
+        if self.is_refusal() {
+            let body = message(&self.refusal, &self.secrets);
+            return self.fail(FailureKind::Status, body, timeline);
+        }
+        // Half an event of a cut stream says nothing reliable.
+        if end == BodyEnd::Announced {
+            let is_whole = self.framer.framing() == Framing::WholeJson;
+            let reading = &mut self.reading;
+            let mut sink = |event: crate::sse::Event<'_>| {
+                if is_whole {
+                    reading.on_whole(event.data, arrival, timeline);
+                } else {
+                    reading.on_event(event, arrival, timeline);
+                }
+            };
+            self.framer.finish(&mut sink);
+        }
+        self.reading.finish(end, timeline);
+    }
+
+    fn fail(&self, kind: FailureKind, message: String, timeline: &mut Timeline) {
+        let status = self.head.map(|head| head.status);
+        timeline.outcome = Outcome::Failed(Failure { kind, status, message });
+    }
+
+    /// The server closed the connection, seen at `at`.
+    pub fn on_eof(&mut self, at: Nanos, timeline: &mut Timeline) -> Progress {
+        let arrival =
+            Arrival { stamp: ReadStamp::exact(at), read: timeline.reads.saturating_sub(1) };
+        if self.head.is_none() {
+            timeline.times.end = Some(at);
+            let message = if self.http.is_in_head() {
+                "the connection closed within the answer's head"
+            } else {
+                "the connection closed before the answer"
+            };
+            self.fail(FailureKind::Cut, message.to_owned(), timeline);
+            return CLOSED;
+        }
+        let end = if self.http.ends_at_eof() { BodyEnd::Announced } else { BodyEnd::Cut };
+        self.finish(end, arrival, timeline);
+        CLOSED
+    }
+
+    /// The body of a refusal, up to 4 KiB of it. Not redacted: for looking into, not for showing.
     pub fn refusal_body(&self) -> &[u8] {
-        &[]
+        &self.refusal
+    }
+
+    /// How long the server asked to wait before another attempt.
+    pub fn retry_after(&self) -> Option<Nanos> {
+        self.head.and_then(|head| head.retry_after)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,8 @@
-//! How a body splits into events.
+//! How a body splits into events: server-sent events, lines, or one JSON value.
+
+use memchr::memchr;
+
+use crate::sse::{self, Event};
 
 /// How a body splits into events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,4 +13,110 @@ pub enum Framing {
     Lines,
     /// One JSON value.
     WholeJson,
+}
+
+/// Bytes of an incomplete line or body that are kept. What is longer is cut there.
+const MAX_KEPT_BYTES: usize = 256 << 20;
+
+/// A splitter of any framing, which keeps its buffers between answers.
+#[derive(Debug)]
+pub struct Framer {
+    framing: Framing,
+    sse: sse::Parser,
+    /// An incomplete line, or the body so far.
+    kept: Vec<u8>,
+}
+
+impl Framer {
+    /// A splitter for answers that come in this framing.
+    pub fn new(framing: Framing) -> Self {
+        Self { framing, sse: sse::Parser::default(), kept: Vec::new() }
+    }
+
+    /// Ready for the next answer, in this framing.
+    pub fn reset(&mut self, framing: Framing) {
+        self.framing = framing;
+        self.sse.reset();
+        self.kept.clear();
+    }
+
+    /// The framing in use.
+    pub fn framing(&self) -> Framing {
+        self.framing
+    }
+
+    /// Takes the next slice of the body.
+    #[inline]
+    pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) {
+        match self.framing {
+            Framing::Sse => self.sse.feed(bytes, sink),
+            Framing::Lines => self.feed_lines(bytes, sink),
+            Framing::WholeJson => self.keep(bytes),
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = MAX_KEPT_BYTES.saturating_sub(self.kept.len());
+        self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn feed_lines(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) {
+        let mut rest = bytes;
+        while let Some(length) = memchr(b'\n', rest) {
+            let (line, end) = rest.split_at(length);
+            rest = &end[1..];
+            if self.kept.is_empty() {
+                emit(line, sink);
+            } else {
+                self.keep(line);
+                emit(&self.kept, sink);
+                self.kept.clear();
+            }
+        }
+        self.keep(rest);
+    }
+
+    /// The body is over.
+    pub fn finish(&mut self, sink: &mut impl FnMut(Event<'_>)) {
+        match self.framing {
+            Framing::Sse => self.sse.finish(sink),
+            Framing::Lines | Framing::WholeJson => emit(&self.kept, sink),
+        }
+        self.kept.clear();
+    }
+}
+
+fn emit(data: &[u8], sink: &mut impl FnMut(Event<'_>)) {
+    let data = data.trim_ascii();
+    if !data.is_empty() {
+        sink(Event { name: b"", data });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_whole_bodies_are_read_at_any_split() {
+        let check = |framing, body: &str, expected: &[&str]| {
+            for step in 1..=body.len() {
+                let mut events = Vec::new();
+                let mut sink = |event: Event<'_>| {
+                    events.push(String::from_utf8_lossy(event.data).into_owned());
+                };
+                let mut framer = Framer::new(framing);
+                body.as_bytes().chunks(step).for_each(|piece| framer.feed(piece, &mut sink));
+                framer.finish(&mut sink);
+                assert_eq!(events, expected, "{body:?} by {step}");
+            }
+        };
+        check(
+            Framing::Lines,
+            "{\"a\":1}\r\n\n{\"b\":2}\n{\"c\":3}",
+            &[r#"{"a":1}"#, r#"{"b":2}"#, r#"{"c":3}"#],
+        );
+        check(Framing::WholeJson, "{\n\"a\":1}\n", &["{\n\"a\":1}"]);
+        check(Framing::WholeJson, " \n", &[]);
+    }
 }

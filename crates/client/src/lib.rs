@@ -14,6 +14,7 @@ pub mod exchange;
 pub mod framing;
 pub mod http;
 pub mod prepare;
+mod reading;
 pub mod scan;
 pub mod secret;
 pub mod settings;

@@ -328,10 +328,10 @@ pub(crate) mod tests {
             "POST /proxy/v1/completions?x=1 HTTP/1.1\r\nHost: [::1]:8000\r\n\
              User-Agent: tokometer/VERSION\r\nContent-Type: application/json\r\n\
              Authorization: Bearer k\r\nx-request-id: bench-12\r\naccept: */*\r\n\
-             Content-Length: 108\r\n\r\n"
+             Content-Length: 107\r\n\r\n"
         );
-        assert_eq!(request.body().len(), 108);
-        assert_eq!(request.asked.body_bytes, 108);
+        assert_eq!(request.body().len(), 107);
+        assert_eq!(request.asked.body_bytes, 107);
         assert_eq!(request.asked.output_tokens, Some(7));
     }
 

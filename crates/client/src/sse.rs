@@ -1,1 +1,282 @@
-//! s
+//! Splits a byte stream into server-sent events.
+//!
+//! In: slices exactly as the body gave them. Out: one call per complete event, which borrows from
+//! the slice when the event lies in it whole and has one line of data. Line ends may be LF, CR or
+//! CRLF; comments are skipped; a field may lack the blank after its colon. An event is complete at
+//! its blank line, or at the end of the stream. Knows nothing of JSON, of time, or of `[DONE]`.
+
+use memchr::memchr2;
+
+/// One event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Its `event:` field; empty for most.
+    pub name: &'a [u8],
+    /// Its `data:` lines, joined by LF.
+    pub data: &'a [u8],
+}
+
+/// Bytes of one event that are kept while it is incomplete. Longer ones are cut there: no answer
+/// is as long, and a stream without line ends must not eat the memory.
+const MAX_EVENT_BYTES: usize = 256 << 20;
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The splitter's memory between slices.
+#[derive(Debug)]
+pub struct Parser {
+    /// In the first line, which may begin with a byte order mark.
+    is_first_line: bool,
+    /// Behind a CR at a slice's end, where a LF would belong to the same line end.
+    is_after_cr: bool,
+    /// A line whose end has not come.
+    line: Vec<u8>,
+    name: Vec<u8>,
+    /// Data of an event whose blank line has not come; `None` before its first data line.
+    data: Option<Vec<u8>>,
+    /// The buffer of `data` while that is `None`.
+    spare: Vec<u8>,
+}
+
+impl Default for Parser {
+    fn default() -> Self {
+        Self {
+            is_first_line: true,
+            is_after_cr: false,
+            line: Vec::new(),
+            name: Vec::new(),
+            data: None,
+            spare: Vec::new(),
+        }
+    }
+}
+
+impl Parser {
+    /// Ready for the next stream.
+    pub fn reset(&mut self) {
+        self.is_first_line = true;
+        self.is_after_cr = false;
+        self.line.clear();
+        self.clear_event();
+    }
+
+    fn clear_event(&mut self) {
+        self.name.clear();
+        if let Some(mut data) = self.data.take() {
+            data.clear();
+            self.spare = data;
+        }
+    }
+
+    /// Takes the next slice of the stream.
+    pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) {
+        let mut rest = bytes;
+        if self.is_after_cr && !rest.is_empty() {
+            self.is_after_cr = false;
+            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+        }
+        // The single data line of an event that lies whole in this slice is never copied.
+        let mut held: Option<&[u8]> = None;
+        while let Some(length) = memchr2(b'\n', b'\r', rest) {
+            let (line, end) = rest.split_at(length);
+            rest = self.after_line_end(end);
+            if self.line.is_empty() {
+                let line = self.without_mark(line);
+                self.take_line(line, &mut held, sink);
+            } else {
+                // Only a slice's first line can have begun before it, so nothing is held yet.
+                self.take_kept_line(line, sink);
+            }
+        }
+        self.keep(held);
+        let room = MAX_EVENT_BYTES.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&rest[..rest.len().min(room)]);
+    }
+
+    /// The bytes behind the line end at the front of `end`.
+    #[inline]
+    fn after_line_end<'a>(&mut self, end: &'a [u8]) -> &'a [u8] {
+        if let Some(rest) = end.strip_prefix(b"\r\n") {
+            return rest;
+        }
+        self.is_after_cr = end == b"\r";
+        end.get(1..).unwrap_or_default()
+    }
+
+    #[inline]
+    fn without_mark<'a>(&mut self, line: &'a [u8]) -> &'a [u8] {
+        if std::mem::take(&mut self.is_first_line) {
+            line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line)
+        } else {
+            line
+        }
+    }
+
+    /// A line that began in an earlier slice and ends with `end`.
+    fn take_kept_line(&mut self, end: &[u8], sink: &mut impl FnMut(Event<'_>)) {
+        let mut line = std::mem::take(&mut self.line);
+        line.extend_from_slice(end);
+        let mut held = None;
+        let content = self.without_mark(&line);
+        self.take_line(content, &mut held, sink);
+        self.keep(held);
+        line.clear();
+        self.line = line;
+    }
+
+    fn keep(&mut self, held: Option<&[u8]>) {
+        if let Some(bytes) = held {
+            let mut data = std::mem::take(&mut self.spare);
+            data.extend_from_slice(bytes);
+            self.data = Some(data);
+        }
+    }
+
+    #[inline]
+    fn take_line<'a>(
+        &mut self,
+        line: &'a [u8],
+        held: &mut Option<&'a [u8]>,
+        sink: &mut impl FnMut(Event<'_>),
+    ) {
+        if line.is_empty() {
+            if let Some(data) = held.take() {
+                sink(Event { name: &self.name, data });
+                self.name.clear();
+            } else {
+                self.dispatch(sink);
+            }
+        } else if let Some(value) = field_value(line, b"data") {
+            if self.data.is_none() && held.is_none() {
+                *held = Some(value);
+            } else {
+                self.keep(held.take());
+                self.append(value);
+            }
+        } else if let Some(value) = field_value(line, b"event") {
+            self.name.clear();
+            self.name.extend_from_slice(value);
+        }
+    }
+
+    fn append(&mut self, value: &[u8]) {
+        let data = self.data.get_or_insert_default();
+        if data.len() + value.len() < MAX_EVENT_BYTES {
+            data.push(b'\n');
+            data.extend_from_slice(value);
+        }
+    }
+
+    fn dispatch(&mut self, sink: &mut impl FnMut(Event<'_>)) {
+        if let Some(data) = &self.data {
+            sink(Event { name: &self.name, data });
+        }
+        self.clear_event();
+    }
+
+    /// The stream is over: what has come of a last event counts, since some servers leave its blank
+    /// line out.
+    pub fn finish(&mut self, sink: &mut impl FnMut(Event<'_>)) {
+        if !self.line.is_empty() {
+            self.take_kept_line(&[], sink);
+        }
+        self.dispatch(sink);
+        self.reset();
+    }
+}
+
+/// The value of the field `name` if the line has it: behind the colon, without one blank.
+#[inline]
+fn field_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let rest = line.strip_prefix(name)?;
+    match rest.split_first() {
+        None => Some(rest),
+        Some((b':', value)) => Some(value.strip_prefix(b" ").unwrap_or(value)),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Owned = (String, String);
+
+    fn events_of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Owned> {
+        let mut events = Vec::new();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut sink = |event: Event<'_>| events.push((text(event.name), text(event.data)));
+        let mut parser = Parser::default();
+        for piece in pieces {
+            parser.feed(piece, &mut sink);
+        }
+        parser.finish(&mut sink);
+        events
+    }
+
+    #[test]
+    fn the_standards_grammar_is_read() {
+        let check = |stream: &str, expected: &[(&str, &str)]| {
+            let expected: Vec<Owned> = expected
+                .iter()
+                .map(|(name, data)| ((*name).to_owned(), (*data).to_owned()))
+                .collect();
+            assert_eq!(events_of([stream.as_bytes()]), expected, "{stream:?} whole");
+            assert_eq!(events_of(stream.as_bytes().chunks(1)), expected, "{stream:?} by bytes");
+        };
+        check("data: a\n\n", &[("", "a")]);
+        check("data:a\r\rdata:  b\r\r", &[("", "a"), ("", " b")]);
+        check("data: a\r\n\r\ndata: b\r\n\r\n", &[("", "a"), ("", "b")]);
+        check("data: a\ndata\ndata: b\n\n", &[("", "a\n\nb")]);
+        check(": ping\n\n:\n\ndata: a\n: pong\n\n", &[("", "a")]);
+        check("event: x\ndata: a\n\ndata: b\n\n", &[("x", "a"), ("", "b")]);
+        check("data: a\nevent:x\nid: 7\nretry: 1\n\n", &[("x", "a")]);
+        check("event: x\n\ndata: a\n\n", &[("", "a")]);
+        check("\u{feff}data: a\n\n\u{feff}data: b\n\n", &[("", "a")]);
+        check("data: unfinished", &[("", "unfinished")]);
+        check("data:\n\n", &[("", "")]);
+        check("datax: a\n\n", &[]);
+        check("", &[]);
+    }
+
+    prop_compose! {
+        fn line_end()(end in prop::sample::select(vec!["\n", "\r", "\r\n"])) -> &'static str { end }
+    }
+
+    fn stream() -> impl Strategy<Value = (String, Vec<Owned>)> {
+        let event = ("[a-z]{0,4}", prop::collection::vec("[a-zä☃{}\": ]{0,12}", 1..3), line_end());
+        prop::collection::vec(event, 0..8).prop_map(|events| {
+            let (mut stream, mut expected) = (String::new(), Vec::new());
+            for (name, lines, end) in events {
+                stream.extend([": note", end, "event:", &name, end]);
+                for line in &lines {
+                    stream.extend(["data: ", line, end]);
+                }
+                stream.push_str(end);
+                expected.push((name, lines.join("\n")));
+            }
+            (stream, expected)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn splitting_a_stream_anywhere_changes_nothing(
+            (stream, expected) in stream(),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
+            cuts.extend([0, stream.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).map(|cut| &stream.as_bytes()[cut[0]..cut[1]]);
+            prop_assert_eq!(events_of(pieces), expected);
+        }
+
+        #[test]
+        fn arbitrary_bytes_do_no_harm(bytes: Vec<u8>, step in 1_usize..9) {
+            prop_assert_eq!(events_of(bytes.chunks(step)), events_of([&bytes[..]]));
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! OpenAI's `/v1/completions`, as vLLM, SGLang, llama.cpp, TGI, LMDeploy, ScaleLLM and Truss speak it.
+//! OpenAI's `/v1/completions`, as vLLM, SGLang, llama.cpp, TGI and others speak it.
 //!
 //! Text in `choices[0].text`; usage in a last event with empty `choices` (vLLM, SGLang) or together
 //! with the finish reason (llama.cpp, TGI, transformers). Not every server ends with `[DONE]`.

@@ -1,0 +1,446 @@
+//! Captured streams of real servers, and made-up ones for what no capture shows.
+
+use std::fs;
+use std::path::Path;
+
+use proptest::prelude::*;
+use tokometer_record::{Asked, Event, EventKind, Identity, Phase, ServerTimings, Usage};
+
+use super::*;
+use crate::settings::{Delivery, UsageReports};
+use crate::url::Url;
+
+fn settings() -> Settings {
+    Settings::new(Url::http("127.0.0.1", 8000), "tiny")
+}
+
+fn exchange(backend: &str, settings: &Settings) -> Exchange {
+    Exchange::new(&Dialect::named(backend).unwrap(), settings, KeepText::Yes)
+}
+
+/// Reads an answer in pieces; the n-th read arrives at n milliseconds, and then the connection
+/// closes if the answer is not over.
+fn read_pieces<'a>(
+    exchange: &mut Exchange,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Timeline, Progress) {
+    let identity = Identity::new(0, Phase::Measure);
+    let mut timeline = Timeline::new(identity, Asked::default(), Nanos::ZERO);
+    let mut now = 0;
+    for piece in pieces {
+        now += 1;
+        let stamp = ReadStamp::exact(Nanos::from_millis(now));
+        let progress = exchange.on_read(piece, stamp, &mut timeline);
+        if progress != Progress::More {
+            return (timeline, progress);
+        }
+    }
+    let progress = exchange.on_eof(Nanos::from_millis(now + 1), &mut timeline);
+    (timeline, progress)
+}
+
+fn read_whole(backend: &str, stream: &[u8]) -> Timeline {
+    read_pieces(&mut exchange(backend, &settings()), [stream]).0
+}
+
+fn capture(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/captures");
+    fs::read(folder.join(name).with_extension("raw")).unwrap()
+}
+
+fn letters(events: &[Event]) -> String {
+    let letter = |kind| match kind {
+        EventKind::Role => 'r',
+        EventKind::Empty => 'e',
+        EventKind::Text => 't',
+        EventKind::Reasoning => 'h',
+        EventKind::ToolCall => 'c',
+        EventKind::Usage => 'u',
+        EventKind::Error => '!',
+        EventKind::End => '.',
+        EventKind::Other => 'o',
+    };
+    events.iter().map(|event| letter(event.kind)).collect()
+}
+
+/// What a capture is expected to say.
+struct Row {
+    name: &'static str,
+    backend: &'static str,
+    /// One letter per event, see [`letters`].
+    kinds: &'static str,
+    /// Prompt, completion, cached tokens.
+    usage: Option<(u32, u32, Option<u32>)>,
+    /// Tokens as the events themselves told them.
+    event_tokens: Option<u32>,
+    /// `ok`, or the kind of failure and the start of its message.
+    outcome: &'static str,
+}
+
+const fn row(name: &'static str, backend: &'static str, kinds: &'static str) -> Row {
+    Row { name, backend, kinds, usage: None, event_tokens: None, outcome: "ok" }
+}
+
+impl Row {
+    const fn usage(mut self, prompt: u32, completion: u32, cached: Option<u32>) -> Self {
+        self.usage = Some((prompt, completion, cached));
+        self
+    }
+
+    const fn tokens(mut self, tokens: u32) -> Self {
+        self.event_tokens = Some(tokens);
+        self
+    }
+
+    const fn fails(mut self, outcome: &'static str) -> Self {
+        self.outcome = outcome;
+        self
+    }
+}
+
+const CAPTURES: &[Row] = &[
+    row("vllm-completions", "vllm", "ttttttttttttu.").usage(4, 12, None),
+    row("vllm-completions-tokenids", "vllm", "ttttu.").usage(3, 4, None),
+    row("vllm-completions-nousage", "vllm", "tttttt."),
+    row("vllm-chat", "openai-chat", "rttttttttttttu.").usage(31, 12, None),
+    row("vllm-chat-contusage", "openai-chat", "rttttttu.").usage(31, 6, None).tokens(6),
+    row("vllm-err-404", "vllm", "").fails(r#"status {"detail":"Not Found"}"#),
+    row("vllm-err-badjson", "vllm", "").fails(r#"status {"error":{"message":"1 validation"#),
+    row("vllm-err-ctx", "vllm", "").fails(r#"status {"error":{"message":"max_tokens=99999 cannot"#),
+    row("vllm-err-model", "vllm", "").fails(r#"status {"error":{"message":"The model `nope` does"#),
+    row("sglang-completions", "sglang-oai", "ttttttu.").usage(4, 6, None),
+    row("sglang-chat", "sglang-oai-chat", "rtttttteu.").usage(31, 6, None),
+    row("sglang-generate", "sglang", "tttttttt.").usage(4, 8, Some(0)).tokens(8),
+    row("sglang-generate-ids", "sglang", "tttt.").usage(3, 4, Some(0)).tokens(4),
+    row("sglang-generate-nonstream", "sglang", "t").usage(2, 4, Some(1)).tokens(4),
+    row("sglang-err-ctx", "sglang", "!.")
+        .fails(r#"in-stream {"error":{"message":"The input (8001"#),
+    row("sglang-err-ctx-oai", "sglang-oai", "").fails(r#"status {"object":"error","message":"The"#),
+    row("sglang-err-badjson", "sglang", "").fails(r#"status {"object":"error","message":"1 valid"#),
+    row("llamacpp-completions", "llamacpp-oai", "tttttttttttte.").usage(4, 12, Some(0)),
+    row("llamacpp-completions-nonstream", "llamacpp-oai", "t").usage(2, 4, Some(1)).tokens(4),
+    row("llamacpp-chat", "llamacpp-oai-chat", "rtttttttttttteu.").usage(31, 12, Some(0)),
+    row("llamacpp-ping", "llamacpp-oai", "ttte.").usage(1, 3, Some(0)),
+    row("llamacpp-native-completion", "llamacpp", "tttttttte").usage(4, 8, Some(3)).tokens(8),
+    row("llamacpp-err-404", "llamacpp", "").fails(r#"status {"error":{"message":"File Not Found"#),
+    row("llamacpp-err-badjson", "llamacpp", "")
+        .fails(r#"status {"error":{"code":400,"message":"[j"#),
+    row("llamacpp-err-badparam", "llamacpp-oai-chat", "").fails(r#"status {"error":{"code":400"#),
+    row("llamacpp-err-ctx", "llamacpp-oai", "")
+        .fails(r#"status {"error":{"code":400,"message":"re"#),
+    row("hf-completions", "openai", "tttttttte").usage(4, 8, None),
+    row("hf-chat", "openai-chat", "rtttttttttttte").usage(31, 12, None),
+    row("hf-err-badjson", "openai-chat", "").fails(r#"status {"detail":[{"type":"json_invalid""#),
+    row("hf-err-badparam", "openai-chat", "").fails(r#"status {"detail":"Unexpected fields"#),
+    row("hf-err-model", "openai-chat", "").fails("status Internal Server Error"),
+    row("tgi-generate_stream", "tgi", "tttttt").usage(4, 6, None).tokens(6),
+    row("tgi-generate", "tgi", "t").usage(0, 3, None).tokens(3),
+    row("tgi-chat", "openai-chat", "ttttu.").usage(30, 4, None),
+    row("tgi-completions", "openai", "tttt.").usage(1, 4, None),
+    row("tgi-err-badjson", "tgi", "").fails("status Failed to parse the request body as JSON"),
+    row("tgi-err-inputlen", "tgi", "!").fails(r#"in-stream {"error":"Input validation error"#),
+    row("tgi-err-overloaded", "tgi", "!").fails(r#"in-stream {"error":"Model is overloaded""#),
+    row("tgi-generate-overloaded", "tgi", "").fails(r#"status {"error":"Model is overloaded""#),
+];
+
+fn outcome_of(timeline: &Timeline) -> String {
+    match &timeline.outcome {
+        Outcome::Success => "ok".to_owned(),
+        Outcome::Failed(failure) => {
+            assert_eq!(failure.status, timeline.status);
+            format!("{} {}", failure.kind.name(), failure.message)
+        }
+        Outcome::Abandoned => "abandoned".to_owned(),
+    }
+}
+
+fn captured_settings(row: &Row) -> Settings {
+    let mut settings = settings();
+    if row.name == "vllm-chat-contusage" {
+        settings.usage = UsageReports::Continuous;
+    }
+    settings
+}
+
+#[test]
+fn every_capture_says_what_its_server_said() {
+    for row in CAPTURES {
+        let mut exchange = exchange(row.backend, &captured_settings(row));
+        let stream = capture(row.name);
+        let (timeline, progress) = read_pieces(&mut exchange, [&stream[..]]);
+        let name = row.name;
+        assert_eq!(progress, Progress::Done { keep_alive: false, unread: 0 }, "{name}");
+        assert_eq!(letters(&timeline.events), row.kinds, "{name}");
+        let outcome = outcome_of(&timeline);
+        assert!(outcome.starts_with(row.outcome), "{name}: {outcome}");
+        let told = timeline.usage.map(|usage| {
+            let prompt = usage.prompt_tokens.unwrap_or(0);
+            (prompt, usage.completion_tokens.unwrap_or(0), usage.cached_tokens)
+        });
+        assert_eq!(told, row.usage, "{name}");
+        assert_eq!(timeline.event_tokens(), row.event_tokens, "{name}");
+        let is_content = |letter: char| letter == 't';
+        assert_eq!(
+            timeline.first_content().map(|event| event.read),
+            row.kinds.chars().any(is_content).then_some(0),
+            "{name}"
+        );
+    }
+}
+
+/// The same facts without the times, which the splitting changes by design.
+fn without_times(mut timeline: Timeline) -> Timeline {
+    for event in &mut timeline.events {
+        *event = Event::new(Nanos::ZERO, 0, event.kind).with_tokens(event.tokens());
+    }
+    timeline.reads = 0;
+    timeline.times.headers = None;
+    timeline.times.end = None;
+    timeline
+}
+
+#[test]
+fn splitting_a_capture_at_any_byte_changes_nothing() {
+    for row in CAPTURES {
+        let mut exchange = exchange(row.backend, &captured_settings(row));
+        let stream = capture(row.name);
+        let (whole, _) = read_pieces(&mut exchange, [&stream[..]]);
+        let whole = without_times(whole);
+        exchange.reset();
+        let (by_bytes, _) = read_pieces(&mut exchange, stream.chunks(1));
+        assert_eq!(without_times(by_bytes), whole, "{} by single bytes", row.name);
+        for cut in 0..stream.len() {
+            exchange.reset();
+            let (split, _) = read_pieces(&mut exchange, [&stream[..cut], &stream[cut..]]);
+            assert_eq!(without_times(split), whole, "{} cut at {cut}", row.name);
+        }
+    }
+}
+
+#[test]
+fn times_come_from_the_read_that_completed_each_thing() {
+    let stream = capture("vllm-chat");
+    let head_end = stream.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+    let text = String::from_utf8_lossy(&stream);
+    // The byte behind the n-th event's blank line.
+    let after = |n: usize| text.match_indices("}\n\n").nth(n).unwrap().0 + 3;
+    let cuts = [0, head_end, after(0) - 1, after(1) - 1, after(1), stream.len()];
+    let pieces = cuts.windows(2).map(|cut| &stream[cut[0]..cut[1]]);
+    let (timeline, _) = read_pieces(&mut exchange("openai-chat", &settings()), pieces);
+    assert_eq!(timeline.times.headers, Some(Nanos::from_millis(1)));
+    let at = |n: usize| (timeline.events[n].at, timeline.events[n].read);
+    assert_eq!(at(0), (Nanos::from_millis(3), 2), "the role event lacked its last byte in read 1");
+    assert_eq!(at(1), (Nanos::from_millis(4), 3), "the first token's blank line came alone");
+    assert_eq!(at(2), (Nanos::from_millis(5), 4));
+    assert_eq!(timeline.times.end, Some(Nanos::from_millis(5)));
+    assert_eq!((timeline.reads, timeline.status), (5, Some(200)));
+}
+
+#[test]
+fn kept_text_is_the_servers_text() {
+    let check = |name: &str, backend: &str, expected: &str| {
+        let timeline = read_whole(backend, &capture(name));
+        assert_eq!(timeline.text.as_deref(), Some(expected), "{name}");
+    };
+    check("vllm-completions-tokenids", "vllm", " acronym⊔رمزנג");
+    check("sglang-generate", "sglang", "午饭 hele פר千万别icom\\Php\\Coreması");
+    check("sglang-generate-nonstream", "sglang", "QuQuQuQu");
+    check("tgi-generate_stream", "tgi", "Notificationsmatched femalesding waren sur");
+    check("tgi-generate", "tgi", " load Rot-game");
+    check("llamacpp-completions-nonstream", "llamacpp-oai", "👆머-transferفور");
+}
+
+#[test]
+fn the_servers_own_durations_are_kept() {
+    let timings = |name: &str, backend: &str| read_whole(backend, &capture(name)).server_timings;
+    let micros = |prefill, decode| {
+        let spans = (Nanos::from_micros(prefill), Nanos::from_micros(decode));
+        Some(ServerTimings { queue: None, prefill: Some(spans.0), decode: Some(spans.1) })
+    };
+    assert_eq!(timings("llamacpp-chat", "llamacpp-oai-chat"), micros(55_140, 593_276));
+    assert_eq!(timings("llamacpp-native-completion", "llamacpp"), micros(58_733, 443_904));
+    assert_eq!(timings("llamacpp-completions-nonstream", "llamacpp-oai"), micros(20_711, 149_335));
+    let queue = timings("tgi-generate", "tgi").and_then(|timings| timings.queue);
+    assert_eq!(queue, Some(Nanos::ZERO));
+}
+
+/// A chunked answer, one chunk per event.
+fn streamed(events: &[&str]) -> Vec<u8> {
+    let mut stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+        Transfer-Encoding: chunked\r\n\r\n"
+        .to_vec();
+    for event in events {
+        let data = format!("data: {event}\n\n");
+        stream.extend(format!("{:x}\r\n{data}\r\n", data.len()).into_bytes());
+    }
+    stream.extend(b"0\r\n\r\n");
+    stream
+}
+
+#[test]
+fn made_up_streams_are_judged_by_their_end_and_content() {
+    let check = |backend: &str, events: &[&str], kinds: &str, outcome: &str| {
+        let timeline = read_whole(backend, &streamed(events));
+        assert_eq!(letters(&timeline.events), kinds, "{events:?}");
+        assert_eq!(outcome_of(&timeline), outcome, "{events:?}");
+    };
+    let cut = "cut the stream ended before its end mark";
+    let none = "no-content the answer has no content";
+    check("vllm", &[r#"{"choices":[{"text":"a"}]}"#], "t", cut);
+    check("vllm", &[r#"{"choices":[{"text":"a"}]}"#, "[DONE]"], "t.", "ok");
+    check("vllm", &["[DONE]"], ".", none);
+    check(
+        "openai-chat",
+        &[r#"{"choices":[{"delta":{"role":"assistant"}}]}"#, "[DONE]"],
+        "r.",
+        none,
+    );
+    // A single token of half a character is an answer: the server counted it.
+    let half =
+        r#"{"choices":[{"text":"","finish_reason":"length"}],"usage":{"completion_tokens":1}}"#;
+    check("vllm", &[half, "[DONE]"], "e.", "ok");
+    let thought = r#"{"choices":[{"delta":{"reasoning":"hm","content":null}}]}"#;
+    let thought_too = r#"{"choices":[{"delta":{"reasoning_content":"hm","content":""}}]}"#;
+    let call =
+        r#"{"choices":[{"delta":{"tool_calls":[{"index":0}]},"finish_reason":"tool_calls"}]}"#;
+    check("openai-chat", &[thought, thought_too, thought, call], "hhhc", "ok");
+    check("vllm", &["{oops"], "!", "protocol an event is not JSON: {oops");
+    check("trt", &[r#"{"text_output":"a"}"#, r#"{"text_output":" b"}"#], "tt", "ok");
+    check("tgi", &[r#"{"token":{"text":"</s>","special":true},"generated_text":""}"#], "e", "ok");
+    let piece = |text: &str, told: u32| {
+        format!(
+            r#"{{"text":"{text}","output_ids":[7],"meta_info":{{"completion_tokens":{told}}}}}"#
+        )
+    };
+    check("sglang", &[&piece("long one", 1), &piece("b", 2), "[DONE]"], "tt.", "ok");
+}
+
+#[test]
+fn a_stream_of_pieces_from_sglang_is_joined_and_a_cumulative_one_replaced() {
+    let event = |text: &str, ids: &str, told: u32| {
+        format!(
+            r#"{{"text":"{text}","output_ids":[{ids}],"meta_info":{{"completion_tokens":{told}}}}}"#
+        )
+    };
+    let text = |events: &[&str]| read_whole("sglang", &streamed(events)).text.unwrap();
+    assert_eq!(text(&[&event("ab", "1", 1), &event("c", "2", 2), "[DONE]"]), "abc");
+    assert_eq!(text(&[&event("ab", "1", 1), &event("abc", "1,2", 2), "[DONE]"]), "abc");
+}
+
+#[test]
+fn keys_echoed_by_a_server_do_not_reach_the_record() {
+    let mut settings = settings();
+    settings.api_key = Some(crate::ApiKey::Bearer("hunter22".to_owned()));
+    let body = format!("{}wrong key hunter22", "x".repeat(295));
+    let head = format!("HTTP/1.1 401 No\r\nContent-Length: {}\r\n\r\n", body.len());
+    let answer = [head.as_bytes(), body.as_bytes()].concat();
+    let (timeline, progress) = read_pieces(&mut exchange("vllm", &settings), [&answer[..]]);
+    assert_eq!(progress, Progress::Done { keep_alive: true, unread: 0 });
+    let outcome = outcome_of(&timeline);
+    assert!(outcome.starts_with("status xxx") && !outcome.contains("hunter22"), "{outcome}");
+    assert_eq!(outcome.len(), "status ".len() + 300);
+}
+
+#[test]
+fn a_connection_that_closes_early_is_a_cut_and_one_that_ends_a_body_is_not() {
+    let check = |answer: &str, outcome: &str| {
+        let timeline = read_whole("vllm", answer.as_bytes());
+        assert!(outcome_of(&timeline).starts_with(outcome), "{answer:?}: {:?}", timeline.outcome);
+        assert!(timeline.times.end.is_some());
+    };
+    let event = r#"data: {"choices":[{"text":"a","finish_reason":"stop"}]}"#;
+    check("", "cut the connection closed before the answer");
+    check("HTTP/1.1 200 O", "cut the connection closed within the answer's head");
+    check(&format!("HTTP/1.0 200 OK\r\n\r\n{event}"), "ok");
+    check("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ndata: {", "cut");
+    check("HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nbusy", "status busy");
+    check("hello\r\n\r\n", "protocol the head is not HTTP/1");
+}
+
+#[test]
+fn bytes_behind_an_answer_end_the_connection() {
+    let mut stream = streamed(&["[DONE]"]);
+    stream.extend(b"HTTP");
+    let (_, progress) = read_pieces(&mut exchange("vllm", &settings()), [&stream[..]]);
+    assert_eq!(progress, Progress::Done { keep_alive: false, unread: 4 });
+    let (_, progress) =
+        read_pieces(&mut exchange("vllm", &settings()), [&streamed(&["[DONE]"])[..]]);
+    assert_eq!(progress, Progress::Done { keep_alive: true, unread: 0 });
+}
+
+#[test]
+fn an_exchange_is_as_new_after_a_reset() {
+    let mut exchange = exchange("openai-chat", &settings());
+    let mut fresh = || {
+        exchange.reset();
+        read_pieces(&mut exchange, [&capture("vllm-chat")[..]]).0
+    };
+    let first = fresh();
+    assert_eq!(fresh(), first);
+}
+
+#[test]
+fn an_answer_in_one_piece_is_one_event_with_all_its_tokens() {
+    let mut settings = settings();
+    settings.delivery = Delivery::Whole;
+    let body = r#"{"choices":[{"message":{"role":"assistant","content":"hi"}}],"usage":{"completion_tokens":2,"prompt_tokens":5}}"#;
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let mut exchange = exchange("openai-chat", &settings);
+    let (timeline, _) = read_pieces(&mut exchange, answer.as_bytes().chunks(7));
+    assert_eq!(letters(&timeline.events), "t");
+    assert_eq!(timeline.events[0].tokens(), Some(2));
+    assert_eq!(timeline.text.as_deref(), Some("hi"));
+    let counts = Usage { prompt_tokens: Some(5), completion_tokens: Some(2), ..Usage::default() };
+    assert_eq!((timeline.usage, timeline.outcome), (Some(counts), Outcome::Success));
+    let mii = "HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n{\"text\":[\"hello\"]}";
+    assert_eq!(read_whole("deepspeed-mii", mii.as_bytes()).text.as_deref(), Some("hello"));
+}
+
+#[test]
+fn merged_reads_mark_their_events_as_upper_bounds() {
+    let identity = Identity::new(0, Phase::Measure);
+    let mut timeline = Timeline::new(identity, Asked::default(), Nanos::ZERO);
+    let stamp = ReadStamp { at: Nanos(7), is_upper_bound: true };
+    let stream = streamed(&[r#"{"choices":[{"text":"a"}]}"#, "[DONE]"]);
+    let _done = exchange("vllm", &settings()).on_read(&stream, stamp, &mut timeline);
+    assert_eq!((timeline.reads, timeline.merged_reads), (1, 1));
+    assert!(timeline.events.iter().all(Event::is_upper_bound));
+}
+
+proptest! {
+    #[test]
+    fn a_flood_of_alike_events_reads_the_same_at_any_split(
+        texts in prop::collection::vec("\\PC{0,6}", 1..30),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+    ) {
+        let events: Vec<String> = texts
+            .iter()
+            .map(|text| {
+                let text = serde_json::to_string(text).unwrap();
+                format!(r#"{{"id":"x","choices":[{{"index":0,"text":{text},"finish_reason":null}}]}}"#)
+            })
+            .chain(["[DONE]".to_owned()])
+            .collect();
+        let stream = streamed(&events.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
+        cuts.extend([0, stream.len()]);
+        cuts.sort_unstable();
+        let pieces = cuts.windows(2).map(|cut| &stream[cut[0]..cut[1]]);
+        let (timeline, _) = read_pieces(&mut exchange("vllm", &settings()), pieces);
+        let kinds: String =
+            texts.iter().map(|text| if text.is_empty() { 'e' } else { 't' }).chain(['.']).collect();
+        prop_assert_eq!(letters(&timeline.events), kinds);
+        prop_assert_eq!(timeline.text, Some(texts.concat()));
+    }
+
+    #[test]
+    fn arbitrary_bytes_do_no_harm(bytes: Vec<u8>, backend in 0_usize..19, step in 1_usize..50) {
+        let backend = Dialect::names().nth(backend).unwrap();
+        let mut exchange = exchange(backend, &settings());
+        let _raw = read_pieces(&mut exchange, bytes.chunks(step));
+        exchange.reset();
+        let head = b"HTTP/1.1 200 OK\r\n\r\ndata: ".to_vec();
+        let stream = [head, bytes].concat();
+        let _behind_a_head = read_pieces(&mut exchange, stream.chunks(step));
+    }
+}

@@ -1,0 +1,125 @@
+//! What the head of an answer says about its body.
+
+use tokometer_base::Nanos;
+
+/// The kind of body announced by `Content-Type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Media {
+    /// `text/event-stream`.
+    EventStream,
+    /// `application/json`.
+    Json,
+    /// One JSON value per line.
+    JsonLines,
+    /// Anything else, or not announced.
+    #[default]
+    Other,
+}
+
+/// How the end of the body is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Length {
+    Fixed(u64),
+    Chunked,
+    UntilEof,
+}
+
+/// The head of a final answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// HTTP status.
+    pub status: u16,
+    /// Whether the connection stays usable once the body is over.
+    pub keep_alive: bool,
+    /// What the body is.
+    pub media: Media,
+    /// Time to wait before trying again, where a refusal says so in seconds.
+    pub retry_after: Option<Nanos>,
+    /// Time the request spent in the server's queue, which TGI tells in a header.
+    pub queue_time: Option<Nanos>,
+    pub(super) length: Length,
+}
+
+/// Collects a head from its headers.
+pub(super) struct Builder {
+    head: Head,
+    content_length: Option<u64>,
+    is_chunked: bool,
+}
+
+/// A header that makes the body's end unknowable.
+#[derive(Debug)]
+pub(super) struct BadLength;
+
+impl Builder {
+    pub(super) fn new(status: u16, minor_version: u8) -> Self {
+        let head = Head {
+            status,
+            keep_alive: minor_version >= 1,
+            media: Media::Other,
+            retry_after: None,
+            queue_time: None,
+            length: Length::UntilEof,
+        };
+        Self { head, content_length: None, is_chunked: false }
+    }
+
+    pub(super) fn header(&mut self, name: &str, value: &[u8]) -> Result<(), BadLength> {
+        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
+        let text = std::str::from_utf8(value).unwrap_or("").trim();
+        if is("content-length") {
+            let length: u64 = text.parse().map_err(|_| BadLength)?;
+            if self.content_length.is_some_and(|known| known != length) {
+                return Err(BadLength);
+            }
+            self.content_length = Some(length);
+        } else if is("transfer-encoding") {
+            self.is_chunked = has_word(text, "chunked");
+        } else if is("connection") {
+            self.head.keep_alive =
+                !has_word(text, "close") && (self.head.keep_alive || has_word(text, "keep-alive"));
+        } else if is("content-type") {
+            self.head.media = media(text);
+        } else if is("retry-after") {
+            self.head.retry_after = text.parse().ok().map(Nanos::from_secs_f64);
+        } else if is("x-queue-time") {
+            self.head.queue_time = text.parse().ok().map(Nanos::from_millis_f64);
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Head {
+        let has_no_body = matches!(self.head.status, 204 | 304);
+        self.head.length = match self.content_length {
+            _ if has_no_body => Length::Fixed(0),
+            // A message with both is chunked; one that disagrees with itself ends the connection.
+            Some(_) if self.is_chunked => {
+                self.head.keep_alive = false;
+                Length::Chunked
+            }
+            _ if self.is_chunked => Length::Chunked,
+            Some(length) => Length::Fixed(length),
+            None => {
+                self.head.keep_alive = false;
+                Length::UntilEof
+            }
+        };
+        self.head
+    }
+}
+
+fn has_word(list: &str, word: &str) -> bool {
+    list.split(',').any(|item| item.trim().eq_ignore_ascii_case(word))
+}
+
+fn media(text: &str) -> Media {
+    let kind = text.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    match kind.as_str() {
+        "text/event-stream" => Media::EventStream,
+        "application/json" => Media::Json,
+        "application/x-ndjson" | "application/jsonl" | "application/x-jsonlines" => {
+            Media::JsonLines
+        }
+        _ => Media::Other,
+    }
+}

@@ -1,0 +1,272 @@
+//! One HTTP answer from head to end.
+
+use super::chunked::{Decoder, Piece};
+use super::head::{Builder, Head, Length};
+
+/// The longest head that is believed to be one.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// More headers than any server sends.
+const MAX_HEADERS: usize = 128;
+
+/// Why bytes are not an HTTP/1 answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The head does not follow the grammar.
+    #[error("the head is not HTTP/1: {0}")]
+    Head(httparse::Error),
+    /// The head does not end.
+    #[error("the head is longer than {MAX_HEAD_BYTES} bytes")]
+    LongHead,
+    /// Lengths that contradict each other or are no numbers.
+    #[error("the announced length of the body makes no sense")]
+    Length,
+    /// A switch to another protocol that nobody asked for.
+    #[error("the server switches protocols unasked")]
+    Switch,
+    /// Chunk sizes that are no numbers, or chunks longer than announced.
+    #[error("the body is not in chunked coding")]
+    Chunk,
+}
+
+/// What the next bytes of a body are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyPart<'a> {
+    /// Nothing is left of the input.
+    More,
+    /// Bytes of the body.
+    Data(&'a [u8]),
+    /// The body is over; what is left of the input belongs to something else.
+    End,
+}
+
+#[derive(Debug)]
+enum Body {
+    Fixed(u64),
+    Chunked(Decoder),
+    UntilEof,
+    Over,
+}
+
+/// Reads one answer. The head may come in any pieces; the body is never copied.
+#[derive(Debug)]
+pub struct ResponseReader {
+    /// Bytes of a head that is not complete yet.
+    carry: Vec<u8>,
+    body: Body,
+}
+
+impl Default for ResponseReader {
+    fn default() -> Self {
+        Self { carry: Vec::new(), body: Body::Over }
+    }
+}
+
+impl ResponseReader {
+    /// Ready for the next answer.
+    pub fn reset(&mut self) {
+        self.carry.clear();
+        self.body = Body::Over;
+    }
+
+    /// Whether part of a head has been read.
+    pub fn is_in_head(&self) -> bool {
+        !self.carry.is_empty()
+    }
+
+    /// Takes a head from the front of `input`, telling each header of it. `None` when it is not
+    /// complete: nothing is left of the input then. Interim answers (1xx) are passed over.
+    pub fn read_head(
+        &mut self,
+        input: &mut &[u8],
+        mut on_header: impl FnMut(&str, &[u8]),
+    ) -> Result<Option<Head>, Error> {
+        loop {
+            let carried = self.carry.len();
+            if carried > 0 {
+                let may_complete = input.contains(&b'\n');
+                self.carry.extend_from_slice(input);
+                if !may_complete {
+                    return self.incomplete_head(input);
+                }
+            }
+            let bytes: &[u8] = if carried > 0 { &self.carry } else { input };
+            let Some((length, head)) = parse_head(bytes, &mut on_header)? else {
+                if carried == 0 {
+                    self.carry.extend_from_slice(input);
+                }
+                return self.incomplete_head(input);
+            };
+            *input = &input[length - carried..];
+            self.carry.clear();
+            if let Some(head) = head {
+                self.body = match head.length {
+                    Length::Fixed(length) => Body::Fixed(length),
+                    Length::Chunked => Body::Chunked(Decoder::new()),
+                    Length::UntilEof => Body::UntilEof,
+                };
+                return Ok(Some(head));
+            }
+        }
+    }
+
+    fn incomplete_head(&self, input: &mut &[u8]) -> Result<Option<Head>, Error> {
+        *input = &[];
+        if self.carry.len() > MAX_HEAD_BYTES { Err(Error::LongHead) } else { Ok(None) }
+    }
+
+    /// Takes what follows of the body from the front of `input`.
+    #[inline]
+    pub fn read_body<'a>(&mut self, input: &mut &'a [u8]) -> Result<BodyPart<'a>, Error> {
+        match &mut self.body {
+            Body::Chunked(decoder) => match decoder.next(input).map_err(|_| Error::Chunk)? {
+                Piece::More => Ok(BodyPart::More),
+                Piece::Data(data) => Ok(BodyPart::Data(data)),
+                Piece::End => {
+                    self.body = Body::Over;
+                    Ok(BodyPart::End)
+                }
+            },
+            Body::Over | Body::Fixed(0) => {
+                self.body = Body::Over;
+                Ok(BodyPart::End)
+            }
+            _ if input.is_empty() => Ok(BodyPart::More),
+            Body::UntilEof => Ok(BodyPart::Data(std::mem::take(input))),
+            Body::Fixed(left) => {
+                let length = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                let (data, rest) = input.split_at(length);
+                *input = rest;
+                *left -= length as u64;
+                Ok(BodyPart::Data(data))
+            }
+        }
+    }
+
+    /// Whether a closed connection is this body's regular end.
+    pub fn ends_at_eof(&self) -> bool {
+        matches!(self.body, Body::UntilEof)
+    }
+}
+
+/// The head at the front of `bytes` and its length: no head for an interim answer, nothing at all
+/// for a head that is not complete.
+fn parse_head(
+    bytes: &[u8],
+    on_header: &mut impl FnMut(&str, &[u8]),
+) -> Result<Option<(usize, Option<Head>)>, Error> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut headers);
+    let length = match response.parse(bytes).map_err(Error::Head)? {
+        httparse::Status::Partial => return Ok(None),
+        httparse::Status::Complete(length) => length,
+    };
+    let status = response.code.unwrap_or(0);
+    match status {
+        101 => return Err(Error::Switch),
+        100..200 => return Ok(Some((length, None))),
+        _ => {}
+    }
+    let mut builder = Builder::new(status, response.version.unwrap_or(0));
+    for header in response.headers.iter() {
+        builder.header(header.name, header.value).map_err(|_| Error::Length)?;
+        on_header(header.name, header.value);
+    }
+    Ok(Some((length, Some(builder.finish()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Media;
+
+    /// Status, keep-alive, body, and whether the end was seen.
+    type Read = (u16, bool, Vec<u8>, bool);
+
+    fn read(bytes: &[u8], step: usize) -> Result<Read, Error> {
+        let mut reader = ResponseReader::default();
+        let (mut head, mut body): (Option<Head>, Vec<u8>) = (None, Vec::new());
+        for piece in bytes.chunks(step) {
+            let mut input = piece;
+            if head.is_none() {
+                head = reader.read_head(&mut input, |_, _| {})?;
+            }
+            while let Some(head) = &head {
+                match reader.read_body(&mut input)? {
+                    BodyPart::More => break,
+                    BodyPart::Data(data) => body.extend_from_slice(data),
+                    BodyPart::End => return Ok((head.status, head.keep_alive, body, true)),
+                }
+            }
+        }
+        let (status, keep_alive) = head.map_or((0, false), |head| (head.status, head.keep_alive));
+        Ok((status, keep_alive, body, reader.ends_at_eof()))
+    }
+
+    #[test]
+    fn bodies_end_by_length_by_chunks_or_with_the_connection() {
+        let check = |bytes: &str, status, keep_alive, body: &str, is_over| {
+            for step in 1..=bytes.len() {
+                let expected = (status, keep_alive, body.as_bytes().to_vec(), is_over);
+                assert_eq!(read(bytes.as_bytes(), step), Ok(expected), "step {step} of {bytes:?}");
+            }
+        };
+        check("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", 200, true, "abc", true);
+        check("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n ", 200, true, "", true);
+        check(
+            "HTTP/1.1 503 \r\ncontent-length: 2\r\nconnection: close\r\n\r\nno",
+            503,
+            false,
+            "no",
+            true,
+        );
+        check("HTTP/1.0 200 OK\r\n\r\nab", 200, false, "ab", true);
+        check(
+            "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 1\r\n\r\nab",
+            200,
+            true,
+            "a",
+            true,
+        );
+        check(
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+            200,
+            true,
+            "ab",
+            true,
+        );
+        check("HTTP/1.1 204 No Content\r\n\r\n ", 204, true, "", true);
+        check("HTTP/1.1 200 OK\r\nContent-Le", 0, false, "", false);
+    }
+
+    #[test]
+    fn what_is_not_http_is_refused_and_not_waited_for() {
+        let check = |bytes: &[u8], expected: Error| {
+            for step in [1, 7, bytes.len()] {
+                assert_eq!(read(bytes, step), Err(expected));
+            }
+        };
+        check(b"SSH-2.0-OpenSSH_9\r\n\r\n", Error::Head(httparse::Error::Version));
+        check(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Error::Length);
+        check(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", Error::Length);
+        check(b"HTTP/1.1 101 Switching\r\n\r\n", Error::Switch);
+        check(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", Error::Chunk);
+        let mut long = b"HTTP/1.1 200 OK\r\nx: ".to_vec();
+        long.resize(MAX_HEAD_BYTES + 100, b'a');
+        assert_eq!(read(&long, 1000), Err(Error::LongHead));
+    }
+
+    #[test]
+    fn the_head_tells_the_kind_of_body_and_the_servers_waits() {
+        let mut reader = ResponseReader::default();
+        let bytes = b"HTTP/1.1 429 X\r\nContent-Type: Application/JSON; charset=utf-8\r\nRetry-After: 2\r\nx-queue-time: 5\r\n\r\n";
+        let mut names = Vec::new();
+        let head = reader
+            .read_head(&mut &bytes[..], |name, _| names.push(name.to_owned()))
+            .unwrap()
+            .unwrap();
+        assert_eq!(head.media, Media::Json);
+        assert_eq!(head.retry_after.map(|wait| wait.0), Some(2_000_000_000));
+        assert_eq!(head.queue_time.map(|wait| wait.0), Some(5_000_000));
+        assert_eq!(names, ["Content-Type", "Retry-After", "x-queue-time"]);
+    }
+}

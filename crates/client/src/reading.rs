@@ -1,0 +1,353 @@
+//! What the events of one answer add up to.
+//!
+//! In: one event after another, with the stamp of the read that completed it. Out: events in the
+//! timeline, the counts, the text, and at the end how it ended. The same code for every protocol,
+//! steered by its [`Rules`].
+
+use std::sync::Arc;
+
+use tokometer_base::redact::redact;
+use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline, Usage};
+
+use crate::dialect::{Counting, EndRule, Rules, TextForm};
+use crate::exchange::{KeepText, ReadStamp};
+use crate::framing::Framing;
+use crate::scan::{Fields, Marks, Template, Text, scan};
+use crate::settings::UsageReports;
+use crate::sse;
+
+/// Bytes of a server's message that are kept.
+const MESSAGE_BYTES: usize = 300;
+
+/// Everything an event can say while its text is still all that it says.
+const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE);
+
+#[derive(Debug)]
+pub(crate) struct Reading {
+    rules: Rules,
+    usage_reports: UsageReports,
+    keep_text: KeepText,
+    secrets: Arc<[String]>,
+    template: Template,
+    seen: Marks,
+    /// Tokens told by events so far.
+    counted: u32,
+    /// Length of the longest cumulative text so far.
+    text_len: usize,
+    text: String,
+    failure: Option<Failure>,
+}
+
+/// One event's place in time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) stamp: ReadStamp,
+    pub(crate) read: u32,
+}
+
+impl Reading {
+    pub(crate) fn new(
+        rules: Rules,
+        usage_reports: UsageReports,
+        keep_text: KeepText,
+        secrets: Arc<[String]>,
+    ) -> Self {
+        Self {
+            rules,
+            usage_reports,
+            keep_text,
+            secrets,
+            template: Template::default(),
+            seen: Marks::default(),
+            counted: 0,
+            text_len: 0,
+            text: String::new(),
+            failure: None,
+        }
+    }
+
+    /// Ready for the next answer. Its events carry another id, so their shape is learned anew.
+    pub(crate) fn reset(&mut self) {
+        self.template.forget();
+        self.seen = Marks::default();
+        self.counted = 0;
+        self.text_len = 0;
+        self.text.clear();
+        self.failure = None;
+    }
+
+    /// Takes one event of the stream.
+    #[inline]
+    pub(crate) fn on_event(
+        &mut self,
+        event: sse::Event<'_>,
+        arrival: Arrival,
+        timeline: &mut Timeline,
+    ) {
+        if event.name.is_empty()
+            && let Some((kind, text)) = self.template.matched(event.data)
+        {
+            if self.keep_text == KeepText::Yes {
+                text.append_to(&mut self.text);
+            }
+            push(timeline, arrival, kind, None);
+        } else {
+            self.on_new_shape(event, arrival, timeline);
+        }
+    }
+
+    fn on_new_shape(&mut self, event: sse::Event<'_>, arrival: Arrival, timeline: &mut Timeline) {
+        let data = event.data.trim_ascii();
+        if data == b"[DONE]" {
+            self.seen.set(Marks::DONE);
+            return push(timeline, arrival, EventKind::End, None);
+        }
+        if data.is_empty() {
+            return push(timeline, arrival, EventKind::Other, None);
+        }
+        let Ok(fields) = scan(data) else {
+            self.fail(FailureKind::Protocol, "an event is not JSON: ", data);
+            return push(timeline, arrival, EventKind::Error, None);
+        };
+        if fields.marks.has(Marks::ERROR) || event.name == b"error" {
+            self.fail(FailureKind::InStream, "", data);
+            return push(timeline, arrival, EventKind::Error, None);
+        }
+        let kind = if self.is_new_text(&fields) {
+            EventKind::Text
+        } else {
+            kind_without_text(&fields, self.seen)
+        };
+        let tokens = self.tokens(&fields, kind);
+        self.learn(data, &fields, (kind, tokens));
+        self.keep(&fields, kind);
+        self.seen.set(fields.marks);
+        if kind.is_content() {
+            self.seen.set(Marks::CONTENT);
+        }
+        if let Some(usage) = fields.usage {
+            merge(timeline.usage.get_or_insert_default(), usage);
+        }
+        if let Some(timings) = fields.timings {
+            let known = timeline.server_timings.get_or_insert_default();
+            known.prefill = timings.prefill.or(known.prefill);
+            known.decode = timings.decode.or(known.decode);
+        }
+        push(timeline, arrival, kind, tokens);
+    }
+
+    /// Takes the single value of an answer in one piece.
+    pub(crate) fn on_whole(&mut self, data: &[u8], arrival: Arrival, timeline: &mut Timeline) {
+        let Ok(mut fields) = scan(data) else {
+            self.fail(FailureKind::Protocol, "the answer is not JSON: ", data);
+            return push(timeline, arrival, EventKind::Error, None);
+        };
+        if fields.marks.has(Marks::ERROR) {
+            self.fail(FailureKind::InStream, "", data);
+            return push(timeline, arrival, EventKind::Error, None);
+        }
+        fields.text = fields.text.or(fields.whole_text.take());
+        let kind = match &fields.text {
+            Some(text) if !text.is_empty() => EventKind::Text,
+            _ => kind_without_text(&fields, Marks::CHOICE),
+        };
+        self.keep(&fields, kind);
+        self.seen.set(Marks::DONE.and(Marks::LAST));
+        if kind.is_content() {
+            self.seen.set(Marks::CONTENT);
+        }
+        let tokens = fields.usage.and_then(|usage| usage.completion_tokens);
+        timeline.usage = fields.usage;
+        if let Some(timings) = fields.timings {
+            let known = timeline.server_timings.get_or_insert_default();
+            (known.prefill, known.decode) = (timings.prefill, timings.decode);
+        }
+        push(timeline, arrival, kind, tokens);
+    }
+
+    fn fail(&mut self, kind: FailureKind, what: &str, data: &[u8]) {
+        if self.failure.is_none() {
+            let message = format!("{what}{}", message(data, &self.secrets));
+            self.failure = Some(Failure::new(kind, message));
+        }
+    }
+
+    /// Whether the event has text that was not there before.
+    fn is_new_text(&mut self, fields: &Fields<'_>) -> bool {
+        let Some(text) = &fields.text else { return false };
+        match self.text_form(fields) {
+            TextForm::Piece => !text.is_empty() && !fields.marks.has(Marks::SPECIAL),
+            TextForm::Cumulative => {
+                let is_longer = text.len() > self.text_len;
+                self.text_len = self.text_len.max(text.len());
+                is_longer
+            }
+        }
+    }
+
+    /// SGLang can be told to stream pieces, and then has fewer ids in an event than tokens so far.
+    fn text_form(&self, fields: &Fields<'_>) -> TextForm {
+        let told = fields.usage.and_then(|usage| usage.completion_tokens);
+        match (self.rules.text, fields.token_ids, told) {
+            (TextForm::Cumulative, Some(ids), Some(told)) if ids < told => TextForm::Piece,
+            (form, ..) => form,
+        }
+    }
+
+    /// Tokens inside the event, where something tells.
+    fn tokens(&mut self, fields: &Fields<'_>, kind: EventKind) -> Option<u32> {
+        if !kind.has_choice() {
+            return None;
+        }
+        let running = fields.usage.and_then(|usage| usage.completion_tokens);
+        let tokens = match self.rules.counting {
+            Counting::OnePerEvent => 1,
+            Counting::RunningCount => running?.saturating_sub(self.counted),
+            Counting::WhenTold => match (fields.token_ids, running) {
+                (Some(ids), _) => ids,
+                (None, Some(running)) if self.usage_reports == UsageReports::Continuous => {
+                    running.saturating_sub(self.counted)
+                }
+                _ => return None,
+            },
+        };
+        self.counted = self.counted.saturating_add(tokens);
+        Some(tokens)
+    }
+
+    /// Remembers the shape of an event that says nothing but its text.
+    fn learn(
+        &mut self,
+        data: &[u8],
+        fields: &Fields<'_>,
+        (kind, tokens): (EventKind, Option<u32>),
+    ) {
+        let text = match kind {
+            EventKind::Text => fields.text.as_ref(),
+            EventKind::Reasoning => reasoning(fields),
+            _ => None,
+        };
+        let has_both = kind == EventKind::Text && reasoning(fields).is_some();
+        let is_plain = self.rules.text == TextForm::Piece
+            && self.rules.counting == Counting::WhenTold
+            && tokens.is_none()
+            && fields.usage.is_none()
+            && fields.timings.is_none()
+            && !has_both
+            && !fields.marks.has_beyond(TEXT_ONLY);
+        if let Some(text) = text.filter(|_| is_plain) {
+            self.template.learn(data, text, kind);
+        }
+    }
+
+    fn keep(&mut self, fields: &Fields<'_>, kind: EventKind) {
+        if self.keep_text == KeepText::No || !kind.is_content() {
+            return;
+        }
+        if let Some(thought) = reasoning(fields) {
+            thought.append_to(&mut self.text);
+        }
+        if let Some(text) = &fields.text {
+            if self.text_form(fields) == TextForm::Cumulative {
+                self.text.clear();
+            }
+            text.append_to(&mut self.text);
+        }
+    }
+
+    /// Whether the protocol's own end has been seen.
+    fn has_ended(&self) -> bool {
+        match self.rules.end {
+            EndRule::DoneOrFinish => self.seen.has(Marks::DONE) || self.seen.has(Marks::FINISHED),
+            EndRule::FinalEvent => self.seen.has(Marks::LAST),
+            EndRule::Body => false,
+        }
+    }
+
+    /// The stream is over. `body` says whether its body came to its announced end.
+    pub(crate) fn finish(&mut self, body: BodyEnd, timeline: &mut Timeline) {
+        if self.keep_text == KeepText::Yes {
+            timeline.text = Some(std::mem::take(&mut self.text));
+        }
+        let is_regular = match self.rules.end {
+            EndRule::Body => body == BodyEnd::Announced,
+            EndRule::DoneOrFinish | EndRule::FinalEvent => self.has_ended(),
+        };
+        let told = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
+        let has_answer = self.seen.has(Marks::CONTENT) || told > 0 || self.counted > 0;
+        let status = timeline.status;
+        let failed = |failure: Failure| Outcome::Failed(Failure { status, ..failure });
+        timeline.outcome = if let Some(failure) = self.failure.take() {
+            failed(failure)
+        } else if !is_regular {
+            failed(Failure::new(FailureKind::Cut, "the stream ended before its end mark"))
+        } else if !has_answer {
+            failed(Failure::new(FailureKind::NoContent, "the answer has no content"))
+        } else {
+            Outcome::Success
+        };
+    }
+
+    /// An answer in one piece follows no stream's end rule.
+    pub(crate) fn set_framing(&mut self, framing: Framing, rules: Rules) {
+        self.rules = match framing {
+            Framing::WholeJson => Rules { end: EndRule::Body, ..rules },
+            Framing::Sse | Framing::Lines => rules,
+        };
+    }
+}
+
+/// How a body came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyEnd {
+    /// At its announced length, its last chunk, or with a connection that nothing else was to end.
+    Announced,
+    /// The connection closed before.
+    Cut,
+}
+
+#[inline]
+fn push(timeline: &mut Timeline, arrival: Arrival, kind: EventKind, tokens: Option<u32>) {
+    let event = Event::new(arrival.stamp.at, arrival.read, kind)
+        .with_tokens(tokens)
+        .with_upper_bound(arrival.stamp.is_upper_bound);
+    timeline.push(event);
+}
+
+fn reasoning<'f>(fields: &'f Fields<'_>) -> Option<&'f Text<'f>> {
+    let known = [fields.reasoning.as_ref(), fields.reasoning_alias.as_ref()];
+    known.into_iter().flatten().find(|text| !text.is_empty())
+}
+
+/// The kind of an event that adds nothing to the answer's text.
+fn kind_without_text(fields: &Fields<'_>, seen: Marks) -> EventKind {
+    let has = |mark| fields.marks.has(mark);
+    if reasoning(fields).is_some() {
+        EventKind::Reasoning
+    } else if has(Marks::TOOL_CALL) {
+        EventKind::ToolCall
+    } else if has(Marks::CHOICE) || fields.text.is_some() {
+        // TGI repeats the role in every event: only an opening one is a role event.
+        let opens = has(Marks::ROLE) && !has(Marks::FINISHED) && !seen.has(Marks::CHOICE);
+        if opens { EventKind::Role } else { EventKind::Empty }
+    } else if fields.usage.is_some() {
+        EventKind::Usage
+    } else {
+        EventKind::Other
+    }
+}
+
+fn merge(known: &mut Usage, told: Usage) {
+    known.prompt_tokens = told.prompt_tokens.or(known.prompt_tokens);
+    known.completion_tokens = told.completion_tokens.or(known.completion_tokens);
+    known.cached_tokens = told.cached_tokens.or(known.cached_tokens);
+    known.reasoning_tokens = told.reasoning_tokens.or(known.reasoning_tokens);
+}
+
+/// The first bytes of a server's body, fit to be shown.
+pub(crate) fn message(body: &[u8], secrets: &[String]) -> String {
+    // A key that is cut in the middle would not be recognised, so the cut comes last.
+    let clean = redact(&String::from_utf8_lossy(body), secrets);
+    let end = (0..=MESSAGE_BYTES.min(clean.len())).rev().find(|at| clean.is_char_boundary(*at));
+    clean[..end.unwrap_or(0)].trim().to_owned()
+}

@@ -1,0 +1,239 @@
+//! The quick pass: walks the bytes of a JSON object and stops only at keys of the table.
+
+use memchr::memchr2;
+
+use super::fields::{Fields, Place, Slot, Value, slot};
+use super::text::Text;
+
+/// Something the quick pass leaves to a full parse.
+#[derive(Debug)]
+pub(super) struct Unusual;
+
+type Result<T> = std::result::Result<T, Unusual>;
+
+/// The fields of an object, unless something about it is unusual.
+pub(super) fn fields(data: &[u8]) -> Result<Fields<'_>> {
+    let mut cursor = Cursor { bytes: data, at: 0 };
+    let mut fields = Fields::default();
+    cursor.skip_blanks();
+    cursor.object(Place::Root, &mut fields)?;
+    cursor.skip_blanks();
+    if cursor.at == data.len() { Ok(fields) } else { Err(Unusual) }
+}
+
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    #[inline]
+    fn peek(&self) -> Result<u8> {
+        self.bytes.get(self.at).copied().ok_or(Unusual)
+    }
+
+    #[inline]
+    fn skip_blanks(&mut self) {
+        while matches!(self.bytes.get(self.at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    #[inline]
+    fn expect(&mut self, byte: u8) -> Result<()> {
+        if self.peek()? != byte {
+            return Err(Unusual);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    /// Behind an element: true when another follows, false when `close` ended the list.
+    #[inline]
+    fn another(&mut self, close: u8) -> Result<bool> {
+        self.skip_blanks();
+        let byte = self.peek()?;
+        self.at += 1;
+        match byte {
+            b',' => {
+                self.skip_blanks();
+                Ok(true)
+            }
+            byte if byte == close => Ok(false),
+            _ => Err(Unusual),
+        }
+    }
+
+    fn is_empty_list(&mut self, close: u8) -> Result<bool> {
+        self.at += 1;
+        self.skip_blanks();
+        let is_empty = self.peek()? == close;
+        self.at += usize::from(is_empty);
+        Ok(is_empty)
+    }
+
+    fn object(&mut self, place: Place, fields: &mut Fields<'a>) -> Result<()> {
+        if self.peek()? != b'{' {
+            return Err(Unusual);
+        }
+        if self.is_empty_list(b'}')? {
+            return Ok(());
+        }
+        loop {
+            let Text::Plain(key) = self.string()? else { return Err(Unusual) };
+            self.skip_blanks();
+            self.expect(b':')?;
+            self.skip_blanks();
+            match slot(place, key) {
+                Slot::Skip => self.skip_value()?,
+                Slot::Enter(inner) => self.enter(inner, fields)?,
+                Slot::Take(field) => {
+                    let value = self.value()?;
+                    fields.take(field, value);
+                }
+            }
+            if !self.another(b'}')? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A value with fields inside: an object, or the first object of an array.
+    fn enter(&mut self, place: Place, fields: &mut Fields<'a>) -> Result<()> {
+        match self.peek()? {
+            b'{' => {
+                fields.enter(place);
+                self.object(place, fields)
+            }
+            b'[' => {
+                if self.is_empty_list(b']')? {
+                    return Ok(());
+                }
+                if self.peek()? != b'{' {
+                    return Err(Unusual);
+                }
+                fields.enter(place);
+                self.object(place, fields)?;
+                while self.another(b']')? {
+                    self.skip_value()?;
+                }
+                Ok(())
+            }
+            b'n' => self.literal(b"null"),
+            _ => Err(Unusual),
+        }
+    }
+
+    /// A string, which the cursor stands at.
+    #[inline]
+    fn string(&mut self) -> Result<Text<'a>> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let mut has_escape = false;
+        loop {
+            let rest = self.bytes.get(self.at..).ok_or(Unusual)?;
+            let length = memchr2(b'"', b'\\', rest).ok_or(Unusual)?;
+            self.at += length;
+            if rest[length] == b'"' {
+                break;
+            }
+            has_escape = true;
+            self.at += 2;
+        }
+        let content = &self.bytes[start..self.at];
+        self.at += 1;
+        Ok(if has_escape { Text::Escaped(content) } else { Text::Plain(content) })
+    }
+
+    fn literal(&mut self, word: &[u8]) -> Result<()> {
+        let is_there = self.bytes.get(self.at..).is_some_and(|rest| rest.starts_with(word));
+        self.at += word.len();
+        if is_there { Ok(()) } else { Err(Unusual) }
+    }
+
+    fn value(&mut self) -> Result<Value<'a>> {
+        match self.peek()? {
+            b'"' => self.string().map(Value::Text),
+            b'n' => self.literal(b"null").map(|()| Value::Null),
+            b't' => self.literal(b"true").map(|()| Value::Bool(true)),
+            b'f' => self.literal(b"false").map(|()| Value::Bool(false)),
+            b'{' => self.skip_value().map(|()| Value::Object),
+            b'[' => self.array(),
+            _ => self.number().map(Value::Number),
+        }
+    }
+
+    fn array(&mut self) -> Result<Value<'a>> {
+        if self.is_empty_list(b']')? {
+            return Ok(Value::Array(0, None));
+        }
+        let first = if self.peek()? == b'"' {
+            Some(self.string()?)
+        } else {
+            self.skip_value()?;
+            None
+        };
+        let mut count = 1;
+        while self.another(b']')? {
+            self.skip_value()?;
+            count += 1;
+        }
+        Ok(Value::Array(count, first))
+    }
+
+    #[inline]
+    fn skip_scalar(&mut self) -> Result<()> {
+        let start = self.at;
+        while !matches!(
+            self.bytes.get(self.at),
+            None | Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t')
+        ) {
+            self.at += 1;
+        }
+        if self.at == start { Err(Unusual) } else { Ok(()) }
+    }
+
+    fn number(&mut self) -> Result<f64> {
+        let start = self.at;
+        self.skip_scalar()?;
+        let digits = &self.bytes[start..self.at];
+        // Counts have at most nine digits; anything else is worth a careful reading.
+        if digits.len() < 10 && digits.iter().all(u8::is_ascii_digit) {
+            let value = digits.iter().fold(0_u32, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+            return Ok(f64::from(value));
+        }
+        let text = std::str::from_utf8(digits).map_err(|_| Unusual)?;
+        let is_number = text.starts_with(|first: char| first.is_ascii_digit() || first == '-');
+        text.parse().ok().filter(|_| is_number).ok_or(Unusual)
+    }
+
+    /// Passes over a value of any kind. Brackets are counted and not matched: a document that
+    /// mixes them up is no JSON, and what it would mean does not matter.
+    #[inline]
+    fn skip_value(&mut self) -> Result<()> {
+        match self.peek()? {
+            b'"' => self.string().map(|_| ()),
+            b'{' | b'[' => self.skip_nested(),
+            _ => self.skip_scalar(),
+        }
+    }
+
+    fn skip_nested(&mut self) -> Result<()> {
+        let mut depth = 0_u32;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    let _text = self.string()?;
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+    }
+}

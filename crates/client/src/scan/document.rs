@@ -1,0 +1,46 @@
+//! The full parse, for what the quick pass finds unusual. Same table, same meaning.
+
+use serde_json::Value as Json;
+
+use super::NotJson;
+use super::fields::{Fields, Place, Slot, Value, slot};
+use super::text::Text;
+
+/// The fields of any JSON document.
+pub(super) fn fields(data: &[u8]) -> Result<Fields<'static>, NotJson> {
+    let document: Json = serde_json::from_slice(data).map_err(|_| NotJson)?;
+    let mut fields = Fields::default();
+    enter(Place::Root, &document, &mut fields);
+    Ok(fields)
+}
+
+fn enter(place: Place, json: &Json, fields: &mut Fields<'static>) {
+    let object = match json {
+        Json::Array(items) => items.first().and_then(Json::as_object),
+        other => other.as_object(),
+    };
+    let Some(object) = object else { return };
+    fields.enter(place);
+    for (key, json) in object {
+        match slot(place, key.as_bytes()) {
+            Slot::Skip => {}
+            Slot::Enter(inner) => enter(inner, json, fields),
+            Slot::Take(field) => fields.take(field, value(json)),
+        }
+    }
+}
+
+fn value(json: &Json) -> Value<'static> {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(number) => Value::Number(number.as_f64().unwrap_or(f64::NAN)),
+        Json::String(text) => Value::Text(Text::Owned(text.clone())),
+        Json::Array(items) => {
+            let first = items.first().and_then(Json::as_str);
+            let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
+            Value::Array(count, first.map(|text| Text::Owned(text.to_owned())))
+        }
+        Json::Object(_) => Value::Object,
+    }
+}

@@ -1,0 +1,275 @@
+//! The table of fields: which key at which place of an event means what, for every dialect.
+
+use tokometer_base::Nanos;
+use tokometer_record::{ServerTimings, Usage};
+
+use super::text::Text;
+
+/// Facts about an event or an answer that are either so or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks(u16);
+
+impl Marks {
+    /// It has a choice.
+    pub const CHOICE: Self = Self(1);
+    /// A choice has a role.
+    pub const ROLE: Self = Self(1 << 1);
+    /// A choice has a piece of a tool call.
+    pub const TOOL_CALL: Self = Self(1 << 2);
+    /// It says why the answer ended.
+    pub const FINISHED: Self = Self(1 << 3);
+    /// It reports an error.
+    pub const ERROR: Self = Self(1 << 4);
+    /// It says that it is the last one.
+    pub const LAST: Self = Self(1 << 5);
+    /// Its token is one that is not part of the text.
+    pub const SPECIAL: Self = Self(1 << 6);
+    /// Content was seen.
+    pub const CONTENT: Self = Self(1 << 7);
+    /// The end mark was seen.
+    pub const DONE: Self = Self(1 << 8);
+
+    /// Whether all of `marks` hold.
+    pub fn has(self, marks: Self) -> bool {
+        self.0 & marks.0 == marks.0
+    }
+
+    /// Whether any mark outside of `marks` holds.
+    pub fn has_beyond(self, marks: Self) -> bool {
+        self.0 & !marks.0 != 0
+    }
+
+    /// The marks of both.
+    #[must_use]
+    pub const fn and(self, marks: Self) -> Self {
+        Self(self.0 | marks.0)
+    }
+
+    /// Adds marks.
+    pub fn set(&mut self, marks: Self) {
+        self.0 |= marks.0;
+    }
+}
+
+/// What an event said, as far as anybody asks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Fields<'a> {
+    /// What is so.
+    pub marks: Marks,
+    /// Text of the answer.
+    pub text: Option<Text<'a>>,
+    /// Text of the reasoning, in `reasoning_content`.
+    pub reasoning: Option<Text<'a>>,
+    /// Text of the reasoning, in `reasoning`.
+    pub reasoning_alias: Option<Text<'a>>,
+    /// The whole answer's text, in an event that ends it.
+    pub whole_text: Option<Text<'a>>,
+    /// Number of token ids.
+    pub token_ids: Option<u32>,
+    /// Counts.
+    pub usage: Option<Usage>,
+    /// The server's own durations.
+    pub timings: Option<ServerTimings>,
+}
+
+/// A JSON value as far as a field may need it.
+#[derive(Debug)]
+pub(super) enum Value<'a> {
+    Null,
+    Bool(bool),
+    Number(f64),
+    Text(Text<'a>),
+    /// How many elements, and the first if it is a string.
+    Array(u32, Option<Text<'a>>),
+    Object,
+}
+
+/// An object whose keys mean something.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    Root,
+    Choice,
+    Delta,
+    Usage,
+    PromptDetails,
+    CompletionDetails,
+    /// SGLang's `meta_info`.
+    Meta,
+    /// TGI's `token`.
+    Token,
+    /// TGI's `details`.
+    Details,
+    /// llama.cpp's `timings`.
+    Timings,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Field {
+    Text,
+    Reasoning,
+    ReasoningAlias,
+    WholeText,
+    Role,
+    ToolCalls,
+    Finish,
+    Error,
+    Object,
+    Last,
+    Special,
+    TokenIds,
+    PromptTokens,
+    CompletionTokens,
+    CachedTokens,
+    ReasoningTokens,
+    Prefill,
+    Decode,
+}
+
+/// What to do with the value of a key.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Slot {
+    Skip,
+    /// An object, or an array whose first element is one, with fields inside.
+    Enter(Place),
+    Take(Field),
+}
+
+/// The table.
+pub(super) fn slot(place: Place, key: &[u8]) -> Slot {
+    use Slot::{Enter, Take};
+    match (place, key) {
+        (Place::Root, b"choices") => Enter(Place::Choice),
+        (Place::Root, b"usage") => Enter(Place::Usage),
+        (Place::Root, b"error") => Take(Field::Error),
+        (Place::Root, b"object") => Take(Field::Object),
+        (Place::Root, b"timings") => Enter(Place::Timings),
+        (Place::Root, b"meta_info") => Enter(Place::Meta),
+        (Place::Root, b"token") => Enter(Place::Token),
+        (Place::Root, b"details") => Enter(Place::Details),
+        (Place::Root, b"generated_text") => Take(Field::WholeText),
+        (Place::Root, b"stop") => Take(Field::Last),
+        (Place::Root, b"output_ids" | b"tokens") | (Place::Choice, b"token_ids") => {
+            Take(Field::TokenIds)
+        }
+        (Place::Root, b"text" | b"text_output" | b"content")
+        | (Place::Choice | Place::Token, b"text")
+        | (Place::Delta, b"content") => Take(Field::Text),
+        (Place::Choice, b"delta" | b"message") => Enter(Place::Delta),
+        (Place::Choice | Place::Meta | Place::Details, b"finish_reason") => Take(Field::Finish),
+        (Place::Delta, b"role") => Take(Field::Role),
+        (Place::Delta, b"reasoning_content") => Take(Field::Reasoning),
+        (Place::Delta, b"reasoning") => Take(Field::ReasoningAlias),
+        (Place::Delta, b"tool_calls") => Take(Field::ToolCalls),
+        (Place::Token, b"special") => Take(Field::Special),
+        (Place::Usage, b"prompt_tokens_details") => Enter(Place::PromptDetails),
+        (Place::Usage, b"completion_tokens_details") => Enter(Place::CompletionDetails),
+        (Place::Usage | Place::Meta, b"prompt_tokens")
+        | (Place::Root, b"tokens_evaluated")
+        | (Place::Details, b"input_length") => Take(Field::PromptTokens),
+        (Place::Usage | Place::Meta, b"completion_tokens")
+        | (Place::Root, b"tokens_predicted")
+        | (Place::Details, b"generated_tokens") => Take(Field::CompletionTokens),
+        (Place::PromptDetails | Place::Meta, b"cached_tokens") | (Place::Timings, b"cache_n") => {
+            Take(Field::CachedTokens)
+        }
+        (Place::Usage | Place::CompletionDetails | Place::Meta, b"reasoning_tokens") => {
+            Take(Field::ReasoningTokens)
+        }
+        (Place::Timings, b"prompt_ms") => Take(Field::Prefill),
+        (Place::Timings, b"predicted_ms") => Take(Field::Decode),
+        _ => Slot::Skip,
+    }
+}
+
+fn whole_number(value: &Value<'_>) -> Option<u32> {
+    let Value::Number(number) = value else { return None };
+    let is_count = (0.0..=f64::from(u32::MAX)).contains(number) && number.fract() == 0.0;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole and in range, checked just before"
+    )]
+    is_count.then_some(*number as u32)
+}
+
+fn span(value: &Value<'_>) -> Option<Nanos> {
+    match value {
+        Value::Number(millis) => Some(Nanos::from_millis_f64(*millis)),
+        _ => None,
+    }
+}
+
+fn text(value: Value<'_>) -> Option<Text<'_>> {
+    match value {
+        Value::Text(text) | Value::Array(_, Some(text)) => Some(text),
+        _ => None,
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// An object or array of a known place begins.
+    pub(super) fn enter(&mut self, place: Place) {
+        match place {
+            Place::Choice => self.marks.set(Marks::CHOICE),
+            Place::Usage => {
+                let _usage = self.usage.get_or_insert_default();
+            }
+            _ => {}
+        }
+    }
+
+    /// A known field has this value. A null says nothing.
+    pub(super) fn take(&mut self, field: Field, value: Value<'a>) {
+        if matches!(value, Value::Null) {
+            return;
+        }
+        match field {
+            Field::Text => self.text = text(value).or(self.text.take()),
+            Field::Reasoning => self.reasoning = text(value),
+            Field::ReasoningAlias => self.reasoning_alias = text(value),
+            Field::WholeText => {
+                self.marks.set(Marks::LAST);
+                self.whole_text = text(value);
+            }
+            Field::TokenIds => {
+                if let Value::Array(count, _) = value {
+                    self.token_ids = Some(count);
+                }
+            }
+            Field::PromptTokens
+            | Field::CompletionTokens
+            | Field::CachedTokens
+            | Field::ReasoningTokens => self.take_count(field, &value),
+            Field::Prefill => self.timings.get_or_insert_default().prefill = span(&value),
+            Field::Decode => self.timings.get_or_insert_default().decode = span(&value),
+            _ => self.take_mark(field, &value),
+        }
+    }
+
+    fn take_count(&mut self, field: Field, value: &Value<'_>) {
+        let Some(count) = whole_number(value) else { return };
+        let usage = self.usage.get_or_insert_default();
+        match field {
+            Field::PromptTokens => usage.prompt_tokens = Some(count),
+            Field::CompletionTokens => usage.completion_tokens = Some(count),
+            Field::CachedTokens => usage.cached_tokens = Some(count),
+            _ => usage.reasoning_tokens = Some(count),
+        }
+    }
+
+    fn take_mark(&mut self, field: Field, value: &Value<'_>) {
+        let mark = match (field, value) {
+            (Field::Role, Value::Text(_)) => Marks::ROLE,
+            (Field::ToolCalls, Value::Array(1.., _)) => Marks::TOOL_CALL,
+            // TGI's completions have an empty finish reason in every event but the last.
+            (Field::Finish, Value::Text(reason)) if reason.is_empty() => return,
+            (Field::Finish, _) => Marks::FINISHED,
+            (Field::Error, _) => Marks::ERROR,
+            (Field::Object, Value::Text(kind)) if kind.is("error") => Marks::ERROR,
+            (Field::Last, Value::Bool(true)) => Marks::LAST,
+            (Field::Special, Value::Bool(true)) => Marks::SPECIAL,
+            _ => return,
+        };
+        self.marks.set(mark);
+    }
+}

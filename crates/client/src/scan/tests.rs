@@ -1,0 +1,201 @@
+//! The quick pass and the full parse agree on every event that a server might send.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::*;
+
+/// Text as what it means, so that the two ways of holding it compare.
+fn meaning(fields: Fields<'_>) -> Fields<'static> {
+    let owned = |text: Option<Text<'_>>| {
+        text.map(|text| {
+            let mut buffer = String::new();
+            text.append_to(&mut buffer);
+            Text::Owned(buffer)
+        })
+    };
+    Fields {
+        text: owned(fields.text),
+        reasoning: owned(fields.reasoning),
+        reasoning_alias: owned(fields.reasoning_alias),
+        whole_text: owned(fields.whole_text),
+        marks: fields.marks,
+        token_ids: fields.token_ids,
+        usage: fields.usage,
+        timings: fields.timings,
+    }
+}
+
+/// Any JSON value, for fields that nobody reads and for known fields of an unexpected type.
+fn anything() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        (-1e6_f64..1e6).prop_map(Value::from),
+        "\\PC{0,8}".prop_map(Value::from),
+        "[\\\\\"\n\t\u{0}é😀]{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("[a-z_]{1,6}|[\"\\\\]", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+/// Known values of a field most of the time, anything at all some of the time.
+fn mostly(known: Vec<Value>) -> impl Strategy<Value = Value> {
+    prop_oneof![8 => prop::sample::select(known), 1 => anything()]
+}
+
+/// An object of some of these fields and some that nobody knows.
+fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
+    let known: Vec<_> = fields
+        .into_iter()
+        .map(|(name, value)| prop::option::of(value).prop_map(move |value| (name, value)))
+        .collect();
+    let unknown = prop::collection::btree_map("[a-zü]{1,5}x", anything(), 0..3);
+    (known, unknown)
+        .prop_map(|(known, unknown)| {
+            let present =
+                known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+            Value::Object(unknown.into_iter().chain(present).collect::<Map<_, _>>())
+        })
+        .boxed()
+}
+
+fn text() -> BoxedStrategy<Value> {
+    mostly(vec![json!(""), json!("a"), json!("\"%(\n\\"), json!("é😀"), Value::Null]).boxed()
+}
+
+fn count() -> BoxedStrategy<Value> {
+    mostly(vec![json!(0), json!(7), json!(4_294_967_296_u64), json!(1.5), Value::Null]).boxed()
+}
+
+fn ids() -> BoxedStrategy<Value> {
+    mostly(vec![json!([]), json!([1, 2]), Value::Null]).boxed()
+}
+
+fn finish() -> BoxedStrategy<Value> {
+    mostly(vec![Value::Null, json!(""), json!("length"), json!({"type": "length"})]).boxed()
+}
+
+fn usage() -> BoxedStrategy<Value> {
+    object(vec![
+        ("prompt_tokens", count()),
+        ("completion_tokens", count()),
+        ("prompt_tokens_details", object(vec![("cached_tokens", count())])),
+    ])
+}
+
+fn openai() -> BoxedStrategy<Value> {
+    let delta = object(vec![
+        ("role", mostly(vec![json!("assistant")]).boxed()),
+        ("content", text()),
+        ("reasoning_content", text()),
+        ("reasoning", text()),
+        ("tool_calls", mostly(vec![json!([]), json!([{"index": 0}])]).boxed()),
+    ]);
+    let completion =
+        object(vec![("text", text()), ("finish_reason", finish()), ("token_ids", ids())]);
+    let chat = object(vec![("delta", delta), ("finish_reason", finish())]);
+    let choices = prop::collection::vec(prop_oneof![completion, chat], 0..3).prop_map(Value::from);
+    object(vec![
+        ("object", mostly(vec![json!("text_completion"), json!("error")]).boxed()),
+        ("choices", choices.boxed()),
+        ("usage", prop_oneof![Just(Value::Null), usage()].boxed()),
+        ("error", mostly(vec![Value::Null, json!("busy"), json!({"message": "no"})]).boxed()),
+    ])
+}
+
+fn sglang() -> BoxedStrategy<Value> {
+    let meta = object(vec![
+        ("completion_tokens", count()),
+        ("prompt_tokens", count()),
+        ("cached_tokens", count()),
+        ("finish_reason", finish()),
+    ]);
+    object(vec![("text", text()), ("output_ids", ids()), ("meta_info", meta)])
+}
+
+fn tgi() -> BoxedStrategy<Value> {
+    let token = object(vec![
+        ("text", text()),
+        ("special", mostly(vec![json!(true), json!(false)]).boxed()),
+    ]);
+    let details = object(vec![("generated_tokens", count()), ("input_length", count())]);
+    object(vec![("token", token), ("generated_text", text()), ("details", details)])
+}
+
+fn llamacpp() -> BoxedStrategy<Value> {
+    let timings = object(vec![("prompt_ms", count()), ("predicted_ms", count())]);
+    object(vec![
+        ("content", text()),
+        ("tokens", ids()),
+        ("stop", mostly(vec![json!(true), json!(false)]).boxed()),
+        ("tokens_predicted", count()),
+        ("timings", timings),
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn the_quick_pass_and_the_full_parse_agree(
+        event in prop_oneof![openai(), sglang(), tgi(), llamacpp(), anything()],
+        is_pretty: bool,
+    ) {
+        let data = if is_pretty { serde_json::to_vec_pretty(&event) } else { serde_json::to_vec(&event) };
+        let data = data.unwrap();
+        let parsed = meaning(document::fields(&data).unwrap());
+        if let Ok(scanned) = cursor::fields(&data) {
+            prop_assert_eq!(meaning(scanned), parsed.clone());
+        }
+        prop_assert_eq!(scan(&data).map(meaning), Ok(parsed));
+    }
+
+    #[test]
+    fn a_learned_shape_never_says_what_a_scan_would_not(
+        first in "\\PC{1,4}", second in "\\PC{0,9}", after in "[\"\\\\a,:]{0,6}",
+    ) {
+        let event = |text: &str| format!(r#"{{"choices":[{{"text":{},"f":0}}]}}"#, json!(text));
+        let learned = event(&first);
+        let mut template = Template::default();
+        let fields = scan(learned.as_bytes()).unwrap();
+        template.learn(learned.as_bytes(), fields.text.as_ref().unwrap(), tokometer_record::EventKind::Text);
+        let broken = learned.replace(&first, &format!("{first}{after}"));
+        for data in [event(&second), broken] {
+            let Some((_, text)) = template.matched(data.as_bytes()) else { continue };
+            let Ok(scanned) = scan(data.as_bytes()) else {
+                // An escape that JSON does not know is let through: only its meaning is unclear.
+                prop_assert!(matches!(text, Text::Escaped(_)));
+                continue;
+            };
+            prop_assert_eq!(scanned.text, Some(text));
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_do_no_harm(bytes: Vec<u8>) {
+        let _fields = scan(&bytes);
+        let _fields = scan(&[b"{\"choices\":", &bytes[..]].concat());
+    }
+}
+
+#[test]
+fn captured_shapes_need_no_full_parse() {
+    for event in [
+        r#"{"id":"x","choices":[{"index":0,"delta":{"content":"\"%("},"logprobs":null,"finish_reason":null,"token_ids":null}]}"#,
+        r#"{"index":1,"token":{"id":3,"text":"N","logprob":-1.0,"special":false},"generated_text":null,"details":null}"#,
+        r#"{"text":"a","output_ids":[1],"meta_info":{"finish_reason":null,"completion_tokens":1,"e2e_latency":0.44}}"#,
+        r#"{"index":0,"content":" s","tokens":[5],"stop":false,"id_slot":-1,"tokens_predicted":1}"#,
+    ] {
+        assert!(cursor::fields(event.as_bytes()).is_ok(), "{event}");
+    }
+    assert_eq!(scan(b"not json"), Err(NotJson));
+    let escaped_key = scan(br#"{"\u0063hoices":[{"text":"a"}]}"#).unwrap();
+    assert_eq!(escaped_key.text, Some(Text::Owned("a".to_owned())));
+}

@@ -1,0 +1,132 @@
+//! A piece of an answer's text as it stands in the event, unescaped only where it is kept.
+
+use memchr::memchr;
+
+/// A JSON string's content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Text<'a> {
+    /// Bytes without any escape.
+    Plain(&'a [u8]),
+    /// Bytes with escapes in them.
+    Escaped(&'a [u8]),
+    /// From a full parse.
+    Owned(String),
+}
+
+impl Text<'_> {
+    /// Whether nothing is between the quotes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes between the quotes, escapes as they stand.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Plain(bytes) | Self::Escaped(bytes) => bytes.len(),
+            Self::Owned(text) => text.len(),
+        }
+    }
+
+    /// Whether it is this word, which has no escape.
+    pub fn is(&self, word: &str) -> bool {
+        match self {
+            Self::Plain(bytes) | Self::Escaped(bytes) => *bytes == word.as_bytes(),
+            Self::Owned(text) => text == word,
+        }
+    }
+
+    /// Adds the text to a buffer. What is not UTF-8, or half of a surrogate pair, becomes U+FFFD.
+    pub fn append_to(&self, buffer: &mut String) {
+        match self {
+            Self::Plain(bytes) => push_lossy(bytes, buffer),
+            Self::Escaped(bytes) => unescape(bytes, buffer),
+            Self::Owned(text) => buffer.push_str(text),
+        }
+    }
+}
+
+fn push_lossy(bytes: &[u8], buffer: &mut String) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => buffer.push_str(text),
+        Err(_) => buffer.push_str(&String::from_utf8_lossy(bytes)),
+    }
+}
+
+fn unescape(bytes: &[u8], buffer: &mut String) {
+    let mut rest = bytes;
+    while let Some(at) = memchr(b'\\', rest) {
+        push_lossy(&rest[..at], buffer);
+        let escape = &rest[at + 1..];
+        let (character, length) = match escape.first() {
+            Some(b'n') => ('\n', 1),
+            Some(b't') => ('\t', 1),
+            Some(b'r') => ('\r', 1),
+            Some(b'b') => ('\u{8}', 1),
+            Some(b'f') => ('\u{c}', 1),
+            Some(b'u') => code_point(escape),
+            Some(other) => (char::from(*other), 1),
+            None => (char::REPLACEMENT_CHARACTER, 0),
+        };
+        buffer.push(character);
+        rest = &escape[length..];
+    }
+    push_lossy(rest, buffer);
+}
+
+fn code_unit(escape: &[u8]) -> Option<u32> {
+    let digits = std::str::from_utf8(escape.strip_prefix(b"u")?.get(..4)?).ok()?;
+    u32::from_str_radix(digits, 16).ok()
+}
+
+/// The character of an escape that begins with `u`, and how many bytes it took.
+fn code_point(escape: &[u8]) -> (char, usize) {
+    let replaced = (char::REPLACEMENT_CHARACTER, escape.len().min(5));
+    let Some(unit) = code_unit(escape) else { return replaced };
+    if let Some(character) = char::from_u32(unit) {
+        return (character, 5);
+    }
+    let low = escape.get(5..).and_then(|rest| rest.strip_prefix(b"\\")).and_then(code_unit);
+    match low {
+        Some(low @ 0xdc00..0xe000) if unit < 0xdc00 => {
+            let point = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
+            (char::from_u32(point).unwrap_or(char::REPLACEMENT_CHARACTER), 11)
+        }
+        _ => replaced,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn unescaped(text: &str) -> String {
+        let mut buffer = String::new();
+        Text::Escaped(text.as_bytes()).append_to(&mut buffer);
+        buffer
+    }
+
+    #[test]
+    fn escapes_become_what_they_mean_and_halves_become_replacements() {
+        let check = |text: &str, expected: &str| assert_eq!(unescaped(text), expected);
+        check(r#"a\"\\\/\n\t\r\b\fz"#, "a\"\\/\n\t\r\u{8}\u{c}z");
+        check(r"\u00e9\ud83d\ude00!", "é😀!");
+        check(r"\ud83dx", "\u{fffd}x");
+        check(r"\u12", "\u{fffd}");
+        check("\\", "\u{fffd}");
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_json_writer_escapes_comes_back(text: String) {
+            let written = serde_json::to_string(&text).unwrap();
+            prop_assert_eq!(unescaped(&written[1..written.len() - 1]), text);
+        }
+
+        #[test]
+        fn arbitrary_bytes_do_no_harm(bytes: Vec<u8>) {
+            Text::Escaped(&bytes).append_to(&mut String::new());
+        }
+    }
+}
