@@ -139,7 +139,7 @@ impl Collector {
                     }
                 }
                 Formula::Stream(values) => {
-                    values(timeline, &mut |value, weight| sample.add(value, weight))
+                    values(timeline, &mut |value, weight| sample.add(value, weight));
                 }
                 Formula::Run(_) => {}
             }
@@ -430,3 +430,7 @@ fn failure_groups(rows: &[Row]) -> Vec<FailureGroup> {
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));
     groups
 }
+
+#[cfg(test)]
+#[path = "collect_tests.rs"]
+mod tests;

@@ -3,6 +3,8 @@
 //! [`METRICS`] is the table from which the collector computes, the report takes its labels, and
 //! `docs/metrics.md` is written. Adding a metric is one row here and one formula.
 
+use std::fmt::Write as _;
+
 use tokometer_record::Timeline;
 
 use crate::measure;
@@ -58,6 +60,24 @@ pub enum Formula {
     Stream(fn(&Timeline, &mut dyn FnMut(f64, u32))),
     /// One value for the whole run.
     Run(fn(&Totals) -> Option<f64>),
+}
+
+impl Formula {
+    fn section(&self) -> &'static str {
+        match self {
+            Self::Latency(_) | Self::Value(_) => "Per request",
+            Self::Stream(_) => "Per event",
+            Self::Run(_) => "Per run",
+        }
+    }
+
+    fn failed_requests(&self) -> &'static str {
+        match self {
+            Self::Latency(_) => "infinitely slow",
+            Self::Value(_) | Self::Stream(_) => "left out",
+            Self::Run(_) => "as defined",
+        }
+    }
 }
 
 /// One metric.
@@ -354,23 +374,45 @@ pub fn metrics_markdown() -> String {
          that of the answered ones. Only requests of the measured phase enter; of a request that was\n\
          tried again only the last attempt counts. A missing value is absent, never zero.\n",
     );
-    let sections: [(&str, fn(&Formula) -> bool); 3] = [
-        ("Per request", |formula| matches!(formula, Formula::Latency(_) | Formula::Value(_))),
-        ("Per event", |formula| matches!(formula, Formula::Stream(_))),
-        ("Per run", |formula| matches!(formula, Formula::Run(_))),
-    ];
-    for (title, belongs) in sections {
-        page.push_str(&format!("\n## {title}\n\n| key | name | unit | definition | failed requests |\n|---|---|---|---|---|\n"));
-        for metric in METRICS.iter().filter(|metric| belongs(&metric.formula)) {
-            let failed = match metric.formula {
-                Formula::Latency(_) => "infinitely slow",
-                Formula::Value(_) | Formula::Stream(_) => "left out",
-                Formula::Run(_) => "as defined",
-            };
-            let Metric { key, label, definition, .. } = metric;
-            let unit = metric.unit.name();
-            page.push_str(&format!("| `{key}` | {label} | {unit} | {definition} | {failed} |\n"));
+    for title in ["Per request", "Per event", "Per run"] {
+        // Writing to a string cannot fail.
+        let _written = writeln!(
+            page,
+            "\n## {title}\n\n| key | name | unit | definition | failed requests |\n|---|---|---|---|---|"
+        );
+        for metric in METRICS.iter().filter(|metric| metric.formula.section() == title) {
+            let Metric { key, label, definition, formula, .. } = metric;
+            let (unit, failed) = (metric.unit.name(), formula.failed_requests());
+            let _written =
+                writeln!(page, "| `{key}` | {label} | {unit} | {definition} | {failed} |");
         }
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_meaning_and_names_its_unit() {
+        let keys: BTreeSet<_> = METRICS.iter().map(|metric| metric.key).collect();
+        assert_eq!(keys.len(), METRICS.len());
+        for metric in METRICS {
+            let has_unit = metric.key.contains("_ms");
+            assert_eq!(has_unit, metric.unit == Unit::Millis, "{}", metric.key);
+            assert!(metric.definition.ends_with('.'), "{}", metric.key);
+        }
+        assert_eq!(metric("ttft_ms").map(|metric| metric.label), Some("Time to first token"));
+    }
+
+    #[test]
+    fn the_page_of_metrics_has_a_row_for_each() {
+        let page = metrics_markdown();
+        for metric in METRICS {
+            assert!(page.contains(&format!("| `{}` | {} |", metric.key, metric.label)));
+        }
+    }
 }

@@ -271,7 +271,9 @@ mod tests {
             percent in 0.0_f64..=100.0,
         ) {
             let mut sample = Sample::default();
-            values.iter().for_each(|(value, weight)| sample.add(*value, *weight));
+            for (value, weight) in &values {
+                sample.add(*value, *weight);
+            }
             let found = sample.into_ordered().percentile(percent).unwrap();
             let expected = naive(&values, percent);
             prop_assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0));
@@ -316,7 +318,9 @@ mod tests {
         let mut weighted = Sample::default();
         weighted.add(4.0, 3);
         weighted.add(5.0, 2);
-        [2.0, 7.0, 9.0].into_iter().for_each(|value| weighted.push(value));
+        for value in [2.0, 7.0, 9.0] {
+            weighted.push(value);
+        }
         assert!((weighted.std().unwrap() - 2.0).abs() < 1e-12);
     }
 }

@@ -315,7 +315,10 @@ impl Scrapes {
         }
         let changes: Vec<Counters> =
             endpoints.values().map(|readings| change_over(readings, span)).collect();
-        let total = changes.into_iter().reduce(added).unwrap_or_default();
+        let total = changes
+            .into_iter()
+            .reduce(|one, other| combined(&one, &other, |a, b| a + b))
+            .unwrap_or_default();
         let peak = |value: fn(&Reading) -> Option<f64>| peak_sum(&endpoints, value);
         let present = |reading: &Reading| Some(reading.running? + reading.waiting.unwrap_or(0.0));
         let ratio = |above: Option<f64>, below: Option<f64>| {
@@ -367,10 +370,6 @@ fn change_over(readings: &[&Reading], span: Option<Part>) -> Counters {
     })
 }
 
-fn added(one: Counters, other: Counters) -> Counters {
-    combined(&one, &other, |a, b| a + b)
-}
-
 fn combined(a: &Counters, b: &Counters, join: fn(f64, f64) -> f64) -> Counters {
     let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| join(a, b));
     let positions = a.per_position.keys().chain(b.per_position.keys());
@@ -417,7 +416,9 @@ mod tests {
 
     fn over(scrapes: &[Scrape]) -> ServerFigures {
         let mut all = Scrapes::default();
-        scrapes.iter().for_each(|scrape| all.push(scrape));
+        for scrape in scrapes {
+            all.push(scrape);
+        }
         let span = Part { begin: Nanos::from_secs(1), end: Nanos::from_secs(9) };
         all.figures(Some(span)).unwrap()
     }

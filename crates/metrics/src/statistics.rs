@@ -187,20 +187,19 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
 fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {
     const TINY: f64 = 1e-300;
     let guard = |value: f64| if value.abs() < TINY { TINY } else { value };
-    let mut c = 1.0;
-    let mut d = 1.0 / guard(1.0 - (a + b) * x / (a + 1.0));
-    let mut fraction = d;
+    let mut numerator = 1.0;
+    let mut inverse = 1.0 / guard(1.0 - (a + b) * x / (a + 1.0));
+    let mut fraction = inverse;
     for step in 1..300 {
         let m = f64::from(step);
         let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
-        d = 1.0 / guard(1.0 + even * d);
-        c = guard(1.0 + even / c);
-        fraction *= d * c;
         let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
-        d = 1.0 / guard(1.0 + odd * d);
-        c = guard(1.0 + odd / c);
-        fraction *= d * c;
-        if (d * c - 1.0).abs() < 1e-14 {
+        for term in [even, odd] {
+            inverse = 1.0 / guard(1.0 + term * inverse);
+            numerator = guard(1.0 + term / numerator);
+            fraction *= inverse * numerator;
+        }
+        if (inverse * numerator - 1.0).abs() < 1e-14 {
             break;
         }
     }

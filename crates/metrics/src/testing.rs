@@ -88,10 +88,10 @@ pub(crate) fn answer(index: u64, start: u64, events: &[(u64, EventKind)]) -> Tim
     timeline
 }
 
-pub(crate) fn usage(prompt_tokens: u32, completion_tokens: u32) -> Option<Usage> {
-    Some(Usage {
+pub(crate) fn usage(prompt_tokens: u32, completion_tokens: u32) -> Usage {
+    Usage {
         prompt_tokens: Some(prompt_tokens),
         completion_tokens: Some(completion_tokens),
         ..Usage::default()
-    })
+    }
 }

@@ -1,1 +1,270 @@
+//! Every note is provoked once, and a sound run gets none.
 
+use tokometer_base::Nanos;
+use tokometer_record::health::WorkerHealth;
+use tokometer_record::{Health, RunInfo, Stop};
+
+use super::note::{Evidence, Note, Severity, Verdict, verdict};
+use super::table::{RULES, find, notes_markdown};
+use crate::observe::{Observed, Pair};
+use crate::server::ServerFigures;
+use crate::steady::{LoadClass, Overload, Unsteady};
+use crate::summary::{Counts, Distribution, Ended, Percentile, Summary};
+use crate::testing;
+
+/// Everything a check may look at, owned, so that a test can spoil one thing.
+struct Scene {
+    info: RunInfo,
+    summary: Summary,
+    health: Health,
+    observed: Observed,
+    unsteady: Option<Unsteady>,
+    overload: Option<Overload>,
+}
+
+impl Scene {
+    fn notes(&self) -> Vec<Note> {
+        find(&Evidence {
+            info: &self.info,
+            summary: &self.summary,
+            health: Some(&self.health),
+            observed: &self.observed,
+            unsteady: self.unsteady,
+            overload: self.overload,
+        })
+    }
+
+    fn set_figure(&mut self, key: &str, value: f64) {
+        let _old = self.summary.figures.insert(key.to_owned(), Some(value));
+    }
+
+    fn server(&mut self) -> &mut ServerFigures {
+        self.summary.server.as_mut().unwrap()
+    }
+}
+
+/// A run of 100 s with 1,000 requests on a sound machine, with every instrument present.
+fn sound() -> Scene {
+    let pair = |left, right| Pair { requests: 1_000, left, right };
+    let observed = Observed {
+        sends: 1_000,
+        late_sends: 2,
+        worst_send: Nanos::from_millis(6),
+        kernel_stamped: 1_000,
+        network_views: 1_000,
+        round_trips: (0..1_000).map(|index| (Nanos::from_micros(200), index)).collect(),
+        usage_and_events: pair(100_000, 100_000),
+        usage_and_text: pair(100_000, 103_000),
+        prompt_lengths: pair(1_000_000, 1_000_100),
+        least_surplus: Some(0),
+        answer_lengths: pair(100_000, 100_000),
+        cached: pair(1_000_000, 500),
+        count_sources: [("usage".to_owned(), 1_000)].into(),
+        first_send: Some(Nanos::from_secs(1)),
+        last_send: Some(Nanos::from_secs(91)),
+        first_due: Some(Nanos::from_secs(1)),
+        last_due: Some(Nanos::from_secs(91)),
+        ..Observed::default()
+    };
+    let percentile = Percentile {
+        percent: 99.0,
+        value: Some(80.0),
+        above: None,
+        low: Some(75.0),
+        high: Some(90.0),
+        is_supported: true,
+    };
+    let ttft =
+        Distribution { count: 1_000, percentiles: vec![percentile], ..Distribution::default() };
+    let figures = [
+        ("total_output_tokens", 100_000.0),
+        ("peak_in_flight", 20.0),
+        ("shared_read_share", 0.01),
+        ("merged_share", 0.001),
+        ("hidden_tokens", 0.0),
+    ];
+    let summary = Summary {
+        counts: Counts { planned: 1_000, sent: 1_000, succeeded: 1_000, ..Counts::default() },
+        duration_s: Some(100.0),
+        figures: figures.map(|(key, value)| (key.to_owned(), Some(value))).into(),
+        distributions: [("ttft_ms".to_owned(), ttft)].into(),
+        load_class: LoadClass::Open,
+        server: Some(ServerFigures {
+            generation_tokens: Some(100_500.0),
+            present_max: Some(20.0),
+            prefix_hit_share: Some(0.0),
+            preemptions: Some(0.0),
+            ..ServerFigures::default()
+        }),
+        ..Summary::default()
+    };
+    Scene {
+        info: testing::info(testing::load(Some(11.0), 1_000)),
+        summary,
+        health: sound_health(),
+        observed,
+        unsteady: None,
+        overload: None,
+    }
+}
+
+fn sound_health() -> Health {
+    let mut worker = WorkerHealth {
+        run_queue_delay: Some(Nanos::from_secs(1)),
+        cpu_time: Some(Nanos::from_secs(30)),
+        involuntary_switches: Some(100),
+        ..WorkerHealth::default()
+    };
+    worker.kernel_to_user.add(Nanos::from_micros(300));
+    let mut health = Health {
+        workers: vec![worker],
+        cores: Some(2),
+        cpu_pressure: Some(Nanos::from_secs(5)),
+        throttled: Some(Nanos::ZERO),
+        stolen: Some(Nanos::from_millis(10)),
+        connections_opened: 20,
+        descriptor_limit: Some(20_000),
+        port_limit: Some(28_000),
+        is_same_host: Some(false),
+        ..Health::default()
+    };
+    health.refill_delay.add(Nanos::from_micros(200));
+    health
+}
+
+/// How to spoil a sound run so that the note of this code appears.
+fn spoil(scene: &mut Scene, code: &str) {
+    match code {
+        "no-success" => scene.summary.counts.succeeded = 0,
+        "late-sends" => scene.observed.late_sends = 11,
+        "rate-missed" => scene.observed.last_send = Some(Nanos::from_secs(101)),
+        "starved-client" => {
+            scene.health.workers[0].run_queue_delay = Some(Nanos::from_secs(21));
+        }
+        "throttled-client" => scene.health.throttled = Some(Nanos::from_secs(2)),
+        "lost-stamps" => scene.observed.user_stamped = 50,
+        "clock-step" => scene.health.clock_steps = 1,
+        "clock-faults" => scene.observed.clock_faults = 2,
+        "token-ids-disagree" => scene.observed.usage_and_events.right = 98_000,
+        "server-counted-less" => scene.server().generation_tokens = Some(97_000.0),
+        "other-clients" => scene.server().present_max = Some(30.0),
+        "text-disagrees" => scene.observed.usage_and_text.right = 120_000,
+        "prompt-length" => scene.observed.prompt_lengths.right = 1_020_000,
+        "missing-usage" => scene.observed.uncounted = 11,
+        "user-stamps" => {
+            (scene.observed.user_stamped, scene.observed.kernel_stamped) = (1_000, 0);
+        }
+        "slow-reads" => scene.health.workers[0].kernel_to_user.add(Nanos::from_millis(50)),
+        "shared-reads" => scene.set_figure("shared_read_share", 0.06),
+        "merged-segments" => scene.set_figure("merged_share", 0.06),
+        "busy-client" => scene.health.workers[0].cpu_time = Some(Nanos::from_secs(95)),
+        "stolen-time" => scene.health.stolen = Some(Nanos::from_secs(12)),
+        "cpu-pressure" => scene.health.cpu_pressure = Some(Nanos::from_secs(50)),
+        "cap-hits" => scene.health.cap_waits = 100,
+        "slow-refill" => {
+            scene.summary.load_class = LoadClass::Closed;
+            scene.health.refill_delay.add(Nanos::from_millis(40));
+        }
+        "retransmits" => scene.observed.retransmitting = 20,
+        "round-trip-outliers" => scene.observed.round_trips[7].0 = Nanos::from_millis(90),
+        "descriptor-limit" => scene.health.descriptor_limit = Some(21),
+        "port-limit" => scene.health.connections_opened = 25_000,
+        "warm-cache" => scene.observed.cached.right = 20_000,
+        _ => spoil_load(scene, code),
+    }
+}
+
+fn spoil_load(scene: &mut Scene, code: &str) {
+    match code {
+        "few-samples" => {
+            let ttft = scene.summary.distributions.get_mut("ttft_ms").unwrap();
+            ttft.percentiles[0].is_supported = false;
+        }
+        "no-steady-state" => scene.unsteady = Some(Unsteady::Sloping),
+        "overloaded" => scene.overload = Some(Overload { growth_per_s: 3.0, backlog: 200 }),
+        "burst" => scene.summary.load_class = LoadClass::Burst,
+        "failures" => scene.summary.counts.failed = 100,
+        "few-failures" => scene.summary.counts.failed = 1,
+        "partial-run" => scene.summary.ended = Ended::Early(Stop::Interrupted),
+        "hidden-reasoning" => scene.set_figure("hidden_tokens", 50.0),
+        "answer-length" => scene.observed.answer_lengths.right = 90_000,
+        "same-host" => scene.health.is_same_host = Some(true),
+        "simulated-target" => scene.info.targets[0].is_simulated = true,
+        "dropped-fields" => scene.health.dropped_fields = vec!["stream_options".into()],
+        "reopened-connections" => scene.observed.reopened = 3,
+        "retries" => scene.summary.counts.retries = 3,
+        "preemptions" => scene.server().preemptions = Some(4.0),
+        "preparation" => scene.info.remarks = vec!["the built-in tokenizer was used".into()],
+        other => panic!("no test provokes the note `{other}`"),
+    }
+}
+
+#[test]
+fn a_sound_run_on_a_sound_machine_has_no_notes() {
+    assert_eq!(sound().notes(), []);
+    let unknown = Scene { health: Health::default(), ..sound() };
+    assert_eq!(unknown.notes(), [], "what a machine does not tell is not held against it");
+}
+
+#[test]
+fn every_note_can_be_provoked_and_comes_alone() {
+    for rule in RULES {
+        let mut scene = sound();
+        spoil(&mut scene, rule.code);
+        let notes = scene.notes();
+        let codes: Vec<&str> = notes.iter().map(|note| note.code.as_str()).collect();
+        assert_eq!(codes, [rule.code], "{:?}", notes.iter().map(|n| &n.found).collect::<Vec<_>>());
+        assert_eq!(notes[0].severity, rule.severity);
+    }
+}
+
+#[test]
+fn a_chat_template_is_not_a_wrong_prompt_length() {
+    let mut scene = sound();
+    scene.observed.prompt_lengths.right = 1_030_000;
+    scene.observed.least_surplus = Some(30);
+    assert_eq!(scene.notes(), []);
+}
+
+#[test]
+fn what_was_found_is_said_with_its_numbers() {
+    let mut scene = sound();
+    spoil(&mut scene, "late-sends");
+    spoil(&mut scene, "round-trip-outliers");
+    let found: Vec<_> = scene.notes().into_iter().map(|note| note.found).collect();
+    assert_eq!(
+        found,
+        [
+            "11 of 1000 requests left more than 5 ms after their time (worst 6.00 ms)",
+            "1 requests with a median round trip of 200 µs (request 7: 90.0 ms)",
+        ]
+    );
+}
+
+#[test]
+fn the_worst_note_decides_the_verdict() {
+    let check = |codes: &[&str], expected: Verdict| {
+        let mut scene = sound();
+        for code in codes {
+            spoil(&mut scene, code);
+        }
+        assert_eq!(verdict(&scene.notes()), expected, "{codes:?}");
+    };
+    check(&[], Verdict::Valid);
+    check(&["burst", "same-host"], Verdict::Valid);
+    check(&["burst", "few-samples"], Verdict::Suspect);
+    check(&["few-samples", "late-sends"], Verdict::Invalid);
+}
+
+#[test]
+fn the_page_of_notes_has_a_row_for_each_with_its_threshold() {
+    let page = notes_markdown();
+    for rule in RULES {
+        let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", rule.code)));
+        assert!(row.is_some_and(|row| !row.contains("{}")), "{}", rule.code);
+    }
+    assert!(page.contains("more than 1 % of the requests left over 5 ms"), "{page}");
+    let codes: std::collections::BTreeSet<_> = RULES.iter().map(|rule| rule.code).collect();
+    assert_eq!(codes.len(), RULES.len(), "a code has one meaning");
+    assert!(RULES.iter().any(|rule| rule.severity == Severity::Remark));
+}
