@@ -1,0 +1,202 @@
+//! Is B different from A, with what certainty, and what could these data have shown at all?
+//!
+//! In: values of one metric, one per run (or per block of time within single runs, or per pair of
+//! blocks). Out: the difference with its interval, the smallest difference that would probably have
+//! been found, and a verdict. Values of runs are independent; values of blocks nearly so, and say
+//! nothing about the scatter between runs.
+
+use serde::{Deserialize, Serialize};
+
+use crate::define::Unit;
+use crate::statistics;
+
+/// Chance of missing a true difference of the smallest detectable size.
+const POWER: f64 = 0.8;
+/// "No difference shown" is said only when one of this share of A would probably have been found.
+const USEFUL: f64 = 0.1;
+
+/// Which way is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// Smaller values: latencies.
+    Lower,
+    /// Larger values: throughputs.
+    Higher,
+}
+
+impl Better {
+    /// Which way is good for a metric of this unit.
+    pub fn of(unit: Unit) -> Self {
+        match unit {
+            Unit::Millis | Unit::Seconds => Self::Lower,
+            Unit::Tokens
+            | Unit::TokensPerSecond
+            | Unit::RequestsPerSecond
+            | Unit::Requests
+            | Unit::Share => Self::Higher,
+        }
+    }
+}
+
+/// Where the values of a comparison come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// One value per run.
+    Runs,
+    /// One value per block of time within single runs: a single pair of runs proves little.
+    Blocks,
+    /// Differences of neighbouring blocks of an interleaved run.
+    Pairs,
+}
+
+/// What a comparison amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Conclusion {
+    /// B is better.
+    Better,
+    /// B is worse.
+    Worse,
+    /// None was found, and one worth knowing would probably have been.
+    NoDifferenceShown,
+    /// None was found, and these data could hardly have shown one.
+    CannotTell,
+}
+
+/// The difference of B from A in one metric. Shares are relative to A.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Mean of A.
+    pub a: f64,
+    /// Mean of B.
+    pub b: f64,
+    /// B minus A, as a share of A.
+    pub change: f64,
+    /// Lower end of its 95 % interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The smallest change, as a share of A, that would be found four times in five.
+    pub detectable: f64,
+    /// Where the values come from.
+    pub basis: Basis,
+    /// What it amounts to.
+    pub conclusion: Conclusion,
+}
+
+/// A difference of means, its standard error and degrees of freedom.
+struct Estimate {
+    a: f64,
+    b: f64,
+    error: f64,
+    freedom: f64,
+}
+
+/// Compares two independent lists (Welch). `None` for fewer than two values on a side, or an A of
+/// zero.
+pub fn unpaired(a: &[f64], b: &[f64], basis: Basis, better: Better) -> Option<Difference> {
+    let part = |values: &[f64]| {
+        Some((statistics::mean(values)?, statistics::variance(values)? / values.len() as f64))
+    };
+    let ((a_mean, a_part), (b_mean, b_part)) = (part(a)?, part(b)?);
+    let sum = a_part + b_part;
+    let below = a_part.powi(2) / (a.len() as f64 - 1.0) + b_part.powi(2) / (b.len() as f64 - 1.0);
+    let freedom = if below > 0.0 { sum.powi(2) / below } else { (a.len() + b.len() - 2) as f64 };
+    conclude(&Estimate { a: a_mean, b: b_mean, error: sum.sqrt(), freedom }, basis, better)
+}
+
+/// Compares pairs measured side by side, so that what drifts cancels. `None` for fewer than two.
+pub fn paired(pairs: &[(f64, f64)], better: Better) -> Option<Difference> {
+    let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
+    let count = pairs.len() as f64;
+    let error = (statistics::variance(&differences)? / count).sqrt();
+    let a = pairs.iter().map(|(a, _)| a).sum::<f64>() / count;
+    let b = pairs.iter().map(|(_, b)| b).sum::<f64>() / count;
+    conclude(&Estimate { a, b, error, freedom: count - 1.0 }, Basis::Pairs, better)
+}
+
+fn conclude(estimate: &Estimate, basis: Basis, better: Better) -> Option<Difference> {
+    let Estimate { a, b, error, freedom } = *estimate;
+    let scale = a.abs();
+    if scale <= 0.0 {
+        return None;
+    }
+    let t = statistics::student_quantile(0.975, freedom);
+    let (change, margin) = ((b - a) / scale, t * error / scale);
+    let (low, high) = (change - margin, change + margin);
+    let detectable = (t + statistics::student_quantile(POWER, freedom)) * error / scale;
+    let conclusion = match (low > 0.0, high < 0.0, better) {
+        (true, _, Better::Higher) | (_, true, Better::Lower) => Conclusion::Better,
+        (true, _, Better::Lower) | (_, true, Better::Higher) => Conclusion::Worse,
+        _ if detectable <= USEFUL => Conclusion::NoDifferenceShown,
+        _ => Conclusion::CannotTell,
+    };
+    Some(Difference { a, b, change, low, high, detectable, basis, conclusion })
+}
+
+impl Difference {
+    /// Whether B is surely worse, and by at least `share` of A by the best estimate.
+    pub fn is_worse_by(&self, share: f64) -> bool {
+        self.conclusion == Conclusion::Worse && self.change.abs() >= share
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Means 10 and 12, variance 1 each, three runs: error 0.8165, t(4) = 2.776.
+    #[test]
+    fn welch_agrees_with_a_calculation_by_hand() {
+        let found =
+            unpaired(&[9.0, 10.0, 11.0], &[11.0, 12.0, 13.0], Basis::Runs, Better::Lower).unwrap();
+        assert!((found.change - 0.2).abs() < 1e-12);
+        assert!((found.low - (0.2 - 0.22666)).abs() < 1e-4, "{}", found.low);
+        assert!((found.high - (0.2 + 0.22666)).abs() < 1e-4);
+        assert_eq!(found.conclusion, Conclusion::CannotTell);
+    }
+
+    #[test]
+    fn a_clear_change_is_better_or_worse_by_the_metrics_own_sense() {
+        let (a, b) = ([10.0, 10.1, 9.9], [12.0, 12.1, 11.9]);
+        let check = |better: Better, expected: Conclusion| {
+            let found = unpaired(&a, &b, Basis::Runs, better).unwrap();
+            assert_eq!(found.conclusion, expected);
+            assert_eq!(found.is_worse_by(0.05), expected == Conclusion::Worse);
+            assert!(!found.is_worse_by(0.5));
+        };
+        check(Better::Lower, Conclusion::Worse);
+        check(Better::Higher, Conclusion::Better);
+    }
+
+    #[test]
+    fn equal_and_quiet_runs_show_that_there_is_no_difference() {
+        let (a, b) = ([10.0, 10.1, 9.9, 10.0], [10.05, 9.95, 10.0, 10.0]);
+        let found = unpaired(&a, &b, Basis::Runs, Better::Lower).unwrap();
+        assert_eq!(found.conclusion, Conclusion::NoDifferenceShown);
+        assert!(found.detectable < 0.05);
+    }
+
+    #[test]
+    fn pairs_find_what_drift_would_hide() {
+        let pairs: Vec<(f64, f64)> = (0..8)
+            .map(|block| {
+                let drift = 100.0 + 10.0 * f64::from(block);
+                (drift, drift * 1.03 + 0.1 * f64::from(block % 2))
+            })
+            .collect();
+        let paired = paired(&pairs, Better::Lower).unwrap();
+        assert_eq!(paired.conclusion, Conclusion::Worse);
+        let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        let unpaired = unpaired(&a, &b, Basis::Blocks, Better::Lower).unwrap();
+        assert_eq!(unpaired.conclusion, Conclusion::CannotTell);
+    }
+
+    #[test]
+    fn a_single_run_on_a_side_compares_with_nothing() {
+        assert_eq!(unpaired(&[1.0], &[2.0, 3.0], Basis::Runs, Better::Lower), None);
+        assert_eq!(unpaired(&[0.0, 0.0], &[1.0, 1.0], Basis::Runs, Better::Lower), None);
+    }
+}
