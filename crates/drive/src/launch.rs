@@ -2,14 +2,26 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use tokometer_record::RunEnd;
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_client::conn::StampKeeper;
+use tokometer_record::health::DelayHistogram;
+use tokometer_record::{Health, Phase, RunEnd, Stop};
+use tokometer_schedule::{Arrivals, Offsets};
 
-use crate::config::Config;
+use crate::config::{Config, Connections};
 use crate::error::Error;
-use crate::interrupt::Interrupt;
+use crate::inbox::Mail;
+use crate::interrupt::{Interrupt, Urgency};
 use crate::item::{Notice, Prepare};
 use crate::live::Live;
+use crate::preparer::{Preparer, Progress};
+use crate::shared::Shared;
+use crate::vitals::{self, Sample};
+use crate::worker::{Account, Worker};
+use crate::{control, descriptors, pacer};
 
 /// A call between the phases: flushing the server's cache, say. It gets the time it needs.
 pub type Between = Box<dyn FnOnce() + Send>;
@@ -27,8 +39,294 @@ pub struct Outlets {
     pub between: Option<Between>,
 }
 
+/// After an interrupt, answers under way get this long to end.
+const DRAIN: Nanos = Nanos::from_secs(5);
+
+/// The run's owner looks this often whether something has changed.
+const LOOK: Duration = Duration::from_millis(4);
+
+/// From the opening of a paced phase to its start: time for the first items to reach the workers.
+const START_LEAD: Nanos = Nanos::from_millis(2);
+
 /// Makes the run and blocks until it has ended. Requests that fail are notices; an error means that
 /// there is no run to speak of.
-pub fn run(config: Config, prepare: Box<dyn Prepare>, outlets: Outlets) -> Result<RunEnd, Error> {
-    todo!()
+pub fn run(
+    mut config: Config,
+    source: Box<dyn Prepare>,
+    outlets: Outlets,
+) -> Result<RunEnd, Error> {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let workers = config.worker_count(cores);
+    let offsets = Offsets::new(&config.arrivals, config.limits.extent, config.seed)?;
+    let limit = descriptors::raise_limit();
+    make_room(&mut config, limit)?;
+    let keeper =
+        StampKeeper::new().map_err(|source| Error::System { what: "open a socket", source })?;
+    let spin = if cores > 1 { pacer::SPIN } else { Nanos::ZERO };
+    let shared = Arc::new(Shared::new(config, Arc::clone(&outlets.live), workers)?);
+    let crew = Crew::hire(&shared, &outlets.notices, spin)?;
+    let progress = Arc::new(Progress::default());
+    let preparer = Preparer {
+        shared: Arc::clone(&shared),
+        progress: Arc::clone(&progress),
+        source,
+        offsets: offsets.clone(),
+    };
+    let preparer = spawn("preparer", move || preparer.run())?;
+    let mut owner =
+        Owner { shared, progress, offsets, interrupt: outlets.interrupt, stop: None, limit };
+    let measured = owner.conduct(outlets.between, preparer.thread());
+    owner.shared.finish();
+    let accounts = crew.dismiss();
+    let _joined = preparer.join();
+    drop(keeper);
+    match owner.progress.take_error() {
+        Some(error) => Err(error),
+        None => Ok(owner.close(measured, accounts)),
+    }
+}
+
+/// Checks that the connections fit, and makes the table of descriptors as large as it will be.
+fn make_room(config: &mut Config, limit: Option<u64>) -> Result<(), Error> {
+    let planned = config.limits.extent.count;
+    let cap = config.limits.max_concurrency.map(u64::from);
+    let is_burst = config.arrivals == Arrivals::AtOnce;
+    let wanted = match (cap, planned) {
+        (Some(cap), Some(planned)) => Some(cap.min(planned.max(config.limits.warmups))),
+        (Some(cap), None) => Some(cap),
+        (None, Some(planned)) if is_burst => Some(planned),
+        (None, _) => None,
+    };
+    if let Some(wanted) = wanted {
+        descriptors::check(wanted, limit)?;
+    } else if is_burst {
+        // Without any limit of its own, a burst of unknown size is limited by the descriptors.
+        let most = limit.map_or(1_024, descriptors::most_connections);
+        config.limits.max_concurrency = u32::try_from(most).ok();
+    }
+    let wanted = wanted.or(config.limits.max_concurrency.map(u64::from)).unwrap_or(1_024);
+    // Any descriptor will do for growing the table; one that is always there is standard input.
+    descriptors::grow_table(wanted.min(limit.unwrap_or(wanted)), std::io::stdin());
+    Ok(())
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, Error> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map_err(|source| Error::System { what: "start a thread", source })
+}
+
+/// The worker threads.
+struct Crew {
+    threads: Vec<JoinHandle<Account>>,
+}
+
+impl Crew {
+    fn hire(shared: &Arc<Shared>, notices: &Sender<Notice>, spin: Nanos) -> Result<Self, Error> {
+        let mut threads = Vec::new();
+        for id in 0..u16::try_from(shared.inboxes.len()).unwrap_or(1) {
+            let worker = Worker::new(id, Arc::clone(shared), notices.clone(), spin)?;
+            threads.push(spawn("worker", move || worker.run())?);
+        }
+        Ok(Self { threads })
+    }
+
+    fn dismiss(self) -> Vec<Account> {
+        // A worker that panicked has told why on its own; what the others did is still worth having.
+        self.threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    }
+}
+
+/// The thread that called: conducts the phases.
+struct Owner {
+    shared: Arc<Shared>,
+    progress: Arc<Progress>,
+    offsets: Offsets,
+    interrupt: Arc<Interrupt>,
+    stop: Option<Stop>,
+    limit: Option<u64>,
+}
+
+/// What is known of the measured phase when it is over.
+struct Measured {
+    begin: Nanos,
+    health: Health,
+}
+
+impl Owner {
+    fn conduct(&mut self, between: Option<Between>, preparer: &thread::Thread) -> Measured {
+        self.preopen();
+        if self.shared.config.limits.warmups > 0 {
+            self.shared.live.begin(Phase::Warmup, MonotonicClock.now());
+        }
+        let progress = Arc::clone(&self.progress);
+        self.watch(|| progress.are_warmups_fed());
+        if let Some(between) = between {
+            between();
+        }
+        while !self.progress.is_head_start_made() && self.stop.is_none() {
+            thread::park_timeout(LOOK);
+            self.heed(MonotonicClock.now());
+        }
+        self.measure(preparer)
+    }
+
+    fn measure(&mut self, preparer: &thread::Thread) -> Measured {
+        let sample = Sample::take(&vitals::Machine);
+        let _warmup_waits = self.shared.gate.take_waits();
+        for inbox in &self.shared.inboxes {
+            inbox.post(Mail::Measure);
+        }
+        let lead =
+            if self.shared.config.arrivals == Arrivals::AtOnce { Nanos::ZERO } else { START_LEAD };
+        let begin = MonotonicClock.now() + lead;
+        self.shared.live.begin(Phase::Measure, begin);
+        if let Some(duration) = self.shared.config.limits.extent.duration {
+            self.shared.gate.close_at(begin + duration);
+        }
+        let control = self.start_control(begin);
+        self.progress.open(begin);
+        preparer.unpark();
+        let progress = Arc::clone(&self.progress);
+        self.watch(|| progress.is_finished());
+        let mut health = Health::default();
+        sample.finish(&vitals::Machine, &mut health);
+        self.shared.finish();
+        health.pacing_control = control.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        health.cap_waits = self.shared.gate.take_waits();
+        Measured { begin, health }
+    }
+
+    /// The control runs only where there is a pace.
+    fn start_control(&self, begin: Nanos) -> Option<JoinHandle<DelayHistogram>> {
+        if !matches!(self.shared.config.arrivals, Arrivals::Paced(_)) {
+            return None;
+        }
+        let (shared, offsets) = (Arc::clone(&self.shared), self.offsets.clone());
+        spawn("control", move || control::run(&shared, offsets, begin)).ok()
+    }
+
+    /// Opens the connections whose number is known, and waits for them.
+    fn preopen(&self) {
+        let config = &self.shared.config;
+        let limits = &config.limits;
+        if config.connections != Connections::Preopen {
+            return;
+        }
+        let cap = limits.max_concurrency.map(u64::from);
+        let planned = limits.extent.count;
+        let is_burst = config.arrivals == Arrivals::AtOnce;
+        let wanted = match (cap, planned) {
+            (Some(cap), Some(planned)) => cap.min(planned),
+            (Some(cap), None) => cap,
+            (None, Some(planned)) if is_burst => planned,
+            (None, _) => return,
+        };
+        let targets = u64::try_from(config.targets.len()).unwrap_or(1).max(1);
+        let workers = self.shared.inboxes.len() as u64;
+        let mut total = 0;
+        for (worker, inbox) in (0_u64..).zip(&self.shared.inboxes) {
+            for target in 0..u16::try_from(targets).unwrap_or(1) {
+                let share = (wanted / targets + workers - 1 - worker) / workers;
+                let count = u32::try_from(share).unwrap_or(u32::MAX);
+                total += u64::from(count);
+                inbox.post(Mail::Preopen { target, count });
+            }
+        }
+        let opening = &self.shared.opening;
+        let _before = opening.fetch_add(total, std::sync::atomic::Ordering::AcqRel);
+        let deadline = MonotonicClock.now() + config.timeouts.connect;
+        while opening.load(std::sync::atomic::Ordering::Acquire) > 0
+            && MonotonicClock.now() < deadline
+            && !self.interrupt.is_raised()
+        {
+            thread::park_timeout(LOOK);
+        }
+    }
+
+    /// Waits until everything fed has ended and nothing more will come, heeding what may end it
+    /// early.
+    fn watch(&mut self, is_fed: impl Fn() -> bool) {
+        let mut drain_ends = None;
+        loop {
+            let was_fed = is_fed();
+            if was_fed && self.shared.pending() == 0 {
+                return;
+            }
+            let now = MonotonicClock.now();
+            self.heed(now);
+            if self.stop.is_some() {
+                let drain_ends = *drain_ends.get_or_insert(now + DRAIN);
+                if now >= drain_ends || self.interrupt.urgency() == Urgency::Leave {
+                    self.shared.abandon();
+                }
+            }
+            thread::park_timeout(LOOK);
+        }
+    }
+
+    /// Stops sending if there is a reason to.
+    fn heed(&mut self, now: Nanos) {
+        if self.stop.is_some() {
+            return;
+        }
+        self.stop = if self.interrupt.is_raised() {
+            Some(Stop::Interrupted)
+        } else if self.shared.is_deaf() {
+            Some(Stop::DiskFull)
+        } else if self.shared.is_target_lost() {
+            Some(Stop::TargetLost)
+        } else {
+            None
+        };
+        if self.stop.is_some() {
+            self.shared.stop(now);
+        }
+    }
+
+    /// The account of the run.
+    fn close(&self, measured: Measured, accounts: Vec<Account>) -> RunEnd {
+        let mut health = measured.health;
+        let mut end = measured.begin;
+        let (mut abandoned, mut started) = (0, 0);
+        for account in accounts {
+            health.workers.push(account.health);
+            health.refill_delay.merge(&account.refill_delay);
+            // Every worker sees the same steps; the most attentive one has them all.
+            health.clock_steps = health.clock_steps.max(account.clock_steps);
+            health.connections_opened += account.opened;
+            health.connections_reused += account.reused;
+            health.connections_reopened += account.reopened;
+            health.lazy_streams += account.lazy_streams;
+            abandoned += account.abandoned;
+            started += account.started;
+            end = end.max(account.last_end);
+        }
+        let config = &self.shared.config;
+        let addresses: Vec<_> =
+            config.targets.iter().flat_map(|target| &target.endpoint.addresses).copied().collect();
+        health.is_same_host = vitals::is_same_host(&addresses);
+        health.descriptor_limit = self.limit;
+        health.dropped_fields =
+            self.shared.dropped_fields().into_iter().map(str::to_owned).collect();
+        let stop = self.stop.unwrap_or(Stop::Complete);
+        let planned = match (config.limits.extent.count, stop) {
+            (Some(count), Stop::Complete) => count.min(self.progress.fed()),
+            (Some(count), _) => count,
+            (None, Stop::Complete) => started,
+            (None, _) => self.progress.fed(),
+        };
+        RunEnd {
+            stop,
+            measure_begin: measured.begin,
+            measure_end: end,
+            abandoned,
+            never_sent: planned.saturating_sub(started),
+            health,
+        }
+    }
 }

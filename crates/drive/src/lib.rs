@@ -7,13 +7,25 @@
 //! terminal is known here.
 
 pub mod config;
+mod control;
+mod descriptors;
 mod error;
+mod flight;
+mod gate;
+mod harvest;
+mod inbox;
 mod interrupt;
 pub mod item;
 mod launch;
 mod live;
+mod pacer;
+mod preparer;
+mod shared;
+mod vitals;
+mod worker;
 
 pub use config::{Config, Connections, Harvest, Target, Timeouts};
+pub use descriptors::{most_connections, raise_limit};
 pub use error::Error;
 pub use interrupt::Interrupt;
 pub use item::{Item, Notice, Prepare, PrepareError};

@@ -1,0 +1,58 @@
+//! File descriptors: how many there may be, and a table that is large enough from the start.
+
+use std::os::fd::AsFd;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::error::Error;
+
+/// Descriptors that a run needs besides its connections: the record, pollers, timers, libraries.
+const RESERVED: u64 = 64;
+
+/// Raises the soft limit as far as the system lets, and says where it stands.
+pub fn raise_limit() -> Option<u64> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
+        return Some(hard);
+    }
+    Some(soft)
+}
+
+/// Connections that a limit of descriptors leaves room for.
+pub fn most_connections(limit: u64) -> u64 {
+    limit.saturating_sub(RESERVED).max(1)
+}
+
+/// Refuses a number of connections that cannot be opened.
+pub(crate) fn check(wanted: u64, limit: Option<u64>) -> Result<(), Error> {
+    match limit {
+        Some(limit) if wanted > most_connections(limit) => {
+            Err(Error::Descriptors { wanted, limit, possible: most_connections(limit) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Grows the table of descriptors to its final size. In a process with threads every doubling stops
+/// all opening for more than ten milliseconds, so it is done once, before there are any.
+pub(crate) fn grow_table(wanted: u64, any: impl AsFd) {
+    let Ok(high) = i32::try_from(wanted + RESERVED - 1) else { return };
+    // A refusal means a smaller table and pauses, nothing worse.
+    if let Ok(descriptor) = fcntl(any, FcntlArg::F_DUPFD_CLOEXEC(high)) {
+        let _refused = nix::unistd::close(descriptor);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_connections_are_refused_with_the_number_that_is_possible() {
+        assert!(check(1_000, Some(1_064)).is_ok());
+        assert!(check(1_000_000, None).is_ok());
+        let refused = check(1_001, Some(1_064)).unwrap_err().to_string();
+        assert!(refused.contains("1000 connections"), "{refused}");
+    }
+}

@@ -1,0 +1,186 @@
+//! One attempt of one request on its way through a worker.
+
+use tokometer_base::Nanos;
+use tokometer_client::PreparedRequest;
+use tokometer_record::{Asked, Failure, FailureKind, Outcome, Timeline};
+
+use crate::item::Item;
+
+/// A request under way, with what is needed to send it again.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    pub(crate) request: PreparedRequest,
+    pub(crate) timeline: Timeline,
+    /// Bytes of the request that were handed on.
+    pub(crate) written: usize,
+    /// Whether a byte of the answer has come: from then on a dead connection is the server's doing.
+    pub(crate) has_heard: bool,
+    /// Attempts that may follow this one.
+    pub(crate) tries_left: u32,
+    /// The wait that the server asked for before another attempt.
+    pub(crate) retry_after: Option<Nanos>,
+    /// When the request ended whose place at the gate this one took.
+    pub(crate) place_freed: Option<Nanos>,
+}
+
+/// Waits between attempts grow from here, doubling, where the server names no time.
+const FIRST_RETRY_WAIT: Nanos = Nanos::from_millis(500);
+/// And never beyond this.
+const LONGEST_RETRY_WAIT: Nanos = Nanos::from_secs(30);
+
+impl Flight {
+    /// A flight for a fresh item.
+    pub(crate) fn new(item: Item, intended: Option<Nanos>, tries_left: u32) -> Box<Self> {
+        let mut timeline = Timeline::new(item.identity, item.request.asked, Nanos::ZERO);
+        timeline.times.intended = intended;
+        Box::new(Self {
+            request: item.request,
+            timeline,
+            written: 0,
+            has_heard: false,
+            tries_left,
+            retry_after: None,
+            place_freed: None,
+        })
+    }
+
+    pub(crate) fn target(&self) -> u16 {
+        self.timeline.identity.target
+    }
+
+    /// Whether the request's bytes may still be needed for another try.
+    pub(crate) fn may_be_resent(&self) -> bool {
+        self.tries_left > 0 || !self.has_heard
+    }
+
+    /// The bytes this item holds while it waits for its time.
+    pub(crate) fn weight(&self) -> u64 {
+        self.request.bytes.len() as u64 + size_of::<Self>() as u64
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        match &self.timeline.outcome {
+            Outcome::Failed(failure) => Some(failure),
+            Outcome::Success | Outcome::Abandoned => None,
+        }
+    }
+
+    /// Whether the attempt, which has ended, is to be followed by another.
+    pub(crate) fn wants_retry(&self) -> bool {
+        self.tries_left > 0 && self.failure().is_some_and(is_worth_retrying)
+    }
+
+    /// The wait before the next attempt: the server's own, where it named one.
+    pub(crate) fn retry_wait(&self) -> Nanos {
+        if let Some(wait) = self.retry_after {
+            return wait;
+        }
+        let doublings = self.timeline.identity.attempt.min(16);
+        Nanos(FIRST_RETRY_WAIT.0 << doublings).min(LONGEST_RETRY_WAIT)
+    }
+
+    /// The next attempt of the same request. `timeline` stays with this one.
+    pub(crate) fn next_attempt(&mut self) -> Box<Self> {
+        let mut identity = self.timeline.identity.clone();
+        identity.attempt += 1;
+        let mut timeline = Timeline::new(identity, self.timeline.asked, Nanos::ZERO);
+        timeline.times.intended = self.timeline.times.intended;
+        Box::new(Self {
+            request: std::mem::replace(&mut self.request, nothing()),
+            timeline,
+            written: 0,
+            has_heard: false,
+            tries_left: self.tries_left.saturating_sub(1),
+            retry_after: None,
+            place_freed: None,
+        })
+    }
+
+    /// Makes ready to be written again on another connection, as if nothing had been sent.
+    pub(crate) fn rewind(&mut self) {
+        self.written = 0;
+        let times = &mut self.timeline.times;
+        times.first_byte_sent = None;
+        times.last_byte_sent = None;
+    }
+}
+
+/// What is left of a request that moved on.
+fn nothing() -> PreparedRequest {
+    PreparedRequest {
+        bytes: Vec::new(),
+        body_start: 0,
+        asked: Asked::default(),
+        optional_fields: Vec::new(),
+        index: 0,
+        lora: None,
+    }
+}
+
+/// What another try may mend: an overloaded, restarting or unreachable server.
+fn is_worth_retrying(failure: &Failure) -> bool {
+    match failure.kind {
+        FailureKind::Status => matches!(failure.status, Some(408 | 429 | 500 | 502 | 503 | 504)),
+        FailureKind::Connect
+        | FailureKind::ConnectTimeout
+        | FailureKind::Tls
+        | FailureKind::Send
+        | FailureKind::Stall
+        | FailureKind::Cut => true,
+        FailureKind::Timeout
+        | FailureKind::Protocol
+        | FailureKind::InStream
+        | FailureKind::NoContent => false,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use tokometer_record::{Identity, Phase};
+
+    use super::*;
+
+    pub(crate) fn flight(index: u64) -> Box<Flight> {
+        let mut request = nothing();
+        request.bytes = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+        let identity = Identity::new(index, Phase::Measure);
+        Flight::new(Item { request, identity, due: None }, Some(Nanos(index)), 1)
+    }
+
+    #[test]
+    fn the_next_attempt_takes_the_bytes_and_keeps_the_intention() {
+        let mut first = flight(7);
+        let second = first.next_attempt();
+        assert!(first.request.bytes.is_empty() && !second.request.bytes.is_empty());
+        assert_eq!((second.timeline.identity.attempt, second.tries_left), (1, 0));
+        assert_eq!(second.timeline.times.intended, Some(Nanos(7)));
+    }
+
+    #[test]
+    fn only_failures_that_time_may_mend_are_tried_again() {
+        let check = |kind, status, expected| {
+            let mut flight = flight(0);
+            flight.timeline.outcome =
+                Outcome::Failed(Failure { kind, status, message: String::new() });
+            assert_eq!(flight.wants_retry(), expected, "{kind:?} {status:?}");
+            flight.tries_left = 0;
+            assert!(!flight.wants_retry());
+        };
+        check(FailureKind::Status, Some(429), true);
+        check(FailureKind::Status, Some(404), false);
+        check(FailureKind::Connect, None, true);
+        check(FailureKind::Timeout, None, false);
+    }
+
+    #[test]
+    fn waits_between_attempts_double_up_to_a_limit() {
+        let mut flight = flight(0);
+        let mut wait = |attempt| {
+            flight.timeline.identity.attempt = attempt;
+            flight.retry_wait()
+        };
+        assert_eq!(wait(0), Nanos::from_millis(500));
+        assert_eq!(wait(2), Nanos::from_secs(2));
+        assert_eq!(wait(1_000), LONGEST_RETRY_WAIT);
+    }
+}

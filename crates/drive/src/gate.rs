@@ -1,0 +1,123 @@
+//! How many requests may be in flight, and who is next.
+//!
+//! Open loop is a gate without limit; a closed loop is a gate whose line is never empty. Whoever ends
+//! a request asks for the next in line and sends it on the spot, so a place is refilled without
+//! waking another thread. Touched once per request.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokometer_base::Nanos;
+
+use crate::flight::Flight;
+
+#[derive(Debug)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: Option<u32>,
+    in_flight: u32,
+    line: VecDeque<Box<Flight>>,
+    waits: u64,
+    /// From this time on nobody passes.
+    closes: Nanos,
+}
+
+impl Gate {
+    pub(crate) fn new(limit: Option<u32>) -> Self {
+        let line = VecDeque::new();
+        let state = State { limit, in_flight: 0, line, waits: 0, closes: Nanos::MAX };
+        Self { state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere cannot leave the state half changed: every change is one statement.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the flight pass, or keeps it in line until a place is free.
+    pub(crate) fn admit(&self, flight: Box<Flight>) -> Option<Box<Flight>> {
+        let mut state = self.state();
+        if state.limit.is_some_and(|limit| state.in_flight >= limit) {
+            state.waits += 1;
+            state.line.push_back(flight);
+            return None;
+        }
+        state.in_flight += 1;
+        Some(flight)
+    }
+
+    /// Gives a place back. The next in line, if there is one, has it from now on.
+    pub(crate) fn release(&self, now: Nanos) -> Option<Box<Flight>> {
+        let mut state = self.state();
+        let next = if now < state.closes { state.line.pop_front() } else { None };
+        if next.is_none() {
+            state.in_flight = state.in_flight.saturating_sub(1);
+        }
+        next
+    }
+
+    /// Lets nobody pass who is in line at this time or later.
+    pub(crate) fn close_at(&self, time: Nanos) {
+        let mut state = self.state();
+        state.closes = state.closes.min(time);
+    }
+
+    /// Sends everybody in line away and says how many they were, if the gate is closed by now.
+    pub(crate) fn dismiss(&self, now: Nanos) -> Vec<Box<Flight>> {
+        let mut state = self.state();
+        if now < state.closes {
+            return Vec::new();
+        }
+        state.line.drain(..).collect()
+    }
+
+    /// Flights that had to wait in line so far; counted from zero again afterwards.
+    pub(crate) fn take_waits(&self) -> u64 {
+        std::mem::take(&mut self.state().waits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flight::tests::flight;
+
+    fn index(flight: Option<Box<Flight>>) -> Option<u64> {
+        flight.map(|flight| flight.timeline.identity.index)
+    }
+
+    #[test]
+    fn a_full_gate_keeps_the_line_in_order_and_refills_places_at_once() {
+        let gate = Gate::new(Some(2));
+        let admitted: Vec<_> = (0..5).map(|i| index(gate.admit(flight(i)))).collect();
+        assert_eq!(admitted, [Some(0), Some(1), None, None, None]);
+        assert_eq!(index(gate.release(Nanos(1))), Some(2));
+        assert_eq!(index(gate.release(Nanos(1))), Some(3));
+        assert_eq!(index(gate.release(Nanos(1))), Some(4));
+        assert_eq!(index(gate.release(Nanos(1))), None);
+        assert_eq!(index(gate.admit(flight(9))), Some(9), "an ended request left its place");
+        assert_eq!((gate.take_waits(), gate.take_waits()), (3, 0));
+    }
+
+    #[test]
+    fn a_closed_gate_dismisses_its_line() {
+        let gate = Gate::new(Some(1));
+        let _passed = gate.admit(flight(0));
+        let _kept = gate.admit(flight(1));
+        gate.close_at(Nanos(10));
+        assert!(gate.dismiss(Nanos(9)).is_empty());
+        assert_eq!(index(gate.release(Nanos(10))), None);
+        assert_eq!(gate.dismiss(Nanos(10)).len(), 1);
+    }
+
+    #[test]
+    fn an_open_gate_never_makes_anybody_wait() {
+        let gate = Gate::new(None);
+        assert!((0..100).all(|i| gate.admit(flight(i)).is_some()));
+        assert_eq!(gate.take_waits(), 0);
+    }
+}

@@ -1,0 +1,112 @@
+//! Which streams may be read lazily.
+//!
+//! Reading many sockets once per interval costs half the CPU of waking for each event, and with
+//! kernel stamps it costs no precision, as long as no two events of a stream fall into one interval.
+//! So a stream is read lazily only while its gaps are several times the interval, never before its
+//! first content, and never near its end: in a closed loop a late end is idle time of the server.
+
+use tokometer_base::Nanos;
+
+/// Lazily read streams are visited this often.
+pub(crate) const INTERVAL: Nanos = Nanos::from_millis(1);
+/// The shortest recent gap must be this many intervals before a stream is read lazily,
+const GAPS_TO_RELAX: u64 = 5;
+/// and below this many it is read eagerly again.
+const GAPS_TO_RETURN: u64 = 3;
+/// Gaps to see before any judgement.
+const GAPS_SEEN: u32 = 4;
+/// Tokens before the asked length at which a stream is near its end.
+const NEAR_END: u32 = 4;
+
+/// How a stream's socket is visited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Lane {
+    /// As soon as it is readable.
+    #[default]
+    Eager,
+    /// Once per [`INTERVAL`].
+    Lazy,
+}
+
+/// The rhythm of one stream.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pulse {
+    last: Option<Nanos>,
+    shortest: Nanos,
+    gaps: u32,
+    tokens: u32,
+}
+
+impl Pulse {
+    /// Notes a read that brought `contents` content events with `tokens` tokens.
+    pub(crate) fn beat(&mut self, at: Nanos, contents: u32, tokens: u32) {
+        self.tokens = self.tokens.saturating_add(tokens);
+        let Some(last) = self.last.replace(at) else { return };
+        // Two events in one read may have been any distance apart, down to nothing.
+        let gap = if contents > 1 { Nanos::ZERO } else { at - last };
+        self.gaps = self.gaps.saturating_add(1);
+        // The shortest gap, slowly forgotten: one hiccup must not make a stream eager for ever.
+        let relaxed = self.shortest + Nanos((gap - self.shortest).0 / 8);
+        self.shortest = if self.gaps == 1 { gap } else { gap.min(relaxed) };
+    }
+
+    /// The lane for the next read of a stream of `asked` tokens that is in `lane` now.
+    pub(crate) fn lane(&self, lane: Lane, asked: Option<u32>) -> Lane {
+        let is_near_end = asked.is_none_or(|asked| self.tokens + NEAR_END >= asked);
+        let intervals = self.shortest.0 / INTERVAL.0;
+        let least = if lane == Lane::Lazy { GAPS_TO_RETURN } else { GAPS_TO_RELAX };
+        if is_near_end || self.gaps < GAPS_SEEN || intervals < least {
+            Lane::Eager
+        } else {
+            Lane::Lazy
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pulse(gaps_ms: &[u64]) -> Pulse {
+        let mut pulse = Pulse::default();
+        let mut at = Nanos::from_secs(1);
+        pulse.beat(at, 1, 1);
+        for gap in gaps_ms {
+            at += Nanos::from_millis(*gap);
+            pulse.beat(at, 1, 1);
+        }
+        pulse
+    }
+
+    #[test]
+    fn only_slow_streams_far_from_their_end_are_read_lazily() {
+        let check = |gaps: &[u64], asked, expected| {
+            assert_eq!(pulse(gaps).lane(Lane::Eager, asked), expected, "{gaps:?} of {asked:?}");
+        };
+        check(&[20, 20, 20, 20], Some(100), Lane::Lazy);
+        check(&[20, 20, 20], Some(100), Lane::Eager);
+        check(&[20, 20, 20, 20], Some(9), Lane::Eager);
+        check(&[20, 20, 20, 20], None, Lane::Eager);
+        check(&[3, 3, 3, 3], Some(100), Lane::Eager);
+        check(&[20, 20, 20, 2], Some(100), Lane::Eager);
+    }
+
+    #[test]
+    fn a_lazy_stream_returns_later_than_it_left() {
+        let four_intervals = pulse(&[4, 4, 4, 4]);
+        assert_eq!(four_intervals.lane(Lane::Eager, Some(100)), Lane::Eager);
+        assert_eq!(four_intervals.lane(Lane::Lazy, Some(100)), Lane::Lazy);
+        assert_eq!(pulse(&[2, 2, 2, 2]).lane(Lane::Lazy, Some(100)), Lane::Eager);
+    }
+
+    #[test]
+    fn two_events_in_one_read_make_a_stream_eager_until_it_has_calmed_down() {
+        let mut pulse = pulse(&[20, 20, 20, 20]);
+        pulse.beat(Nanos::from_secs(2), 2, 2);
+        assert_eq!(pulse.lane(Lane::Lazy, Some(100)), Lane::Eager);
+        for beat in 1..=8 {
+            pulse.beat(Nanos::from_secs(2) + Nanos::from_millis(20 * beat), 1, 1);
+        }
+        assert_eq!(pulse.lane(Lane::Eager, Some(100)), Lane::Lazy);
+    }
+}

@@ -1,0 +1,178 @@
+//! The thread that makes requests ahead of their time and feeds them to the workers.
+//!
+//! Warm-up items go out as they come. Measured items are held until the measured phase is opened,
+//! then each gets its intended time. How much is prepared and not yet sent is limited by number and
+//! by bytes: ten thousand prompts of 128k tokens do not fit into memory.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_record::Phase;
+use tokometer_schedule::{Extent, Offsets};
+
+use crate::error::Error;
+use crate::flight::Flight;
+use crate::item::{Item, Prepare};
+use crate::shared::Shared;
+
+/// Measured items made before the measured phase begins, so that its first sends find no one busy.
+const HEAD_START: usize = 1_024;
+/// And bytes of them.
+const HEAD_START_BYTES: u64 = 64 << 20;
+
+/// Pause while enough is prepared.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// How far preparing has come; shared between the preparer and the thread that owns the run.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    are_warmups_fed: AtomicBool,
+    is_head_start_made: AtomicBool,
+    start: AtomicU64,
+    is_finished: AtomicBool,
+    fed: AtomicU64,
+    error: Mutex<Option<Error>>,
+}
+
+impl Progress {
+    /// Whether all warm-up items are with the workers.
+    pub(crate) fn are_warmups_fed(&self) -> bool {
+        self.are_warmups_fed.load(Ordering::Acquire)
+    }
+
+    /// Whether as much is prepared as should be before the measured phase begins.
+    pub(crate) fn is_head_start_made(&self) -> bool {
+        self.is_head_start_made.load(Ordering::Acquire)
+    }
+
+    /// Opens the measured phase.
+    pub(crate) fn open(&self, start: Nanos) {
+        self.start.store(start.0.max(1), Ordering::Release);
+    }
+
+    fn start(&self) -> Option<Nanos> {
+        Some(Nanos(self.start.load(Ordering::Acquire))).filter(|start| *start != Nanos::ZERO)
+    }
+
+    /// Whether nothing more will be fed.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.is_finished.load(Ordering::Acquire)
+    }
+
+    /// Measured items fed.
+    pub(crate) fn fed(&self) -> u64 {
+        self.fed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn take_error(&self) -> Option<Error> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+pub(crate) struct Preparer {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) progress: Arc<Progress>,
+    pub(crate) source: Box<dyn Prepare>,
+    pub(crate) offsets: Offsets,
+}
+
+/// Whether there is more to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Feed {
+    GoesOn,
+    Ends,
+}
+
+impl Preparer {
+    /// Prepares and feeds until the source or the plan ends, or the run stops.
+    pub(crate) fn run(mut self) {
+        if let Err(error) = self.prepare_all() {
+            *self.progress.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        }
+        self.progress.are_warmups_fed.store(true, Ordering::Release);
+        self.progress.is_head_start_made.store(true, Ordering::Release);
+        self.progress.is_finished.store(true, Ordering::Release);
+    }
+
+    fn prepare_all(&mut self) -> Result<(), Error> {
+        let mut held = VecDeque::new();
+        let mut held_bytes = 0;
+        let mut prepared = 0;
+        while !self.shared.is_stopping() {
+            if self.progress.start().is_some() {
+                if self.feed_held(&mut held) == Feed::Ends {
+                    return Ok(());
+                }
+                held_bytes = 0;
+            } else if held.len() >= HEAD_START || held_bytes >= HEAD_START_BYTES {
+                self.progress.is_head_start_made.store(true, Ordering::Release);
+                std::thread::park_timeout(PAUSE);
+                continue;
+            }
+            let made = self.source.prepare();
+            let item = made.map_err(|source| Error::Prepare { index: prepared, source })?;
+            let Some(item) = item else { break };
+            prepared += 1;
+            self.check(&item)?;
+            if item.identity.phase == Phase::Warmup {
+                self.feed(Flight::new(item, None, 0));
+            } else {
+                self.progress.are_warmups_fed.store(true, Ordering::Release);
+                held_bytes += item.request.bytes.len() as u64;
+                held.push_back(item);
+            }
+        }
+        self.await_start();
+        let _end = self.feed_held(&mut held);
+        Ok(())
+    }
+
+    fn check(&self, item: &Item) -> Result<(), Error> {
+        let (target, targets) = (item.identity.target, self.shared.config.targets.len());
+        if usize::from(target) < targets {
+            return Ok(());
+        }
+        Err(Error::Target { index: item.identity.index, target, targets })
+    }
+
+    fn await_start(&self) {
+        self.progress.are_warmups_fed.store(true, Ordering::Release);
+        self.progress.is_head_start_made.store(true, Ordering::Release);
+        while self.progress.start().is_none() && !self.shared.is_stopping() {
+            std::thread::park_timeout(PAUSE);
+        }
+    }
+
+    /// Feeds what was held back, once the measured phase is open.
+    fn feed_held(&mut self, held: &mut VecDeque<Item>) -> Feed {
+        let Some(start) = self.progress.start() else { return Feed::GoesOn };
+        let extent = self.shared.config.limits.extent;
+        while let Some(item) = held.pop_front() {
+            let offset = item.due.or_else(|| self.offsets.advance());
+            if self.shared.is_stopping() || !self.admits(extent, start, offset) {
+                return Feed::Ends;
+            }
+            let intended = offset.map(|offset| start + offset);
+            self.feed(Flight::new(item, intended, self.shared.config.retries));
+            let _before = self.progress.fed.fetch_add(1, Ordering::AcqRel);
+        }
+        let is_last = extent.count.is_some_and(|count| self.progress.fed() >= count);
+        if is_last { Feed::Ends } else { Feed::GoesOn }
+    }
+
+    /// Whether the next item is still part of the run. Without a time of its own it is begun now.
+    fn admits(&self, extent: Extent, start: Nanos, offset: Option<Nanos>) -> bool {
+        let offset = offset.unwrap_or_else(|| MonotonicClock.now() - start);
+        extent.admits(self.progress.fed(), offset)
+    }
+
+    fn feed(&self, flight: Box<Flight>) {
+        while self.shared.is_well_ahead() && !self.shared.is_stopping() {
+            std::thread::park_timeout(PAUSE);
+        }
+        self.shared.feed(flight);
+    }
+}

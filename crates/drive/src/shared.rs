@@ -1,0 +1,195 @@
+//! What all threads of a run see.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokometer_base::Nanos;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::flight::Flight;
+use crate::gate::Gate;
+use crate::inbox::{Inbox, Mail};
+use crate::live::Live;
+
+/// A target that refuses so many connections in a row, with none made between, is lost.
+const LOST_AFTER: u32 = 50;
+
+/// Limits on what is prepared and not yet sent: whichever is reached first.
+const AHEAD_ITEMS: u64 = 16_384;
+/// A prompt of 128k tokens is about 600 KB, so that several hundred of the largest are ready.
+const AHEAD_BYTES: u64 = 256 << 20;
+
+/// State of a run.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) gate: Gate,
+    pub(crate) inboxes: Vec<Inbox>,
+    pub(crate) live: Arc<Live>,
+    /// Flights fed and not yet ended for good.
+    pending: AtomicU64,
+    ahead_items: AtomicU64,
+    ahead_bytes: AtomicU64,
+    /// Connections that are being opened before their time.
+    pub(crate) opening: AtomicU64,
+    connection_ids: AtomicU64,
+    connect_failures: AtomicU32,
+    is_stopping: AtomicBool,
+    is_abandoning: AtomicBool,
+    is_over: AtomicBool,
+    is_deaf: AtomicBool,
+    dropped_fields: Mutex<Vec<&'static str>>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config, live: Arc<Live>, workers: u16) -> Result<Self, Error> {
+        let inboxes = (0..workers).map(|_| Inbox::new()).collect::<Result<_, _>>()?;
+        Ok(Self {
+            gate: Gate::new(config.limits.max_concurrency),
+            config,
+            inboxes,
+            live,
+            pending: AtomicU64::new(0),
+            ahead_items: AtomicU64::new(0),
+            ahead_bytes: AtomicU64::new(0),
+            opening: AtomicU64::new(0),
+            connection_ids: AtomicU64::new(0),
+            connect_failures: AtomicU32::new(0),
+            is_stopping: AtomicBool::new(false),
+            is_abandoning: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            is_deaf: AtomicBool::new(false),
+            dropped_fields: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Notes a flight that is now on its way to a worker.
+    pub(crate) fn fed(&self, flight: &Flight) {
+        let _before = self.pending.fetch_add(1, Ordering::AcqRel);
+        let _before = self.ahead_items.fetch_add(1, Ordering::Relaxed);
+        let _before = self.ahead_bytes.fetch_add(flight.weight(), Ordering::Relaxed);
+    }
+
+    /// Notes that a flight is no longer ahead of its time: it is sent now, or never.
+    pub(crate) fn taken(&self, flight: &Flight) {
+        let _before = self.ahead_items.fetch_sub(1, Ordering::Relaxed);
+        let _before = self.ahead_bytes.fetch_sub(flight.weight(), Ordering::Relaxed);
+    }
+
+    /// Notes that flights have ended for good.
+    pub(crate) fn ended(&self, count: u64) {
+        let _before = self.pending.fetch_sub(count, Ordering::AcqRel);
+    }
+
+    /// Sends flights away that were fed and never sent.
+    pub(crate) fn dismiss(&self, flights: &[Box<Flight>]) {
+        flights.iter().for_each(|flight| self.taken(flight));
+        self.ended(flights.len() as u64);
+    }
+
+    pub(crate) fn pending(&self) -> u64 {
+        self.pending.load(Ordering::Acquire)
+    }
+
+    /// Whether enough is prepared, so that preparing may pause.
+    pub(crate) fn is_well_ahead(&self) -> bool {
+        self.ahead_items.load(Ordering::Relaxed) >= AHEAD_ITEMS
+            || self.ahead_bytes.load(Ordering::Relaxed) >= AHEAD_BYTES
+    }
+
+    pub(crate) fn next_connection_id(&self) -> u64 {
+        self.connection_ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn connection_made(&self) {
+        if self.connect_failures.load(Ordering::Relaxed) != 0 {
+            self.connect_failures.store(0, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn connection_failed(&self) {
+        let _before = self.connect_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the target seems gone for good.
+    pub(crate) fn is_target_lost(&self) -> bool {
+        self.connect_failures.load(Ordering::Relaxed) >= LOST_AFTER
+    }
+
+    /// Sends nothing more; what is in flight goes on.
+    pub(crate) fn stop(&self, now: Nanos) {
+        self.gate.close_at(now);
+        self.is_stopping.store(true, Ordering::Release);
+        self.dismiss(&self.gate.dismiss(now));
+        self.ring_all();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// Gives up what is in flight.
+    pub(crate) fn abandon(&self) {
+        self.is_abandoning.store(true, Ordering::Release);
+        self.ring_all();
+    }
+
+    pub(crate) fn is_abandoning(&self) -> bool {
+        self.is_abandoning.load(Ordering::Acquire)
+    }
+
+    /// Lets the workers go home.
+    pub(crate) fn finish(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.ring_all();
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Notes that nobody takes notices any more.
+    pub(crate) fn nobody_listens(&self) {
+        self.is_deaf.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.is_deaf.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn ring_all(&self) {
+        self.inboxes.iter().for_each(Inbox::ring);
+    }
+
+    /// The worker whose turn request `index` is.
+    pub(crate) fn inbox_of(&self, index: u64) -> &Inbox {
+        let workers = self.inboxes.len() as u64;
+        &self.inboxes[usize::try_from(index % workers).unwrap_or(0)]
+    }
+
+    /// Feeds a flight: to be sent at its intended time, or as soon as the gate lets it pass.
+    pub(crate) fn feed(&self, flight: Box<Flight>) {
+        self.fed(&flight);
+        let inbox = self.inbox_of(flight.timeline.identity.index);
+        if flight.timeline.times.intended.is_some() {
+            inbox.post(Mail::Pace(flight));
+        } else if let Some(flight) = self.gate.admit(flight) {
+            inbox.post(Mail::Send(flight));
+        }
+    }
+
+    /// Notes an optional field that the server refuses. False when it was known.
+    pub(crate) fn drop_field(&self, field: &'static str) -> bool {
+        let mut dropped = self.dropped_fields.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !dropped.contains(&field);
+        if is_new {
+            dropped.push(field);
+        }
+        is_new
+    }
+
+    pub(crate) fn dropped_fields(&self) -> Vec<&'static str> {
+        self.dropped_fields.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

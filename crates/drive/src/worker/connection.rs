@@ -1,0 +1,146 @@
+//! A worker's connections, and where they live.
+
+use tokometer_base::Nanos;
+use tokometer_client::Exchange;
+use tokometer_client::conn::{Link, Segments, Socket, TransportInfo};
+
+use crate::flight::Flight;
+use crate::harvest::{Lane, Pulse};
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// TCP is being set up.
+    Connecting,
+    /// TLS is being set up.
+    Securing,
+    /// It waits for a request.
+    Idle,
+    /// A request is being written.
+    Writing,
+    /// An answer is awaited or read.
+    Reading,
+}
+
+/// The points in the making of a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Setup {
+    pub(crate) begin: Nanos,
+    pub(crate) connected: Option<Nanos>,
+    pub(crate) secured: Option<Nanos>,
+}
+
+/// One connection with the request it carries, if any.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) link: Link<Socket>,
+    pub(crate) key: u64,
+    pub(crate) id: u64,
+    pub(crate) target: u16,
+    pub(crate) stage: Stage,
+    pub(crate) setup: Setup,
+    /// Requests it has carried to their end.
+    pub(crate) uses: u32,
+    pub(crate) flight: Option<Box<Flight>>,
+    pub(crate) exchange: Exchange,
+    pub(crate) segments: Segments,
+    pub(crate) pulse: Pulse,
+    pub(crate) lane: Lane,
+    /// Whether the stream was read lazily at some time.
+    pub(crate) was_lazy: bool,
+    /// Whether it was opened before any request needed it and counts as such.
+    pub(crate) is_preopened: bool,
+    /// When something last happened that the server did.
+    pub(crate) last_heard: Nanos,
+    /// The kernel's account at the end of the request before.
+    pub(crate) account: TransportInfo,
+}
+
+impl Connection {
+    /// Whether it was open before its present request came: it may have died in the meantime.
+    pub(crate) fn was_kept(&self) -> bool {
+        self.uses > 0 || self.is_preopened
+    }
+}
+
+/// Connections by key. A key is never used twice: late news of a closed connection finds nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Slab {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    generation: u32,
+    connection: Option<Box<Connection>>,
+}
+
+fn key(index: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(index)
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the two halves of a key are cut out of it")]
+fn parts(key: u64) -> (u32, u32) {
+    (key as u32, (key >> 32) as u32)
+}
+
+impl Slab {
+    /// A key for a connection to be put.
+    pub(crate) fn reserve(&mut self) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+        });
+        key(index, self.slots[index as usize].generation)
+    }
+
+    fn slot(&mut self, key: u64) -> Option<&mut Slot> {
+        let (index, generation) = parts(key);
+        self.slots.get_mut(index as usize).filter(|slot| slot.generation == generation)
+    }
+
+    /// Takes a connection out, to work on it. Put it back, or release its key.
+    pub(crate) fn take(&mut self, key: u64) -> Option<Box<Connection>> {
+        self.slot(key)?.connection.take()
+    }
+
+    pub(crate) fn put(&mut self, connection: Box<Connection>) {
+        let key = connection.key;
+        if let Some(slot) = self.slot(key) {
+            slot.connection = Some(connection);
+        }
+    }
+
+    /// Gives a key back.
+    pub(crate) fn release(&mut self, key: u64) {
+        let (index, _generation) = parts(key);
+        if let Some(slot) = self.slot(key) {
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(index);
+        }
+    }
+
+    /// All connections that are in.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.slots.iter().filter_map(|slot| slot.connection.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_of_closed_connections_find_nothing() {
+        let mut slab = Slab::default();
+        let (first, second) = (slab.reserve(), slab.reserve());
+        assert_ne!(first, second);
+        slab.release(first);
+        let third = slab.reserve();
+        assert_ne!(first, third, "the place is used again, the key is not");
+        assert_eq!(parts(first).0, parts(third).0);
+        slab.release(first);
+        assert_ne!(slab.reserve(), third, "releasing an old key frees nothing");
+    }
+}

@@ -1,0 +1,190 @@
+//! How flights end, and who takes their place.
+
+use std::io;
+
+use tokometer_base::{Clock, MonotonicClock};
+use tokometer_record::{Failure, FailureKind, Network, Outcome, Phase};
+
+use super::connection::{Connection, Stage};
+use super::{Fate, Worker};
+use crate::config::Connections;
+use crate::flight::Flight;
+use crate::harvest::Lane;
+use crate::item::Notice;
+
+impl Worker {
+    /// The answer is complete: the next in line goes out before anything else is done.
+    pub(super) fn complete(&mut self, connection: &mut Connection, keep_alive: bool) -> Fate {
+        let Some(mut flight) = connection.flight.take() else { return Fate::Close };
+        connection.uses += 1;
+        let _end = flight.timeline.times.end.get_or_insert(connection.last_heard);
+        flight.retry_after = connection.exchange.retry_after();
+        note_network(connection, &mut flight);
+        let is_kept = keep_alive && self.shared.config.connections != Connections::PerRequest;
+        let next = self.successor(&flight);
+        let fate = match next {
+            Some(next) if is_kept && next.target() == connection.target => {
+                self.shift(connection, Lane::Eager);
+                self.relay(connection, next)
+            }
+            next => {
+                self.ready.extend(next);
+                if is_kept {
+                    self.rest(connection);
+                    Fate::Keep
+                } else {
+                    Fate::Close
+                }
+            }
+        };
+        self.record(flight);
+        fate
+    }
+
+    fn rest(&mut self, connection: &mut Connection) {
+        self.shift(connection, Lane::Eager);
+        connection.stage = Stage::Idle;
+        self.idle[usize::from(connection.target)].push(connection.key);
+    }
+
+    /// Sends the next in line on the connection that has just become free.
+    fn relay(&mut self, connection: &mut Connection, mut next: Box<Flight>) -> Fate {
+        if self.shared.is_stopping() {
+            self.shared.taken(&next);
+            self.dismiss(next);
+            self.rest(connection);
+            return Fate::Keep;
+        }
+        self.shared.taken(&next);
+        next.timeline.times.admitted = MonotonicClock.now();
+        self.send(connection, next)
+    }
+
+    /// Gives the flight's place at the gate to the next in line, unless another attempt keeps it.
+    fn successor(&mut self, flight: &Flight) -> Option<Box<Flight>> {
+        if self.will_retry(flight) {
+            return None;
+        }
+        let mut next = self.shared.gate.release(self.reader.now)?;
+        next.place_freed = flight.timeline.times.end;
+        Some(next)
+    }
+
+    fn will_retry(&self, flight: &Flight) -> bool {
+        flight.wants_retry() && !self.shared.is_stopping()
+    }
+
+    /// Ends a flight that has no connection any more.
+    pub(super) fn fail(&mut self, mut flight: Box<Flight>, kind: FailureKind, why: &str) {
+        let now = MonotonicClock.now();
+        self.reader.now = now;
+        let status = flight.timeline.status;
+        let message = why.to_owned();
+        flight.timeline.outcome = Outcome::Failed(Failure { kind, status, message });
+        flight.timeline.times.end = Some(now);
+        let next = self.successor(&flight);
+        self.ready.extend(next);
+        self.record(flight);
+    }
+
+    /// Hands an ended attempt over, and lines up the next one if there is to be one.
+    fn record(&mut self, mut flight: Box<Flight>) {
+        let is_measured = flight.timeline.identity.phase == Phase::Measure;
+        if is_measured {
+            let end = flight.timeline.times.end.unwrap_or(self.reader.now);
+            self.account.last_end = self.account.last_end.max(end);
+        }
+        let live = self.shared.live.slot(self.id);
+        // What never got as far as being sent was not counted as sent either.
+        if flight.timeline.times.first_byte_sent.is_none() {
+            live.sent();
+            let is_first = flight.timeline.identity.attempt == 0;
+            self.account.started += u64::from(is_measured && is_first);
+        }
+        if self.will_retry(&flight) {
+            live.retried();
+            let at = self.reader.now + flight.retry_wait();
+            let next = flight.next_attempt();
+            self.deferred.push((at, next));
+        } else {
+            live.ended(flight.timeline.is_success());
+            self.shared.ended(1);
+        }
+        self.notify(Notice::Ended(Box::new(flight.timeline)));
+    }
+
+    /// Drops a flight that was fed and never sent.
+    pub(super) fn dismiss(&mut self, flight: Box<Flight>) {
+        drop(flight);
+        let next = self.shared.gate.release(self.reader.now);
+        self.ready.extend(next);
+        self.shared.ended(1);
+    }
+
+    /// Gives a flight up at our own wish.
+    pub(super) fn abandon(&mut self, mut flight: Box<Flight>) {
+        flight.timeline.outcome = Outcome::Abandoned;
+        flight.timeline.times.end = Some(self.reader.now);
+        flight.tries_left = 0;
+        self.account.abandoned += u64::from(flight.timeline.identity.phase == Phase::Measure);
+        self.record(flight);
+    }
+
+    pub(super) fn notify(&mut self, notice: Notice) {
+        if self.notices.send(notice).is_err() {
+            self.shared.nobody_listens();
+        }
+    }
+
+    /// The server closed the connection.
+    pub(super) fn on_closed(&mut self, connection: &mut Connection) -> Fate {
+        let Some(flight) = connection.flight.as_deref_mut() else { return Fate::Close };
+        if !flight.has_heard {
+            let gone = io::Error::from(io::ErrorKind::UnexpectedEof);
+            return self.on_broken(connection, &gone);
+        }
+        let at = self.reader.now;
+        let _progress = connection.exchange.on_eof(at, &mut flight.timeline);
+        let _kept = self.complete(connection, false);
+        Fate::Close
+    }
+
+    /// The connection broke. A kept one that dies before the first byte of the answer had died before
+    /// the request came: the request goes out once more, on a new connection.
+    pub(super) fn on_broken(&mut self, connection: &mut Connection, error: &io::Error) -> Fate {
+        let Some(mut flight) = connection.flight.take() else { return Fate::Close };
+        let is_stale =
+            connection.was_kept() && !flight.has_heard && flight.timeline.connection.reopened == 0;
+        if is_stale {
+            self.account.reopened += 1;
+            flight.timeline.connection.reopened += 1;
+            flight.rewind();
+            self.connect(flight);
+            return Fate::Close;
+        }
+        let kind = match connection.stage {
+            Stage::Writing => FailureKind::Send,
+            _ => FailureKind::Cut,
+        };
+        let why = match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                "the server closed the connection without an answer".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        note_network(connection, &mut flight);
+        self.fail(flight, kind, &why);
+        Fate::Close
+    }
+}
+
+/// Adds the kernel's account of the connection during this request.
+fn note_network(connection: &mut Connection, flight: &mut Flight) {
+    let Some(info) = connection.link.source().info() else { return };
+    let before = std::mem::replace(&mut connection.account, info);
+    flight.timeline.network = Some(Network {
+        round_trip: info.round_trip,
+        retransmits: info.retransmits.wrapping_sub(before.retransmits),
+        segments_in: info.data_segments_in.wrapping_sub(before.data_segments_in),
+    });
+}

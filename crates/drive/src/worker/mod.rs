@@ -1,0 +1,309 @@
+//! A worker: one thread with its own poller, connections and exchanges.
+//!
+//! Flights come in through the inbox or from the gate; notices go out. One turn sends what is due,
+//! waits, reads what is ready, and now and then looks after timeouts. Nothing in a turn blocks, and
+//! nothing is shared with other workers but what a request touches once.
+
+mod connection;
+mod ending;
+mod poller;
+mod reader;
+mod sending;
+mod sweep;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use nix::sys::epoll::EpollFlags;
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_record::health::{DelayHistogram, WorkerHealth};
+
+use connection::{Connection, Slab, Stage};
+use poller::{Batch, Patience, Poller};
+use reader::{ReadEnd, Reader};
+
+use crate::config::Harvest;
+use crate::error::Error;
+use crate::flight::Flight;
+use crate::harvest::{self, Lane};
+use crate::inbox::Mail;
+use crate::item::Notice;
+use crate::pacer::{self, Wait};
+use crate::shared::Shared;
+use crate::vitals::{self, ThreadSample};
+
+/// Timeouts, clocks and wishes to stop are looked after this often.
+const SWEEP_INTERVAL: Nanos = Nanos::from_millis(50);
+
+/// What a worker did, besides its notices.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) health: WorkerHealth,
+    pub(crate) refill_delay: DelayHistogram,
+    pub(crate) clock_steps: u32,
+    pub(crate) opened: u64,
+    pub(crate) reused: u64,
+    pub(crate) reopened: u64,
+    pub(crate) lazy_streams: u64,
+    /// Measured requests whose sending began, attempts of one counted once.
+    pub(crate) started: u64,
+    pub(crate) abandoned: u64,
+    /// When the last measured request ended.
+    pub(crate) last_end: Nanos,
+}
+
+pub(crate) struct Worker {
+    id: u16,
+    shared: Arc<Shared>,
+    notices: Sender<Notice>,
+    poller: Poller,
+    reader: Reader,
+    connections: Slab,
+    /// Idle connections per target, the warmest last.
+    idle: Vec<Vec<u64>>,
+    /// Address of each target that is tried first.
+    address: Vec<usize>,
+    /// Flights that the gate has let pass and that have no connection yet.
+    ready: VecDeque<Box<Flight>>,
+    /// Flights in the order of their intended times.
+    paced: VecDeque<Box<Flight>>,
+    /// Of these, the first so many have had a connection opened ahead.
+    preopened: usize,
+    /// Spare connections that are being opened.
+    spare: usize,
+    /// Further attempts, with their times. Few, if any.
+    deferred: Vec<(Nanos, Box<Flight>)>,
+    lazy: usize,
+    last_harvest: Nanos,
+    last_sweep: Nanos,
+    spin: Nanos,
+    sample: ThreadSample,
+    account: Account,
+}
+
+/// What becomes of a connection after it was worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Keep,
+    Close,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        id: u16,
+        shared: Arc<Shared>,
+        notices: Sender<Notice>,
+        spin: Nanos,
+    ) -> Result<Self, Error> {
+        let targets = shared.config.targets.len();
+        let poller = Poller::new(&shared.inboxes[usize::from(id)])?;
+        Ok(Self {
+            id,
+            poller,
+            notices,
+            reader: Reader::default(),
+            connections: Slab::default(),
+            idle: vec![Vec::new(); targets],
+            address: vec![0; targets],
+            ready: VecDeque::new(),
+            paced: VecDeque::new(),
+            preopened: 0,
+            spare: 0,
+            deferred: Vec::new(),
+            lazy: 0,
+            last_harvest: Nanos::ZERO,
+            last_sweep: Nanos::ZERO,
+            spin,
+            sample: ThreadSample::default(),
+            account: Account::default(),
+            shared,
+        })
+    }
+
+    /// Works until the run is over.
+    pub(crate) fn run(mut self) -> Account {
+        // Without this the kernel may let a sleep last 50 µs longer than asked.
+        let _refused = nix::sys::prctl::set_timerslack(1);
+        let mut events = poller::batch();
+        let mut mail = Vec::new();
+        while !self.shared.is_over() {
+            self.turn(&mut events, &mut mail);
+        }
+        self.account.clock_steps = self.reader.stamps.steps();
+        self.account.health.kernel_to_user = std::mem::take(&mut self.reader.kernel_to_user);
+        self.sample.finish(&vitals::Machine, &mut self.account.health);
+        self.account
+    }
+
+    fn turn(&mut self, events: &mut Batch, mail: &mut Vec<Mail>) {
+        self.shared.inboxes[usize::from(self.id)].take(mail);
+        for letter in mail.drain(..) {
+            self.receive(letter);
+        }
+        let now = MonotonicClock.now();
+        self.reader.now = now;
+        self.send_due();
+        let patience = self.patience();
+        let count = self.poller.wait(events, patience);
+        if patience != Patience::None {
+            // After a sleep the last known time is old.
+            self.reader.now = MonotonicClock.now();
+        }
+        self.visit(&events[..count]);
+        if self.lazy > 0 && self.reader.now - self.last_harvest >= harvest::INTERVAL {
+            self.last_harvest = self.reader.now;
+            let count = self.poller.harvest(events);
+            self.visit(&events[..count]);
+        }
+        if self.reader.now - self.last_sweep >= SWEEP_INTERVAL {
+            self.last_sweep = self.reader.now;
+            self.sweep();
+        }
+    }
+
+    fn receive(&mut self, letter: Mail) {
+        match letter {
+            Mail::Send(flight) => self.ready.push_back(flight),
+            Mail::Pace(flight) => self.line_up(flight),
+            Mail::Preopen { target, count } => (0..count).for_each(|_| self.open_spare(target)),
+            Mail::Measure => {
+                self.account = Account::default();
+                self.reader.kernel_to_user = DelayHistogram::default();
+                self.sample = ThreadSample::take(&vitals::Machine);
+            }
+        }
+    }
+
+    /// How long the next look at the sockets may take; sets the timer for what is due.
+    fn patience(&mut self) -> Patience {
+        if !self.ready.is_empty() {
+            return Patience::None;
+        }
+        match pacer::wait(self.reader.now, self.next_due(), self.spin) {
+            Wait::Poll => return Patience::None,
+            Wait::Sleep { timer: Some(at) } => self.poller.arm(at),
+            Wait::Sleep { timer: None } => {}
+        }
+        if self.lazy > 0 { Patience::Interval } else { Patience::Long }
+    }
+
+    fn visit(&mut self, events: &[nix::sys::epoll::EpollEvent]) {
+        for event in events {
+            match event.data() {
+                poller::BELL => {}
+                poller::TIMER => self.poller.disarmed(),
+                poller::STEP => {
+                    if self.poller.has_clock_stepped() {
+                        self.reader.update_stamps();
+                    }
+                }
+                key => self.attend(key, event.events()),
+            }
+            // A long batch must not make a send late.
+            if self.next_due().is_some_and(|due| due <= self.reader.now) {
+                self.send_due();
+            }
+        }
+    }
+
+    /// Works on a connection that is ready for something.
+    fn attend(&mut self, key: u64, flags: EpollFlags) {
+        let Some(mut connection) = self.connections.take(key) else { return };
+        let fate = match connection.stage {
+            Stage::Connecting => self.on_connected(&mut connection),
+            Stage::Securing => self.secure(&mut connection),
+            Stage::Idle | Stage::Reading => self.drain(&mut connection, flags),
+            Stage::Writing => match self.write_on(&mut connection) {
+                // A server may refuse a request before it has read it all.
+                Fate::Keep if flags.contains(EpollFlags::EPOLLIN) => {
+                    self.drain(&mut connection, flags)
+                }
+                fate => fate,
+            },
+        };
+        self.settle(connection, fate);
+    }
+
+    /// Puts a connection back or closes it.
+    fn settle(&mut self, connection: Box<Connection>, fate: Fate) {
+        match fate {
+            Fate::Keep => self.connections.put(connection),
+            Fate::Close => self.close(connection),
+        }
+    }
+
+    fn close(&mut self, connection: Box<Connection>) {
+        self.lazy -= usize::from(connection.lane == Lane::Lazy);
+        if connection.stage == Stage::Idle {
+            self.idle[usize::from(connection.target)].retain(|key| *key != connection.key);
+        }
+        self.connections.release(connection.key);
+    }
+
+    /// Reads until the socket has nothing more.
+    fn drain(&mut self, connection: &mut Connection, flags: EpollFlags) -> Fate {
+        // An end of the connection that came with the bytes rings no second time.
+        let is_ending =
+            flags.intersects(EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR);
+        loop {
+            let live = self.shared.live.slot(self.id);
+            match self.reader.read(connection, live) {
+                ReadEnd::More => {}
+                ReadEnd::Drained if is_ending && connection.stage != Stage::Idle => {
+                    match self.reader.read(connection, self.shared.live.slot(self.id)) {
+                        ReadEnd::Drained => return Fate::Keep,
+                        ReadEnd::More => {}
+                        end => return self.on_end(connection, end),
+                    }
+                }
+                ReadEnd::Drained => {
+                    self.choose_lane(connection);
+                    return Fate::Keep;
+                }
+                end => return self.on_end(connection, end),
+            }
+        }
+    }
+
+    fn on_end(&mut self, connection: &mut Connection, end: ReadEnd) -> Fate {
+        match end {
+            ReadEnd::Done { keep_alive } => self.complete(connection, keep_alive),
+            ReadEnd::Closed => self.on_closed(connection),
+            ReadEnd::Broken(error) => self.on_broken(connection, &error),
+            ReadEnd::Unasked => Fate::Close,
+            ReadEnd::Drained | ReadEnd::More => Fate::Keep,
+        }
+    }
+
+    /// Moves a stream to the lane that its rhythm allows.
+    fn choose_lane(&mut self, connection: &mut Connection) {
+        if self.shared.config.harvest == Harvest::Eager {
+            return;
+        }
+        let Some(flight) = &connection.flight else { return };
+        let asked = flight.timeline.asked.output_tokens;
+        let lane = connection.pulse.lane(connection.lane, asked);
+        self.shift(connection, lane);
+    }
+
+    fn shift(&mut self, connection: &mut Connection, lane: Lane) {
+        if lane == connection.lane
+            || self.poller.shift(connection.link.source(), connection.key, lane).is_err()
+        {
+            return;
+        }
+        connection.lane = lane;
+        match lane {
+            Lane::Eager => self.lazy -= 1,
+            Lane::Lazy => {
+                self.lazy += 1;
+                self.account.lazy_streams += u64::from(!connection.was_lazy);
+                connection.was_lazy = true;
+                // A late read would delay the acknowledgement, and with it the next event of a
+                // server that waits for it.
+                connection.link.source().acknowledge_quickly();
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! One read: bytes, their stamp, and what they add to the timeline.
+//!
+//! Stamp, then think: the kernel's stamp comes with the bytes, and the user's clock is read right
+//! after, before anything is parsed.
+
+use std::io;
+
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_client::conn::{ReadBuffer, StampClock};
+use tokometer_client::{Progress, ReadStamp};
+use tokometer_record::health::DelayHistogram;
+use tokometer_record::{StampSource, Timeline};
+
+use super::connection::Connection;
+use crate::live::Slot;
+
+/// A kernel stamp outside of this much before our own clock is no stamp of this read.
+const LONGEST_DELAY: Nanos = Nanos::from_secs(600);
+/// A stamp may lie after our own clock by the error of measuring the clocks' distance.
+const LONGEST_ADVANCE: Nanos = Nanos::from_micros(100);
+
+pub(crate) struct Reader {
+    buffer: ReadBuffer,
+    pub(crate) stamps: StampClock,
+    pub(crate) kernel_to_user: DelayHistogram,
+    /// Our clock after the last read, for whoever wants the time without asking for it.
+    pub(crate) now: Nanos,
+}
+
+/// What a read meant for its connection.
+#[derive(Debug)]
+pub(crate) enum ReadEnd {
+    /// The socket is drained; the answer goes on.
+    Drained,
+    /// There may be more to read at once.
+    More,
+    /// The answer is complete.
+    Done { keep_alive: bool },
+    /// Bytes came that nobody asked for.
+    Unasked,
+    /// The peer closed.
+    Closed,
+    /// The connection broke.
+    Broken(io::Error),
+}
+
+/// When a read's bytes arrived, and who says so.
+struct Stamped {
+    at: Nanos,
+    source: StampSource,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self {
+            buffer: ReadBuffer::default(),
+            stamps: StampClock::default(),
+            kernel_to_user: DelayHistogram::default(),
+            now: MonotonicClock.now(),
+        }
+    }
+}
+
+impl Reader {
+    /// Measures the distance of the clocks again.
+    pub(crate) fn update_stamps(&mut self) {
+        self.stamps.update(MonotonicClock.wall_offset());
+    }
+
+    /// Reads once from the connection into its flight.
+    pub(crate) fn read(&mut self, connection: &mut Connection, live: &Slot) -> ReadEnd {
+        let arrival = match connection.link.read(&mut self.buffer) {
+            Ok(arrival) => arrival,
+            Err(error) => return refusal(error),
+        };
+        self.now = MonotonicClock.now();
+        let kernel = arrival.stamp.map(|stamp| self.stamps.monotonic(stamp));
+        let stamped = judge(kernel, self.now, connection.link.kernel_source());
+        if arrival.wire_bytes == 0 {
+            return ReadEnd::Closed;
+        }
+        if stamped.source != StampSource::User {
+            self.kernel_to_user.add(self.now - stamped.at);
+        }
+        connection.segments.read(arrival.wire_bytes);
+        connection.last_heard = stamped.at;
+        let (bytes, has_more) = (arrival.bytes, arrival.has_more);
+        if !bytes.is_empty() {
+            match feed(connection, bytes, &stamped, live) {
+                Some(Progress::More) => {}
+                Some(Progress::Done { keep_alive, unread }) => {
+                    // Bytes behind an answer belong to no request: such a connection is not kept.
+                    return ReadEnd::Done { keep_alive: keep_alive && unread == 0 };
+                }
+                None => return ReadEnd::Unasked,
+            }
+        }
+        if has_more { ReadEnd::More } else { ReadEnd::Drained }
+    }
+}
+
+fn refusal(error: io::Error) -> ReadEnd {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => ReadEnd::Drained,
+        io::ErrorKind::Interrupted => ReadEnd::More,
+        _ => ReadEnd::Broken(error),
+    }
+}
+
+/// The kernel's stamp where there is a believable one, else the user's.
+fn judge(kernel: Option<Nanos>, now: Nanos, source: StampSource) -> Stamped {
+    match kernel {
+        Some(at) if at <= now + LONGEST_ADVANCE && now - at <= LONGEST_DELAY => {
+            Stamped { at: at.min(now), source }
+        }
+        _ => Stamped { at: now, source: StampSource::User },
+    }
+}
+
+/// Hands the bytes to the exchange. `None` when no request is under way.
+fn feed(
+    connection: &mut Connection,
+    bytes: &[u8],
+    stamped: &Stamped,
+    live: &Slot,
+) -> Option<Progress> {
+    let flight = connection.flight.as_deref_mut()?;
+    let timeline = &mut flight.timeline;
+    if flight.has_heard {
+        // One read without the kernel's stamp, and only the weaker claim holds for the whole.
+        if stamped.source == StampSource::User {
+            timeline.stamp_source = StampSource::User;
+        }
+    } else {
+        flight.has_heard = true;
+        timeline.stamp_source = stamped.source;
+    }
+    let events_before = timeline.events.len();
+    let had_headers = timeline.times.headers.is_some();
+    let stamp = ReadStamp { at: stamped.at, is_upper_bound: false };
+    let progress = connection.exchange.on_read(bytes, stamp, timeline);
+    let completed = timeline.events.len() - events_before
+        + usize::from(!had_headers && timeline.times.headers.is_some());
+    if completed > 1 || (completed == 1 && bytes.last() != Some(&b'\n')) {
+        let info = connection.link.source().info();
+        if connection.segments.merged(info) {
+            mark_merged(timeline, events_before);
+        }
+    }
+    let contents = count_contents(timeline, events_before, live);
+    if contents.events > 0 {
+        connection.pulse.beat(stamped.at, contents.events, contents.tokens);
+    }
+    if !flight.may_be_resent() {
+        flight.request.bytes = Vec::new();
+    }
+    Some(progress)
+}
+
+/// Marks the events from `first` on as having arrived at their time or earlier.
+fn mark_merged(timeline: &mut Timeline, first: usize) {
+    for event in &mut timeline.events[first..] {
+        *event = event.with_upper_bound(true);
+    }
+    timeline.merged_reads += 1;
+}
+
+#[derive(Default)]
+struct Contents {
+    events: u32,
+    tokens: u32,
+}
+
+/// Counts the content events from `first` on, and notes the first content of an answer.
+fn count_contents(timeline: &Timeline, first: usize, live: &Slot) -> Contents {
+    let mut contents = Contents::default();
+    for event in timeline.events[first..].iter().filter(|event| event.kind.is_content()) {
+        contents.events += 1;
+        contents.tokens += event.tokens().unwrap_or(1);
+    }
+    if contents.events > 0 {
+        live.tokens(u64::from(contents.tokens));
+        let is_first = !timeline.events[..first].iter().any(|event| event.kind.is_content());
+        if let (true, Some(sent)) = (is_first, timeline.times.first_byte_sent) {
+            let at = timeline.events[first..].first().map_or(sent, |event| event.at);
+            live.first_content(at - sent);
+        }
+    }
+    contents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_that_cannot_be_true_is_not_believed() {
+        let now = Nanos::from_secs(1_000);
+        let check = |kernel: Option<Nanos>, at: Nanos, source| {
+            let stamped = judge(kernel, now, StampSource::Kernel);
+            assert_eq!((stamped.at, stamped.source), (at, source), "{kernel:?}");
+        };
+        let earlier = Nanos::from_secs(999);
+        check(Some(earlier), earlier, StampSource::Kernel);
+        check(Some(now + Nanos(50)), now, StampSource::Kernel);
+        check(Some(now + Nanos::from_secs(3_600)), now, StampSource::User);
+        check(Some(Nanos::from_secs(1)), now, StampSource::User);
+        check(None, now, StampSource::User);
+    }
+}

@@ -1,0 +1,311 @@
+//! From a flight to bytes on the wire.
+
+use std::io;
+
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_client::Exchange;
+use tokometer_client::conn::{Link, Segments, Sent, Socket, TransportInfo};
+use tokometer_record::{FailureKind, Phase};
+
+use super::connection::{Connection, Setup, Stage};
+use super::{Fate, Worker};
+use crate::config::Connections;
+use crate::flight::Flight;
+use crate::harvest::{Lane, Pulse};
+use crate::item::Notice;
+
+/// Connections are opened this long before the sends that need them.
+const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
+
+/// Most events to make room for ahead; longer answers grow as they come.
+const MOST_EVENTS_AHEAD: u32 = 4_096;
+
+impl Worker {
+    /// Keeps the flights in the order of their intended times.
+    pub(super) fn line_up(&mut self, flight: Box<Flight>) {
+        let due = flight.timeline.times.intended;
+        let place = self.paced.partition_point(|earlier| earlier.timeline.times.intended <= due);
+        self.preopened = self.preopened.min(place);
+        self.paced.insert(place, flight);
+    }
+
+    /// When the next flight is due.
+    pub(super) fn next_due(&self) -> Option<Nanos> {
+        let paced = self.paced.front().and_then(|flight| flight.timeline.times.intended);
+        let deferred = self.deferred.iter().map(|(at, _)| *at).min();
+        match (paced, deferred) {
+            (Some(paced), Some(deferred)) => Some(paced.min(deferred)),
+            (paced, deferred) => paced.or(deferred),
+        }
+    }
+
+    /// Sends what is due, as far as the gate lets it pass.
+    pub(super) fn send_due(&mut self) {
+        let now = self.reader.now;
+        while let Some(flight) = self.paced.pop_front_if(|flight| {
+            flight.timeline.times.intended.is_none_or(|intended| intended <= now)
+        }) {
+            self.preopened = self.preopened.saturating_sub(1);
+            if let Some(flight) = self.shared.gate.admit(flight) {
+                self.launch(flight);
+            }
+        }
+        while let Some(place) = self.deferred.iter().position(|(at, _)| *at <= now) {
+            let (_at, flight) = self.deferred.swap_remove(place);
+            self.launch(flight);
+        }
+        while let Some(flight) = self.ready.pop_front() {
+            self.launch(flight);
+        }
+        if self.shared.config.connections == Connections::Preopen {
+            self.open_ahead();
+        }
+    }
+
+    /// Opens connections for the flights that are due soon.
+    fn open_ahead(&mut self) {
+        let horizon = self.reader.now + PREOPEN_LEAD;
+        while let Some(flight) = self.paced.get(self.preopened) {
+            if flight.timeline.times.intended.is_some_and(|intended| intended > horizon) {
+                break;
+            }
+            let target = flight.target();
+            self.preopened += 1;
+            if self.idle[usize::from(target)].len() + self.spare < self.preopened {
+                self.open_spare(target);
+            }
+        }
+    }
+
+    /// Sends a flight that the gate has let pass, on a kept connection or a new one.
+    pub(super) fn launch(&mut self, mut flight: Box<Flight>) {
+        let now = MonotonicClock.now();
+        self.reader.now = now;
+        if flight.timeline.identity.attempt == 0 && flight.timeline.connection.reopened == 0 {
+            self.shared.taken(&flight);
+        }
+        if self.shared.is_stopping() && flight.timeline.times.first_byte_sent.is_none() {
+            self.dismiss(flight);
+            return;
+        }
+        if flight.timeline.connection.reopened == 0 {
+            flight.timeline.times.admitted = now;
+        }
+        let target = usize::from(flight.target());
+        if self.shared.config.connections != Connections::PerRequest {
+            while let Some(key) = self.idle[target].pop() {
+                if let Some(mut connection) = self.connections.take(key) {
+                    let fate = self.send(&mut connection, flight);
+                    self.settle(connection, fate);
+                    return;
+                }
+            }
+        }
+        self.connect(flight);
+    }
+
+    fn open(&mut self, target: u16, flight: Option<Box<Flight>>) -> Result<(), OpenError> {
+        let begin = self.reader.now;
+        let config = &self.shared.config.targets[usize::from(target)];
+        let addresses = &config.endpoint.addresses;
+        let address = addresses.get(self.address[usize::from(target)] % addresses.len().max(1));
+        let made = address.ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable));
+        let made = made.and_then(|address| Socket::connect(*address));
+        let made = made.and_then(|socket| Link::new(socket, config.endpoint.tls.as_ref()));
+        let link = match made {
+            Ok(link) => link,
+            Err(error) => return Err(OpenError { error, flight }),
+        };
+        let exchange = Exchange::new(&config.dialect, &config.settings, config.keep_text);
+        let key = self.connections.reserve();
+        if let Err(errno) = self.poller.add(link.source(), key) {
+            self.connections.release(key);
+            return Err(OpenError { error: errno.into(), flight });
+        }
+        self.account.opened += 1;
+        self.connections.put(Box::new(Connection {
+            link,
+            key,
+            id: self.shared.next_connection_id(),
+            target,
+            stage: Stage::Connecting,
+            setup: Setup { begin, ..Setup::default() },
+            uses: 0,
+            is_preopened: flight.is_none(),
+            flight,
+            exchange,
+            segments: Segments::default(),
+            pulse: Pulse::default(),
+            lane: Lane::Eager,
+            was_lazy: false,
+            last_heard: begin,
+            account: TransportInfo::default(),
+        }));
+        Ok(())
+    }
+
+    /// Opens a connection for this flight.
+    pub(super) fn connect(&mut self, mut flight: Box<Flight>) {
+        flight.timeline.times.connect_begin = Some(self.reader.now);
+        let target = flight.target();
+        if let Err(OpenError { error, flight: Some(flight) }) = self.open(target, Some(flight)) {
+            self.shared.connection_failed();
+            self.fail(flight, FailureKind::Connect, &error.to_string());
+        }
+    }
+
+    /// Opens a connection for whoever comes.
+    pub(super) fn open_spare(&mut self, target: u16) {
+        if self.open(target, None).is_ok() {
+            self.spare += 1;
+        } else {
+            self.spare_is_open();
+        }
+    }
+
+    /// A spare connection is open or will never be.
+    pub(super) fn spare_is_open(&mut self) {
+        use std::sync::atomic::Ordering;
+        self.spare = self.spare.saturating_sub(1);
+        let _before =
+            self.shared
+                .opening
+                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
+    }
+
+    /// TCP is set up, or refused.
+    pub(super) fn on_connected(&mut self, connection: &mut Connection) -> Fate {
+        let now = MonotonicClock.now();
+        self.reader.now = now;
+        if let Err(error) = connection.link.source().connected() {
+            return self.never_opened(connection, FailureKind::Connect, &error.to_string());
+        }
+        self.shared.connection_made();
+        connection.setup.connected = Some(now);
+        connection.last_heard = now;
+        if connection.link.is_open() {
+            return self.on_open(connection);
+        }
+        connection.stage = Stage::Securing;
+        self.secure(connection)
+    }
+
+    /// Carries the TLS handshake on.
+    pub(super) fn secure(&mut self, connection: &mut Connection) -> Fate {
+        use super::reader::ReadEnd;
+        let sent = connection.link.flush();
+        if let Err(error) = sent {
+            return self.never_opened(connection, FailureKind::Tls, &error.to_string());
+        }
+        while !connection.link.is_open() {
+            match self.reader.read(connection, self.shared.live.slot(self.id)) {
+                ReadEnd::More => {}
+                ReadEnd::Drained if connection.link.is_open() => break,
+                ReadEnd::Drained => return Fate::Keep,
+                ReadEnd::Broken(error) => {
+                    return self.never_opened(connection, FailureKind::Tls, &error.to_string());
+                }
+                ReadEnd::Done { .. } | ReadEnd::Unasked | ReadEnd::Closed => {
+                    let message = "the server closed the connection during the TLS handshake";
+                    return self.never_opened(connection, FailureKind::Tls, message);
+                }
+            }
+        }
+        connection.setup.secured = Some(MonotonicClock.now());
+        self.on_open(connection)
+    }
+
+    /// The connection can carry requests.
+    fn on_open(&mut self, connection: &mut Connection) -> Fate {
+        let Some(flight) = connection.flight.take() else {
+            self.spare_is_open();
+            connection.stage = Stage::Idle;
+            self.idle[usize::from(connection.target)].push(connection.key);
+            return Fate::Keep;
+        };
+        self.send(connection, flight)
+    }
+
+    fn never_opened(&mut self, connection: &mut Connection, kind: FailureKind, why: &str) -> Fate {
+        // The next connection tries the target's next address.
+        self.address[usize::from(connection.target)] += 1;
+        self.shared.connection_failed();
+        match connection.flight.take() {
+            Some(flight) => self.fail(flight, kind, why),
+            None => self.spare_is_open(),
+        }
+        Fate::Close
+    }
+
+    /// Writes a request on an open connection.
+    pub(super) fn send(&mut self, connection: &mut Connection, mut flight: Box<Flight>) -> Fate {
+        connection.exchange.reset();
+        connection.pulse = Pulse::default();
+        connection.was_lazy = false;
+        self.describe(connection, &mut flight);
+        let timeline = &mut flight.timeline;
+        let now = MonotonicClock.now();
+        self.reader.now = now;
+        timeline.times.first_byte_sent = Some(now);
+        connection.last_heard = now;
+        connection.stage = Stage::Writing;
+        let (index, attempt) = (timeline.identity.index, timeline.identity.attempt);
+        let is_measured = timeline.identity.phase == Phase::Measure;
+        let is_fresh = timeline.connection.reopened == 0;
+        let freed = flight.place_freed.take();
+        connection.flight = Some(flight);
+        let fate = self.write_on(connection);
+        if let Some(freed) = freed {
+            self.account.refill_delay.add(now - freed);
+        }
+        if is_fresh {
+            self.shared.live.slot(self.id).sent();
+        }
+        if is_fresh && is_measured {
+            self.account.started += u64::from(attempt == 0);
+            self.notify(Notice::Started { index, attempt, at: now });
+        }
+        fate
+    }
+
+    /// Notes in the timeline what carries it.
+    fn describe(&mut self, connection: &Connection, flight: &mut Flight) {
+        let timeline = &mut flight.timeline;
+        let asked = timeline.asked.output_tokens.unwrap_or(0).min(MOST_EVENTS_AHEAD);
+        timeline.events.reserve(asked as usize + 4);
+        if timeline.times.connect_begin.is_some() {
+            timeline.times.connect_end = connection.setup.connected;
+            timeline.times.tls_end = connection.setup.secured;
+        } else {
+            self.account.reused += u64::from(connection.uses > 0);
+        }
+        let carrier = &mut timeline.connection;
+        carrier.id = connection.id;
+        carrier.uses_before = connection.uses;
+        carrier.age = connection.setup.connected.map(|connected| self.reader.now - connected);
+        carrier.worker = self.id;
+    }
+
+    /// Writes what is left of the request.
+    pub(super) fn write_on(&mut self, connection: &mut Connection) -> Fate {
+        let Some(flight) = connection.flight.as_deref_mut() else { return Fate::Close };
+        match connection.link.write(&flight.request.bytes[flight.written..]) {
+            Ok(Sent::All) => {
+                flight.timeline.times.last_byte_sent = Some(MonotonicClock.now());
+                connection.stage = Stage::Reading;
+                Fate::Keep
+            }
+            Ok(Sent::Part(count)) => {
+                flight.written += count;
+                Fate::Keep
+            }
+            Err(error) => self.on_broken(connection, &error),
+        }
+    }
+}
+
+/// A connection that could not even be begun, with the flight that wanted it.
+struct OpenError {
+    error: io::Error,
+    flight: Option<Box<Flight>>,
+}

@@ -1,0 +1,122 @@
+//! What is looked after now and then: timeouts, the wish to stop, the clocks.
+
+use tokometer_base::Nanos;
+use tokometer_record::FailureKind;
+
+use super::connection::{Connection, Stage};
+use super::{Fate, Worker};
+use crate::config::Timeouts;
+
+impl Worker {
+    pub(super) fn sweep(&mut self) {
+        self.reader.update_stamps();
+        if self.shared.is_abandoning() {
+            self.abandon_all();
+        } else {
+            if self.shared.is_stopping() {
+                self.dismiss_paced();
+            }
+            let line = self.shared.gate.dismiss(self.reader.now);
+            self.shared.dismiss(&line);
+            self.expire();
+        }
+    }
+
+    /// Fails what has taken too long.
+    fn expire(&mut self) {
+        let (now, timeouts) = (self.reader.now, self.shared.config.timeouts);
+        let expired: Vec<(u64, Expiry)> = self
+            .connections
+            .iter()
+            .filter_map(|connection| Some((connection.key, expiry(connection, now, &timeouts)?)))
+            .collect();
+        for (key, expiry) in expired {
+            let Some(mut connection) = self.connections.take(key) else { continue };
+            match connection.flight.take() {
+                Some(flight) => self.fail(flight, expiry.kind(), &expiry.message(&timeouts)),
+                None => self.spare_is_open(),
+            }
+            if expiry == Expiry::Connect {
+                self.shared.connection_failed();
+            }
+            self.settle(connection, Fate::Close);
+        }
+    }
+
+    /// Sends away what has not been sent.
+    fn dismiss_paced(&mut self) {
+        for flight in std::mem::take(&mut self.paced) {
+            self.shared.dismiss(&[flight]);
+        }
+        for (_at, flight) in std::mem::take(&mut self.deferred) {
+            self.dismiss(flight);
+        }
+    }
+
+    /// Gives up everything at once.
+    fn abandon_all(&mut self) {
+        self.dismiss_paced();
+        let keys: Vec<u64> = self
+            .connections
+            .iter()
+            .filter(|connection| connection.flight.is_some())
+            .map(|connection| connection.key)
+            .collect();
+        for key in keys {
+            let Some(mut connection) = self.connections.take(key) else { continue };
+            if let Some(flight) = connection.flight.take() {
+                let _place = self.shared.gate.release(self.reader.now);
+                self.abandon(flight);
+            }
+            self.settle(connection, Fate::Close);
+        }
+    }
+}
+
+/// Which limit was exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expiry {
+    Connect,
+    Stall,
+    Total,
+}
+
+impl Expiry {
+    fn kind(self) -> FailureKind {
+        match self {
+            Self::Connect => FailureKind::ConnectTimeout,
+            Self::Stall => FailureKind::Stall,
+            Self::Total => FailureKind::Timeout,
+        }
+    }
+
+    fn message(self, timeouts: &Timeouts) -> String {
+        match self {
+            Self::Connect => format!("no connection within {}", timeouts.connect),
+            Self::Stall => {
+                format!("no byte of the answer for {}", timeouts.stall.unwrap_or_default())
+            }
+            Self::Total => format!("no end within {}", timeouts.total.unwrap_or_default()),
+        }
+    }
+}
+
+fn expiry(connection: &Connection, now: Nanos, timeouts: &Timeouts) -> Option<Expiry> {
+    match connection.stage {
+        Stage::Connecting | Stage::Securing => {
+            (now - connection.setup.begin > timeouts.connect).then_some(Expiry::Connect)
+        }
+        Stage::Idle => None,
+        Stage::Writing | Stage::Reading => {
+            let times = &connection.flight.as_ref()?.timeline.times;
+            let sent = times.first_byte_sent.unwrap_or(connection.last_heard);
+            let exceeds =
+                |since: Nanos, limit: Option<Nanos>| limit.is_some_and(|limit| now - since > limit);
+            if exceeds(sent, timeouts.total) {
+                Some(Expiry::Total)
+            } else {
+                exceeds(connection.last_heard, timeouts.stall).then_some(Expiry::Stall)
+            }
+        }
+    }
+}

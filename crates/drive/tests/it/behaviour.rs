@@ -1,0 +1,352 @@
+//! What a run does, case by case.
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use tokometer_base::{Nanos, Seed};
+use tokometer_drive::{Connections, Interrupt, Timeouts};
+use tokometer_record::{
+    EventKind, FailureKind, Outcome as End, Phase, StampSource, Stop, Timeline,
+};
+use tokometer_schedule::{Arrivals, Curve, Extent, First, Pace};
+
+use crate::server::{
+    Then, answer, config, finish, head, refuse, run, run_with, serve, target, token,
+};
+
+fn kind(timeline: &Timeline) -> Option<FailureKind> {
+    match &timeline.outcome {
+        End::Failed(failure) => Some(failure.kind),
+        End::Success | End::Abandoned => None,
+    }
+}
+
+#[test]
+fn every_request_is_answered_and_every_time_is_in_its_order() {
+    let address = serve(|asked| {
+        answer(asked.stream, 3);
+        Then::Stays
+    });
+    let outcome = run(config(address, 20, 4));
+    assert_eq!((outcome.end.stop, outcome.end.never_sent), (Stop::Complete, 0));
+    assert_eq!((outcome.timelines.len(), outcome.started.len()), (20, 20));
+    for (index, timeline) in (0..).zip(outcome.measured()) {
+        assert_eq!((timeline.identity.index, &timeline.outcome), (index, &End::Success));
+        assert_eq!(timeline.text.as_deref(), Some(" word word word"));
+        let times = &timeline.times;
+        assert_eq!(times.intended, None, "an infinite rate intends no times");
+        let order = [
+            Some(times.admitted),
+            times.first_byte_sent,
+            times.headers,
+            timeline.first_content().map(|event| event.at),
+            timeline.last_content().map(|event| event.at),
+            times.end,
+        ];
+        assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?}");
+        assert_ne!(timeline.stamp_source, StampSource::KernelBelowTls);
+        assert!(timeline.network.is_some());
+    }
+    assert!(outcome.end.measure_begin < outcome.end.measure_end);
+}
+
+/// The server counts what it has open at one time; a place is refilled on the connection that has
+/// become free.
+#[test]
+fn a_closed_loop_never_exceeds_its_cap_and_reuses_its_connections() {
+    let (now, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let seen = Arc::clone(&most);
+    let address = serve(move |asked| {
+        let open = now.fetch_add(1, Ordering::SeqCst) + 1;
+        let _before = most.fetch_max(open, Ordering::SeqCst);
+        head(asked.stream);
+        token(asked.stream, "a");
+        let _open = now.fetch_sub(1, Ordering::SeqCst);
+        finish(asked.stream);
+        Then::Stays
+    });
+    let outcome = run(config(address, 50, 3));
+    assert!((1..=3).contains(&seen.load(Ordering::SeqCst)));
+    let health = &outcome.end.health;
+    assert!(health.connections_opened <= 3, "{health:?}");
+    assert_eq!(health.connections_opened + health.connections_reused, 50);
+    assert_eq!((health.refill_delay.len(), health.cap_waits), (47, 47));
+    assert!(outcome.measured().iter().all(|timeline| timeline.is_success()));
+}
+
+#[test]
+fn connections_are_opened_once_per_request_if_asked() {
+    let address = serve(|asked| {
+        answer(asked.stream, 1);
+        Then::Stays
+    });
+    let mut config = config(address, 6, 2);
+    config.connections = Connections::PerRequest;
+    let outcome = run(config);
+    assert_eq!(outcome.end.health.connections_opened, 6);
+    assert!(outcome.measured().iter().all(|timeline| timeline.times.connect_end.is_some()));
+}
+
+#[test]
+fn connections_opened_before_their_time_cost_their_requests_nothing() {
+    let address = serve(|asked| {
+        answer(asked.stream, 1);
+        Then::Stays
+    });
+    let mut config = config(address, 8, 4);
+    config.connections = Connections::Preopen;
+    let outcome = run(config);
+    for timeline in outcome.measured() {
+        assert!(timeline.is_success());
+        assert_eq!((timeline.times.connect_begin, timeline.times.connect_end), (None, None));
+        assert!(timeline.connection.age.is_some());
+    }
+}
+
+/// A server that closes idle connections: the second request finds its kept connection dead before
+/// the first byte of the answer, and is sent once more without being a failure.
+#[test]
+fn a_kept_connection_that_turns_out_dead_is_opened_again_once() {
+    let address = serve(|asked| {
+        if asked.connection == 0 && asked.request == 1 {
+            return Then::Closes;
+        }
+        answer(asked.stream, 1);
+        Then::Stays
+    });
+    let outcome = run(config(address, 3, 1));
+    let reopened: Vec<u32> =
+        outcome.measured().iter().map(|timeline| timeline.connection.reopened).collect();
+    assert_eq!(reopened, [0, 1, 0]);
+    assert!(outcome.measured().iter().all(|timeline| timeline.is_success()));
+    assert_eq!(outcome.end.health.connections_reopened, 1);
+}
+
+#[test]
+fn a_new_connection_that_dies_without_an_answer_is_a_failure() {
+    let address = serve(|_| Then::Closes);
+    let outcome = run(config(address, 2, 1));
+    let kinds: Vec<_> = outcome.measured().iter().map(|timeline| kind(timeline)).collect();
+    assert_eq!(kinds, [Some(FailureKind::Cut); 2]);
+}
+
+#[test]
+fn a_stream_cut_in_the_middle_keeps_what_had_come() {
+    let address = serve(|asked| {
+        head(asked.stream);
+        token(asked.stream, "half");
+        Then::Closes
+    });
+    let outcome = run(config(address, 1, 1));
+    let timeline = outcome.measured()[0];
+    assert_eq!(kind(timeline), Some(FailureKind::Cut));
+    assert_eq!(timeline.events.iter().filter(|event| event.kind == EventKind::Text).count(), 1);
+    assert!(timeline.times.end.is_some());
+}
+
+#[test]
+fn each_attempt_of_a_retried_request_is_recorded() {
+    let tries = AtomicU32::new(0);
+    let address = serve(move |asked| {
+        if tries.fetch_add(1, Ordering::SeqCst) < 2 {
+            refuse(asked.stream, "429 Too Many Requests", "Retry-After: 0\r\n", "slow down");
+        } else {
+            answer(asked.stream, 1);
+        }
+        Then::Stays
+    });
+    let mut config = config(address, 1, 1);
+    config.retries = 3;
+    let outcome = run(config);
+    let attempts: Vec<_> = outcome
+        .measured()
+        .iter()
+        .map(|timeline| (timeline.identity.attempt, timeline.status, timeline.is_success()))
+        .collect();
+    let refused = Some(429);
+    assert_eq!(attempts, [(0, refused, false), (1, refused, false), (2, Some(200), true)]);
+    assert_eq!((outcome.started.len(), outcome.end.never_sent), (3, 0));
+}
+
+#[test]
+fn without_leave_nothing_is_retried() {
+    let address = serve(|asked| {
+        refuse(asked.stream, "503 Service Unavailable", "", "busy");
+        Then::Stays
+    });
+    let outcome = run(config(address, 2, 1));
+    assert_eq!(outcome.timelines.len(), 2);
+    assert!(outcome.measured().iter().all(|timeline| kind(timeline) == Some(FailureKind::Status)));
+}
+
+#[test]
+fn a_silent_server_is_given_up_by_each_limit() {
+    let check = |timeouts: Timeouts, expected| {
+        let address = serve(|asked| {
+            head(asked.stream);
+            token(asked.stream, "a");
+            // The client closes when it gives up, and only then does this return.
+            let _gone = std::io::Read::read(asked.stream, &mut [0; 1]);
+            Then::Closes
+        });
+        let mut config = config(address, 1, 1);
+        config.timeouts = timeouts;
+        assert_eq!(kind(run(config).measured()[0]), Some(expected), "{timeouts:?}");
+    };
+    let short = Some(Nanos::from_millis(30));
+    let patient = Timeouts { stall: None, total: None, ..Timeouts::default() };
+    check(Timeouts { stall: short, ..patient }, FailureKind::Stall);
+    check(Timeouts { total: short, ..patient }, FailureKind::Timeout);
+}
+
+#[test]
+fn an_unreachable_target_ends_the_run_instead_of_failing_to_its_end() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let outcome = run(config(address, 5_000, 4));
+    assert_eq!(outcome.end.stop, Stop::TargetLost);
+    let measured = outcome.measured();
+    assert!(measured.iter().all(|timeline| kind(timeline) == Some(FailureKind::Connect)));
+    assert_eq!(measured.len() as u64 + outcome.end.never_sent, 5_000);
+}
+
+#[test]
+fn warm_ups_end_before_the_first_measured_request_begins() {
+    let address = serve(|asked| {
+        answer(asked.stream, 1);
+        Then::Stays
+    });
+    let mut config = config(address, 5, 2);
+    config.limits.warmups = 3;
+    let outcome = run(config);
+    let of = |phase| outcome.timelines.iter().filter(move |t| t.identity.phase == phase);
+    assert_eq!((of(Phase::Warmup).count(), of(Phase::Measure).count()), (3, 5));
+    let warm_end = of(Phase::Warmup).filter_map(|timeline| timeline.times.end).max();
+    let first = of(Phase::Measure).map(|timeline| timeline.times.admitted).min();
+    assert!(warm_end < first);
+    assert_eq!(outcome.started.len(), 5, "only measured requests have start rows");
+}
+
+#[test]
+fn a_pace_is_kept_from_the_plan_and_never_early() {
+    let address = serve(|asked| {
+        answer(asked.stream, 1);
+        Then::Stays
+    });
+    let mut config = config(address, 40, 100);
+    let curve = Curve::Flat { rate: 1_000.0 };
+    config.arrivals = Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
+    config.seed = Seed(9);
+    let outcome = run(config);
+    let begin = outcome.end.measure_begin;
+    let measured = outcome.measured();
+    for timeline in &measured {
+        let intended = timeline.times.intended.unwrap();
+        assert!(begin <= intended && intended <= timeline.times.admitted);
+        assert!(Some(timeline.times.admitted) <= timeline.times.first_byte_sent);
+    }
+    let last = measured.last().unwrap().times.intended.unwrap();
+    assert_eq!((last - begin).0.div_ceil(1_000), 40_000, "stretched to number over rate");
+}
+
+#[test]
+fn a_duration_ends_the_sending_and_not_what_is_under_way() {
+    let address = serve(|asked| {
+        answer(asked.stream, 2);
+        Then::Stays
+    });
+    let mut config = config(address, 1, 2);
+    config.limits.extent = Extent { count: None, duration: Some(Nanos::from_millis(50)) };
+    let outcome = run(config);
+    assert_eq!((outcome.end.stop, outcome.end.never_sent), (Stop::Complete, 0));
+    let end_of_sending = outcome.end.measure_begin + Nanos::from_millis(50);
+    assert!(!outcome.timelines.is_empty());
+    for timeline in &outcome.timelines {
+        assert!(timeline.is_success() && timeline.times.admitted < end_of_sending);
+    }
+}
+
+/// The first interrupt stops the sending; the answer under way may end. The server holds its first
+/// answer back until the interrupt was raised.
+#[test]
+fn an_interrupt_lets_answers_under_way_end_and_sends_nothing_more() {
+    let interrupt = Arc::new(Interrupt::default());
+    let raised = Arc::clone(&interrupt);
+    let address = serve(move |asked| {
+        raised.raise();
+        answer(asked.stream, 1);
+        Then::Stays
+    });
+    let outcome = run_with(config(address, 1_000_000, 1), interrupt);
+    assert_eq!(outcome.end.stop, Stop::Interrupted);
+    let measured = outcome.measured();
+    assert!(
+        !measured.is_empty()
+            && measured
+                .iter()
+                .all(|timeline| timeline.is_success() || timeline.outcome == End::Abandoned)
+    );
+    assert_eq!(measured.len() as u64 + outcome.end.never_sent, 1_000_000);
+}
+
+#[test]
+fn a_second_interrupt_abandons_what_is_under_way() {
+    let interrupt = Arc::new(Interrupt::default());
+    let raised = Arc::clone(&interrupt);
+    let address = serve(move |asked| {
+        raised.raise();
+        raised.raise();
+        let _gone = std::io::Read::read(asked.stream, &mut [0; 1]);
+        Then::Closes
+    });
+    let outcome = run_with(config(address, 10, 1), interrupt);
+    assert_eq!((outcome.end.stop, outcome.end.abandoned), (Stop::Interrupted, 1));
+    assert_eq!(outcome.measured()[0].outcome, End::Abandoned);
+    assert_eq!(outcome.end.never_sent, 9);
+}
+
+/// All requests must be under way at once before the first is answered: with fewer the server would
+/// wait for ever.
+#[test]
+fn workers_share_one_gate() {
+    let meeting = Arc::new((Mutex::new(0_u32), Condvar::new()));
+    let address = serve(move |asked| {
+        let (count, changed) = &*meeting;
+        let mut here = count.lock().unwrap();
+        *here += 1;
+        changed.notify_all();
+        let _here = changed.wait_while(here, |here| *here < 12).unwrap();
+        answer(asked.stream, 1);
+        Then::Stays
+    });
+    let mut config = config(address, 12, 12);
+    config.workers = Some(3);
+    let outcome = run(config);
+    assert!(outcome.measured().iter().all(|timeline| timeline.is_success()));
+    assert_eq!(outcome.end.health.workers.len(), 3);
+    let mut workers: Vec<u16> =
+        outcome.measured().iter().map(|timeline| timeline.connection.worker).collect();
+    workers.sort_unstable();
+    workers.dedup();
+    assert_eq!(workers, [0, 1, 2]);
+}
+
+#[test]
+fn a_target_that_the_run_does_not_have_is_an_error() {
+    let address = serve(|_| Then::Closes);
+    let config = config(address, 1, 1);
+    let mut item = crate::server::item(&config, 0, Phase::Measure);
+    item.identity.target = 7;
+    let mut items = vec![item];
+    let (notices, _received) = std::sync::mpsc::channel();
+    let outlets = tokometer_drive::Outlets {
+        notices,
+        live: Arc::default(),
+        interrupt: Arc::default(),
+        between: None,
+    };
+    let refused =
+        tokometer_drive::run(config, Box::new(move || Ok(items.pop())), outlets).unwrap_err();
+    assert!(refused.to_string().contains("target 7"), "{refused}");
+    let _unused = target(address);
+}
