@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
 use tokometer_record::server::Scrape;
-use tokometer_record::{Health, Load, Phase, RunInfo, RunState, Stop, Timeline};
+use tokometer_record::{Health, Load, Outcome, Phase, RunInfo, RunState, Stop, Timeline};
 
 use crate::blocks::Blocks;
 use crate::define::{Formula, METRICS, Unit};
@@ -19,7 +19,7 @@ use crate::goodput::{Goodput, Objectives};
 use crate::measure;
 use crate::notes::{self, Evidence};
 use crate::observe::{Capped, Observed};
-use crate::rows::{self, Fate, Part, Row};
+use crate::rows::{self, FailureClass, Fate, Part, Row};
 use crate::sample::Sample;
 use crate::server;
 use crate::steady::{self, LoadClass, Steady};
@@ -65,6 +65,7 @@ pub struct Collector {
     gap_blocks: Blocks,
     token_seconds: TokenSeconds,
     rows: Vec<Row>,
+    failure_examples: BTreeMap<FailureClass, String>,
     totals: Totals,
     observed: Observed,
     families: Vec<FamilyCollector>,
@@ -84,6 +85,7 @@ impl Collector {
             gap_blocks: Blocks::new(info.origin),
             token_seconds: TokenSeconds::new(info.origin),
             rows: Vec::new(),
+            failure_examples: BTreeMap::new(),
             totals: Totals::default(),
             observed: Observed::default(),
             families: options.families.iter().map(collector).collect(),
@@ -124,6 +126,10 @@ impl Collector {
         measure::each_token_arrival(timeline, |at, tokens| self.token_seconds.add(at, tokens));
         if row.fate == Fate::Succeeded {
             self.push_success(timeline, route);
+        }
+        if let (Some(class), Outcome::Failed(failure)) = (row.failure, &timeline.outcome) {
+            let _first =
+                self.failure_examples.entry(class).or_insert_with(|| failure.message.clone());
         }
         self.rows.push(row);
     }
@@ -177,12 +183,13 @@ impl Collector {
             duration_s: self.totals.duration.map(Nanos::as_secs_f64),
             figures: figures(&self.totals),
             count_sources: observed.count_sources.clone(),
-            failures: failure_groups(&self.rows),
+            failures: failure_groups(&self.rows, &self.failure_examples),
             goodput,
             load_class: LoadClass::of(&self.info.load),
             steady,
             server: std::mem::take(&mut self.scrapes).figures(span),
             windows,
+            blocks: windows::blocks(span, &self.rows, &self.token_seconds),
             ..Summary::default()
         };
         let info = self.info.clone();
@@ -412,21 +419,18 @@ fn counts(rows: &[Row], load: &Load, state: &RunState) -> Counts {
     }
 }
 
-fn failure_groups(rows: &[Row]) -> Vec<FailureGroup> {
-    let mut groups: Vec<FailureGroup> = Vec::new();
-    for failure in rows.iter().filter_map(|row| row.failure.as_deref()) {
-        let known =
-            groups.iter_mut().find(|g| g.kind == failure.kind && g.status == failure.status);
-        match known {
-            Some(group) => group.count += 1,
-            None => groups.push(FailureGroup {
-                kind: failure.kind,
-                status: failure.status,
-                count: 1,
-                example: failure.message.clone(),
-            }),
-        }
+fn failure_groups(rows: &[Row], examples: &BTreeMap<FailureClass, String>) -> Vec<FailureGroup> {
+    let mut counts: BTreeMap<FailureClass, u64> = BTreeMap::new();
+    for class in rows.iter().filter_map(|row| row.failure) {
+        *counts.entry(class).or_default() += 1;
     }
+    let group = |(class, count): (FailureClass, u64)| FailureGroup {
+        kind: class.0,
+        status: class.1,
+        count,
+        example: examples.get(&class).cloned().unwrap_or_default(),
+    };
+    let mut groups: Vec<FailureGroup> = counts.into_iter().map(group).collect();
     groups.sort_by_key(|group| std::cmp::Reverse(group.count));
     groups
 }

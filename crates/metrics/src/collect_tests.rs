@@ -1,7 +1,7 @@
 //! Whole summaries of small records, worked out by hand.
 
 use tokometer_record::EventKind::{Empty, End, Reasoning, Role, Text, Usage};
-use tokometer_record::{Event, EventKind, Failure, FailureKind, Identity, Outcome};
+use tokometer_record::{Event, EventKind, Failure, FailureKind, Identity};
 
 use super::*;
 use crate::notes::Verdict;

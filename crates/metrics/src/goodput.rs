@@ -55,3 +55,23 @@ pub struct Goodput {
     /// Good requests per second.
     pub requests_per_s: Option<f64>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_inclusive_and_absent_ones_are_met() {
+        let latencies = Latencies { ttft_ms: 100.0, tpot_ms: 20.0, e2el_ms: 900.0 };
+        let check =
+            |ttft_ms: Option<f64>, tpot_ms: Option<f64>, e2el_ms: Option<f64>, good: bool| {
+                let objectives = Objectives { ttft_ms, tpot_ms, e2el_ms };
+                assert_eq!(objectives.are_met_by(latencies), good, "{objectives:?}");
+            };
+        check(None, None, None, true);
+        check(Some(100.0), Some(20.0), Some(900.0), true);
+        check(Some(99.9), None, None, false);
+        check(None, Some(19.9), None, false);
+        check(None, None, Some(899.9), false);
+    }
+}

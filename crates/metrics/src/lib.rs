@@ -42,3 +42,22 @@ pub use goodput::Objectives;
 pub use notes::{Note, Severity, Verdict, notes_markdown};
 pub use slo::{Error, Slo};
 pub use summary::{Distribution, Percentile, Summary};
+
+#[cfg(test)]
+mod pages {
+    /// The page on disk, so that a changed definition cannot leave its page behind.
+    fn check(name: &str, expected: &str) {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/").to_owned() + name;
+        if std::env::var_os("TOKOMETER_WRITE_PAGES").is_some() {
+            std::fs::write(&path, expected).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == expected, "{path} is out of date: run with TOKOMETER_WRITE_PAGES=1");
+    }
+
+    #[test]
+    fn the_generated_pages_say_what_the_tables_say() {
+        check("metrics.md", &crate::metrics_markdown());
+        check("notes.md", &crate::notes_markdown());
+    }
+}

@@ -73,7 +73,7 @@ pub(crate) struct Observed {
     pub(crate) last_due: Option<Nanos>,
 }
 
-/// Only the worst round trips are kept: a note names a few of them.
+/// Round trips beyond this many are not looked at: a note names a few outliers, it does not count.
 const KEPT_ROUND_TRIPS: usize = 1 << 16;
 
 impl Observed {

@@ -1,7 +1,7 @@
 //! What stays of each request after its events are gone, and the shape of the load over time.
 
 use tokometer_base::Nanos;
-use tokometer_record::{Failure, Outcome, Timeline};
+use tokometer_record::{FailureKind, Outcome, Timeline};
 
 use crate::goodput::Latencies;
 use crate::measure;
@@ -13,6 +13,9 @@ pub(crate) enum Fate {
     Failed,
     Abandoned,
 }
+
+/// What failures are grouped by.
+pub(crate) type FailureClass = (FailureKind, Option<u16>);
 
 /// One attempt of one request.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,8 +31,8 @@ pub(crate) struct Row {
     pub(crate) ttft: Option<f64>,
     pub(crate) tpot: Option<f64>,
     pub(crate) e2e: Option<f64>,
-    /// Kept for failed requests only.
-    pub(crate) failure: Option<Box<Failure>>,
+    /// Kind and status of a failure. Its message is kept once per kind, not once per request.
+    pub(crate) failure: Option<FailureClass>,
 }
 
 impl Row {
@@ -39,7 +42,7 @@ impl Row {
         let last_event = timeline.events.last().map(|event| event.at);
         let (fate, failure) = match &timeline.outcome {
             Outcome::Success => (Fate::Succeeded, None),
-            Outcome::Failed(failure) => (Fate::Failed, Some(Box::new(failure.clone()))),
+            Outcome::Failed(failure) => (Fate::Failed, Some((failure.kind, failure.status))),
             Outcome::Abandoned => (Fate::Abandoned, None),
         };
         Self {

@@ -515,6 +515,29 @@ mod tests {
     }
 
     #[test]
+    fn captured_pages_of_real_servers_are_read() {
+        let check = |page: &str, engine: &str, prompt: f64, generated: f64| {
+            let found = read(&scrape(0, 0, page)).unwrap();
+            assert_eq!(
+                (found.engine, found.running, found.waiting),
+                (engine, Some(0.0), Some(0.0))
+            );
+            assert_eq!(found.counters.prompt_tokens, Some(prompt));
+            assert_eq!(found.counters.generation_tokens, Some(generated));
+        };
+        let vllm = include_str!("../../../fixtures/captures/vllm-metrics.raw");
+        check(vllm, "vllm", 147.0, 64.0);
+        check(
+            include_str!("../../../fixtures/captures/llamacpp-metrics.raw"),
+            "llamacpp",
+            43.0,
+            44.0,
+        );
+        let values = parse(vllm);
+        assert!(values.len() < 150, "{} values are too many to keep each second", values.len());
+    }
+
+    #[test]
     fn a_failed_scrape_is_counted_and_nothing_more() {
         let failed = Scrape {
             at: Nanos::ZERO,

@@ -284,3 +284,7 @@ mod tests {
         assert_eq!(find(&rows, &testing::load(None, 100)), Err(Unsteady::Designed));
     }
 }
+
+#[cfg(test)]
+#[path = "steady_tests.rs"]
+mod random_runs;

@@ -14,7 +14,7 @@ use crate::goodput::Goodput;
 use crate::notes::{Note, Verdict};
 use crate::server::ServerFigures;
 use crate::steady::{LoadClass, Steady};
-use crate::windows::Window;
+use crate::windows::{Block, Window};
 
 /// One run in numbers, notes and a verdict.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -49,6 +49,9 @@ pub struct Summary {
     pub verdict: Verdict,
     /// The run second by second.
     pub windows: Vec<Window>,
+    /// The run in a few blocks of time, for comparisons of single runs.
+    #[serde(default)]
+    pub blocks: Vec<Block>,
 }
 
 impl Summary {

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
-use crate::rows::{Fate, Row};
+use crate::rows::{Fate, Part, Row};
+use crate::statistics;
 
 const SECOND: u64 = 1_000_000_000;
 /// Longer runs get wider windows, so that a page of a whole day stays small.
@@ -144,6 +145,49 @@ fn add_in_flight(windows: &mut [Window], rows: &[Row], grid: &Grid) {
     }
 }
 
+/// Blocks of a run: enough for an interval, long enough to be nearly independent.
+const BLOCKS: u64 = 16;
+
+/// One block of time. Latencies are of the requests that started in it, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Block {
+    /// Requests that started.
+    pub started: u64,
+    /// Requests completed per second.
+    pub requests_per_s: f64,
+    /// Output tokens per second.
+    pub output_tokens_per_s: f64,
+    /// Mean TTFT; `None` when no such request succeeded, like the next two.
+    pub ttft_ms_mean: Option<f64>,
+    /// Mean TPOT.
+    pub tpot_ms_mean: Option<f64>,
+    /// Mean E2E.
+    pub e2e_ms_mean: Option<f64>,
+}
+
+/// The measured phase in equal blocks.
+pub(crate) fn blocks(span: Option<Part>, rows: &[Row], tokens: &TokenSeconds) -> Vec<Block> {
+    let Some(span) = span.filter(|span| span.length().0 >= BLOCKS) else { return Vec::new() };
+    let block = |part: Part| {
+        let seconds = part.length().as_secs_f64();
+        let is_done = |row: &&Row| row.fate == Fate::Succeeded && part.contains(row.end);
+        let started = || rows.iter().filter(|row| part.contains(row.start));
+        let mean = |value: fn(&Row) -> Option<f64>| {
+            let done = started().filter(|row| row.fate == Fate::Succeeded);
+            statistics::mean(&done.filter_map(value).collect::<Vec<f64>>()).map(|mean| mean / 1e6)
+        };
+        Block {
+            started: started().count() as u64,
+            requests_per_s: rows.iter().filter(is_done).count() as f64 / seconds,
+            output_tokens_per_s: tokens.between(part.begin, part.end) / seconds,
+            ttft_ms_mean: mean(|row| row.ttft),
+            tpot_ms_mean: mean(|row| row.tpot),
+            e2e_ms_mean: mean(|row| row.e2e),
+        }
+    };
+    span.pieces(BLOCKS).map(block).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +209,26 @@ mod tests {
         assert_eq!(shape, [(2.0, 1, 0, 0.5, 0.0), (3.0, 1, 1, 1.5, 5.0), (4.0, 0, 1, 0.25, 2.0)]);
         assert_eq!(tokens.peak(), Some(5.0));
         assert!((tokens.between(at(3_500), at(5_000)) - 4.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn blocks_hold_the_requests_that_started_in_them() {
+        let span = Part { begin: Nanos::ZERO, end: Nanos::from_secs(16) };
+        let timed = |index: u64, second: u64, ttft: f64| Row {
+            ttft: Some(ttft),
+            ..testing::row(
+                index,
+                Nanos::from_secs(second),
+                Nanos::from_millis(second * 1_000 + 500),
+            )
+        };
+        let rows = [timed(0, 0, 10e6), timed(1, 0, 30e6), timed(2, 5, 50e6)];
+        let found = blocks(Some(span), &rows, &TokenSeconds::new(Nanos::ZERO));
+        assert_eq!(found.len(), 16);
+        assert_eq!((found[0].started, found[0].ttft_ms_mean), (2, Some(20.0)));
+        assert_eq!((found[5].requests_per_s, found[5].ttft_ms_mean), (1.0, Some(50.0)));
+        assert_eq!((found[6].started, found[6].ttft_ms_mean), (0, None));
+        assert!(blocks(None, &rows, &TokenSeconds::new(Nanos::ZERO)).is_empty());
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! How often sound random runs are called unsound, and overloaded ones sound.
+
+use tokometer_base::seed::{self, Generator};
+use tokometer_base::{Nanos, Seed};
+use tokometer_record::Load;
+
+use super::*;
+use crate::testing;
+
+fn exponential(generator: &mut Generator, mean: f64) -> f64 {
+    -mean * (1.0 - seed::unit_float(generator)).ln()
+}
+
+/// A server with `places` that takes half a second or more for each request, first come first served.
+struct Server {
+    places: usize,
+    service_s: f64,
+}
+
+impl Server {
+    /// Poisson arrivals at `rate`, each service time between 0.5 and 1.5 times the mean.
+    fn open_loop(&self, seed: u64, rate: f64, count: u64) -> Vec<Row> {
+        let mut generator = Seed(seed).stream("arrivals").at(0);
+        let mut free = vec![0.0_f64; self.places];
+        let mut due = 0.0;
+        (0..count)
+            .map(|index| {
+                due += exponential(&mut generator, 1.0 / rate);
+                let service = self.service_s * (0.5 + seed::unit_float(&mut generator));
+                let place = (0..self.places).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
+                let end = free[place].max(due) + service;
+                free[place] = end;
+                testing::row(index, Nanos::from_secs_f64(due), Nanos::from_secs_f64(end))
+            })
+            .collect()
+    }
+
+    /// Every place is refilled at once.
+    fn closed_loop(&self, seed: u64, count: u64) -> Vec<Row> {
+        let mut generator = Seed(seed).stream("services").at(0);
+        let mut free = vec![0.0_f64; self.places];
+        (0..count)
+            .map(|index| {
+                let service = self.service_s * (0.5 + seed::unit_float(&mut generator));
+                let place = (0..self.places).min_by(|a, b| free[*a].total_cmp(&free[*b])).unwrap();
+                let start = free[place];
+                free[place] = start + service;
+                let at = Nanos::from_secs_f64;
+                testing::row(index, at(start), at(start + service))
+            })
+            .collect()
+    }
+}
+
+const RUNS: u64 = 100;
+const SERVER: Server = Server { places: 40, service_s: 1.0 };
+
+/// Runs of 30 s at half the capacity. Each of two slopes has one chance in a hundred to be
+/// significant, most of these are small, and the part may move: well under one run in fifty.
+#[test]
+fn sound_open_loops_are_steady_and_keep_up() {
+    let load = testing::load(Some(20.0), 600);
+    let rows: Vec<Vec<Row>> = (0..RUNS).map(|seed| SERVER.open_loop(seed, 20.0, 600)).collect();
+    let unsteady = rows.iter().filter(|rows| find(rows, &load).is_err()).count();
+    let overloaded = rows.iter().filter(|rows| overload(rows, &load).is_some()).count();
+    assert!(unsteady <= 3 && overloaded <= 3, "{unsteady} unsteady, {overloaded} overloaded");
+}
+
+#[test]
+fn sound_closed_loops_are_steady() {
+    let load = Load { max_concurrency: Some(40), ..testing::load(None, 1_000) };
+    let unsteady =
+        (0..RUNS).filter(|seed| find(&SERVER.closed_loop(*seed, 1_000), &load).is_err()).count();
+    assert!(unsteady <= 3, "{unsteady} of {RUNS}");
+}
+
+/// A quarter more than the server can do: the backlog grows by a fifth of the arrivals.
+#[test]
+fn overloaded_runs_are_found() {
+    let load = testing::load(Some(50.0), 1_500);
+    let missed = (0..RUNS)
+        .filter(|seed| overload(&SERVER.open_loop(*seed, 50.0, 1_500), &load).is_none())
+        .count();
+    assert!(missed <= 3, "{missed} of {RUNS}");
+}
