@@ -1,1 +1,23 @@
-//! Room `sim`.
+//! Room `sim`: a simulated inference server.
+//!
+//! [`Engine`] is a pure state machine that batches, schedules and caches like a real engine and says
+//! how long each step takes; [`Server`] puts it behind HTTP in real time, in the words of the servers
+//! it imitates, and can log when each token was handed to the kernel. It shares no wire types with the
+//! client: captured streams of real servers judge both.
+
+pub mod config;
+pub mod cost;
+pub mod engine;
+pub mod faults;
+mod front;
+pub mod profile;
+mod slots;
+pub mod truth;
+mod vocabulary;
+mod wire;
+
+pub use config::{AnswerLength, Config, Flavour, Pace, Transport};
+pub use engine::{Engine, Job};
+pub use faults::Faults;
+pub use front::{Error, Server};
+pub use profile::Profile;

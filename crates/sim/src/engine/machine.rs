@@ -1,0 +1,426 @@
+//! The engine's state and its step.
+
+use std::collections::{BTreeMap, HashMap};
+
+use base::seed::Generator;
+use base::{Nanos, Seed};
+use tokometer_base as base;
+
+use super::blocks::Blocks;
+use super::job::{Job, Rank, Refusal, Sequence, State};
+use crate::cost::Batch;
+use crate::profile::{Order, Policy, Profile};
+
+/// No step is shorter: with a profile of zero costs virtual time would otherwise stand still.
+const STEP_MIN: Nanos = Nanos(1_000);
+
+/// One step of the engine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// When the step ends: its tokens are ready, and `step` wants to be called again. For an idle
+    /// engine the time of its next step, or [`Nanos::MAX`] when only a new request can wake it.
+    pub until: Nanos,
+    /// What the step does.
+    pub kind: StepKind,
+    /// Its shape.
+    pub batch: Batch,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepKind {
+    /// Nothing to do yet.
+    Idle,
+    /// Prompts only.
+    Prefill,
+    /// Next tokens only.
+    Decode,
+    /// Both.
+    Mixed,
+}
+
+/// What one request gets at the end of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Produced {
+    /// The request's id.
+    pub id: u64,
+    /// Tokens it gets.
+    pub tokens: u32,
+    /// Answer tokens it has then.
+    pub generated: u32,
+    /// Whether these are its last.
+    pub is_last: bool,
+}
+
+/// How full the engine is at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Load {
+    /// Requests that are running.
+    pub running: u32,
+    /// Requests that wait for admission.
+    pub waiting: u32,
+    /// Share of the cache's blocks that running requests hold. `None` without a limit.
+    pub kv_share: Option<f64>,
+}
+
+/// What happened since the engine was made. Counters only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Requests taken.
+    pub submitted: u64,
+    /// Requests that got their last token.
+    pub finished: u64,
+    /// Requests that were cancelled.
+    pub cancelled: u64,
+    /// Running requests that were put back because memory ran out.
+    pub preemptions: u64,
+    /// Prompt tokens of the requests that got their first token.
+    pub prompt_tokens: u64,
+    /// Tokens produced.
+    pub generation_tokens: u64,
+    /// Prompt tokens looked up in the prefix cache.
+    pub prefix_queries: u64,
+    /// Prompt tokens found there.
+    pub prefix_hits: u64,
+    /// Steps that did something.
+    pub steps: u64,
+    /// Prompt tokens computed, those computed again after a preemption included.
+    pub computed_prompt_tokens: u64,
+}
+
+/// A simulated inference engine.
+#[derive(Debug)]
+pub struct Engine {
+    pub(super) profile: Profile,
+    pub(super) blocks: Blocks,
+    pub(super) sequences: Vec<Option<Sequence>>,
+    free_slots: Vec<usize>,
+    slots: HashMap<u64, usize>,
+    pub(super) waiting: BTreeMap<Rank, usize>,
+    /// Slots of the running requests, most urgent first: the last one is preempted first.
+    pub(super) running: Vec<usize>,
+    pub(super) produced: Vec<Produced>,
+    pub(super) admitted: Vec<u64>,
+    pub(super) counters: Counters,
+    /// Decode steps since the last admission, for the router that waits for larger batches.
+    pub(super) decodes_since_admission: u32,
+    resident_loras: Vec<u32>,
+    has_finished: bool,
+    wake_at: Nanos,
+    generator: Generator,
+}
+
+impl Engine {
+    /// An empty engine.
+    pub fn new(profile: Profile, seed: Seed) -> Self {
+        Self {
+            blocks: Blocks::new(profile.kv.as_ref()),
+            profile,
+            sequences: Vec::new(),
+            free_slots: Vec::new(),
+            slots: HashMap::new(),
+            waiting: BTreeMap::new(),
+            running: Vec::new(),
+            produced: Vec::new(),
+            admitted: Vec::new(),
+            counters: Counters::default(),
+            decodes_since_admission: 0,
+            resident_loras: Vec::new(),
+            has_finished: false,
+            wake_at: Nanos::ZERO,
+            generator: seed.stream("engine-steps").at(0),
+        }
+    }
+
+    /// The profile it follows.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// What happened so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How full it is. Requests whose last token is under way still count as running.
+    pub fn load(&self) -> Load {
+        let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+        Load {
+            running: count(self.running.len()),
+            waiting: count(self.waiting.len()),
+            kv_share: self
+                .blocks
+                .total()
+                .map(|total| f64::from(self.blocks.held()) / f64::from(total)),
+        }
+    }
+
+    /// What the last step produces, ready at its end. Valid until the next call of
+    /// [`Engine::step`]; may name requests that were cancelled meanwhile.
+    pub fn produced(&self) -> &[Produced] {
+        &self.produced
+    }
+
+    /// Requests that the last step admitted, those that were put back before included.
+    pub fn admitted(&self) -> &[u64] {
+        &self.admitted
+    }
+
+    /// Takes a request into the queue.
+    pub fn submit(&mut self, now: Nanos, job: Job) -> Result<(), Refusal> {
+        if self.slots.contains_key(&job.id) {
+            return Err(Refusal::DuplicateId(job.id));
+        }
+        self.check_fit(&job)?;
+        if self.slots.is_empty() {
+            self.wake_at = now + Nanos::from_millis_f64(self.profile.front_end.gather_ms);
+        }
+        let urgency = match self.profile.scheduler.order {
+            Order::Fcfs => 0,
+            Order::Priority => job.priority,
+        };
+        let rank = (urgency, self.counters.submitted);
+        self.counters.submitted += 1;
+        let id = job.id;
+        let sequence = Some(Sequence::new(job, rank));
+        let slot = match self.free_slots.pop() {
+            Some(slot) => {
+                self.sequences[slot] = sequence;
+                slot
+            }
+            None => {
+                self.sequences.push(sequence);
+                self.sequences.len() - 1
+            }
+        };
+        let _before = self.slots.insert(id, slot);
+        let _before = self.waiting.insert(rank, slot);
+        Ok(())
+    }
+
+    /// Refuses what would wait for ever.
+    fn check_fit(&self, job: &Job) -> Result<(), Refusal> {
+        let refuse = |output_tokens: u32, what, capacity| {
+            Err(Refusal::NeverFits {
+                prompt_tokens: job.prompt_tokens,
+                output_tokens,
+                what,
+                capacity,
+            })
+        };
+        if let Policy::Tgi { max_batch_total_tokens, .. } = self.profile.scheduler.policy {
+            let limit = job.output_limit.max(job.output_tokens);
+            if reservation(job) > max_batch_total_tokens {
+                return refuse(limit, "a batch", max_batch_total_tokens);
+            }
+        }
+        let Some(total) = self.blocks.total() else { return Ok(()) };
+        // The last token is sent, not computed on, so it needs no place.
+        let tokens = job.prompt_tokens.max(1).saturating_add(job.output_tokens.max(1) - 1);
+        if self.blocks.covering(tokens) > total {
+            let capacity = u64::from(total) * u64::from(self.blocks.tokens_per_block());
+            return refuse(job.output_tokens, "a KV cache", capacity);
+        }
+        Ok(())
+    }
+
+    /// Drops a request wherever it is. `false` when it is not in the engine (any more).
+    pub fn cancel(&mut self, id: u64) -> bool {
+        let Some(slot) = self.slots.get(&id).copied() else { return false };
+        let sequence = self.sequence(slot);
+        let (rank, state) = (sequence.rank, sequence.state);
+        match state {
+            State::Waiting => {
+                let _slot = self.waiting.remove(&rank);
+            }
+            State::Prefilling | State::Decoding | State::Finished => {
+                self.running.retain(|running| *running != slot);
+            }
+        }
+        match state {
+            State::Finished => self.counters.finished += 1,
+            _ => self.counters.cancelled += 1,
+        }
+        self.remove(slot);
+        true
+    }
+
+    /// Forgets the blocks that no running request uses, and tells how many they were.
+    pub fn reset_prefix_cache(&mut self) -> usize {
+        self.blocks.forget()
+    }
+
+    /// Begins the step at `now`. Its tokens are in [`Engine::produced`] and become known to clients
+    /// at [`Step::until`].
+    pub fn step(&mut self, now: Nanos) -> Step {
+        self.produced.clear();
+        self.admitted.clear();
+        self.settle();
+        let idle = |until| Step { until, kind: StepKind::Idle, batch: Batch::default() };
+        if self.slots.is_empty() {
+            return idle(Nanos::MAX);
+        }
+        if now < self.wake_at {
+            return idle(self.wake_at);
+        }
+        let mut batch = self.plan();
+        batch.waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        let kind = match (batch.prefill_tokens, batch.decodes) {
+            (0, 0) => {
+                unreachable!("every request in the queue fits alone, so some step is possible")
+            }
+            (0, _) => StepKind::Decode,
+            (_, 0) => StepKind::Prefill,
+            _ => StepKind::Mixed,
+        };
+        self.counters.steps += 1;
+        let span = self.profile.cost.step_ms(&batch, &mut self.generator);
+        Step { until: now + Nanos::from_millis_f64(span).max(STEP_MIN), kind, batch }
+    }
+
+    /// Lets go of the requests that the previous step finished.
+    fn settle(&mut self) {
+        if !std::mem::take(&mut self.has_finished) {
+            return;
+        }
+        let mut running = std::mem::take(&mut self.running);
+        running.retain(|slot| {
+            let is_finished = self.sequence(*slot).state == State::Finished;
+            if is_finished {
+                self.counters.finished += 1;
+                self.remove(*slot);
+            }
+            !is_finished
+        });
+        self.running = running;
+    }
+
+    fn remove(&mut self, slot: usize) {
+        self.release(slot);
+        let sequence = self.sequences[slot].take().expect("only occupied slots are removed");
+        let _slot = self.slots.remove(&sequence.job.id);
+        self.free_slots.push(slot);
+    }
+
+    pub(super) fn sequence(&self, slot: usize) -> &Sequence {
+        self.sequences[slot].as_ref().expect("queues name only occupied slots")
+    }
+
+    pub(super) fn sequence_mut(&mut self, slot: usize) -> &mut Sequence {
+        self.sequences[slot].as_mut().expect("queues name only occupied slots")
+    }
+
+    /// Gives back a request's blocks.
+    pub(super) fn release(&mut self, slot: usize) {
+        let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
+        self.blocks.give_back(sequence.held, &sequence.shared);
+        sequence.held = 0;
+        sequence.shared.clear();
+        sequence.offered = 0;
+        sequence.computed = 0;
+    }
+
+    /// Makes the request hold enough blocks for `tokens` tokens. `false`, and nothing changed, when
+    /// there are not enough.
+    pub(super) fn grow(&mut self, slot: usize, tokens: u32) -> bool {
+        let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
+        let wanted = self.blocks.covering(tokens);
+        if wanted <= sequence.held {
+            return true;
+        }
+        let is_granted = self.blocks.take(wanted - sequence.held);
+        if is_granted {
+            sequence.held = wanted;
+        }
+        is_granted
+    }
+
+    /// Computes `tokens` tokens of a running request, whose blocks are there, and produces the next
+    /// token when nothing is missing any more.
+    pub(super) fn compute(&mut self, slot: usize, tokens: u32, batch: &mut Batch) {
+        let is_caching = self.blocks.is_caching();
+        let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
+        let before = sequence.computed;
+        sequence.computed += tokens;
+        batch.longest_context = batch.longest_context.max(sequence.computed);
+        if sequence.state == State::Decoding {
+            batch.decodes += 1;
+            batch.decode_context += u64::from(before);
+        } else {
+            batch.prefill_tokens += tokens;
+            batch.prefill_pairs +=
+                f64::from(tokens) * (f64::from(before) + f64::from(tokens) / 2.0);
+            self.counters.computed_prompt_tokens += u64::from(tokens);
+        }
+        if sequence.computed == sequence.target {
+            sequence.generated += 1;
+            sequence.target += 1;
+            let is_last = sequence.generated >= sequence.job.output_tokens;
+            sequence.state = if is_last { State::Finished } else { State::Decoding };
+            self.has_finished |= is_last;
+            self.counters.generation_tokens += 1;
+            if sequence.generated == 1 {
+                self.counters.prompt_tokens += u64::from(sequence.job.prompt_tokens);
+            }
+            let (id, generated) = (sequence.job.id, sequence.generated);
+            self.produced.push(Produced { id, tokens: 1, generated, is_last });
+        }
+        if is_caching {
+            self.offer_full_blocks(slot);
+        }
+    }
+
+    fn offer_full_blocks(&mut self, slot: usize) {
+        let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
+        let full = sequence.computed / self.blocks.tokens_per_block();
+        while sequence.offered < full {
+            let Some(hash) = sequence.job.block_hashes.get(sequence.offered as usize) else {
+                return;
+            };
+            if self.blocks.offer(*hash) {
+                sequence.shared.push(*hash);
+            }
+            sequence.offered += 1;
+        }
+    }
+
+    /// Counts the adapter of a request that is being admitted: 1 when it had to be loaded.
+    pub(super) fn load_lora(&mut self, slot: usize) -> u32 {
+        let Some(lora) = self.sequence(slot).job.lora else { return 0 };
+        let was_resident = self.resident_loras.iter().position(|resident| *resident == lora);
+        if let Some(at) = was_resident {
+            let _lora = self.resident_loras.remove(at);
+        }
+        self.resident_loras.push(lora);
+        let places = self.profile.scheduler.lora_slots.map_or(usize::MAX, |slots| slots as usize);
+        if self.resident_loras.len() > places.max(1) {
+            let _evicted = self.resident_loras.remove(0);
+        }
+        u32::from(was_resident.is_none())
+    }
+
+    /// Panics when requests or blocks were lost or made up. For tests: it walks everything.
+    pub fn audit(&self) {
+        let in_engine = (self.running.len() + self.waiting.len()) as u64;
+        let gone = self.counters.finished + self.counters.cancelled;
+        assert_eq!(
+            self.counters.submitted,
+            in_engine + gone,
+            "requests in = requests out + inside"
+        );
+        assert_eq!(in_engine, self.slots.len() as u64, "every request has one place");
+        let is_sorted = self.running.is_sorted_by_key(|slot| self.sequence(*slot).rank);
+        assert!(is_sorted, "running requests are in order of urgency");
+        for slot in self.running.iter().chain(self.waiting.values()) {
+            let sequence = self.sequence(*slot);
+            assert!(sequence.computed <= sequence.target, "{sequence:?}");
+            assert!(sequence.held >= self.blocks.covering(sequence.computed), "{sequence:?}");
+        }
+        self.blocks.audit();
+    }
+}
+
+/// Tokens that a router which plans for the longest answer counts for a request.
+pub(super) fn reservation(job: &Job) -> u64 {
+    u64::from(job.prompt_tokens) + u64::from(job.output_limit.max(job.output_tokens))
+}

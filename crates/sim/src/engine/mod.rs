@@ -1,0 +1,16 @@
+//! The engine: a pure state machine that turns waiting requests into tokens, step by step.
+//!
+//! In: requests with known lengths, cancellations, and the time at which a step begins. Out: when that
+//! step ends and which requests get how many tokens then. It reads no clock, does no I/O and draws its
+//! randomness from one seed, so the HTTP front drives it in real time and the twin in virtual time, and
+//! both see the same steps.
+
+mod blocks;
+mod job;
+mod machine;
+mod policy;
+#[cfg(test)]
+mod tests;
+
+pub use job::{Job, Refusal};
+pub use machine::{Counters, Engine, Load, Produced, Step, StepKind};

@@ -1,0 +1,209 @@
+//! Who runs in a step: the three scheduling rules.
+//!
+//! Each rule looks at the queue and at the running requests, makes progress for some of them and
+//! returns the shape of the step. Each makes some progress whenever a request is in the engine: a
+//! request that could not run alone was refused on arrival.
+
+use super::job::State;
+use super::machine::{Engine, reservation};
+use crate::cost::Batch;
+use crate::profile::Policy;
+
+impl Engine {
+    /// Chooses and performs the work of one step.
+    pub(super) fn plan(&mut self) -> Batch {
+        match self.profile.scheduler.policy {
+            Policy::Chunked { token_budget } => self.plan_chunked(token_budget),
+            Policy::Blocking { prefill_budget } => self.plan_blocking(prefill_budget),
+            Policy::Tgi {
+                max_batch_prefill_tokens,
+                max_batch_total_tokens,
+                waiting_served_ratio,
+                max_waiting_tokens,
+            } => {
+                let least = if self.decodes_since_admission >= max_waiting_tokens {
+                    1.0
+                } else {
+                    libm::ceil(self.running.len() as f64 * waiting_served_ratio)
+                };
+                self.plan_tgi(max_batch_prefill_tokens, max_batch_total_tokens, least)
+            }
+        }
+    }
+
+    /// Running requests first, in order; what is left of the budget goes to pieces of prompts.
+    fn plan_chunked(&mut self, token_budget: u32) -> Batch {
+        let mut batch = Batch::default();
+        let mut budget = token_budget;
+        let preemptions = self.counters.preemptions;
+        let mut at = 0;
+        while at < self.running.len() && budget > 0 {
+            let slot = self.running[at];
+            let tokens = self.sequence(slot).missing().min(budget);
+            if !self.make_room(slot, tokens) {
+                break;
+            }
+            self.compute(slot, tokens, &mut batch);
+            budget -= tokens;
+            at += 1;
+        }
+        // Who was just put back must not displace those for whom it made room.
+        while budget > 0 && preemptions == self.counters.preemptions {
+            let Some(slot) = self.next_waiting() else { break };
+            self.join_prefix(slot);
+            let sequence = self.sequence(slot);
+            let (computed, tokens) = (sequence.computed, sequence.missing().min(budget));
+            if !self.grow(slot, computed + tokens) {
+                self.release(slot);
+                break;
+            }
+            batch.lora_loads += self.admit(slot);
+            self.compute(slot, tokens, &mut batch);
+            budget -= tokens;
+        }
+        assert!(
+            batch.prefill_tokens + batch.decodes <= token_budget,
+            "a step of {batch:?} has a budget of {token_budget}"
+        );
+        batch
+    }
+
+    /// Whole prompts while any can be admitted; decodes otherwise.
+    fn plan_blocking(&mut self, prefill_budget: u32) -> Batch {
+        let mut batch = Batch::default();
+        while let Some(slot) = self.next_waiting() {
+            self.join_prefix(slot);
+            let sequence = self.sequence(slot);
+            let (target, tokens) = (sequence.target, sequence.missing());
+            let is_over =
+                batch.prefill_tokens > 0 && batch.prefill_tokens + tokens > prefill_budget;
+            if is_over || !self.grow(slot, target) {
+                self.release(slot);
+                break;
+            }
+            batch.lora_loads += self.admit(slot);
+            self.compute(slot, tokens, &mut batch);
+        }
+        if batch.prefill_tokens == 0 {
+            self.decode_all(&mut batch);
+        }
+        batch
+    }
+
+    /// Admits a batch when it is at least `least` requests large, with its whole answers reserved.
+    fn plan_tgi(&mut self, prefill_limit: u32, total_limit: u64, least: f64) -> Batch {
+        let reserved: u64 =
+            self.running.iter().map(|slot| reservation(&self.sequence(*slot).job)).sum();
+        let places = (self.profile.scheduler.max_seqs as usize).saturating_sub(self.running.len());
+        let (mut prefill, mut total) = (0_u32, reserved);
+        let mut chosen = Vec::new();
+        for slot in self.waiting.values().take(places) {
+            let job = &self.sequence(*slot).job;
+            prefill = prefill.saturating_add(job.prompt_tokens);
+            total += reservation(job);
+            let is_over = prefill > prefill_limit && !chosen.is_empty();
+            if is_over || total > total_limit {
+                break;
+            }
+            chosen.push(*slot);
+        }
+        let mut batch = Batch::default();
+        if !chosen.is_empty() && chosen.len() as f64 >= least {
+            for slot in chosen {
+                self.join_prefix(slot);
+                let sequence = self.sequence(slot);
+                let (target, tokens) = (sequence.target, sequence.missing());
+                if !self.grow(slot, target) {
+                    self.release(slot);
+                    break;
+                }
+                batch.lora_loads += self.admit(slot);
+                self.compute(slot, tokens, &mut batch);
+            }
+        }
+        if batch.prefill_tokens > 0 {
+            self.decodes_since_admission = 1;
+        } else {
+            self.decodes_since_admission += 1;
+            self.decode_all(&mut batch);
+        }
+        batch
+    }
+
+    fn decode_all(&mut self, batch: &mut Batch) {
+        let mut at = 0;
+        while at < self.running.len() {
+            let slot = self.running[at];
+            if !self.make_room(slot, 1) {
+                break;
+            }
+            self.compute(slot, 1, batch);
+            at += 1;
+        }
+    }
+
+    /// The request to admit next, if there is a place for one.
+    fn next_waiting(&self) -> Option<usize> {
+        let has_place = self.running.len() < self.profile.scheduler.max_seqs as usize;
+        has_place.then(|| self.waiting.first_key_value().map(|(_, slot)| *slot)).flatten()
+    }
+
+    /// Lets a waiting request use the blocks that the prefix cache knows. The last token of its
+    /// prompt is always computed: its output is the first token of the answer.
+    fn join_prefix(&mut self, slot: usize) {
+        if !self.blocks.is_caching() {
+            return;
+        }
+        let block = self.blocks.tokens_per_block();
+        let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
+        let full = ((sequence.target - 1) / block) as usize;
+        let hashes = &sequence.job.block_hashes[..full.min(sequence.job.block_hashes.len())];
+        let joined = self.blocks.join(hashes);
+        sequence.shared.extend_from_slice(&hashes[..joined as usize]);
+        sequence.held = joined;
+        sequence.offered = joined;
+        sequence.computed = joined * block;
+    }
+
+    /// Moves a request from the queue to the running ones and tells how many adapters were loaded.
+    fn admit(&mut self, slot: usize) -> u32 {
+        let loads = self.load_lora(slot);
+        let sequence = self.sequence_mut(slot);
+        sequence.state = State::Prefilling;
+        let (rank, asked, cached) = (sequence.rank, sequence.target, sequence.computed);
+        if self.blocks.is_caching() {
+            self.counters.prefix_queries += u64::from(asked);
+            self.counters.prefix_hits += u64::from(cached);
+        }
+        let _slot = self.waiting.remove(&rank);
+        self.admitted.push(self.sequence(slot).job.id);
+        let at = self.running.partition_point(|running| self.sequence(*running).rank < rank);
+        self.running.insert(at, slot);
+        loads
+    }
+
+    /// Gets blocks for `tokens` more tokens of a running request, putting back less urgent ones as
+    /// needed. `false` when the request itself had to go.
+    fn make_room(&mut self, slot: usize, tokens: u32) -> bool {
+        let wanted = self.sequence(slot).computed + tokens;
+        while !self.grow(slot, wanted) {
+            let victim = self.running.pop().expect("the request itself is running");
+            self.preempt(victim);
+            if victim == slot {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Puts a running request back into the queue. Everything it has computed is lost, so its answer
+    /// so far is prefilled again with its prompt.
+    fn preempt(&mut self, slot: usize) {
+        self.release(slot);
+        let sequence = self.sequence_mut(slot);
+        sequence.state = State::Waiting;
+        let rank = sequence.rank;
+        let _before = self.waiting.insert(rank, slot);
+        self.counters.preemptions += 1;
+    }
+}

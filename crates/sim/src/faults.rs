@@ -1,0 +1,148 @@
+//! What can be made to go wrong on purpose.
+//!
+//! Plain data: which requests are hit and where in a stream. The front end asks and obeys; nothing here
+//! knows sockets. With nothing set the server behaves.
+
+use base::{Nanos, Seed};
+use serde::{Deserialize, Serialize};
+use tokometer_base as base;
+
+/// Every fault that can be injected. Times are nanoseconds, counts are per stream.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Faults {
+    /// Answers some requests with an error status.
+    pub errors: Option<Errors>,
+    /// After this many tokens the stream stands still for a while.
+    pub stall: Option<Stall>,
+    /// After this many tokens the connection is closed without an end of stream.
+    pub cut_after_tokens: Option<u32>,
+    /// After this many tokens the connection is reset.
+    pub reset_after_tokens: Option<u32>,
+    /// After this many tokens one event is not JSON.
+    pub malformed_after_tokens: Option<u32>,
+    /// Nothing of an answer, not even its head, is sent before this much time.
+    pub first_byte_delay: Option<Nanos>,
+    /// Events that travel in one write. `None` is one; a huge number joins the whole answer.
+    pub events_per_write: Option<u32>,
+    /// Writes that one event is cut into.
+    pub writes_per_event: Option<u32>,
+    /// A comment line is sent this often while a stream is open.
+    pub comment_interval: Option<Nanos>,
+    /// What the usage figures say.
+    pub usage: UsageFault,
+    /// Where a stream's packets begin and end.
+    pub packets: PacketFault,
+    /// Whether the end of a stream is announced twice.
+    pub done: DoneFault,
+    /// Request fields that are refused with 400 and their name.
+    pub refused_fields: Vec<String>,
+    /// Idle connections are closed after this long.
+    pub idle_close: Option<Nanos>,
+    /// The server dies when this many requests have arrived.
+    pub die_after_requests: Option<u64>,
+}
+
+/// Error answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Errors {
+    /// The status.
+    pub status: u16,
+    /// Which requests get it.
+    pub which: Which,
+    /// A `Retry-After` header, in seconds.
+    #[serde(default)]
+    pub retry_after_s: Option<u32>,
+}
+
+/// Which requests are hit.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Which {
+    /// Each with this probability.
+    Share(f64),
+    /// Every n-th one.
+    Every(u64),
+    /// The first n.
+    First(u64),
+}
+
+/// A stream that stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stall {
+    /// After this many tokens.
+    pub after_tokens: u32,
+    /// For this long.
+    pub span: Nanos,
+}
+
+/// What the usage figures say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UsageFault {
+    /// The truth.
+    #[default]
+    Honest,
+    /// Twice the answer's tokens plus one.
+    Wrong,
+    /// Nothing, even if asked.
+    Missing,
+}
+
+/// Where a stream's packets begin and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PacketFault {
+    /// One write per event, sent at once.
+    #[default]
+    Plain,
+    /// Nagle's algorithm is on and each event is written in two parts.
+    Nagle,
+    /// The head waits for the first token and is sent just before it, in writes of its own.
+    TightStart,
+}
+
+/// How often the end of a stream is announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DoneFault {
+    /// Once, as it should be.
+    #[default]
+    Once,
+    /// Twice.
+    Twice,
+}
+
+impl Errors {
+    /// Whether request number `index` (from zero) is hit.
+    pub fn hits(&self, seed: Seed, index: u64) -> bool {
+        match self.which {
+            Which::Share(share) => {
+                let mut generator = seed.stream("faults").at(index);
+                base::seed::unit_float(&mut generator) < share
+            }
+            Which::Every(n) => n > 0 && (index + 1).is_multiple_of(n),
+            Which::First(n) => index < n,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_hit_whom_they_should() {
+        let hit = |which| {
+            let errors = Errors { status: 500, which, retry_after_s: None };
+            (0..6).filter(|index| errors.hits(Seed(1), *index)).collect::<Vec<_>>()
+        };
+        assert_eq!(hit(Which::Every(3)), [2, 5]);
+        assert_eq!(hit(Which::First(2)), [0, 1]);
+        assert_eq!(hit(Which::Share(0.0)), [0_u64; 0]);
+        assert_eq!(hit(Which::Share(1.0)), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(hit(Which::Every(0)), [0_u64; 0]);
+    }
+}

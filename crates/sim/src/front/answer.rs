@@ -1,0 +1,230 @@
+//! From requests to streams: what the loop does with the requests it has read.
+
+use base::{Clock, Nanos};
+use tokometer_base as base;
+
+use super::http::{Framing, Persistence, Progress, Request, head};
+use super::reactor::Reactor;
+use super::stream::{Opening, Stream};
+use super::timers::Alarm;
+use crate::config::Pace;
+use crate::engine::Job;
+use crate::faults::PacketFault;
+use crate::profile::Profile;
+use crate::truth::{Fact, Kind, TrueRequest};
+use crate::vocabulary::{block_hashes, scramble};
+use crate::wire::{Ask, Complaint, Control, Delivery, Desk, Hex, Reply, Response, Script, route};
+
+impl Reactor {
+    /// Takes requests from a connection, one after another, while none is being answered.
+    pub(super) fn read_requests(&mut self, key: u64) {
+        loop {
+            let Some(connection) = self.connections.get_mut(key) else { return };
+            if connection.stream.is_some() {
+                return;
+            }
+            match connection.reader.next() {
+                Progress::Incomplete => return,
+                Progress::WantsContinue => {
+                    connection.queue(b"HTTP/1.1 100 Continue\r\n\r\n");
+                    connection.seal();
+                    self.flush(key);
+                }
+                Progress::Complete(request) => self.answer(key, &request),
+                Progress::Broken(reason) => {
+                    let complaint = Complaint::new(400, reason);
+                    let response = complaint.response(self.config.flavour);
+                    self.respond(key, 0, &response, Persistence::Close);
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, key: u64, request: &Request) {
+        let now = self.clock.now();
+        let number = self.requests;
+        let is_generation = request.method == "POST";
+        if is_generation {
+            self.requests += 1;
+            if self.config.faults.die_after_requests.is_some_and(|limit| self.requests > limit) {
+                self.is_dying = true;
+                return;
+            }
+            if let Some(response) = self.injected_error(number) {
+                self.respond(key, number, &response, request.persistence);
+                return;
+            }
+        }
+        match self.route(request, number) {
+            Reply::Now(response) => self.respond(key, number, &response, request.persistence),
+            Reply::Control(Control::ResetPrefixCache, response) => {
+                if let Some(engine) = &mut self.engine {
+                    let _blocks = engine.reset_prefix_cache();
+                }
+                self.respond(key, number, &response, request.persistence);
+            }
+            Reply::Events { headers, sheet } => {
+                let Some(connection) = self.connections.get_mut(key) else { return };
+                let text = head(200, &headers, Framing::Chunked, request.persistence);
+                connection.queue(text.as_bytes());
+                connection.seal();
+                connection.persistence = request.persistence;
+                self.post(key, number, &sheet, Hex::Lower);
+                self.finish_answer(key, number);
+            }
+            Reply::Later(ask, script) => {
+                let opening = Opening {
+                    number,
+                    connection: key,
+                    persistence: request.persistence,
+                    arrived: now,
+                    seed: base::Seed(self.config.seed),
+                    answer: self.config.answer,
+                };
+                self.open_stream(&opening, &ask, script, request);
+            }
+        }
+    }
+
+    fn injected_error(&self, number: u64) -> Option<Response> {
+        let errors = self.config.faults.errors.as_ref()?;
+        if !errors.hits(base::Seed(self.config.seed), number) {
+            return None;
+        }
+        let message = match errors.status {
+            401 => "Invalid API key",
+            404 => "No such model or route",
+            429 => "Too many requests",
+            _ => "The engine stumbled on purpose",
+        };
+        let mut response = Complaint::new(errors.status, message).response(self.config.flavour);
+        if let Some(seconds) = errors.retry_after_s {
+            response.headers.push(("retry-after", seconds.to_string()));
+        }
+        Some(response)
+    }
+
+    pub(super) fn route(&mut self, request: &Request, number: u64) -> Reply {
+        if let Some(engine) = &self.engine {
+            self.snapshot.load = engine.load();
+            self.snapshot.counters = engine.counters();
+        }
+        let made_id = || format!("{:016x}", scramble(self.config.seed ^ scramble(number)));
+        let request_id = request.request_id.clone().unwrap_or_else(made_id);
+        let max_model_len = match &self.config.pace {
+            Pace::Engine(profile) => profile.max_model_len,
+            Pace::Fixed { .. } | Pace::Flood { .. } => 1 << 20,
+        };
+        let wall = self.clock.wall();
+        let mut desk = Desk {
+            config: &self.config,
+            vocabulary: &mut self.vocabulary,
+            max_model_len,
+            created: wall.0 / 1_000_000_000,
+            request_id,
+            snapshot: &self.snapshot,
+        };
+        route(&mut desk, request)
+    }
+
+    /// Sends a whole answer.
+    pub(super) fn respond(
+        &mut self,
+        key: u64,
+        number: u64,
+        response: &Response,
+        persistence: Persistence,
+    ) {
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let framing = Framing::Length(response.body.len());
+        let text = head(response.status, &response.headers, framing, persistence);
+        connection.queue(text.as_bytes());
+        connection.queue(&response.body);
+        if self.truth.is_some() {
+            connection.note(number, Kind::Whole, 0);
+        }
+        connection.seal();
+        connection.persistence = persistence;
+        connection.end_answer(self.clock.now());
+        self.flush(key);
+    }
+
+    fn open_stream(
+        &mut self,
+        opening: &Opening,
+        ask: &Ask,
+        script: Box<dyn Script>,
+        request: &Request,
+    ) {
+        let stream = Stream::new(opening, ask, script);
+        let (answer_tokens, seed) = (stream.answer_tokens, stream.seed());
+        let connection_key = opening.connection;
+        let key = self.streams.insert(stream);
+        let Some(connection) = self.connections.get_mut(connection_key) else { return };
+        connection.stream = Some(key);
+        if let Some(log) = &mut self.truth {
+            let fact = TrueRequest {
+                stream: opening.number,
+                connection: connection.number,
+                peer_port: connection.peer_port,
+                nth: connection.served,
+                first_byte: connection.first_byte.unwrap_or(opening.arrived),
+                complete: opening.arrived,
+                prompt_tokens: u32::try_from(ask.prompt.len()).unwrap_or(u32::MAX),
+                answer_tokens,
+                request_id: request.request_id.clone(),
+                path: request.path.clone(),
+                events: Vec::new(),
+                end: None,
+            };
+            log.push(Fact::Request(Box::new(fact)));
+        }
+        if let Some(delay) = self.config.faults.first_byte_delay {
+            self.hold(connection_key, opening.arrived + delay);
+        }
+        let waits_for_token = self.config.faults.packets == PacketFault::TightStart;
+        if ask.delivery == Delivery::Streamed && !waits_for_token {
+            self.send_head(key);
+        }
+        if let Some(interval) = self.config.faults.comment_interval {
+            self.timers.set(opening.arrived + interval, Alarm::Comment(key));
+        }
+        self.schedule(key, opening.arrived, ask, seed);
+    }
+
+    /// Sees to it that the stream gets its tokens.
+    pub(super) fn schedule(&mut self, key: u64, now: Nanos, ask: &Ask, seed: u64) {
+        match &self.config.pace {
+            Pace::Fixed { ttft, .. } => self.timers.set(now + *ttft, Alarm::Token(key)),
+            Pace::Flood { .. } => self.ready.push(key),
+            Pace::Engine(profile) => {
+                let front_end = &profile.front_end;
+                let serial = Nanos::from_millis_f64(front_end.serial_ms);
+                let arrival = Nanos::from_millis_f64(front_end.arrival_ms);
+                let at = (now + arrival).max(self.last_arrival + serial);
+                self.last_arrival = at;
+                let job = self.job(profile, key, ask, seed);
+                if let Some(stream) = self.streams.get_mut(key) {
+                    stream.job = Some(Box::new(job));
+                }
+                self.timers.set(at, Alarm::Arrival(key));
+            }
+        }
+    }
+
+    fn job(&self, profile: &Profile, key: u64, ask: &Ask, seed: u64) -> Job {
+        let answer_tokens = self.streams.get(key).map_or(1, |stream| stream.answer_tokens);
+        let block_tokens = profile.kv.as_ref().map_or(16, |kv| kv.block_tokens);
+        let answer = self.vocabulary.answer_hashes(seed, answer_tokens);
+        Job {
+            id: key,
+            prompt_tokens: u32::try_from(ask.prompt.len()).unwrap_or(u32::MAX),
+            output_tokens: answer_tokens,
+            output_limit: ask.length.limit,
+            block_hashes: block_hashes(ask.prompt.iter().copied().chain(answer), block_tokens),
+            priority: ask.priority,
+            lora: ask.lora,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! From time to tokens: steps of the engine, schedules of single streams, floods.
+
+use base::{Clock, Nanos};
+use tokometer_base as base;
+
+use super::reactor::Reactor;
+use super::timers::Alarm;
+use crate::config::Pace;
+use crate::truth::{Kind, Outcome};
+use crate::wire::{Complaint, Delivery, Sheet};
+
+/// A step that ends later than this is not made up for: the next one begins when it was noticed.
+const LATENESS_MAX: Nanos = Nanos::from_millis(20);
+
+/// Writes that one flooding stream may do before the others get their turn.
+const FLOOD_WRITES_MAX: u32 = 16;
+
+/// How many writes the events of a sheet get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    /// One each, unless a fault says otherwise.
+    Apart,
+    /// One for all.
+    Together,
+}
+
+impl Reactor {
+    /// A request reaches the engine.
+    pub(super) fn arrive(&mut self, key: u64, at: Nanos) {
+        let (Some(stream), Some(engine)) = (self.streams.get_mut(key), &mut self.engine) else {
+            return;
+        };
+        let Some(job) = stream.job.take() else { return };
+        if let Err(refusal) = engine.submit(at, *job) {
+            self.fail(key, &Complaint::new(400, refusal.to_string()));
+            return;
+        }
+        if !self.is_stepping {
+            self.begin_step(at);
+        }
+    }
+
+    fn begin_step(&mut self, at: Nanos) {
+        let Some(engine) = &mut self.engine else { return };
+        let step = engine.step(at);
+        self.is_stepping = step.until != Nanos::MAX;
+        if self.is_stepping {
+            self.timers.set(step.until, Alarm::Step);
+        }
+    }
+
+    /// Delivers the tokens of the step that ended at `at`, and begins the next.
+    pub(super) fn end_step(&mut self, at: Nanos, now: Nanos) {
+        let lateness = now - at;
+        self.snapshot.lateness.add(lateness);
+        let Some(engine) = &self.engine else { return };
+        let produced = engine.produced().to_vec();
+        for one in produced {
+            self.deliver(one.id, one.tokens);
+        }
+        self.begin_step(if lateness > LATENESS_MAX { now } else { at });
+    }
+
+    /// The next token of a stream with a schedule of its own.
+    pub(super) fn pace(&mut self, key: u64, at: Nanos, now: Nanos) {
+        let Pace::Fixed { itl, .. } = self.config.pace else { return };
+        self.snapshot.lateness.add(now - at);
+        self.deliver(key, 1);
+        if self.streams.get_mut(key).is_some() {
+            self.timers.set(at + itl, Alarm::Token(key));
+        }
+    }
+
+    /// Lets flooding streams send until their sockets are full.
+    pub(super) fn pump_ready(&mut self) {
+        let Pace::Flood { events_per_write } = self.config.pace else { return };
+        for key in std::mem::take(&mut self.ready) {
+            for _ in 0..FLOOD_WRITES_MAX {
+                self.flood(key, events_per_write);
+                let Some(stream) = self.streams.get_mut(key) else { break };
+                let connection = stream.connection;
+                let is_open = self.connections.get_mut(connection).map(|one| one.waits_for_room);
+                if is_open != Some(false) {
+                    break;
+                }
+            }
+            let connection = self.streams.get_mut(key).map(|stream| stream.connection);
+            let connection = connection.and_then(|key| self.connections.get_mut(key));
+            if connection.is_some_and(|connection| !connection.waits_for_room) {
+                self.ready.push(key);
+            }
+        }
+    }
+
+    fn flood(&mut self, key: u64, events: u32) {
+        let now = self.clock.now();
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let mut sheet = std::mem::take(&mut self.sheet);
+        sheet.clear();
+        for _ in 0..events.max(1) {
+            if !stream.is_complete() {
+                stream.speak(1, now, &self.config.faults, &self.vocabulary, &mut sheet);
+            }
+        }
+        self.pass_on(key, &sheet, Packing::Together);
+        self.sheet = sheet;
+    }
+
+    /// Gives tokens to a stream and sends what it says about them.
+    fn deliver(&mut self, key: u64, tokens: u32) {
+        let now = self.clock.now();
+        let coalesce = match &self.config.pace {
+            Pace::Engine(profile) => profile.front_end.coalesce,
+            Pace::Fixed { .. } | Pace::Flood { .. } => 0.0,
+        };
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        if stream.holds_back(tokens, coalesce) {
+            return;
+        }
+        let mut sheet = std::mem::take(&mut self.sheet);
+        sheet.clear();
+        let is_first = stream.ttft().is_none();
+        stream.speak(tokens, now, &self.config.faults, &self.vocabulary, &mut sheet);
+        if let (true, Some(ttft)) = (is_first, stream.ttft()) {
+            self.snapshot.ttft.add(ttft);
+        }
+        self.pass_on(key, &sheet, Packing::Apart);
+        self.sheet = sheet;
+    }
+
+    /// Sends a stream's events, breaks it where a fault says so, and ends it after the last token.
+    fn pass_on(&mut self, key: u64, sheet: &Sheet, packing: Packing) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let (connection, number, hex) = (stream.connection, stream.number, stream.script.hex());
+        let (sent_tokens, is_complete) = (stream.sent_tokens, stream.is_complete());
+        if stream.delivery == Delivery::Streamed {
+            if !stream.has_head {
+                self.send_head(key);
+            }
+            match packing {
+                Packing::Apart => self.post(connection, number, sheet, hex),
+                Packing::Together => self.post_together(connection, number, sheet, hex),
+            }
+        }
+        if self.break_off(connection, sent_tokens) {
+            return;
+        }
+        if is_complete {
+            self.complete(key);
+        }
+    }
+
+    fn complete(&mut self, key: u64) {
+        let now = self.clock.now();
+        let Some(mut stream) = self.streams.remove(key) else { return };
+        self.snapshot.succeed(stream.reason());
+        if self.engine.is_none() {
+            self.snapshot.counters.prompt_tokens += u64::from(stream.prompt_tokens);
+            self.snapshot.counters.generation_tokens += u64::from(stream.answer_tokens);
+        }
+        let (connection_key, number) = (stream.connection, stream.number);
+        self.log_end(number, Outcome::Complete);
+        let Some(connection) = self.connections.get_mut(connection_key) else { return };
+        connection.stream = None;
+        match stream.delivery {
+            Delivery::Streamed => {
+                connection.persistence = stream.persistence;
+                self.finish_answer(connection_key, number);
+            }
+            Delivery::Whole => {
+                let response = stream.whole(now, &self.config.faults, &self.vocabulary);
+                self.respond(connection_key, number, &response, stream.persistence);
+            }
+        }
+        self.read_requests(connection_key);
+    }
+
+    /// Ends the chunked body of an answer.
+    pub(super) fn finish_answer(&mut self, key: u64, number: u64) {
+        let now = self.clock.now();
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.queue(b"0\r\n\r\n");
+        if self.truth.is_some() {
+            connection.note(number, Kind::End, 0);
+        }
+        connection.seal();
+        connection.end_answer(now);
+        self.flush(key);
+    }
+
+    /// Refuses a request that was already accepted.
+    fn fail(&mut self, key: u64, complaint: &Complaint) {
+        let Some(stream) = self.streams.remove(key) else { return };
+        self.log_end(stream.number, Outcome::Broken);
+        let Some(connection) = self.connections.get_mut(stream.connection) else { return };
+        connection.stream = None;
+        let response = complaint.response(self.config.flavour);
+        if stream.has_head {
+            let mut sheet = Sheet::default();
+            let text = String::from_utf8_lossy(&response.body);
+            sheet.put("data: ").put(&text).close(Kind::Error, 0);
+            self.post(stream.connection, stream.number, &sheet, stream.script.hex());
+            self.finish_answer(stream.connection, stream.number);
+        } else {
+            self.respond(stream.connection, stream.number, &response, stream.persistence);
+        }
+    }
+}

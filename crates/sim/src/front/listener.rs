@@ -1,0 +1,140 @@
+//! The server as others see it: bound to an address, then run until told to stop.
+
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket,
+    sockopt,
+};
+
+use super::reactor::Reactor;
+use crate::config::{Config, Pace, Transport};
+use crate::{profile, truth};
+
+/// Connections that may wait to be accepted: a burst of thousands must not be refused.
+const BACKLOG_MAX: i32 = 16_384;
+
+/// Why the server could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {why}\n  `--port 0` takes a free port")]
+    Listen {
+        /// The address.
+        address: String,
+        /// What the system said.
+        why: String,
+    },
+    /// The engine profile is not sound.
+    #[error(transparent)]
+    Profile(#[from] profile::Error),
+    /// The truth log cannot be written.
+    #[error(transparent)]
+    Truth(#[from] truth::Error),
+    /// No certificate could be made.
+    #[error("cannot make a certificate for TLS: {0}")]
+    Certificate(String),
+    /// The poller failed.
+    #[error("the server's poller failed: {0}")]
+    Poll(#[from] nix::Error),
+}
+
+/// A simulated server that is bound to an address but does not answer yet.
+pub struct Server {
+    config: Config,
+    listener: TcpListener,
+    local_addr: SocketAddr,
+    tls: Option<Tls>,
+}
+
+/// The server's side of TLS.
+struct Tls {
+    config: Arc<rustls::ServerConfig>,
+    certificate_pem: String,
+}
+
+impl Server {
+    /// Checks the configuration and starts to listen. Clients may connect from now on; they are
+    /// answered once [`Server::run`] is called.
+    pub fn bind(config: Config) -> Result<Self, Error> {
+        if let Pace::Engine(profile) = &config.pace {
+            profile.check()?;
+        }
+        raise_descriptor_limit();
+        let listener = open_listener(&config.host, config.port)?;
+        let local_addr = listener.local_addr().map_err(|error| Error::Listen {
+            address: config.host.clone(),
+            why: error.to_string(),
+        })?;
+        let tls = match config.transport {
+            Transport::Plain => None,
+            Transport::Tls => Some(make_certificate(&config.host)?),
+        };
+        Ok(Self { config, listener, local_addr, tls })
+    }
+
+    /// The address that clients connect to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    /// The certificate that clients must trust, when the port speaks TLS.
+    pub fn certificate_pem(&self) -> Option<&str> {
+        self.tls.as_ref().map(|tls| tls.certificate_pem.as_str())
+    }
+
+    /// Answers until `stop` is set (noticed within a twentieth of a second) or a fault ends it.
+    pub fn run(self, stop: &Arc<AtomicBool>) -> Result<(), Error> {
+        let tls = self.tls.map(|tls| tls.config);
+        Reactor::new(self.config, self.listener, tls)?.run(stop)
+    }
+}
+
+fn open_listener(host: &str, port: u16) -> Result<TcpListener, Error> {
+    let fault = |why: String| Error::Listen { address: format!("{host}:{port}"), why };
+    let host = if host == "localhost" { "127.0.0.1" } else { host };
+    let ip: IpAddr = host.parse().map_err(|_| fault("not an IP address".to_owned()))?;
+    let family = if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let open = || -> nix::Result<OwnedFd> {
+        let socket = socket(family, SockType::Stream, flags, None)?;
+        setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+        bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(ip, port)))?;
+        listen(&socket, Backlog::new(BACKLOG_MAX).unwrap_or(Backlog::MAXCONN))?;
+        Ok(socket)
+    };
+    open().map(TcpListener::from).map_err(|errno| fault(errno.desc().to_owned()))
+}
+
+/// Takes as many descriptors as the system allows, and makes the table that large at once: growing
+/// it later, beside other threads, stops every open for milliseconds.
+fn raise_descriptor_limit() {
+    let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let _ignored = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    let highest = i32::try_from(hard.min(65_536)).unwrap_or(1_024) - 1;
+    let Ok(file) = std::fs::File::open("/dev/null") else { return };
+    if let Ok(copy) = fcntl(&file, FcntlArg::F_DUPFD_CLOEXEC(highest)) {
+        let _ignored = nix::unistd::close(copy);
+    }
+}
+
+fn make_certificate(host: &str) -> Result<Tls, Error> {
+    let fault = |error: &dyn std::fmt::Display| Error::Certificate(error.to_string());
+    let names = vec!["localhost".to_owned(), host.to_owned()];
+    let made = rcgen::generate_simple_self_signed(names).map_err(|error| fault(&error))?;
+    let certificate_pem = made.cert.pem();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| fault(&error))?
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .map_err(|error| fault(&error))?;
+    Ok(Tls { config: Arc::new(config), certificate_pem })
+}

@@ -1,0 +1,178 @@
+//! From events to writes: chunks, parcels, and the faults that change where they begin and end.
+
+use std::io::Write as _;
+
+use base::{Clock, Nanos};
+use nix::libc;
+use nix::sys::socket::{setsockopt, sockopt};
+use tokometer_base as base;
+
+use super::connection::Connection;
+use super::http::{Framing, head};
+use super::reactor::Reactor;
+use super::timers::Alarm;
+use crate::faults::{Faults, PacketFault};
+use crate::truth::{Kind, Outcome};
+use crate::wire::{Hex, Joint, Mark, Sheet};
+
+impl Reactor {
+    /// Sends the events of a sheet, each in a write of its own unless a fault says otherwise.
+    pub(super) fn post(&mut self, key: u64, number: u64, sheet: &Sheet, hex: Hex) {
+        let is_logged = self.truth.is_some();
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        let faults = &self.config.faults;
+        let per_write = faults.events_per_write.unwrap_or(1);
+        for chunk in chunks(sheet) {
+            let parts = parts_of(faults);
+            connection.queue_chunk(chunk.bytes, hex, parts);
+            for mark in chunk.marks.iter().filter(|_| is_logged) {
+                connection.note(number, mark.kind, mark.tokens);
+            }
+            connection.waiting_events += 1;
+            if connection.waiting_events >= per_write {
+                connection.waiting_events = 0;
+                connection.seal();
+            }
+        }
+        self.flush(key);
+    }
+
+    /// Sends the events of a sheet in one write.
+    pub(super) fn post_together(&mut self, key: u64, number: u64, sheet: &Sheet, hex: Hex) {
+        let is_logged = self.truth.is_some();
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        for chunk in chunks(sheet) {
+            connection.queue_chunk(chunk.bytes, hex, Parts::One);
+            for mark in chunk.marks.iter().filter(|_| is_logged) {
+                connection.note(number, mark.kind, mark.tokens);
+            }
+        }
+        connection.seal();
+        self.flush(key);
+    }
+
+    pub(super) fn send_head(&mut self, key: u64) {
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        stream.has_head = true;
+        let (connection_key, number) = (stream.connection, stream.number);
+        let text = head(200, &stream.script.headers(), Framing::Chunked, stream.persistence);
+        let Some(connection) = self.connections.get_mut(connection_key) else { return };
+        connection.queue(text.as_bytes());
+        if self.truth.is_some() {
+            connection.note(number, Kind::Head, 0);
+        }
+        connection.seal();
+        self.flush(connection_key);
+    }
+
+    /// Sends nothing on a connection before `until`.
+    pub(super) fn hold(&mut self, key: u64, until: Nanos) {
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.held_until = Some(until);
+            self.timers.set(until, Alarm::Release(key));
+        }
+    }
+
+    /// Stalls, cuts or resets a stream that has come to the place for it. `true` when it is gone.
+    pub(super) fn break_off(&mut self, key: u64, sent_tokens: u32) -> bool {
+        let faults = &self.config.faults;
+        let is_cut = faults.cut_after_tokens.is_some_and(|after| sent_tokens >= after);
+        let is_reset = faults.reset_after_tokens.is_some_and(|after| sent_tokens >= after);
+        if let Some(stall) = faults.stall.filter(|stall| stall.after_tokens == sent_tokens) {
+            self.hold(key, self.clock.now() + stall.span);
+        }
+        if is_reset {
+            if let Some(connection) = self.connections.get_mut(key) {
+                // Closing with a linger time of zero sends a reset instead of an orderly end.
+                let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+                let _ignored = setsockopt(&connection.socket, sockopt::Linger, &linger);
+            }
+        }
+        if is_cut || is_reset {
+            self.close(key, Outcome::Broken);
+        }
+        is_cut || is_reset
+    }
+
+    pub(super) fn comment(&mut self, key: u64, now: Nanos) {
+        let Some(interval) = self.config.faults.comment_interval else { return };
+        let Some(stream) = self.streams.get_mut(key) else { return };
+        let (connection, number, hex) = (stream.connection, stream.number, stream.script.hex());
+        if stream.has_head {
+            let mut sheet = Sheet::default();
+            sheet.put(": ping").close(Kind::Comment, 0);
+            self.post(connection, number, &sheet, hex);
+        }
+        self.timers.set(now + interval, Alarm::Comment(key));
+    }
+}
+
+/// One HTTP chunk of a sheet.
+struct Chunk<'a> {
+    bytes: &'a [u8],
+    marks: &'a [Mark],
+}
+
+/// The chunks of a sheet: one per event, except that some events share theirs with the next.
+fn chunks(sheet: &Sheet) -> impl Iterator<Item = Chunk<'_>> {
+    let mut start = 0;
+    sheet.marks.split_inclusive(|mark| mark.joint == Joint::Apart).map(move |marks| {
+        let end = marks.last().map_or(start, |mark| mark.end);
+        let bytes = &sheet.bytes[start..end];
+        start = end;
+        Chunk { bytes, marks }
+    })
+}
+
+/// Into how many writes a chunk is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    One,
+    /// The chunk's size in a write of its own.
+    SizeApart,
+    /// This many, about equally long.
+    Even(u32),
+}
+
+fn parts_of(faults: &Faults) -> Parts {
+    match (faults.packets, faults.writes_per_event) {
+        (PacketFault::Nagle, _) => Parts::SizeApart,
+        (_, Some(count)) if count > 1 => Parts::Even(count),
+        _ => Parts::One,
+    }
+}
+
+impl Connection {
+    fn queue_chunk(&mut self, bytes: &[u8], hex: Hex, parts: Parts) {
+        let mut size = [0_u8; 18];
+        let mut rest = &mut size[..];
+        let _always_fits = match hex {
+            Hex::Lower => write!(rest, "{:x}\r\n", bytes.len()),
+            Hex::Upper => write!(rest, "{:X}\r\n", bytes.len()),
+        };
+        let unused = rest.len();
+        let size = &size[..size.len() - unused];
+        match parts {
+            Parts::One => {
+                self.queue(size);
+                self.queue(bytes);
+            }
+            Parts::SizeApart => {
+                self.queue(size);
+                self.seal();
+                self.queue(bytes);
+            }
+            Parts::Even(count) => {
+                self.queue(size);
+                let length = bytes.len().div_ceil(count as usize).max(1);
+                for (index, part) in bytes.chunks(length).enumerate() {
+                    if index > 0 {
+                        self.seal();
+                    }
+                    self.queue(part);
+                }
+            }
+        }
+        self.queue(b"\r\n");
+    }
+}

@@ -1,0 +1,248 @@
+//! One answer on its way: what it will say, how far it is, and what is done to it on purpose.
+
+use base::seed::{Generator, unit_float};
+use base::{Nanos, Seed};
+use tokometer_base as base;
+
+use super::http::Persistence;
+use crate::config::AnswerLength;
+use crate::cost::normal;
+use crate::engine::Job;
+use crate::faults::{DoneFault, Faults, UsageFault};
+use crate::truth::Kind;
+use crate::vocabulary::{Vocabulary, scramble};
+use crate::wire::{Ask, Delivery, Ending, Length, Piece, Reason, Response, Script, Sheet, Usage};
+
+/// An answer on its way.
+pub(super) struct Stream {
+    /// Its number, in order of arrival.
+    pub(super) number: u64,
+    pub(super) connection: u64,
+    pub(super) script: Box<dyn Script>,
+    pub(super) delivery: Delivery,
+    pub(super) persistence: Persistence,
+    /// What its words are drawn from.
+    seed: u64,
+    pub(super) prompt_tokens: u32,
+    /// Tokens that it will have.
+    pub(super) answer_tokens: u32,
+    pub(super) sent_tokens: u32,
+    /// Tokens that are ready but wait for the next event.
+    withheld_tokens: u32,
+    reason: Reason,
+    pub(super) arrived: Nanos,
+    first_token: Option<Nanos>,
+    /// Whether the head has been queued.
+    pub(super) has_head: bool,
+    /// What the engine will be asked, until it has been.
+    pub(super) job: Option<Box<Job>>,
+    /// Draws whether an event waits for the next.
+    generator: Generator,
+}
+
+/// A request that is about to become a stream.
+pub(super) struct Opening {
+    pub(super) number: u64,
+    pub(super) connection: u64,
+    pub(super) persistence: Persistence,
+    pub(super) arrived: Nanos,
+    pub(super) seed: Seed,
+    pub(super) answer: AnswerLength,
+}
+
+/// How many tokens an answer has, and why it ends there.
+fn plan(length: Length, answer: AnswerLength, generator: &mut Generator) -> (u32, Reason) {
+    if length.ignores_eos {
+        return (length.limit, Reason::Length);
+    }
+    let drawn = answer.median_tokens * libm::exp(answer.sigma * normal(generator));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float to integer casts saturate, and the limit cuts what is too long"
+    )]
+    let drawn = (drawn as u32).max(length.least).max(1);
+    if drawn < length.limit { (drawn, Reason::Stop) } else { (length.limit, Reason::Length) }
+}
+
+impl Stream {
+    pub(super) fn new(opening: &Opening, ask: &Ask, script: Box<dyn Script>) -> Self {
+        // The same prompt gets the same answer, whenever it comes.
+        let content = ask.prompt.iter().fold(opening.seed.0, |hash, token| scramble(hash ^ token));
+        let mut generator = Seed(content).stream("answer").at(0);
+        let (answer_tokens, reason) = plan(ask.length, opening.answer, &mut generator);
+        Self {
+            number: opening.number,
+            connection: opening.connection,
+            script,
+            delivery: ask.delivery,
+            persistence: opening.persistence,
+            seed: content,
+            prompt_tokens: u32::try_from(ask.prompt.len()).unwrap_or(u32::MAX),
+            answer_tokens,
+            sent_tokens: 0,
+            withheld_tokens: 0,
+            reason,
+            arrived: opening.arrived,
+            first_token: None,
+            has_head: false,
+            job: None,
+            generator,
+        }
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(super) fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// From the arrival to the first token.
+    pub(super) fn ttft(&self) -> Option<Nanos> {
+        self.first_token.map(|first| first - self.arrived)
+    }
+
+    /// Whether every token has been spoken.
+    pub(super) fn is_complete(&self) -> bool {
+        self.sent_tokens == self.answer_tokens
+    }
+
+    /// Keeps tokens back for the next event with the given probability, never the first or the last.
+    pub(super) fn holds_back(&mut self, tokens: u32, probability: f64) -> bool {
+        let ready = self.sent_tokens + self.withheld_tokens + tokens;
+        if probability <= 0.0 || self.sent_tokens == 0 || ready >= self.answer_tokens {
+            return false;
+        }
+        let is_held = unit_float(&mut self.generator) < probability;
+        if is_held {
+            self.withheld_tokens += tokens;
+        }
+        is_held
+    }
+
+    fn usage(&self, faults: &Faults) -> Option<Usage> {
+        let honest =
+            Usage { prompt_tokens: self.prompt_tokens, completion_tokens: self.sent_tokens };
+        match faults.usage {
+            UsageFault::Honest => Some(honest),
+            UsageFault::Wrong => {
+                Some(Usage { completion_tokens: 2 * honest.completion_tokens + 1, ..honest })
+            }
+            UsageFault::Missing => None,
+        }
+    }
+
+    /// Writes the events of the next `tokens` tokens, and those of the end after the last.
+    pub(super) fn speak(
+        &mut self,
+        tokens: u32,
+        now: Nanos,
+        faults: &Faults,
+        vocabulary: &Vocabulary,
+        sheet: &mut Sheet,
+    ) {
+        let tokens = tokens + std::mem::take(&mut self.withheld_tokens);
+        let from = self.sent_tokens;
+        self.sent_tokens = (from + tokens).min(self.answer_tokens);
+        if self.first_token.is_none() {
+            self.first_token = Some(now);
+        }
+        if self.delivery == Delivery::Streamed {
+            self.speak_range(from, faults, vocabulary, sheet);
+            if self.is_complete() {
+                let ending = self.ending(now, faults);
+                self.script.end(&ending, sheet);
+                let is_announced = sheet.marks.last().is_some_and(|mark| mark.kind == Kind::Done);
+                if is_announced && faults.done == DoneFault::Twice {
+                    sheet.done();
+                }
+            }
+        }
+    }
+
+    fn speak_range(
+        &mut self,
+        from: u32,
+        faults: &Faults,
+        vocabulary: &Vocabulary,
+        sheet: &mut Sheet,
+    ) {
+        let malformed = faults.malformed_after_tokens;
+        if malformed.is_some_and(|after| from < after && self.sent_tokens >= after) {
+            sheet.put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te").close(Kind::Error, 0);
+        }
+        let ids: Vec<u32> = if self.script.wants_ids() {
+            (from..self.sent_tokens).map(|at| vocabulary.id(self.seed, at)).collect()
+        } else {
+            Vec::new()
+        };
+        let tokens = self.sent_tokens - from;
+        let joined: String;
+        let text = if tokens == 1 {
+            vocabulary.piece(self.seed, from)
+        } else {
+            joined = (from..self.sent_tokens).map(|at| vocabulary.piece(self.seed, at)).collect();
+            &joined
+        };
+        let usage = self.usage(faults).unwrap_or_default();
+        let last = self.is_complete().then_some(self.reason);
+        self.script.speak(&Piece { text, ids: &ids, tokens, usage, last }, sheet);
+    }
+
+    fn ending(&self, now: Nanos, faults: &Faults) -> Ending {
+        let first = self.first_token.unwrap_or(now);
+        Ending {
+            reason: self.reason,
+            usage: self.usage(faults),
+            first_token: first - self.arrived,
+            decoding: now - first,
+        }
+    }
+
+    /// The answer as a whole, once it is complete.
+    pub(super) fn whole(
+        &mut self,
+        now: Nanos,
+        faults: &Faults,
+        vocabulary: &Vocabulary,
+    ) -> Response {
+        let all = 0..self.answer_tokens;
+        let text: String = all.clone().map(|at| vocabulary.piece(self.seed, at)).collect();
+        let ids: Vec<u32> = if self.script.wants_ids() {
+            all.map(|at| vocabulary.id(self.seed, at)).collect()
+        } else {
+            Vec::new()
+        };
+        let (tokens, last) = (self.answer_tokens, Some(self.reason));
+        let usage = self.usage(faults).unwrap_or_default();
+        let piece = Piece { text: &text, ids: &ids, tokens, usage, last };
+        let ending = self.ending(now, faults);
+        self.script.whole(&piece, &ending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_end_by_themselves_within_their_limits() {
+        let draw = |length: Length, index: u64| {
+            let mut generator = Seed(1).stream("test").at(index);
+            plan(length, AnswerLength { median_tokens: 50.0, sigma: 0.5 }, &mut generator)
+        };
+        let fixed = Length { limit: 7, least: 0, ignores_eos: true };
+        assert_eq!(draw(fixed, 0), (7, Reason::Length));
+        let free = Length { limit: 60, least: 20, ignores_eos: false };
+        let drawn: Vec<(u32, Reason)> = (0..200).map(|index| draw(free, index)).collect();
+        assert!(drawn.iter().all(|(tokens, _)| (20..=60).contains(tokens)));
+        let stops = drawn.iter().filter(|(_, reason)| *reason == Reason::Stop).count();
+        // 64 % of the draws are below 60; 200 of them have a standard deviation of 7.
+        assert!((90..170).contains(&stops), "{stops} of 200 stopped by themselves");
+        assert!(
+            drawn.iter().all(|(tokens, reason)| (*reason == Reason::Length) == (*tokens == 60))
+        );
+    }
+}

@@ -1,0 +1,346 @@
+//! Engine profiles: how one server schedules, what its steps cost, and where those numbers come from.
+//!
+//! A profile is a TOML document. Unknown keys, missing keys, negative costs and settings that could
+//! never make progress are refused with the name of the key; nothing is filled in silently except
+//! terms whose absence means zero. The shipped profiles are part of the binary.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cost::Cost;
+
+/// One engine: its rules and its costs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The name it is asked for by.
+    pub name: String,
+    /// Where the numbers come from and how far to trust them.
+    pub provenance: String,
+    /// The longest prompt and answer together, in tokens.
+    pub max_model_len: u32,
+    /// Who runs in which step.
+    pub scheduler: Scheduler,
+    /// The cache of keys and values. Absent: memory never runs out and nothing is reused.
+    #[serde(default)]
+    pub kv: Option<Kv>,
+    /// What a step costs.
+    pub cost: Cost,
+    /// What happens between the network and the engine.
+    #[serde(default)]
+    pub front_end: FrontEnd,
+}
+
+/// Who runs in which step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheduler {
+    /// Sequences that may run at once.
+    pub max_seqs: u32,
+    /// The order of the queue.
+    #[serde(default)]
+    pub order: Order,
+    /// How prompts and decodes share the steps.
+    pub policy: Policy,
+    /// Adapters that may be resident at once. Absent: all of them.
+    #[serde(default)]
+    pub lora_slots: Option<u32>,
+}
+
+/// The order in which waiting requests are admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// First come, first served.
+    #[default]
+    Fcfs,
+    /// Smallest priority number first, then first come, first served.
+    Priority,
+}
+
+/// How prompts and decodes share the steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Policy {
+    /// Every step has a budget of tokens: decodes first, the rest goes to pieces of prompts.
+    Chunked {
+        /// Tokens per step.
+        token_budget: u32,
+    },
+    /// A step prefills whole prompts while any can be admitted, and decodes otherwise.
+    Blocking {
+        /// Prompt tokens per prefill step; a longer prompt runs alone.
+        prefill_budget: u32,
+    },
+    /// The router of text-generation-inference: it reserves the whole answer before it admits.
+    Tgi {
+        /// Prompt tokens of one admission.
+        max_batch_prefill_tokens: u32,
+        /// Prompt and possible answer tokens of all running requests.
+        max_batch_total_tokens: u64,
+        /// A new batch must be at least this share of the running one, unless it waited long.
+        waiting_served_ratio: f64,
+        /// Decode steps after which the share no longer matters.
+        max_waiting_tokens: u32,
+    },
+}
+
+/// The paged cache of keys and values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kv {
+    /// Tokens that fit.
+    pub tokens: u64,
+    /// Tokens per block.
+    pub block_tokens: u32,
+    /// Whether finished blocks are kept for prompts that begin the same way.
+    pub prefix_cache: PrefixCache,
+}
+
+/// Whether blocks are kept for later prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefixCache {
+    /// Least recently used blocks go first.
+    Lru,
+    /// Nothing is kept.
+    Off,
+}
+
+/// What happens between the network and the engine. Drivers apply it; the engine only gathers.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FrontEnd {
+    /// From the request's arrival to the engine's queue.
+    #[serde(default)]
+    pub arrival_ms: f64,
+    /// Work per request that only one request at a time can do.
+    #[serde(default)]
+    pub serial_ms: f64,
+    /// An idle engine waits this long for more requests before its first step.
+    #[serde(default)]
+    pub gather_ms: f64,
+    /// Probability that an event waits for the next one and travels with it.
+    #[serde(default)]
+    pub coalesce: f64,
+    /// Whether an answer that ends by itself costs one more step, whose event carries no text.
+    #[serde(default)]
+    pub eos_step: bool,
+}
+
+/// Why a profile cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Neither a shipped name nor a file.
+    #[error(
+        "there is no engine profile `{name}`\n  shipped profiles: {shipped}; a path to a TOML file works too"
+    )]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The names that exist.
+        shipped: String,
+    },
+    /// The file could not be read.
+    #[error("cannot read the engine profile {path}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Not TOML, a missing key or an unknown one.
+    #[error("cannot read the engine profile `{name}`: {message}")]
+    Syntax {
+        /// Its name or path.
+        name: String,
+        /// Where and what, from the parser.
+        message: String,
+    },
+    /// A value that no engine can have.
+    #[error("the engine profile `{name}` has `{key} = {value}`: {why}")]
+    Value {
+        /// The profile.
+        name: String,
+        /// The key, with its table.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        why: &'static str,
+    },
+}
+
+/// Every shipped profile: its name and its text.
+const SHIPPED: [(&str, &str); 8] = [
+    ("default", include_str!("../profiles/default.toml")),
+    ("small", include_str!("../profiles/small.toml")),
+    ("vllm-405b", include_str!("../profiles/vllm-405b.toml")),
+    ("tgi-405b", include_str!("../profiles/tgi-405b.toml")),
+    ("vllm-percentiles", include_str!("../profiles/vllm-percentiles.toml")),
+    ("vllm-prefill-decode", include_str!("../profiles/vllm-prefill-decode.toml")),
+    ("sglang-rust", include_str!("../profiles/sglang-rust.toml")),
+    ("sglang-golang", include_str!("../profiles/sglang-golang.toml")),
+];
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::shipped("default").expect("a test reads every shipped profile")
+    }
+}
+
+impl Profile {
+    /// The names of the shipped profiles.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
+
+    /// A shipped profile.
+    pub fn shipped(name: &str) -> Result<Self, Error> {
+        let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) else {
+            let shipped = Self::names().collect::<Vec<_>>().join(", ");
+            return Err(Error::Unknown { name: name.to_owned(), shipped });
+        };
+        Self::parse(name, text)
+    }
+
+    /// A shipped profile by its name, or the profile in the file of that path.
+    pub fn open(name_or_path: &str) -> Result<Self, Error> {
+        let path = Path::new(name_or_path);
+        let looks_like_a_path = path.extension().is_some() || path.components().count() > 1;
+        if !looks_like_a_path {
+            return Self::shipped(name_or_path);
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| Error::Read { path: name_or_path.to_owned(), source })?;
+        Self::parse(name_or_path, &text)
+    }
+
+    /// The profile that `text` describes; `name` is only for messages.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
+        let profile: Self = toml::from_str(text)
+            .map_err(|error| Error::Syntax { name: name.to_owned(), message: error.to_string() })?;
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// The profile as TOML.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a profile holds only tables, strings and numbers")
+    }
+
+    /// The same engine with every step `factor` times as long.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        self.cost.scale *= factor;
+        self
+    }
+
+    /// Refuses what no engine can have.
+    pub fn check(&self) -> Result<(), Error> {
+        let fault = |key: &str, value: String, why| {
+            Err(Error::Value { name: self.name.clone(), key: key.to_owned(), value, why })
+        };
+        let front_end = [
+            ("front_end.arrival_ms", self.front_end.arrival_ms),
+            ("front_end.serial_ms", self.front_end.serial_ms),
+            ("front_end.gather_ms", self.front_end.gather_ms),
+            ("front_end.coalesce", self.front_end.coalesce),
+        ];
+        let costs = self.cost.constants();
+        let costs = costs.iter().map(|(key, value)| (format!("cost.{key}"), *value));
+        let times = front_end.iter().map(|(key, value)| ((*key).to_owned(), *value));
+        for (key, value) in costs.chain(times) {
+            if !value.is_finite() || value < 0.0 {
+                return fault(&key, value.to_string(), "a cost must be a number of at least 0");
+            }
+        }
+        if self.front_end.coalesce >= 1.0 {
+            let value = self.front_end.coalesce.to_string();
+            return fault("front_end.coalesce", value, "a probability below 1 is needed");
+        }
+        self.check_limits()
+    }
+
+    fn check_limits(&self) -> Result<(), Error> {
+        let fault = |key: &str, value: u64, why| {
+            let (name, key) = (self.name.clone(), key.to_owned());
+            Err(Error::Value { name, key, value: value.to_string(), why })
+        };
+        let positive = "at least 1 is needed, or nothing ever runs";
+        let mut limits = vec![
+            ("max_model_len", u64::from(self.max_model_len)),
+            ("scheduler.max_seqs", u64::from(self.scheduler.max_seqs)),
+        ];
+        match &self.scheduler.policy {
+            Policy::Chunked { token_budget } => {
+                limits.push(("scheduler.policy.token_budget", u64::from(*token_budget)));
+            }
+            Policy::Blocking { prefill_budget } => {
+                limits.push(("scheduler.policy.prefill_budget", u64::from(*prefill_budget)));
+            }
+            Policy::Tgi { max_batch_prefill_tokens, max_batch_total_tokens, .. } => {
+                let prefill = u64::from(*max_batch_prefill_tokens);
+                limits.push(("scheduler.policy.max_batch_prefill_tokens", prefill));
+                limits.push(("scheduler.policy.max_batch_total_tokens", *max_batch_total_tokens));
+            }
+        }
+        if let Some(kv) = &self.kv {
+            limits.push(("kv.block_tokens", u64::from(kv.block_tokens)));
+            limits.push(("kv.tokens", kv.tokens));
+        }
+        if let Some((key, value)) = limits.into_iter().find(|(_, value)| *value == 0) {
+            return fault(key, value, positive);
+        }
+        let is_apart = !matches!(self.scheduler.policy, Policy::Chunked { .. });
+        if is_apart && self.cost.prefill.is_none() {
+            let why = "this policy prefills in steps of their own: give `[cost.prefill]`";
+            return fault("cost.prefill", 0, why);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_profile_is_sound_and_says_where_it_comes_from() {
+        for name in Profile::names() {
+            let profile = Profile::shipped(name).unwrap();
+            assert_eq!(profile.name, name);
+            assert!(profile.provenance.len() > 40, "{name}: {}", profile.provenance);
+            assert_eq!(Profile::parse(name, &profile.to_toml()).unwrap(), profile);
+        }
+    }
+
+    #[test]
+    fn a_wrong_profile_is_refused_with_the_key_that_is_wrong() {
+        let good = SHIPPED[0].1;
+        let check = |from: &str, to: &str, expected: &str| {
+            assert!(good.contains(from), "{from}");
+            let error =
+                Profile::parse("mine", &good.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("base_ms = ", "base_ms = -", "`cost.base_ms = -");
+        check("base_ms = ", "bass_ms = ", "unknown field `bass_ms`");
+        check("max_seqs = 256\n", "", "missing field `max_seqs`");
+        check("max_seqs = 256\n", "max_seqs = 0\n", "at least 1");
+        check(
+            "kind = \"chunked\"\ntoken_budget",
+            "kind = \"blocking\"\nprefill_budget",
+            "[cost.prefill]",
+        );
+        check("max_seqs = 256\n", "max_seqs = 256\n=", "TOML parse error");
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_shipped_ones() {
+        let error = Profile::open("vllm-406b").unwrap_err().to_string();
+        assert!(error.contains("vllm-405b"), "{error}");
+        assert!(matches!(Profile::open("no/such.toml"), Err(Error::Read { .. })));
+    }
+}

@@ -1,0 +1,127 @@
+//! A request for tokens and the script that will speak them, whatever the protocol.
+
+use base::Nanos;
+use tokometer_base as base;
+
+use super::route::Response;
+use super::sheet::{Hex, Sheet};
+
+/// What a request asks of the engine.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Ask {
+    /// One hash per token of the prompt, template included.
+    pub(crate) prompt: Vec<u64>,
+    pub(crate) length: Length,
+    pub(crate) delivery: Delivery,
+    pub(crate) priority: i32,
+    pub(crate) lora: Option<u32>,
+}
+
+/// How long the answer may and must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Length {
+    pub(crate) limit: u32,
+    pub(crate) least: u32,
+    /// The answer goes on to its limit.
+    pub(crate) ignores_eos: bool,
+}
+
+/// How the answer travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Delivery {
+    Streamed,
+    #[default]
+    Whole,
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// By itself.
+    Stop,
+    /// At its limit.
+    Length,
+}
+
+impl Reason {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+        }
+    }
+}
+
+/// The figures that a server gives about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Usage {
+    pub(crate) prompt_tokens: u32,
+    pub(crate) completion_tokens: u32,
+}
+
+impl Usage {
+    pub(crate) fn total(self) -> u32 {
+        self.prompt_tokens + self.completion_tokens
+    }
+}
+
+/// Some tokens of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    /// Text in need of no escape.
+    pub(crate) text: &'a str,
+    /// Token ids, if the script wants them.
+    pub(crate) ids: &'a [u32],
+    pub(crate) tokens: u32,
+    /// Figures with these tokens included.
+    pub(crate) usage: Usage,
+    /// Why the answer ends, if these are its last tokens.
+    pub(crate) last: Option<Reason>,
+}
+
+impl Piece<'_> {
+    /// `null` or the quoted reason.
+    pub(crate) fn finish_reason(&self) -> &'static str {
+        match self.last {
+            None => "null",
+            Some(Reason::Stop) => "\"stop\"",
+            Some(Reason::Length) => "\"length\"",
+        }
+    }
+}
+
+/// What is known when an answer is complete.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ending {
+    pub(crate) reason: Reason,
+    /// `None` when figures are held back on purpose.
+    pub(crate) usage: Option<Usage>,
+    /// From the request's arrival to its first token.
+    pub(crate) first_token: Nanos,
+    /// From the first token to the last.
+    pub(crate) decoding: Nanos,
+}
+
+/// Speaks one answer in the words of one protocol.
+pub(crate) trait Script {
+    /// Headers of a streamed answer, framing left out.
+    fn headers(&self) -> Vec<(&'static str, String)>;
+
+    /// Events for some tokens, with what must precede the first.
+    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet);
+
+    /// Events after the last token.
+    fn end(&mut self, ending: &Ending, sheet: &mut Sheet);
+
+    /// The answer as a whole; `piece` holds all of it.
+    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response;
+
+    /// Whether pieces should carry token ids.
+    fn wants_ids(&self) -> bool {
+        false
+    }
+
+    fn hex(&self) -> Hex {
+        Hex::Lower
+    }
+}

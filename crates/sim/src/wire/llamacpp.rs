@@ -1,0 +1,232 @@
+//! llama.cpp's server: its OpenAI routes and its own `/completion`.
+//!
+//! The role event has no content and shares an HTTP chunk with the first token; the finish event and
+//! the usage event share one too; completions tell their usage unasked; every answer ends with
+//! timings. `/completion` ends at `"stop":true` without an announced end.
+
+use base::Nanos;
+use serde_json::{Value, json};
+use tokometer_base as base;
+
+use super::ask::{Ask, Delivery, Ending, Piece, Script, Usage};
+use super::complaint::Complaint;
+use super::openai::{Route, UsageWish, Wishes, is_set, token_id, whole_number};
+use super::route::{Accepted, Desk, Response};
+use super::sheet::Sheet;
+use crate::truth::Kind;
+
+const FINGERPRINT: &str = "b0-tokometer-sim";
+
+fn stream_headers() -> Vec<(&'static str, String)> {
+    vec![
+        ("Server", "llama.cpp".to_owned()),
+        ("X-Accel-Buffering", "no".to_owned()),
+        ("Content-Type", "text/event-stream".to_owned()),
+    ]
+}
+
+fn timings(ending: &Ending) -> Value {
+    let usage = ending.usage.unwrap_or_default();
+    let per = |span: Nanos, tokens: u32| span.as_millis_f64() / f64::from(tokens.max(1));
+    let rate = |span: Nanos, tokens: u32| f64::from(tokens) / span.as_secs_f64().max(1e-9);
+    let (prompt, predicted) = (usage.prompt_tokens, usage.completion_tokens);
+    json!({
+        "cache_n": 0,
+        "prompt_n": prompt,
+        "prompt_ms": ending.first_token.as_millis_f64(),
+        "prompt_per_token_ms": per(ending.first_token, prompt),
+        "prompt_per_second": rate(ending.first_token, prompt),
+        "predicted_n": predicted,
+        "predicted_ms": ending.decoding.as_millis_f64(),
+        "predicted_per_token_ms": per(ending.decoding, predicted),
+        "predicted_per_second": rate(ending.decoding, predicted),
+    })
+}
+
+fn usage_json(usage: Usage) -> Value {
+    let (completion, prompt) = (usage.completion_tokens, usage.prompt_tokens);
+    json!({
+        "completion_tokens": completion, "prompt_tokens": prompt, "total_tokens": usage.total(),
+        "prompt_tokens_details": { "cached_tokens": 0 },
+    })
+}
+
+struct OpenAi {
+    route: Route,
+    /// Everything after the choices, up to the closing brace.
+    closing: String,
+    usage: UsageWish,
+    has_begun: bool,
+}
+
+pub(super) fn script(
+    desk: &Desk<'_>,
+    route: Route,
+    model: &str,
+    wishes: Wishes,
+) -> Box<dyn Script> {
+    let id = json!(format!("chatcmpl-{}", desk.request_id));
+    let (created, model) = (desk.created, json!(model));
+    let closing = match route {
+        Route::Completions => format!(
+            "],\"created\":{created},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"object\":\"text_completion\",\"id\":{id}"
+        ),
+        Route::Chat => format!(
+            "],\"created\":{created},\"id\":{id},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"object\":\"chat.completion.chunk\""
+        ),
+    };
+    Box::new(OpenAi { route, closing, usage: wishes.usage, has_begun: false })
+}
+
+impl OpenAi {
+    fn put_event(&self, sheet: &mut Sheet, choice: &str, extra: &str) {
+        let _sheet = sheet.put("data: {\"choices\":[").put(choice).put(&self.closing);
+        let _sheet = sheet.put(extra).put("}");
+    }
+}
+
+impl Script for OpenAi {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        stream_headers()
+    }
+
+    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let text = piece.text;
+        let choice = match self.route {
+            Route::Completions => format!(
+                "{{\"text\":\"{text}\",\"index\":0,\"logprobs\":null,\"finish_reason\":null}}"
+            ),
+            Route::Chat => {
+                if is_first {
+                    let role = "{\"finish_reason\":null,\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null}}";
+                    self.put_event(sheet, role, "");
+                    sheet.close_joined(Kind::Role, 0);
+                }
+                format!(
+                    "{{\"finish_reason\":null,\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}"
+                )
+            }
+        };
+        self.put_event(sheet, &choice, "");
+        sheet.close(Kind::Text, piece.tokens);
+    }
+
+    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
+        let (reason, timings) = (ending.reason.name(), timings(ending));
+        let usage = ending.usage.map_or(json!(null), usage_json);
+        let figures = format!(",\"usage\":{usage},\"timings\":{timings}");
+        match self.route {
+            Route::Completions => {
+                let choice = format!(
+                    "{{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"{reason}\"}}"
+                );
+                self.put_event(sheet, &choice, &figures);
+                sheet.close(Kind::Finish, 0);
+            }
+            Route::Chat => {
+                let choice =
+                    format!("{{\"finish_reason\":\"{reason}\",\"index\":0,\"delta\":{{}}}}");
+                if self.usage == UsageWish::Never {
+                    self.put_event(sheet, &choice, &format!(",\"timings\":{timings}"));
+                    sheet.close(Kind::Finish, 0);
+                } else {
+                    self.put_event(sheet, &choice, "");
+                    sheet.close_joined(Kind::Finish, 0);
+                    self.put_event(sheet, "", &figures);
+                    sheet.close(Kind::Usage, 0);
+                }
+            }
+        }
+        sheet.done();
+    }
+
+    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+        let (reason, timings) = (ending.reason.name(), timings(ending));
+        let choice = match self.route {
+            Route::Completions => {
+                json!({ "text": piece.text, "index": 0, "logprobs": null, "finish_reason": reason })
+            }
+            Route::Chat => {
+                let message = json!({ "role": "assistant", "content": piece.text });
+                json!({ "finish_reason": reason, "index": 0, "message": message })
+            }
+        };
+        let closing = self.closing.replace("chat.completion.chunk", "chat.completion");
+        let usage = ending.usage.map_or(json!(null), usage_json);
+        let body =
+            format!("{{\"choices\":[{choice}{closing},\"usage\":{usage},\"timings\":{timings}}}");
+        Response::typed(200, "application/json; charset=utf-8", body)
+    }
+}
+
+/// The native route.
+pub(super) fn completion(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+    let prompt = match body.get("prompt") {
+        Some(Value::String(text)) => desk.hash_text(text),
+        Some(Value::Array(ids)) => {
+            let ids = ids.iter().map(token_id).collect::<Option<Vec<u32>>>();
+            let ids = ids.ok_or_else(|| Complaint::field("prompt", "token ids are needed"))?;
+            desk.hash_ids(&ids)
+        }
+        _ => return Err(Complaint::field("prompt", "\"prompt\" must be a string or a list")),
+    };
+    // Minus one means without limit here.
+    let asked = body
+        .get("n_predict")
+        .and_then(Value::as_u64)
+        .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    let asked = match asked {
+        Some(count) => Some(count),
+        None => whole_number(body, "max_tokens")?,
+    };
+    let length = desk.length(prompt.len(), asked, 0, is_set(body, "ignore_eos"))?;
+    let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
+    let script = Native { model: desk.config.model.clone() };
+    Ok((Ask { prompt, length, delivery, ..Ask::default() }, Box::new(script)))
+}
+
+struct Native {
+    model: String,
+}
+
+impl Native {
+    fn last_event(&self, text: &str, ids: &[u32], ending: &Ending) -> Value {
+        let usage = ending.usage.unwrap_or_default();
+        let stop_type = if ending.reason.name() == "stop" { "eos" } else { "limit" };
+        json!({
+            "index": 0, "content": text, "tokens": ids, "id_slot": 0, "stop": true, "model": self.model,
+            "tokens_predicted": usage.completion_tokens, "tokens_evaluated": usage.prompt_tokens,
+            "generation_settings": {}, "prompt": "", "has_new_line": false, "truncated": false,
+            "stop_type": stop_type, "stopping_word": "",
+            "tokens_cached": usage.total().saturating_sub(1), "timings": timings(ending),
+        })
+    }
+}
+
+impl Script for Native {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        stream_headers()
+    }
+
+    fn wants_ids(&self) -> bool {
+        true
+    }
+
+    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+        let _sheet = sheet.put("data: {\"index\":0,\"content\":\"").put(piece.text);
+        let _sheet = sheet.put("\",\"tokens\":").put_numbers(piece.ids);
+        let _sheet = sheet.put(",\"stop\":false,\"id_slot\":-1,\"tokens_predicted\":");
+        let _sheet = sheet.put_number(piece.usage.completion_tokens).put(",\"tokens_evaluated\":");
+        sheet.put_number(piece.usage.prompt_tokens).put("}").close(Kind::Text, piece.tokens);
+    }
+
+    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
+        let event = self.last_event("", &[], ending);
+        sheet.put(&format!("data: {event}")).close(Kind::Finish, 0);
+    }
+
+    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+        Response::json(200, &self.last_event(piece.text, piece.ids, ending))
+    }
+}

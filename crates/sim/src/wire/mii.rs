@@ -1,0 +1,38 @@
+//! DeepSpeed-MII's plain answer: not streamed, a list of texts.
+
+use serde_json::{Value, json};
+
+use super::ask::{Ask, Delivery, Ending, Piece, Script};
+use super::complaint::Complaint;
+use super::openai::whole_number;
+use super::route::{Accepted, Desk, Response};
+use super::sheet::Sheet;
+
+pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+    let prompt = body.get("prompt").or_else(|| body.get("prompts")).and_then(Value::as_str);
+    let prompt = prompt.ok_or_else(|| Complaint::field("prompt", "`prompt` must be a text"))?;
+    let prompt = desk.hash_text(prompt);
+    let asked = match whole_number(body, "max_tokens")? {
+        Some(limit) => Some(limit),
+        None => whole_number(body, "max_new_tokens")?,
+    };
+    let length = desk.length(prompt.len(), asked.or(Some(128)), 0, true)?;
+    let ask = Ask { prompt, length, delivery: Delivery::Whole, ..Ask::default() };
+    Ok((ask, Box::new(Mii)))
+}
+
+struct Mii;
+
+impl Script for Mii {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn speak(&mut self, _: &Piece<'_>, _: &mut Sheet) {}
+
+    fn end(&mut self, _: &Ending, _: &mut Sheet) {}
+
+    fn whole(&mut self, piece: &Piece<'_>, _: &Ending) -> Response {
+        Response::json(200, &json!({ "text": [piece.text] }))
+    }
+}

@@ -1,0 +1,178 @@
+//! The bodies of OpenAI's completions and chat routes, which all flavours read alike.
+
+use serde_json::Value;
+
+use super::ask::{Ask, Delivery, Length};
+use super::complaint::Complaint;
+use super::route::Desk;
+
+/// Tokens that a chat template adds to each message, and before the answer: hashes that no text has.
+const TEMPLATE_TOKENS: [u64; 4] = [1, 2, 3, 4];
+
+/// When a stream tells its usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UsageWish {
+    Never,
+    AtEnd,
+    Continuous,
+}
+
+/// What a client may ask for beside the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wishes {
+    pub(super) usage: UsageWish,
+    /// Ids of the prompt, when token ids are wanted.
+    pub(super) prompt_ids: Option<Vec<u32>>,
+}
+
+/// The two routes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    Completions,
+    Chat,
+}
+
+/// Field lookups with the complaint that belongs to them.
+pub(super) fn whole_number(body: &Value, field: &str) -> Result<Option<u32>, Complaint> {
+    match body.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+            let complaint = || Complaint::field(field, format!("`{field}` must be a whole number"));
+            number.map(Some).ok_or_else(complaint)
+        }
+    }
+}
+
+pub(super) fn is_set(body: &Value, field: &str) -> bool {
+    body.get(field).and_then(Value::as_bool).unwrap_or(false)
+}
+
+pub(super) fn token_id(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|id| u32::try_from(id).ok())
+}
+
+/// Reads a body of either route.
+pub(super) fn read(
+    desk: &mut Desk<'_>,
+    body: &Value,
+    route: Route,
+) -> Result<(Ask, Wishes), Complaint> {
+    let wants_ids = is_set(body, "return_token_ids");
+    let (prompt, ids) = match route {
+        Route::Completions => read_prompt(desk, body.get("prompt").unwrap_or(&Value::Null))?,
+        Route::Chat => {
+            let messages = body.get("messages").unwrap_or(&Value::Null);
+            (hash_conversation(desk, messages)?, None)
+        }
+    };
+    let prompt_ids = wants_ids.then(|| {
+        ids.unwrap_or_else(|| {
+            // Without a vocabulary of the model's own the ids of a template are made up.
+            prompt.iter().map(|hash| u32::try_from(hash % 100_000).unwrap_or(0)).collect()
+        })
+    });
+    let usage = match body.get("stream_options") {
+        Some(options) if is_set(options, "continuous_usage_stats") => UsageWish::Continuous,
+        Some(options) if is_set(options, "include_usage") => UsageWish::AtEnd,
+        _ => UsageWish::Never,
+    };
+    let length = read_length(desk, body, route, prompt.len())?;
+    let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
+    let priority = body.get("priority").and_then(Value::as_i64).unwrap_or(0);
+    let ask = Ask {
+        prompt,
+        length,
+        delivery,
+        priority: i32::try_from(priority).unwrap_or(0),
+        lora: desk.lora(body.get("model").and_then(Value::as_str)),
+    };
+    Ok((ask, Wishes { usage, prompt_ids }))
+}
+
+fn read_length(
+    desk: &Desk<'_>,
+    body: &Value,
+    route: Route,
+    prompt_tokens: usize,
+) -> Result<Length, Complaint> {
+    let asked = match whole_number(body, "max_completion_tokens")? {
+        Some(limit) => Some(limit),
+        None => whole_number(body, "max_tokens")?,
+    };
+    let fallback = match route {
+        Route::Completions => Some(16),
+        Route::Chat => None,
+    };
+    let least = whole_number(body, "min_tokens")?.unwrap_or(0);
+    desk.length(prompt_tokens, asked.or(fallback), least, is_set(body, "ignore_eos"))
+}
+
+/// A prompt as text, as token ids, or as a list with one of either.
+fn read_prompt(
+    desk: &mut Desk<'_>,
+    prompt: &Value,
+) -> Result<(Vec<u64>, Option<Vec<u32>>), Complaint> {
+    let bad = || Complaint::field("prompt", "`prompt` must be one text or one list of token ids");
+    match prompt {
+        Value::String(text) => Ok((desk.hash_text(text), None)),
+        Value::Array(items) => match items.as_slice() {
+            [one @ (Value::String(_) | Value::Array(_))] => read_prompt(desk, one),
+            [] => Err(bad()),
+            _ => {
+                let ids = items.iter().map(token_id).collect::<Option<Vec<u32>>>();
+                let ids = ids.ok_or_else(bad)?;
+                Ok((desk.hash_ids(&ids), Some(ids)))
+            }
+        },
+        _ => Err(bad()),
+    }
+}
+
+fn content_texts(message: &Value) -> Result<Vec<&str>, Complaint> {
+    match message.get("content") {
+        Some(Value::String(text)) => Ok(vec![text]),
+        Some(Value::Array(parts)) => {
+            Ok(parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect())
+        }
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(_) => Err(Complaint::field("messages", "`content` must be a text or a list of parts")),
+    }
+}
+
+fn messages_of(messages: &Value) -> Result<&[Value], Complaint> {
+    let list = messages.as_array().map(Vec::as_slice).filter(|list| !list.is_empty());
+    list.ok_or_else(|| Complaint::field("messages", "Expected 'messages' to be an array"))
+}
+
+/// One hash per token of a conversation in a plain chat template: a mark, the role and a line end
+/// before each message, an end mark after it, and the opening of the answer.
+fn hash_conversation(desk: &mut Desk<'_>, messages: &Value) -> Result<Vec<u64>, Complaint> {
+    let mut hashes = Vec::new();
+    for message in messages_of(messages)? {
+        hashes.extend_from_slice(&TEMPLATE_TOKENS[..2]);
+        let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
+        hashes.push(crate::vocabulary::fingerprint(role.as_bytes()));
+        for text in content_texts(message)? {
+            desk.vocabulary.hash_text(text, &mut hashes);
+        }
+        hashes.push(TEMPLATE_TOKENS[2]);
+    }
+    hashes.extend_from_slice(&TEMPLATE_TOKENS[..2]);
+    hashes.push(crate::vocabulary::fingerprint(b"assistant"));
+    Ok(hashes)
+}
+
+/// A conversation as one text.
+pub(super) fn conversation_text(messages: &Value) -> Result<String, Complaint> {
+    let mut text = String::new();
+    for message in messages_of(messages)? {
+        let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
+        text.push_str(&format!(
+            "<|im_start|>{role}\n{}<|im_end|>\n",
+            content_texts(message)?.concat()
+        ));
+    }
+    text.push_str("<|im_start|>assistant\n");
+    Ok(text)
+}

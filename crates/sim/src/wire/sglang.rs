@@ -1,0 +1,235 @@
+//! SGLang: its OpenAI routes, and its own `/generate`, which repeats the whole text in every event.
+
+use serde_json::{Value, json};
+
+use super::ask::{Ask, Delivery, Ending, Piece, Reason, Script, Usage};
+use super::complaint::Complaint;
+use super::openai::{Route, UsageWish, Wishes, is_set, token_id, whole_number};
+use super::route::{Accepted, Desk, Response};
+use super::sheet::Sheet;
+use super::vllm::headers;
+use crate::truth::Kind;
+
+struct OpenAi {
+    route: Route,
+    /// `{"id":…,"object":…,"created":…,"model":…,"choices":[`
+    opening: String,
+    usage: UsageWish,
+    has_begun: bool,
+}
+
+pub(super) fn script(
+    desk: &Desk<'_>,
+    route: Route,
+    model: &str,
+    wishes: Wishes,
+) -> Box<dyn Script> {
+    let object = match route {
+        Route::Completions => "text_completion",
+        Route::Chat => "chat.completion.chunk",
+    };
+    let (id, created, model) = (json!(desk.request_id), desk.created, json!(model));
+    let opening = format!(
+        "{{\"id\":{id},\"object\":\"{object}\",\"created\":{created},\"model\":{model},\"choices\":["
+    );
+    Box::new(OpenAi { route, opening, usage: wishes.usage, has_begun: false })
+}
+
+impl OpenAi {
+    fn usage_json(&self, usage: Usage) -> String {
+        let (prompt, total, completion) =
+            (usage.prompt_tokens, usage.total(), usage.completion_tokens);
+        let (before, after) = match self.route {
+            Route::Completions => ("", ""),
+            Route::Chat => {
+                ("\"prompt_tokens_details\":null,", ",\"completion_tokens_details\":null")
+            }
+        };
+        format!(
+            "{{\"prompt_tokens\":{prompt},\"total_tokens\":{total},\"completion_tokens\":{completion},{before}\"reasoning_tokens\":0{after}}}"
+        )
+    }
+
+    /// A chat event around the inside of its delta.
+    fn put_delta(&self, sheet: &mut Sheet, delta: &str, text: Option<&str>, reason: &str) {
+        let _sheet = sheet.put("data: ").put(&self.opening);
+        let _sheet = sheet.put("{\"index\":0,\"delta\":{\"reasoning_content\":null").put(delta);
+        if let Some(text) = text {
+            let _sheet = sheet.put(",\"content\":\"").put(text).put("\"");
+        }
+        let _sheet = sheet.put("},\"logprobs\":null,\"finish_reason\":").put(reason);
+        let _sheet = sheet.put(",\"matched_stop\":null}]}");
+    }
+}
+
+impl Script for OpenAi {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        headers()
+    }
+
+    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        match self.route {
+            Route::Completions => {
+                let _sheet = sheet
+                    .put("data: ")
+                    .put(&self.opening)
+                    .put("{\"index\":0,\"text\":\"")
+                    .put(piece.text)
+                    .put("\",\"logprobs\":null,\"finish_reason\":")
+                    .put(piece.finish_reason())
+                    .put(",\"matched_stop\":null}],\"usage\":");
+                match self.usage {
+                    UsageWish::Continuous => {
+                        let _sheet = sheet.put(&self.usage_json(piece.usage));
+                    }
+                    UsageWish::Never | UsageWish::AtEnd => {
+                        let _sheet = sheet.put("null");
+                    }
+                }
+                sheet.put("}").close(Kind::Text, piece.tokens);
+            }
+            Route::Chat => {
+                if is_first {
+                    self.put_delta(sheet, ",\"role\":\"assistant\"", Some(""), "null");
+                    sheet.close(Kind::Role, 0);
+                }
+                self.put_delta(sheet, "", Some(piece.text), "null");
+                sheet.close(Kind::Text, piece.tokens);
+            }
+        }
+    }
+
+    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
+        if self.route == Route::Chat {
+            self.put_delta(sheet, "", None, &format!("\"{}\"", ending.reason.name()));
+            sheet.close(Kind::Finish, 0);
+        }
+        if let Some(usage) = ending.usage.filter(|_| self.usage != UsageWish::Never) {
+            let usage = self.usage_json(usage);
+            let _sheet = sheet.put("data: ").put(&self.opening).put("],\"usage\":").put(&usage);
+            sheet.put("}").close(Kind::Usage, 0);
+        }
+        sheet.done();
+    }
+
+    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+        let reason = ending.reason.name();
+        let choice = match self.route {
+            Route::Completions => json!({
+                "index": 0, "text": piece.text, "logprobs": null, "finish_reason": reason, "matched_stop": null,
+            }),
+            Route::Chat => {
+                let message = json!({ "role": "assistant", "content": piece.text, "reasoning_content": null, "tool_calls": null });
+                json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": reason, "matched_stop": null })
+            }
+        };
+        let opening = self.opening.replace("chat.completion.chunk", "chat.completion");
+        let usage = ending.usage.map_or_else(|| "null".to_owned(), |usage| self.usage_json(usage));
+        Response::typed(200, "application/json", format!("{opening}{choice}],\"usage\":{usage}}}"))
+    }
+}
+
+/// The native route.
+pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+    let prompt = match (body.get("text"), body.get("input_ids")) {
+        (Some(Value::String(text)), _) => desk.hash_text(text),
+        (_, Some(Value::Array(ids))) => {
+            let ids = ids.iter().map(token_id).collect::<Option<Vec<u32>>>();
+            let ids = ids.ok_or_else(|| Complaint::field("input_ids", "token ids are needed"))?;
+            desk.hash_ids(&ids)
+        }
+        _ => return Err(Complaint::field("text", "either `text` or `input_ids` is needed")),
+    };
+    let sampling = body.get("sampling_params").unwrap_or(&Value::Null);
+    let asked = whole_number(sampling, "max_new_tokens")?.or(Some(128));
+    let least = whole_number(sampling, "min_new_tokens")?.unwrap_or(0);
+    let length = desk.length(prompt.len(), asked, least, is_set(sampling, "ignore_eos"))?;
+    let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
+    let lora = desk.lora(body.get("lora_path").and_then(Value::as_str));
+    let script = Native {
+        id: json!(desk.request_id).to_string(),
+        returns_logprobs: is_set(body, "return_logprob"),
+        text: String::new(),
+        ids: Vec::new(),
+    };
+    Ok((Ask { prompt, length, delivery, lora, priority: 0 }, Box::new(script)))
+}
+
+struct Native {
+    /// Quoted.
+    id: String,
+    returns_logprobs: bool,
+    text: String,
+    ids: Vec<u32>,
+}
+
+impl Native {
+    /// The object of an event, with everything said so far.
+    fn put_object(&self, sheet: &mut Sheet, usage: Usage, last: Option<Reason>) {
+        let _sheet = sheet.put("{\"text\":\"").put(&self.text).put("\",\"output_ids\":");
+        let _sheet = sheet.put_numbers(&self.ids).put(",\"meta_info\":{\"id\":").put(&self.id);
+        let _sheet = sheet.put(",\"finish_reason\":");
+        let completion = usage.completion_tokens;
+        let _sheet = match last {
+            None => sheet.put("null"),
+            Some(Reason::Length) => {
+                sheet.put(&format!("{{\"type\":\"length\",\"length\":{completion}}}"))
+            }
+            Some(Reason::Stop) => sheet.put("{\"type\":\"stop\",\"matched\":0}"),
+        };
+        let _sheet = sheet.put(",\"prompt_tokens\":").put_number(usage.prompt_tokens);
+        let _sheet = sheet.put(",\"weight_version\":\"default\",\"num_retractions\":0");
+        if self.returns_logprobs {
+            let pairs: Vec<String> =
+                self.ids.iter().map(|id| format!("[-1.0,{id},null]")).collect();
+            let (pairs, count) = (pairs.join(","), self.ids.len());
+            let _sheet = sheet.put(&format!(
+                ",\"input_token_logprobs\":[],\"output_token_logprobs\":[{pairs}],\"output_token_logprobs_length\":{count}"
+            ));
+        }
+        let _sheet = sheet.put(",\"reasoning_tokens\":0,\"completion_tokens\":");
+        let _sheet = sheet.put_number(completion).put(",\"cached_tokens\":0");
+        if last.is_some() {
+            let _sheet = sheet.put(&format!(
+                ",\"weight_versions\":[{{\"version\":\"default\",\"start\":0,\"end\":{completion}}}]"
+            ));
+        }
+        let _sheet = sheet.put(",\"cached_tokens_details\":null,\"dp_rank\":null");
+        if last.is_some() {
+            let _sheet = sheet.put(",\"e2e_latency\":0.0");
+        }
+        let _sheet = sheet.put("}}");
+    }
+}
+
+impl Script for Native {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        headers()
+    }
+
+    fn wants_ids(&self) -> bool {
+        true
+    }
+
+    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+        self.text.push_str(piece.text);
+        self.ids.extend_from_slice(piece.ids);
+        let _sheet = sheet.put("data: ");
+        self.put_object(sheet, piece.usage, piece.last);
+        sheet.close(Kind::Text, piece.tokens);
+    }
+
+    fn end(&mut self, _: &Ending, sheet: &mut Sheet) {
+        sheet.done();
+    }
+
+    fn whole(&mut self, piece: &Piece<'_>, _: &Ending) -> Response {
+        piece.text.clone_into(&mut self.text);
+        self.ids = piece.ids.to_vec();
+        let mut sheet = Sheet::default();
+        self.put_object(&mut sheet, piece.usage, piece.last);
+        let body = String::from_utf8_lossy(&sheet.bytes).into_owned();
+        Response::typed(200, "application/json", body)
+    }
+}

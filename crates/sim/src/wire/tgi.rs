@@ -1,0 +1,284 @@
+//! Text-generation-inference: `/generate`, `/generate_stream`, and its OpenAI routes with their quirks.
+
+use serde_json::{Value, json};
+
+use super::ask::{Ask, Delivery, Ending, Piece, Script, Usage};
+use super::complaint::Complaint;
+use super::openai::{Route, UsageWish, Wishes, is_set, whole_number};
+use super::route::{Accepted, Desk, Response};
+use super::sheet::{Hex, Sheet};
+use crate::config::Config;
+use crate::truth::Kind;
+
+const FINGERPRINT: &str = "3.3.6-dev0-native";
+
+/// Headers of a streamed answer.
+pub(super) fn headers(_: &Config, characters: usize) -> Vec<(&'static str, String)> {
+    vec![
+        ("content-type", "text/event-stream".to_owned()),
+        ("cache-control", "no-cache".to_owned()),
+        ("x-compute-type", "gpu+optimized".to_owned()),
+        ("x-compute-characters", characters.to_string()),
+        ("x-accel-buffering", "no".to_owned()),
+        ("access-control-allow-origin", "*".to_owned()),
+    ]
+}
+
+pub(super) fn info(desk: &Desk<'_>) -> Value {
+    json!({
+        "model_id": desk.config.model, "model_sha": null, "model_pipeline_tag": "text-generation",
+        "max_concurrent_requests": 1_000_000, "max_best_of": 2, "max_stop_sequences": 4,
+        "max_input_tokens": desk.max_model_len.saturating_sub(1), "max_total_tokens": desk.max_model_len,
+        "validation_workers": 2, "max_client_batch_size": 4, "router": "text-generation-router",
+        "version": FINGERPRINT, "sha": null, "docker_label": null,
+    })
+}
+
+/// The native routes' common part.
+fn read(desk: &mut Desk<'_>, body: &Value, delivery: Delivery) -> Result<Accepted, Complaint> {
+    let inputs = body.get("inputs").and_then(Value::as_str);
+    let inputs = inputs.ok_or_else(|| Complaint::new(400, "`inputs` must be a text"))?;
+    let prompt = desk.hash_text(inputs);
+    let parameters = body.get("parameters").unwrap_or(&Value::Null);
+    let asked = whole_number(parameters, "max_new_tokens")?.or(Some(100));
+    let ignores_eos = is_set(parameters, "ignore_eos_token");
+    let total = u64::from(asked.unwrap_or(0)) + prompt.len() as u64;
+    if total > u64::from(desk.max_model_len) {
+        let (max, given) = (desk.max_model_len, prompt.len());
+        let new = asked.unwrap_or(0);
+        return Err(Complaint::new(
+            400,
+            format!(
+                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= {max}. Given: {given} `inputs` tokens and {new} `max_new_tokens`"
+            ),
+        ));
+    }
+    let length = desk.length(prompt.len(), asked, 0, ignores_eos)?;
+    let script = Native {
+        characters: inputs.len(),
+        prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
+        text: String::new(),
+        wants_details: is_set(parameters, "details"),
+        index: 0,
+    };
+    Ok((Ask { prompt, length, delivery, ..Ask::default() }, Box::new(script)))
+}
+
+pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+    let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
+    read(desk, body, delivery)
+}
+
+pub(super) fn generate_stream(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+    read(desk, body, Delivery::Streamed)
+}
+
+/// One event per token, counted from one; the last also carries the whole text.
+struct Native {
+    characters: usize,
+    prompt_tokens: u32,
+    text: String,
+    wants_details: bool,
+    index: u32,
+}
+
+fn token(id: u32, text: &str) -> Value {
+    json!({ "id": id, "text": text, "logprob": -1.0, "special": false })
+}
+
+/// Each token's text: a blank and a word.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let starts = text.match_indices(' ').map(|(at, _)| at);
+    let ends = text.match_indices(' ').skip(1).map(|(at, _)| at).chain([text.len()]);
+    starts.zip(ends).map(|(start, end)| &text[start..end])
+}
+
+impl Script for Native {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("content-type", "text/event-stream".to_owned()),
+            ("cache-control", "no-cache".to_owned()),
+            ("x-compute-type", "gpu+optimized".to_owned()),
+            ("x-compute-characters", self.characters.to_string()),
+            ("x-accel-buffering", "no".to_owned()),
+            ("access-control-allow-origin", "*".to_owned()),
+        ]
+    }
+
+    fn wants_ids(&self) -> bool {
+        true
+    }
+
+    fn hex(&self) -> Hex {
+        Hex::Upper
+    }
+
+    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+        self.text.push_str(piece.text);
+        let count = piece.ids.len();
+        for (at, (id, text)) in piece.ids.iter().zip(words(piece.text)).enumerate() {
+            self.index += 1;
+            let _sheet = sheet.put("data: {\"index\":").put_number(self.index);
+            let _sheet = sheet.put(",\"token\":{\"id\":").put_number(*id);
+            let _sheet = sheet.put(",\"text\":\"").put(text);
+            let _sheet = sheet.put("\",\"logprob\":-1.0,\"special\":false}");
+            match piece.last.filter(|_| at + 1 == count) {
+                Some(reason) => {
+                    let _sheet = sheet.put(",\"generated_text\":\"").put(&self.text);
+                    let details = if self.wants_details {
+                        let reason = tgi_reason(reason.name());
+                        let (generated, length) = (self.index, self.prompt_tokens);
+                        format!(
+                            "{{\"finish_reason\":\"{reason}\",\"generated_tokens\":{generated},\"seed\":null,\"input_length\":{length}}}"
+                        )
+                    } else {
+                        "null".to_owned()
+                    };
+                    let _sheet = sheet.put("\",\"details\":").put(&details).put("}");
+                }
+                None => {
+                    let _sheet = sheet.put(",\"generated_text\":null,\"details\":null}");
+                }
+            }
+            sheet.close(Kind::Text, 1);
+        }
+    }
+
+    fn end(&mut self, _: &Ending, _: &mut Sheet) {}
+
+    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+        let mut body = json!({ "generated_text": piece.text });
+        if self.wants_details {
+            let tokens: Vec<Value> = piece
+                .ids
+                .iter()
+                .zip(words(piece.text))
+                .map(|(id, text)| token(*id, text))
+                .collect();
+            body["details"] = json!({
+                "finish_reason": tgi_reason(ending.reason.name()), "generated_tokens": piece.tokens,
+                "seed": null, "prefill": [], "tokens": tokens,
+            });
+        }
+        let mut response = Response::json(200, &body);
+        let total = (ending.first_token + ending.decoding).as_millis_f64();
+        response.headers.extend([
+            ("x-compute-type", "gpu+optimized".to_owned()),
+            ("x-total-time", format!("{total:.0}")),
+            ("x-prompt-tokens", self.prompt_tokens.to_string()),
+            ("x-generated-tokens", piece.tokens.to_string()),
+        ]);
+        response
+    }
+}
+
+/// This server calls an answer that ended by itself by its token.
+fn tgi_reason(reason: &str) -> &str {
+    if reason == "stop" { "eos_token" } else { reason }
+}
+
+struct OpenAi {
+    route: Route,
+    characters: usize,
+    created: u64,
+    /// Quoted.
+    model: String,
+    usage: UsageWish,
+}
+
+pub(super) fn script(desk: &Desk<'_>, route: Route, wishes: Wishes) -> Box<dyn Script> {
+    let model = json!(desk.config.model).to_string();
+    let (created, usage) = (desk.created, wishes.usage);
+    Box::new(OpenAi { route, characters: 0, created, model, usage })
+}
+
+fn usage_json(usage: Usage) -> String {
+    let (prompt, completion, total) = (usage.prompt_tokens, usage.completion_tokens, usage.total());
+    format!(
+        "{{\"prompt_tokens\":{prompt},\"completion_tokens\":{completion},\"total_tokens\":{total}}}"
+    )
+}
+
+impl OpenAi {
+    fn chat_event(&self, choices: &str, usage: &str) -> String {
+        let (created, model) = (self.created, &self.model);
+        format!(
+            "data: {{\"object\":\"chat.completion.chunk\",\"id\":\"\",\"created\":{created},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"choices\":[{choices}],\"usage\":{usage}}}"
+        )
+    }
+
+    fn completion_event(&self, piece: &Piece<'_>) -> String {
+        let (created, model, text) = (self.created, &self.model, piece.text);
+        match piece.last {
+            None => format!(
+                "data: {{\"object\":\"text_completion\",\"id\":\"\",\"created\":{created},\"choices\":[{{\"index\":0,\"text\":\"{text}\",\"logprobs\":null,\"finish_reason\":\"\"}}],\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\"}}"
+            ),
+            Some(reason) => {
+                let (reason, usage) = (reason.name(), usage_json(piece.usage));
+                format!(
+                    "data: {{\"object\":\"text_completion\",\"id\":\"\",\"created\":{created},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"choices\":[{{\"index\":0,\"text\":\"{text}\",\"logprobs\":null,\"finish_reason\":\"{reason}\"}}],\"usage\":{usage}}}"
+                )
+            }
+        }
+    }
+}
+
+impl Script for OpenAi {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("content-type", "text/event-stream".to_owned()),
+            ("cache-control", "no-cache".to_owned()),
+            ("x-compute-type", "gpu+optimized".to_owned()),
+            ("x-compute-characters", self.characters.to_string()),
+            ("x-accel-buffering", "no".to_owned()),
+        ]
+    }
+
+    fn hex(&self) -> Hex {
+        Hex::Upper
+    }
+
+    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+        let event = match self.route {
+            Route::Completions => self.completion_event(piece),
+            Route::Chat => {
+                let (text, reason) = (piece.text, piece.finish_reason());
+                let choice = format!(
+                    "{{\"index\":0,\"delta\":{{\"role\":\"assistant\",\"content\":\"{text}\"}},\"logprobs\":null,\"finish_reason\":{reason}}}"
+                );
+                self.chat_event(&choice, "null")
+            }
+        };
+        sheet.put(&event).close(Kind::Text, piece.tokens);
+    }
+
+    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
+        let wants_usage = self.route == Route::Chat && self.usage != UsageWish::Never;
+        if let Some(usage) = ending.usage.filter(|_| wants_usage) {
+            let event = self.chat_event("", &usage_json(usage));
+            sheet.put(&event).close(Kind::Usage, 0);
+        }
+        sheet.done();
+    }
+
+    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+        let reason = ending.reason.name();
+        let (object, choice) = match self.route {
+            Route::Completions => {
+                let choice = json!({ "index": 0, "text": piece.text, "logprobs": null, "finish_reason": reason });
+                ("text_completion", choice)
+            }
+            Route::Chat => {
+                let message = json!({ "role": "assistant", "content": piece.text });
+                let choice = json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": reason });
+                ("chat.completion", choice)
+            }
+        };
+        let (created, model) = (self.created, &self.model);
+        let usage = ending.usage.map_or_else(|| "null".to_owned(), usage_json);
+        let body = format!(
+            "{{\"object\":\"{object}\",\"id\":\"\",\"created\":{created},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"choices\":[{choice}],\"usage\":{usage}}}"
+        );
+        Response::typed(200, "application/json", body)
+    }
+}

@@ -1,0 +1,139 @@
+//! The OpenAI routes as `transformers serve` speaks them: a role event and a finish event of their own,
+//! usage in the finish event, no announced end, and no field that it does not know.
+
+use serde_json::{Value, json};
+
+use super::ask::{Ending, Piece, Script, Usage};
+use super::complaint::Complaint;
+use super::openai::Route;
+use super::route::{Desk, Response};
+use super::sheet::Sheet;
+use crate::truth::Kind;
+
+const KNOWN_FIELDS: [&str; 22] = [
+    "model",
+    "messages",
+    "prompt",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "stream",
+    "stream_options",
+    "stop",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "tools",
+    "tool_choice",
+    "response_format",
+    "user",
+    "n",
+    "best_of",
+    "echo",
+    "generation_config",
+];
+
+pub(super) fn check_fields(body: &Value) -> Result<(), Complaint> {
+    let fields = body.as_object().into_iter().flatten().map(|(field, _)| field.as_str());
+    let unknown: Vec<String> = fields
+        .filter(|field| !KNOWN_FIELDS.contains(field))
+        .map(|field| format!("'{field}'"))
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let message = format!("Unexpected fields in the request: {{{}}}", unknown.join(", "));
+    Err(Complaint::new(400, message))
+}
+
+struct Transformers {
+    route: Route,
+    /// `{"id":…,"choices":[`
+    opening: String,
+    /// `],"created":…,"model":…,"object":…`
+    closing: String,
+    request_id: String,
+    has_begun: bool,
+}
+
+pub(super) fn script(desk: &Desk<'_>, route: Route, model: &str) -> Box<dyn Script> {
+    let (id, created) = (json!(desk.request_id), desk.created);
+    let model = json!(format!("{model}@main"));
+    let (object, extra) = match route {
+        Route::Completions => ("text_completion", ""),
+        Route::Chat => ("chat.completion.chunk", ",\"system_fingerprint\":\"\""),
+    };
+    Box::new(Transformers {
+        route,
+        opening: format!("{{\"id\":{id},\"choices\":["),
+        closing: format!(
+            "],\"created\":{created},\"model\":{model},\"object\":\"{object}\"{extra}"
+        ),
+        request_id: desk.request_id.clone(),
+        has_begun: false,
+    })
+}
+
+fn usage_json(usage: Usage) -> Value {
+    let (completion, prompt) = (usage.completion_tokens, usage.prompt_tokens);
+    json!({ "completion_tokens": completion, "prompt_tokens": prompt, "total_tokens": usage.total() })
+}
+
+impl Script for Transformers {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("server", "uvicorn".to_owned()),
+            ("content-type", "text/event-stream; charset=utf-8".to_owned()),
+            ("x-request-id", self.request_id.clone()),
+        ]
+    }
+
+    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+        let (opening, closing) = (&self.opening, &self.closing);
+        if self.route == Route::Chat && !self.has_begun {
+            let role = "{\"delta\":{\"role\":\"assistant\"},\"index\":0}";
+            sheet.put("data: ").put(opening).put(role).put(closing).put("}").close(Kind::Role, 0);
+        }
+        self.has_begun = true;
+        let (before, after) = match self.route {
+            Route::Completions => ("{\"index\":0,\"text\":\"", "\"}"),
+            Route::Chat => ("{\"delta\":{\"content\":\"", "\"},\"index\":0}"),
+        };
+        let _sheet = sheet.put("data: ").put(opening).put(before).put(piece.text).put(after);
+        sheet.put(closing).put("}").close(Kind::Text, piece.tokens);
+    }
+
+    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
+        let reason = ending.reason.name();
+        let choice = match self.route {
+            Route::Completions => {
+                format!("{{\"finish_reason\":\"{reason}\",\"index\":0,\"text\":\"\"}}")
+            }
+            Route::Chat => format!("{{\"delta\":{{}},\"index\":0,\"finish_reason\":\"{reason}\"}}"),
+        };
+        let _sheet = sheet.put("data: ").put(&self.opening).put(&choice).put(&self.closing);
+        if let Some(usage) = ending.usage {
+            let _sheet = sheet.put(&format!(",\"usage\":{}", usage_json(usage)));
+        }
+        sheet.put("}").close(Kind::Finish, 0);
+    }
+
+    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+        let reason = ending.reason.name();
+        let choice = match self.route {
+            Route::Completions => {
+                json!({ "finish_reason": reason, "index": 0, "text": piece.text })
+            }
+            Route::Chat => {
+                let message = json!({ "content": piece.text, "role": "assistant" });
+                json!({ "finish_reason": reason, "index": 0, "message": message })
+            }
+        };
+        let closing = self.closing.replace("chat.completion.chunk", "chat.completion");
+        let usage = json!(ending.usage.map(usage_json));
+        let body = format!("{}{choice}{closing},\"usage\":{usage}}}", self.opening);
+        Response::typed(200, "application/json", body)
+    }
+}

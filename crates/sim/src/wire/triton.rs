@@ -1,0 +1,55 @@
+//! TensorRT-LLM behind Triton's generate extension: `text_output` per event, no announced end.
+
+use serde_json::{Value, json};
+
+use super::ask::{Ask, Delivery, Ending, Piece, Script};
+use super::complaint::Complaint;
+use super::openai::{is_set, whole_number};
+use super::route::{Accepted, Desk, Response};
+use super::sheet::Sheet;
+use crate::truth::Kind;
+
+pub(super) fn generate(
+    desk: &mut Desk<'_>,
+    body: &Value,
+    path: &str,
+) -> Result<Accepted, Complaint> {
+    let text = body.get("text_input").and_then(Value::as_str);
+    let text = text.ok_or_else(|| Complaint::field("text_input", "`text_input` must be a text"))?;
+    let prompt = desk.hash_text(text);
+    let asked = whole_number(body, "max_tokens")?.or(Some(16));
+    // A client that wants the whole length asks for a least length and an end token that no
+    // vocabulary has.
+    let least = whole_number(body, "min_length")?.unwrap_or(0);
+    let length = desk.length(prompt.len(), asked, least, body.get("end_id").is_some())?;
+    let is_streamed =
+        path.ends_with("_stream") && body.get("stream").is_none_or(|_| is_set(body, "stream"));
+    let delivery = if is_streamed { Delivery::Streamed } else { Delivery::Whole };
+    Ok((Ask { prompt, length, delivery, ..Ask::default() }, Box::new(Triton)))
+}
+
+struct Triton;
+
+fn event(text: &str) -> Value {
+    json!({
+        "context_logits": 0.0, "cum_log_probs": 0.0, "generation_logits": 0.0, "model_name": "ensemble",
+        "model_version": "1", "output_log_probs": [0.0], "sequence_end": false, "sequence_id": 0,
+        "sequence_start": false, "text_output": text,
+    })
+}
+
+impl Script for Triton {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        vec![("content-type", "text/event-stream; charset=utf-8".to_owned())]
+    }
+
+    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+        sheet.put(&format!("data: {}", event(piece.text))).close(Kind::Text, piece.tokens);
+    }
+
+    fn end(&mut self, _: &Ending, _: &mut Sheet) {}
+
+    fn whole(&mut self, piece: &Piece<'_>, _: &Ending) -> Response {
+        Response::json(200, &event(piece.text))
+    }
+}

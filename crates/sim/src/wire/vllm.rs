@@ -1,0 +1,181 @@
+//! The OpenAI routes as vLLM speaks them.
+//!
+//! The finish reason rides on the last event with text; usage has an event of its own with no choices;
+//! chat begins with a role event that leaves together with the first token.
+
+use serde_json::json;
+
+use super::ask::{Ending, Piece, Script, Usage};
+use super::openai::{Route, UsageWish, Wishes};
+use super::route::{Desk, Response};
+use super::sheet::Sheet;
+use crate::truth::Kind;
+
+const FINGERPRINT: &str = "tokometer-sim";
+
+/// Headers of a streamed answer.
+pub(super) fn headers() -> Vec<(&'static str, String)> {
+    vec![
+        ("server", "uvicorn".to_owned()),
+        ("content-type", "text/event-stream; charset=utf-8".to_owned()),
+        ("vary", "Origin".to_owned()),
+    ]
+}
+
+struct Vllm {
+    route: Route,
+    /// `{"id":…,"object":…,"created":…,"model":…,"choices":[`
+    opening: String,
+    wishes: Wishes,
+    has_begun: bool,
+}
+
+pub(super) fn script(
+    desk: &Desk<'_>,
+    route: Route,
+    model: &str,
+    wishes: Wishes,
+) -> Box<dyn Script> {
+    let (prefix, object) = match route {
+        Route::Completions => ("cmpl", "text_completion"),
+        Route::Chat => ("chatcmpl", "chat.completion.chunk"),
+    };
+    let id = json!(format!("{prefix}-{}", desk.request_id));
+    let (created, model) = (desk.created, json!(model));
+    let opening = format!(
+        "{{\"id\":{id},\"object\":\"{object}\",\"created\":{created},\"model\":{model},\"choices\":["
+    );
+    Box::new(Vllm { route, opening, wishes, has_begun: false })
+}
+
+fn put_usage(sheet: &mut Sheet, usage: Usage) {
+    let _sheet = sheet
+        .put(",\"usage\":{\"prompt_tokens\":")
+        .put_number(usage.prompt_tokens)
+        .put(",\"total_tokens\":")
+        .put_number(usage.total())
+        .put(",\"completion_tokens\":")
+        .put_number(usage.completion_tokens);
+}
+
+impl Vllm {
+    /// Usage in an event that is not about usage.
+    fn put_running_usage(&self, sheet: &mut Sheet, usage: Usage) {
+        if self.wishes.usage == UsageWish::Continuous {
+            put_usage(sheet, usage);
+            let details = match self.route {
+                Route::Completions => "}",
+                Route::Chat => ",\"completion_tokens_details\":null}",
+            };
+            let _sheet = sheet.put(details);
+        }
+    }
+
+    /// The prompt's ids, in the first event only.
+    fn put_prompt_ids(&self, sheet: &mut Sheet) {
+        let _sheet = match &self.wishes.prompt_ids {
+            Some(ids) if !self.has_begun => sheet.put_numbers(ids),
+            _ => sheet.put("null"),
+        };
+    }
+
+    fn role(&self, usage: Usage, sheet: &mut Sheet) {
+        let _sheet = sheet.put("data: ").put(&self.opening).put(
+            "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]",
+        );
+        self.put_running_usage(sheet, Usage { completion_tokens: 0, ..usage });
+        let _sheet = sheet.put(",\"prompt_token_ids\":");
+        self.put_prompt_ids(sheet);
+        sheet.put(",\"prompt_text\":null}").close(Kind::Role, 0);
+    }
+
+    fn put_choice(&self, piece: &Piece<'_>, sheet: &mut Sheet) {
+        match self.route {
+            Route::Completions => {
+                let _sheet = sheet
+                    .put("{\"index\":0,\"text\":\"")
+                    .put(piece.text)
+                    .put("\",\"logprobs\":null,\"finish_reason\":")
+                    .put(piece.finish_reason())
+                    .put(",\"stop_reason\":null,\"prompt_token_ids\":");
+                self.put_prompt_ids(sheet);
+            }
+            Route::Chat => {
+                let _sheet = sheet
+                    .put("{\"index\":0,\"delta\":{\"content\":\"")
+                    .put(piece.text)
+                    .put("\"},\"logprobs\":null,\"finish_reason\":")
+                    .put(piece.finish_reason());
+                if piece.last.is_some() {
+                    let _sheet = sheet.put(",\"stop_reason\":null");
+                }
+            }
+        }
+        let _sheet = sheet.put(",\"token_ids\":");
+        let _sheet =
+            if self.wants_ids() { sheet.put_numbers(piece.ids) } else { sheet.put("null") };
+        let _sheet = sheet.put("}]");
+    }
+}
+
+impl Script for Vllm {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        headers()
+    }
+
+    fn wants_ids(&self) -> bool {
+        self.wishes.prompt_ids.is_some()
+    }
+
+    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+        if self.route == Route::Chat && !self.has_begun {
+            self.role(piece.usage, sheet);
+            self.has_begun = true;
+        }
+        let _sheet = sheet.put("data: ").put(&self.opening);
+        self.put_choice(piece, sheet);
+        self.has_begun = true;
+        self.put_running_usage(sheet, piece.usage);
+        if piece.last.is_some() && self.wishes.usage == UsageWish::Never {
+            let _sheet = sheet.put(",\"system_fingerprint\":\"").put(FINGERPRINT).put("\"");
+        }
+        sheet.put("}").close(Kind::Text, piece.tokens);
+    }
+
+    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
+        if let Some(usage) = ending.usage.filter(|_| self.wishes.usage != UsageWish::Never) {
+            let _sheet = sheet.put("data: ").put(&self.opening).put("]");
+            put_usage(sheet, usage);
+            let _sheet = sheet.put("},\"system_fingerprint\":\"").put(FINGERPRINT);
+            sheet.put("\"}").close(Kind::Usage, 0);
+        }
+        sheet.done();
+    }
+
+    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+        let opening = self.opening.replace("chat.completion.chunk", "chat.completion");
+        let reason = ending.reason.name();
+        let ids = if piece.ids.is_empty() { json!(null) } else { json!(piece.ids) };
+        let choice = match self.route {
+            Route::Completions => json!({
+                "index": 0, "text": piece.text, "logprobs": null, "finish_reason": reason,
+                "stop_reason": null, "token_ids": ids, "prompt_logprobs": null, "prompt_token_ids": self.wishes.prompt_ids,
+            }),
+            Route::Chat => json!({
+                "index": 0, "message": { "role": "assistant", "content": piece.text, "tool_calls": [] },
+                "logprobs": null, "finish_reason": reason, "stop_reason": null, "token_ids": ids,
+            }),
+        };
+        let usage = ending.usage.map(|usage| {
+            json!({
+                "prompt_tokens": usage.prompt_tokens, "total_tokens": usage.total(),
+                "completion_tokens": usage.completion_tokens, "prompt_tokens_details": null,
+            })
+        });
+        let body = format!(
+            "{opening}{choice}],\"service_tier\":null,\"system_fingerprint\":\"{FINGERPRINT}\",\"usage\":{}}}",
+            json!(usage)
+        );
+        Response::typed(200, "application/json", body)
+    }
+}
