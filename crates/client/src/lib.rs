@@ -13,6 +13,7 @@ pub mod error;
 pub mod exchange;
 pub mod framing;
 pub mod http;
+mod omission;
 pub mod prepare;
 mod reading;
 pub mod scan;

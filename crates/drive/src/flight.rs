@@ -1,7 +1,7 @@
 //! One attempt of one request on its way through a worker.
 
 use tokometer_base::Nanos;
-use tokometer_client::PreparedRequest;
+use tokometer_client::{PreparedRequest, refused_field};
 use tokometer_record::{Asked, Failure, FailureKind, Outcome, Timeline};
 
 use crate::item::Item;
@@ -15,6 +15,8 @@ pub(crate) struct Flight {
     pub(crate) written: usize,
     /// Whether a byte of the answer has come: from then on a dead connection is the server's doing.
     pub(crate) has_heard: bool,
+    /// Whether its start was told: once, however often it goes out on another connection.
+    pub(crate) is_announced: bool,
     /// Attempts that may follow this one.
     pub(crate) tries_left: u32,
     /// The wait that the server asked for before another attempt.
@@ -38,6 +40,7 @@ impl Flight {
             timeline,
             written: 0,
             has_heard: false,
+            is_announced: false,
             tries_left,
             retry_after: None,
             place_freed: None,
@@ -48,9 +51,37 @@ impl Flight {
         self.timeline.identity.target
     }
 
-    /// Whether the request's bytes may still be needed for another try.
+    /// Whether the request's bytes may still be needed: for another attempt, for a dead connection,
+    /// or because the server refuses a part of it.
     pub(crate) fn may_be_resent(&self) -> bool {
-        self.tries_left > 0 || !self.has_heard
+        let is_accepted = self.timeline.status.is_some_and(|status| (200..300).contains(&status));
+        self.tries_left > 0 || !self.has_heard || !is_accepted
+    }
+
+    /// The field, added by ourselves, that the server refused this attempt for.
+    pub(crate) fn refused_field(&self) -> Option<&'static str> {
+        refused_field(self.failure()?, &self.request.optional_fields)
+    }
+
+    /// Leaves a field out of the request. False when it cannot be left out.
+    pub(crate) fn omit(&mut self, field: &str) -> bool {
+        let Some(request) = self.request.without(field) else { return false };
+        self.timeline.asked = request.asked;
+        self.request = request;
+        true
+    }
+
+    /// Starts over after a refusal, as if the refused request had never been sent.
+    pub(crate) fn start_over(&mut self) {
+        let identity = self.timeline.identity.clone();
+        let before = std::mem::replace(
+            &mut self.timeline,
+            Timeline::new(identity, self.request.asked, Nanos::ZERO),
+        );
+        self.timeline.times.intended = before.times.intended;
+        self.timeline.times.admitted = before.times.admitted;
+        self.has_heard = false;
+        self.written = 0;
     }
 
     /// The bytes this item holds while it waits for its time.
@@ -90,6 +121,7 @@ impl Flight {
             timeline,
             written: 0,
             has_heard: false,
+            is_announced: false,
             tries_left: self.tries_left.saturating_sub(1),
             retry_after: None,
             place_freed: None,

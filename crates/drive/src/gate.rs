@@ -66,13 +66,13 @@ impl Gate {
         state.closes = state.closes.min(time);
     }
 
-    /// Sends everybody in line away and says how many they were, if the gate is closed by now.
-    pub(crate) fn dismiss(&self, now: Nanos) -> Vec<Box<Flight>> {
+    /// Everybody in line, to be sent away, if the gate is closed by now.
+    pub(crate) fn dismiss(&self, now: Nanos) -> VecDeque<Box<Flight>> {
         let mut state = self.state();
         if now < state.closes {
-            return Vec::new();
+            return VecDeque::new();
         }
-        state.line.drain(..).collect()
+        std::mem::take(&mut state.line)
     }
 
     /// Flights that had to wait in line so far; counted from zero again afterwards.

@@ -24,6 +24,9 @@ mod shared;
 mod vitals;
 mod worker;
 
+#[cfg(test)]
+mod tests;
+
 pub use config::{Config, Connections, Harvest, Target, Timeouts};
 pub use descriptors::{most_connections, raise_limit};
 pub use error::Error;

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use tokometer_base::Nanos;
-use tokometer_record::Phase;
+use tokometer_record::{Outcome, Phase};
 
 use crate::config::MOST_WORKERS;
 
@@ -32,8 +32,9 @@ impl Slot {
         add(&self.sent, 1);
     }
 
-    pub(crate) fn ended(&self, is_success: bool) {
-        add(if is_success { &self.succeeded } else { &self.failed }, 1);
+    pub(crate) fn ended(&self, outcome: &Outcome) {
+        let counter = if *outcome == Outcome::Success { &self.succeeded } else { &self.failed };
+        add(counter, 1);
     }
 
     /// A request that was sent and is tried again is in flight no more and has not failed yet.
@@ -165,7 +166,7 @@ mod tests {
         live.slot(0).sent();
         live.slot(1).sent();
         live.slot(1).sent();
-        live.slot(1).ended(true);
+        live.slot(1).ended(&Outcome::Success);
         live.slot(0).first_content(Nanos(10));
         live.slot(1).first_content(Nanos(30));
         let counts = live.counts();

@@ -39,6 +39,7 @@ pub(crate) struct Shared {
     is_abandoning: AtomicBool,
     is_over: AtomicBool,
     is_deaf: AtomicBool,
+    has_dropped_fields: AtomicBool,
     dropped_fields: Mutex<Vec<&'static str>>,
 }
 
@@ -60,6 +61,7 @@ impl Shared {
             is_abandoning: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             is_deaf: AtomicBool::new(false),
+            has_dropped_fields: AtomicBool::new(false),
             dropped_fields: Mutex::new(Vec::new()),
         })
     }
@@ -83,9 +85,11 @@ impl Shared {
     }
 
     /// Sends flights away that were fed and never sent.
-    pub(crate) fn dismiss(&self, flights: &[Box<Flight>]) {
-        flights.iter().for_each(|flight| self.taken(flight));
-        self.ended(flights.len() as u64);
+    pub(crate) fn dismiss(&self, flights: impl IntoIterator<Item = Box<Flight>>) {
+        for flight in flights {
+            self.taken(&flight);
+            self.ended(1);
+        }
     }
 
     pub(crate) fn pending(&self) -> u64 {
@@ -121,7 +125,7 @@ impl Shared {
     pub(crate) fn stop(&self, now: Nanos) {
         self.gate.close_at(now);
         self.is_stopping.store(true, Ordering::Release);
-        self.dismiss(&self.gate.dismiss(now));
+        self.dismiss(self.gate.dismiss(now));
         self.ring_all();
     }
 
@@ -179,14 +183,22 @@ impl Shared {
         }
     }
 
-    /// Notes an optional field that the server refuses. False when it was known.
-    pub(crate) fn drop_field(&self, field: &'static str) -> bool {
+    /// Notes an optional field that the server refuses.
+    pub(crate) fn drop_field(&self, field: &'static str) {
         let mut dropped = self.dropped_fields.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = !dropped.contains(&field);
-        if is_new {
+        if !dropped.contains(&field) {
             dropped.push(field);
         }
-        is_new
+        self.has_dropped_fields.store(true, Ordering::Release);
+    }
+
+    /// Leaves out of a request what the server is known to refuse.
+    pub(crate) fn trim(&self, flight: &mut Flight) {
+        if self.has_dropped_fields.load(Ordering::Acquire) {
+            for field in self.dropped_fields() {
+                let _is_changed = flight.omit(field);
+            }
+        }
     }
 
     pub(crate) fn dropped_fields(&self) -> Vec<&'static str> {

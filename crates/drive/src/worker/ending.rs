@@ -14,13 +14,22 @@ use crate::item::Notice;
 
 impl Worker {
     /// The answer is complete: the next in line goes out before anything else is done.
-    pub(super) fn complete(&mut self, connection: &mut Connection, keep_alive: bool) -> Fate {
+    /// `offered` is what the server is ready to do with the connection.
+    pub(super) fn complete(&mut self, connection: &mut Connection, offered: Fate) -> Fate {
         let Some(mut flight) = connection.flight.take() else { return Fate::Close };
         connection.uses += 1;
         let _end = flight.timeline.times.end.get_or_insert(connection.last_heard);
         flight.retry_after = connection.exchange.retry_after();
         note_network(connection, &mut flight);
-        let is_kept = keep_alive && self.shared.config.connections != Connections::PerRequest;
+        let idle_fate = match self.shared.config.connections {
+            Connections::PerRequest => Fate::Close,
+            Connections::Preopen | Connections::OnDemand => offered,
+        };
+        let is_kept = idle_fate == Fate::Keep;
+        let flight = match self.send_without_refused(connection, flight, idle_fate) {
+            Ok(fate) => return fate,
+            Err(flight) => flight,
+        };
         let next = self.successor(&flight);
         let fate = match next {
             Some(next) if is_kept && next.target() == connection.target => {
@@ -31,14 +40,33 @@ impl Worker {
                 self.ready.extend(next);
                 if is_kept {
                     self.rest(connection);
-                    Fate::Keep
-                } else {
-                    Fate::Close
                 }
+                idle_fate
             }
         };
         self.record(flight);
         fate
+    }
+
+    /// Sends a refused request once more without the field that we added by ourselves, if that is
+    /// what it was refused for. The refused try was our doing and is no attempt of its own.
+    fn send_without_refused(
+        &mut self,
+        connection: &mut Connection,
+        mut flight: Box<Flight>,
+        idle_fate: Fate,
+    ) -> Result<Fate, Box<Flight>> {
+        let Some(field) = flight.refused_field() else { return Err(flight) };
+        if !flight.omit(field) {
+            return Err(flight);
+        }
+        self.shared.drop_field(field);
+        flight.start_over();
+        if idle_fate == Fate::Keep {
+            return Ok(self.send(connection, flight));
+        }
+        self.connect(flight);
+        Ok(Fate::Close)
     }
 
     fn rest(&mut self, connection: &mut Connection) {
@@ -56,6 +84,7 @@ impl Worker {
             return Fate::Keep;
         }
         self.shared.taken(&next);
+        self.shared.trim(&mut next);
         next.timeline.times.admitted = MonotonicClock.now();
         self.send(connection, next)
     }
@@ -96,7 +125,7 @@ impl Worker {
         }
         let live = self.shared.live.slot(self.id);
         // What never got as far as being sent was not counted as sent either.
-        if flight.timeline.times.first_byte_sent.is_none() {
+        if !flight.is_announced {
             live.sent();
             let is_first = flight.timeline.identity.attempt == 0;
             self.account.started += u64::from(is_measured && is_first);
@@ -107,7 +136,7 @@ impl Worker {
             let next = flight.next_attempt();
             self.deferred.push((at, next));
         } else {
-            live.ended(flight.timeline.is_success());
+            live.ended(&flight.timeline.outcome);
             self.shared.ended(1);
         }
         self.notify(Notice::Ended(Box::new(flight.timeline)));
@@ -145,7 +174,7 @@ impl Worker {
         }
         let at = self.reader.now;
         let _progress = connection.exchange.on_eof(at, &mut flight.timeline);
-        let _kept = self.complete(connection, false);
+        let _kept = self.complete(connection, Fate::Close);
         Fate::Close
     }
 

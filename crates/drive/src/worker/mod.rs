@@ -229,11 +229,12 @@ impl Worker {
     fn settle(&mut self, connection: Box<Connection>, fate: Fate) {
         match fate {
             Fate::Keep => self.connections.put(connection),
-            Fate::Close => self.close(connection),
+            Fate::Close => self.forget(&connection),
         }
     }
 
-    fn close(&mut self, connection: Box<Connection>) {
+    /// Forgets a connection, which closes when it is dropped.
+    fn forget(&mut self, connection: &Connection) {
         self.lazy -= usize::from(connection.lane == Lane::Lazy);
         if connection.stage == Stage::Idle {
             self.idle[usize::from(connection.target)].retain(|key| *key != connection.key);
@@ -268,7 +269,9 @@ impl Worker {
 
     fn on_end(&mut self, connection: &mut Connection, end: ReadEnd) -> Fate {
         match end {
-            ReadEnd::Done { keep_alive } => self.complete(connection, keep_alive),
+            ReadEnd::Done { keep_alive } => {
+                self.complete(connection, if keep_alive { Fate::Keep } else { Fate::Close })
+            }
             ReadEnd::Closed => self.on_closed(connection),
             ReadEnd::Broken(error) => self.on_broken(connection, &error),
             ReadEnd::Unasked => Fate::Close,

@@ -81,16 +81,15 @@ impl Worker {
     pub(super) fn launch(&mut self, mut flight: Box<Flight>) {
         let now = MonotonicClock.now();
         self.reader.now = now;
-        if flight.timeline.identity.attempt == 0 && flight.timeline.connection.reopened == 0 {
+        if flight.timeline.identity.attempt == 0 {
             self.shared.taken(&flight);
         }
-        if self.shared.is_stopping() && flight.timeline.times.first_byte_sent.is_none() {
+        if self.shared.is_stopping() {
             self.dismiss(flight);
             return;
         }
-        if flight.timeline.connection.reopened == 0 {
-            flight.timeline.times.admitted = now;
-        }
+        self.shared.trim(&mut flight);
+        flight.timeline.times.admitted = now;
         let target = usize::from(flight.target());
         if self.shared.config.connections != Connections::PerRequest {
             while let Some(key) = self.idle[target].pop() {
@@ -251,7 +250,7 @@ impl Worker {
         connection.stage = Stage::Writing;
         let (index, attempt) = (timeline.identity.index, timeline.identity.attempt);
         let is_measured = timeline.identity.phase == Phase::Measure;
-        let is_fresh = timeline.connection.reopened == 0;
+        let is_fresh = !std::mem::replace(&mut flight.is_announced, true);
         let freed = flight.place_freed.take();
         connection.flight = Some(flight);
         let fate = self.write_on(connection);

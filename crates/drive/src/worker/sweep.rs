@@ -17,7 +17,7 @@ impl Worker {
                 self.dismiss_paced();
             }
             let line = self.shared.gate.dismiss(self.reader.now);
-            self.shared.dismiss(&line);
+            self.shared.dismiss(line);
             self.expire();
         }
     }
@@ -45,9 +45,7 @@ impl Worker {
 
     /// Sends away what has not been sent.
     fn dismiss_paced(&mut self) {
-        for flight in std::mem::take(&mut self.paced) {
-            self.shared.dismiss(&[flight]);
-        }
+        self.shared.dismiss(std::mem::take(&mut self.paced));
         for (_at, flight) in std::mem::take(&mut self.deferred) {
             self.dismiss(flight);
         }

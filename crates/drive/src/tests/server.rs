@@ -1,14 +1,14 @@
 //! A server that follows a script, and runs against it.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 
+use crate::{Config, Interrupt, Item, Live, Notice, Outlets, PrepareError, Target};
 use tokometer_base::{Nanos, Prompt};
 use tokometer_client::conn::Endpoint;
 use tokometer_client::{Ask, Dialect, KeepText, Settings, Url};
-use tokometer_drive::{Config, Interrupt, Item, Live, Notice, Outlets, PrepareError, Target};
 use tokometer_record::{Identity, Phase, RunEnd, Timeline};
 use tokometer_schedule::{Extent, Limits};
 
@@ -189,7 +189,7 @@ pub(crate) fn run_with(config: Config, interrupt: Arc<Interrupt>) -> Outcome {
     let (notices, received) = mpsc::channel();
     let live = Arc::new(Live::default());
     let outlets = Outlets { notices, live, interrupt, between: None };
-    let end = tokometer_drive::run(config, Box::new(prepare), outlets).unwrap();
+    let end = crate::run(config, Box::new(prepare), outlets).unwrap();
     let (mut started, mut timelines) = (Vec::new(), Vec::new());
     for notice in received {
         match notice {

@@ -4,14 +4,14 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
+use crate::{Connections, Interrupt, Timeouts};
 use tokometer_base::{Nanos, Seed};
-use tokometer_drive::{Connections, Interrupt, Timeouts};
 use tokometer_record::{
     EventKind, FailureKind, Outcome as End, Phase, StampSource, Stop, Timeline,
 };
 use tokometer_schedule::{Arrivals, Curve, Extent, First, Pace};
 
-use crate::server::{
+use super::server::{
     Then, answer, config, finish, head, refuse, run, run_with, serve, target, token,
 };
 
@@ -181,6 +181,24 @@ fn without_leave_nothing_is_retried() {
 }
 
 #[test]
+fn a_field_that_nobody_asked_for_is_left_out_when_the_server_refuses_it() {
+    let address = serve(|asked| {
+        if asked.body.contains("stream_options") {
+            let body = r#"{"error":{"message":"unknown field: stream_options"}}"#;
+            refuse(asked.stream, "400 Bad Request", "", body);
+        } else {
+            answer(asked.stream, 1);
+        }
+        Then::Stays
+    });
+    let outcome = run(config(address, 5, 1));
+    assert_eq!(outcome.end.health.dropped_fields, ["stream_options"]);
+    let measured = outcome.measured();
+    assert!(measured.len() == 5 && measured.iter().all(|timeline| timeline.is_success()));
+    assert_eq!(outcome.started.len(), 5);
+}
+
+#[test]
 fn a_silent_server_is_given_up_by_each_limit() {
     let check = |timeouts: Timeouts, expected| {
         let address = serve(|asked| {
@@ -335,18 +353,13 @@ fn workers_share_one_gate() {
 fn a_target_that_the_run_does_not_have_is_an_error() {
     let address = serve(|_| Then::Closes);
     let config = config(address, 1, 1);
-    let mut item = crate::server::item(&config, 0, Phase::Measure);
+    let mut item = super::server::item(&config, 0, Phase::Measure);
     item.identity.target = 7;
     let mut items = vec![item];
     let (notices, _received) = std::sync::mpsc::channel();
-    let outlets = tokometer_drive::Outlets {
-        notices,
-        live: Arc::default(),
-        interrupt: Arc::default(),
-        between: None,
-    };
-    let refused =
-        tokometer_drive::run(config, Box::new(move || Ok(items.pop())), outlets).unwrap_err();
+    let outlets =
+        crate::Outlets { notices, live: Arc::default(), interrupt: Arc::default(), between: None };
+    let refused = crate::run(config, Box::new(move || Ok(items.pop())), outlets).unwrap_err();
     assert!(refused.to_string().contains("target 7"), "{refused}");
     let _unused = target(address);
 }
