@@ -9,16 +9,55 @@ use crate::Error;
 use crate::layout::Layout;
 use crate::model::{Field, Key, Metric, Percentile, Quantity, Report, Stat};
 
-/// The sections that vLLM shows unless told otherwise.
-pub const DEFAULT_METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::Itl];
+/// Which statistics vLLM's layouts and files show. SGLang has no such choice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// Sections, `--percentile-metrics`.
+    pub metrics: Vec<Metric>,
+    /// Percentiles in the order in which they are printed, `--metric-percentiles`.
+    pub percentiles: Vec<f64>,
+}
 
-/// The report of a run in `layout`. `shown` are the sections wanted (`--percentile-metrics`); SGLang
-/// has no such choice and shows all. Fails when the summary lacks the layout's family.
+impl Default for Shown {
+    fn default() -> Self {
+        Self { metrics: vec![Metric::Ttft, Metric::Tpot, Metric::Itl], percentiles: vec![99.0] }
+    }
+}
+
+/// Percentiles that our own summary and SGLang's layouts always show.
+const ALWAYS_NEEDED: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
+
+impl Shown {
+    /// The percentiles that a summary must have been made with to serve every view.
+    pub fn needed_percentiles(&self) -> Vec<f64> {
+        let mut needed = self.percentiles.clone();
+        needed.extend(ALWAYS_NEEDED);
+        let mut seen = Vec::new();
+        needed.retain(|percent| {
+            let is_new = Percentile::from_percent(*percent).is_some_and(|one| !seen.contains(&one));
+            seen.extend(Percentile::from_percent(*percent));
+            is_new
+        });
+        needed
+    }
+
+    /// The statistics with only these percentiles, in this order.
+    pub(crate) fn of(&self, stats: &Stats) -> Stats {
+        let shown = self
+            .percentiles
+            .iter()
+            .filter_map(|percent| Some((*percent, stats.percentile(*percent)?)))
+            .collect();
+        Stats { percentiles: shown, ..stats.clone() }
+    }
+}
+
+/// The report of a run in `layout`. Fails when the summary lacks the layout's family.
 pub fn from_summary(
     summary: &Summary,
     info: &RunInfo,
     layout: Layout,
-    shown: &[Metric],
+    shown: &Shown,
 ) -> Result<Report, Error> {
     let family = layout.family().unwrap_or(Family::Vllm);
     let figures = summary.families.get(&family).ok_or(Error::NoFigures(family))?;
@@ -106,7 +145,7 @@ fn set_sglang(
     }
 }
 
-fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown: &[Metric]) {
+fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown: &Shown) {
     if report.layout == Some(Layout::V1) {
         report.set_number(Field::InputThroughput, figures.input_throughput);
     }
@@ -117,18 +156,18 @@ fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown:
     if let Some(probe) = figures.probe.as_ref().filter(|probe| probe.completed > 0) {
         set_probe(report, probe);
     }
-    for metric in shown {
-        set_stats(report, *metric, stats_of(figures, *metric));
+    for metric in &shown.metrics {
+        set_stats(report, *metric, &shown.of(stats_of(figures, *metric)));
     }
     if info.load.max_concurrency.is_some() && figures.client_queue.count > 0 {
-        set_stats(report, Metric::ClientQueue, &figures.client_queue);
+        set_stats(report, Metric::ClientQueue, &shown.of(&figures.client_queue));
         // Without a schedule there is no time to count from.
         if info.load.request_rate.is_some() || info.load.is_traced {
-            set_stats(report, Metric::QueuedE2el, &figures.e2el_with_queue);
+            set_stats(report, Metric::QueuedE2el, &shown.of(&figures.e2el_with_queue));
         }
     }
     if let Some(steady) = &figures.steady {
-        set_steady(report, steady);
+        set_steady(report, steady, shown);
     }
 }
 
@@ -183,7 +222,7 @@ fn set_speculation(report: &mut Report, speculation: &Speculation) {
     }
 }
 
-fn set_steady(report: &mut Report, steady: &SteadyWindow) {
+fn set_steady(report: &mut Report, steady: &SteadyWindow, shown: &Shown) {
     let (begin, end) = (steady.begin_s, steady.end_s);
     let share = 100.0 * steady.started as f64 / steady.total.max(1) as f64;
     let threshold = format!(
@@ -203,6 +242,6 @@ fn set_steady(report: &mut Report, steady: &SteadyWindow) {
     report.set_number(Field::SteadyOutputThroughput, steady.output_throughput);
     report.set_number(Field::SteadyInputThroughput, steady.input_throughput);
     report.set_number(Field::SteadyTotalThroughput, steady.total_throughput);
-    set_stats(report, Metric::SteadyTtft, &steady.ttft);
+    set_stats(report, Metric::SteadyTtft, &shown.of(&steady.ttft));
     set_stats(report, Metric::SteadyTpot, &steady.tpot);
 }

@@ -6,19 +6,28 @@
 //! reads a clock or knows a flag.
 
 mod compact;
+pub mod differences;
 pub mod doctor;
 pub mod error;
+pub mod files;
 pub mod from_summary;
 pub mod html;
 pub mod layout;
 pub mod model;
 pub mod parse;
+pub mod sparkline;
 pub mod style;
+pub mod summary;
+pub mod table;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 
 pub use error::Error;
-pub use from_summary::from_summary;
+pub use from_summary::{Shown, from_summary};
 pub use layout::{Layout, LayoutChoice, print, print_same};
 pub use model::{Field, Key, Metric, Percentile, Quantity, Report, Stat, Title};
 pub use parse::parse;
-pub use style::Style;
+pub use style::{Colours, Style};
+pub use summary::print_summary;
+pub use table::{TableFormat, table};

@@ -24,9 +24,8 @@ impl Interval {
     pub(super) fn of(value: &Value) -> Option<Self> {
         let number = value.quantity.as_f64().filter(|number| number.is_finite())?;
         let half = match (&value.quantity, &value.text) {
-            (Quantity::Count(_), _) => 0.0,
-            (_, Some(text)) => 0.5 * 10_f64.powi(-decimals(text)),
-            (_, None) => 0.0,
+            (Quantity::Number(_), Some(text)) => 0.5 * 10_f64.powi(-decimals(text)),
+            _ => 0.0,
         };
         let slack = half + number.abs() * RELATIVE_SLACK;
         Some(Self { low: number - slack, high: number + slack })

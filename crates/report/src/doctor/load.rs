@@ -2,6 +2,7 @@
 //! sample can carry.
 
 use super::figures::{Figures, PER_REQUEST};
+use super::interval::Interval;
 use super::rule::{Finding, Level, Rule};
 use super::stated;
 use crate::model::{Field, Metric, Percentile, Stat};
@@ -27,7 +28,7 @@ fn rate_reached(figures: &Figures<'_>) -> Option<Finding> {
     if achieved >= 0.9 * rate {
         return None;
     }
-    let latency = figures.mean(Metric::E2el).map_or(0.0, |mean| mean.mid());
+    let latency = figures.mean(Metric::E2el).map_or(0.0, Interval::mid);
     let is_only_drain = duration.low <= (requests / rate + 2.0 * latency) / 0.9;
     let what = format!("{achieved:.2} requests/s were served of the stated {rate:.2}");
     if is_only_drain {

@@ -6,19 +6,19 @@ use crate::model::{Field, Report};
 
 /// The findings of one file for a terminal, worst first, one block after the other.
 pub fn doctor_text(name: &str, reports: &[Report], examination: &Examination) -> String {
-    let mut text = String::new();
-    for (index, (report, findings)) in reports.iter().zip(&examination.blocks).enumerate() {
-        text.push_str(&format!("{name}, block {}{}", index + 1, described(report)));
-        text.push_str(if findings.is_empty() { ": consistent\n" } else { ":\n" });
-        for finding in findings {
-            text.push_str(&finding_text(finding));
-        }
-    }
+    let blocks = reports.iter().zip(&examination.blocks).enumerate();
+    let mut parts: Vec<String> = blocks
+        .map(|(index, (report, findings))| {
+            let outcome = if findings.is_empty() { ": consistent" } else { ":" };
+            let head = format!("{name}, block {}{}{outcome}\n", index + 1, described(report));
+            head + &findings.iter().map(finding_text).collect::<String>()
+        })
+        .collect();
     if !examination.file.is_empty() {
-        text.push_str(&format!("{name}, all blocks:\n"));
-        examination.file.iter().for_each(|finding| text.push_str(&finding_text(finding)));
+        parts.push(format!("{name}, all blocks:\n"));
+        parts.extend(examination.file.iter().map(finding_text));
     }
-    text
+    parts.concat()
 }
 
 fn finding_text(finding: &Finding) -> String {
@@ -53,26 +53,28 @@ pub fn doctor_markdown(files: &[(String, Vec<Report>)]) -> String {
          *misleading*: right, but not what a reader would think. *remark*: worth knowing.\n\n\
          ## Identities\n\n| | code | what must hold |\n|---|---|---|\n",
     );
-    for (rule, number, ..) in Rule::TABLE {
+    page.extend(Rule::TABLE.map(|(rule, number, ..)| {
         let number = number.map_or_else(|| "+".to_owned(), |number| number.to_string());
-        page.push_str(&format!("| {number} | `{}` | {} |\n", rule.code(), rule.sentence()));
-    }
+        format!("| {number} | `{}` | {} |\n", rule.code(), rule.sentence())
+    }));
     page.push_str("\n## The seed reports\n");
-    for (name, reports) in files {
-        page.push_str(&format!(
-            "\n### {name}\n\n| block | what it is | outcome |\n|---|---|---|\n"
-        ));
-        let examination = examine(reports);
-        for (index, (report, findings)) in reports.iter().zip(&examination.blocks).enumerate() {
-            let what = described(report);
-            let what = what.trim_matches([' ', '(', ')']);
-            page.push_str(&format!("| {} | {what} | {} |\n", index + 1, outcome(findings)));
-        }
-        if !examination.file.is_empty() {
-            page.push_str(&format!("| all | | {} |\n", outcome(&examination.file)));
-        }
-    }
+    page.extend(files.iter().map(|(name, reports)| file_section(name, reports)));
     page
+}
+
+fn file_section(name: &str, reports: &[Report]) -> String {
+    let head = format!("\n### {name}\n\n| block | what it is | outcome |\n|---|---|---|\n");
+    let examination = examine(reports);
+    let blocks = reports.iter().zip(&examination.blocks).enumerate();
+    let rows = blocks.map(|(index, (report, findings))| {
+        let what = described(report);
+        let what = what.trim_matches([' ', '(', ')']);
+        format!("| {} | {what} | {} |\n", index + 1, outcome(findings))
+    });
+    let file = Some(&examination.file)
+        .filter(|findings| !findings.is_empty())
+        .map(|findings| format!("| all | | {} |\n", outcome(findings)));
+    head + &rows.chain(file).collect::<String>()
 }
 
 fn outcome(findings: &[Finding]) -> String {

@@ -7,6 +7,8 @@
 pub mod name;
 pub mod print;
 mod sglang;
+#[cfg(test)]
+mod snapshots;
 pub(crate) mod table;
 mod vllm;
 mod vllm_rust;

@@ -123,7 +123,7 @@ impl Page<'_> {
         for row in rows.iter().filter(|row| has_any(report, row)) {
             match row {
                 Row::Line(line) => {
-                    self.data(line.label, Key::Field(line.field), line.format, widths)
+                    self.data(line.label, Key::Field(line.field), line.format, widths);
                 }
                 Row::Latency(section) => self.section(section, widths),
                 Row::Section { title, width, rows } => {

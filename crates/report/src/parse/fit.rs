@@ -197,12 +197,12 @@ fn read_rows<'a>(rows: &[Row], text: &'a str, rule_width: usize) -> Reading<'a> 
 }
 
 /// Splits a line after `label_len` bytes and reads the rest, if `key` knows the label.
-fn read_value<'a>(
-    text: &'a str,
+fn read_value(
+    text: &str,
     label_len: usize,
     format: Format,
     key: impl Fn(&str) -> Option<Key>,
-) -> Reading<'a> {
+) -> Reading<'_> {
     let Some((label, rest)) = text.split_at_checked(label_len) else { return Reading::Unknown };
     let is_apart = rest.is_empty() || rest.starts_with([' ', '\t']);
     let Some(key) = key(label).filter(|_| is_apart) else { return Reading::Unknown };

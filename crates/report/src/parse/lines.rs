@@ -13,7 +13,7 @@ pub(super) struct TextLine<'a> {
     pub(super) end: &'static str,
 }
 
-impl<'a> TextLine<'a> {
+impl TextLine<'_> {
     /// The rest of the line from byte `start` on.
     pub(super) fn from(self, start: usize) -> Self {
         let column = self.column + self.text[..start].chars().count();

@@ -12,14 +12,14 @@ pub fn parse(text: &str) -> Result<Vec<Report>, Error> {
     let lines = lines(text);
     let mut reports: Vec<Report> = Vec::new();
     for block in blocks(&lines) {
-        let report = report(block, reports.last().map(|report| &report.context))?;
+        let report = report(&block, reports.last().map(|report| &report.context))?;
         reports.push(report);
     }
     mark_both_halves(&mut reports);
     Ok(reports)
 }
 
-fn report(block: Block<'_>, before: Option<&Context>) -> Result<Report, Error> {
+fn report(block: &Block<'_>, before: Option<&Context>) -> Result<Report, Error> {
     let context = context(&block.lead, before);
     let mut report = Report {
         title: block.title,
@@ -33,20 +33,15 @@ fn report(block: Block<'_>, before: Option<&Context>) -> Result<Report, Error> {
         blanks: Blanks::Kept,
         line_end: block.line_end,
     };
-    match best_fit(&block)? {
-        Some(fit) => {
-            report.layout = Some(fit.layout);
-            report.values = fit.values;
-            printed.places = fit.places;
-            printed.blanks = fit.blanks;
-            if let Some(line) = fit.repeated {
-                report.problems.push(Problem::Interleaved { line });
-            }
-        }
-        None => {
-            let unknown = |text: &str| Place::Unknown(text.to_owned());
-            printed.places = block.lines.iter().map(|line| unknown(line.text)).collect();
-        }
+    if let Some(fit) = best_fit(block)? {
+        report.layout = Some(fit.layout);
+        report.values = fit.values;
+        printed.places = fit.places;
+        printed.blanks = fit.blanks;
+        report.problems.extend(fit.repeated.map(|line| Problem::Interleaved { line }));
+    } else {
+        let unknown = |text: &str| Place::Unknown(text.to_owned());
+        printed.places = block.lines.iter().map(|line| unknown(line.text)).collect();
     }
     report.printed = Some(printed);
     Ok(report)

@@ -30,7 +30,7 @@ fn seed(name: &str) -> Vec<Report> {
 }
 
 fn stripped(text: &str) -> String {
-    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn line_ends_progress_bars_and_prefixes_do_not_matter() {
     check(
         &text.replace("# Prefill\n\n", "  0%|  | 0/9\r 50%|██| 5/9\r100%|████| 9/9 [00:01<00:00]"),
     );
-    check(&text.lines().map(|line| format!("12:00:01 INFO {line}\n")).collect::<String>());
+    check(&text.lines().flat_map(|line| ["12:00:01 INFO ", line, "\n"]).collect::<String>());
     let crlf = text.replace('\n', "\r\n");
     let first = &parse(&crlf).unwrap()[0];
     assert_eq!(print_same(first).unwrap(), raw_blocks(text)[0].replace('\n', "\r\n"));

@@ -1,0 +1,105 @@
+//! Where another tool's figure for the same run differs from ours, and why.
+//!
+//! A classic block and our summary stand one above the other; two figures of one name that differ
+//! must not leave the reader to guess.
+
+use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
+
+/// Differences up to this share are not worth a line.
+const WORTH_SAYING: f64 = 0.01;
+
+/// One figure that another tool's block shows otherwise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// What the block calls it.
+    pub label: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The block's value.
+    pub theirs: f64,
+    /// Ours.
+    pub ours: f64,
+    /// Why they differ.
+    pub why: &'static str,
+}
+
+fn is_apart(theirs: f64, ours: f64) -> bool {
+    (theirs - ours).abs() > WORTH_SAYING * ours.abs().max(theirs.abs())
+}
+
+/// All differences of more than one percent between our figures and those of `family`. Statistics of
+/// an empty list, which the tools print as zero, are not compared.
+pub fn differences(summary: &Summary, family: Family) -> Vec<Difference> {
+    let Some(figures) = summary.families.get(&family) else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut compare = |label, unit, theirs: f64, ours: Option<f64>, why: &'static str| {
+        if let Some(ours) = ours.filter(|ours| is_apart(theirs, *ours)) {
+            found.push(Difference { label, unit, theirs, ours, why });
+        }
+    };
+    let mean = |key: &str| summary.distribution(key).and_then(|values| values.mean);
+    let has = |stats: &Stats| stats.count > 0;
+    let output = summary.figure("total_output_tokens");
+    let output_differs = output.is_some_and(|ours| is_apart(figures.total_output as f64, ours));
+    compare("output tokens", "", figures.total_output as f64, output, output_reason(family));
+    let input = summary.figure("total_prompt_tokens");
+    compare("input tokens", "", figures.total_input as f64, input, INPUT);
+    if has(&figures.ttft) {
+        compare(
+            "mean TTFT",
+            "ms",
+            figures.ttft.mean,
+            mean("ttft_ms"),
+            ttft_reason(summary, figures),
+        );
+    }
+    if has(&figures.tpot) {
+        let why = if output_differs { TPOT_COUNT } else { TPOT_SPAN };
+        compare("mean TPOT", "ms", figures.tpot.mean, mean("tpot_ms"), why);
+    }
+    if has(&figures.itl) {
+        compare("mean ITL", "ms", figures.itl.mean, mean("gap_ms"), itl_reason(family));
+    }
+    if has(&figures.e2el) {
+        compare("mean E2E", "ms", figures.e2el.mean, mean("e2e_ms"), E2E);
+    }
+    let peak = summary.figure("peak_output_tokens_per_s");
+    compare("peak output", "tok/s", figures.peak_output_throughput, peak, PEAK);
+    let peak = summary.figure("peak_in_flight");
+    let theirs = figures.peak_concurrent_requests as f64;
+    compare("peak concurrency", "requests", theirs, peak, PEAK_CONCURRENCY);
+    found
+}
+
+const INPUT: &str = "it counts prompts as the workload did, we as the server did";
+const TPOT_COUNT: &str = "it divides by its own token count";
+const TPOT_SPAN: &str = "it divides by all tokens but one and ends at a later event; we leave out the first event's tokens";
+const E2E: &str = "its latency runs to an event after the last content";
+const PEAK: &str = "it counts events per second, not tokens";
+const PEAK_CONCURRENCY: &str = "it counts all requests that touched one second";
+
+fn output_reason(family: Family) -> &'static str {
+    match family {
+        Family::Sglang => "it reports the requested length where it sees no usage",
+        Family::OldVllm => "it tokenizes the text again",
+        Family::Vllm => "it tokenizes the text where it sees no usage",
+        Family::VllmRust => "it counts events where it sees no usage",
+    }
+}
+
+fn itl_reason(family: Family) -> &'static str {
+    match family {
+        Family::Sglang => "it spreads a gap over the tokens of its event",
+        _ => "it times every event with a choice, empty ones too",
+    }
+}
+
+/// A tool that takes the opening event for the first token has our first event as its TTFT.
+fn ttft_reason(summary: &Summary, figures: &FamilyFigures) -> &'static str {
+    let first_event = summary.distribution("first_event_ms").and_then(|values| values.mean);
+    if first_event.is_some_and(|ours| !is_apart(figures.ttft.mean, ours)) {
+        "it takes the opening event, which has no text, for the first token"
+    } else {
+        "it starts or stops its clock at another event"
+    }
+}

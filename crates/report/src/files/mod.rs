@@ -1,0 +1,78 @@
+//! Result files: other tools' schemas, our own, and reading them back.
+//!
+//! Out: vLLM's JSON ([`vllm`]), a line of SGLang's JSONL ([`sglang`]), our own JSON and CSV ([`own`]),
+//! always valid JSON, each as text for the caller to write. In: the text of any such file, several
+//! objects in one included ([`read`](mod@read)).
+
+pub mod object;
+pub mod own;
+pub mod read;
+pub mod sglang;
+pub mod vllm;
+
+#[cfg(test)]
+mod tests;
+
+pub use own::{summary_csv, summary_json};
+pub use read::{read, read_results};
+pub use sglang::{sglang_file_name, sglang_line};
+pub use vllm::{APPEND_SEPARATOR, vllm_file_name, vllm_json};
+
+use tokometer_metrics::Summary;
+use tokometer_record::RunInfo;
+
+use crate::from_summary::Shown;
+use crate::model::Metric;
+
+/// What a result file says besides the figures.
+#[derive(Debug, Clone, Copy)]
+pub struct ResultFile<'a> {
+    /// The figures; its families must hold the one of the file's tool.
+    pub summary: &'a Summary,
+    /// The run.
+    pub info: &'a RunInfo,
+    /// `--label` or `--tag`.
+    pub label: Option<&'a str>,
+    /// `--metadata KEY=VALUE`.
+    pub metadata: &'a [(String, String)],
+    /// Statistics wanted.
+    pub shown: &'a Shown,
+    /// Options of the workload under the tool's own names, such as `random_input_len`.
+    pub workload: &'a [(String, serde_json::Value)],
+    /// Whether values per request are wanted.
+    pub extent: Extent,
+}
+
+/// How much a result file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Extent {
+    /// Figures of the run.
+    #[default]
+    Run,
+    /// And values of each request.
+    Requests,
+}
+
+/// The name of a metric in the keys of result files.
+fn metric_key(metric: Metric) -> Option<&'static str> {
+    match metric {
+        Metric::Ttft => Some("ttft"),
+        Metric::Tpot => Some("tpot"),
+        Metric::Itl => Some("itl"),
+        Metric::E2el => Some("e2el"),
+        _ => None,
+    }
+}
+
+/// What makes a figure of the simulator recognisable as one, and the verdict with its notes. Other
+/// tools' readers pass over a key that they do not know.
+fn provenance(summary: &Summary, info: &RunInfo) -> serde_json::Value {
+    let is_simulated = info.targets.iter().any(|target| target.is_simulated);
+    serde_json::json!({
+        "version": info.version,
+        "run": info.name,
+        "target": if is_simulated { "embedded simulator" } else { "server" },
+        "verdict": summary.verdict,
+        "notes": summary.notes,
+    })
+}

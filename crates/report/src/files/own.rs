@@ -1,0 +1,71 @@
+//! Our own JSON and CSV of a run.
+
+use tokometer_metrics::Summary;
+use tokometer_record::RunInfo;
+
+/// The run and everything said about it: what `--json` prints and `summary.json` holds. Missing
+/// values are null.
+pub fn summary_json(summary: &Summary, info: &RunInfo) -> String {
+    let is_simulated = info.targets.iter().any(|target| target.is_simulated);
+    let page = serde_json::json!({
+        "tokometer": {
+            "version": info.version,
+            "schema": info.schema,
+        },
+        "run": {
+            "name": info.name,
+            "started_unix_ns": info.started.0,
+            "seed": info.seed,
+            "targets": info.targets,
+            "is_simulated": is_simulated,
+            "load": info.load,
+            "dataset": info.dataset,
+            "tokenizer": info.tokenizer,
+            "remarks": info.remarks,
+        },
+        "summary": summary,
+    });
+    format!("{page:#}\n")
+}
+
+/// One line per number: key, statistic, value. A missing value is an empty cell.
+pub fn summary_csv(summary: &Summary) -> String {
+    let mut rows = vec![row("key", "statistic", "value")];
+    let cell = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let counts = summary.counts;
+    for (key, count) in [
+        ("planned", counts.planned),
+        ("sent", counts.sent),
+        ("succeeded", counts.succeeded),
+        ("failed", counts.failed),
+        ("abandoned", counts.abandoned),
+        ("never_sent", counts.never_sent),
+    ] {
+        rows.push(row(key, "count", &count.to_string()));
+    }
+    rows.push(row("duration_s", "value", &cell(summary.duration_s)));
+    for (key, value) in &summary.figures {
+        rows.push(row(key, "value", &cell(*value)));
+    }
+    for (key, distribution) in &summary.distributions {
+        rows.push(row(key, "count", &distribution.count.to_string()));
+        for (name, value) in [
+            ("mean", distribution.mean),
+            ("std", distribution.std),
+            ("min", distribution.min),
+            ("max", distribution.max),
+        ] {
+            rows.push(row(key, name, &cell(value)));
+        }
+        for percentile in &distribution.percentiles {
+            rows.push(row(key, &format!("p{}", percentile.percent), &cell(percentile.value)));
+        }
+    }
+    rows.push(row("verdict", "value", summary.verdict.name()));
+    rows.concat()
+}
+
+/// Keys and numbers need no quotes: none of them holds a comma.
+fn row(key: &str, statistic: &str, value: &str) -> String {
+    format!("{key},{statistic},{value}\n")
+}

@@ -1,0 +1,155 @@
+//! The files' schemas, and that reading gives back what was written.
+
+use serde_json::Value;
+
+use super::*;
+use crate::from_summary::{Shown, from_summary};
+use crate::model::{Field, Key, Percentile, Stat};
+use crate::testing::{info, summary};
+use crate::{Error, Layout, Report};
+
+fn file<'a>(summary: &'a Summary, info: &'a RunInfo, shown: &'a Shown) -> ResultFile<'a> {
+    ResultFile {
+        summary,
+        info,
+        label: None,
+        metadata: &[],
+        shown,
+        workload: &[],
+        extent: Extent::Run,
+    }
+}
+
+#[test]
+fn vllm_s_object_has_its_keys_in_order() {
+    let (summary, info, shown) = (summary(), info(), Shown::default());
+    let metadata = [("gpu".to_owned(), "2".to_owned()), ("model_id".to_owned(), "mine".to_owned())];
+    let file = ResultFile { metadata: &metadata, ..file(&summary, &info, &shown) };
+    let line = vllm_json(&file).unwrap();
+    assert!(line.starts_with(r#"{"date": "20251009-085320", "endpoint_type": "vllm", "backend": "vllm", "label": null, "model_id": "mine", "#), "{line}");
+    let object: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(object["gpu"], "2");
+    assert_eq!(object["request_rate"], 20.0);
+    assert_eq!(object["p99_ttft_ms"], 361.5);
+    assert_eq!(object["mean_e2el_ms"], Value::Null, "not among the metrics asked for");
+    assert_eq!(object["p90_ttft_ms"], Value::Null, "not among the percentiles asked for");
+    assert_eq!(object["ttfts"], Value::Null, "not detailed");
+    assert_eq!(object["spec_decode_num_drafts"], 1_000.0);
+    assert_eq!(object["tokometer"]["verdict"], "SUSPECT");
+}
+
+#[test]
+fn details_are_there_when_asked_for() {
+    let (summary, info, shown) = (summary(), info(), Shown::default());
+    let file = ResultFile { extent: Extent::Requests, ..file(&summary, &info, &shown) };
+    let check = |line: String| {
+        let object: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(object["itls"][0][0], 0.0125);
+        assert_eq!(object["generated_texts"][0], "grüß dich");
+        assert_eq!(object["errors"][1], "Service Unavailable");
+    };
+    check(vllm_json(&file).unwrap());
+    check(sglang_line(&file).unwrap());
+}
+
+#[test]
+fn an_infinite_rate_is_a_word_in_both_files() {
+    let (summary, mut info, shown) = (summary(), info(), Shown::default());
+    info.load.request_rate = None;
+    let file = file(&summary, &info, &shown);
+    for line in [vllm_json(&file).unwrap(), sglang_line(&file).unwrap()] {
+        let object: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(object["request_rate"], "inf");
+    }
+}
+
+#[test]
+fn file_names_follow_the_tools_rules() {
+    let mut info = info();
+    let check = |info: &RunInfo, label, expected: &str| {
+        assert_eq!(vllm_file_name(info, label), expected);
+    };
+    check(&info, None, "vllm-20.0qps-concurrency64-model-8b-20251009-085320.json");
+    info.load.max_concurrency = None;
+    info.load.request_rate = None;
+    check(&info, Some("mine"), "mine-infqps-model-8b-20251009-085320.json");
+    info.load.ramp = Some(("linear".to_owned(), 1.0, 20.0));
+    check(&info, None, "vllm-ramp-up-linear-1qps-20qps-model-8b-20251009-085320.json");
+    assert_eq!(sglang_file_name(&info, 100, Some((80, 16))), "vllm_1009_100_80_16.jsonl");
+    assert_eq!(sglang_file_name(&info, 100, None), "vllm_1009_100_random.jsonl");
+}
+
+/// Values that both reports have must be the same; a printed block and a file differ in which they
+/// have.
+fn same_values(file: &Report, block: &Report) {
+    let mut shared = 0;
+    for (key, value) in block.values.iter() {
+        let saved = file.values.get(key).and_then(|value| value.quantity.as_f64());
+        if let (Some(saved), Some(printed)) = (saved, value.quantity.as_f64()) {
+            assert!((saved - printed).abs() < 1e-9, "{key:?}");
+            shared += 1;
+        }
+    }
+    assert!(shared >= 20, "only {shared} values in common");
+}
+
+#[test]
+fn what_was_saved_is_read_back() {
+    let (summary, info, shown) = (summary(), info(), Shown::default());
+    let file = file(&summary, &info, &shown);
+    let text =
+        format!("{}{APPEND_SEPARATOR}{}", vllm_json(&file).unwrap(), sglang_line(&file).unwrap());
+    let reports = read(&text).unwrap();
+    assert_eq!(reports.len(), 2);
+    let block = |layout| from_summary(&summary, &info, layout, &shown).unwrap();
+    same_values(&reports[0], &block(Layout::V4));
+    same_values(&reports[1], &block(Layout::S3));
+    assert_eq!(reports[1].words(Field::TrafficRate), Some("20.0"));
+    assert_eq!(reports[0].context.heading.as_deref(), Some("org/model-8b"));
+}
+
+#[test]
+fn python_s_numbers_and_old_keys_are_understood() {
+    let text = r#"{"backend": "sglang", "tag": "say \"NaN\" Infinity", "request_rate": Infinity,
+        "total_throughput": 5.5, "request_throughput": 1, "mean_itl_ms": NaN, "p99.9_ttft_ms": 7.25}
+        {"request_throughput": 2.5, "request_goodput:": 2.25}"#;
+    let reports = read(text).unwrap();
+    assert_eq!(reports[0].words(Field::TrafficRate), Some("inf"));
+    assert_eq!(reports[0].context.heading.as_deref(), Some("say \"NaN\" Infinity"));
+    let p999 = Stat::Percentile(Percentile::parse("99.9").unwrap());
+    assert_eq!(reports[0].latency(Metric::Ttft, p999), Some(7.25));
+    assert_eq!(reports[0].latency(Metric::Itl, Stat::Mean), None);
+    assert_eq!(reports[1].number(Field::Goodput), Some(2.25));
+    assert!(reports[1].values.get(Key::Field(Field::Successful)).is_none());
+}
+
+#[test]
+fn a_file_of_another_kind_is_refused_with_a_reason() {
+    let check = |text: &str, expected: &str| {
+        let error = read(text).unwrap_err();
+        assert!(matches!(error, Error::BadResult(_)));
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    check("{\"a\": 1}", "neither vLLM's nor SGLang's");
+    check("{\"a\": ", "object 1: EOF");
+    check("{\"request_throughput\": 1}\n{oops}", "object 2: key must be a string at line 2");
+}
+
+#[test]
+fn our_own_json_has_null_for_what_is_missing_and_says_the_target() {
+    let (summary, mut info) = (summary(), info());
+    info.targets[0].is_simulated = true;
+    let page: Value = serde_json::from_str(&summary_json(&summary, &info)).unwrap();
+    assert_eq!(page["run"]["is_simulated"], true);
+    assert_eq!(page["summary"]["figures"]["goodput_share"], Value::Null);
+    assert_eq!(page["summary"]["verdict"], "SUSPECT");
+}
+
+#[test]
+fn csv_has_one_number_per_line() {
+    let text = summary_csv(&summary());
+    assert!(text.starts_with("key,statistic,value\nplanned,count,1000\n"), "{text}");
+    assert!(text.contains("\nttft_ms,p50,135.225\nttft_ms,p90,225.375\nttft_ms,p99,\n"), "{text}");
+    assert!(text.contains("\ngoodput_share,value,\n"));
+    assert!(text.lines().all(|line| line.split(',').count() == 3));
+}

@@ -1,0 +1,53 @@
+//! One fixed run in every layout.
+
+use super::{Layout, print};
+use crate::from_summary::{Shown, from_summary};
+use crate::model::Metric;
+use crate::testing::{info, summary};
+use crate::{Style, parse};
+
+fn shown() -> Shown {
+    let metrics = vec![Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2el];
+    Shown { metrics, percentiles: vec![50.0, 99.0] }
+}
+
+#[test]
+fn a_fixed_run_looks_the_same_in_every_layout() {
+    for layout in Layout::ALL {
+        let report = from_summary(&summary(), &info(), layout, &shown()).unwrap();
+        let text = print(&report, layout, Style::default());
+        insta::assert_snapshot!(format!("layout_{}", layout.name()), text);
+    }
+}
+
+#[test]
+fn a_run_s_block_is_read_back_in_the_layout_it_was_printed_in() {
+    for layout in Layout::ALL.into_iter().filter(|layout| *layout != Layout::Tokometer) {
+        let report = from_summary(&summary(), &info(), layout, &shown()).unwrap();
+        let text = print(&report, layout, Style::default());
+        let read = parse(&text).unwrap().remove(0);
+        assert_eq!(read.layout, Some(layout), "{text}");
+        assert_eq!(print(&read, layout, Style::default()), text);
+    }
+}
+
+#[test]
+fn only_the_percentiles_asked_for_are_printed_and_in_their_order() {
+    let report = from_summary(
+        &summary(),
+        &info(),
+        Layout::V4,
+        &Shown { metrics: vec![Metric::Ttft], percentiles: vec![99.0, 50.0] },
+    );
+    let text = print(&report.unwrap(), Layout::V4, Style::default());
+    let labels: Vec<&str> =
+        text.lines().filter_map(|line| line.split_once(" TTFT").map(|(label, _)| label)).collect();
+    assert_eq!(labels, ["Mean", "Median", "P99", "P50"]);
+    assert!(!text.contains("TPOT"));
+}
+
+#[test]
+fn a_summary_serves_every_view_with_the_percentiles_it_is_told_to_have() {
+    let shown = Shown { percentiles: vec![99.9, 50.0, 99.0], ..Shown::default() };
+    assert_eq!(shown.needed_percentiles(), [99.9, 50.0, 99.0, 90.0, 95.0]);
+}

@@ -1,0 +1,504 @@
+//! Our own summary of a run: the figures a decision needs, and how far to trust them.
+//!
+//! Aligned text of about twenty lines. A note stands beside the figure it spoils by its code, and in
+//! full below; what was not measured has no line; a percentile that the sample cannot support has a
+//! `?`, and one that falls among failed requests is shown as a lower bound.
+
+use tokometer_metrics::goodput::Goodput;
+use tokometer_metrics::steady::LoadClass;
+use tokometer_metrics::summary::Ended;
+use tokometer_metrics::{Distribution, Note, Percentile, Severity, Summary, Verdict};
+use tokometer_record::{Load, RunInfo};
+
+use crate::differences::differences;
+use crate::layout::Layout;
+use crate::sparkline::sparkline;
+use crate::style::{Style, Tone};
+
+/// Bytes of a server's error body that are shown.
+const BODY_SHOWN: usize = 300;
+const LABEL: usize = 13;
+const CELL: usize = 11;
+const SPARKS: usize = 50;
+
+/// Rows of the table of latencies: label, key, and the key beside which it is worth showing only
+/// when it differs.
+const LATENCIES: [(&str, &str, Option<&str>); 11] = [
+    ("TTFT", "ttft_ms", None),
+    ("first event", "first_event_ms", Some("ttft_ms")),
+    ("first answer", "first_answer_ms", Some("ttft_ms")),
+    ("TPOT", "tpot_ms", None),
+    ("gap", "gap_ms", None),
+    ("E2E", "e2e_ms", None),
+    ("TTFT planned", "ttft_from_intended_ms", Some("ttft_ms")),
+    ("E2E planned", "e2e_from_intended_ms", Some("e2e_ms")),
+    ("client queue", "client_queue_ms", Some("")),
+    ("late send", "send_lateness_ms", Some("")),
+    ("connect", "connect_ms", Some("")),
+];
+
+/// The summary. `beside` is the layout of the block that is printed above it, whose differing
+/// figures are then explained.
+pub fn print_summary(
+    summary: &Summary,
+    info: &RunInfo,
+    beside: Option<Layout>,
+    style: Style,
+) -> String {
+    let page = Page { summary, info, style };
+    let mut lines = page.head();
+    lines.extend(page.requests());
+    lines.extend(page.throughput());
+    lines.extend(page.tokens());
+    lines.extend(page.latencies());
+    lines.extend(page.goodput());
+    lines.extend(page.steady());
+    lines.extend(page.server());
+    lines.extend(page.course());
+    lines.extend(page.failures());
+    lines.extend(page.differences(beside));
+    lines.extend(page.notes());
+    lines.push(page.verdict());
+    lines.join("\n") + "\n"
+}
+
+struct Page<'a> {
+    summary: &'a Summary,
+    info: &'a RunInfo,
+    style: Style,
+}
+
+/// A count with thin groups of three digits, for reading.
+fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let groups: Vec<String> = digits
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|group| group.iter().map(|byte| char::from(*byte)).collect())
+        .collect();
+    groups.join(",")
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "token counts are whole and not negative; the cast saturates otherwise"
+)]
+fn whole(value: f64) -> String {
+    count(value.round() as u64)
+}
+
+/// A rate with the digits that matter.
+fn rate(value: f64) -> String {
+    if value < 100.0 { format!("{value:.2}") } else { whole(value) }
+}
+
+fn line(label: &str, text: &str) -> String {
+    format!("{label:<LABEL$}{text}")
+}
+
+impl Page<'_> {
+    fn head(&self) -> Vec<String> {
+        let title = self.style.paint(Tone::Strong, &format!("run {}", self.info.name));
+        let mut lines = vec![title];
+        for target in &self.info.targets {
+            let what = if target.is_simulated {
+                format!("embedded simulator ({}, {})", target.backend, target.model)
+            } else {
+                let server =
+                    target.server.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
+                format!(
+                    "{}{} ({}, {}{server})",
+                    target.base_url, target.endpoint, target.backend, target.model
+                )
+            };
+            lines.push(format!("target: {what}"));
+        }
+        if self.summary.ended.is_partial() {
+            let why = match self.summary.ended {
+                Ended::Early(stop) => format!("{stop:?}").to_lowercase(),
+                Ended::Killed => "the program was killed".to_owned(),
+                Ended::Complete => String::new(),
+            };
+            let text = format!("partial: {why}; these are the figures of what was done by then");
+            lines.push(self.style.paint(Tone::Doubtful, &text));
+        }
+        lines
+    }
+
+    /// Codes of the notes that spoil any of these figures, to stand beside them.
+    fn marks(&self, keys: &[&str]) -> String {
+        let codes: Vec<&str> = self
+            .summary
+            .notes
+            .iter()
+            .filter(|note| note.severity > Severity::Remark && keys.contains(&note.figure.as_str()))
+            .map(|note| note.code.as_str())
+            .collect();
+        if codes.is_empty() {
+            return String::new();
+        }
+        format!("  {}", self.style.paint(Tone::Doubtful, &format!("← {}", codes.join(", "))))
+    }
+
+    fn requests(&self) -> Vec<String> {
+        let counts = self.summary.counts;
+        let mut parts =
+            vec![format!("{} of {} succeeded", count(counts.succeeded), count(counts.planned))];
+        let fates = [
+            (counts.failed, "failed"),
+            (counts.abandoned, "abandoned"),
+            (counts.never_sent, "never sent"),
+            (counts.retries, "retried"),
+        ];
+        let others = fates.iter().filter(|(number, _)| *number > 0);
+        parts.extend(others.map(|(number, word)| format!("{} {word}", count(*number))));
+        let time = self.summary.duration_s.map(|seconds| format!(" in {seconds:.1} s"));
+        let text = parts.join(", ") + &time.unwrap_or_default();
+        let load = load_text(&self.info.load, self.summary.load_class);
+        vec![line("requests", &text), line("load", &(load + &self.marks(&["achieved_rate_per_s"])))]
+    }
+
+    fn throughput(&self) -> Option<String> {
+        let figure = |key: &str, unit: &str| {
+            self.summary.figure(key).map(|value| format!("{} {unit}", rate(value)))
+        };
+        let parts: Vec<String> = [
+            figure("requests_per_s", "req/s"),
+            figure("output_tokens_per_s", "output tok/s"),
+            figure("total_tokens_per_s", "total tok/s"),
+            figure("concurrency", "in flight"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let marks = self.marks(&[
+            "requests_per_s",
+            "output_tokens_per_s",
+            "total_tokens_per_s",
+            "concurrency",
+        ]);
+        (!parts.is_empty()).then(|| line("throughput", &(parts.join(" · ") + &marks)))
+    }
+
+    fn tokens(&self) -> Option<String> {
+        let input = self.summary.figure("total_prompt_tokens");
+        let output = self.summary.figure("total_output_tokens");
+        let mut by_source: Vec<_> =
+            self.summary.count_sources.iter().filter(|(_, requests)| **requests > 0).collect();
+        by_source.sort_by_key(|(_, requests)| std::cmp::Reverse(**requests));
+        let sources: Vec<String> = by_source
+            .iter()
+            .map(|(source, requests)| format!("{source} ({} requests)", count(**requests)))
+            .collect();
+        let mut parts = Vec::new();
+        parts.extend(input.map(|tokens| format!("{} in", whole(tokens))));
+        parts.extend(output.map(|tokens| format!("{} out", whole(tokens))));
+        if !sources.is_empty() {
+            parts.push(format!("counted by {}", sources.join(", ")));
+        }
+        let marks = self.marks(&["output_tokens", "prompt_tokens", "total_output_tokens"]);
+        (!parts.is_empty()).then(|| line("tokens", &(parts.join(" · ") + &marks)))
+    }
+
+    fn latencies(&self) -> Vec<String> {
+        let rows: Vec<String> = LATENCIES
+            .iter()
+            .filter(|(_, key, beside)| self.is_worth_showing(key, *beside))
+            .filter_map(|(label, key, _)| self.latency(label, key))
+            .collect();
+        if rows.is_empty() {
+            return rows;
+        }
+        let heads = ["mean", "p50", "p90", "p99", "max"].map(|head| format!("{head:>CELL$}"));
+        let heads = heads.concat();
+        let head = self.style.paint(Tone::Faint, &format!("{:<LABEL$}{heads}", "ms"));
+        std::iter::once(head).chain(rows).collect()
+    }
+
+    /// A row that explains another is shown when its mean differs by more than a percent; one that
+    /// should be near zero when its largest value reaches a millisecond.
+    fn is_worth_showing(&self, key: &str, beside: Option<&str>) -> bool {
+        let of = |key: &str| self.summary.distribution(key);
+        let Some(values) = of(key).filter(|values| values.count > 0) else { return false };
+        match beside {
+            None => true,
+            Some("") => values.max.is_some_and(|max| max >= 1.0),
+            Some(other) => {
+                let (ours, theirs) = (values.mean, of(other).and_then(|other| other.mean));
+                ours.zip(theirs).is_some_and(|(ours, other)| (ours / other - 1.0).abs() > 0.01)
+            }
+        }
+    }
+
+    fn latency(&self, label: &str, key: &str) -> Option<String> {
+        let values = self.summary.distribution(key)?;
+        let marks = self.marks(&[key]);
+        if values.is_withheld {
+            let mean = self.plain(values.mean);
+            return Some(format!("{label:<LABEL$}{mean}   percentiles withheld{marks}"));
+        }
+        let percentile = |percent: f64| self.percentile(values, percent);
+        let cells = [
+            self.plain(values.mean),
+            percentile(50.0),
+            percentile(90.0),
+            percentile(99.0),
+            self.largest(values),
+        ];
+        Some(format!("{label:<LABEL$}{}{marks}", cells.concat()))
+    }
+
+    fn plain(&self, value: Option<f64>) -> String {
+        // The blank after it is the place of a question mark.
+        let text = value.map_or_else(|| "-".to_owned(), |value| self.style.millis(value));
+        format!("{:>CELL$}", text + " ")
+    }
+
+    fn largest(&self, values: &Distribution) -> String {
+        if values.infinite > 0 { format!("{:>CELL$}", "failed ") } else { self.plain(values.max) }
+    }
+
+    fn percentile(&self, values: &Distribution, percent: f64) -> String {
+        let text = match values.percentile(percent) {
+            None => "- ".to_owned(),
+            Some(Percentile { value: None, above, .. }) => above.map_or_else(
+                || "failed ".to_owned(),
+                |above| format!("> {} ", self.style.millis(above)),
+            ),
+            Some(Percentile { value: Some(value), is_supported, .. }) => {
+                let sure = if *is_supported { " " } else { "?" };
+                self.style.millis(*value) + sure
+            }
+        };
+        format!("{text:>CELL$}")
+    }
+
+    fn goodput(&self) -> Option<String> {
+        let Goodput { objectives, good, share, requests_per_s } = self.summary.goodput?;
+        let limits: Vec<String> = [
+            ("TTFT", objectives.ttft_ms),
+            ("TPOT", objectives.tpot_ms),
+            ("E2E", objectives.e2el_ms),
+        ]
+        .iter()
+        .filter_map(|(name, limit)| limit.map(|limit| format!("{name} ≤ {limit} ms")))
+        .collect();
+        let mut parts = vec![format!("{} requests met {}", count(good), limits.join(", "))];
+        parts.extend(share.map(|share| format!("{:.1} % of all planned", share * 100.0)));
+        parts.extend(requests_per_s.map(|good| format!("{} req/s", rate(good))));
+        let text = parts.join(" · ");
+        Some(line("goodput", &(text + &self.marks(&["goodput_share", "goodput_requests_per_s"]))))
+    }
+
+    fn steady(&self) -> Option<String> {
+        let steady = self.summary.steady.as_ref()?;
+        let p99 = |values: &Distribution| self.percentile(values, 99.0).trim().to_owned();
+        Some(line(
+            "steady part",
+            &format!(
+                "{:.1} s to {:.1} s: {} req/s · {} output tok/s · {:.1} in flight · p99 TTFT {} · TPOT {} · E2E {}",
+                steady.begin_s,
+                steady.end_s,
+                rate(steady.requests_per_s),
+                rate(steady.output_tokens_per_s),
+                steady.concurrency,
+                p99(&steady.ttft_ms),
+                p99(&steady.tpot_ms),
+                p99(&steady.e2e_ms)
+            ),
+        ))
+    }
+
+    fn server(&self) -> Option<String> {
+        let server = self.summary.server.as_ref()?;
+        let share = |value: Option<f64>, word: &str| {
+            value.map(|share| format!("{word} {:.0} %", share * 100.0))
+        };
+        let number =
+            |value: Option<f64>, word: &str| value.map(|value| format!("{word} {value:.0}"));
+        let parts: Vec<String> = [
+            number(server.running_max, "running at most"),
+            number(server.waiting_max, "waiting at most"),
+            share(server.kv_use_max, "KV cache at most"),
+            number(server.preemptions.filter(|count| *count > 0.0), "preemptions"),
+            share(server.prefix_hit_share, "prefix hits"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        (!parts.is_empty()).then(|| line("server says", &parts.join(" · ")))
+    }
+
+    /// The run's course: requests in flight and output tokens by the second.
+    fn course(&self) -> Vec<String> {
+        if self.summary.windows.len() < 5 {
+            return Vec::new();
+        }
+        let series = |of: fn(&tokometer_metrics::windows::Window) -> f64| -> Vec<f64> {
+            self.summary.windows.iter().map(of).collect()
+        };
+        vec![
+            line("in flight", &sparkline(&series(|window| window.in_flight), SPARKS)),
+            line("output tok/s", &sparkline(&series(|window| window.output_tokens), SPARKS)),
+        ]
+    }
+
+    fn failures(&self) -> Vec<String> {
+        let failure = |group: &tokometer_metrics::summary::FailureGroup| {
+            let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
+            let body: String = shortened(&group.example, BODY_SHOWN);
+            let what = format!("{} × {}{status}", count(group.count), group.kind.name());
+            let what = self.style.paint(Tone::Bad, &what);
+            if body.is_empty() {
+                line("failed", &what)
+            } else {
+                line("failed", &format!("{what}: {body}"))
+            }
+        };
+        self.summary.failures.iter().map(failure).collect()
+    }
+
+    fn differences(&self, beside: Option<Layout>) -> Vec<String> {
+        let Some(family) = beside.and_then(Layout::family) else { return Vec::new() };
+        let said = |number: f64, unit: &str| match unit {
+            "ms" => format!("{} ms", self.style.millis(number)),
+            "" => whole(number),
+            "requests" => format!("{} requests", whole(number)),
+            unit => format!("{} {unit}", rate(number)),
+        };
+        differences(self.summary, family)
+            .iter()
+            .map(|one| {
+                let text = format!(
+                    "{} {}, ours {}: {}",
+                    one.label,
+                    said(one.theirs, one.unit),
+                    said(one.ours, one.unit),
+                    one.why
+                );
+                line("block above", &self.style.paint(Tone::Faint, &text))
+            })
+            .collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.summary.notes.iter().flat_map(|note| self.note(note)).collect()
+    }
+
+    fn note(&self, note: &Note) -> [String; 2] {
+        let tone = match note.severity {
+            Severity::Remark => Tone::Faint,
+            Severity::Suspect => Tone::Doubtful,
+            Severity::Invalid => Tone::Bad,
+        };
+        let code = self.style.paint(tone, &format!("note[{}]", note.code));
+        let advice =
+            if note.action.is_empty() { String::new() } else { format!("; {}", note.action) };
+        [format!("{code}: {}", note.found), format!("  {}{advice}", note.why)]
+    }
+
+    fn verdict(&self) -> String {
+        let verdict = self.summary.verdict;
+        let tone = match verdict {
+            Verdict::Valid => Tone::Good,
+            Verdict::Suspect => Tone::Doubtful,
+            Verdict::Invalid => Tone::Bad,
+        };
+        let codes: Vec<&str> = self
+            .summary
+            .notes
+            .iter()
+            .filter(|note| note.severity > Severity::Remark)
+            .map(|note| note.code.as_str())
+            .collect();
+        let name = self.style.paint(tone, verdict.name());
+        if codes.is_empty() {
+            format!("verdict: {name}")
+        } else {
+            format!("verdict: {name} ({})", codes.join(", "))
+        }
+    }
+}
+
+/// The first bytes of a server's body on one line.
+fn shortened(text: &str, limit: usize) -> String {
+    let end = text.floor_char_boundary(limit);
+    let flat = text[..end].split_whitespace().collect::<Vec<_>>().join(" ");
+    if end < text.len() { flat + " …" } else { flat }
+}
+
+fn load_text(load: &Load, class: LoadClass) -> String {
+    let rate = match (&load.ramp, load.request_rate) {
+        (Some((strategy, begin, end)), _) => format!("{strategy} ramp from {begin} to {end} req/s"),
+        (None, _) if load.is_traced => "times of a trace".to_owned(),
+        (None, Some(rate)) => format!("{rate} req/s"),
+        (None, None) => match class {
+            LoadClass::Burst => "all at once".to_owned(),
+            _ => "as fast as places free up".to_owned(),
+        },
+    };
+    let class = match class {
+        LoadClass::Burst => "burst",
+        LoadClass::Closed => "closed loop",
+        LoadClass::Open => "open loop",
+        LoadClass::Ramp => "ramp",
+    };
+    let cap = load.max_concurrency.map(|cap| format!(", at most {cap} in flight"));
+    format!("{class}: {rate}{}", cap.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::Nanos;
+
+    use super::*;
+    use crate::style::Colours;
+    use crate::testing::{info, summary};
+
+    #[test]
+    fn a_fixed_run_s_summary() {
+        let text = print_summary(&summary(), &info(), Some(Layout::V4), Style::default());
+        insta::assert_snapshot!("summary", text);
+    }
+
+    #[test]
+    fn the_embedded_simulator_is_named_as_the_target() {
+        let mut info = info();
+        info.targets[0].is_simulated = true;
+        let text = print_summary(&summary(), &info, None, Style::default());
+        assert!(text.contains("\ntarget: embedded simulator (vllm, org/model-8b)\n"), "{text}");
+    }
+
+    #[test]
+    fn colours_and_the_instrument_s_error_come_from_the_style() {
+        let style = Style { colours: Colours::On, error: Some(Nanos::from_millis(2)) };
+        let text = print_summary(&summary(), &info(), None, style);
+        assert!(text.contains("\x1b[33mSUSPECT\x1b[0m"), "{text}");
+        assert!(text.contains("TTFT                150 "), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_line() {
+        let text = print_summary(&Summary::default(), &info(), Some(Layout::S3), Style::default());
+        for word in ["TTFT", "goodput", "tokens", "throughput", "failed", "NaN"] {
+            assert!(!text.contains(word), "{word} in {text}");
+        }
+        assert!(text.ends_with("verdict: VALID\n"));
+    }
+
+    #[test]
+    fn a_run_that_ended_early_says_so() {
+        let partial = Summary { ended: Ended::Killed, ..summary() };
+        let text = print_summary(&partial, &info(), None, Style::default());
+        assert!(text.contains("\npartial: the program was killed;"), "{text}");
+    }
+
+    #[test]
+    fn long_bodies_are_cut_at_a_character() {
+        assert_eq!(shortened("a\n b", 300), "a b");
+        assert_eq!(shortened("ééé", 3), "é …");
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+}
