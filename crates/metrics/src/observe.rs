@@ -100,6 +100,10 @@ impl Observed {
     }
 
     fn add_send(&mut self, timeline: &Timeline, is_capped: Capped) {
+        // A later attempt keeps the intended time of the first: its wait is the server's doing.
+        if timeline.identity.attempt > 0 {
+            return;
+        }
         let times = &timeline.times;
         let (Some(sent), Some(after_gate)) =
             (times.first_byte_sent, measure::send_lateness(timeline))
@@ -174,5 +178,51 @@ fn source_name(source: CountSource) -> &'static str {
         CountSource::Usage => "usage",
         CountSource::Events => "events",
         CountSource::Retokenized => "retokenized",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    /// Sent at 1,000 ms, admitted and due some ms before.
+    fn sent(admitted: u64, intended: u64, attempt: u32) -> Timeline {
+        let mut timeline = testing::answer(0, 1_000, &[]);
+        timeline.times.admitted = Nanos::from_millis(admitted);
+        timeline.times.intended = Some(Nanos::from_millis(intended));
+        timeline.identity.attempt = attempt;
+        timeline
+    }
+
+    #[test]
+    fn a_wait_for_the_cap_or_for_another_attempt_is_not_lateness() {
+        let check = |timeline: Timeline, is_capped: Capped, expected: u64| {
+            let mut observed = Observed::default();
+            observed.add(&timeline, is_capped);
+            assert_eq!(observed.late_sends, expected);
+        };
+        check(sent(999, 998, 0), Capped::No, 0);
+        check(sent(999, 900, 0), Capped::No, 1);
+        check(sent(999, 900, 0), Capped::Yes, 0);
+        check(sent(990, 990, 0), Capped::Yes, 1);
+        check(sent(999, 900, 1), Capped::No, 0);
+        let mut connecting = sent(990, 990, 0);
+        connecting.times.connect_begin = Some(Nanos::from_millis(991));
+        connecting.times.connect_end = Some(Nanos::from_millis(999));
+        check(connecting, Capped::No, 0);
+    }
+
+    #[test]
+    fn what_a_chat_template_adds_is_the_smallest_surplus() {
+        let mut observed = Observed::default();
+        for (asked, told) in [(100, 112), (200, 210), (300, 311)] {
+            let mut timeline = testing::answer(0, 0, &[]);
+            timeline.asked.prompt_tokens = Some(asked);
+            timeline.usage = Some(testing::usage(told, 1));
+            observed.add_counts(&timeline, Route::Chat);
+        }
+        assert_eq!(observed.least_surplus, Some(10));
+        assert_eq!(observed.prompt_lengths, Pair { requests: 3, left: 600, right: 633 });
     }
 }

@@ -1,7 +1,7 @@
 //! Sums and statistics over the requests that one family's lens saw.
 //!
 //! Only successful requests enter totals and statistics; the others are counted as failed. Kept per
-//! request: one [`Row`]; pooled gaps and chunk times in bounded memory.
+//! request: one `Row`; pooled gaps and chunk times in bounded memory.
 
 use tokometer_base::Nanos;
 use tokometer_record::{Load, Outcome, Timeline};

@@ -2,7 +2,7 @@
 //!
 //! A lens says what one tool would have noted of one request: its start, first token, gaps, latency,
 //! token counts and success. The sums and statistics over requests are the same in all of them and
-//! live in [`aggregate`]. A new family is one file with a [`Lens`] and one match arm here.
+//! live in [`aggregate`]. A new family is one file with a `see` function and one match arm here.
 
 pub mod aggregate;
 mod buckets;

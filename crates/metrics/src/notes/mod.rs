@@ -1,7 +1,7 @@
 //! Doubts about a run, and the verdict.
 //!
 //! A note names the figure it spoils and stands beside it. All notes come from one table
-//! ([`table::RULES`]); each row has its threshold, its reason, its remedy and the check that finds it.
+//! (`table::RULES`); each row has its threshold, its reason, its remedy and the check that finds it.
 
 mod checks;
 mod note;
