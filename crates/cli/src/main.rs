@@ -1,2 +1,47 @@
-//! The binary.
-fn main() {}
+//! `tokometer`: measures LLM inference servers.
+//!
+//! Flags as typed (`args`) become a plan as meant (`lower`, `plan`); `commands` do what was asked,
+//! most of it in `bench`. Errors end here, as a message on stderr and one of the codes of `exit`.
+
+mod args;
+mod bench;
+mod commands;
+mod exit;
+mod lower;
+mod plan;
+mod terminal;
+mod version;
+
+use std::process::ExitCode;
+
+use exit::{Exit, code_of};
+use terminal::{print, tell};
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|fault| {
+        tell(&format!("error: the program met a fault of its own: {fault}\n  please report it with the command line"));
+    }));
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match args::parse(&words) {
+        Ok(typed) => finish(commands::run(typed)),
+        Err(args::Outcome::Refused(refusal)) => finish(Err(refusal.into())),
+        Err(args::Outcome::Clap(error)) => {
+            let text = error.render();
+            if error.use_stderr() {
+                tell(text.to_string().trim_end());
+                return Exit::Usage.into();
+            }
+            finish(print(&text.to_string()).map(|()| Exit::Done).map_err(Into::into))
+        }
+    }
+}
+
+fn finish(outcome: anyhow::Result<Exit>) -> ExitCode {
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            tell(&format!("error: {error:#}"));
+            code_of(&error).into()
+        }
+    }
+}

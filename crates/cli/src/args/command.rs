@@ -1,0 +1,295 @@
+//! The commands, and the way from words to one of them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use super::compat::{Rewritten, rewrite};
+use super::{
+    ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, StopArgs, TargetArgs,
+    WorkloadArgs,
+};
+use crate::exit::Refusal;
+
+/// Measure LLM inference servers.
+#[derive(Debug, Parser)]
+#[command(name = "tokometer", version = crate::version::long(), about, max_term_width = 100)]
+#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one value of it in the whole program")]
+pub(crate) enum Command {
+    /// Measure an endpoint; without any target flag, the embedded simulated server
+    Bench(BenchArgs),
+    /// Show saved runs, and reports printed by other tools
+    Report(ReportArgs),
+    /// Show or export the prompts that bench would send
+    Dataset(DatasetArgs),
+    /// Is this report consistent?
+    Doctor(DoctorArgs),
+    /// Run the simulated server on a port
+    Sim(SimArgs),
+    /// Print a page of the documentation that is made from the program itself
+    #[command(hide = true)]
+    Docs {
+        /// The page
+        page: DocPage,
+    },
+}
+
+/// A page made from the program itself.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum DocPage {
+    /// `docs/migrating.md`
+    Migrating,
+}
+
+/// `tokometer bench`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct BenchArgs {
+    /// Plan file (TOML or JSON), or the plan.json of a run; flags override it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Option<PathBuf>,
+    /// Show the plan and stop
+    #[arg(long)]
+    pub(crate) print_plan: bool,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    #[command(flatten)]
+    pub(crate) arrival: ArrivalArgs,
+    #[command(flatten)]
+    pub(crate) stop: StopArgs,
+    #[command(flatten)]
+    pub(crate) sampling: SamplingArgs,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
+    #[command(flatten)]
+    pub(crate) metric: MetricArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The look of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// Aligned columns.
+    #[default]
+    Text,
+    /// Comma-separated values.
+    Csv,
+    /// JSON.
+    Json,
+    /// A Markdown table.
+    Markdown,
+}
+
+/// `tokometer report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Run folders, and files with printed reports
+    #[arg(required = true, value_name = "RUN|FILE")]
+    pub(crate) sources: Vec<PathBuf>,
+    /// Look of the block: auto, same, tokometer, or one of the other tools' layouts
+    #[arg(long, value_name = "NAME")]
+    pub(crate) layout: Option<String>,
+    /// A table with one row per block instead
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Mend the torn end of a record first
+    #[arg(long)]
+    pub(crate) repair: bool,
+    /// Sections of the block, of ttft,tpot,itl,e2el
+    #[arg(long, value_name = "LIST")]
+    pub(crate) percentile_metrics: Option<String>,
+    /// Percentiles of each section
+    #[arg(long, value_name = "LIST")]
+    pub(crate) metric_percentiles: Option<String>,
+    /// Objectives in milliseconds, such as ttft:200 tpot:50
+    #[arg(long, value_name = "METRIC:MS", num_args = 1..)]
+    pub(crate) goodput: Vec<String>,
+}
+
+/// `tokometer dataset`.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct DatasetArgs {
+    /// Write all prompts to this file, one JSON object per line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export: Option<PathBuf>,
+    /// Prompts shown in full [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) show: Option<u64>,
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+}
+
+/// `tokometer doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Files with printed reports, saved result files, and run folders
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// A table in this form instead of text
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// `tokometer sim`.
+#[derive(Debug, Args)]
+pub(crate) struct SimArgs {
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// Port; 0 takes a free one
+    #[arg(long, default_value_t = 8000)]
+    pub(crate) port: u16,
+    /// Engine profile: a name or a file
+    #[arg(long, value_name = "NAME|FILE", default_value = "default")]
+    pub(crate) profile: String,
+    /// Name of the simulated model
+    #[arg(long, value_name = "NAME", default_value = "simulated")]
+    pub(crate) model: String,
+    /// Whose streams are imitated: vllm, sglang, llamacpp, tgi or transformers
+    #[arg(long, value_name = "NAME", default_value = "vllm")]
+    pub(crate) flavour: String,
+    /// No engine: this time to the first token of each stream
+    #[arg(long, value_name = "TIME", requires = "itl")]
+    pub(crate) ttft: Option<String>,
+    /// No engine: this time between tokens of each stream
+    #[arg(long, value_name = "TIME", requires = "ttft")]
+    pub(crate) itl: Option<String>,
+    /// No engine: tokens as fast as the socket takes them, this many per write
+    #[arg(long, value_name = "EVENTS", conflicts_with = "ttft")]
+    pub(crate) flood: Option<u32>,
+    /// Make every time this many times as long
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) slower: Option<f64>,
+    /// Root of the server's randomness
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Log when each token was handed to the kernel
+    #[arg(long, value_name = "FILE")]
+    pub(crate) truth: Option<PathBuf>,
+    /// Answer with 401 unless this key is sent
+    #[arg(long, value_name = "KEY")]
+    pub(crate) api_key: Option<String>,
+    /// Speak TLS with a certificate made at start
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// What goes wrong, as a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub(crate) faults: Option<String>,
+    /// Stop when standard input closes: a parent that dies takes its server along
+    #[arg(long, hide = true)]
+    pub(crate) follow_stdin: bool,
+}
+
+/// A command, and what is worth telling about the words that gave it.
+#[derive(Debug)]
+pub(crate) struct Typed {
+    /// The command.
+    pub(crate) command: Command,
+    /// Flags of a bench in the order of typing: the last list varies fastest.
+    pub(crate) order: Vec<String>,
+    /// Flags that have no effect here.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Commands whose words are rewritten before they are parsed.
+const REWRITTEN: [&str; 2] = ["bench", "dataset"];
+
+/// Reads the words after the program's name.
+pub(crate) fn parse(words: &[String]) -> Result<Typed, Outcome> {
+    let (words, remarks) = rewritten(words)?;
+    let named = std::iter::once("tokometer".to_owned()).chain(words.iter().cloned());
+    let matches = Cli::command().try_get_matches_from(named).map_err(Outcome::Clap)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(Outcome::Clap)?;
+    Ok(Typed { command: cli.command, order: order(&matches), remarks })
+}
+
+/// Why there is no command: help was asked for, or the words make no sense.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// Clap has something to print: help, the version or an error.
+    Clap(clap::Error),
+    /// A flag of another tool that cannot be honoured, or one that nobody knows.
+    Refused(Refusal),
+}
+
+fn rewritten(words: &[String]) -> Result<(Vec<String>, Vec<String>), Outcome> {
+    let Some((command, rest)) = words.split_first() else { return Ok((Vec::new(), Vec::new())) };
+    if !REWRITTEN.contains(&command.as_str()) {
+        return Ok((words.to_vec(), Vec::new()));
+    }
+    let Rewritten { words, remarks } =
+        rewrite(rest, &flags_of(command)).map_err(Outcome::Refused)?;
+    Ok((std::iter::once(command.clone()).chain(words).collect(), remarks))
+}
+
+/// Long flags of `bench`, with their dashes.
+pub(crate) fn bench_flags() -> BTreeSet<String> {
+    flags_of("bench")
+}
+
+fn flags_of(command: &str) -> BTreeSet<String> {
+    let mut cli = Cli::command();
+    cli.build();
+    let found = cli.find_subcommand(command);
+    let flags = found.into_iter().flat_map(clap::Command::get_arguments);
+    flags.filter_map(clap::Arg::get_long).map(|long| format!("--{long}")).collect()
+}
+
+/// Flags as typed, first to last, without their dashes.
+fn order(matches: &ArgMatches) -> Vec<String> {
+    let Some((_, matches)) = matches.subcommand() else { return Vec::new() };
+    let is_typed = |id: &&clap::Id| {
+        matches.value_source(id.as_str()) == Some(clap::parser::ValueSource::CommandLine)
+    };
+    let mut typed: Vec<(usize, String)> = matches
+        .ids()
+        .filter(is_typed)
+        .filter_map(|id| Some((matches.index_of(id.as_str())?, id.as_str().replace('_', "-"))))
+        .collect();
+    typed.sort();
+    typed.into_iter().map(|(_, flag)| flag).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(line: &str) -> Typed {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&words).unwrap()
+    }
+
+    #[test]
+    fn the_declaration_of_flags_contradicts_itself_nowhere() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_keep_the_order_of_typing() {
+        let typed = typed("bench --request-rate 1,2 --model m --num_prompts 5,6");
+        assert_eq!(typed.order, ["request-rate", "model", "num-prompts"]);
+        let Command::Bench(bench) = typed.command else { panic!("not a bench") };
+        assert_eq!(bench.stop.num_prompts.unwrap().0, [5, 6]);
+    }
+
+    #[test]
+    fn headers_and_goodput_take_several_words() {
+        let typed = typed("bench --header a=b c=d=e --goodput ttft:5 tpot:6 --insecure");
+        let Command::Bench(bench) = typed.command else { panic!("not a bench") };
+        let expected = [("a".to_owned(), "b".to_owned()), ("c".to_owned(), "d=e".to_owned())];
+        assert_eq!(bench.target.header, expected);
+        assert_eq!(bench.metric.goodput, ["ttft:5", "tpot:6"]);
+        assert!(bench.target.insecure);
+    }
+}

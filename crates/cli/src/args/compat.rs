@@ -1,0 +1,256 @@
+//! Command lines of other tools, made ours before they are parsed.
+//!
+//! In: words as typed after `bench` or `dataset`. Out: the same words in our own spelling: `_` has
+//! become `-` in flags, unambiguous beginnings are completed, renamed flags have our name, flags
+//! without effect are gone and named in a list of remarks. A flag that nobody knows, or that is
+//! known and cannot be honoured, is an error. The rest of the program knows none of this.
+
+pub(crate) mod table;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::exit::Refusal;
+use table::{ROWS, Row};
+
+/// What becomes of another tool's flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Accepted with its meaning; the text says what is worth knowing, if anything.
+    Kept(&'static str),
+    /// Accepted under another name.
+    Renamed(&'static str),
+    /// Accepted without effect; the text says why.
+    Ignored(&'static str),
+    /// Not accepted; the text says why or what to use.
+    Refused(&'static str),
+}
+
+/// A command line in our own spelling.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Rewritten {
+    /// The words to parse.
+    pub(crate) words: Vec<String>,
+    /// One sentence per flag that has no effect here.
+    pub(crate) remarks: Vec<String>,
+}
+
+/// Puts `words` into our spelling. `own` are the long flags that the command itself declares.
+pub(crate) fn rewrite(words: &[String], own: &BTreeSet<String>) -> Result<Rewritten, Refusal> {
+    let mut rewritten = Rewritten { words: Vec::new(), remarks: Vec::new() };
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let Some(typed) = word.strip_prefix("--").filter(|typed| !typed.is_empty()) else {
+            rewritten.words.push(word.clone());
+            continue;
+        };
+        let (name, value) =
+            typed.split_once('=').map_or((typed, None), |(name, value)| (name, Some(value)));
+        let flag = complete(&format!("--{}", name.replace('_', "-")), own)?;
+        let fate = find(&flag).map_or(Fate::Kept(""), |row| row.fate);
+        let spelled = match fate {
+            Fate::Kept(_) => flag,
+            Fate::Renamed(ours) => ours.to_owned(),
+            Fate::Refused(why) => {
+                return Err(Refusal::usage(format!("cannot honour `{flag}`"), why));
+            }
+            Fate::Ignored(why) => {
+                let remark = format!("`{flag}` has no effect here: {why}");
+                if !rewritten.remarks.contains(&remark) {
+                    rewritten.remarks.push(remark);
+                }
+                // The commands that are rewritten take no positional words, so whatever follows up
+                // to the next flag belongs to this one.
+                while words.next_if(|next| !next.starts_with("--")).is_some() {}
+                continue;
+            }
+        };
+        rewritten.words.push(match value {
+            Some(value) => format!("{spelled}={value}"),
+            None => spelled,
+        });
+    }
+    Ok(rewritten)
+}
+
+/// The row of a flag, a starred one included.
+fn find(flag: &str) -> Option<&'static Row> {
+    let exact = ROWS.iter().find(|row| row.flag == flag);
+    exact.or_else(|| ROWS.iter().find(|row| is_starred_start(row, flag)))
+}
+
+fn is_starred_start(row: &Row, flag: &str) -> bool {
+    row.flag.strip_suffix('*').is_some_and(|start| flag.starts_with(start))
+}
+
+/// The flag that `typed` means: itself when it is known, else the only one that begins so. Where our
+/// longer list makes a beginning ambiguous that was not so in an older tool, that tool decides.
+fn complete(typed: &str, own: &BTreeSet<String>) -> Result<String, Refusal> {
+    if own.contains(typed) || find(typed).is_some() {
+        return Ok(typed.to_owned());
+    }
+    let starts = |name: &str| name.starts_with(typed);
+    let tables = || ROWS.iter().filter(|row| starts(row.flag));
+    let all: BTreeSet<&str> =
+        own.iter().map(String::as_str).filter(|name| starts(name)).chain(tables().map(|row| row.flag)).collect();
+    for candidates in [all, of_tool('S', tables()), of_tool('O', tables())] {
+        if let [only] = candidates.iter().copied().collect::<Vec<_>>()[..] {
+            return Ok(only.to_owned());
+        }
+    }
+    Err(unknown(typed, own))
+}
+
+fn of_tool<'a>(tool: char, rows: impl Iterator<Item = &'a Row>) -> BTreeSet<&'a str> {
+    rows.filter(|row| row.tools.contains(tool)).map(|row| row.flag).collect()
+}
+
+fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
+    let names = own.iter().map(String::as_str).chain(ROWS.iter().map(|row| row.flag));
+    let near = nearest(typed, names);
+    let hint = if near.is_empty() {
+        "`--help` lists all flags".to_owned()
+    } else {
+        format!("the nearest are {}", near.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+    };
+    Refusal::usage(format!("there is no flag `{typed}`"), hint)
+}
+
+/// Up to three names that look like `typed`, best first.
+pub(crate) fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let alike = |name: &&str| strsim::jaro_winkler(typed, name);
+    let mut near: Vec<&str> = names.filter(|name| alike(name) > 0.8).collect();
+    near.sort_by(|a, b| alike(b).total_cmp(&alike(a)).then(a.cmp(b)));
+    near.dedup();
+    near.truncate(3);
+    near
+}
+
+/// `docs/migrating.md`: what becomes of each flag, for people who bring a script.
+pub(crate) fn migrating_markdown() -> String {
+    let mut page = String::from(MIGRATING_HEAD);
+    for row in ROWS {
+        let (fate, remark) = match row.fate {
+            Fate::Kept(remark) => ("kept", remark.to_owned()),
+            Fate::Renamed(ours) => ("kept", format!("spelled `{ours}`")),
+            Fate::Ignored(why) => ("ignored", why.to_owned()),
+            Fate::Refused(why) => ("refused", why.to_owned()),
+        };
+        let tools: Vec<&str> = row.tools.chars().filter_map(tool_name).collect();
+        let _written =
+            writeln!(page, "| `{}` | {} | {fate} | {remark} |", row.flag, tools.join(", "));
+    }
+    page
+}
+
+fn tool_name(letter: char) -> Option<&'static str> {
+    match letter {
+        'P' => Some("vLLM"),
+        'R' => Some("vLLM (Rust)"),
+        'S' => Some("SGLang"),
+        'O' => Some("benchmark_serving"),
+        _ => None,
+    }
+}
+
+const MIGRATING_HEAD: &str = "\
+# Coming from another tool
+
+Replace the first words of a script by `tokometer bench`: `vllm bench serve`, `python
+benchmark_serving.py` and `python -m sglang.bench_serving` all become that. SGLang scripts that do
+not name a `--backend` also need `--compat sglang`, because the two tools have different defaults.
+
+Flags may be written with `_` for `-`, and beginnings that name only one flag are completed. The
+table below is what the program itself uses (`tokometer docs migrating` prints it): *kept* flags have the
+meaning they had, *ignored* ones are accepted and named once on stderr, *refused* ones end the
+program with exit code 2.
+
+| flag | known to | here | |
+|---|---|---|---|
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> BTreeSet<String> {
+        crate::args::bench_flags()
+    }
+
+    fn rewritten(line: &str) -> Result<Rewritten, Refusal> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        rewrite(&words, &own())
+    }
+
+    #[test]
+    fn other_spellings_become_ours() {
+        let check = |line: &str, expected: &str| {
+            assert_eq!(rewritten(line).unwrap().words.join(" "), expected, "{line}");
+        };
+        check("--num_prompts 5", "--num-prompts 5");
+        check("--num-prompt=1,2,...,4096", "--num-prompts=1,2,...,4096");
+        check("--random-input 80 --random-output=1", "--random-input-len 80 --random-output-len=1");
+        check("--extra-request-body {}", "--extra-body {}");
+        check("--dataset-path=a_b.txt", "--dataset-path=a_b.txt");
+        check("--header a=b c_d=e --insecure", "--header a=b c_d=e --insecure");
+        check("--request 4", "--request-rate 4");
+        check("--sweep-max-concurrency 1,2", "--max-concurrency 1,2");
+    }
+
+    #[test]
+    fn flags_without_effect_are_named_once_and_taken_out_with_their_values() {
+        let line = "--trust-remote-code --profile-activities CPU GPU --trust-remote-code --seed 1";
+        let rewritten = rewritten(line).unwrap();
+        assert_eq!(rewritten.words, ["--seed", "1"]);
+        assert_eq!(rewritten.remarks.len(), 2);
+        assert!(rewritten.remarks[0].contains("`--trust-remote-code` has no effect here"));
+    }
+
+    #[test]
+    fn unknown_and_refused_flags_are_errors_that_help() {
+        let check = |line: &str, part: &str| {
+            let refusal = rewritten(line).unwrap_err();
+            assert_eq!(refusal.exit, crate::exit::Exit::Usage);
+            assert!(refusal.to_string().contains(part), "{line}: {refusal}");
+        };
+        check("--num-promts 5", "`--num-prompts`");
+        check("--max-conc-urrency 5", "`--max-concurrency`");
+        check("--zzz", "`--help` lists all flags");
+        check("--multi-turn", "not driven yet");
+        check("--asr-max-audio-len-sec 3", "not sent yet");
+    }
+
+    #[test]
+    fn every_known_flag_has_a_row_and_every_row_is_known() {
+        let known = include_str!("../../../../fixtures/flags/known.txt");
+        let known: BTreeSet<(&str, &str)> = known
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.split_once(' '))
+            .collect();
+        let rows: BTreeSet<(&str, &str)> = ROWS.iter().map(|row| (row.flag, row.tools)).collect();
+        assert_eq!(known.difference(&rows).collect::<Vec<_>>(), [] as [&(&str, &str); 0]);
+        assert_eq!(rows.difference(&known).collect::<Vec<_>>(), [] as [&(&str, &str); 0]);
+    }
+
+    #[test]
+    fn kept_flags_are_flags_of_ours_and_the_others_are_not() {
+        let own = own();
+        for row in ROWS {
+            match row.fate {
+                Fate::Kept(_) => assert!(own.contains(row.flag), "{} is not declared", row.flag),
+                Fate::Renamed(ours) => assert!(own.contains(ours), "{ours} is not declared"),
+                Fate::Ignored(_) | Fate::Refused(_) => {
+                    assert!(!own.contains(row.flag), "{} is declared", row.flag);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_page_for_migrants_is_what_the_table_says() {
+        let page = include_str!("../../../../docs/migrating.md");
+        let ours = migrating_markdown();
+        assert!(page == ours, "docs/migrating.md is not what `tokometer docs migrating` prints");
+    }
+}

@@ -1,0 +1,30 @@
+//! The command line as typed: one struct per concern, flattened into the commands.
+//!
+//! Syntax only. Every flag is optional and nothing here knows a default that depends on another
+//! flag: [`crate::lower`] turns what was typed into a plan.
+
+mod arrival;
+mod client;
+mod command;
+pub(crate) mod compat;
+mod metric;
+mod output;
+mod sampling;
+mod stop;
+mod target;
+mod values;
+mod workload;
+
+pub(crate) use arrival::ArrivalArgs;
+pub(crate) use client::ClientArgs;
+pub(crate) use command::{
+    BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, Format, Outcome, ReportArgs, SimArgs,
+    Typed, bench_flags, parse,
+};
+pub(crate) use metric::MetricArgs;
+pub(crate) use output::OutputArgs;
+pub(crate) use sampling::SamplingArgs;
+pub(crate) use stop::StopArgs;
+pub(crate) use target::{Compat, TargetArgs};
+pub(crate) use values::{Rate, Term, Values};
+pub(crate) use workload::WorkloadArgs;

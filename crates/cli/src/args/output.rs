@@ -1,0 +1,65 @@
+//! Flags that say where results go.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::target::pair;
+
+/// Where results go.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Output")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+pub(crate) struct OutputArgs {
+    /// Name of the run
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Folder of the run [default: runs/TIME-NAME]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_run_dir")]
+    pub(crate) run_dir: Option<PathBuf>,
+    /// Keep no record
+    #[arg(long)]
+    pub(crate) no_run_dir: bool,
+    /// Skip points of a sweep that --run-dir already holds
+    #[arg(long, requires = "run_dir")]
+    pub(crate) resume: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Show no progress bar
+    #[arg(long)]
+    pub(crate) disable_tqdm: bool,
+    /// Write vLLM's result file
+    #[arg(long)]
+    pub(crate) save_result: bool,
+    /// With every request's figures in it
+    #[arg(long)]
+    pub(crate) save_detailed: bool,
+    /// Append to the result file
+    #[arg(long)]
+    pub(crate) append_result: bool,
+    /// Folder of the result file [default: here]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) result_dir: Option<PathBuf>,
+    /// Name of the result file [default: made of label, load, model and time]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) result_filename: Option<String>,
+    /// Facts to add to the result file
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1.., value_parser = pair)]
+    pub(crate) metadata: Vec<(String, String)>,
+    /// Beginning of the result file's name, instead of the backend
+    #[arg(long)]
+    pub(crate) label: Option<String>,
+    /// Append a line to SGLang's result file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output_file: Option<PathBuf>,
+    /// With every request's figures in it
+    #[arg(long)]
+    pub(crate) output_details: bool,
+    /// Tag of the line in SGLang's result file
+    #[arg(long)]
+    pub(crate) tag: Option<String>,
+}

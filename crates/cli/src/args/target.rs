@@ -1,0 +1,107 @@
+//! Flags that say what to measure.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Whose rules hold where vLLM's and SGLang's clients disagree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compat {
+    /// Those of `vllm bench serve`.
+    Vllm,
+    /// Those of `sglang.bench_serving`.
+    Sglang,
+}
+
+/// What to measure.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Target")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+pub(crate) struct TargetArgs {
+    /// Server protocol [default: openai]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend: Option<String>,
+    /// Address of the server, such as http://127.0.0.1:8000
+    #[arg(long, value_name = "URL")]
+    pub(crate) base_url: Option<String>,
+    /// Host of the server, instead of --base-url
+    #[arg(long)]
+    pub(crate) host: Option<String>,
+    /// Port of the server, instead of --base-url
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+    /// Path of the measured route [default: the backend's own]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) endpoint: Option<String>,
+    /// Model name [default: the first that the server lists]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Name under which the server knows the model, where it differs from --model
+    #[arg(long, value_name = "NAME")]
+    pub(crate) served_model_name: Option<String>,
+    /// Measure the embedded simulated server, with this engine profile
+    #[arg(long, value_name = "PROFILE", num_args = 0..=1, default_missing_value = "default")]
+    pub(crate) sim: Option<String>,
+    /// Whose rules hold where tools differ [default: the backend's family]
+    #[arg(long, value_enum)]
+    pub(crate) compat: Option<Compat>,
+    /// Tokenizer: a tokenizer.json, a model folder, a hub id or a built-in encoding
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) tokenizer: Option<String>,
+    /// Count prompts with the built-in encoding, whatever the model
+    #[arg(long)]
+    pub(crate) skip_tokenizer_init: bool,
+    /// Extra headers, NAME=VALUE
+    #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_parser = pair)]
+    pub(crate) header: Vec<(String, String)>,
+    /// Accept any TLS certificate
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// Certificates to trust besides the system's, in PEM form
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca_cert: Option<PathBuf>,
+    /// Seconds to wait for the server to come up [default: 0; SGLang's rules: 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) ready_check_timeout_sec: Option<f64>,
+    /// Adapters to spread the requests over
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    pub(crate) lora_modules: Vec<String>,
+    /// How adapters are assigned: random or round-robin
+    #[arg(long, value_name = "HOW", value_parser = ["random", "round-robin"])]
+    pub(crate) lora_assignment: Option<String>,
+    /// How adapters are assigned, in SGLang's words: uniform, distinct or skewed
+    #[arg(long, value_name = "HOW", value_parser = ["uniform", "distinct", "skewed"])]
+    pub(crate) lora_request_distribution: Option<String>,
+    /// Steepness of a skewed assignment of adapters [default: 1.5]
+    #[arg(long, value_name = "ALPHA")]
+    pub(crate) lora_zipf_alpha: Option<f64>,
+    /// Flush the server's prefix cache after the warm-up and before each point of a sweep
+    #[arg(long)]
+    pub(crate) flush_cache: bool,
+    /// Seconds to wait for the flush [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) flush_cache_timeout: Option<f64>,
+    /// Start the server's profiler before the measured phase and stop it after
+    #[arg(long)]
+    pub(crate) profile: bool,
+}
+
+impl TargetArgs {
+    /// Whether any flag names a target: the simulator is then only meant when asked for.
+    pub(crate) fn names_a_target(&self) -> bool {
+        self.backend.is_some()
+            || self.base_url.is_some()
+            || self.host.is_some()
+            || self.port.is_some()
+            || self.endpoint.is_some()
+            || self.model.is_some()
+    }
+}
+
+/// `NAME=VALUE`, the value possibly with more equals signs.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    text.split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .ok_or_else(|| "write it as NAME=VALUE".to_owned())
+}

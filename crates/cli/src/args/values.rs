@@ -1,0 +1,203 @@
+//! Lists of values as typed: `1,2,4`, `1,2,...,4096`, `1,2,inf`.
+//!
+//! A flag that takes such a list turns a bench into a sweep when the list holds more than one value.
+//! Syntax only: whether a value makes sense is for lowering to say.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokometer_base::units;
+
+/// Requests per second. `inf` sends without waiting; it is a word and not a number on disk, because
+/// JSON has no infinity.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub(crate) struct Rate(pub(crate) f64);
+
+impl Rate {
+    /// Whether no request waits for its turn.
+    pub(crate) fn is_infinite(self) -> bool {
+        self.0.is_infinite()
+    }
+}
+
+impl Serialize for Rate {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.is_infinite() { "inf".serialize(serializer) } else { self.0.serialize(serializer) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Typed {
+            Number(f64),
+            Word(String),
+        }
+        match Typed::deserialize(deserializer)? {
+            Typed::Number(rate) => Ok(Self(rate)),
+            Typed::Word(word) => word.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = units::Error;
+
+    fn from_str(text: &str) -> Result<Self, units::Error> {
+        units::parse_rate(text).map(Self)
+    }
+}
+
+/// A value that a list can hold: read from text, continued by an ellipsis, put into a plan.
+pub(crate) trait Term: Copy + PartialEq + FromStr {
+    /// The term as a number, for continuing a series.
+    fn number(self) -> f64;
+    /// The term of this number; `None` where the type cannot hold it.
+    fn from_number(number: f64) -> Option<Self>;
+    /// The term as a plan holds it.
+    fn value(self) -> Value;
+}
+
+impl Term for u64 {
+    fn number(self) -> f64 {
+        self as f64
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be a whole number far below 2^53 on the line before"
+    )]
+    fn from_number(number: f64) -> Option<Self> {
+        let is_whole = number >= 0.0 && number < 1e15 && number.fract() == 0.0;
+        is_whole.then_some(number as Self)
+    }
+
+    fn value(self) -> Value {
+        Value::from(self)
+    }
+}
+
+impl Term for Rate {
+    fn number(self) -> f64 {
+        self.0
+    }
+
+    fn from_number(number: f64) -> Option<Self> {
+        Some(Self(number))
+    }
+
+    fn value(self) -> Value {
+        if self.is_infinite() { Value::from("inf") } else { Value::from(self.0) }
+    }
+}
+
+/// One or more values for one flag, in the order in which they are to be run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Values<T>(pub(crate) Vec<T>);
+
+/// No series is longer: a slip of a digit must not plan a year of runs.
+const SERIES_MAX: usize = 4_096;
+
+impl<T: Term> FromStr for Values<T>
+where
+    T::Err: std::fmt::Display,
+{
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split(',').map(str::trim).collect();
+        let mut values = Vec::new();
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            if word == "..." {
+                let last = words.next().ok_or_else(|| "`...` needs a last value".to_owned())?;
+                continue_series(&mut values, term(last)?, text)?;
+            } else {
+                values.push(term(word)?);
+            }
+        }
+        Ok(Self(values))
+    }
+}
+
+fn term<T: Term>(word: &str) -> Result<T, String>
+where
+    T::Err: std::fmt::Display,
+{
+    word.parse().map_err(|why: T::Err| {
+        if word.is_empty() { "an empty value in the list".to_owned() } else { format!("{why}") }
+    })
+}
+
+/// Appends the terms up to `last`: doubling when the second given term is twice the first, else with
+/// the step between them.
+fn continue_series<T: Term>(values: &mut Vec<T>, last: T, text: &str) -> Result<(), String> {
+    let [.., first, second] = values.as_slice() else {
+        return Err("`...` needs two values before it, such as `1,2,...,64`".to_owned());
+    };
+    let (first, second, last) = (first.number(), second.number(), last.number());
+    let doubles = (second - 2.0 * first).abs() < 1e-9 && first > 0.0;
+    let step = second - first;
+    let next = |at: f64| if doubles { at * 2.0 } else { at + step };
+    let mut at = second;
+    let mut length = 0;
+    while at < last - 1e-9 && next(at) > at && length < SERIES_MAX {
+        at = next(at);
+        values.extend(T::from_number(at));
+        length += 1;
+    }
+    if (at - last).abs() < 1e-9 {
+        return Ok(());
+    }
+    let way = if doubles { "doubling" } else { "stepping" };
+    Err(format!("{way} through `{text}` never meets {last}; write the values out"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(text: &str) -> Result<Vec<u64>, String> {
+        text.parse::<Values<u64>>().map(|values| values.0)
+    }
+
+    #[test]
+    fn lists_are_read_in_order_and_an_ellipsis_goes_on_as_its_start_suggests() {
+        let check = |text: &str, expected: &[u64]| assert_eq!(counts(text), Ok(expected.to_vec()));
+        check("7", &[7]);
+        check("1,2,4", &[1, 2, 4]);
+        check("8, 1 ,64", &[8, 1, 64]);
+        check("1,2,...,16", &[1, 2, 4, 8, 16]);
+        check("2,4,8,...,64", &[2, 4, 8, 16, 32, 64]);
+        check("10,15,...,30", &[10, 15, 20, 25, 30]);
+        check("1,3,...,7,100", &[1, 3, 5, 7, 100]);
+        assert_eq!(counts("1,2,...,4096").unwrap().len(), 13);
+    }
+
+    #[test]
+    fn a_series_that_misses_its_end_is_refused() {
+        let check = |text: &str, part: &str| {
+            let message = counts(text).unwrap_err();
+            assert!(message.contains(part), "{text}: {message}");
+        };
+        check("1,2,...,100", "never meets 100");
+        check("10,15,...,31", "never meets 31");
+        check("5,...,10", "two values before it");
+        check("1,2,...", "needs a last value");
+        check("4,3,...,1", "never meets 1");
+        check("1,,2", "an empty value");
+        check("1,x", "invalid digit");
+    }
+
+    #[test]
+    fn rates_may_be_infinite_and_survive_json() {
+        let rates: Values<Rate> = "1,2.5,inf".parse().unwrap();
+        let text = serde_json::to_string(&rates.0).unwrap();
+        assert_eq!(text, r#"[1.0,2.5,"inf"]"#);
+        assert_eq!(serde_json::from_str::<Vec<Rate>>(&text).unwrap(), rates.0);
+        assert!("1,fast".parse::<Values<Rate>>().is_err());
+    }
+}

@@ -1,0 +1,185 @@
+//! Flags that say what to ask.
+
+use clap::Args;
+
+use super::Values;
+
+/// What to ask.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Workload")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+pub(crate) struct WorkloadArgs {
+    /// Where prompts come from [default: random; SGLang's rules: sharegpt]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) dataset_name: Option<String>,
+    /// The dataset's file, folder or hub id
+    #[arg(long, value_name = "PATH")]
+    pub(crate) dataset_path: Option<String>,
+    /// Prompt length in tokens, whatever the dataset
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) input_len: Option<Values<u64>>,
+    /// Answer length in tokens, whatever the dataset
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) output_len: Option<Values<u64>>,
+    /// Fail instead of repeating rows of a dataset that is too short
+    #[arg(long)]
+    pub(crate) no_oversample: bool,
+    /// Keep the order of the dataset's rows
+    #[arg(long)]
+    pub(crate) disable_shuffle: bool,
+    /// Send prompts without applying the tokenizer's chat template
+    #[arg(long)]
+    pub(crate) skip_chat_template: bool,
+    /// Apply the tokenizer's chat template to prompts
+    #[arg(long)]
+    pub(crate) apply_chat_template: bool,
+    /// Text added to each prompt of a conversation dataset
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prompt_suffix: Option<String>,
+    /// Send token ids instead of text, where the backend takes them
+    #[arg(long)]
+    pub(crate) prompt_token_ids: bool,
+    /// Leave out prompts that do not fit this context length together with their answer
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) max_model_len: Option<u64>,
+    #[command(flatten)]
+    pub(crate) random: RandomArgs,
+    #[command(flatten)]
+    pub(crate) files: FileArgs,
+    #[command(flatten)]
+    pub(crate) shared: SharedPrefixArgs,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+}
+
+/// Options of `random` and its kin.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Workload: random")]
+pub(crate) struct RandomArgs {
+    /// Prompt length in tokens [default: 1024]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) random_input_len: Option<Values<u64>>,
+    /// Answer length in tokens [default: 128; SGLang's rules: 1024]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) random_output_len: Option<Values<u64>>,
+    /// Spread of the lengths, or {"input": A, "output": B}; its meaning is the family's
+    #[arg(long, value_name = "RATIO")]
+    pub(crate) random_range_ratio: Option<String>,
+    /// Tokens that all prompts begin with [default: 0]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) random_prefix_len: Option<u64>,
+}
+
+/// Options of datasets that are read from files.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Workload: files")]
+pub(crate) struct FileArgs {
+    /// Answer length for sharegpt [default: that of the recorded answer]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) sharegpt_output_len: Option<u64>,
+    /// Longest prompt and answer together for sharegpt under SGLang's rules
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) sharegpt_context_len: Option<u64>,
+    /// Answer length for custom; -1 takes each row's own [default: 256]
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
+    pub(crate) custom_output_len: Option<i64>,
+    /// Slice length for book
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) book_input_len: Option<Values<u64>>,
+    /// Answer length for book [default: 150]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) book_output_len: Option<u64>,
+    /// Prompt length for sonnet [default: 550]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) sonnet_input_len: Option<u64>,
+    /// Answer length for sonnet [default: 150]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) sonnet_output_len: Option<u64>,
+    /// Shared beginning for sonnet [default: 200]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) sonnet_prefix_len: Option<u64>,
+    /// Subset of a hub dataset
+    #[arg(long, value_name = "NAME")]
+    pub(crate) hf_subset: Option<String>,
+    /// Split of a hub dataset
+    #[arg(long, value_name = "NAME")]
+    pub(crate) hf_split: Option<String>,
+    /// Answer length for hf
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) hf_output_len: Option<u64>,
+    /// Column of a hub dataset that holds the prompt
+    #[arg(long, value_name = "NAME")]
+    pub(crate) hf_text_column: Option<String>,
+}
+
+/// Options of datasets whose prompts share beginnings.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Workload: shared beginnings")]
+pub(crate) struct SharedPrefixArgs {
+    /// Length of each beginning for prefix_repetition [default: 256]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) prefix_repetition_prefix_len: Option<u64>,
+    /// Length of the rest for prefix_repetition [default: 256]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) prefix_repetition_suffix_len: Option<u64>,
+    /// Number of beginnings for prefix_repetition [default: 10]
+    #[arg(long, value_name = "N")]
+    pub(crate) prefix_repetition_num_prefixes: Option<u64>,
+    /// Answer length for prefix_repetition [default: 128]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) prefix_repetition_output_len: Option<u64>,
+    /// Groups for generated-shared-prefix [default: 64]
+    #[arg(long, value_name = "N")]
+    pub(crate) gsp_num_groups: Option<u64>,
+    /// Prompts per group [default: 16]
+    #[arg(long, value_name = "N")]
+    pub(crate) gsp_prompts_per_group: Option<u64>,
+    /// Length of a group's system prompt [default: 2048]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) gsp_system_prompt_len: Option<u64>,
+    /// Length of a question [default: 128]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) gsp_question_len: Option<u64>,
+    /// Answer length [default: 256]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) gsp_output_len: Option<u64>,
+    /// Spread of the lengths; 1 is none [default: 1]
+    #[arg(long, value_name = "RATIO")]
+    pub(crate) gsp_range_ratio: Option<f64>,
+    /// Send group after group instead of shuffled
+    #[arg(long)]
+    pub(crate) gsp_ordered: bool,
+    /// Send each group's name as a routing key
+    #[arg(long)]
+    pub(crate) gsp_send_routing_key: bool,
+    /// How prompts are spread over groups: uniform or zipf [default: uniform]
+    #[arg(long, value_name = "HOW", value_parser = ["uniform", "zipf"])]
+    pub(crate) gsp_group_distribution: Option<String>,
+    /// Steepness of zipf groups
+    #[arg(long, value_name = "ALPHA")]
+    pub(crate) gsp_zipf_alpha: Option<f64>,
+}
+
+/// Options of traces.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Workload: traces")]
+pub(crate) struct TraceArgs {
+    /// Send at the trace's own times
+    #[arg(long, overrides_with = "no_self_timed")]
+    pub(crate) self_timed: bool,
+    /// Send at the times of --request-rate
+    #[arg(long, overrides_with = "self_timed")]
+    pub(crate) no_self_timed: bool,
+    /// Tokens per hash id of a timed_trace [default: 16]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) timed_trace_chunk_hash_size: Option<u64>,
+    /// Stretch the times of a timed_trace [default: 1]
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) timed_trace_sec_multiplier: Option<f64>,
+    /// Stretch the times of a mooncake trace [default: 1]
+    #[arg(long, value_name = "FACTOR")]
+    pub(crate) mooncake_slowdown_factor: Option<f64>,
+    /// Rounds that a mooncake request is sent in [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) mooncake_num_rounds: Option<u64>,
+}

@@ -1,0 +1,373 @@
+//! One run: from a plan to a record on disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use serde_json::json;
+use tokometer_base::{Clock, MonotonicClock, Nanos, Seed};
+use tokometer_client::KeepText;
+use tokometer_client::control::Model;
+use tokometer_drive::{self as drive, Interrupt, Live, Outlets};
+use tokometer_record::run::SCHEMA_VERSION;
+use tokometer_record::{self as record, RunEnd, RunInfo, RunWriter};
+use tokometer_schedule::{Arrivals, Curve, Extent, First, Limits, Pace};
+use tokometer_tokenize::Tokenizer;
+use tokometer_workload::Family;
+
+use super::preparer::Preparer;
+use super::probe::{Probes, Question};
+use super::progress::{Bar, Goal, Progress};
+use super::recorder::{Recorded, Recorder};
+use super::retokenize::retokenize;
+use super::scraper::Scraper;
+use super::signals::Signals;
+use super::target::{Reached, reach};
+use super::tokenizer::tokenizer;
+use super::workload::{self, Means, Opened};
+use crate::exit::{Exit, Refusal};
+use crate::lower::Secrets;
+use crate::plan::{Cache, Content, Load, Plan, Profiler, Strategy, Timing};
+
+/// What several runs of one measurement share: the server, the tokenizer, the terminal.
+pub(crate) struct Session {
+    secrets: Secrets,
+    signals: Signals,
+    bar: Bar,
+    ready: Option<Ready>,
+}
+
+/// A target and its tokenizer, kept from point to point.
+struct Ready {
+    target: Vec<crate::plan::Target>,
+    wish: Option<String>,
+    reached: Reached,
+    tokenizer: Arc<dyn Tokenizer>,
+    remarks: Vec<String>,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// Its record.
+    pub(crate) folder: PathBuf,
+    /// Why it stopped; absent when its end could not be written.
+    pub(crate) end: Option<RunEnd>,
+    /// Why the record could not be written to its end.
+    pub(crate) write_failure: Option<record::Error>,
+}
+
+impl Session {
+    /// A session that has reached nobody yet.
+    pub(crate) fn new(secrets: Secrets, signals: Signals, bar: Bar) -> Self {
+        Self { secrets, signals, bar, ready: None }
+    }
+
+    /// The keys.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// The signals.
+    pub(crate) fn signals(&self) -> &Signals {
+        &self.signals
+    }
+
+    /// Makes one run and leaves its record in `folder`. `point` salts the content.
+    pub(crate) fn measure(
+        &mut self,
+        plan: &Plan,
+        point: u32,
+        folder: &Path,
+    ) -> Result<Measured, Refusal> {
+        self.make_ready(plan)?;
+        let ready = self.ready.as_ref().ok_or_else(|| Refusal::usage("no target", ""))?;
+        let clock = MonotonicClock;
+        let salt = salt(plan, point, clock.wall().0);
+        let hub = self.secrets.hub.clone();
+        let means = Means { tokenizer: Arc::clone(&ready.tokenizer), salt, hub };
+        let opened = workload::open(plan, means)?;
+        let info = info(plan, ready, &opened, salt);
+        let writer = RunWriter::create(folder, &info)
+            .map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
+        let measured = self.drive(plan, ready, &opened, writer)?;
+        if keep_text(plan) == KeepText::Yes {
+            let counted = retokenize(&measured.folder, &*ready.tokenizer);
+            counted.map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
+        }
+        Ok(measured)
+    }
+
+    fn make_ready(&mut self, plan: &Plan) -> Result<(), Refusal> {
+        let is_same = |ready: &Ready| {
+            ready.target == plan.targets && ready.wish == plan.prompts.tokenizer
+        };
+        if self.ready.as_ref().is_some_and(is_same) {
+            return self.settle(plan);
+        }
+        // Dropped before the next one starts: two simulated servers would share the cores.
+        self.ready = None;
+        let reached = reach(plan, &self.secrets)?;
+        let opened = tokenizer(plan, &self.secrets, Some(&reached))?;
+        self.ready = Some(Ready {
+            target: plan.targets.clone(),
+            wish: plan.prompts.tokenizer.clone(),
+            reached,
+            tokenizer: opened.tokenizer,
+            remarks: opened.notes,
+        });
+        Ok(())
+    }
+
+    /// Sections of a plan may change the body's fields while the server stays.
+    fn settle(&mut self, plan: &Plan) -> Result<(), Refusal> {
+        let secrets = &self.secrets;
+        match &mut self.ready {
+            Some(ready) => ready.reached.settle(plan, secrets),
+            None => Ok(()),
+        }
+    }
+
+    fn drive(
+        &self,
+        plan: &Plan,
+        ready: &Ready,
+        opened: &Opened,
+        writer: RunWriter,
+    ) -> Result<Measured, Refusal> {
+        let folder = writer.folder().to_owned();
+        let (notices, noticed) = channel();
+        let (scrapes, scraped) = channel();
+        let recorder = Recorder::start(writer, noticed, scraped)
+            .map_err(|why| Refusal::new(Exit::Write, format!("cannot start the recorder: {why}")))?;
+        let live = Arc::new(Live::default());
+        let interrupt = Arc::new(Interrupt::default());
+        let sides = Sides::start(plan, ready, scrapes, &notices);
+        let progress =
+            Progress::start(&live, Goal::new(&plan.load, opened.len()), self.bar, plan.output.shown);
+        let between = between(plan, &ready.reached);
+        let outlets = Outlets { notices, live, interrupt: Arc::clone(&interrupt), between };
+        let directed = self.signals.direct_to(&interrupt);
+        let preparer = preparer(plan, ready, opened);
+        let ended = drive::run(config(plan, ready, opened), Box::new(preparer), outlets);
+        drop(directed);
+        drop(progress);
+        drop(sides);
+        if plan.phases.profiler == Profiler::On {
+            let _stopped = ready.reached.control.stop_profile();
+        }
+        let recorded = recorder.finish();
+        let end = ended.map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        Ok(finish(folder, recorded, end))
+    }
+}
+
+/// What runs beside the load.
+struct Sides {
+    _scraper: Option<Scraper>,
+    _probes: Option<Probes>,
+}
+
+impl Sides {
+    fn start(
+        plan: &Plan,
+        ready: &Ready,
+        scrapes: std::sync::mpsc::Sender<record::server::Scrape>,
+        notices: &std::sync::mpsc::Sender<drive::Notice>,
+    ) -> Self {
+        let reached = &ready.reached;
+        let interval = plan.client.scrape_interval_s;
+        let scraper = (interval > 0.0).then(|| {
+            Scraper::start(reached.control.clone(), Nanos::from_secs_f64(interval), scrapes)
+        });
+        let probes = (plan.phases.probe_rate > 0.0).then(|| {
+            let path = reached.dialect.request_path(&reached.settings);
+            let is_chat = reached.dialect.is_chat();
+            let question = Question::new(reached.control.clone(), path, &reached.settings, is_chat);
+            Probes::start(question, plan.phases.probe_rate, notices.clone())
+        });
+        Self { _scraper: scraper, _probes: probes }
+    }
+}
+
+fn finish(folder: PathBuf, recorded: Recorded, end: RunEnd) -> Measured {
+    let Recorded { writer, failure } = recorded;
+    let finished = writer.map(|writer| writer.finish(&end));
+    match (finished, failure) {
+        (Some(Ok(_folder)), None) => Measured { folder, end: Some(end), write_failure: None },
+        (Some(Err(why)), _) | (_, Some(why)) => {
+            Measured { folder, end: None, write_failure: Some(why) }
+        }
+        (None, None) => Measured { folder, end: None, write_failure: None },
+    }
+}
+
+/// The root of the content: fresh for every run and point, or the same for the same seed.
+fn salt(plan: &Plan, point: u32, fresh: u64) -> Seed {
+    let root = match plan.content {
+        Content::Fresh => Seed(fresh),
+        Content::Repeated => Seed(plan.seed),
+    };
+    Seed(root.stream("content").draw(u64::from(point)))
+}
+
+/// Text is kept where something needs it: counts of its tokens, or detailed result files.
+fn keep_text(plan: &Plan) -> KeepText {
+    let is_openai = plan.targets.first().is_some_and(|target| {
+        let dialect = tokometer_client::Dialect::named(&target.backend);
+        dialect.is_some_and(|dialect| dialect.default_path().ends_with("/completions"))
+    });
+    let is_detailed = plan.output.vllm_result.as_ref().is_some_and(|file| file.is_detailed)
+        || plan.output.sglang_result.as_ref().is_some_and(|file| file.is_detailed);
+    if plan.family == Family::Sglang || !is_openai || is_detailed {
+        KeepText::Yes
+    } else {
+        KeepText::No
+    }
+}
+
+fn preparer(plan: &Plan, ready: &Ready, opened: &Opened) -> Preparer {
+    Preparer {
+        workload: Arc::clone(&opened.workload),
+        kept: opened.kept.clone(),
+        dialect: ready.reached.dialect,
+        settings: Arc::clone(&ready.reached.settings),
+        warmups: plan.phases.warmups,
+        warmup_output_max: plan.phases.warmup_output_max,
+        lora: plan.request.lora.clone(),
+        timing: plan.load.timing,
+        seed: Seed(plan.seed),
+        made: 0,
+    }
+}
+
+fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
+    let target = drive::config::Target {
+        endpoint: ready.reached.endpoint.clone(),
+        dialect: ready.reached.dialect,
+        settings: Arc::clone(&ready.reached.settings),
+        keep_text: keep_text(plan),
+    };
+    let load = &plan.load;
+    let extent = Extent {
+        count: load.num_prompts.map(|_| opened.len()),
+        duration: load.duration_s.map(Nanos::from_secs_f64),
+    };
+    let limits = Limits {
+        max_concurrency: load.max_concurrency,
+        extent,
+        warmups: plan.phases.warmups,
+    };
+    let client = &plan.client;
+    drive::Config {
+        arrivals: arrivals(load, plan.family),
+        seed: Seed(plan.seed),
+        connections: client.connections,
+        harvest: client.harvest,
+        timeouts: drive::Timeouts {
+            connect: Nanos::from_secs_f64(client.connect_timeout_s),
+            stall: client.stall_timeout_s.map(Nanos::from_secs_f64),
+            total: client.timeout_s.map(Nanos::from_secs_f64),
+        },
+        retries: client.retries,
+        workers: client.workers,
+        ..drive::Config::new(vec![target], limits)
+    }
+}
+
+fn arrivals(load: &Load, family: Family) -> Arrivals {
+    if load.timing == Timing::Trace {
+        return Arrivals::Traced;
+    }
+    let curve = match load.ramp {
+        Some(ramp) => match ramp.strategy {
+            Strategy::Linear => Curve::Linear { from: ramp.from, to: ramp.to },
+            Strategy::Exponential => Curve::Exponential { from: ramp.from, to: ramp.to },
+        },
+        None if load.request_rate.is_infinite() => return Arrivals::AtOnce,
+        None => Curve::Flat { rate: load.request_rate.0 },
+    };
+    let burstiness = Some(load.burstiness.0).filter(|shape| shape.is_finite());
+    let first = match family {
+        Family::Vllm => First::Waits,
+        Family::Sglang => First::Immediate,
+    };
+    Arrivals::Paced(Pace { curve, burstiness, first })
+}
+
+/// What is done to the server between warm-up and measurement.
+fn between(plan: &Plan, reached: &Reached) -> Option<Box<dyn FnOnce() + Send>> {
+    let (cache, profiler) = (plan.phases.cache, plan.phases.profiler);
+    if cache == Cache::Keep && profiler == Profiler::Off {
+        return None;
+    }
+    let control = reached.control.clone();
+    let is_sglang = plan.family == Family::Sglang;
+    Some(Box::new(move || {
+        // Servers that offer neither still can be measured; the prefix-cache note then tells.
+        if cache == Cache::Flush {
+            let _flushed = if is_sglang { control.flush_cache() } else { control.reset_prefix_cache() };
+        }
+        if profiler == Profiler::On {
+            let _started = control.start_profile(None);
+        }
+    }))
+}
+
+fn info(plan: &Plan, ready: &Ready, opened: &Opened, salt: Seed) -> RunInfo {
+    let clock = MonotonicClock;
+    let load = &plan.load;
+    let ramp = load.ramp.map(|ramp| {
+        let name = match ramp.strategy {
+            Strategy::Linear => "linear",
+            Strategy::Exponential => "exponential",
+        };
+        (name.to_owned(), ramp.from, ramp.to)
+    });
+    RunInfo {
+        schema: SCHEMA_VERSION,
+        version: crate::version::long(),
+        name: plan.name.clone(),
+        started: clock.wall(),
+        origin: clock.now(),
+        seed: Seed(plan.seed),
+        salt: salt.0,
+        family: match plan.family {
+            Family::Vllm => "vllm".to_owned(),
+            Family::Sglang => "sglang".to_owned(),
+        },
+        targets: vec![ready.reached.described.clone()],
+        load: record::Load {
+            request_rate: Some(load.request_rate.0).filter(|rate| rate.is_finite()),
+            burstiness: load.burstiness.0,
+            max_concurrency: load.max_concurrency,
+            planned_requests: load.num_prompts.map(|_| opened.len()),
+            duration: load.duration_s.map(Nanos::from_secs_f64),
+            is_traced: load.timing == Timing::Trace,
+            ramp,
+        },
+        dataset: plan.workload.name().to_owned(),
+        tokenizer: Some(ready.tokenizer.name().to_owned()),
+        plan: serde_json::to_value(plan).unwrap_or_default(),
+        environment: environment(ready.reached.model.as_ref()),
+        remarks: ready.remarks.iter().chain(&opened.remarks).cloned().collect(),
+    }
+}
+
+/// Facts of the machine that a reader of old figures will ask for.
+fn environment(model: Option<&Model>) -> serde_json::Value {
+    let line = |path: &str| {
+        std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+    };
+    let processor = line("/proc/cpuinfo").and_then(|text| {
+        let row = text.lines().find(|row| row.starts_with("model name"))?;
+        row.split_once(':').map(|(_, name)| name.trim().to_owned())
+    });
+    json!({
+        "kernel": line("/proc/sys/kernel/osrelease"),
+        "cores": std::thread::available_parallelism().ok().map(std::num::NonZero::get),
+        "processor": processor,
+        "model_root": model.and_then(|model| model.root.clone()),
+        "max_model_len": model.and_then(|model| model.max_model_len),
+    })
+}

@@ -1,0 +1,30 @@
+//! One measurement from its plan to its report.
+//!
+//! Every file is one part of the way: the target is made ready, prompts are opened, the run is
+//! driven and recorded, and the record is read back and shown. What is shown comes from the record
+//! alone, so `report` shows the same.
+
+mod folder;
+mod measure;
+mod preparer;
+mod present;
+mod probe;
+mod progress;
+mod recorder;
+mod results;
+mod retokenize;
+mod scraper;
+mod signals;
+mod simulator;
+mod sweep;
+mod target;
+mod tokenizer;
+mod workload;
+
+pub(crate) use measure::Session;
+pub(crate) use present::{View, summarise};
+pub(crate) use progress::Bar;
+pub(crate) use signals::Signals;
+pub(crate) use sweep::{Resume, run};
+pub(crate) use tokenizer::tokenizer;
+pub(crate) use workload::{Means, open};

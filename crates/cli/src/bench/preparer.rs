@@ -1,0 +1,141 @@
+//! Makes requests ahead of their time: a prompt of the workload in the server's own words.
+
+use std::sync::Arc;
+
+use tokometer_base::seed::unit_float;
+use tokometer_base::{Prompt, Seed};
+use tokometer_client::{Ask, Dialect, Settings};
+use tokometer_drive::{Item, Prepare, PrepareError};
+use tokometer_record::{Identity, Phase};
+use tokometer_workload::{self as workload, Workload};
+
+use crate::plan::{Assignment, Lora, Timing};
+
+/// Yields the warm-up requests, then the measured ones.
+pub(crate) struct Preparer {
+    /// The prompts.
+    pub(crate) workload: Arc<Workload>,
+    /// Indexes to send; absent: all.
+    pub(crate) kept: Option<Vec<u64>>,
+    /// The server's protocol.
+    pub(crate) dialect: Dialect,
+    /// What all requests have in common.
+    pub(crate) settings: Arc<Settings>,
+    /// Requests before the measured phase.
+    pub(crate) warmups: u64,
+    /// Longest answer of those.
+    pub(crate) warmup_output_max: Option<u32>,
+    /// Adapters.
+    pub(crate) lora: Option<Lora>,
+    /// Whether a trace's own times are kept.
+    pub(crate) timing: Timing,
+    /// Root of the assignment of adapters.
+    pub(crate) seed: Seed,
+    /// Items made so far.
+    pub(crate) made: u64,
+}
+
+impl Prepare for Preparer {
+    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+        let made = self.made;
+        self.made += 1;
+        if made < self.warmups {
+            return self.warmup(made).map(Some);
+        }
+        self.measured(made - self.warmups)
+    }
+}
+
+impl Preparer {
+    fn warmup(&self, at: u64) -> Result<Item, PrepareError> {
+        let mut item = self.workload.warmup_item(at)?;
+        if let Some(limit) = self.warmup_output_max {
+            item.prompt.output_tokens = item.prompt.output_tokens.map(|tokens| tokens.min(limit));
+        }
+        item.due = None;
+        self.item(item, Identity::new(at, Phase::Warmup))
+    }
+
+    fn measured(&self, at: u64) -> Result<Option<Item>, PrepareError> {
+        let index = match &self.kept {
+            Some(kept) => kept.get(usize::try_from(at)?).copied(),
+            None => Some(at).filter(|at| *at < self.workload.len()),
+        };
+        let Some(index) = index else { return Ok(None) };
+        let item = self.workload.item(index)?;
+        self.item(item, Identity::new(at, Phase::Measure)).map(Some)
+    }
+
+    fn item(&self, item: workload::Item, identity: Identity) -> Result<Item, PrepareError> {
+        let workload::Item { prompt, due, after, class, lora, .. } = item;
+        let lora = lora.or_else(|| self.assigned(identity.index));
+        let request = self.request(&prompt, identity.index, lora.as_deref())?;
+        let identity = Identity {
+            session: after.map(|after| after.session),
+            turn: after.map_or(0, |after| after.turn),
+            class,
+            lora,
+            ..identity
+        };
+        let due = due.filter(|_| self.timing == Timing::Trace);
+        Ok(Item { request, identity, due })
+    }
+
+    fn request(
+        &self,
+        prompt: &Prompt,
+        index: u64,
+        lora: Option<&str>,
+    ) -> Result<tokometer_client::PreparedRequest, PrepareError> {
+        let ask = Ask { prompt, index, lora, omit: &[] };
+        Ok(self.dialect.prepare(&self.settings, &ask)?)
+    }
+
+    /// The adapter of request `index`.
+    fn assigned(&self, index: u64) -> Option<String> {
+        let lora = self.lora.as_ref()?;
+        let draw = unit_float(&mut self.seed.stream("lora").at(index));
+        lora.names.get(place(lora, index, draw)).cloned()
+    }
+}
+
+/// Which adapter a request gets, for a draw between 0 and 1.
+fn place(lora: &Lora, index: u64, draw: f64) -> usize {
+    let count = lora.names.len().max(1);
+    match lora.assignment {
+        Assignment::RoundRobin => usize::try_from(index % count as u64).unwrap_or(0),
+        Assignment::Random => (0..count).find(|at| draw * (count as f64) < (at + 1) as f64).unwrap_or(0),
+        Assignment::Skewed => {
+            let weight = |at: usize| lora.alpha.powi(-i32::try_from(at).unwrap_or(i32::MAX));
+            let total: f64 = (0..count).map(weight).sum();
+            let mut below = 0.0;
+            let is_reached = |at: &usize| {
+                below += weight(*at);
+                draw * total < below
+            };
+            (0..count).find(is_reached).unwrap_or(count - 1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adapters_are_assigned_by_turn_evenly_or_with_a_slope() {
+        let check = |assignment, index, draw, expected| {
+            let names = vec!["a".to_owned(), "b".to_owned(), "c".to_owned()];
+            let lora = Lora { names, assignment, alpha: 2.0 };
+            assert_eq!(place(&lora, index, draw), expected, "{assignment:?} {index} {draw}");
+        };
+        check(Assignment::RoundRobin, 4, 0.9, 1);
+        check(Assignment::Random, 4, 0.0, 0);
+        check(Assignment::Random, 4, 0.34, 1);
+        check(Assignment::Random, 4, 0.999, 2);
+        // Weights 4 : 2 : 1.
+        check(Assignment::Skewed, 0, 0.5, 0);
+        check(Assignment::Skewed, 0, 0.6, 1);
+        check(Assignment::Skewed, 0, 0.9, 2);
+    }
+}

@@ -1,0 +1,142 @@
+//! From a record on disk to what is shown: the same way for `bench` and for `report`.
+
+use std::path::Path;
+
+use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Summary};
+use tokometer_record::{self as record, RunInfo, RunReader};
+use tokometer_report::{self as report, Layout, LayoutChoice, Metric, Style};
+
+use crate::exit::{Exit, Refusal};
+use crate::plan::{Metrics, Output};
+
+/// How a run is to be looked at.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    /// The classic block.
+    pub(crate) layout: LayoutChoice,
+    /// Its sections and percentiles.
+    pub(crate) shown: report::Shown,
+    /// Limits that good requests meet.
+    objectives: Objectives,
+    /// Families that result files need besides the block's.
+    families: Vec<Family>,
+    /// Whether values per request are wanted.
+    details: Details,
+}
+
+impl View {
+    /// The view that a plan asks for.
+    pub(crate) fn new(metrics: &Metrics) -> Result<Self, Refusal> {
+        let layout = LayoutChoice::named(&metrics.layout)
+            .map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        let objective = |name: &str| metrics.goodput.get(name).copied();
+        Ok(Self {
+            layout,
+            shown: report::Shown {
+                metrics: metrics.sections.iter().filter_map(|name| section(name)).collect(),
+                percentiles: metrics.percentiles.clone(),
+            },
+            objectives: Objectives {
+                ttft_ms: objective("ttft"),
+                tpot_ms: objective("tpot"),
+                e2el_ms: objective("e2el"),
+            },
+            families: Vec::new(),
+            details: Details::Drop,
+        })
+    }
+
+    /// The same view with what the plan's result files need.
+    pub(crate) fn with_files(mut self, output: &Output) -> Self {
+        let (vllm, sglang) = (output.vllm_result.as_ref(), output.sglang_result.as_ref());
+        self.families.extend(vllm.map(|_| Family::Vllm));
+        self.families.extend(sglang.map(|_| Family::Sglang));
+        let is_detailed = vllm.is_some_and(|file| file.is_detailed)
+            || sglang.is_some_and(|file| file.is_detailed);
+        self.details = if is_detailed { Details::Keep } else { Details::Drop };
+        self
+    }
+
+    fn options(&self, layout: Layout) -> Options {
+        let mut families = self.families.clone();
+        families.push(layout.family().unwrap_or(Family::Vllm));
+        families.sort_unstable();
+        families.dedup();
+        Options {
+            percentiles: self.shown.needed_percentiles(),
+            objectives: self.objectives,
+            families,
+            details: self.details,
+        }
+    }
+}
+
+/// The section of this name.
+fn section(name: &str) -> Option<Metric> {
+    match name {
+        "ttft" => Some(Metric::Ttft),
+        "tpot" => Some(Metric::Tpot),
+        "itl" => Some(Metric::Itl),
+        "e2el" => Some(Metric::E2el),
+        _ => None,
+    }
+}
+
+/// A run read back from disk.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    /// What was known before it.
+    pub(crate) info: RunInfo,
+    /// Its numbers.
+    pub(crate) summary: Summary,
+    /// The layout of its classic block.
+    layout: Layout,
+    /// The block's sections and percentiles.
+    pub(crate) statistics: report::Shown,
+}
+
+/// Reads a run and computes its summary.
+pub(crate) fn summarise(folder: &Path, view: &View) -> Result<Shown, Refusal> {
+    let unreadable = |why: record::Error| Refusal::usage(why.to_string(), "");
+    let reader = RunReader::open(folder).map_err(unreadable)?;
+    let info = reader.info().clone();
+    let backend = info.targets.first().map_or("", |target| target.backend.as_str());
+    let layout = view.layout.for_backend(backend);
+    let summary = collect(&reader, view.options(layout)).map_err(unreadable)?;
+    Ok(Shown { info, summary, layout, statistics: view.shown.clone() })
+}
+
+fn collect(reader: &RunReader, options: Options) -> Result<Summary, record::Error> {
+    let mut collector = Collector::new(reader.info(), options);
+    for timeline in reader.timelines()? {
+        collector.push(&timeline);
+    }
+    for scrape in reader.scrapes()? {
+        collector.push_scrape(&scrape);
+    }
+    Ok(collector.finish(&reader.state()?))
+}
+
+impl Shown {
+    /// The classic block, and our summary under it.
+    pub(crate) fn text(&self, style: Style) -> Result<String, Refusal> {
+        if self.layout == Layout::Tokometer {
+            return Ok(report::print_summary(&self.summary, &self.info, None, style));
+        }
+        let block = report::print(&self.report()?, self.layout, style);
+        let beside = Some(self.layout);
+        let own = report::print_summary(&self.summary, &self.info, beside, style);
+        Ok(format!("{block}\n{own}"))
+    }
+
+    /// The summary for other programs.
+    pub(crate) fn json(&self) -> String {
+        report::files::summary_json(&self.summary, &self.info)
+    }
+
+    /// The run as another tool's report.
+    pub(crate) fn report(&self) -> Result<report::Report, Refusal> {
+        report::from_summary(&self.summary, &self.info, self.layout, &self.statistics)
+            .map_err(|why| Refusal::new(Exit::Usage, why.to_string()))
+    }
+}

@@ -1,0 +1,132 @@
+//! The progress bar: on stderr, and only where a person looks at it.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokometer_base::{Clock, MonotonicClock};
+use tokometer_drive::{Counts, Live};
+use tokometer_record::Phase;
+
+use crate::plan::{Load, Shown};
+
+/// Redrawn this often: slower than the eye, cheap beside the run.
+const REDRAW_EVERY: Duration = Duration::from_millis(250);
+
+/// A bar that follows a run until it is dropped.
+pub(crate) struct Progress {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Whether a bar may be shown at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bar {
+    /// On a terminal.
+    Allowed,
+    /// Never.
+    Hidden,
+}
+
+/// What the end of a run looks like from here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Goal {
+    requests: Option<u64>,
+    seconds: Option<f64>,
+}
+
+impl Goal {
+    /// The goal of a load that sends `requests` prompts at most.
+    pub(crate) fn new(load: &Load, requests: u64) -> Self {
+        let requests = load.num_prompts.map(|_| requests);
+        Self { requests, seconds: load.duration_s }
+    }
+}
+
+impl Progress {
+    /// Follows `live`. Shows nothing where stderr is no terminal.
+    pub(crate) fn start(live: &Arc<Live>, goal: Goal, bar: Bar, shown: Shown) -> Self {
+        let is_visible =
+            bar == Bar::Allowed && shown != Shown::Nothing && std::io::stderr().is_terminal();
+        if !is_visible {
+            return Self { stop: None, thread: None };
+        }
+        let (stop, stopped) = channel::<()>();
+        let live = Arc::clone(live);
+        let follow = move || {
+            let bar = bar_for(goal);
+            while stopped.recv_timeout(REDRAW_EVERY) == Err(RecvTimeoutError::Timeout) {
+                redraw(&bar, &live, goal);
+            }
+            bar.finish_and_clear();
+        };
+        let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(follow).ok();
+        Self { stop: Some(stop), thread }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn bar_for(goal: Goal) -> ProgressBar {
+    let length = goal.requests.or(goal.seconds.map(whole_seconds)).unwrap_or(0);
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{bar:28} {pos}/{len} {msg} ETA {eta}");
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn whole_seconds(seconds: f64) -> u64 {
+    tokometer_base::Nanos::from_secs_f64(seconds).0 / 1_000_000_000
+}
+
+fn redraw(bar: &ProgressBar, live: &Live, goal: Goal) {
+    let counts = live.counts();
+    let elapsed = live.began().map(|began| (MonotonicClock.now() - began).as_secs_f64());
+    match (goal.requests, goal.seconds) {
+        (None, Some(_)) => bar.set_position(whole_seconds(elapsed.unwrap_or(0.0))),
+        _ => bar.set_position(counts.ended()),
+    }
+    bar.set_message(message(live.phase(), &counts, elapsed));
+}
+
+/// `warming up · 12 in flight · 3 failed · 840 tok/s`.
+fn message(phase: Option<Phase>, counts: &Counts, elapsed_s: Option<f64>) -> String {
+    let mut parts = Vec::new();
+    match phase {
+        None => parts.push("preparing".to_owned()),
+        Some(Phase::Warmup) => parts.push("warming up".to_owned()),
+        Some(_) => {}
+    }
+    parts.push(format!("{} in flight", counts.in_flight()));
+    if counts.failed > 0 {
+        parts.push(format!("{} failed", counts.failed));
+    }
+    if let Some(elapsed) = elapsed_s.filter(|elapsed| *elapsed > 0.0) {
+        parts.push(format!("{:.0} tok/s", counts.tokens as f64 / elapsed));
+    }
+    parts.join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_tells_what_is_going_on() {
+        let counts = Counts { sent: 12, succeeded: 3, failed: 1, tokens: 400, ttft_mean: None };
+        assert_eq!(
+            message(Some(Phase::Measure), &counts, Some(2.0)),
+            "8 in flight · 1 failed · 200 tok/s"
+        );
+        assert_eq!(message(None, &Counts::default(), None), "preparing · 0 in flight");
+    }
+}

@@ -1,0 +1,146 @@
+//! Result files of other tools: vLLM's JSON and SGLang's JSONL.
+//!
+//! Their places are checked before the run: an hour of measuring must not end in a missing folder.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tokometer_report::files::{
+    self, APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name,
+    vllm_json,
+};
+
+use super::folder;
+use super::present::Shown;
+use crate::exit::{Exit, Refusal};
+use crate::plan::{Output, Plan, SglangResult, VllmResult};
+
+/// Refuses places that cannot be written.
+pub(crate) fn check(output: &Output) -> Result<(), Refusal> {
+    if let Some(file) = &output.vllm_result {
+        let folder = file.dir.clone().unwrap_or_else(|| PathBuf::from("."));
+        folder::probe(&folder)?;
+        if let Some(name) = &file.filename {
+            can_append(&folder.join(name))?;
+        }
+    }
+    match output.sglang_result.as_ref().and_then(|file| file.file.as_ref()) {
+        Some(path) => can_append(path),
+        None => Ok(()),
+    }
+}
+
+/// Opens a file as it will be opened, and leaves no empty one behind.
+fn can_append(path: &Path) -> Result<(), Refusal> {
+    let is_new = !path.exists();
+    let _file = open(path)?;
+    if is_new {
+        let _removed = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<File, Refusal> {
+    OpenOptions::new().create(true).append(true).open(path).map_err(|why| unwritable(path, &why))
+}
+
+fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
+    Refusal::new(Exit::Write, format!("cannot write the result file `{}`: {why}", path.display()))
+        .hint("choose another place with `--result-dir` or `--output-file`")
+}
+
+/// Writes the files that the plan asks for. Returns their paths.
+pub(crate) fn write(shown: &Shown, plan: &Plan) -> Result<Vec<PathBuf>, Refusal> {
+    let workload = workload(plan);
+    let mut written = Vec::new();
+    if let Some(file) = &plan.output.vllm_result {
+        written.push(write_vllm(shown, file, &workload)?);
+    }
+    if let Some(file) = &plan.output.sglang_result {
+        written.push(write_sglang(shown, file, &workload)?);
+    }
+    Ok(written)
+}
+
+type Workload = Vec<(String, Value)>;
+
+fn unmade(why: &tokometer_report::Error) -> Refusal {
+    Refusal::new(Exit::Write, format!("cannot make the result file: {why}"))
+}
+
+fn extent(is_detailed: bool) -> Extent {
+    if is_detailed { Extent::Requests } else { Extent::Run }
+}
+
+fn write_vllm(shown: &Shown, file: &VllmResult, workload: &Workload) -> Result<PathBuf, Refusal> {
+    let result = ResultFile {
+        summary: &shown.summary,
+        info: &shown.info,
+        label: file.label.as_deref(),
+        metadata: &file.metadata,
+        shown: &shown.statistics,
+        workload,
+        extent: extent(file.is_detailed),
+    };
+    let text = vllm_json(&result).map_err(|why| unmade(&why))?;
+    let name =
+        file.filename.clone().unwrap_or_else(|| vllm_file_name(&shown.info, file.label.as_deref()));
+    let path = file.dir.clone().unwrap_or_default().join(name);
+    let has_content = std::fs::metadata(&path).is_ok_and(|found| found.len() > 0);
+    let written = if file.is_appended {
+        let separator = if has_content { APPEND_SEPARATOR } else { "" };
+        open(&path)?.write_all(format!("{separator}{text}").as_bytes())
+    } else {
+        std::fs::write(&path, text)
+    };
+    written.map(|()| path.clone()).map_err(|why| unwritable(&path, &why))
+}
+
+fn write_sglang(
+    shown: &Shown,
+    file: &SglangResult,
+    workload: &Workload,
+) -> Result<PathBuf, Refusal> {
+    let result = ResultFile {
+        summary: &shown.summary,
+        info: &shown.info,
+        label: file.tag.as_deref(),
+        metadata: &[],
+        shown: &shown.statistics,
+        workload,
+        extent: extent(file.is_detailed),
+    };
+    let line = sglang_line(&result).map_err(|why| unmade(&why))?;
+    let length = |name: &str| {
+        workload.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.as_u64())
+    };
+    let lengths = length("random_input_len").zip(length("random_output_len"));
+    let made = || PathBuf::from(sglang_file_name(&shown.info, shown.summary.counts.planned, lengths));
+    let path = file.file.clone().unwrap_or_else(made);
+    open(&path)?
+        .write_all(format!("{line}\n").as_bytes())
+        .map(|()| path.clone())
+        .map_err(|why| unwritable(&path, &why))
+}
+
+/// Options of the workload under the names that the tools save them by.
+fn workload(plan: &Plan) -> Workload {
+    let Ok(Value::Object(options)) = serde_json::to_value(&plan.workload) else { return Vec::new() };
+    let name = plan.workload.name();
+    let keys = ["input_len", "output_len", "range_ratio"];
+    let prefix = if name.starts_with("random") { "random" } else { name };
+    keys.into_iter()
+        .filter_map(|key| Some((format!("{prefix}_{key}"), options.get(key)?.clone())))
+        .filter(|(_, value)| !value.is_null())
+        .collect()
+}
+
+/// The summary for other programs, beside the record.
+pub(crate) fn write_summary(shown: &Shown, folder: &Path) -> Result<(), Refusal> {
+    let path = folder.join(tokometer_record::folder::names::SUMMARY);
+    let text = files::summary_json(&shown.summary, &shown.info);
+    std::fs::write(&path, text)
+        .map_err(|why| Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display())))
+}

@@ -1,0 +1,80 @@
+//! Ctrl-C and SIGTERM.
+//!
+//! While a run is driven, the first signal asks it to stop sending and drain, the second to leave at
+//! once. While nothing is driven there is nothing to save, and the first signal ends the program.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals as Caught;
+use tokometer_drive::Interrupt;
+
+use crate::exit::Exit;
+
+/// Catches signals for the rest of the program's life.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Signals {
+    driven: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The run under way.
+    interrupt: Option<Arc<Interrupt>>,
+    /// Whether a signal came during any run.
+    is_interrupted: bool,
+}
+
+impl Signals {
+    /// Starts catching. Without a handler the system's own behaviour stays, which is to die.
+    pub(crate) fn catch() -> Self {
+        let signals = Self::default();
+        if let Ok(mut caught) = Caught::new([SIGINT, SIGTERM]) {
+            let state = Arc::clone(&signals.driven);
+            let watch = move || {
+                for _signal in caught.forever() {
+                    raise(&state);
+                }
+            };
+            // A thread that cannot be started leaves Ctrl-C without effect until the run ends.
+            let _thread = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
+        }
+        signals
+    }
+
+    /// Directs signals to a run until the guard is dropped.
+    pub(crate) fn direct_to(&self, interrupt: &Arc<Interrupt>) -> Directed<'_> {
+        self.state().interrupt = Some(Arc::clone(interrupt));
+        Directed { signals: self }
+    }
+
+    /// Whether a signal came during a run: a sweep then ends after it.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.state().is_interrupted
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.driven.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Signals go to a run while this lives.
+#[derive(Debug)]
+pub(crate) struct Directed<'a> {
+    signals: &'a Signals,
+}
+
+impl Drop for Directed<'_> {
+    fn drop(&mut self) {
+        self.signals.state().interrupt = None;
+    }
+}
+
+fn raise(state: &Mutex<State>) {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    state.is_interrupted = true;
+    match &state.interrupt {
+        Some(interrupt) => interrupt.raise(),
+        None => signal_hook::low_level::exit(Exit::Interrupted as i32),
+    }
+}

@@ -1,0 +1,84 @@
+//! The embedded simulated server: this same program as a child process.
+//!
+//! A process of its own, because a server in the client's process would share its threads, its
+//! descriptors and its clock reads, and flatter every figure. The child prints its address on a
+//! pipe and lives until its standard input closes, so it never outlives us, whatever happens.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use tokometer_client::{Dialect, Url};
+
+use crate::exit::{Exit, Refusal};
+
+/// A running simulated server. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Simulator {
+    child: Child,
+    url: Url,
+}
+
+/// What a simulated server is asked to be.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    /// Its engine profile.
+    pub(crate) profile: &'a str,
+    /// Whose streams it imitates.
+    pub(crate) dialect: &'a Dialect,
+    /// The name of its model.
+    pub(crate) model: Option<&'a str>,
+}
+
+impl Simulator {
+    /// Starts one on a free port and waits until it listens.
+    pub(crate) fn start(wanted: &Wanted<'_>) -> Result<Self, Refusal> {
+        let fault = |why: String| {
+            Refusal::new(Exit::Target, format!("cannot start the simulated server: {why}"))
+        };
+        let program = std::env::current_exe().map_err(|why| fault(why.to_string()))?;
+        let mut command = Command::new(program);
+        let _command = command
+            .args(["sim", "--port", "0", "--follow-stdin", "--profile", wanted.profile])
+            .args(["--flavour", flavour(wanted.dialect)])
+            .args(wanted.model.into_iter().flat_map(|model| ["--model", model]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            // Ctrl-C reaches a terminal's whole process group; the server must outlive the drain.
+            .process_group(0);
+        let mut child = command.spawn().map_err(|why| fault(why.to_string()))?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            let _read = BufReader::new(stdout).read_line(&mut line);
+        }
+        match line.split_whitespace().last().map(Url::parse) {
+            Some(Ok(url)) => Ok(Self { child, url }),
+            _ => {
+                let _ended = child.wait();
+                Err(fault("it ended before it listened".to_owned()).hint("its own message stands above"))
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // A child that is already gone cannot be killed, which is fine.
+        let _killed = self.child.kill();
+        let _ended = self.child.wait();
+    }
+}
+
+/// The server whose streams fit a backend.
+fn flavour(dialect: &Dialect) -> &'static str {
+    let name = dialect.name();
+    let starts = [("sglang", "sglang"), ("tgi", "tgi"), ("llamacpp", "llamacpp")];
+    starts.into_iter().find(|(start, _)| name.starts_with(start)).map_or("vllm", |(_, flavour)| flavour)
+}

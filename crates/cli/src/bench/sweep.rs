@@ -1,0 +1,137 @@
+//! All points of a measurement, one after the other.
+
+use std::path::{Path, PathBuf};
+
+use tokometer_base::{Clock, MonotonicClock};
+use tokometer_metrics::Verdict;
+use tokometer_record::Stop;
+use tokometer_report::Style;
+
+use super::folder::{self, Place};
+use super::measure::{Measured, Session};
+use super::present::{Shown, View, summarise};
+use super::results;
+use crate::exit::{Exit, Refusal};
+use crate::lower::{Lowered, Point};
+use crate::plan::{self, Judgement};
+use crate::terminal::{print, tell};
+
+/// What becomes of finished points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resume {
+    /// Points that the folder already holds are not measured again.
+    Finished,
+    /// Every point is measured.
+    Nothing,
+}
+
+/// Runs every point, shows each as it ends, and says how it all went.
+pub(crate) fn run(
+    session: &mut Session,
+    lowered: &Lowered,
+    resume: Resume,
+    style: Style,
+) -> Result<Exit, Refusal> {
+    let place = Place::open(&lowered.plan.output, &lowered.plan.name, MonotonicClock.wall())?;
+    results::check(&lowered.plan.output)?;
+    let is_single = lowered.points.len() == 1;
+    let mut exits = Vec::new();
+    for (number, point) in (0_u32..).zip(&lowered.points) {
+        if let Some(heading) = &point.heading {
+            print(&format!("{heading}\n"))?;
+        }
+        let folder = point_folder(place.path(), number, point, is_single);
+        let outcome = if resume == Resume::Finished && folder::is_complete(&folder) {
+            tell(&format!("point {number} is there already: {}", folder.display()));
+            show(&folder, &point.plan, style).map(|_shown| Exit::Done)
+        } else {
+            one(session, point, number, &folder, style)
+        };
+        let exit = outcome.or_else(|refusal| failed(refusal, is_single, point))?;
+        exits.push(exit);
+        if session.signals().is_interrupted() {
+            break;
+        }
+    }
+    if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
+        tell(&format!("record: {}", place.path().display()));
+    }
+    Ok(overall(&exits, is_single))
+}
+
+fn point_folder(place: &Path, number: u32, point: &Point, is_single: bool) -> PathBuf {
+    if is_single {
+        return place.to_owned();
+    }
+    place.join(folder::slug(&format!("{number:03}-{}", point.label())).trim_end_matches('-'))
+}
+
+/// A point that cannot be measured does not end a sweep; a single run ends the program.
+fn failed(refusal: Refusal, is_single: bool, point: &Point) -> Result<Exit, Refusal> {
+    if is_single {
+        return Err(refusal);
+    }
+    tell(&format!("error: point `{}` failed: {refusal}", point.label()));
+    Ok(refusal.exit)
+}
+
+fn overall(exits: &[Exit], is_single: bool) -> Exit {
+    let worst = exits.iter().copied().max().unwrap_or(Exit::Done);
+    match worst {
+        Exit::Done | Exit::Interrupted => worst,
+        _ if is_single => worst,
+        _ => Exit::Points,
+    }
+}
+
+fn one(
+    session: &mut Session,
+    point: &Point,
+    number: u32,
+    folder: &Path,
+    style: Style,
+) -> Result<Exit, Refusal> {
+    let plan = &point.plan;
+    let measured = session.measure(plan, number, folder)?;
+    let shown = show(folder, plan, style)?;
+    for path in results::write(&shown, plan)? {
+        tell(&format!("results: {}", path.display()));
+    }
+    let exit = judged(&measured, &shown, plan);
+    if exit != Exit::Write {
+        results::write_summary(&shown, folder)?;
+    }
+    Ok(exit)
+}
+
+fn show(folder: &Path, plan: &plan::Plan, style: Style) -> Result<Shown, Refusal> {
+    let view = View::new(&plan.metrics)?.with_files(&plan.output);
+    let shown = summarise(folder, &view)?;
+    match plan.output.shown {
+        plan::Shown::Text => print(&shown.text(style)?)?,
+        plan::Shown::Json => print(&shown.json())?,
+        plan::Shown::Nothing => {}
+    }
+    Ok(shown)
+}
+
+/// The exit code of one run, the worst news first.
+fn judged(measured: &Measured, shown: &Shown, plan: &plan::Plan) -> Exit {
+    if let Some(why) = &measured.write_failure {
+        tell(&format!("error: {why}\n  what was written until then is reported above"));
+        return Exit::Write;
+    }
+    let stop = measured.end.as_ref().map(|end| end.stop);
+    match stop {
+        Some(Stop::Interrupted) => Exit::Interrupted,
+        Some(Stop::DiskFull) | None => Exit::Write,
+        _ if shown.summary.counts.succeeded == 0 => Exit::NoSuccess,
+        Some(Stop::TargetLost) => Exit::Target,
+        _ if plan.metrics.judgement == Judgement::Strict
+            && shown.summary.verdict == Verdict::Invalid =>
+        {
+            Exit::Invalid
+        }
+        _ => Exit::Done,
+    }
+}

@@ -1,0 +1,222 @@
+//! The server: reached, asked for its models, and described for the run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_client::conn::Endpoint;
+use tokometer_client::control::Model;
+use tokometer_client::tls::Trust;
+use tokometer_client::{self as client, Control, Dialect, Settings, Url};
+use tokometer_record as record;
+
+use super::simulator::{Simulator, Wanted};
+use crate::exit::{Exit, Refusal};
+use crate::lower::Secrets;
+use crate::plan::{self, Address, Plan};
+
+/// A control request that is not answered in this time is not answered at all.
+const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
+
+/// Time between two tries to reach a server that is coming up.
+const READY_PAUSE: Duration = Duration::from_secs(1);
+
+/// A server that answers.
+#[derive(Debug)]
+pub(crate) struct Reached {
+    /// Its protocol.
+    pub(crate) dialect: Dialect,
+    /// What its requests have in common.
+    pub(crate) settings: Arc<Settings>,
+    /// Where to connect to.
+    pub(crate) endpoint: Endpoint,
+    /// For questions outside the measurement.
+    pub(crate) control: Control,
+    /// What the server knows of the model; absent where it lists none.
+    pub(crate) model: Option<Model>,
+    /// For the record.
+    pub(crate) described: record::Target,
+    /// Kept so that the server lives as long as the measurement.
+    simulator: Option<Simulator>,
+}
+
+impl Reached {
+    /// Whether the target is the embedded simulated server.
+    pub(crate) fn is_simulated(&self) -> bool {
+        self.simulator.is_some()
+    }
+
+    /// Takes over what another plan says of bodies; address and model stay.
+    pub(crate) fn settle(&mut self, plan: &Plan, secrets: &Secrets) -> Result<(), Refusal> {
+        let target = target_of(plan)?;
+        let mut changed = settings(plan, target, self.settings.base_url.clone(), secrets);
+        changed.model.clone_from(&self.settings.model);
+        self.settings = Arc::new(changed);
+        Ok(())
+    }
+}
+
+/// Reaches the plan's target: starts the simulated server if it is the one, waits for the server to
+/// come up, and settles the model's name.
+pub(crate) fn reach(plan: &Plan, secrets: &Secrets) -> Result<Reached, Refusal> {
+    let target = target_of(plan)?;
+    let dialect = Dialect::named(&target.backend)
+        .ok_or_else(|| Refusal::usage(format!("there is no backend `{}`", target.backend), ""))?;
+    let simulator = match &target.address {
+        Address::Server(_) => None,
+        Address::Simulator(profile) => {
+            let model = target.served_model_name.as_deref().or(target.model.as_deref());
+            Some(Simulator::start(&Wanted { profile, dialect: &dialect, model })?)
+        }
+    };
+    let url = match (&target.address, &simulator) {
+        (Address::Server(url), _) => url.clone(),
+        (Address::Simulator(_), Some(simulator)) => simulator.url().clone(),
+        (Address::Simulator(_), None) => {
+            return Err(Refusal::new(Exit::Target, "the simulated server did not start"));
+        }
+    };
+    let mut settings = settings(plan, target, url, secrets);
+    let endpoint = endpoint(target, &settings.base_url)?;
+    let tls = endpoint.tls.as_ref().map(|tls| Arc::clone(&tls.config));
+    let control = |settings: &Settings| Control::new(settings, tls.clone(), CONTROL_TIMEOUT);
+    wait_until_ready(&control(&settings), plan.phases.ready_timeout_s)?;
+    let models = models(&control(&settings), &dialect)?;
+    let model = settle_model(&mut settings, target, &models, &dialect)?;
+    let control = control(&settings);
+    let described = record::Target {
+        base_url: settings.base_url.to_string(),
+        endpoint: dialect.request_path(&settings),
+        backend: dialect.name().to_owned(),
+        model: settings.model.clone(),
+        is_simulated: simulator.is_some(),
+        server: server_name(&control),
+    };
+    let settings = Arc::new(settings);
+    Ok(Reached { dialect, settings, endpoint, control, model, described, simulator })
+}
+
+fn target_of(plan: &Plan) -> Result<&plan::Target, Refusal> {
+    plan.targets.first().ok_or_else(|| Refusal::usage("the plan has no target", ""))
+}
+
+fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Secrets) -> Settings {
+    let request = &plan.request;
+    let name = target.served_model_name.as_ref().or(target.model.as_ref());
+    let dialect_family = Dialect::named(&target.backend).map(|dialect| dialect.family());
+    let family = match plan.family {
+        // A backend that belongs to nobody keeps its own rules.
+        _ if dialect_family == Some(client::Family::Plain) => client::Family::Plain,
+        tokometer_workload::Family::Vllm => client::Family::Vllm,
+        tokometer_workload::Family::Sglang => client::Family::Sglang,
+    };
+    let mut settings = Settings::new(url, name.cloned().unwrap_or_default());
+    settings.path.clone_from(&target.endpoint);
+    settings.family = Some(family);
+    settings.delivery = request.delivery;
+    settings.usage = request.usage;
+    settings.ignore_eos = request.ignore_eos;
+    settings.sampling = request.sampling.clone();
+    settings.logprobs = request.logprobs;
+    settings.extra_body = request.extra_body.clone();
+    settings.headers = target.headers.clone();
+    settings.request_id_prefix.clone_from(&request.request_id_prefix);
+    settings.api_key.clone_from(&secrets.api_key);
+    settings
+}
+
+fn endpoint(target: &plan::Target, url: &Url) -> Result<Endpoint, Refusal> {
+    let trust = match &target.trust {
+        plan::Trust::System => Trust::System,
+        plan::Trust::File(path) => Trust::File(path.clone()),
+        plan::Trust::Anybody => Trust::Anybody,
+    };
+    Endpoint::resolve(url, &trust).map_err(|why| match why {
+        client::Error::Certificates { .. } => Refusal::usage(why.to_string(), ""),
+        _ => Refusal::new(Exit::Target, why.to_string()),
+    })
+}
+
+/// Tries to reach the server until it answers anything at all, or the time is over.
+fn wait_until_ready(control: &Control, timeout_s: f64) -> Result<(), Refusal> {
+    let clock = MonotonicClock;
+    let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
+    loop {
+        let why = match control.get("/v1/models") {
+            Ok(answer) if answer.status < 500 || timeout_s <= 0.0 => return Ok(()),
+            Ok(answer) => format!("it answers {}", answer.status),
+            Err(why) => why.to_string(),
+        };
+        if clock.now() >= deadline {
+            let waited =
+                if timeout_s > 0.0 { format!(" (after {timeout_s} s)") } else { String::new() };
+            return Err(Refusal::new(Exit::Target, format!("{why}{waited}"))
+                .hint("is the server up? `tokometer sim` starts a simulated one"));
+        }
+        std::thread::sleep(READY_PAUSE);
+    }
+}
+
+/// The server's models. A server without that route lists none; one that refuses us is not usable.
+fn models(control: &Control, dialect: &Dialect) -> Result<Vec<Model>, Refusal> {
+    match control.models() {
+        Ok(models) => Ok(models),
+        Err(client::Error::Status { status: 404 | 405 | 501, .. } | client::Error::Answer { .. }) => {
+            Ok(Vec::new())
+        }
+        Err(why) => {
+            let refusal = Refusal::new(Exit::Target, format!("cannot ask the server for its models: {why}"));
+            let hint = match &why {
+                client::Error::Status { status: 401 | 403, .. } => {
+                    "set OPENAI_API_KEY, or send a key with `--header`".to_owned()
+                }
+                _ => format!("the backend `{}` was meant; is this its server?", dialect.name()),
+            };
+            Err(refusal.hint(hint))
+        }
+    }
+}
+
+/// Settles the name that is sent: the user's, checked against the server's list, or its first.
+fn settle_model(
+    settings: &mut Settings,
+    target: &plan::Target,
+    models: &[Model],
+    dialect: &Dialect,
+) -> Result<Option<Model>, Refusal> {
+    if settings.model.is_empty() {
+        let Some(first) = models.first() else {
+            let needs_no_name = dialect.default_path().ends_with("_stream")
+                || dialect.default_path() == "/generate";
+            return if needs_no_name {
+                Ok(None)
+            } else {
+                Err(Refusal::new(Exit::Target, "the server lists no model").hint("name one with `--model`"))
+            };
+        };
+        settings.model.clone_from(&first.id);
+        return Ok(Some(first.clone()));
+    }
+    let name = &settings.model;
+    let found = models.iter().find(|model| model.id == *name || model.root.as_ref() == Some(name));
+    if let Some(found) = found {
+        if target.served_model_name.is_none() {
+            settings.model.clone_from(&found.id);
+        }
+        return Ok(Some(found.clone()));
+    }
+    // llama.cpp's server answers to any name.
+    if models.is_empty() || dialect.family() == client::Family::Plain {
+        return Ok(models.first().cloned());
+    }
+    let listed: Vec<String> = models.iter().map(|model| format!("`{}`", model.id)).collect();
+    Err(Refusal::new(Exit::Target, format!("the server has no model `{name}`"))
+        .hint(format!("it has {}", listed.join(", "))))
+}
+
+/// The server's own name and version, where it tells them.
+fn server_name(control: &Control) -> Option<String> {
+    let info = control.server_info().ok()?;
+    let version = info.get("version").or_else(|| info.get("sglang_version"))?;
+    version.as_str().map(str::to_owned)
+}

@@ -1,0 +1,52 @@
+//! The tokenizer that counts prompts: the one given, else the server's, the hub's, the built-in one.
+
+use std::sync::Arc;
+
+use tokometer_client::control::SpecialTokens;
+use tokometer_client::{Control, Url};
+use tokometer_tokenize::{Choice, Encoding, Opened, ServerCalls, Specials, Wish, open};
+
+use super::target::Reached;
+use crate::exit::Refusal;
+use crate::lower::Secrets;
+use crate::plan::Plan;
+
+/// Opens the plan's tokenizer. Without a server, as when a dataset is only looked at, only what is
+/// on this machine and on the hub counts.
+pub(crate) fn tokenizer(
+    plan: &Plan,
+    secrets: &Secrets,
+    reached: Option<&Reached>,
+) -> Result<Opened, Refusal> {
+    let refused = |why: tokometer_tokenize::Error| {
+        Refusal::usage(why.to_string(), "`--tokenizer cl100k` needs no file")
+    };
+    let target = plan.targets.first();
+    let given = plan.prompts.tokenizer.as_deref().map(Choice::parse).transpose().map_err(refused)?;
+    // The simulated server counts with the built-in encoding, so nobody need be asked.
+    let is_simulated = reached.is_some_and(Reached::is_simulated);
+    let given = given.or_else(|| is_simulated.then(|| Choice::BuiltIn(Encoding::default())));
+    let server = reached.filter(|_| !is_simulated).map(|reached| {
+        calls(&reached.control, &reached.settings.base_url)
+    });
+    let root = reached.and_then(|reached| reached.model.as_ref()).and_then(|model| model.root.clone());
+    let model_root = root.or_else(|| target.and_then(|target| target.model.clone()));
+    let wish =
+        Wish { given, server, model_root, built_in: Encoding::default(), hub: secrets.hub.clone() };
+    open(wish).map_err(refused)
+}
+
+fn calls(control: &Control, url: &Url) -> ServerCalls {
+    let (tokenize, detokenize) = (Arc::new(control.clone()), Arc::new(control.clone()));
+    ServerCalls {
+        name: url.at("/tokenize"),
+        tokenize: Box::new(move |text, specials| {
+            let special = match specials {
+                Specials::Add => SpecialTokens::Add,
+                Specials::Skip => SpecialTokens::Skip,
+            };
+            tokenize.tokenize(text, special).map_err(|why| why.to_string())
+        }),
+        detokenize: Box::new(move |ids| detokenize.detokenize(ids).map_err(|why| why.to_string())),
+    }
+}

@@ -1,0 +1,116 @@
+//! The prompts of a run, opened.
+
+use std::sync::Arc;
+
+use tokometer_base::Seed;
+use tokometer_client::Dialect;
+use tokometer_tokenize::{Tokenizer, hub};
+use tokometer_workload::{self as workload, Context, Workload};
+
+use crate::exit::Refusal;
+use crate::plan::{Form, Load, Plan};
+
+/// An opened dataset and what was noticed on the way.
+pub(crate) struct Opened {
+    /// The prompts.
+    pub(crate) workload: Arc<Workload>,
+    /// Indexes of the prompts that are sent, where some are left out; absent: all of them.
+    pub(crate) kept: Option<Vec<u64>>,
+    /// What the user should know.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl Opened {
+    /// Prompts that are sent.
+    pub(crate) fn len(&self) -> u64 {
+        self.kept.as_ref().map_or(self.workload.len(), |kept| kept.len() as u64)
+    }
+}
+
+/// What opens a plan's prompts.
+pub(crate) struct Means {
+    /// Counts tokens.
+    pub(crate) tokenizer: Arc<dyn Tokenizer>,
+    /// Root of the content.
+    pub(crate) salt: Seed,
+    /// For datasets of the hub.
+    pub(crate) hub: hub::Access,
+}
+
+/// Opens the plan's dataset.
+pub(crate) fn open(plan: &Plan, means: Means) -> Result<Opened, Refusal> {
+    let context = Context {
+        salt: means.salt,
+        family: plan.family,
+        form: form(plan)?,
+        row_order: plan.prompts.row_order,
+        oversample: plan.prompts.oversample,
+        templating: plan.prompts.templating.clone(),
+        hub: means.hub,
+        ..Context::new(means.tokenizer, Seed(plan.seed), count(&plan.load))
+    };
+    let refused = |why: workload::Error| Refusal::usage(why.to_string(), "");
+    let workload = workload::open(&plan.workload, &context).map_err(refused)?;
+    let mut remarks: Vec<String> = workload.notes().into_iter().map(|note| note.text).collect();
+    if workload.needs_length_check() {
+        let checked = workload.check_lengths().map_err(refused)?;
+        remarks.extend(checked.note().map(|note| note.text));
+    }
+    let kept = match plan.prompts.max_model_len {
+        Some(limit) => Some(fitting(&workload, limit).map_err(refused)?),
+        None => None,
+    };
+    let left_out = kept.as_ref().map_or(0, |kept| workload.len() - kept.len() as u64);
+    if left_out > 0 {
+        remarks.push(format!("{left_out} prompts do not fit `--max-model-len` and are left out"));
+    }
+    let opened = Opened { workload: Arc::new(workload), kept, remarks };
+    if opened.len() == 0 {
+        return Err(Refusal::usage("there is no prompt to send", "look at it with `tokometer dataset`"));
+    }
+    Ok(opened)
+}
+
+/// Prompts that fit a context together with their answers.
+fn fitting(workload: &Workload, limit: u64) -> workload::Result<Vec<u64>> {
+    let mut kept = Vec::new();
+    for index in 0..workload.len() {
+        let prompt = workload.item(index)?.prompt;
+        let length = |tokens: Option<u32>| u64::from(tokens.unwrap_or(0));
+        if length(prompt.prompt_tokens) + length(prompt.output_tokens) <= limit {
+            kept.push(index);
+        }
+    }
+    Ok(kept)
+}
+
+fn form(plan: &Plan) -> Result<workload::Form, Refusal> {
+    let backend = plan.targets.first().map_or("", |target| target.backend.as_str());
+    let Some(dialect) = Dialect::named(backend) else { return Ok(workload::Form::Text) };
+    match plan.prompts.form {
+        Form::TokenIds if dialect.takes_token_ids() => Ok(workload::Form::TokenIds),
+        Form::TokenIds => Err(Refusal::usage(
+            format!("cannot send token ids with the backend `{backend}`"),
+            "leave out `--prompt-token-ids`",
+        )),
+        Form::Text if dialect.is_chat() => Ok(workload::Form::Chat),
+        Form::Text => Ok(workload::Form::Text),
+    }
+}
+
+/// A run that ends by time at an infinite rate may need this many prompts.
+const TIMED_PROMPTS: u64 = 1_000_000;
+
+/// Prompts that the run may need: as many as are planned, or enough for the time it has.
+fn count(load: &Load) -> u64 {
+    if let Some(count) = load.num_prompts {
+        return count;
+    }
+    let rate = load.ramp.map_or(load.request_rate.0, |ramp| ramp.to);
+    let expected = rate * load.duration_s.unwrap_or(0.0);
+    if !expected.is_finite() {
+        return TIMED_PROMPTS;
+    }
+    // Twice the expected number plus some is beyond any draw of a Poisson process.
+    tokometer_base::Nanos::from_secs_f64((2.0 * expected + 1_000.0).min(TIMED_PROMPTS as f64) / 1e9).0
+}

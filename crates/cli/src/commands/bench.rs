@@ -1,0 +1,29 @@
+//! `tokometer bench`.
+
+use anyhow::Context as _;
+
+use crate::args::BenchArgs;
+use crate::bench::{self, Bar, Resume, Session, Signals};
+use crate::exit::Exit;
+use crate::lower::{Environment, lower};
+use crate::terminal::{print, style, tell};
+
+/// Measures what the arguments say, point by point.
+pub(crate) fn bench(
+    args: &BenchArgs,
+    order: &[String],
+    environment: &Environment,
+) -> anyhow::Result<Exit> {
+    let lowered = lower(args, order, environment)?;
+    for remark in &lowered.remarks {
+        tell(&format!("note: {remark}"));
+    }
+    if args.print_plan {
+        print(&toml::to_string(&lowered.plan).context("cannot show the plan")?)?;
+        return Ok(Exit::Done);
+    }
+    let bar = if args.output.disable_tqdm { Bar::Hidden } else { Bar::Allowed };
+    let resume = if args.output.resume { Resume::Finished } else { Resume::Nothing };
+    let mut session = Session::new(lowered.secrets.clone(), Signals::catch(), bar);
+    Ok(bench::run(&mut session, &lowered, resume, style(environment.is_colourless))?)
+}

@@ -1,0 +1,52 @@
+//! `tokometer dataset`: what bench would send, without sending it.
+
+use std::fs::File;
+use std::io::BufWriter;
+
+use tokometer_base::Seed;
+
+use crate::args::DatasetArgs;
+use crate::bench::{Means, open, tokenizer};
+use crate::exit::{Exit, Refusal};
+use crate::lower::{Environment, lower};
+use crate::terminal::{print, tell};
+
+/// Prompts shown when nobody says how many.
+const SHOWN: u64 = 2;
+
+/// Describes the prompts of each point, and exports them.
+pub(crate) fn dataset(
+    args: &DatasetArgs,
+    order: &[String],
+    environment: &Environment,
+) -> anyhow::Result<Exit> {
+    let lowered = lower(&args.bench, order, environment)?;
+    for remark in &lowered.remarks {
+        tell(&format!("note: {remark}"));
+    }
+    for point in &lowered.points {
+        let plan = &point.plan;
+        let opened = tokenizer(plan, &lowered.secrets, None)?;
+        for note in &opened.notes {
+            tell(&format!("note: {note}"));
+        }
+        let name = opened.tokenizer.name().to_owned();
+        let means = Means {
+            tokenizer: opened.tokenizer,
+            salt: Seed(plan.seed),
+            hub: lowered.secrets.hub.clone(),
+        };
+        let opened = open(plan, means)?;
+        let description = opened.workload.describe(args.show.unwrap_or(SHOWN))?;
+        print(&format!("{} with the tokenizer `{name}`\n{}", plan.workload.name(), description.to_text()))?;
+        if let Some(path) = &args.export {
+            let unwritable = |why: std::io::Error| {
+                Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+            };
+            let mut file = BufWriter::new(File::create(path).map_err(unwritable)?);
+            opened.workload.export(&mut file)?.map_err(unwritable)?;
+            tell(&format!("{} prompts are in {}", opened.len(), path.display()));
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,32 @@
+//! One file per command.
+
+mod bench;
+mod dataset;
+mod doctor;
+mod report;
+mod sim;
+
+use crate::args::{Command, DocPage, Typed};
+use crate::exit::Exit;
+use crate::lower::Environment;
+use crate::terminal::{print, tell};
+
+/// Does what was asked.
+pub(crate) fn run(typed: Typed) -> anyhow::Result<Exit> {
+    let Typed { command, order, remarks } = typed;
+    for remark in remarks {
+        tell(&format!("note: {remark}"));
+    }
+    let environment = Environment::read();
+    match command {
+        Command::Bench(args) => bench::bench(&args, &order, &environment),
+        Command::Dataset(args) => dataset::dataset(&args, &order, &environment),
+        Command::Report(args) => report::report(&args, &environment),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Sim(args) => sim::sim(&args),
+        Command::Docs { page: DocPage::Migrating } => {
+            print(&crate::args::compat::migrating_markdown())?;
+            Ok(Exit::Done)
+        }
+    }
+}

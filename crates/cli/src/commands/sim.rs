@@ -1,0 +1,93 @@
+//! `tokometer sim`: the simulated server on a port.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tokometer_base::{Nanos, units};
+use tokometer_sim::{Config, Faults, Flavour, Pace, Profile, Server, Transport};
+
+use crate::args::SimArgs;
+use crate::args::compat::nearest;
+use crate::exit::{Exit, Refusal};
+use crate::terminal::print;
+
+/// Runs until a signal comes, or until the parent goes away.
+pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<Exit> {
+    let server = Server::bind(config(args)?)
+        .map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
+    let scheme = if args.tls { "https" } else { "http" };
+    print(&format!("listening on {scheme}://{}\n", server.local_addr()))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        let _handler = signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    if args.follow_stdin {
+        follow(&stop)?;
+    }
+    server.run(&stop).map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
+    Ok(Exit::Done)
+}
+
+/// Stops the server once standard input is closed, which happens at the latest when the parent dies.
+fn follow(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
+    let stop = Arc::clone(stop);
+    let watch = move || {
+        let mut nothing = [0; 64];
+        while matches!(std::io::stdin().read(&mut nothing), Ok(count) if count > 0) {}
+        stop.store(true, Ordering::Relaxed);
+    };
+    std::thread::Builder::new().name("parent".to_owned()).spawn(watch).map(|_thread| ())
+}
+
+fn config(args: &SimArgs) -> Result<Config, Refusal> {
+    let faults: Faults = match &args.faults {
+        None => Faults::default(),
+        Some(text) => serde_json::from_str(text).map_err(|why| {
+            Refusal::usage(format!("cannot use the value of `--faults`: {why}"), "")
+        })?,
+    };
+    let pace = pace(args)?;
+    Ok(Config {
+        host: args.host.clone(),
+        port: args.port,
+        model: args.model.clone(),
+        flavour: flavour(&args.flavour)?,
+        pace: args.slower.map_or(pace.clone(), |factor| pace.scaled(factor)),
+        seed: args.seed,
+        api_key: args.api_key.clone(),
+        transport: if args.tls { Transport::Tls } else { Transport::Plain },
+        truth: args.truth.clone(),
+        faults,
+        ..Config::default()
+    })
+}
+
+fn pace(args: &SimArgs) -> Result<Pace, Refusal> {
+    let span = |text: &String| {
+        units::parse_span(text, Nanos::from_millis(1))
+            .map_err(|why| Refusal::usage(why.to_string(), "write it as `20ms`"))
+    };
+    match (&args.ttft, &args.itl, args.flood) {
+        (Some(ttft), Some(itl), _) => Ok(Pace::Fixed { ttft: span(ttft)?, itl: span(itl)? }),
+        (_, _, Some(events_per_write)) => Ok(Pace::Flood { events_per_write }),
+        _ => {
+            let profile = Profile::open(&args.profile).map_err(|why| {
+                let names: Vec<&str> = Profile::names().collect();
+                Refusal::usage(why.to_string(), format!("the profiles are {}", names.join(", ")))
+            })?;
+            Ok(Pace::Engine(Box::new(profile)))
+        }
+    }
+}
+
+fn flavour(name: &str) -> Result<Flavour, Refusal> {
+    Flavour::ALL.into_iter().find(|flavour| flavour.name() == name).ok_or_else(|| {
+        let near = nearest(name, Flavour::ALL.into_iter().map(Flavour::name)).join(", ");
+        Refusal::usage(
+            format!("there is no flavour `{name}`{}", if near.is_empty() { near } else { format!(": did you mean {near}?") }),
+            "the flavours are vllm, sglang, llamacpp, tgi and transformers",
+        )
+    })
+}

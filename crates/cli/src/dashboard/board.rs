@@ -1,0 +1,202 @@
+//! What the dashboard knows, and how it looks.
+//!
+//! In: the run's counters and the server's gauges, a few times a second. Out: one screen. Holds no
+//! terminal and reads no clock, so that a screen can be compared in a test.
+
+use std::collections::VecDeque;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
+use tokometer_base::Nanos;
+use tokometer_drive::Counts;
+
+/// Seconds of history that are shown.
+const HISTORY: usize = 300;
+
+/// One reading.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reading {
+    /// Since the measured phase began.
+    pub(crate) elapsed: Nanos,
+    /// The run's counters.
+    pub(crate) counts: Counts,
+    /// The server's gauges, by name; empty where they are not read.
+    pub(crate) gauges: Vec<(String, f64)>,
+    /// Notes so far.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The state behind the screen.
+#[derive(Debug)]
+pub(crate) struct Board {
+    title: String,
+    planned: Option<u64>,
+    duration: Option<Nanos>,
+    last: Reading,
+    tokens_per_s: VecDeque<u64>,
+    requests_per_s: VecDeque<u64>,
+    in_flight: VecDeque<u64>,
+}
+
+fn keep(history: &mut VecDeque<u64>, value: u64) {
+    if history.len() == HISTORY {
+        let _oldest = history.pop_front();
+    }
+    history.push_back(value);
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate on a screen: float to integer casts saturate"
+)]
+fn rate(now: u64, before: u64, seconds: f64) -> u64 {
+    if seconds <= 0.0 { 0 } else { (now.saturating_sub(before) as f64 / seconds).round() as u64 }
+}
+
+impl Board {
+    /// A board for a run of so many requests, or of so much time.
+    pub(crate) fn new(title: String, planned: Option<u64>, duration: Option<Nanos>) -> Self {
+        Self {
+            title,
+            planned,
+            duration,
+            last: Reading::default(),
+            tokens_per_s: VecDeque::new(),
+            requests_per_s: VecDeque::new(),
+            in_flight: VecDeque::new(),
+        }
+    }
+
+    /// Takes a reading.
+    pub(crate) fn push(&mut self, reading: Reading) {
+        let seconds = (reading.elapsed - self.last.elapsed).as_secs_f64();
+        let (now, before) = (&reading.counts, &self.last.counts);
+        keep(&mut self.tokens_per_s, rate(now.tokens, before.tokens, seconds));
+        keep(&mut self.requests_per_s, rate(now.ended(), before.ended(), seconds));
+        keep(&mut self.in_flight, now.in_flight());
+        self.last = reading;
+    }
+
+    fn progress(&self) -> f64 {
+        let by_count = self.planned.map(|all| self.last.counts.ended() as f64 / all.max(1) as f64);
+        let by_time =
+            self.duration.map(|all| self.last.elapsed.as_secs_f64() / all.as_secs_f64().max(1e-9));
+        by_count.or(by_time).unwrap_or(0.0).clamp(0.0, 1.0)
+    }
+
+    /// Draws the whole screen.
+    pub(crate) fn render(&self, frame: &mut Frame<'_>) {
+        let [head, figures, charts, server, notes, foot] = Layout::vertical([
+            Constraint::Length(3),
+            Constraint::Length(4),
+            Constraint::Fill(2),
+            Constraint::Length(if self.last.gauges.is_empty() { 0 } else { 3 }),
+            Constraint::Fill(1),
+            Constraint::Length(1),
+        ])
+        .areas(frame.area());
+        self.render_head(frame, head);
+        self.render_figures(frame, figures);
+        self.render_charts(frame, charts);
+        self.render_server(frame, server);
+        let lines: Vec<Line<'_>> = self.last.notes.iter().map(|note| Line::raw(note.as_str())).collect();
+        let empty = vec![Line::styled("none so far", Style::new().fg(Color::DarkGray))];
+        let text = if lines.is_empty() { empty } else { lines };
+        frame.render_widget(Paragraph::new(text).block(Block::bordered().title(" notes ")), notes);
+        let keys = "q or Ctrl-C: stop sending, drain and report";
+        frame.render_widget(Paragraph::new(keys).style(Style::new().fg(Color::DarkGray)), foot);
+    }
+
+    fn render_head(&self, frame: &mut Frame<'_>, area: Rect) {
+        let counts = &self.last.counts;
+        let of = self.planned.map_or(String::new(), |planned| format!(" of {planned}"));
+        let label = format!("{}{of} requests, {:.0} s", counts.ended(), self.last.elapsed.as_secs_f64());
+        let gauge = Gauge::default()
+            .block(Block::bordered().title(format!(" {} ", self.title)))
+            .gauge_style(Style::new().fg(Color::Blue))
+            .ratio(self.progress())
+            .label(label);
+        frame.render_widget(gauge, area);
+    }
+
+    fn render_figures(&self, frame: &mut Frame<'_>, area: Rect) {
+        let counts = &self.last.counts;
+        let latest = |history: &VecDeque<u64>| history.back().copied().unwrap_or(0).to_string();
+        let ttft = counts.ttft_mean.map_or("–".to_owned(), |mean| mean.to_string());
+        let failed_style = if counts.failed > 0 { Color::Red } else { Color::Reset };
+        let figures = [
+            ("in flight", counts.in_flight().to_string(), Color::Reset),
+            ("requests/s", latest(&self.requests_per_s), Color::Reset),
+            ("tokens/s", latest(&self.tokens_per_s), Color::Reset),
+            ("mean TTFT", ttft, Color::Reset),
+            ("failed", counts.failed.to_string(), failed_style),
+        ];
+        let areas = Layout::horizontal([Constraint::Fill(1); 5]).split(area);
+        for ((label, value, colour), area) in figures.into_iter().zip(areas.iter()) {
+            let value = Span::styled(value, Style::new().fg(colour).add_modifier(Modifier::BOLD));
+            let text = vec![Line::from(value), Line::styled(label, Style::new().fg(Color::DarkGray))];
+            frame.render_widget(Paragraph::new(text).block(Block::bordered()).centered(), *area);
+        }
+    }
+
+    fn render_charts(&self, frame: &mut Frame<'_>, area: Rect) {
+        let [tokens, flight] = Layout::horizontal([Constraint::Fill(1); 2]).areas(area);
+        let charts = [
+            (" tokens/s ", &self.tokens_per_s, Color::Green, tokens),
+            (" in flight ", &self.in_flight, Color::Blue, flight),
+        ];
+        for (title, history, colour, area) in charts {
+            let width = usize::from(area.width.saturating_sub(2));
+            let skip = history.len().saturating_sub(width);
+            let data: Vec<u64> = history.iter().skip(skip).copied().collect();
+            let most = data.iter().max().copied().unwrap_or(0);
+            let chart = Sparkline::default()
+                .block(Block::bordered().title(format!("{title}(most {most}) ")))
+                .style(Style::new().fg(colour))
+                .data(data);
+            frame.render_widget(chart, area);
+        }
+    }
+
+    fn render_server(&self, frame: &mut Frame<'_>, area: Rect) {
+        let shown = |(name, value): &(String, f64)| format!("{name} {value:.6}");
+        let trimmed = |text: String| text.trim_end_matches('0').trim_end_matches('.').to_owned();
+        let text: Vec<String> = self.last.gauges.iter().map(|gauge| trimmed(shown(gauge))).collect();
+        let block = Block::bordered().title(" server ");
+        frame.render_widget(Paragraph::new(text.join("   ")).block(block), area);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    #[test]
+    fn a_screen_shows_progress_rates_gauges_and_notes() {
+        let mut board = Board::new("embedded simulator".into(), Some(100), None);
+        for second in 1..=20_u64 {
+            board.push(Reading {
+                elapsed: Nanos::from_secs(second),
+                counts: Counts {
+                    sent: second * 4,
+                    succeeded: second * 2,
+                    failed: 1,
+                    tokens: second * second * 50,
+                    ttft_mean: Some(Nanos::from_millis(42)),
+                },
+                gauges: vec![("running".into(), 12.0), ("KV use".into(), 0.25)],
+                notes: vec!["late-sends: 3 of 80".into()],
+            });
+        }
+        let mut terminal = Terminal::new(TestBackend::new(78, 20)).unwrap();
+        let _frame = terminal.draw(|frame| board.render(frame)).unwrap();
+        insta::assert_snapshot!(terminal.backend(), @"");
+    }
+}

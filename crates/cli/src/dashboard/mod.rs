@@ -1,0 +1,116 @@
+//! `bench --live`: the run as it happens, on the whole terminal.
+//!
+//! A thread of its own reads the counters a few times a second and draws. The terminal is given back
+//! as it was when the run ends, when it is interrupted, and on a panic.
+
+mod board;
+
+use std::io::stderr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_drive::{Interrupt, Live};
+
+use board::{Board, Reading};
+
+/// Between two drawings.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// What the dashboard shows besides the counters.
+#[derive(Debug, Default)]
+pub(crate) struct Sidelights {
+    /// The server's gauges, by name.
+    pub(crate) gauges: Vec<(String, f64)>,
+    /// Notes so far.
+    pub(crate) notes: Vec<String>,
+}
+
+/// A running dashboard. Dropping it gives the terminal back.
+pub(crate) struct Dashboard {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What a dashboard watches.
+pub(crate) struct Watched {
+    pub(crate) title: String,
+    pub(crate) planned: Option<u64>,
+    pub(crate) duration: Option<Nanos>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) interrupt: Arc<Interrupt>,
+    pub(crate) sidelights: Arc<Mutex<Sidelights>>,
+}
+
+fn give_back() {
+    let _raw = disable_raw_mode();
+    let _screen = execute!(stderr(), LeaveAlternateScreen);
+}
+
+impl Dashboard {
+    /// Takes the terminal. Standard error is drawn on: standard output is the result.
+    pub(crate) fn open(watched: Watched) -> Result<Self> {
+        enable_raw_mode().context("cannot take the terminal for `--live`")?;
+        execute!(stderr(), EnterAlternateScreen).context("cannot take the terminal for `--live`")?;
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            before(panic);
+        }));
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("dashboard".into())
+            .spawn(move || show(&watched, &stopped))
+            .context("cannot start the dashboard's thread")?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _result = thread.join();
+        }
+        give_back();
+    }
+}
+
+fn show(watched: &Watched, stop: &AtomicBool) {
+    let mut board = Board::new(watched.title.clone(), watched.planned, watched.duration);
+    let Ok(mut terminal) = Terminal::new(CrosstermBackend::new(stderr())) else { return };
+    while !stop.load(Ordering::Relaxed) {
+        let began = watched.live.began();
+        let elapsed = began.map_or(Nanos::ZERO, |began| MonotonicClock.now() - began);
+        let (gauges, notes) = watched
+            .sidelights
+            .lock()
+            .map(|lights| (lights.gauges.clone(), lights.notes.clone()))
+            .unwrap_or_default();
+        board.push(Reading { elapsed, counts: watched.live.counts(), gauges, notes });
+        // A terminal that cannot be drawn on is no reason to stop measuring.
+        let _drawn = terminal.draw(|frame| board.render(frame));
+        if asks_to_stop() {
+            watched.interrupt.raise();
+        }
+    }
+}
+
+/// Waits for a key until the next drawing. In raw mode Ctrl-C is a key like any other.
+fn asks_to_stop() -> bool {
+    let Ok(true) = event::poll(INTERVAL) else { return false };
+    let Ok(Event::Key(key)) = event::read() else { return false };
+    let is_interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    is_interrupt || key.code == KeyCode::Char('q')
+}

@@ -1,0 +1,94 @@
+//! How the program ends: one code per kind of ending, the contract with scripts.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// What the process tells its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// Done, but a stated objective was missed: an SLO, a doctor finding.
+    Missed = 1,
+    /// The command line or the plan makes no sense.
+    Usage = 2,
+    /// The target cannot be used.
+    Target = 3,
+    /// The run is INVALID and `--strict` was asked for.
+    Invalid = 4,
+    /// Some points of a sweep failed; the others are kept.
+    Points = 5,
+    /// Something could not be written.
+    Write = 6,
+    /// No request succeeded.
+    NoSuccess = 7,
+    /// Ended by Ctrl-C or SIGTERM.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// An error that carries its exit code and, on a line of its own, what to try.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The code to leave with.
+    pub(crate) exit: Exit,
+    /// What could not be done, to what, and why.
+    pub(crate) message: String,
+    /// What to try. Empty when there is nothing useful to say.
+    pub(crate) hint: String,
+}
+
+impl Refusal {
+    /// A refusal without a hint.
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hint: String::new() }
+    }
+
+    /// Bad usage, with what to try.
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { exit: Exit::Usage, message: message.into(), hint: hint.into() }
+    }
+
+    /// The same refusal with what to try.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if self.hint.is_empty() { Ok(()) } else { write!(f, "\n  {}", self.hint) }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The code of an error: that of the refusal inside it, else bad usage, because every error that
+/// reaches `main` without a code of its own comes from reading what the user gave.
+pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
+    error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<Refusal>())
+        .map_or(Exit::Usage, |refusal| refusal.exit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_keeps_its_code_below_any_context() {
+        let refusal = Refusal::new(Exit::Write, "cannot write `x`").hint("free some space");
+        assert_eq!(refusal.to_string(), "cannot write `x`\n  free some space");
+        let error = anyhow::Error::new(refusal).context("while saving");
+        assert_eq!(code_of(&error), Exit::Write);
+        assert_eq!(code_of(&anyhow::anyhow!("no such file")), Exit::Usage);
+    }
+}

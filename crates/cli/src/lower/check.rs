@@ -1,0 +1,65 @@
+//! Plans that make no sense are refused before anything is opened.
+
+use tokometer_report::LayoutChoice;
+
+use crate::exit::Refusal;
+use crate::plan::{Load, Plan};
+
+/// Sections that `--percentile-metrics` may name.
+const SECTIONS: [&str; 4] = ["ttft", "tpot", "itl", "e2el"];
+
+/// Refuses a plan that makes no sense.
+pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
+    check_load(&plan.load)?;
+    let layout = &plan.metrics.layout;
+    let _choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+    if let Some(unknown) = plan.metrics.sections.iter().find(|name| !SECTIONS.contains(&name.as_str())) {
+        return Err(Refusal::usage(
+            format!("cannot show the section `{unknown}`"),
+            format!("the sections are {}", SECTIONS.join(", ")),
+        ));
+    }
+    if plan.targets.len() != 1 {
+        return Err(Refusal::usage(
+            format!("cannot measure {} targets in one run", plan.targets.len()),
+            "measure them one after the other",
+        ));
+    }
+    Ok(())
+}
+
+fn check_load(load: &Load) -> Result<(), Refusal> {
+    let rate = load.request_rate.0;
+    if rate.is_nan() || rate <= 0.0 {
+        return Err(Refusal::usage(
+            format!("cannot use `--request-rate {rate}`: a rate must be above zero"),
+            "try `--request-rate inf` to send without waiting",
+        ));
+    }
+    if load.burstiness.0.is_nan() || load.burstiness.0 <= 0.0 {
+        return Err(Refusal::usage(
+            format!("cannot use `--burstiness {}`: it must be above zero", load.burstiness.0),
+            "1 is a Poisson process, inf sends in equal steps",
+        ));
+    }
+    if load.max_concurrency == Some(0) {
+        return Err(Refusal::usage(
+            "cannot use `--max-concurrency 0`: no request could be sent",
+            "leave it out for no limit",
+        ));
+    }
+    if load.duration_s.is_some_and(|seconds| seconds <= 0.0) {
+        return Err(Refusal::usage("cannot use a `--duration` of nothing", "write it as `30s`"));
+    }
+    match load.ramp {
+        Some(_) if rate.is_finite() => Err(Refusal::usage(
+            "cannot ramp and keep a `--request-rate` at the same time",
+            "leave out `--request-rate`: the ramp has its own first and last rate",
+        )),
+        Some(ramp) if ramp.from > ramp.to => Err(Refusal::usage(
+            format!("cannot ramp down from {} to {}", ramp.from, ramp.to),
+            "swap `--ramp-up-start-rps` and `--ramp-up-end-rps`",
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,97 @@
+//! The environment variables that mean something, read once.
+
+use std::path::PathBuf;
+
+use tokometer_client::ApiKey;
+use tokometer_tokenize::hub;
+use tokometer_workload::Family;
+
+/// What the environment says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment {
+    /// `OPENAI_API_KEY`.
+    pub(crate) openai_api_key: Option<String>,
+    /// `API_KEY`, which SGLang's client falls back to.
+    pub(crate) api_key: Option<String>,
+    /// `HF_ENDPOINT`.
+    pub(crate) hub_endpoint: Option<String>,
+    /// `HF_TOKEN`, or the older `HUGGING_FACE_HUB_TOKEN`.
+    pub(crate) hub_token: Option<String>,
+    /// `HF_HUB_CACHE`, or the folder below `HF_HOME`.
+    pub(crate) hub_cache: Option<PathBuf>,
+    /// `HF_HUB_OFFLINE`.
+    pub(crate) is_hub_offline: bool,
+    /// `NO_COLOR`.
+    pub(crate) is_colourless: bool,
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+impl Environment {
+    /// Reads the process's environment.
+    pub(crate) fn read() -> Self {
+        Self::from_variables(&variable)
+    }
+
+    fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Self {
+        let below_home = || variable("HF_HOME").map(|home| PathBuf::from(home).join("hub"));
+        let is_on = |name: &str| {
+            variable(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "no"))
+        };
+        Self {
+            openai_api_key: variable("OPENAI_API_KEY"),
+            api_key: variable("API_KEY"),
+            hub_endpoint: variable("HF_ENDPOINT"),
+            hub_token: variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN")),
+            hub_cache: variable("HF_HUB_CACHE").map(PathBuf::from).or_else(below_home),
+            is_hub_offline: is_on("HF_HUB_OFFLINE"),
+            is_colourless: variable("NO_COLOR").is_some(),
+        }
+    }
+
+    /// The key to send, by the family's rule.
+    pub(crate) fn key(&self, family: Family) -> Option<ApiKey> {
+        let bearer = self.openai_api_key.clone().map(ApiKey::Bearer);
+        match family {
+            Family::Vllm => bearer,
+            Family::Sglang => bearer.or_else(|| self.api_key.clone().map(ApiKey::Raw)),
+        }
+    }
+
+    /// How the hub is reached.
+    pub(crate) fn hub(&self) -> hub::Access {
+        hub::Access {
+            endpoint: self.hub_endpoint.clone(),
+            token: self.hub_token.clone(),
+            cache: self.hub_cache.clone(),
+            traffic: if self.is_hub_offline {
+                hub::Traffic::CacheOnly
+            } else {
+                hub::Traffic::Fetch
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_follow_the_family_s_rule_and_the_cache_its_fallbacks() {
+        let variables = |name: &str| match name {
+            "API_KEY" => Some("raw".to_owned()),
+            "HF_HOME" => Some("/h".to_owned()),
+            "HF_HUB_OFFLINE" => Some("1".to_owned()),
+            _ => None,
+        };
+        let environment = Environment::from_variables(&variables);
+        assert_eq!(environment.key(Family::Vllm), None);
+        assert_eq!(environment.key(Family::Sglang), Some(ApiKey::Raw("raw".to_owned())));
+        assert_eq!(environment.hub().cache, Some(PathBuf::from("/h/hub")));
+        assert_eq!(environment.hub().traffic, hub::Traffic::CacheOnly);
+    }
+}

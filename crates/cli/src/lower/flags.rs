@@ -1,0 +1,242 @@
+//! Flags as a layer over the plan: one line per flag.
+
+use serde_json::Value;
+use tokometer_base::{Nanos, units};
+
+use super::layer::{Given, Layer};
+use crate::args::{BenchArgs, Compat, Term, Values};
+use crate::exit::Refusal;
+
+/// What the flags set: single values, and the fields that take several.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flags {
+    /// Single values.
+    pub(crate) layer: Layer,
+    /// Several values, by the flag's name: the field and its values.
+    pub(crate) lists: Vec<(&'static str, String, Vec<Value>)>,
+}
+
+impl Flags {
+    /// A flag that takes one value or a list.
+    pub(crate) fn put_values<T: Term>(
+        &mut self,
+        flag: &'static str,
+        path: &str,
+        values: Option<&Values<T>>,
+    ) {
+        let Some(Values(values)) = values else { return };
+        let values: Vec<Value> = values.iter().map(|value| value.value()).collect();
+        match values.as_slice() {
+            [only] => self.layer.put(path, only),
+            _ => self.lists.push((flag, path.to_owned(), values)),
+        }
+    }
+}
+
+/// Everything but the flags of datasets, whose meaning depends on the dataset.
+pub(crate) fn flags(args: &BenchArgs) -> Result<Flags, Refusal> {
+    let mut flags = Flags::default();
+    put_target(&mut flags.layer, args);
+    put_prompts(&mut flags.layer, args);
+    put_load(&mut flags, args)?;
+    put_phases(&mut flags.layer, args);
+    put_request(&mut flags.layer, args)?;
+    put_client(&mut flags.layer, args)?;
+    put_metrics(&mut flags.layer, args)?;
+    put_output(&mut flags.layer, args);
+    Ok(flags)
+}
+
+fn put_target(layer: &mut Layer, args: &BenchArgs) {
+    let target = &args.target;
+    let family = target.compat.map(|compat| match compat {
+        Compat::Vllm => "vllm",
+        Compat::Sglang => "sglang",
+    });
+    layer.put("family", family);
+    layer.put("targets.0.backend", &target.backend);
+    layer.put("targets.0.endpoint", &target.endpoint);
+    layer.put("targets.0.model", &target.model);
+    layer.put("targets.0.served_model_name", &target.served_model_name);
+    layer.put("targets.0.address", &target.base_url);
+    layer.put("targets.0.address", target.sim.as_ref().map(|profile| format!("simulator:{profile}")));
+    layer.put_if(Given::from(!target.header.is_empty()), "targets.0.headers", &target.header);
+    layer.put("targets.0.trust.file", &target.ca_cert);
+    layer.put_if(Given::from(target.insecure), "targets.0.trust", "anybody");
+}
+
+fn put_prompts(layer: &mut Layer, args: &BenchArgs) {
+    let (target, workload) = (&args.target, &args.workload);
+    layer.put_if(Given::from(target.skip_tokenizer_init), "prompts.tokenizer", "cl100k");
+    layer.put("prompts.tokenizer", &target.tokenizer);
+    layer.put_if(Given::from(workload.prompt_token_ids), "prompts.form", "token-ids");
+    layer.put_if(Given::from(workload.disable_shuffle), "prompts.row_order", "as_in_file");
+    layer.put_if(Given::from(workload.no_oversample), "prompts.oversample", "never");
+    layer.put_if(Given::from(workload.skip_chat_template), "prompts.templating", "skip");
+    layer.put_if(Given::from(workload.apply_chat_template), "prompts.templating", "apply");
+    layer.put("prompts.max_model_len", workload.max_model_len);
+}
+
+fn put_load(flags: &mut Flags, args: &BenchArgs) -> Result<(), Refusal> {
+    let (arrival, stop) = (&args.arrival, &args.stop);
+    flags.put_values("request-rate", "load.request_rate", arrival.request_rate.as_ref());
+    flags.put_values("max-concurrency", "load.max_concurrency", arrival.max_concurrency.as_ref());
+    flags.put_values("num-prompts", "load.num_prompts", stop.num_prompts.as_ref());
+    let layer = &mut flags.layer;
+    layer.put("load.burstiness", arrival.burstiness);
+    layer.put("load.duration_s", seconds("--duration", stop.duration.as_deref())?);
+    layer.put("load.ramp.strategy", &arrival.ramp_up_strategy);
+    layer.put("load.ramp.from", arrival.ramp_up_start_rps);
+    layer.put("load.ramp.to", arrival.ramp_up_end_rps);
+    layer.put_if(Given::from(args.workload.trace.self_timed), "load.timing", "trace");
+    layer.put_if(Given::from(args.workload.trace.no_self_timed), "load.timing", "rate");
+    layer.put("seed", arrival.seed);
+    layer.put("content", arrival.seed.map(|_| "repeated"));
+    Ok(())
+}
+
+/// Answers of SGLang's warm-up requests are no longer than this.
+const SGLANG_WARMUP_TOKENS: u32 = 32;
+
+fn put_phases(layer: &mut Layer, args: &BenchArgs) {
+    let (target, arrival) = (&args.target, &args.arrival);
+    layer.put("phases.ready_timeout_s", target.ready_check_timeout_sec);
+    layer.put("phases.warmups", arrival.warmup_requests);
+    layer.put("phases.warmup_output_max", arrival.warmup_requests.map(|_| SGLANG_WARMUP_TOKENS));
+    layer.put("phases.warmups", arrival.num_warmups);
+    layer.put_if(Given::from(target.flush_cache), "phases.cache", "flush");
+    layer.put("phases.flush_timeout_s", target.flush_cache_timeout);
+    layer.put_if(Given::from(target.profile), "phases.profiler", "on");
+    layer.put("phases.probe_rate", arrival.probe_request_rate);
+}
+
+fn put_request(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
+    let (sampling, target) = (&args.sampling, &args.target);
+    layer.put("request.sampling.temperature", sampling.temperature);
+    layer.put("request.sampling.top_p", sampling.top_p);
+    layer.put("request.sampling.top_k", sampling.top_k);
+    layer.put("request.sampling.min_p", sampling.min_p);
+    layer.put("request.sampling.frequency_penalty", sampling.frequency_penalty);
+    layer.put("request.sampling.presence_penalty", sampling.presence_penalty);
+    layer.put("request.sampling.repetition_penalty", sampling.repetition_penalty);
+    let sglang_logprobs = sampling.return_logprob.then(|| sampling.top_logprobs_num.unwrap_or(0));
+    layer.put("request.logprobs", sglang_logprobs);
+    layer.put("request.logprobs", sampling.logprobs);
+    layer.put_if(Given::from(sampling.ignore_eos), "request.ignore_eos", "asked");
+    layer.put_if(Given::from(sampling.disable_ignore_eos), "request.ignore_eos", "off");
+    layer.put_if(Given::from(sampling.disable_stream), "request.delivery", "whole");
+    layer.put_if(Given::from(sampling.continuous_usage), "request.usage", "continuous");
+    layer.put("request.request_id_prefix", &sampling.request_id_prefix);
+    if let Some(text) = &sampling.extra_body {
+        let body: serde_json::Map<String, Value> = serde_json::from_str(text).map_err(|why| {
+            Refusal::usage(
+                format!("cannot use the value of `--extra-body`: {why}"),
+                r#"write a JSON object, such as '{"min_tokens": 5}'"#,
+            )
+        })?;
+        layer.put("request.extra_body", body);
+    }
+    layer.put("request.extra_body.logprob_start_len", sampling.logprob_start_len);
+    layer.put_if(Given::from(!target.lora_modules.is_empty()), "request.lora.names", &target.lora_modules);
+    layer.put("request.lora.assignment", &target.lora_assignment);
+    layer.put("request.lora.assignment", &target.lora_request_distribution);
+    layer.put("request.lora.alpha", target.lora_zipf_alpha);
+    Ok(())
+}
+
+fn put_client(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
+    let client = &args.client;
+    layer.put("client.connections", &client.connections);
+    layer.put("client.harvest", &client.harvest);
+    layer.put("client.workers", client.workers);
+    layer.put("client.timeout_s", seconds("--timeout", client.timeout.as_deref())?);
+    let connect = seconds("--connect-timeout", client.connect_timeout.as_deref())?;
+    layer.put("client.connect_timeout_s", connect);
+    layer.put("client.stall_timeout_s", seconds("--stall-timeout", client.stall_timeout.as_deref())?);
+    layer.put("client.retries", client.retries);
+    layer.put("client.scrape_interval_s", client.scrape_interval);
+    Ok(())
+}
+
+fn put_metrics(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
+    let metric = &args.metric;
+    layer.put("metrics.layout", &metric.layout);
+    let sections = metric.percentile_metrics.as_deref().map(words);
+    layer.put("metrics.sections", sections);
+    layer.put("metrics.percentiles", percentiles(metric.metric_percentiles.as_deref())?);
+    for word in &metric.goodput {
+        let (name, bound) = objective(word)?;
+        layer.put(&format!("metrics.goodput.{name}"), bound);
+    }
+    layer.put_if(Given::from(metric.strict), "metrics.judgement", "strict");
+    Ok(())
+}
+
+fn put_output(layer: &mut Layer, args: &BenchArgs) {
+    let output = &args.output;
+    layer.put("name", &output.name);
+    layer.put("output.run_dir", &output.run_dir);
+    layer.put_if(Given::from(output.no_run_dir), "output.record", "dropped");
+    layer.put_if(Given::from(output.json), "output.shown", "json");
+    layer.put_if(Given::from(output.quiet), "output.shown", "nothing");
+    let is_saved = output.save_result || output.append_result || output.save_detailed;
+    layer.put_if(Given::from(is_saved), "output.vllm_result", serde_json::json!({}));
+    layer.put_if(Given::from(output.save_detailed), "output.vllm_result.is_detailed", true);
+    layer.put_if(Given::from(output.append_result), "output.vllm_result.is_appended", true);
+    if is_saved {
+        layer.put("output.vllm_result.dir", &output.result_dir);
+        layer.put("output.vllm_result.filename", &output.result_filename);
+        layer.put("output.vllm_result.label", &output.label);
+        layer.put("output.vllm_result.metadata", &output.metadata);
+    }
+    let is_line = output.output_file.is_some() || output.output_details || output.tag.is_some();
+    layer.put_if(Given::from(is_line), "output.sglang_result", serde_json::json!({}));
+    layer.put("output.sglang_result.file", &output.output_file);
+    layer.put("output.sglang_result.tag", &output.tag);
+    layer.put_if(Given::from(output.output_details), "output.sglang_result.is_detailed", true);
+}
+
+/// `a,b,c` as words.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    text.split(',').map(|word| word.trim().to_owned()).filter(|word| !word.is_empty()).collect()
+}
+
+/// `50,99.9` as percentiles.
+pub(crate) fn percentiles(text: Option<&str>) -> Result<Option<Vec<f64>>, Refusal> {
+    let Some(text) = text else { return Ok(None) };
+    let percentile = |word: &String| {
+        word.parse().ok().filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| {
+            Refusal::usage(
+                format!("cannot use `--metric-percentiles {text}`: `{word}` is no percentile"),
+                "write numbers between 0 and 100, such as `50,90,99`",
+            )
+        })
+    };
+    words(text).iter().map(percentile).collect::<Result<_, _>>().map(Some)
+}
+
+/// `ttft:200` as a metric and its bound in milliseconds.
+pub(crate) fn objective(word: &str) -> Result<(String, f64), Refusal> {
+    let parsed = word.split_once(':').and_then(|(name, bound)| {
+        let bound = bound.parse::<f64>().ok().filter(|bound| *bound >= 0.0)?;
+        ["ttft", "tpot", "e2el"].contains(&name).then(|| (name.to_owned(), bound))
+    });
+    parsed.ok_or_else(|| {
+        Refusal::usage(
+            format!("cannot use the objective `{word}`"),
+            "write METRIC:MILLISECONDS with one of ttft, tpot, e2el, such as `ttft:200`",
+        )
+    })
+}
+
+/// A span of time as typed, in seconds.
+fn seconds(flag: &str, text: Option<&str>) -> Result<Option<f64>, Refusal> {
+    let Some(text) = text else { return Ok(None) };
+    let span = units::parse_span(text, Nanos::from_secs(1)).map_err(|why| {
+        Refusal::usage(
+            format!("cannot use `{flag} {text}`: {why}"),
+            "write a number with a unit, such as `30s`, `500ms` or `2m`",
+        )
+    })?;
+    Ok(Some(span.as_secs_f64()))
+}

@@ -1,0 +1,21 @@
+//! From what was typed to what is meant.
+//!
+//! In: flags, a plan file, the environment. Out: one [`Plan`](crate::plan::Plan) per point, and the
+//! keys, which are never part of a plan. Flags override the file, the file overrides the defaults,
+//! and defaults depend on the backend's family. This is the only place that reads the environment;
+//! nothing reads a flag after it.
+
+mod check;
+mod dataset;
+mod defaults;
+mod environment;
+mod file;
+mod flags;
+mod layer;
+mod points;
+mod resolve;
+
+pub(crate) use environment::Environment;
+pub(crate) use flags::{objective, percentiles, words};
+pub(crate) use points::Point;
+pub(crate) use resolve::{Lowered, Secrets, lower};
