@@ -167,3 +167,147 @@ impl Tls {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::Arc;
+
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
+    use rustls::{ServerConfig, ServerConnection};
+
+    use super::*;
+    use crate::conn::socket::Received;
+    use crate::tls::{Trust, client_config};
+
+    /// A peer in memory that takes at most `room` bytes before it says "later".
+    struct Peer {
+        session: Option<ServerConnection>,
+        inbox: Vec<u8>,
+        outbox: Vec<u8>,
+        room: usize,
+    }
+
+    fn later<T>() -> io::Result<T> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    impl ByteSource for Peer {
+        fn receive(&mut self, buffer: &mut ReadBuffer) -> io::Result<Received> {
+            if let Some(session) = &mut self.session {
+                while session.wants_write() {
+                    let _count = session.write_tls(&mut self.outbox)?;
+                }
+            }
+            if self.outbox.is_empty() {
+                return later();
+            }
+            let bytes = self.outbox.len().min(buffer.wire.len());
+            buffer.wire[..bytes].copy_from_slice(&self.outbox[..bytes]);
+            drop(self.outbox.drain(..bytes));
+            Ok(Received { bytes, is_full: false, stamp: Some(WallNanos(7)) })
+        }
+
+        fn transmit(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.room == 0 {
+                return later();
+            }
+            let taken = bytes.len().min(self.room);
+            self.room -= taken;
+            let Some(session) = &mut self.session else {
+                self.inbox.extend_from_slice(&bytes[..taken]);
+                return Ok(taken);
+            };
+            let mut wire = &bytes[..taken];
+            while !wire.is_empty() {
+                let _count = session.read_tls(&mut wire)?;
+                let state = session.process_new_packets().map_err(tls_error)?;
+                let start = self.inbox.len();
+                self.inbox.resize(start + state.plaintext_bytes_to_read(), 0);
+                session.reader().read_exact(&mut self.inbox[start..])?;
+            }
+            Ok(taken)
+        }
+    }
+
+    fn plain_peer(room: usize) -> Peer {
+        Peer { session: None, inbox: Vec::new(), outbox: Vec::new(), room }
+    }
+
+    fn tls_peer(room: usize) -> Peer {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let session = ServerConnection::new(Arc::new(config)).unwrap();
+        Peer { session: Some(session), ..plain_peer(room) }
+    }
+
+    fn tls_client() -> TlsClient {
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsClient { config: client_config(&Trust::Anybody).unwrap(), name }
+    }
+
+    fn open(peer: Peer) -> Link<Peer> {
+        let mut link = Link::new(peer, Some(&tls_client())).unwrap();
+        let mut buffer = ReadBuffer::default();
+        assert!(!link.is_open());
+        while !link.is_open() {
+            let _is_flushed = link.flush().unwrap();
+            let arrival = link.read(&mut buffer).unwrap();
+            assert!(arrival.bytes.is_empty() && arrival.wire_bytes > 0, "only a handshake");
+        }
+        let _is_flushed = link.flush().unwrap();
+        link
+    }
+
+    #[test]
+    fn plain_bytes_pass_unchanged_and_a_full_socket_takes_a_part() {
+        let mut link = Link::new(plain_peer(4), None).unwrap();
+        assert!(link.is_open());
+        assert_eq!(link.write(b"request").unwrap(), Sent::Part(4));
+        link.source.room = 10;
+        assert_eq!(link.write(b"est").unwrap(), Sent::All);
+        assert_eq!(link.source.inbox, b"request");
+        link.source.outbox = b"answer".to_vec();
+        let mut buffer = ReadBuffer::default();
+        let arrival = link.read(&mut buffer).unwrap();
+        assert_eq!((arrival.bytes, arrival.stamp), (&b"answer"[..], Some(WallNanos(7))));
+        assert_eq!(link.kernel_source(), StampSource::Kernel);
+    }
+
+    #[test]
+    fn under_tls_the_same_bytes_come_out_with_the_stamp_of_their_record() {
+        let mut link = open(tls_peer(usize::MAX));
+        assert_eq!(link.write(b"request").unwrap(), Sent::All);
+        assert_eq!(link.source.inbox, b"request");
+        let session = link.source.session.as_mut().unwrap();
+        session.writer().write_all(b"answer").unwrap();
+        let mut buffer = ReadBuffer::default();
+        let arrival = link.read(&mut buffer).unwrap();
+        assert_eq!((arrival.bytes, arrival.stamp), (&b"answer"[..], Some(WallNanos(7))));
+        assert_eq!(link.kernel_source(), StampSource::KernelBelowTls);
+    }
+
+    /// A prompt of 128k tokens is larger than any socket buffer: nothing is lost or sent twice.
+    #[test]
+    fn a_large_request_survives_a_socket_that_takes_little_at_a_time() {
+        let mut link = open(tls_peer(usize::MAX));
+        let request: Vec<u8> = (0..600_000_u32).map(|i| i.to_le_bytes()[0]).collect();
+        let mut written = 0;
+        link.source.room = 0;
+        loop {
+            match link.write(&request[written..]).unwrap() {
+                Sent::All => break,
+                Sent::Part(taken) => written += taken,
+            }
+            link.source.room = 10_000;
+        }
+        assert!(link.source.inbox == request, "{} bytes came", link.source.inbox.len());
+    }
+}
