@@ -103,3 +103,41 @@ fn ttft_reason(summary: &Summary, figures: &FamilyFigures) -> &'static str {
         "it starts or stops its clock at another event"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::summary;
+
+    #[test]
+    fn a_role_event_taken_for_the_first_token_is_named() {
+        let found = differences(&summary(), Family::Vllm);
+        let labels: Vec<&str> = found.iter().map(|one| one.label).collect();
+        assert_eq!(labels, ["mean TTFT", "peak output", "peak concurrency"]);
+        assert!(found[0].why.contains("opening event"), "{found:?}");
+    }
+
+    #[test]
+    fn figures_within_a_percent_and_missing_ones_are_not_compared() {
+        let mut summary = summary();
+        let _none = summary.figures.insert("total_output_tokens".to_owned(), None);
+        let figures = summary.families.get_mut(&Family::Sglang).unwrap();
+        figures.total_output *= 3;
+        figures.ttft.mean = 150.25 * 1.009;
+        let found = differences(&summary, Family::Sglang);
+        assert!(
+            found.iter().all(|one| !one.label.contains("TTFT") && !one.label.contains("output t"))
+        );
+    }
+
+    #[test]
+    fn a_wrong_token_count_explains_its_tpot() {
+        let mut summary = summary();
+        let figures = summary.families.get_mut(&Family::Sglang).unwrap();
+        figures.total_output /= 4;
+        figures.tpot.mean *= 4.0;
+        let found = differences(&summary, Family::Sglang);
+        assert_eq!(found[0].why, output_reason(Family::Sglang));
+        assert!(found.iter().any(|one| one.label == "mean TPOT" && one.why == TPOT_COUNT));
+    }
+}

@@ -15,6 +15,7 @@ pub mod html;
 pub mod layout;
 pub mod model;
 pub mod parse;
+pub mod quantity;
 pub mod sparkline;
 pub mod style;
 pub mod summary;

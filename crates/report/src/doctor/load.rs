@@ -123,7 +123,7 @@ fn pinned_length(figures: &Figures<'_>) -> Option<Finding> {
     let requests = figures.requests().filter(|requests| *requests >= 32.0)?;
     let length = figures.answer_tokens().filter(|length| *length >= 1.0)?;
     ((length - length.round()).abs() < 0.5 / requests).then(|| {
-        let what = format!("exactly {length:.0} output tokens per request");
+        let what = format!("output tokens / requests is exactly {length:.0}");
         let meaning = "answers were made to run to a fixed length, or stopped at a limit";
         Finding::new(Level::Remark, Rule::PinnedLength, what, meaning)
     })

@@ -193,7 +193,12 @@ impl Rule {
             "server-limit",
             "output tokens per second × ITL (requests decoding) is near the requests in flight",
         ),
-        (Self::Backlog, Some(24), "backlog", "mean TTFT is not half the duration"),
+        (
+            Self::Backlog,
+            Some(24),
+            "backlog",
+            "mean TTFT is not a third to a half of the duration, with P99 near its end",
+        ),
         (Self::EndToEndSum, None, "e2e-sum", "mean E2E ≈ TTFT + TPOT × (tokens per answer − 1)"),
         (Self::PinnedLength, None, "pinned-length", "answers differ in length"),
         (

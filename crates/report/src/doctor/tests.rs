@@ -188,3 +188,18 @@ fn exact_figures_do_not_fail_by_rounding() {
     report.set_number(Field::OutputThroughput, 100.0 / 0.7);
     assert_eq!(examine(&[report]).worst(), None);
 }
+
+/// The page of the project is what the code says about the seeds.
+#[test]
+fn the_page_in_docs_is_up_to_date_and_names_all_42_blocks() {
+    let files: Vec<_> =
+        SEEDS.iter().map(|(name, text)| (format!("Seed {name}"), parse(text).unwrap())).collect();
+    let page = doctor_markdown(&files);
+    assert_eq!(page.lines().filter(|line| line.contains(" per prompt |")).count(), 42);
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/doctor.md");
+    if std::env::var_os("TOKOMETER_WRITE_PAGES").is_some() {
+        std::fs::write(path, &page).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(found == page, "docs/doctor.md is out of date: run with TOKOMETER_WRITE_PAGES=1");
+}

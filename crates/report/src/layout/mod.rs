@@ -2,7 +2,7 @@
 //!
 //! One file per family of tools (`vllm`, `vllm_rust`, `sglang`) holds tables and nothing else;
 //! [`print`](mod@print) turns a report into text by a table, and `parse` reads text by the same one.
-//! A new layout is a table, an arm in [`Layout::table`] and a row in the tests.
+//! A new layout is a table, an arm in `Layout::table` and a row in the tests.
 
 pub mod name;
 pub mod print;

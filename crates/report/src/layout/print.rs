@@ -6,7 +6,7 @@
 use super::Layout;
 use super::table::{Format, Row, Section, Stats, Table, Widths, centred};
 use crate::compact;
-use crate::model::{Blanks, Key, Place, Printed, Report, Stat};
+use crate::model::{Blanks, Key, Place, Printed, Quantity, Report, Stat, Value};
 use crate::style::Style;
 
 /// The report in this layout. `style` matters to our own layout alone: the others are bytes that
@@ -138,7 +138,7 @@ impl Page<'_> {
     }
 
     fn data(&mut self, label: &str, key: Key, format: Format, widths: Widths) {
-        if let Some(value) = self.report.values.get(key) {
+        if let Some(value) = shown_value(self.report, key, format) {
             self.lines.push(data_line(label, &format.write(&value.quantity), format, widths));
         }
     }
@@ -172,7 +172,7 @@ fn has_content(report: &Report, rows: &[Row]) -> bool {
 fn has_any(report: &Report, row: &Row) -> bool {
     let has = |key| report.values.get(key).is_some();
     match row {
-        Row::Line(line) => has(Key::Field(line.field)),
+        Row::Line(line) => shown_value(report, Key::Field(line.field), line.format).is_some(),
         Row::Latency(section) => shown_stats(report, section)
             .into_iter()
             .any(|stat| has(Key::Latency(section.metric, stat))),
@@ -183,6 +183,14 @@ fn has_any(report: &Report, row: &Row) -> bool {
         // A rule between two groups stands wherever its block does.
         Row::Rule => true,
     }
+}
+
+/// The value, unless it is words where this layout has a number: SGLang says `not set` of a cap that
+/// the others do not mention then.
+fn shown_value(report: &Report, key: Key, format: Format) -> Option<&Value> {
+    let takes_words = matches!(format, Format::Words | Format::CountOrWords);
+    let is_words = |value: &&Value| matches!(value.quantity, Quantity::Words(_));
+    report.values.get(key).filter(|value| takes_words || !is_words(value))
 }
 
 fn shown_stats(report: &Report, section: &Section) -> Vec<Stat> {

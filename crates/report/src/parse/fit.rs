@@ -55,13 +55,15 @@ pub(super) fn best_fit(block: &Block<'_>) -> Result<Option<Fit>, Error> {
 /// Whether a line outside of a block can only belong to one: a known label padded to its column, or
 /// the rule of a known section.
 pub(super) fn is_block_line(text: &str) -> bool {
-    tables().any(|(_, table)| {
-        table.rows.iter().any(|row| match read_row(row, text, table.widths.rule) {
-            Reading::Value(_, _, value) => text.find(value).is_some_and(|at| at > 30),
-            Reading::Rule => true,
-            Reading::Bad { .. } | Reading::Unknown => false,
+    let may_be = text.starts_with('-') || text.contains(':');
+    may_be
+        && tables().any(|(_, table)| {
+            table.rows.iter().any(|row| match read_row(row, text, table.widths.rule) {
+                Reading::Value(_, _, value) => text.find(value).is_some_and(|at| at > 30),
+                Reading::Rule => true,
+                Reading::Bad { .. } | Reading::Unknown => false,
+            })
         })
-    })
 }
 
 fn tables() -> impl Iterator<Item = (Layout, &'static Table)> {
@@ -150,13 +152,18 @@ fn bad_value(line: TextLine<'_>, label: &str, text: &str) -> Error {
     }
 }
 
+/// Whether this is the rule with this title. Looks at the first byte first: most lines are no rules.
+fn is_rule(text: &str, title: &str, width: usize) -> bool {
+    text.starts_with('-') && text.trim_end() == centred(title, '-', width)
+}
+
 fn read_row<'a>(row: &Row, text: &'a str, rule_width: usize) -> Reading<'a> {
     match row {
         Row::Line(line) => read_value(text, line.label.len(), line.format, |label| {
             (label == line.label).then_some(Key::Field(line.field))
         }),
         Row::Latency(section) => {
-            if text.trim_end() == centred(section.title.unwrap_or_default(), '-', rule_width) {
+            if is_rule(text, section.title.unwrap_or_default(), rule_width) {
                 return Reading::Rule;
             }
             let end = text.find(" (ms):").map_or(usize::MAX, |at| at + " (ms):".len());
@@ -165,7 +172,7 @@ fn read_row<'a>(row: &Row, text: &'a str, rule_width: usize) -> Reading<'a> {
             })
         }
         Row::Section { title, width, rows } => {
-            if text.trim_end() == centred(title, '-', *width) {
+            if is_rule(text, title, *width) {
                 return Reading::Rule;
             }
             read_rows(rows, text, rule_width)
@@ -179,7 +186,7 @@ fn read_row<'a>(row: &Row, text: &'a str, rule_width: usize) -> Reading<'a> {
                 number.parse().ok().map(Key::Position)
             })
         }
-        Row::Rule if text.trim_end() == "-".repeat(rule_width) => Reading::Rule,
+        Row::Rule if is_rule(text, "", rule_width) => Reading::Rule,
         Row::Rule => Reading::Unknown,
     }
 }

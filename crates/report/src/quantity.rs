@@ -1,0 +1,319 @@
+//! What a report can say: fields, metrics with their statistics, and values.
+
+use std::fmt;
+
+/// A labelled quantity that stands alone in a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Field {
+    /// Name of the client's protocol.
+    Backend,
+    /// Rate asked for, as SGLang prints it: `inf`, `20.0`, `trace`.
+    TrafficRate,
+    /// Most requests in flight, where a limit was set.
+    MaxConcurrency,
+    /// Requests answered to their end.
+    Successful,
+    /// Requests that were not.
+    Failed,
+    /// Finite rate asked for, requests per second.
+    RateConfigured,
+    /// Length of the measurement in seconds.
+    Duration,
+    /// Prompt tokens of all successful requests.
+    InputTokens,
+    /// Of these, text.
+    InputTextTokens,
+    /// Of these, images.
+    InputVisionTokens,
+    /// Answer tokens of all successful requests.
+    OutputTokens,
+    /// Answer tokens counted again from the text.
+    RetokenizedTokens,
+    /// Successful requests per second.
+    RequestThroughput,
+    /// Inputs per second of a pooling run.
+    InputSequenceThroughput,
+    /// Requests per second that met every objective.
+    Goodput,
+    /// Prompt tokens per second.
+    InputThroughput,
+    /// Answer tokens per second.
+    OutputThroughput,
+    /// Most answer tokens (in the other tools: events) within one second.
+    PeakOutputThroughput,
+    /// Most requests seen in one second.
+    PeakConcurrency,
+    /// Seconds of audio per second.
+    Rtfx,
+    /// Prompt and answer tokens per second.
+    TotalThroughput,
+    /// Mean number of requests in flight.
+    Concurrency,
+    /// Tokens per step of a speculating server.
+    AcceptLength,
+    /// Side probes answered.
+    ProbesCompleted,
+    /// Side probes failed.
+    ProbesFailed,
+    /// Median latency of the probes, ms.
+    ProbeMedian,
+    /// P99 latency of the probes, ms.
+    ProbeP99,
+    /// Longest latency of the probes, ms.
+    ProbeMax,
+    /// Tokens per second that a diffusion model committed.
+    DiffusionThroughput,
+    /// Denoising steps per canvas.
+    DiffusionStepsPerCanvas,
+    /// Tokens committed per denoising step.
+    DiffusionPerStep,
+    /// Tokens committed.
+    DiffusionTokens,
+    /// Denoising steps.
+    DiffusionSteps,
+    /// Canvas positions evaluated.
+    DiffusionPositions,
+    /// Accepted share of draft tokens, percent.
+    SpecAcceptanceRate,
+    /// Tokens per draft, the bonus token included.
+    SpecAcceptanceLength,
+    /// Drafts made.
+    SpecDrafts,
+    /// Tokens drafted.
+    SpecDraftTokens,
+    /// Of these, accepted.
+    SpecAcceptedTokens,
+    /// Prompt tokens that the cache report covers.
+    CachePromptTokens,
+    /// Of these, found in a cache.
+    CachedTokens,
+    /// Found in device memory.
+    CachedDevice,
+    /// Found in host memory.
+    CachedHost,
+    /// Share of prompt tokens found in a cache, percent.
+    CacheHitRate,
+    /// Share found in device memory, percent.
+    CacheHitDevice,
+    /// Share found in host memory, percent.
+    CacheHitHost,
+    /// In-flight count above which a run counts as steady.
+    SteadyThreshold,
+    /// Begin, end and length of the steady window.
+    SteadyWindow,
+    /// Exact peak of requests in flight.
+    SteadyPeakConcurrency,
+    /// Requests begun in the window, of all.
+    SteadyStarted,
+    /// Requests ended in the window.
+    SteadyCompleted,
+    /// Requests per second in the window.
+    SteadyRequestThroughput,
+    /// Answer tokens per second in the window.
+    SteadyOutputThroughput,
+    /// Prompt tokens per second in the window.
+    SteadyInputThroughput,
+    /// All tokens per second in the window.
+    SteadyTotalThroughput,
+}
+
+/// A quantity with a distribution, all in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// Time to the first token.
+    Ttft,
+    /// Time per output token after the first.
+    Tpot,
+    /// Time between two events of a stream.
+    Itl,
+    /// Time to the last token.
+    E2el,
+    /// Waiting inside the client before the send.
+    ClientQueue,
+    /// Time to the last token from the intended send.
+    QueuedE2el,
+    /// Time to the first token, in the steady window.
+    SteadyTtft,
+    /// Time per output token, in the steady window.
+    SteadyTpot,
+}
+
+/// A percentile as people write it, such as 99 or 99.9, held in millionths of a percent so that it
+/// can be compared exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Percentile(u32);
+
+const MILLIONTHS: u32 = 1_000_000;
+
+impl Percentile {
+    /// The percentile of a whole number of percent.
+    pub const fn whole(percent: u32) -> Self {
+        Self(percent * MILLIONTHS)
+    }
+
+    /// The percentile nearest to `percent`; `None` outside 0 to 100.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range check keeps the product between 0 and 1e8"
+    )]
+    pub fn from_percent(percent: f64) -> Option<Self> {
+        let in_range = (0.0..=100.0).contains(&percent);
+        in_range.then(|| Self((percent * f64::from(MILLIONTHS)).round() as u32))
+    }
+
+    /// The percentile as written in a label: digits, and decimals where needed.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        text.parse().ok().filter(|_| is_plain).and_then(Self::from_percent)
+    }
+
+    /// In percent.
+    pub fn percent(self) -> f64 {
+        f64::from(self.0) / f64::from(MILLIONTHS)
+    }
+
+    /// As a share of 1.
+    pub fn share(self) -> f64 {
+        self.percent() / 100.0
+    }
+}
+
+impl fmt::Display for Percentile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.percent())
+    }
+}
+
+/// A statistic of a [`Metric`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stat {
+    /// Arithmetic mean.
+    Mean,
+    /// Middle value.
+    Median,
+    /// Population standard deviation. In result files, never printed.
+    Std,
+    /// Largest value.
+    Max,
+    /// Value below which this share lies.
+    Percentile(Percentile),
+}
+
+impl Stat {
+    /// P99, the one every layout has.
+    pub const P99: Self = Self::Percentile(Percentile::whole(99));
+
+    /// The word of a printed label: `Mean`, `P99.9`.
+    pub fn label(self) -> String {
+        match self {
+            Self::Mean => "Mean".to_owned(),
+            Self::Median => "Median".to_owned(),
+            Self::Std => "Std".to_owned(),
+            Self::Max => "Max".to_owned(),
+            Self::Percentile(percentile) => format!("P{percentile}"),
+        }
+    }
+
+    /// The statistic of this printed word.
+    pub fn from_label(word: &str) -> Option<Self> {
+        match word {
+            "Mean" => Some(Self::Mean),
+            "Median" => Some(Self::Median),
+            "Std" => Some(Self::Std),
+            "Max" => Some(Self::Max),
+            _ => word.strip_prefix('P').and_then(Percentile::parse).map(Self::Percentile),
+        }
+    }
+}
+
+/// What a value of a report is the value of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A quantity that stands alone.
+    Field(Field),
+    /// A statistic of a metric.
+    Latency(Metric, Stat),
+    /// Acceptance at a position of the draft, percent.
+    Position(u32),
+}
+
+/// The value itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Quantity {
+    /// A whole number.
+    Count(u64),
+    /// A measured number.
+    Number(f64),
+    /// Words, such as a backend's name.
+    Words(String),
+}
+
+/// A value and, when it was read from text, that text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Value {
+    /// What it means.
+    pub quantity: Quantity,
+    /// How it was written.
+    pub text: Option<String>,
+}
+
+/// Values in the order in which they were given.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Values(Vec<(Key, Value)>);
+
+impl Values {
+    /// The value of `key`.
+    pub fn get(&self, key: Key) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
+    }
+
+    /// Sets the value of `key`; an earlier one keeps its place and is replaced.
+    pub fn set(&mut self, key: Key, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, earlier)) => *earlier = value,
+            None => self.0.push((key, value)),
+        }
+    }
+
+    /// Takes the value of `key` away.
+    pub fn remove(&mut self, key: Key) {
+        self.0.retain(|(known, _)| *known != key);
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &Value)> {
+        self.0.iter().map(|(key, value)| (*key, value))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Quantity {
+    /// The value as a number, if it is one.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Count(count) => Some(*count as f64),
+            Self::Number(number) => Some(*number),
+            Self::Words(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_written_without_needless_decimals() {
+        for text in ["99", "99.9", "50", "99.99", "0.5", "100"] {
+            assert_eq!(Percentile::parse(text).unwrap().to_string(), text);
+        }
+        for text in ["", "x", "-1", "101", "1e1", "+5"] {
+            assert_eq!(Percentile::parse(text), None, "{text}");
+        }
+    }
+}
