@@ -83,12 +83,15 @@ impl Sink for Figures {
             self.ttft.push((seen.at - request.sent).0, 1);
             return;
         }
-        let gap = (seen.at - request.last).0;
-        if gap != self.gap {
+        self.gaps(seen.at - request.last, 1);
+    }
+
+    fn gaps(&mut self, gap: Nanos, weight: u32) {
+        if gap.0 != self.gap {
             self.flush();
-            self.gap = gap;
+            self.gap = gap.0;
         }
-        self.gap_weight += 1;
+        self.gap_weight += weight;
     }
 
     fn ended(&mut self, _slot: usize, request: &Active) {

@@ -8,6 +8,7 @@
 pub mod client;
 pub mod explain;
 pub mod figures;
+pub mod fit;
 mod predict;
 mod router;
 mod sender;
@@ -81,6 +82,36 @@ pub enum Error {
     /// No requests at all.
     #[error("cannot predict a run without requests")]
     Empty,
+    /// A table with too few rows.
+    #[error(
+        "cannot calibrate from {rows} usable rows: at least {least} are needed\n  give reports of several loads of the same server"
+    )]
+    TooFewRows {
+        /// Rows that can be used.
+        rows: usize,
+        /// Rows that are needed.
+        least: usize,
+    },
+    /// A row without requests or tokens.
+    #[error("cannot calibrate from row {row} (`{label}`): it has no requests or no tokens")]
+    EmptyRow {
+        /// Index of the row.
+        row: usize,
+        /// Its label.
+        label: String,
+    },
+    /// Two rows of the same load that differ too much.
+    #[error(
+        "cannot calibrate from `{one}` and `{other}` together: the same load has a mean TPOT of {:.1} ms in one and {:.1} ms in the other, so they are not the same engine\n  calibrate each engine from its own rows", tpot.0, tpot.1
+    )]
+    MixedEngines {
+        /// Label of the first row.
+        one: String,
+        /// Label of the second row.
+        other: String,
+        /// Their mean TPOT in milliseconds.
+        tpot: (f64, f64),
+    },
     /// A fleet without a replica.
     #[error("cannot predict a fleet without replicas\n  try `--replicas 1`")]
     NoReplicas,

@@ -3,6 +3,7 @@
 use base::{Nanos, Seed};
 use record::Timeline;
 use sim::Profile;
+use sim::profile::Policy;
 use tokometer_base as base;
 use tokometer_record as record;
 use tokometer_sim as sim;
@@ -14,7 +15,7 @@ use crate::figures::Figures;
 use crate::router::Routing;
 use crate::sender::Due;
 use crate::timelines::Timelines;
-use crate::virtual_time::{Active, Seen, Setup, Sink, run};
+use crate::virtual_time::{Active, Seen, Setup, Sink, Telling, run};
 use crate::workload::Workload;
 
 /// Answer tokens of which timelines are kept at most: sixteen bytes each.
@@ -88,6 +89,10 @@ impl Sink for Both {
         self.timelines.event(slot, request, seen);
     }
 
+    fn gaps(&mut self, gap: Nanos, weight: u32) {
+        self.figures.gaps(gap, weight);
+    }
+
     fn ended(&mut self, slot: usize, request: &Active) {
         self.figures.ended(slot, request);
         self.timelines.ended(slot, request);
@@ -114,6 +119,7 @@ pub fn predict(
         client: options.client,
         replicas: options.replicas,
         routing: options.routing,
+        telling: telling(profile, options),
         share: (0, 1),
     };
     match options.keep {
@@ -133,6 +139,20 @@ pub fn predict(
             let explanation = ended.tally.explanation();
             Ok(Prediction { figures, timelines, explanation, end: ended.at })
         }
+    }
+}
+
+/// Ends suffice for figures, unless the client takes its time for each event or a step's budget may
+/// not reach all decoding requests.
+fn telling(profile: &Profile, options: Options) -> Telling {
+    let reaches_all = match profile.scheduler.policy {
+        Policy::Chunked { token_budget } => profile.scheduler.max_seqs <= token_budget,
+        Policy::Blocking { .. } | Policy::Tgi { .. } => true,
+    };
+    let is_instant = options.client.event_ms <= 0.0;
+    match options.keep {
+        Keep::Figures if reaches_all && is_instant => Telling::Ends,
+        Keep::Figures | Keep::Timelines => Telling::Events,
     }
 }
 

@@ -3,6 +3,7 @@
 use record::{
     Asked, Event, EventKind, Identity, Outcome, Phase, StampSource, Timeline, Usage,
 };
+use tokometer_base::Nanos;
 use tokometer_record as record;
 
 use crate::sender::Due;
@@ -50,6 +51,9 @@ impl Sink for Timelines {
         let event = Event::new(seen.at, timeline.reads - 1, kind);
         timeline.push(event.with_tokens(Some(seen.tokens)));
     }
+
+    /// Timelines are made of events only; a driver that counts gaps has none to give.
+    fn gaps(&mut self, _gap: Nanos, _weight: u32) {}
 
     fn ended(&mut self, slot: usize, request: &Active) {
         let Some(mut timeline) = self.in_flight[slot].take() else { return };

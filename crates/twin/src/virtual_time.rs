@@ -37,6 +37,8 @@ pub(crate) struct Active {
     pub(crate) last: Nanos,
     /// Answer tokens that carry text.
     pub(crate) output_tokens: u32,
+    /// Since when it is out of the engine's running requests, though it has begun.
+    out_since: Option<Nanos>,
     /// Events of one token that wait to travel with the next one.
     held_events: u32,
     /// Tokens handed on so far.
@@ -56,11 +58,30 @@ pub(crate) trait Sink {
     fn sent(&mut self, slot: usize, request: &Active, due: &Due);
     /// Called before `request.first` and `request.last` take the event in.
     fn event(&mut self, slot: usize, request: &Active, seen: Seen);
+    /// So many events of any requests came this long after the one before.
+    fn gaps(&mut self, gap: Nanos, weight: u32);
     fn ended(&mut self, slot: usize, request: &Active);
+}
+
+/// What must be told of each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Telling {
+    /// Every event.
+    Events,
+    /// First and last events, and how many gaps of which length there were.
+    Ends,
 }
 
 struct Replica {
     engine: Engine,
+    /// Tokens that the step under way gives to decoding requests.
+    decodes: u32,
+    /// When its decoding requests last got a token.
+    advanced_at: Nanos,
+    /// Requests that began to decode since then, and when.
+    joiners: Vec<(Nanos, usize)>,
+    /// Events that wait to travel with the next one, and the gap that they have waited.
+    held: (u32, Nanos),
     /// Requests between the network and the engine's queue, in order.
     inbox: VecDeque<(Nanos, Job)>,
     serial_free_at: Nanos,
@@ -77,6 +98,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) client: OldClient,
     pub(crate) replicas: usize,
     pub(crate) routing: Routing,
+    pub(crate) telling: Telling,
     /// First request and stride, where a run is cut into independent shares.
     pub(crate) share: (u64, u64),
 }
@@ -119,8 +141,19 @@ pub(crate) fn run<K: Sink>(setup: Setup<'_>, sink: K) -> Result<Ended<K>, Error>
 
 impl<'a, K: Sink> World<'a, K> {
     fn new(setup: Setup<'a>, sink: K) -> Result<Self, Error> {
+        let engine = |number: usize| {
+            let engine = Engine::new(setup.profile.clone(), replica_seed(setup.seed, number));
+            match setup.telling {
+                Telling::Events => engine,
+                Telling::Ends => engine.telling_ends_only(),
+            }
+        };
         let replica = |number: usize| Replica {
-            engine: Engine::new(setup.profile.clone(), replica_seed(setup.seed, number)),
+            engine: engine(number),
+            decodes: 0,
+            advanced_at: Nanos::ZERO,
+            joiners: Vec::new(),
+            held: (0, Nanos::ZERO),
             inbox: VecDeque::new(),
             serial_free_at: Nanos::ZERO,
             is_stepping: false,
@@ -188,6 +221,7 @@ impl<'a, K: Sink> World<'a, K> {
             first: None,
             last: Nanos::ZERO,
             output_tokens: due.ask.output_tokens.max(1),
+            out_since: None,
             held_events: 0,
             told: 0,
         });
@@ -230,7 +264,10 @@ impl<'a, K: Sink> World<'a, K> {
     /// The end of a replica's step, or the arrival of a request at an idle one.
     fn wake(&mut self, number: usize) -> Result<(), Error> {
         if std::mem::take(&mut self.replicas[number].is_stepping) {
-            self.deliver(number);
+            match self.setup.telling {
+                Telling::Events => self.deliver(number),
+                Telling::Ends => self.deliver_ends(number),
+            }
         }
         let replica = &mut self.replicas[number];
         while replica.inbox.front().is_some_and(|(arrived, _)| *arrived <= self.now) {
@@ -245,6 +282,7 @@ impl<'a, K: Sink> World<'a, K> {
             let _first = request.begun.get_or_insert(self.now);
         }
         replica.is_stepping = step.kind != StepKind::Idle;
+        replica.decodes = step.batch.decodes;
         let arrival = replica.inbox.front().map_or(Nanos::MAX, |(arrived, _)| *arrived);
         replica.wake_at =
             if replica.is_stepping { step.until } else { step.until.min(arrival) };
@@ -290,9 +328,89 @@ impl<'a, K: Sink> World<'a, K> {
             }
         }
     }
+
+    /// The same for an engine that tells only ends: all other decoding requests got one token now,
+    /// as they did when they last advanced together.
+    fn deliver_ends(&mut self, number: usize) {
+        let now = self.now;
+        let replica = &mut self.replicas[number];
+        for id in replica.engine.preempted() {
+            let slot = slot_of(*id);
+            let joined = replica.joiners.iter().position(|(_, joiner)| *joiner == slot);
+            let since = joined.map(|at| replica.joiners.swap_remove(at).0);
+            self.active[slot].out_since = Some(since.unwrap_or(replica.advanced_at));
+        }
+        if replica.decodes > 0 {
+            let joined = u32::try_from(replica.joiners.len()).unwrap_or(u32::MAX);
+            for (since, _) in replica.joiners.drain(..) {
+                self.sink.gaps(now - since, 1);
+            }
+            let together = replica.decodes.saturating_sub(joined);
+            let coalesce = self.setup.profile.front_end.coalesce;
+            let gap = now - replica.advanced_at;
+            let plain = replica.hold(together, gap, coalesce, &mut self.coalescing, &mut self.sink);
+            self.sink.gaps(gap, plain);
+            replica.advanced_at = now;
+        }
+        for produced in replica.engine.produced() {
+            let slot = slot_of(produced.id);
+            let request = &mut self.active[slot];
+            let out_since = request.out_since.take();
+            if request.first.is_none() {
+                let tokens = produced.tokens.min(request.output_tokens);
+                self.sink.event(slot, request, Seen { at: now, tokens });
+                request.first = Some(now);
+            } else if let Some(since) = out_since {
+                self.sink.gaps(now - since, 1);
+            }
+            let has_joined = request.first == Some(now) || out_since.is_some();
+            if produced.is_last {
+                request.last = now;
+                self.tally.answered(request);
+                self.sink.ended(slot, request);
+                self.sender.ended(request.index, now);
+                self.last_end = now;
+                self.free_slots.push(slot);
+            } else if has_joined {
+                replica.joiners.push((now, slot));
+            }
+        }
+    }
 }
 
 impl Replica {
+    /// Lets a share of the events wait for the next one, and hands on those that waited. Returns how
+    /// many of `together` neither wait nor waited.
+    fn hold(
+        &mut self,
+        together: u32,
+        gap: Nanos,
+        coalesce: f64,
+        generator: &mut Generator,
+        sink: &mut impl Sink,
+    ) -> u32 {
+        if coalesce <= 0.0 {
+            return together;
+        }
+        let (held, waited) = self.held;
+        let held = held.min(together);
+        sink.gaps(waited + gap, held);
+        sink.gaps(Nanos::ZERO, held);
+        let ends = self.engine.produced().iter().filter(|produced| produced.is_last).count();
+        let ends = u32::try_from(ends).unwrap_or(u32::MAX);
+        let free = (together - held).saturating_sub(ends);
+        // The expected number, rounded at random: one draw per step instead of one per event.
+        let expected = coalesce * f64::from(free) + unit_float(generator);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between zero and the number of running requests"
+        )]
+        let waits = (expected as u32).min(free);
+        self.held = (waits, gap);
+        together - held - waits
+    }
+
     /// Requests that it has been given and not answered.
     fn load(&self) -> u64 {
         let load = self.engine.load();

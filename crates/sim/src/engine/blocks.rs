@@ -69,6 +69,11 @@ impl Blocks {
         self.is_caching
     }
 
+    /// Whether `count` blocks could be taken.
+    pub(crate) fn has_room(&self, count: u32) -> bool {
+        self.total.is_none_or(|total| count <= total - self.held)
+    }
+
     /// Takes `count` fresh blocks, evicting known ones that nobody uses. `false`, and nothing taken,
     /// when there are not enough.
     pub(crate) fn take(&mut self, count: u32) -> bool {

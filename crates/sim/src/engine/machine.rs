@@ -7,6 +7,7 @@ use base::{Nanos, Seed};
 use tokometer_base as base;
 
 use super::blocks::Blocks;
+use super::decoders::{Decoders, Entry};
 use super::job::{Job, Rank, Refusal, Sequence, State};
 use crate::cost::Batch;
 use crate::profile::{Order, Policy, Profile};
@@ -101,6 +102,11 @@ pub struct Engine {
     pub(super) running: Vec<usize>,
     pub(super) produced: Vec<Produced>,
     pub(super) admitted: Vec<u64>,
+    pub(super) preempted: Vec<u64>,
+    /// Present when only first and last tokens are told.
+    pub(super) decoders: Option<Decoders>,
+    /// Tokens that the running requests may come to, for the router that reserves them.
+    pub(super) reserved_tokens: u64,
     pub(super) counters: Counters,
     /// Decode steps since the last admission, for the router that waits for larger batches.
     pub(super) decodes_since_admission: u32,
@@ -123,6 +129,9 @@ impl Engine {
             running: Vec::new(),
             produced: Vec::new(),
             admitted: Vec::new(),
+            preempted: Vec::new(),
+            decoders: None,
+            reserved_tokens: 0,
             counters: Counters::default(),
             decodes_since_admission: 0,
             resident_loras: Vec::new(),
@@ -130,6 +139,15 @@ impl Engine {
             wake_at: Nanos::ZERO,
             generator: seed.stream("engine-steps").at(0),
         }
+    }
+
+    /// The same engine, which tells only first and last tokens (and the first after a preemption) of
+    /// each request in [`Engine::produced`]: every other decoding request gets one token in each step
+    /// that decodes. The steps are the same, at a fraction of the work.
+    #[must_use]
+    pub fn telling_ends_only(mut self) -> Self {
+        self.decoders = Some(Decoders::new(self.blocks.tokens_per_block()));
+        self
     }
 
     /// The profile it follows.
@@ -166,6 +184,11 @@ impl Engine {
         &self.admitted
     }
 
+    /// Requests that the last step put back because memory ran out.
+    pub fn preempted(&self) -> &[u64] {
+        &self.preempted
+    }
+
     /// Takes a request into the queue.
     pub fn submit(&mut self, now: Nanos, job: Job) -> Result<(), Refusal> {
         if self.slots.contains_key(&job.id) {
@@ -183,16 +206,11 @@ impl Engine {
         self.counters.submitted += 1;
         let id = job.id;
         let sequence = Some(Sequence::new(job, rank));
-        let slot = match self.free_slots.pop() {
-            Some(slot) => {
-                self.sequences[slot] = sequence;
-                slot
-            }
-            None => {
-                self.sequences.push(sequence);
-                self.sequences.len() - 1
-            }
-        };
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.sequences.push(None);
+            self.sequences.len() - 1
+        });
+        self.sequences[slot] = sequence;
         let _before = self.slots.insert(id, slot);
         let _before = self.waiting.insert(rank, slot);
         Ok(())
@@ -227,6 +245,7 @@ impl Engine {
     /// Drops a request wherever it is. `false` when it is not in the engine (any more).
     pub fn cancel(&mut self, id: u64) -> bool {
         let Some(slot) = self.slots.get(&id).copied() else { return false };
+        self.withdraw(slot);
         let sequence = self.sequence(slot);
         let (rank, state) = (sequence.rank, sequence.state);
         match state {
@@ -235,6 +254,7 @@ impl Engine {
             }
             State::Prefilling | State::Decoding | State::Finished => {
                 self.running.retain(|running| *running != slot);
+                self.reserved_tokens -= reservation(&self.sequence(slot).job);
             }
         }
         match state {
@@ -255,6 +275,7 @@ impl Engine {
     pub fn step(&mut self, now: Nanos) -> Step {
         self.produced.clear();
         self.admitted.clear();
+        self.preempted.clear();
         self.settle();
         let idle = |until| Step { until, kind: StepKind::Idle, batch: Batch::default() };
         if self.slots.is_empty() {
@@ -288,6 +309,7 @@ impl Engine {
             let is_finished = self.sequence(*slot).state == State::Finished;
             if is_finished {
                 self.counters.finished += 1;
+                self.reserved_tokens -= reservation(&self.sequence(*slot).job);
                 self.remove(*slot);
             }
             !is_finished
@@ -368,6 +390,69 @@ impl Engine {
         if is_caching {
             self.offer_full_blocks(slot);
         }
+        self.enter(slot);
+    }
+
+    /// Hands a decoding request over to the decoders, where there are any.
+    pub(super) fn enter(&mut self, slot: usize) {
+        let Some(decoders) = &mut self.decoders else { return };
+        let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
+        // A request that still has blocks to offer must be looked at in every step.
+        let has_offers = self.blocks.is_caching()
+            && (sequence.offered as usize) < sequence.job.block_hashes.len();
+        if sequence.state != State::Decoding || sequence.entered.is_some() || has_offers {
+            return;
+        }
+        let remaining = sequence.job.output_tokens - sequence.generated;
+        decoders.enter(slot, Entry { computed: sequence.computed, remaining });
+        sequence.entered = Some(decoders.clock());
+    }
+
+    /// Takes a request back from the decoders, with what it got there.
+    pub(super) fn withdraw(&mut self, slot: usize) {
+        let Some(decoders) = &mut self.decoders else { return };
+        let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
+        let Some(entered) = sequence.entered.take() else { return };
+        let remaining = sequence.job.output_tokens - sequence.generated;
+        decoders.leave(slot, Entry { computed: sequence.computed, remaining }, entered);
+        let gained = u32::try_from(decoders.clock() - entered).unwrap_or(u32::MAX);
+        sequence.computed += gained;
+        sequence.generated += gained;
+        sequence.target += gained;
+        sequence.held = sequence.held.max(self.blocks.covering(sequence.computed));
+    }
+
+    /// One token for every request that the decoders hold; tells how many. When budget or memory do
+    /// not suffice nothing is done, and all are taken back to be looked at one by one.
+    pub(super) fn advance_decoders(&mut self, budget: u32, batch: &mut Batch) -> u32 {
+        let Some(decoders) = &mut self.decoders else { return 0 };
+        let count = decoders.count();
+        if count == 0 {
+            return 0;
+        }
+        // Those that are looked at one by one may need a block each, and must not have to displace one
+        // that has already had its turn.
+        let others = u32::try_from(self.running.len()).unwrap_or(u32::MAX) - count;
+        let needed = decoders.blocks_needed();
+        if count > budget || !self.blocks.has_room(needed + others) || !self.blocks.take(needed) {
+            for at in 0..self.running.len() {
+                self.withdraw(self.running[at]);
+            }
+            return 0;
+        }
+        batch.decodes += count;
+        batch.decode_context += decoders.context();
+        batch.longest_context = batch.longest_context.max(decoders.longest_after());
+        self.counters.generation_tokens += u64::from(count);
+        for slot in decoders.advance() {
+            self.withdraw(slot);
+            self.has_finished = true;
+            let sequence = self.sequence_mut(slot);
+            sequence.state = State::Finished;
+            let (id, generated) = (sequence.job.id, sequence.generated);
+            self.produced.push(Produced { id, tokens: 1, generated, is_last: true });
+        }
+        count
     }
 
     fn offer_full_blocks(&mut self, slot: usize) {
@@ -411,6 +496,9 @@ impl Engine {
         assert_eq!(in_engine, self.slots.len() as u64, "every request has one place");
         let is_sorted = self.running.is_sorted_by_key(|slot| self.sequence(*slot).rank);
         assert!(is_sorted, "running requests are in order of urgency");
+        let reserved: u64 =
+            self.running.iter().map(|slot| reservation(&self.sequence(*slot).job)).sum();
+        assert_eq!(self.reserved_tokens, reserved, "what runs is what is reserved");
         for slot in self.running.iter().chain(self.waiting.values()) {
             let sequence = self.sequence(*slot);
             assert!(sequence.computed <= sequence.target, "{sequence:?}");

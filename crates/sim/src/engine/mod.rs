@@ -6,6 +6,7 @@
 //! both see the same steps.
 
 mod blocks;
+mod decoders;
 mod job;
 mod machine;
 mod policy;

@@ -31,22 +31,13 @@ impl Engine {
         }
     }
 
-    /// Running requests first, in order; what is left of the budget goes to pieces of prompts.
+    /// Decodes first; what is left of the budget goes to pieces of prompts, in order.
     fn plan_chunked(&mut self, token_budget: u32) -> Batch {
         let mut batch = Batch::default();
-        let mut budget = token_budget;
         let preemptions = self.counters.preemptions;
-        let mut at = 0;
-        while at < self.running.len() && budget > 0 {
-            let slot = self.running[at];
-            let tokens = self.sequence(slot).missing().min(budget);
-            if !self.make_room(slot, tokens) {
-                break;
-            }
-            self.compute(slot, tokens, &mut batch);
-            budget -= tokens;
-            at += 1;
-        }
+        let budget = token_budget - self.advance_decoders(token_budget, &mut batch);
+        let budget = budget - self.run(State::Decoding, budget, &mut batch);
+        let mut budget = budget - self.run(State::Prefilling, budget, &mut batch);
         // Who was just put back must not displace those for whom it made room.
         while budget > 0 && preemptions == self.counters.preemptions {
             let Some(slot) = self.next_waiting() else { break };
@@ -66,6 +57,37 @@ impl Engine {
             "a step of {batch:?} has a budget of {token_budget}"
         );
         batch
+    }
+
+    /// Gives tokens to the running requests in this state, most urgent first, and tells how many.
+    fn run(&mut self, state: State, budget: u32, batch: &mut Batch) -> u32 {
+        let entered = self.decoders.as_ref().map_or(0, |decoders| decoders.count() as usize);
+        let mut left = budget;
+        let mut at = self.first_walked(entered);
+        while at < self.running.len() && left > 0 {
+            let slot = self.running[at];
+            let sequence = self.sequence(slot);
+            at += 1;
+            if sequence.state != state || sequence.entered.is_some() {
+                continue;
+            }
+            let tokens = sequence.missing().min(left);
+            if !self.make_room(slot, tokens) {
+                break;
+            }
+            self.compute(slot, tokens, batch);
+            left -= tokens;
+        }
+        budget - left
+    }
+
+    /// Where the running requests begin that must be looked at one by one. Those that the decoders
+    /// hold are the older ones, except after a preemption.
+    fn first_walked(&self, entered: usize) -> usize {
+        let walked = self.running.len().saturating_sub(entered);
+        let tail = self.running.iter().rev();
+        let are_last = tail.clone().take(walked).all(|slot| self.sequence(*slot).entered.is_none());
+        if are_last { self.running.len() - walked } else { 0 }
     }
 
     /// Whole prompts while any can be admitted; decodes otherwise.
@@ -92,8 +114,7 @@ impl Engine {
 
     /// Admits a batch when it is at least `least` requests large, with its whole answers reserved.
     fn plan_tgi(&mut self, prefill_limit: u32, total_limit: u64, least: f64) -> Batch {
-        let reserved: u64 =
-            self.running.iter().map(|slot| reservation(&self.sequence(*slot).job)).sum();
+        let reserved = self.reserved_tokens;
         let places = (self.profile.scheduler.max_seqs as usize).saturating_sub(self.running.len());
         let (mut prefill, mut total) = (0_u32, reserved);
         let mut chosen = Vec::new();
@@ -131,15 +152,8 @@ impl Engine {
     }
 
     fn decode_all(&mut self, batch: &mut Batch) {
-        let mut at = 0;
-        while at < self.running.len() {
-            let slot = self.running[at];
-            if !self.make_room(slot, 1) {
-                break;
-            }
-            self.compute(slot, 1, batch);
-            at += 1;
-        }
+        let _tokens = self.advance_decoders(u32::MAX, batch);
+        let _tokens = self.run(State::Decoding, u32::MAX, batch);
     }
 
     /// The request to admit next, if there is a place for one.
@@ -176,7 +190,10 @@ impl Engine {
             self.counters.prefix_hits += u64::from(cached);
         }
         let _slot = self.waiting.remove(&rank);
-        self.admitted.push(self.sequence(slot).job.id);
+        let job = &self.sequence(slot).job;
+        let (id, reserved) = (job.id, reservation(job));
+        self.admitted.push(id);
+        self.reserved_tokens += reserved;
         let at = self.running.partition_point(|running| self.sequence(*running).rank < rank);
         self.running.insert(at, slot);
         loads
@@ -199,10 +216,13 @@ impl Engine {
     /// Puts a running request back into the queue. Everything it has computed is lost, so its answer
     /// so far is prefilled again with its prompt.
     fn preempt(&mut self, slot: usize) {
+        self.withdraw(slot);
         self.release(slot);
         let sequence = self.sequence_mut(slot);
         sequence.state = State::Waiting;
-        let rank = sequence.rank;
+        let (rank, id, reserved) = (sequence.rank, sequence.job.id, reservation(&sequence.job));
+        self.preempted.push(id);
+        self.reserved_tokens -= reserved;
         let _before = self.waiting.insert(rank, slot);
         self.counters.preemptions += 1;
     }

@@ -258,3 +258,44 @@ proptest! {
         prop_assert_eq!(engine.load().kv_share, Some(0.0));
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// The short way of telling only ends and the long way of telling every token are one engine.
+    #[test]
+    fn telling_only_ends_changes_no_step(
+        policy in any_policy(),
+        blocks in 12_u64..60,
+        caching in any::<bool>(),
+        jobs in prop::collection::vec((1_u32..30, 1_u32..20, 0_u64..4, any::<bool>()), 1..25),
+    ) {
+        let cache = if caching { PrefixCache::Lru } else { PrefixCache::Off };
+        let profile = profile(&policy, Some((blocks * 4, 4, cache)));
+        let mut full = Engine::new(profile.clone(), Seed(3));
+        let mut short = Engine::new(profile, Seed(3)).telling_ends_only();
+        for (id, (prompt, output, family, has_answer_hashes)) in (0_u64..).zip(jobs) {
+            let hashed = if has_answer_hashes { prompt + output } else { prompt };
+            let block_hashes = (0..u64::from(hashed) / 4).map(|b| family * 100 + b).collect();
+            let job = Job { block_hashes, ..job(id, prompt, output) };
+            full.submit(Nanos::ZERO, job.clone()).unwrap();
+            short.submit(Nanos::ZERO, job).unwrap();
+        }
+        let mut now = Nanos::ZERO;
+        loop {
+            let (one, other) = (full.step(now), short.step(now));
+            prop_assert_eq!(one, other);
+            prop_assert_eq!(full.counters(), short.counters());
+            prop_assert_eq!(full.load(), short.load());
+            let ends = |engine: &Engine| -> Vec<u64> {
+                let produced = engine.produced().iter().filter(|one| one.is_last);
+                let mut ids: Vec<u64> = produced.map(|one| one.id).collect();
+                ids.sort_unstable();
+                ids
+            };
+            prop_assert_eq!(ends(&full), ends(&short));
+            if one.until == Nanos::MAX { break }
+            now = one.until;
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Calibration: the constants of an engine from rows of a measured table.
+//!
+//! In: rows, a template that says which kind of scheduler it is, and how hard to search. Out: a
+//! profile fitted to all rows, the error on rows that a fit had not seen (two folds), which parameters
+//! the table does not determine, and which rows were left out and why. Fits are independent of each
+//! other, so they run on as many threads as are given; the result does not depend on their number.
+
+pub mod cma;
+mod lengths;
+mod model;
+mod row;
+mod screen;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base::Seed;
+use tokometer_base as base;
+
+use crate::Error;
+pub use cma::Effort;
+pub use model::{Candidate, Model, Parameter, STARTS};
+pub use row::{Cells, Metric, Row};
+pub use screen::{LeftOut, quantum_of, stalls};
+
+/// How to calibrate.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The kind of engine and everything that is not fitted.
+    pub template: Candidate,
+    /// How hard to search.
+    pub effort: Effort,
+    /// Threads that may work at once.
+    pub threads: usize,
+    /// Seed of the search.
+    pub seed: Seed,
+}
+
+/// How far a calibration has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Generations done, over all fits.
+    pub done: usize,
+    /// Generations in all.
+    pub total: usize,
+}
+
+/// A fitted parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fitted {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value in the profile.
+    pub value: f64,
+    /// Where the fits from the other starting points ended.
+    pub ends: Vec<f64>,
+    /// Whether all ends lie within 20 % of each other.
+    pub is_identified: bool,
+}
+
+/// One row, measured and predicted by a fit that had not seen it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldOut {
+    /// Index of the row.
+    pub row: usize,
+    /// The prediction.
+    pub predicted: Cells,
+}
+
+/// What a calibration found.
+#[derive(Debug, Clone)]
+pub struct Calibration {
+    /// The engine fitted to all rows that were kept.
+    pub candidate: Candidate,
+    /// Its parameters.
+    pub parameters: Vec<Fitted>,
+    /// Every kept row, predicted by the fold that had not seen it.
+    pub held_out: Vec<HeldOut>,
+    /// Every kept row, predicted by the final fit.
+    pub in_sample: Vec<HeldOut>,
+    /// Rows that were left out, with the reason.
+    pub left_out: Vec<LeftOut>,
+    /// Loss of the final fit.
+    pub loss: f64,
+}
+
+/// Rows below which nothing is fitted.
+pub const ROWS_MIN: usize = 4;
+
+/// Seeds per row while searching, and when errors are stated.
+const SEARCH_SEEDS: u64 = 4;
+const REPORT_SEEDS: u64 = 20;
+
+struct Prepared<'a> {
+    rows: &'a [Row],
+    blocks: Vec<Vec<lengths::Block>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Fit {
+    point: Vec<f64>,
+    loss: f64,
+}
+
+/// Fits an engine to the rows of a table.
+pub fn calibrate(
+    rows: &[Row],
+    settings: &Settings,
+    progress: &(dyn Fn(Progress) + Sync),
+) -> Result<Calibration, Error> {
+    screen::check(rows)?;
+    let left_out = stalls(rows);
+    let is_kept = |at: &usize| left_out.iter().all(|left| left.row != *at);
+    let kept: Vec<usize> = (0..rows.len()).filter(is_kept).collect();
+    if kept.len() < ROWS_MIN {
+        return Err(Error::TooFewRows { rows: kept.len(), least: ROWS_MIN });
+    }
+    let blocks = (0..rows.len()).map(|at| lengths::blocks(rows, at)).collect();
+    let prepared = Prepared { rows, blocks };
+    let even: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 0).collect();
+    let odd: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 1).collect();
+    let sets = [&kept, &even, &odd];
+    let models = sets.map(|set| model_for(rows, set, &settings.template));
+    let jobs: Vec<(usize, usize)> =
+        (0..sets.len()).flat_map(|set| (0..STARTS.len()).map(move |start| (set, start))).collect();
+    let done = AtomicUsize::new(0);
+    let total = jobs.len() * settings.effort.generations * settings.effort.population;
+    let fits = in_parallel(&jobs, settings.threads, |(set, start)| {
+        fit(&prepared, &models[*set], sets[*set], settings, *start, &|| {
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            progress(Progress { done: done.min(total), total });
+        })
+    });
+    let of_set = |set: usize| &fits[set * STARTS.len()..(set + 1) * STARTS.len()];
+    let best = |set: usize| {
+        let fits = of_set(set).iter();
+        fits.min_by(|one, other| one.loss.total_cmp(&other.loss)).expect("there are three starts")
+    };
+    let final_fit = best(0);
+    let candidate = models[0].candidate(&final_fit.point);
+    let by_even = models[1].candidate(&best(1).point);
+    let by_odd = models[2].candidate(&best(2).point);
+    let mut held_out = Vec::new();
+    let mut in_sample = Vec::new();
+    for row in kept {
+        let other = if row % 2 == 0 { &by_odd } else { &by_even };
+        held_out.push(HeldOut { row, predicted: prepared.report(other, row)? });
+        in_sample.push(HeldOut { row, predicted: prepared.report(&candidate, row)? });
+    }
+    Ok(Calibration {
+        parameters: fitted(&models[0], of_set(0), final_fit),
+        candidate,
+        held_out,
+        in_sample,
+        left_out,
+        loss: final_fit.loss,
+    })
+}
+
+/// The template, with a completion quantum where the rows that may be looked at show one.
+fn model_for(rows: &[Row], set: &[usize], template: &Candidate) -> Model {
+    let mut template = template.clone();
+    if template.profile.cost.quantum_ms <= 0.0 {
+        let seen = set.iter().map(|at| &rows[*at]);
+        template.profile.cost.quantum_ms = quantum_of(seen).unwrap_or(0.0);
+    }
+    Model::new(template)
+}
+
+impl Prepared<'_> {
+    fn report(&self, candidate: &Candidate, at: usize) -> Result<Cells, Error> {
+        let seeds = model::seeds(&self.rows[at], REPORT_SEEDS).max(4);
+        model::predict_row(candidate, &self.rows[at], &self.blocks[at], seeds)
+    }
+
+    fn loss(&self, candidate: &Candidate, set: &[usize]) -> f64 {
+        let mut sums = (0.0, 0.0);
+        for at in set {
+            let row = &self.rows[*at];
+            let seeds = model::seeds(row, SEARCH_SEEDS);
+            // A candidate that cannot run a row at all is as bad as can be.
+            let Ok(cells) = model::predict_row(candidate, row, &self.blocks[*at], seeds) else {
+                return f64::INFINITY;
+            };
+            let (sum, weight) = model::loss(&cells, &row.cells);
+            sums = (sums.0 + sum, sums.1 + weight);
+        }
+        sums.0 / sums.1
+    }
+}
+
+fn fit(
+    prepared: &Prepared<'_>,
+    model: &Model,
+    set: &[usize],
+    settings: &Settings,
+    start: usize,
+    evaluated: &dyn Fn(),
+) -> Fit {
+    let start_point = vec![STARTS[start]; model.parameters.len()];
+    let seed = Seed(settings.seed.stream("calibrate").draw(start as u64));
+    let best = cma::minimise(&start_point, settings.effort, seed, |point| {
+        evaluated();
+        prepared.loss(&model.candidate(point), set)
+    });
+    Fit { point: best.point, loss: best.value }
+}
+
+/// Largest ratio between ends of an identified parameter.
+const IDENTIFIED_RATIO: f64 = 1.2;
+
+fn fitted(model: &Model, fits: &[Fit], best: &Fit) -> Vec<Fitted> {
+    let parameters = model.parameters.iter().enumerate();
+    parameters
+        .map(|(at, parameter)| {
+            let ends: Vec<f64> = fits.iter().map(|fit| parameter.value(fit.point[at])).collect();
+            let low = ends.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = ends.iter().copied().fold(0.0, f64::max);
+            Fitted {
+                name: parameter.name,
+                value: parameter.value(best.point[at]),
+                ends,
+                is_identified: high <= low * IDENTIFIED_RATIO,
+            }
+        })
+        .collect()
+}
+
+/// Works through `jobs` on several threads; results keep the order of the jobs.
+pub(crate) fn in_parallel<J: Sync, R: Send>(
+    jobs: &[J],
+    threads: usize,
+    work: impl Fn(&J) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Option<R>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
+            let _worker = scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let at = jobs.iter().position(|other| std::ptr::eq(other, job));
+                    let result = work(job);
+                    if let Some(slot) = at.and_then(|at| results.get(at)) {
+                        *slot.lock().expect("no worker panics while it stores") = Some(result);
+                    }
+                }
+            });
+        }
+    });
+    results
+        .into_iter()
+        .filter_map(|slot| slot.into_inner().expect("no worker panics while it stores"))
+        .collect()
+}

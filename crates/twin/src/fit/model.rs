@@ -1,0 +1,271 @@
+//! The numbers that a fit may turn, their ranges and starting points, and what a candidate predicts.
+//!
+//! Ranges are wide and the same for every table; the three starting points lie at fixed places in
+//! them. Nothing here was read from a table that is fitted. What is set and not fitted (the token
+//! budget of a chunked scheduler, its graph limit, its number of sequences) are the defaults of the
+//! engine in question and stand in the template.
+
+use base::Seed;
+use schedule::Arrivals;
+use sim::Profile;
+use sim::profile::Policy;
+use tokometer_base as base;
+use tokometer_schedule as schedule;
+use tokometer_sim as sim;
+
+use super::lengths::{self, Block};
+use super::row::{Cells, Metric, Row};
+use crate::client::OldClient;
+use crate::figures::Figures;
+use crate::predict::{Options, predict};
+use crate::workload::Workload;
+use crate::Error;
+
+/// Places of the three declared starting points in every parameter's range.
+pub const STARTS: [f64; 3] = [0.35, 0.5, 0.65];
+
+/// An engine under trial, with what belongs to the table and not to the engine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// The engine.
+    pub profile: Profile,
+    /// The client that printed the table.
+    pub client: OldClient,
+    /// Spread of answer lengths, relative to their mean.
+    pub spread: f64,
+}
+
+/// A number that a fit turns.
+#[derive(Clone, Copy)]
+pub struct Parameter {
+    /// Its name in a profile.
+    pub name: &'static str,
+    /// Lowest value tried.
+    pub low: f64,
+    /// Highest value tried.
+    pub high: f64,
+    set: fn(&mut Candidate, f64),
+}
+
+impl Parameter {
+    /// The value at a place between 0 and 1 of its range, which is divided by ratios.
+    pub fn value(&self, place: f64) -> f64 {
+        self.low * libm::pow(self.high / self.low, place)
+    }
+}
+
+macro_rules! parameter {
+    ($name:literal, $low:expr, $high:expr, $($field:ident).+) => {
+        Parameter { name: $name, low: $low, high: $high, set: |c, value| c.$($field).+ = value }
+    };
+}
+
+const COMMON: [Parameter; 9] = [
+    parameter!("cost.base_ms", 2.0, 500.0, profile.cost.base_ms),
+    parameter!("cost.token_ms", 0.003, 3.0, profile.cost.token_ms),
+    parameter!("cost.cliff_ms", 1.0, 500.0, profile.cost.cliff_ms),
+    parameter!("cost.cliff_tokens", 4.0, 512.0, profile.cost.cliff_tokens),
+    parameter!("cost.cliff_steepness", 0.7, 8.0, profile.cost.cliff_steepness),
+    parameter!("cost.jitter", 0.003, 0.3, profile.cost.jitter),
+    parameter!("front_end.arrival_ms", 1.0, 500.0, profile.front_end.arrival_ms),
+    parameter!("front_end.serial_ms", 0.001, 5.0, profile.front_end.serial_ms),
+    parameter!("spread of answer lengths", 0.05, 0.8, spread),
+];
+
+const CHUNKED: [Parameter; 6] = [
+    parameter!("cost.sequence_ms", 0.003, 3.0, profile.cost.sequence_ms),
+    parameter!("cost.context_ms", 1e-6, 1e-2, profile.cost.context_ms),
+    parameter!("cost.pair_ms", 1e-7, 1e-3, profile.cost.pair_ms),
+    parameter!("cost.eager_ms", 0.5, 200.0, profile.cost.eager_ms),
+    parameter!("cost.waiting_ms", 0.0005, 0.5, profile.cost.waiting_ms),
+    parameter!("front_end.coalesce", 0.0005, 0.1, profile.front_end.coalesce),
+];
+
+fn set_prefill(candidate: &mut Candidate, change: impl Fn(&mut sim::cost::PrefillCost)) {
+    if let Some(prefill) = &mut candidate.profile.cost.prefill {
+        change(prefill);
+    }
+}
+
+const BLOCKING: [Parameter; 3] = [
+    Parameter {
+        name: "cost.prefill.base_ms",
+        low: 1.0,
+        high: 1_000.0,
+        set: |c, value| set_prefill(c, |prefill| prefill.base_ms = value),
+    },
+    Parameter {
+        name: "cost.prefill.token_ms",
+        low: 0.003,
+        high: 3.0,
+        set: |c, value| set_prefill(c, |prefill| prefill.token_ms = value),
+    },
+    parameter!("cost.context_ms", 1e-7, 1e-3, profile.cost.context_ms),
+];
+
+const QUANTUM: [Parameter; 1] =
+    [parameter!("cost.quantum_tail_ms", 0.5, 100.0, profile.cost.quantum_tail_ms)];
+
+/// Whole numbers of a router are searched between whole numbers too, and rounded when used.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ranges of parameters are positive and far below 32 bits"
+)]
+fn count(value: f64) -> u32 {
+    libm::round(value) as u32
+}
+
+fn set_router(candidate: &mut Candidate, number: usize, value: f64) {
+    let Policy::Tgi {
+        max_batch_prefill_tokens,
+        max_batch_total_tokens,
+        waiting_served_ratio,
+        max_waiting_tokens,
+    } = &mut candidate.profile.scheduler.policy
+    else {
+        return;
+    };
+    match number {
+        0 => *max_batch_prefill_tokens = count(value),
+        1 => *max_batch_total_tokens = u64::from(count(value)),
+        2 => *waiting_served_ratio = value,
+        _ => *max_waiting_tokens = count(value),
+    }
+}
+
+const ROUTER: [Parameter; 4] = [
+    Parameter {
+        name: "scheduler.policy.max_batch_prefill_tokens",
+        low: 2_048.0,
+        high: 524_288.0,
+        set: |c, value| set_router(c, 0, value),
+    },
+    Parameter {
+        name: "scheduler.policy.max_batch_total_tokens",
+        low: 16_384.0,
+        high: 4_194_304.0,
+        set: |c, value| set_router(c, 1, value),
+    },
+    Parameter {
+        name: "scheduler.policy.waiting_served_ratio",
+        low: 0.1,
+        high: 2.0,
+        set: |c, value| set_router(c, 2, value),
+    },
+    Parameter {
+        name: "scheduler.policy.max_waiting_tokens",
+        low: 2.0,
+        high: 100.0,
+        set: |c, value| set_router(c, 3, value),
+    },
+];
+
+/// What is fitted: a template and the numbers that may change in it.
+#[derive(Clone)]
+pub struct Model {
+    /// Everything that is set.
+    pub template: Candidate,
+    /// Everything that is searched.
+    pub parameters: Vec<Parameter>,
+}
+
+impl Model {
+    /// The parameters that make sense for a template's policy.
+    pub fn new(template: Candidate) -> Self {
+        let mut parameters = COMMON.to_vec();
+        match template.profile.scheduler.policy {
+            Policy::Chunked { .. } => parameters.extend(CHUNKED),
+            Policy::Blocking { .. } => parameters.extend(BLOCKING),
+            Policy::Tgi { .. } => {
+                parameters.extend(BLOCKING);
+                parameters.extend(ROUTER);
+            }
+        }
+        if template.profile.cost.quantum_ms > 0.0 {
+            parameters.extend(QUANTUM);
+        }
+        Self { template, parameters }
+    }
+
+    /// The candidate at a point of the unit cube.
+    pub fn candidate(&self, point: &[f64]) -> Candidate {
+        let mut candidate = self.template.clone();
+        for (parameter, place) in self.parameters.iter().zip(point) {
+            (parameter.set)(&mut candidate, parameter.value(*place));
+        }
+        candidate
+    }
+}
+
+/// How many seeds a row is averaged over: more for small rows, where a single length decides.
+pub(crate) fn seeds(row: &Row, most: u64) -> u64 {
+    (256 / row.requests.max(1)).clamp(1, most)
+}
+
+/// What a candidate predicts for a row: the mean over seeds of each figure.
+pub(crate) fn predict_row(
+    candidate: &Candidate,
+    row: &Row,
+    blocks: &[Block],
+    seeds: u64,
+) -> Result<Cells, Error> {
+    let mut sums = [0.0; 10];
+    for seed in (0..seeds).map(Seed) {
+        let asks = lengths::asks(row, blocks, candidate.spread, seed);
+        let mut workload = Workload::burst(asks);
+        if let Some(rate) = row.request_rate {
+            workload = workload.arriving(Arrivals::poisson(rate));
+        }
+        workload.max_concurrency = row.max_concurrency;
+        let options = Options { client: candidate.client, ..Options::default() };
+        let prediction = predict(&candidate.profile, &workload, seed, options)?;
+        for (sum, value) in sums.iter_mut().zip(figures(&prediction.figures)) {
+            *sum += value / seeds as f64;
+        }
+    }
+    let mut cells = Cells::default();
+    for (metric, value) in Metric::ALL.into_iter().zip(sums) {
+        cells.set(metric, Some(value));
+    }
+    Ok(cells)
+}
+
+/// The figures of a run in the order of [`Metric::ALL`].
+fn figures(figures: &Figures) -> [f64; 10] {
+    let of = |samples: &crate::weighted::Weighted| {
+        let percentiles = samples.percentiles_ms(&[50.0, 99.0]);
+        [samples.mean_ms().unwrap_or(0.0), percentiles[0], percentiles[1]]
+    };
+    let (ttft, tpot, itl) = (of(&figures.ttft), of(&figures.tpot), of(&figures.itl));
+    [
+        figures.output_throughput(),
+        ttft[0],
+        ttft[1],
+        ttft[2],
+        tpot[0],
+        tpot[1],
+        tpot[2],
+        itl[0],
+        itl[1],
+        itl[2],
+    ]
+}
+
+/// How badly predicted cells miss the printed ones: the weighted mean of a smoothed absolute
+/// logarithm, so that one hopeless cell does not rule the fit.
+pub(crate) fn loss(predicted: &Cells, measured: &Cells) -> (f64, f64) {
+    const SMOOTH: f64 = 0.03;
+    let mut sums = (0.0, 0.0);
+    for metric in Metric::ALL {
+        let (Some(p), Some(m)) = (predicted.get(metric), measured.get(metric)) else { continue };
+        if m <= 0.0 {
+            continue;
+        }
+        let error = libm::log(p.max(1e-9) / m);
+        let smooth = libm::sqrt(error * error + SMOOTH * SMOOTH) - SMOOTH;
+        sums.0 += metric.weight() * smooth;
+        sums.1 += metric.weight();
+    }
+    sums
+}

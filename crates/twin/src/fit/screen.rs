@@ -1,0 +1,97 @@
+//! What a table says before anything is fitted: rows that fit no engine, rows that do not belong
+//! together, and the mark of a poll.
+
+use super::row::{Metric, Row};
+use crate::Error;
+
+/// A row that was left out of a fit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeftOut {
+    /// Index of the row.
+    pub row: usize,
+    /// Why, for the reader.
+    pub reason: String,
+}
+
+/// Share by which a smaller burst must be slower than a larger one to be called stalled.
+const STALL_SHARE: f64 = 0.05;
+
+/// Rows with a stall. In a burst the first `n` requests of a larger burst meet the same engine, so a
+/// larger one cannot have the smaller mean time to first token; where it has, the smaller run was held
+/// up by something that is not the engine's steady work.
+pub fn stalls(rows: &[Row]) -> Vec<LeftOut> {
+    let mut left_out = Vec::new();
+    for (at, row) in rows.iter().enumerate() {
+        let Some(mine) = row.cells.get(Metric::TtftMean) else { continue };
+        let is_burst = row.request_rate.is_none() && row.max_concurrency.is_none();
+        let witness = rows
+            .iter()
+            .filter(|other| is_burst && other.requests > row.requests && other.is_same_sweep(row))
+            .filter_map(|other| other.cells.get(Metric::TtftMean).map(|ttft| (ttft, other)))
+            .min_by(|one, other| one.0.total_cmp(&other.0));
+        let Some((theirs, other)) = witness else { continue };
+        if mine > theirs * (1.0 + STALL_SHARE) {
+            let reason = format!(
+                "stalled: its mean TTFT of {mine:.0} ms exceeds the {theirs:.0} ms of the burst of {} requests, which contains it",
+                other.requests
+            );
+            left_out.push(LeftOut { row: at, reason });
+        }
+    }
+    left_out
+}
+
+/// Refuses tables that no single engine can have printed.
+pub(crate) fn check(rows: &[Row]) -> Result<(), Error> {
+    if rows.len() < super::ROWS_MIN {
+        return Err(Error::TooFewRows { rows: rows.len(), least: super::ROWS_MIN });
+    }
+    for (at, row) in rows.iter().enumerate() {
+        if row.requests == 0 || row.input_tokens < row.requests || row.output_tokens < row.requests {
+            return Err(Error::EmptyRow { row: at, label: row.label.clone() });
+        }
+        let twin = rows[..at]
+            .iter()
+            .find(|other| other.requests == row.requests && other.is_same_sweep(row));
+        let Some(twin) = twin else { continue };
+        let metric = Metric::TpotMean;
+        if let (Some(one), Some(other)) = (row.cells.get(metric), twin.cells.get(metric)) {
+            if one > 0.0 && other > 0.0 && !(0.6..1.7).contains(&(one / other)) {
+                return Err(Error::MixedEngines {
+                    one: twin.label.clone(),
+                    other: row.label.clone(),
+                    tpot: (other, one),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Poll intervals that are looked for, in milliseconds.
+const QUANTA: [f64; 4] = [50.0, 100.0, 200.0, 250.0];
+
+/// The interval at which steps are completed, where the printed gaps betray one: medians and 99th
+/// percentiles of gaps then lie just above its multiples.
+pub fn quantum_of<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<f64> {
+    let rows: Vec<&Row> = rows.collect();
+    let best = QUANTA.into_iter().filter_map(|quantum| {
+        let gaps: Vec<f64> = rows
+            .iter()
+            .flat_map(|row| [row.cells.get(Metric::ItlMedian), row.cells.get(Metric::ItlP99)])
+            .flatten()
+            .filter(|gap| *gap > 1.5 * quantum)
+            .collect();
+        let is_above = |gap: &&f64| {
+            let place = **gap / quantum;
+            place - libm::floor(place) <= 0.12
+        };
+        let hits = gaps.iter().filter(is_above).count() as f64;
+        let (count, chance) = (gaps.len() as f64, 0.12);
+        // Five standard deviations above what chance would put there.
+        let deviation = libm::sqrt(count * chance * (1.0 - chance));
+        let excess = (hits - count * chance) / deviation.max(1e-9);
+        (gaps.len() >= 6 && excess > 5.0).then_some((excess, quantum))
+    });
+    best.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, quantum)| quantum)
+}
