@@ -1,15 +1,28 @@
-//! Questions outside the measurement.
-use std::sync::Arc;
+//! Questions outside the measurement: is it up, what does it serve, how does it tokenize.
+//!
+//! Blocking, one connection per question, nothing cached but the form in which a server wants to be
+//! asked for tokens. Never used while a request is measured on the same thread. Its answers are read
+//! by the same HTTP reader as measured ones.
 
-use rustls::ClientConfig;
-use serde_json::Value;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::{Arc, OnceLock};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use serde_json::{Value, json};
 use tokometer_base::Nanos;
 
 use crate::Error;
+use crate::http::{BodyPart, ResponseReader};
+use crate::prepare::Head;
+use crate::reading::message;
 use crate::settings::Settings;
-use crate::url::Url;
 
-/// One answer to a control request, read to its end.
+/// The longest answer that is read. Metrics pages of large fleets have a few megabytes.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// One answer, read to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// HTTP status.
@@ -18,6 +31,13 @@ pub struct Answer {
     pub headers: Vec<(String, String)>,
     /// The whole body.
     pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The body as JSON; `None` when it is none.
+    pub fn json(&self) -> Option<Value> {
+        serde_json::from_slice(&self.body).ok()
+    }
 }
 
 /// A model that the server serves.
@@ -40,80 +60,299 @@ pub enum SpecialTokens {
     Skip,
 }
 
+/// The form in which a server wants to be asked for tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenizeForm {
+    /// vLLM and SGLang.
+    Prompt,
+    /// llama.cpp.
+    Content,
+    /// TGI.
+    Inputs,
+}
+
 /// A blocking client of one server.
 #[derive(Debug, Clone)]
 pub struct Control {
-    url: Url,
+    settings: Settings,
     tls: Option<Arc<ClientConfig>>,
-    model: String,
     timeout: Nanos,
+    tokenize_form: OnceLock<TokenizeForm>,
 }
 
 impl Control {
-    /// A client with the run's address, headers and key. `tls` is needed for https only.
+    /// A client with the run's address, headers and key. `tls` is needed for https only; `timeout`
+    /// holds for connecting and for each read.
     pub fn new(settings: &Settings, tls: Option<Arc<ClientConfig>>, timeout: Nanos) -> Self {
-        Self { url: settings.base_url.clone(), tls, model: settings.model.clone(), timeout }
+        Self { settings: settings.clone(), tls, timeout, tokenize_form: OnceLock::new() }
     }
 
     /// `GET path`, whatever the status of the answer.
-    pub fn get(&self, _path: &str) -> Result<Answer, Error> {
-        let _unused = (&self.url, &self.tls, &self.model, self.timeout);
-        Err(Error::Tls(String::new()))
+    pub fn get(&self, path: &str) -> Result<Answer, Error> {
+        let head = Head::get(&self.full_path(path), &self.settings.base_url.authority());
+        self.ask(path, head, None)
     }
 
     /// `POST path` with a JSON body or none, whatever the status of the answer.
-    pub fn post(&self, _path: &str, _body: Option<&Value>) -> Result<Answer, Error> {
-        self.get("")
+    pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Answer, Error> {
+        let head = Head::post(&self.full_path(path), &self.settings.base_url.authority());
+        self.ask(path, head, Some(body.map(Value::to_string).unwrap_or_default()))
     }
 
-    /// Whether `GET path` answers 200.
+    fn full_path(&self, path: &str) -> String {
+        let url = &self.settings.base_url;
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let query = url.query.as_ref().map(|query| format!("{joint}{query}")).unwrap_or_default();
+        format!("{}{path}{query}", url.path_prefix)
+    }
+
+    fn ask(&self, path: &str, mut head: Head, body: Option<String>) -> Result<Answer, Error> {
+        head.header("Accept", "*/*");
+        head.header("Connection", "close");
+        if let Some(key) = &self.settings.api_key {
+            head.header("Authorization", key.header_value());
+        }
+        for (name, value) in &self.settings.headers.0 {
+            head.header(name, value);
+        }
+        let mut request = head.finish(body.as_ref().map(String::len))?;
+        request.extend_from_slice(body.unwrap_or_default().as_bytes());
+        let address = self.settings.base_url.at(path);
+        let reach = |source| Error::Reach { address: address.clone(), source };
+        let mut stream = self.connect().map_err(reach)?;
+        if !self.settings.base_url.is_encrypted() {
+            return exchange(&mut stream, &request, &address);
+        }
+        let config = self.tls.clone().ok_or_else(|| Error::Tls("it was not set up".to_owned()))?;
+        let name = ServerName::try_from(self.settings.base_url.host.clone())
+            .map_err(|error| Error::Tls(error.to_string()))?;
+        let tls = ClientConnection::new(config, name);
+        let tls = tls.map_err(|error| Error::Tls(error.to_string()))?;
+        exchange(&mut StreamOwned::new(tls, stream), &request, &address)
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let timeout = self.timeout.to_duration();
+        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        for address in self.settings.base_url.resolve()? {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(stream) => {
+                    stream.set_read_timeout(Some(timeout))?;
+                    stream.set_write_timeout(Some(timeout))?;
+                    return Ok(stream);
+                }
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// The answer if its status is 2xx.
+    fn accepted(&self, path: &str, answer: Answer) -> Result<Answer, Error> {
+        if (200..300).contains(&answer.status) {
+            return Ok(answer);
+        }
+        let address = self.settings.base_url.at(path);
+        let body = message(&answer.body, &self.settings.secrets());
+        Err(Error::Status { address, status: answer.status, body })
+    }
+
+    fn unexpected(&self, path: &str, reason: &str) -> Error {
+        Error::Answer { address: self.settings.base_url.at(path), reason: reason.to_owned() }
+    }
+
+    fn get_json(&self, path: &str) -> Result<Value, Error> {
+        let answer = self.accepted(path, self.get(path)?)?;
+        answer.json().ok_or_else(|| self.unexpected(path, "it is not JSON"))
+    }
+
+    fn post_accepted(&self, path: &str, body: Option<&Value>) -> Result<(), Error> {
+        self.accepted(path, self.post(path, body)?).map(|_answer| ())
+    }
+
+    /// Whether `GET path` is answered with success.
     pub fn ready(&self, path: &str) -> Result<(), Error> {
-        self.get(path).map(|_| ())
+        self.accepted(path, self.get(path)?).map(|_answer| ())
     }
 
     /// `GET /v1/models`.
     pub fn models(&self) -> Result<Vec<Model>, Error> {
-        self.get("").map(|_| Vec::new())
+        let list = self.get_json("/v1/models")?;
+        let models = list["data"].as_array();
+        let models = models.ok_or_else(|| self.unexpected("/v1/models", "it lists no models"))?;
+        Ok(models.iter().filter_map(model).collect())
     }
 
-    /// Token ids of a text, by the server.
-    pub fn tokenize(&self, _text: &str, _special: SpecialTokens) -> Result<Vec<u32>, Error> {
-        self.get("").map(|_| Vec::new())
+    /// Token ids of a text, by the server. The first call finds out how it wants to be asked.
+    pub fn tokenize(&self, text: &str, special: SpecialTokens) -> Result<Vec<u32>, Error> {
+        if let Some(form) = self.tokenize_form.get() {
+            return self.tokenize_as(*form, text, special);
+        }
+        let mut failure = None;
+        for form in [TokenizeForm::Prompt, TokenizeForm::Content, TokenizeForm::Inputs] {
+            match self.tokenize_as(form, text, special) {
+                // llama.cpp answers any question about tokens, with none if it did not understand.
+                Ok(ids) if ids.is_empty() && !text.is_empty() => {}
+                Ok(ids) => {
+                    let _form = self.tokenize_form.get_or_init(|| form);
+                    return Ok(ids);
+                }
+                Err(error @ Error::Reach { .. }) => return Err(error),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        Err(failure.unwrap_or_else(|| self.unexpected("/tokenize", "it has no tokens")))
+    }
+
+    fn tokenize_as(
+        &self,
+        form: TokenizeForm,
+        text: &str,
+        special: SpecialTokens,
+    ) -> Result<Vec<u32>, Error> {
+        let add = special == SpecialTokens::Add;
+        let body = match form {
+            TokenizeForm::Prompt => {
+                json!({"model": self.settings.model, "prompt": text, "add_special_tokens": add})
+            }
+            TokenizeForm::Content => json!({"content": text, "add_special": add}),
+            TokenizeForm::Inputs => json!({"inputs": text, "add_special_tokens": add}),
+        };
+        let answer = self.accepted("/tokenize", self.post("/tokenize", Some(&body))?)?;
+        let refused = || self.unexpected("/tokenize", "it has no tokens");
+        let answer = answer.json().ok_or_else(refused)?;
+        let tokens = answer.get("tokens").unwrap_or(&answer).as_array().ok_or_else(refused)?;
+        let id = |token: &Value| token.get("id").unwrap_or(token).as_u64();
+        let ids = tokens.iter().map(|token| id(token).and_then(|id| u32::try_from(id).ok()));
+        ids.collect::<Option<Vec<u32>>>().ok_or_else(refused)
     }
 
     /// The text of token ids, by the server.
-    pub fn detokenize(&self, _ids: &[u32]) -> Result<String, Error> {
-        self.get("").map(|_| String::new())
+    pub fn detokenize(&self, ids: &[u32]) -> Result<String, Error> {
+        let path = "/detokenize";
+        let body = json!({"model": self.settings.model, "tokens": ids});
+        let answer = self.accepted(path, self.post(path, Some(&body))?)?;
+        let answer = answer.json().unwrap_or(Value::Null);
+        // vLLM, SGLang and llama.cpp each have their own name for it.
+        let text = ["prompt", "text", "content"].iter().find_map(|key| answer[key].as_str());
+        text.map(str::to_owned).ok_or_else(|| self.unexpected(path, "it has no text"))
     }
 
     /// `GET /metrics`, in Prometheus' text form.
     pub fn metrics_text(&self) -> Result<String, Error> {
-        self.get("").map(|_| String::new())
+        let answer = self.accepted("/metrics", self.get("/metrics")?)?;
+        Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }
 
-    /// vLLM's `POST /reset_prefix_cache`.
+    /// vLLM's `POST /reset_prefix_cache`, which needs its development mode.
     pub fn reset_prefix_cache(&self) -> Result<(), Error> {
-        self.get("").map(|_| ())
+        self.post_accepted("/reset_prefix_cache", None)
     }
 
-    /// SGLang's `POST /flush_cache`.
+    /// SGLang's `POST /flush_cache`, which waits for running requests.
     pub fn flush_cache(&self) -> Result<(), Error> {
-        self.get("").map(|_| ())
+        self.post_accepted("/flush_cache?timeout=60", None)
     }
 
-    /// What the server says of itself: SGLang's `/server_info`, llama.cpp's `/props`, TGI's `/info`,
-    /// vLLM's `/version`; the first that answers.
+    /// SGLang's `GET /server_info`, under its new or old name.
     pub fn server_info(&self) -> Result<Value, Error> {
-        self.get("").map(|_| Value::Null)
+        self.get_json("/server_info").or_else(|_| self.get_json("/get_server_info"))
+    }
+
+    /// The server's name and version, from whichever of the known routes answers. `None` when none
+    /// does: nothing else depends on it.
+    pub fn server_version(&self) -> Option<String> {
+        let routes = [
+            ("/version", "version", "vLLM"),
+            ("/server_info", "version", "SGLang"),
+            ("/props", "build_info", "llama.cpp"),
+            ("/info", "version", "TGI"),
+        ];
+        routes.iter().find_map(|(path, key, name)| {
+            let answer = self.get_json(path).ok()?;
+            answer[key].as_str().map(|version| format!("{name} {version}"))
+        })
     }
 
     /// `POST /start_profile`, with a body for SGLang.
-    pub fn start_profile(&self, _options: Option<&Value>) -> Result<(), Error> {
-        self.get("").map(|_| ())
+    pub fn start_profile(&self, options: Option<&Value>) -> Result<(), Error> {
+        self.post_accepted("/start_profile", options)
     }
 
     /// `POST /stop_profile`.
     pub fn stop_profile(&self) -> Result<(), Error> {
-        self.get("").map(|_| ())
+        self.post_accepted("/stop_profile", None)
     }
 }
+
+fn model(entry: &Value) -> Option<Model> {
+    let length = [&entry["max_model_len"], &entry["meta"]["n_ctx"], &entry["meta"]["n_ctx_train"]];
+    let length = length.into_iter().find_map(Value::as_u64);
+    Some(Model {
+        id: entry["id"].as_str()?.to_owned(),
+        root: entry["root"].as_str().map(str::to_owned),
+        max_model_len: length.and_then(|length| u32::try_from(length).ok()),
+    })
+}
+
+/// Sends a request and reads its answer.
+fn exchange(
+    stream: &mut (impl Read + Write),
+    request: &[u8],
+    address: &str,
+) -> Result<Answer, Error> {
+    let reach = |source| Error::Reach { address: address.to_owned(), source };
+    let broken = |reason: String| Error::Answer { address: address.to_owned(), reason };
+    stream.write_all(request).and_then(|()| stream.flush()).map_err(reach)?;
+    let mut reader = ResponseReader::default();
+    let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new() };
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        let length = match stream.read(&mut buffer) {
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // Many servers close TLS without saying so, which matters only inside a body.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
+            Err(error) => return Err(reach(error)),
+        };
+        if length == 0 {
+            let is_over = answer.status != 0 && reader.ends_at_eof();
+            return is_over
+                .then_some(answer)
+                .ok_or_else(|| broken("the connection closed before its end".to_owned()));
+        }
+        let input = &buffer[..length];
+        if take(&mut reader, input, &mut answer).map_err(|error| broken(error.to_string()))? {
+            return Ok(answer);
+        }
+        if answer.body.len() > MAX_ANSWER_BYTES {
+            return Err(broken(format!("it is longer than {MAX_ANSWER_BYTES} bytes")));
+        }
+    }
+}
+
+/// Adds a read's bytes to the answer. True at its end.
+fn take(
+    reader: &mut ResponseReader,
+    mut input: &[u8],
+    answer: &mut Answer,
+) -> Result<bool, crate::http::Error> {
+    if answer.status == 0 {
+        let headers = &mut answer.headers;
+        let head = reader.read_head(&mut input, |name, value| {
+            headers.push((name.to_owned(), String::from_utf8_lossy(value).into_owned()));
+        })?;
+        let Some(head) = head else { return Ok(false) };
+        answer.status = head.status;
+    }
+    loop {
+        match reader.read_body(&mut input)? {
+            BodyPart::More => return Ok(false),
+            BodyPart::Data(data) => answer.body.extend_from_slice(data),
+            BodyPart::End => return Ok(true),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

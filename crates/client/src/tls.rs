@@ -111,3 +111,71 @@ impl ServerCertVerifier for Unchecked {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{ClientConnection, ServerConfig, ServerConnection};
+
+    use super::*;
+
+    /// A server with a certificate of its own making, and that certificate as PEM.
+    fn server() -> (ServerConnection, String) {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        (ServerConnection::new(Arc::new(config)).unwrap(), made.cert.pem())
+    }
+
+    /// A handshake without sockets.
+    fn greets(
+        config: Arc<ClientConfig>,
+        mut server: ServerConnection,
+    ) -> Result<(), rustls::Error> {
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = ClientConnection::new(config, name).unwrap();
+        while client.is_handshaking() {
+            let mut bytes = Vec::new();
+            let _sent = client.write_tls(&mut bytes).unwrap();
+            let _read = server.read_tls(&mut &bytes[..]).unwrap();
+            let _state = server.process_new_packets()?;
+            let mut bytes = Vec::new();
+            let _sent = server.write_tls(&mut bytes).unwrap();
+            let _read = client.read_tls(&mut &bytes[..]).unwrap();
+            let _state = client.process_new_packets()?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_private_certificate_is_believed_from_its_file_or_without_looking() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        let (connection, pem) = server();
+        fs::write(&path, pem).unwrap();
+        let trust = Trust::File(path.clone());
+        assert_eq!(greets(client_config(&trust).unwrap(), connection), Ok(()));
+        assert_eq!(greets(client_config(&Trust::Anybody).unwrap(), server().0), Ok(()));
+        let stranger = greets(client_config(&trust).unwrap(), server().0);
+        assert!(matches!(stranger, Err(rustls::Error::InvalidCertificate(_))), "{stranger:?}");
+    }
+
+    #[test]
+    fn a_file_without_certificates_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("empty.pem");
+        fs::write(&empty, "nothing").unwrap();
+        let refusal =
+            |path: &Path| client_config(&Trust::File(path.to_owned())).unwrap_err().to_string();
+        assert!(refusal(&empty).contains("empty.pem`: no certificate in it"));
+        assert!(refusal(&folder.path().join("gone.pem")).contains("gone.pem"));
+    }
+}

@@ -1,0 +1,146 @@
+//! A server of canned answers on loopback.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+
+use super::*;
+use crate::secret::ApiKey;
+use crate::url::Url;
+
+/// Gives each connection the next answer and hands back the requests.
+fn serve(answers: Vec<Vec<u8>>) -> (Control, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server =
+        thread::spawn(move || answers.iter().map(|answer| serve_one(&listener, answer)).collect());
+    let mut settings = Settings::new(Url::http("127.0.0.1", port), "tiny");
+    settings.api_key = Some(ApiKey::Bearer("hunter22".to_owned()));
+    (Control::new(&settings, None, Nanos::from_secs(10)), server)
+}
+
+fn serve_one(listener: &TcpListener, answer: &[u8]) -> String {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut request = Vec::new();
+    let mut buffer = [0; 4096];
+    while !is_whole(&request) {
+        let length = stream.read(&mut buffer).unwrap();
+        request.extend_from_slice(&buffer[..length]);
+    }
+    stream.write_all(answer).unwrap();
+    String::from_utf8(request).unwrap()
+}
+
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    length.is_none_or(|length| body.len() == length.parse::<usize>().unwrap())
+}
+
+fn json_answer(status: u16, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+}
+
+fn capture(name: &str) -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/captures");
+    std::fs::read(folder.join(name)).unwrap()
+}
+
+#[test]
+fn models_are_listed_with_root_and_length() {
+    let list = r#"{"data":[{"id":"tiny","root":"org/tiny","max_model_len":4096},{"id":"lora"}]}"#;
+    let (control, server) = serve(vec![json_answer(200, list)]);
+    let models = control.models().unwrap();
+    assert_eq!(models[0].root.as_deref(), Some("org/tiny"));
+    assert_eq!((models[0].max_model_len, models[1].id.as_str()), (Some(4096), "lora"));
+    let request = &server.join().unwrap()[0];
+    assert!(request.starts_with("GET /v1/models HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains("Authorization: Bearer hunter22\r\n"), "{request}");
+}
+
+#[test]
+fn each_servers_form_of_tokenizing_is_found_once_and_kept() {
+    let check = |answers: Vec<Vec<u8>>, expected: &[u32], bodies: &[&str]| {
+        let (control, server) = serve(answers);
+        for _ in 0..2 {
+            assert_eq!(control.tokenize("Hi", SpecialTokens::Skip).unwrap(), expected);
+        }
+        let requests = server.join().unwrap();
+        for (request, body) in requests.iter().zip(bodies) {
+            assert!(request.ends_with(body), "{request}");
+        }
+        assert_eq!(requests.len(), bodies.len());
+    };
+    let vllm = r#"{"add_special_tokens":false,"model":"tiny","prompt":"Hi"}"#;
+    let llamacpp = r#"{"add_special":false,"content":"Hi"}"#;
+    let tgi = r#"{"add_special_tokens":false,"inputs":"Hi"}"#;
+    let real = capture("vllm-tokenize.raw");
+    check(vec![real.clone(), real], &[9707, 1052], &[vllm, vllm]);
+    let (none, some) =
+        (json_answer(200, r#"{"tokens":[]}"#), json_answer(200, r#"{"tokens":[5]}"#));
+    check(vec![none, some.clone(), some], &[5], &[vllm, llamacpp, llamacpp]);
+    let refusal = || json_answer(422, "missing field `inputs`");
+    let some = json_answer(200, r#"[{"id":5,"text":"Hi","start":0,"stop":2}]"#);
+    check(vec![refusal(), refusal(), some.clone(), some], &[5], &[vllm, llamacpp, tgi, tgi]);
+}
+
+#[test]
+fn texts_of_tokens_are_found_under_any_name() {
+    for answer in [r#"{"prompt":"Hi"}"#, r#"{"text":"Hi"}"#, r#"{"content":"Hi"}"#] {
+        let (control, server) = serve(vec![json_answer(200, answer)]);
+        assert_eq!(control.detokenize(&[5]).unwrap(), "Hi");
+        assert_eq!(server.join().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn metrics_pages_of_real_servers_are_read_whole() {
+    for name in ["vllm-metrics.raw", "llamacpp-metrics.raw"] {
+        let page = capture(name);
+        let body = page.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+        let (control, server) = serve(vec![page.clone()]);
+        assert_eq!(control.metrics_text().unwrap().as_bytes(), &page[body..], "{name}");
+        assert_eq!(server.join().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn refusals_and_broken_answers_say_who_and_why_without_the_key() {
+    let check = |answer: &[u8], expected: &str| {
+        let (control, server) = serve(vec![answer.to_vec()]);
+        let error = control.reset_prefix_cache().unwrap_err().to_string();
+        let port = control.settings.base_url.port.to_string();
+        assert_eq!(error.replace(&port, "PORT"), expected);
+        assert_eq!(server.join().unwrap().len(), 1);
+    };
+    check(
+        &json_answer(401, "wrong key hunter22"),
+        "http://127.0.0.1:PORT/reset_prefix_cache answered 401: wrong key [redacted]",
+    );
+    check(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
+        "cannot read the answer of http://127.0.0.1:PORT/reset_prefix_cache: \
+         the connection closed before its end",
+    );
+}
+
+#[test]
+fn nobody_listening_is_said_with_the_address() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let settings = Settings::new(Url::http("127.0.0.1", port), "tiny");
+    let control = Control::new(&settings, None, Nanos::from_secs(10));
+    let error = control.ready("/health").unwrap_err();
+    assert!(matches!(error, Error::Reach { .. }), "{error}");
+    assert!(error.to_string().contains("/health"), "{error}");
+}
+
+#[test]
+fn the_version_comes_from_the_first_route_that_knows_it() {
+    let (control, server) =
+        serve(vec![json_answer(404, "no"), json_answer(200, r#"{"version":"0.5.23"}"#)]);
+    assert_eq!(control.server_version().as_deref(), Some("SGLang 0.5.23"));
+    assert_eq!(server.join().unwrap().len(), 2);
+}
