@@ -115,7 +115,7 @@ impl Vocabulary {
     /// Appends one hash per token of `text`.
     pub(crate) fn hash_text(&mut self, text: &str, hashes: &mut Vec<u64>) {
         if !is_plain(text) {
-            hashes.extend(self.encode(text).into_iter().map(|id| scramble(u64::from(id))));
+            hashes.extend(encode(text).into_iter().map(|id| scramble(u64::from(id))));
             return;
         }
         let mut rest = text;
@@ -142,16 +142,16 @@ impl Vocabulary {
         }
         length
     }
+}
 
-    /// Token ids of a text.
-    pub(crate) fn encode(&self, text: &str) -> Vec<u32> {
-        encoding().encode(text, Specials::Skip).unwrap_or_default()
-    }
+/// Token ids of a text.
+pub(crate) fn encode(text: &str) -> Vec<u32> {
+    encoding().encode(text, Specials::Skip).unwrap_or_default()
+}
 
-    /// The text of token ids; unknown ids are left out.
-    pub(crate) fn decode(&self, ids: &[u32]) -> String {
-        encoding().decode(ids).unwrap_or_default()
-    }
+/// The text of token ids; empty when one of them is unknown.
+pub(crate) fn decode(ids: &[u32]) -> String {
+    encoding().decode(ids).unwrap_or_default()
 }
 
 /// Whether a text is words of ASCII letters with one blank between them and perhaps one before: the
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(encoding().count(&answer).unwrap(), 50);
         assert!(!answer.contains(['"', '\\']));
         let ids: Vec<u32> = (0..50).map(|position| vocabulary.id(7, position)).collect();
-        assert_eq!(vocabulary.decode(&ids), answer);
+        assert_eq!(decode(&ids), answer);
         let mut hashes = Vec::new();
         vocabulary.hash_text(&answer, &mut hashes);
         assert_eq!(vocabulary.answer_hashes(7, 50).collect::<Vec<_>>(), hashes);

@@ -13,7 +13,9 @@ use crate::faults::PacketFault;
 use crate::profile::Profile;
 use crate::truth::{Fact, Kind, TrueRequest};
 use crate::vocabulary::{block_hashes, scramble};
-use crate::wire::{Ask, Complaint, Control, Delivery, Desk, Hex, Reply, Response, Script, route};
+use crate::wire::{
+    Ask, Complaint, Control, Delivery, Desk, Hex, Reply, Response, Script, refuse, route,
+};
 
 impl Reactor {
     /// Takes requests from a connection, one after another, while none is being answered.
@@ -51,12 +53,12 @@ impl Reactor {
                 self.is_dying = true;
                 return;
             }
-            if let Some(response) = self.injected_error(number) {
-                self.respond(key, number, &response, request.persistence);
-                return;
-            }
         }
-        match self.route(request, number) {
+        let reply = match self.injected_error(request, number) {
+            Some(reply) => reply,
+            None => self.route(request, number),
+        };
+        match reply {
             Reply::Now(response) => self.respond(key, number, &response, request.persistence),
             Reply::Control(Control::ResetPrefixCache, response) => {
                 if let Some(engine) = &mut self.engine {
@@ -87,9 +89,10 @@ impl Reactor {
         }
     }
 
-    fn injected_error(&self, number: u64) -> Option<Response> {
+    fn injected_error(&self, request: &Request, number: u64) -> Option<Reply> {
         let errors = self.config.faults.errors.as_ref()?;
-        if !errors.hits(base::Seed(self.config.seed), number) {
+        let is_hit = errors.hits(base::Seed(self.config.seed), number);
+        if request.method != "POST" || !is_hit {
             return None;
         }
         let message = match errors.status {
@@ -98,11 +101,12 @@ impl Reactor {
             429 => "Too many requests",
             _ => "The engine stumbled on purpose",
         };
-        let mut response = Complaint::new(errors.status, message).response(self.config.flavour);
-        if let Some(seconds) = errors.retry_after_s {
+        let complaint = Complaint::new(errors.status, message);
+        let mut reply = refuse(self.config.flavour, &request.path, &complaint, Delivery::Whole);
+        if let (Reply::Now(response), Some(seconds)) = (&mut reply, errors.retry_after_s) {
             response.headers.push(("retry-after", seconds.to_string()));
         }
-        Some(response)
+        Some(reply)
     }
 
     pub(super) fn route(&mut self, request: &Request, number: u64) -> Reply {
@@ -157,7 +161,10 @@ impl Reactor {
         script: Box<dyn Script>,
         request: &Request,
     ) {
-        let stream = Stream::new(opening, ask, script);
+        let mut stream = Stream::new(opening, ask, script);
+        if matches!(&self.config.pace, Pace::Engine(profile) if profile.front_end.eos_step) {
+            stream.expect_end_token();
+        }
         let (answer_tokens, seed) = (stream.answer_tokens, stream.seed());
         let connection_key = opening.connection;
         let key = self.streams.insert(stream);
@@ -214,13 +221,15 @@ impl Reactor {
     }
 
     fn job(&self, profile: &Profile, key: u64, ask: &Ask, seed: u64) -> Job {
-        let answer_tokens = self.streams.get(key).map_or(1, |stream| stream.answer_tokens);
+        let stream = self.streams.get(key);
+        let (answer_tokens, output_tokens) =
+            stream.map_or((1, 1), |stream| (stream.answer_tokens, stream.engine_tokens()));
         let block_tokens = profile.kv.as_ref().map_or(16, |kv| kv.block_tokens);
         let answer = self.vocabulary.answer_hashes(seed, answer_tokens);
         Job {
             id: key,
             prompt_tokens: u32::try_from(ask.prompt.len()).unwrap_or(u32::MAX),
-            output_tokens: answer_tokens,
+            output_tokens,
             output_limit: ask.length.limit,
             block_hashes: block_hashes(ask.prompt.iter().copied().chain(answer), block_tokens),
             priority: ask.priority,

@@ -4,6 +4,7 @@ use base::{Clock, Nanos};
 use tokometer_base as base;
 
 use super::reactor::Reactor;
+use super::stream::Voice;
 use super::timers::Alarm;
 use crate::config::Pace;
 use crate::truth::{Kind, Outcome};
@@ -97,9 +98,10 @@ impl Reactor {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let mut sheet = std::mem::take(&mut self.sheet);
         sheet.clear();
+        let voice = Voice { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
         for _ in 0..events.max(1) {
             if !stream.is_complete() {
-                stream.speak(1, now, &self.config.faults, &self.vocabulary, &mut sheet);
+                stream.speak(1, &voice, &mut sheet);
             }
         }
         self.pass_on(key, &sheet, Packing::Together);
@@ -120,7 +122,8 @@ impl Reactor {
         let mut sheet = std::mem::take(&mut self.sheet);
         sheet.clear();
         let is_first = stream.ttft().is_none();
-        stream.speak(tokens, now, &self.config.faults, &self.vocabulary, &mut sheet);
+        let voice = Voice { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
+        stream.speak(tokens, &voice, &mut sheet);
         if let (true, Some(ttft)) = (is_first, stream.ttft()) {
             self.snapshot.ttft.add(ttft);
         }
@@ -168,7 +171,9 @@ impl Reactor {
                 self.finish_answer(connection_key, number);
             }
             Delivery::Whole => {
-                let response = stream.whole(now, &self.config.faults, &self.vocabulary);
+                let voice =
+                    Voice { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
+                let response = stream.whole(&voice);
                 self.respond(connection_key, number, &response, stream.persistence);
             }
         }

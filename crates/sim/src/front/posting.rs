@@ -81,12 +81,10 @@ impl Reactor {
         if let Some(stall) = faults.stall.filter(|stall| stall.after_tokens == sent_tokens) {
             self.hold(key, self.clock.now() + stall.span);
         }
-        if is_reset {
-            if let Some(connection) = self.connections.get_mut(key) {
-                // Closing with a linger time of zero sends a reset instead of an orderly end.
-                let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-                let _ignored = setsockopt(&connection.socket, sockopt::Linger, &linger);
-            }
+        if let Some(connection) = self.connections.get_mut(key).filter(|_| is_reset) {
+            // Closing with a linger time of zero sends a reset instead of an orderly end.
+            let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+            let _ignored = setsockopt(&connection.socket, sockopt::Linger, &linger);
         }
         if is_cut || is_reset {
             self.close(key, Outcome::Broken);

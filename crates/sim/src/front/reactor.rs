@@ -25,8 +25,11 @@ use crate::truth::{Fact, Log, Outcome};
 use crate::vocabulary::{Vocabulary, warm_up};
 use crate::wire::{Sheet, Snapshot};
 
-/// How long the loop sleeps at most: a stop is noticed and the truth log is written this often.
+/// How long the loop sleeps at most: a stop is noticed this often.
 const NAP_MS: u16 = 50;
+
+/// How often the truth log's writer gets what has come together.
+const TRUTH_INTERVAL: Nanos = Nanos::from_millis(40);
 
 /// Poller keys of what is not a connection. Connections use the keys of their slots, whose upper
 /// half counts how often a place was used and never comes near these.
@@ -57,6 +60,7 @@ pub(super) struct Reactor {
     pub(super) is_stepping: bool,
     pub(super) vocabulary: Vocabulary,
     pub(super) truth: Option<Log>,
+    truth_handed_over: Nanos,
     pub(super) snapshot: Snapshot,
     pub(super) sheet: Sheet,
     pub(super) requests: u64,
@@ -100,6 +104,7 @@ impl Reactor {
             is_stepping: false,
             vocabulary: Vocabulary::new(),
             truth,
+            truth_handed_over: Nanos::ZERO,
             snapshot: Snapshot::default(),
             sheet: Sheet::default(),
             requests: 0,
@@ -131,9 +136,7 @@ impl Reactor {
                 }
             }
             self.pump_ready();
-            if count == 0 {
-                self.hand_over_truth();
-            }
+            self.hand_over_truth();
         }
         match self.truth.take() {
             Some(log) => Ok(log.close()?),
@@ -141,8 +144,12 @@ impl Reactor {
         }
     }
 
+    /// Gives the truth log's writer what has come together, now and then.
     fn hand_over_truth(&mut self) {
-        if let Some(log) = &mut self.truth {
+        let Some(log) = &mut self.truth else { return };
+        let now = self.clock.now();
+        if now - self.truth_handed_over > TRUTH_INTERVAL {
+            self.truth_handed_over = now;
             log.hand_over();
         }
     }
@@ -226,11 +233,9 @@ impl Reactor {
     fn attend(&mut self, key: u64, flags: EpollFlags) {
         if flags.contains(EpollFlags::EPOLLOUT) {
             self.flush(key);
-            if let Some(stream) = self.connections.get_mut(key).and_then(|one| one.stream) {
-                if matches!(self.config.pace, Pace::Flood { .. }) {
-                    self.ready.push(stream);
-                }
-            }
+            let is_flood = matches!(self.config.pace, Pace::Flood { .. });
+            let stream = self.connections.get_mut(key).and_then(|one| one.stream);
+            self.ready.extend(stream.filter(|_| is_flood));
         }
         let gone = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
         if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | gone) {

@@ -29,6 +29,8 @@ pub(super) struct Stream {
     pub(super) sent_tokens: u32,
     /// Tokens that are ready but wait for the next event.
     withheld_tokens: u32,
+    /// Whether a token without text is still to come.
+    awaits_end_token: bool,
     reason: Reason,
     pub(super) arrived: Nanos,
     first_token: Option<Nanos>,
@@ -38,6 +40,13 @@ pub(super) struct Stream {
     pub(super) job: Option<Box<Job>>,
     /// Draws whether an event waits for the next.
     generator: Generator,
+}
+
+/// What a stream needs to speak.
+pub(super) struct Voice<'a> {
+    pub(super) now: Nanos,
+    pub(super) faults: &'a Faults,
+    pub(super) vocabulary: &'a Vocabulary,
 }
 
 /// A request that is about to become a stream.
@@ -82,6 +91,7 @@ impl Stream {
             answer_tokens,
             sent_tokens: 0,
             withheld_tokens: 0,
+            awaits_end_token: false,
             reason,
             arrived: opening.arrived,
             first_token: None,
@@ -106,7 +116,17 @@ impl Stream {
 
     /// Whether every token has been spoken.
     pub(super) fn is_complete(&self) -> bool {
-        self.sent_tokens == self.answer_tokens
+        self.sent_tokens == self.answer_tokens && !self.awaits_end_token
+    }
+
+    /// Makes an answer that ends by itself take one more step, whose token has no text.
+    pub(super) fn expect_end_token(&mut self) {
+        self.awaits_end_token = self.reason == Reason::Stop;
+    }
+
+    /// Tokens that the engine must produce.
+    pub(super) fn engine_tokens(&self) -> u32 {
+        self.answer_tokens + u32::from(self.awaits_end_token)
     }
 
     /// Keeps tokens back for the next event with the given probability, never the first or the last.
@@ -135,22 +155,17 @@ impl Stream {
     }
 
     /// Writes the events of the next `tokens` tokens, and those of the end after the last.
-    pub(super) fn speak(
-        &mut self,
-        tokens: u32,
-        now: Nanos,
-        faults: &Faults,
-        vocabulary: &Vocabulary,
-        sheet: &mut Sheet,
-    ) {
+    pub(super) fn speak(&mut self, tokens: u32, voice: &Voice<'_>, sheet: &mut Sheet) {
+        let (now, faults) = (voice.now, voice.faults);
         let tokens = tokens + std::mem::take(&mut self.withheld_tokens);
         let from = self.sent_tokens;
+        self.awaits_end_token &= from < self.answer_tokens;
         self.sent_tokens = (from + tokens).min(self.answer_tokens);
         if self.first_token.is_none() {
             self.first_token = Some(now);
         }
         if self.delivery == Delivery::Streamed {
-            self.speak_range(from, faults, vocabulary, sheet);
+            self.speak_range(from, voice, sheet);
             if self.is_complete() {
                 let ending = self.ending(now, faults);
                 self.script.end(&ending, sheet);
@@ -162,13 +177,8 @@ impl Stream {
         }
     }
 
-    fn speak_range(
-        &mut self,
-        from: u32,
-        faults: &Faults,
-        vocabulary: &Vocabulary,
-        sheet: &mut Sheet,
-    ) {
+    fn speak_range(&mut self, from: u32, voice: &Voice<'_>, sheet: &mut Sheet) {
+        let (faults, vocabulary) = (voice.faults, voice.vocabulary);
         let malformed = faults.malformed_after_tokens;
         if malformed.is_some_and(|after| from < after && self.sent_tokens >= after) {
             sheet.put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te").close(Kind::Error, 0);
@@ -202,12 +212,8 @@ impl Stream {
     }
 
     /// The answer as a whole, once it is complete.
-    pub(super) fn whole(
-        &mut self,
-        now: Nanos,
-        faults: &Faults,
-        vocabulary: &Vocabulary,
-    ) -> Response {
+    pub(super) fn whole(&mut self, voice: &Voice<'_>) -> Response {
+        let (now, faults, vocabulary) = (voice.now, voice.faults, voice.vocabulary);
         let all = 0..self.answer_tokens;
         let text: String = all.clone().map(|at| vocabulary.piece(self.seed, at)).collect();
         let ids: Vec<u32> = if self.script.wants_ids() {

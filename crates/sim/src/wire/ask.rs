@@ -26,6 +26,15 @@ pub(crate) struct Length {
     pub(crate) ignores_eos: bool,
 }
 
+/// How long a client would like the answer to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LengthWish {
+    /// `None` leaves it to the model's context.
+    pub(crate) limit: Option<u32>,
+    pub(crate) least: u32,
+    pub(crate) ignores_eos: bool,
+}
+
 /// How the answer travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Delivery {

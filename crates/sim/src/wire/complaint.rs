@@ -111,6 +111,13 @@ impl Complaint {
     fn transformers_response(&self) -> Response {
         match (self.status, self.param.as_deref()) {
             (404, Some("model")) => Response::text(500, "Internal Server Error"),
+            (400, Some("body")) => {
+                let detail = json!({
+                    "type": "json_invalid", "loc": ["body", 0], "msg": "JSON decode error", "input": {},
+                    "ctx": { "error": self.message },
+                });
+                Response::json(422, &json!({ "detail": [detail] }))
+            }
             (400, _) => Response::json(422, &json!({ "detail": self.message })),
             _ => Response::json(self.status, &json!({ "detail": self.message })),
         }

@@ -8,10 +8,10 @@ use base::Nanos;
 use serde_json::{Value, json};
 use tokometer_base as base;
 
-use super::ask::{Ask, Delivery, Ending, Piece, Script, Usage};
+use super::ask::{Ask, Delivery, Ending, LengthWish, Piece, Script, Usage};
 use super::complaint::Complaint;
-use super::openai::{Route, UsageWish, Wishes, is_set, token_id, whole_number};
-use super::route::{Accepted, Desk, Response};
+use super::openai::{Route, UsageWish, is_set, token_id, whole_number};
+use super::route::{Accepted, Desk, Response, hash_ids};
 use super::sheet::Sheet;
 use crate::truth::Kind;
 
@@ -63,7 +63,7 @@ pub(super) fn script(
     desk: &Desk<'_>,
     route: Route,
     model: &str,
-    wishes: Wishes,
+    usage: UsageWish,
 ) -> Box<dyn Script> {
     let id = json!(format!("chatcmpl-{}", desk.request_id));
     let (created, model) = (desk.created, json!(model));
@@ -75,7 +75,7 @@ pub(super) fn script(
             "],\"created\":{created},\"id\":{id},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"object\":\"chat.completion.chunk\""
         ),
     };
-    Box::new(OpenAi { route, closing, usage: wishes.usage, has_begun: false })
+    Box::new(OpenAi { route, closing, usage, has_begun: false })
 }
 
 impl OpenAi {
@@ -167,7 +167,7 @@ pub(super) fn completion(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, 
         Some(Value::Array(ids)) => {
             let ids = ids.iter().map(token_id).collect::<Option<Vec<u32>>>();
             let ids = ids.ok_or_else(|| Complaint::field("prompt", "token ids are needed"))?;
-            desk.hash_ids(&ids)
+            hash_ids(&ids)
         }
         _ => return Err(Complaint::field("prompt", "\"prompt\" must be a string or a list")),
     };
@@ -180,7 +180,8 @@ pub(super) fn completion(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, 
         Some(count) => Some(count),
         None => whole_number(body, "max_tokens")?,
     };
-    let length = desk.length(prompt.len(), asked, 0, is_set(body, "ignore_eos"))?;
+    let wish = LengthWish { limit: asked, least: 0, ignores_eos: is_set(body, "ignore_eos") };
+    let length = desk.length(prompt.len(), wish)?;
     let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
     let script = Native { model: desk.config.model.clone() };
     Ok((Ask { prompt, length, delivery, ..Ask::default() }, Box::new(script)))

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Delivery, Ending, Piece, Script};
+use super::ask::{Ask, Delivery, Ending, LengthWish, Piece, Script};
 use super::complaint::Complaint;
 use super::openai::whole_number;
 use super::route::{Accepted, Desk, Response};
@@ -16,7 +16,8 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
         Some(limit) => Some(limit),
         None => whole_number(body, "max_new_tokens")?,
     };
-    let length = desk.length(prompt.len(), asked.or(Some(128)), 0, true)?;
+    let wish = LengthWish { limit: asked.or(Some(128)), least: 0, ignores_eos: true };
+    let length = desk.length(prompt.len(), wish)?;
     let ask = Ask { prompt, length, delivery: Delivery::Whole, ..Ask::default() };
     Ok((ask, Box::new(Mii)))
 }

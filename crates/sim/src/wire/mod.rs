@@ -23,5 +23,5 @@ mod vllm;
 pub(crate) use ask::{Ask, Delivery, Ending, Length, Piece, Reason, Script, Usage};
 pub(crate) use complaint::Complaint;
 pub(crate) use metrics::Snapshot;
-pub(crate) use route::{Control, Desk, Reply, Response, route};
+pub(crate) use route::{Control, Desk, Reply, Response, refuse, route};
 pub(crate) use sheet::{Hex, Joint, Mark, Sheet};

@@ -1,10 +1,12 @@
 //! The bodies of OpenAI's completions and chat routes, which all flavours read alike.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
-use super::ask::{Ask, Delivery, Length};
+use super::ask::{Ask, Delivery, Length, LengthWish};
 use super::complaint::Complaint;
-use super::route::Desk;
+use super::route::{Desk, hash_ids};
 
 /// Tokens that a chat template adds to each message, and before the answer: hashes that no text has.
 const TEMPLATE_TOKENS: [u64; 4] = [1, 2, 3, 4];
@@ -104,8 +106,12 @@ fn read_length(
         Route::Completions => Some(16),
         Route::Chat => None,
     };
-    let least = whole_number(body, "min_tokens")?.unwrap_or(0);
-    desk.length(prompt_tokens, asked.or(fallback), least, is_set(body, "ignore_eos"))
+    let wish = LengthWish {
+        limit: asked.or(fallback),
+        least: whole_number(body, "min_tokens")?.unwrap_or(0),
+        ignores_eos: is_set(body, "ignore_eos"),
+    };
+    desk.length(prompt_tokens, wish)
 }
 
 /// A prompt as text, as token ids, or as a list with one of either.
@@ -122,7 +128,7 @@ fn read_prompt(
             _ => {
                 let ids = items.iter().map(token_id).collect::<Option<Vec<u32>>>();
                 let ids = ids.ok_or_else(bad)?;
-                Ok((desk.hash_ids(&ids), Some(ids)))
+                Ok((hash_ids(&ids), Some(ids)))
             }
         },
         _ => Err(bad()),
@@ -168,10 +174,8 @@ pub(super) fn conversation_text(messages: &Value) -> Result<String, Complaint> {
     let mut text = String::new();
     for message in messages_of(messages)? {
         let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
-        text.push_str(&format!(
-            "<|im_start|>{role}\n{}<|im_end|>\n",
-            content_texts(message)?.concat()
-        ));
+        let content = content_texts(message)?.concat();
+        let _always_ok = write!(text, "<|im_start|>{role}\n{content}<|im_end|>\n");
     }
     text.push_str("<|im_start|>assistant\n");
     Ok(text)

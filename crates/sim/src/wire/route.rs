@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Length, Script};
+use super::ask::{Ask, Delivery, Length, LengthWish, Script};
 use super::complaint::Complaint;
 use super::metrics::Snapshot;
 use super::openai::{self, Route};
@@ -76,10 +76,6 @@ impl Desk<'_> {
         hashes
     }
 
-    pub(super) fn hash_ids(&self, ids: &[u32]) -> Vec<u64> {
-        ids.iter().map(|id| scramble(u64::from(*id))).collect()
-    }
-
     /// The number of an adapter, if the model asked for is one.
     pub(super) fn lora(&self, model: Option<&str>) -> Option<u32> {
         let at = self.config.loras.iter().position(|lora| Some(lora.as_str()) == model)?;
@@ -96,9 +92,7 @@ impl Desk<'_> {
     pub(super) fn length(
         &self,
         prompt_tokens: usize,
-        asked: Option<u32>,
-        least: u32,
-        ignores_eos: bool,
+        wish: LengthWish,
     ) -> Result<Length, Complaint> {
         let max = self.max_model_len;
         let prompt_tokens = u32::try_from(prompt_tokens).unwrap_or(u32::MAX);
@@ -116,17 +110,23 @@ impl Desk<'_> {
                 "The input ({prompt_tokens} tokens) is longer than the model's context length ({max} tokens)."
             )));
         }
-        match asked {
+        match wish.limit {
             Some(0) => Err(Complaint::field("max_tokens", "max_tokens must be at least 1, got 0.")),
             Some(limit) if limit > room => Err(too_long(format!(
                 "max_tokens={limit} and {prompt_tokens} prompt tokens cannot be greater than max_model_len={max}. Please request fewer output tokens. (parameter=max_tokens, value={limit})"
             ))),
             _ => {
-                let limit = asked.unwrap_or(room);
-                Ok(Length { limit, least: least.min(limit), ignores_eos })
+                let limit = wish.limit.unwrap_or(room);
+                let least = wish.least.min(limit);
+                Ok(Length { limit, least, ignores_eos: wish.ignores_eos })
             }
         }
     }
+}
+
+/// One hash per token of a prompt that came as token ids.
+pub(super) fn hash_ids(ids: &[u32]) -> Vec<u64> {
+    ids.iter().map(|id| scramble(u64::from(*id))).collect()
 }
 
 /// Answers a request or prepares its answer.
@@ -145,13 +145,16 @@ pub(crate) fn route(desk: &mut Desk<'_>, request: &Request) -> Reply {
     }
     let body: Value = match serde_json::from_slice(&request.body) {
         Ok(body) => body,
-        Err(error) => return refuse(desk, &request.path, &Complaint::bad_json(&error), false),
+        Err(error) => {
+            return refuse(flavour, &request.path, &Complaint::bad_json(&error), Delivery::Whole);
+        }
     };
     match post(desk, &request.path, &body) {
         Ok(reply) => reply,
         Err(complaint) => {
-            let is_streamed = openai::is_set(&body, "stream") || request.path == "/generate_stream";
-            refuse(desk, &request.path, &complaint, is_streamed)
+            let delivery =
+                if openai::is_set(&body, "stream") { Delivery::Streamed } else { Delivery::Whole };
+            refuse(flavour, &request.path, &complaint, delivery)
         }
     }
 }
@@ -164,16 +167,21 @@ fn is_allowed(config: &Config, request: &Request) -> bool {
 }
 
 /// A refusal in the words of the route: native routes of some servers refuse inside the stream.
-fn refuse(desk: &Desk<'_>, path: &str, complaint: &Complaint, is_streamed: bool) -> Reply {
+pub(crate) fn refuse(
+    flavour: Flavour,
+    path: &str,
+    complaint: &Complaint,
+    delivery: Delivery,
+) -> Reply {
     let is_json = complaint.param.as_deref() != Some("body");
     let mut sheet = Sheet::default();
     match path {
         "/generate_stream" if is_json => {
             let body = complaint.tgi_body();
             sheet.put(&format!("data: {body}")).close(Kind::Error, 0);
-            Reply::Events { headers: tgi::headers(desk.config, 0), sheet }
+            Reply::Events { headers: tgi::stream_headers(0), sheet }
         }
-        "/generate" if is_streamed && is_json => {
+        "/generate" if delivery == Delivery::Streamed && is_json => {
             let (message, code) = (&complaint.message, complaint.status);
             let error = json!({ "message": message, "type": "invalid_request_error", "code": code, "retryable": false });
             sheet.put(&format!("data: {}", json!({ "error": error }))).close(Kind::Error, 0);
@@ -181,8 +189,9 @@ fn refuse(desk: &Desk<'_>, path: &str, complaint: &Complaint, is_streamed: bool)
             Reply::Events { headers: vllm::headers(), sheet }
         }
         "/generate_stream" => Reply::Now(complaint.tgi_response()),
+        "/generate" if flavour == Flavour::Tgi => Reply::Now(complaint.tgi_response()),
         "/generate" => Reply::Now(complaint.response(Flavour::Sglang)),
-        _ => Reply::Now(complaint.response(desk.config.flavour)),
+        _ => Reply::Now(complaint.response(flavour)),
     }
 }
 
@@ -269,7 +278,7 @@ fn post(desk: &mut Desk<'_>, path: &str, body: &Value) -> Result<Reply, Complain
         }
         path if path == desk.config.mii_path => mii::generate(desk, body)?,
         "/tokenize" => return Ok(Reply::Now(tokens::tokenize(desk, body)?)),
-        "/detokenize" => return Ok(Reply::Now(tokens::detokenize(desk, body)?)),
+        "/detokenize" => return Ok(Reply::Now(tokens::detokenize(body)?)),
         _ => return Err(Complaint::not_found()),
     };
     Ok(Reply::Later(Box::new(ask), script))
@@ -290,9 +299,9 @@ fn openai(desk: &mut Desk<'_>, body: &Value, route: Route) -> Result<Accepted, C
     let (ask, wishes) = openai::read(desk, body, route)?;
     let script = match flavour {
         Flavour::Vllm => vllm::script(desk, route, &model, wishes),
-        Flavour::Sglang => sglang::script(desk, route, &model, wishes),
-        Flavour::Llamacpp => llamacpp::script(desk, route, &model, wishes),
-        Flavour::Tgi => tgi::script(desk, route, wishes),
+        Flavour::Sglang => sglang::script(desk, route, &model, wishes.usage),
+        Flavour::Llamacpp => llamacpp::script(desk, route, &model, wishes.usage),
+        Flavour::Tgi => tgi::script(desk, route, wishes.usage),
         Flavour::Transformers => transformers::script(desk, route, &model),
     };
     Ok((ask, script))

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Delivery, Ending, Piece, Reason, Script, Usage};
+use super::ask::{Ask, Delivery, Ending, LengthWish, Piece, Reason, Script, Usage};
 use super::complaint::Complaint;
-use super::openai::{Route, UsageWish, Wishes, is_set, token_id, whole_number};
-use super::route::{Accepted, Desk, Response};
+use super::openai::{Route, UsageWish, is_set, token_id, whole_number};
+use super::route::{Accepted, Desk, Response, hash_ids};
 use super::sheet::Sheet;
 use super::vllm::headers;
 use crate::truth::Kind;
@@ -22,7 +22,7 @@ pub(super) fn script(
     desk: &Desk<'_>,
     route: Route,
     model: &str,
-    wishes: Wishes,
+    usage: UsageWish,
 ) -> Box<dyn Script> {
     let object = match route {
         Route::Completions => "text_completion",
@@ -32,7 +32,7 @@ pub(super) fn script(
     let opening = format!(
         "{{\"id\":{id},\"object\":\"{object}\",\"created\":{created},\"model\":{model},\"choices\":["
     );
-    Box::new(OpenAi { route, opening, usage: wishes.usage, has_begun: false })
+    Box::new(OpenAi { route, opening, usage, has_begun: false })
 }
 
 impl OpenAi {
@@ -137,18 +137,20 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
         (_, Some(Value::Array(ids))) => {
             let ids = ids.iter().map(token_id).collect::<Option<Vec<u32>>>();
             let ids = ids.ok_or_else(|| Complaint::field("input_ids", "token ids are needed"))?;
-            desk.hash_ids(&ids)
+            hash_ids(&ids)
         }
         _ => return Err(Complaint::field("text", "either `text` or `input_ids` is needed")),
     };
     let sampling = body.get("sampling_params").unwrap_or(&Value::Null);
     let asked = whole_number(sampling, "max_new_tokens")?.or(Some(128));
     let least = whole_number(sampling, "min_new_tokens")?.unwrap_or(0);
-    let length = desk.length(prompt.len(), asked, least, is_set(sampling, "ignore_eos"))?;
+    let wish = LengthWish { limit: asked, least, ignores_eos: is_set(sampling, "ignore_eos") };
+    let length = desk.length(prompt.len(), wish)?;
     let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
     let lora = desk.lora(body.get("lora_path").and_then(Value::as_str));
     let script = Native {
         id: json!(desk.request_id).to_string(),
+        created: desk.created,
         returns_logprobs: is_set(body, "return_logprob"),
         text: String::new(),
         ids: Vec::new(),
@@ -159,6 +161,7 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
 struct Native {
     /// Quoted.
     id: String,
+    created: u64,
     returns_logprobs: bool,
     text: String,
     ids: Vec<u32>,
@@ -166,7 +169,10 @@ struct Native {
 
 impl Native {
     /// The object of an event, with everything said so far.
-    fn put_object(&self, sheet: &mut Sheet, usage: Usage, last: Option<Reason>) {
+    fn put_object(&self, sheet: &mut Sheet, piece: &Piece<'_>) {
+        let (usage, last) = (piece.usage, piece.last);
+        // Only the first message of an answer says when it was sent.
+        let has_time = usage.completion_tokens == piece.tokens;
         let _sheet = sheet.put("{\"text\":\"").put(&self.text).put("\",\"output_ids\":");
         let _sheet = sheet.put_numbers(&self.ids).put(",\"meta_info\":{\"id\":").put(&self.id);
         let _sheet = sheet.put(",\"finish_reason\":");
@@ -199,6 +205,10 @@ impl Native {
         if last.is_some() {
             let _sheet = sheet.put(",\"e2e_latency\":0.0");
         }
+        if has_time {
+            let created = self.created;
+            let _sheet = sheet.put(&format!(",\"response_sent_to_client_ts\":{created}.0"));
+        }
         let _sheet = sheet.put("}}");
     }
 }
@@ -216,7 +226,7 @@ impl Script for Native {
         self.text.push_str(piece.text);
         self.ids.extend_from_slice(piece.ids);
         let _sheet = sheet.put("data: ");
-        self.put_object(sheet, piece.usage, piece.last);
+        self.put_object(sheet, piece);
         sheet.close(Kind::Text, piece.tokens);
     }
 
@@ -228,7 +238,7 @@ impl Script for Native {
         piece.text.clone_into(&mut self.text);
         self.ids = piece.ids.to_vec();
         let mut sheet = Sheet::default();
-        self.put_object(&mut sheet, piece.usage, piece.last);
+        self.put_object(&mut sheet, piece);
         let body = String::from_utf8_lossy(&sheet.bytes).into_owned();
         Response::typed(200, "application/json", body)
     }

@@ -2,18 +2,17 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Delivery, Ending, Piece, Script, Usage};
+use super::ask::{Ask, Delivery, Ending, LengthWish, Piece, Script, Usage};
 use super::complaint::Complaint;
-use super::openai::{Route, UsageWish, Wishes, is_set, whole_number};
+use super::openai::{Route, UsageWish, is_set, whole_number};
 use super::route::{Accepted, Desk, Response};
 use super::sheet::{Hex, Sheet};
-use crate::config::Config;
 use crate::truth::Kind;
 
 const FINGERPRINT: &str = "3.3.6-dev0-native";
 
 /// Headers of a streamed answer.
-pub(super) fn headers(_: &Config, characters: usize) -> Vec<(&'static str, String)> {
+pub(super) fn stream_headers(characters: usize) -> Vec<(&'static str, String)> {
     vec![
         ("content-type", "text/event-stream".to_owned()),
         ("cache-control", "no-cache".to_owned()),
@@ -53,7 +52,7 @@ fn read(desk: &mut Desk<'_>, body: &Value, delivery: Delivery) -> Result<Accepte
             ),
         ));
     }
-    let length = desk.length(prompt.len(), asked, 0, ignores_eos)?;
+    let length = desk.length(prompt.len(), LengthWish { limit: asked, least: 0, ignores_eos })?;
     let script = Native {
         characters: inputs.len(),
         prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
@@ -95,14 +94,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 impl Script for Native {
     fn headers(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("content-type", "text/event-stream".to_owned()),
-            ("cache-control", "no-cache".to_owned()),
-            ("x-compute-type", "gpu+optimized".to_owned()),
-            ("x-compute-characters", self.characters.to_string()),
-            ("x-accel-buffering", "no".to_owned()),
-            ("access-control-allow-origin", "*".to_owned()),
-        ]
+        stream_headers(self.characters)
     }
 
     fn wants_ids(&self) -> bool {
@@ -115,13 +107,18 @@ impl Script for Native {
 
     fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
         self.text.push_str(piece.text);
-        let count = piece.ids.len();
-        for (at, (id, text)) in piece.ids.iter().zip(words(piece.text)).enumerate() {
-            self.index += 1;
+        // The token that ends an answer has an event of its own, without text.
+        let is_end_token = piece.tokens == 0;
+        let end_token = is_end_token.then_some((0, ""));
+        let tokens = piece.ids.iter().copied().zip(words(piece.text)).chain(end_token);
+        let count = piece.ids.len().max(1);
+        for (at, (id, text)) in tokens.enumerate() {
+            self.index += u32::from(!is_end_token);
             let _sheet = sheet.put("data: {\"index\":").put_number(self.index);
-            let _sheet = sheet.put(",\"token\":{\"id\":").put_number(*id);
-            let _sheet = sheet.put(",\"text\":\"").put(text);
-            let _sheet = sheet.put("\",\"logprob\":-1.0,\"special\":false}");
+            let _sheet = sheet.put(",\"token\":{\"id\":").put_number(id);
+            let _sheet =
+                sheet.put(",\"text\":\"").put(text).put("\",\"logprob\":-1.0,\"special\":");
+            let _sheet = sheet.put(if is_end_token { "true}" } else { "false}" });
             match piece.last.filter(|_| at + 1 == count) {
                 Some(reason) => {
                     let _sheet = sheet.put(",\"generated_text\":\"").put(&self.text);
@@ -140,7 +137,7 @@ impl Script for Native {
                     let _sheet = sheet.put(",\"generated_text\":null,\"details\":null}");
                 }
             }
-            sheet.close(Kind::Text, 1);
+            sheet.close(Kind::Text, u32::from(!is_end_token));
         }
     }
 
@@ -186,9 +183,9 @@ struct OpenAi {
     usage: UsageWish,
 }
 
-pub(super) fn script(desk: &Desk<'_>, route: Route, wishes: Wishes) -> Box<dyn Script> {
+pub(super) fn script(desk: &Desk<'_>, route: Route, usage: UsageWish) -> Box<dyn Script> {
     let model = json!(desk.config.model).to_string();
-    let (created, usage) = (desk.created, wishes.usage);
+    let created = desk.created;
     Box::new(OpenAi { route, characters: 0, created, model, usage })
 }
 
@@ -225,13 +222,7 @@ impl OpenAi {
 
 impl Script for OpenAi {
     fn headers(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("content-type", "text/event-stream".to_owned()),
-            ("cache-control", "no-cache".to_owned()),
-            ("x-compute-type", "gpu+optimized".to_owned()),
-            ("x-compute-characters", self.characters.to_string()),
-            ("x-accel-buffering", "no".to_owned()),
-        ]
+        stream_headers(self.characters)
     }
 
     fn hex(&self) -> Hex {

@@ -5,14 +5,15 @@ use serde_json::{Value, json};
 use super::complaint::Complaint;
 use super::openai;
 use super::route::{Desk, Response};
+use crate::vocabulary::{decode, encode};
 
 /// Token ids of a prompt or of a conversation.
-pub(super) fn tokenize(desk: &mut Desk<'_>, body: &Value) -> Result<Response, Complaint> {
+pub(super) fn tokenize(desk: &Desk<'_>, body: &Value) -> Result<Response, Complaint> {
     let ids = match (body.get("prompt"), body.get("messages"), body.get("content")) {
         (Some(Value::String(prompt)), _, _) | (None, None, Some(Value::String(prompt))) => {
-            desk.vocabulary.encode(prompt)
+            encode(prompt)
         }
-        (None, Some(messages), _) => desk.vocabulary.encode(&openai::conversation_text(messages)?),
+        (None, Some(messages), _) => encode(&openai::conversation_text(messages)?),
         _ => return Err(Complaint::field("prompt", "a prompt or messages are needed")),
     };
     let count = ids.len();
@@ -23,11 +24,11 @@ pub(super) fn tokenize(desk: &mut Desk<'_>, body: &Value) -> Result<Response, Co
 }
 
 /// The text of token ids.
-pub(super) fn detokenize(desk: &Desk<'_>, body: &Value) -> Result<Response, Complaint> {
+pub(super) fn detokenize(body: &Value) -> Result<Response, Complaint> {
     let ids = body
         .get("tokens")
         .and_then(Value::as_array)
         .and_then(|ids| ids.iter().map(openai::token_id).collect::<Option<Vec<u32>>>())
         .ok_or_else(|| Complaint::field("tokens", "a list of token ids is needed"))?;
-    Ok(Response::json(200, &json!({ "prompt": desk.vocabulary.decode(&ids) })))
+    Ok(Response::json(200, &json!({ "prompt": decode(&ids) })))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Delivery, Ending, Piece, Script};
+use super::ask::{Ask, Delivery, Ending, LengthWish, Piece, Script};
 use super::complaint::Complaint;
 use super::openai::{is_set, whole_number};
 use super::route::{Accepted, Desk, Response};
@@ -21,7 +21,8 @@ pub(super) fn generate(
     // A client that wants the whole length asks for a least length and an end token that no
     // vocabulary has.
     let least = whole_number(body, "min_length")?.unwrap_or(0);
-    let length = desk.length(prompt.len(), asked, least, body.get("end_id").is_some())?;
+    let wish = LengthWish { limit: asked, least, ignores_eos: body.get("end_id").is_some() };
+    let length = desk.length(prompt.len(), wish)?;
     let is_streamed =
         path.ends_with("_stream") && body.get("stream").is_none_or(|_| is_set(body, "stream"));
     let delivery = if is_streamed { Delivery::Streamed } else { Delivery::Whole };

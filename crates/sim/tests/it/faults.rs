@@ -1,0 +1,182 @@
+//! Each fault does what it says, and nothing else.
+
+use std::io::{ErrorKind, Read, Write};
+
+use serde_json::{Value, json};
+use tokometer_base::Nanos;
+use tokometer_sim::Config;
+use tokometer_sim::faults::{DoneFault, Errors, Faults, PacketFault, Stall, UsageFault, Which};
+use tokometer_sim::truth::{self, Kind, TrueRequest};
+
+use crate::client::{Answer, Running, post, quick};
+
+fn body(tokens: u32) -> String {
+    json!({
+        "model": "tiny", "prompt": "Hello", "max_tokens": tokens, "stream": true, "ignore_eos": true,
+        "stream_options": { "include_usage": true },
+    })
+    .to_string()
+}
+
+fn server(faults: Faults) -> Running {
+    Running::start(Config { faults, ..quick() })
+}
+
+fn answer(faults: Faults, tokens: u32) -> Answer {
+    server(faults).post(
+        "/v1/chat/completions",
+        &body(tokens).replace(
+            "\"prompt\":\"Hello\"",
+            "\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]",
+        ),
+    )
+}
+
+/// What the server says that it sent.
+fn truth_of(faults: Faults, tokens: u32) -> TrueRequest {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("truth");
+    let server = Running::start(Config { faults, truth: Some(path.clone()), ..quick() });
+    let answer = server.post("/v1/completions", &body(tokens));
+    assert!(answer.is_complete);
+    server.stop();
+    truth::read(&path).unwrap().remove(0)
+}
+
+#[test]
+fn some_requests_are_answered_with_an_error() {
+    let errors = Errors { status: 429, which: Which::Every(2), retry_after_s: Some(3) };
+    let server = server(Faults { errors: Some(errors), ..Faults::default() });
+    assert_eq!(server.post("/v1/completions", &body(1)).status, 200);
+    let refused = server.post("/v1/completions", &body(1));
+    assert_eq!(refused.status, 429);
+    assert!(refused.head.contains("retry-after: 3"), "{}", refused.head);
+    assert!(refused.json()["error"]["message"].is_string());
+    assert_eq!(server.post("/v1/completions", &body(1)).status, 200);
+}
+
+#[test]
+fn a_stream_is_cut_in_the_middle() {
+    let answer = answer(Faults { cut_after_tokens: Some(3), ..Faults::default() }, 9);
+    // Role and three tokens, no end.
+    assert_eq!(answer.events().len(), 4);
+    assert!(!answer.is_complete);
+}
+
+#[test]
+fn a_stream_is_reset_in_the_middle() {
+    let server = server(Faults { reset_after_tokens: Some(3), ..Faults::default() });
+    let mut socket = server.connect();
+    socket.write_all(post("/v1/completions", &body(9), "").as_bytes()).unwrap();
+    let error = socket.read_to_end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn one_event_is_not_json() {
+    let answer = answer(Faults { malformed_after_tokens: Some(2), ..Faults::default() }, 4);
+    let broken = answer
+        .events()
+        .iter()
+        .filter(|event| serde_json::from_str::<Value>(event).is_err())
+        .count();
+    // The broken event and the announced end.
+    assert_eq!(broken, 2);
+    assert!(answer.is_complete);
+}
+
+#[test]
+fn usage_is_wrong_or_missing_and_the_end_comes_twice() {
+    let wrong = answer(Faults { usage: UsageFault::Wrong, ..Faults::default() }, 4);
+    assert!(wrong.text().contains("\"completion_tokens\":9"), "{}", wrong.text());
+    let missing = answer(Faults { usage: UsageFault::Missing, ..Faults::default() }, 4);
+    assert!(!missing.text().contains("usage"), "{}", missing.text());
+    let twice = answer(Faults { done: DoneFault::Twice, ..Faults::default() }, 4);
+    assert_eq!(twice.text().matches("[DONE]").count(), 2);
+}
+
+#[test]
+fn optional_fields_are_refused_by_name() {
+    let refused_fields = vec!["ignore_eos".to_owned()];
+    let answer = answer(Faults { refused_fields, ..Faults::default() }, 4);
+    assert_eq!(answer.status, 400);
+    assert_eq!(answer.json()["error"]["param"], "ignore_eos");
+}
+
+#[test]
+fn comments_stand_between_the_events() {
+    let comment_interval = Some(Nanos::from_millis(2));
+    let answer = answer(Faults { comment_interval, ..Faults::default() }, 20);
+    let text = answer.text();
+    assert!(text.contains(": ping\n\n"), "{text}");
+    let events = answer.events().iter().filter(|event| !event.starts_with(':')).count();
+    assert_eq!(events, 23);
+}
+
+#[test]
+fn events_share_writes_or_are_cut_into_several() {
+    let sends = |request: &TrueRequest| {
+        let mut sends: Vec<Nanos> = request.events.iter().map(|event| event.before).collect();
+        sends.dedup();
+        sends.len()
+    };
+    // Head, five tokens, usage, end, last chunk.
+    assert_eq!(sends(&truth_of(Faults::default(), 5)), 9);
+    // Three events in a write: the head, 5 + 2 events in three writes; the last has the last chunk.
+    let joined = Faults { events_per_write: Some(3), ..Faults::default() };
+    assert_eq!(sends(&truth_of(joined, 5)), 4);
+    let proxy = Faults { events_per_write: Some(u32::MAX), ..Faults::default() };
+    assert_eq!(sends(&truth_of(proxy, 5)), 2);
+    for faults in [
+        Faults { writes_per_event: Some(3), ..Faults::default() },
+        Faults { packets: PacketFault::Nagle, ..Faults::default() },
+    ] {
+        assert_eq!(truth_of(faults, 5).events.len(), 9);
+    }
+}
+
+#[test]
+fn a_stall_holds_the_stream_and_a_slow_start_holds_everything() {
+    let span = Nanos::from_millis(60);
+    let stall = Some(Stall { after_tokens: 2, span });
+    let request = truth_of(Faults { stall, ..Faults::default() }, 5);
+    let text: Vec<_> = request.events.iter().filter(|event| event.kind == Kind::Text).collect();
+    assert!(text[2].after - text[1].before >= span);
+    let slow = truth_of(Faults { first_byte_delay: Some(span), ..Faults::default() }, 5);
+    assert!(slow.events[0].after - slow.complete >= span);
+}
+
+#[test]
+fn a_tight_start_sends_the_head_with_the_first_token() {
+    let faults = Faults { packets: PacketFault::TightStart, ..Faults::default() };
+    let request = truth_of(faults, 5);
+    let (head, first) = (&request.events[0], &request.events[1]);
+    assert_eq!((head.kind, first.kind), (Kind::Head, Kind::Text));
+    // The engine's first step comes before the head, not after it.
+    assert!(head.before - request.complete >= Nanos::from_millis(1));
+    assert!(head.before < first.before);
+}
+
+#[test]
+fn idle_connections_are_closed_and_busy_ones_are_not() {
+    let server = server(Faults { idle_close: Some(Nanos::from_millis(5)), ..Faults::default() });
+    let mut socket = server.connect();
+    socket.write_all(post("/v1/completions", &body(30), "").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    // The server closes by itself although the client asked to keep the connection.
+    let _count = socket.read_to_end(&mut bytes).unwrap();
+    let answer = Answer::parse(&bytes);
+    assert!(answer.is_complete);
+    assert_eq!(answer.events().len(), 32);
+}
+
+#[test]
+fn the_server_dies_after_its_last_request() {
+    let server = server(Faults { die_after_requests: Some(1), ..Faults::default() });
+    assert_eq!(server.post("/v1/completions", &body(1)).status, 200);
+    let mut socket = server.connect();
+    socket.write_all(post("/v1/completions", &body(1), "").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    let _gone = socket.read_to_end(&mut bytes);
+    assert!(bytes.is_empty());
+}
