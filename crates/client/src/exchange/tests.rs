@@ -199,6 +199,12 @@ fn without_times(mut timeline: Timeline) -> Timeline {
     timeline
 }
 
+/// Places to cut a stream in two: its head, its first events and its end. What lies between repeats
+/// them, and the reading by single bytes covers it.
+fn cuts(length: usize) -> impl Iterator<Item = usize> {
+    (0..length).filter(move |cut| *cut < 800 || cut + 400 > length)
+}
+
 #[test]
 fn splitting_a_capture_at_any_byte_changes_nothing() {
     for row in CAPTURES {
@@ -209,12 +215,53 @@ fn splitting_a_capture_at_any_byte_changes_nothing() {
         exchange.reset();
         let (by_bytes, _) = read_pieces(&mut exchange, stream.chunks(1));
         assert_eq!(without_times(by_bytes), whole, "{} by single bytes", row.name);
-        for cut in 0..stream.len() {
+        for cut in cuts(stream.len()) {
             exchange.reset();
             let (split, _) = read_pieces(&mut exchange, [&stream[..cut], &stream[cut..]]);
             assert_eq!(without_times(split), whole, "{} cut at {cut}", row.name);
         }
     }
+}
+
+/// Protocols without a dialect of their own still split into their named events.
+#[test]
+fn named_events_of_other_protocols_are_framed() {
+    let check = |name: &str, expected: &[(&str, usize)], last: &str| {
+        let stream = capture(name);
+        for step in [1, 7, stream.len()] {
+            let names = event_names(&stream, step);
+            for (event, count) in expected {
+                assert_eq!(names.iter().filter(|name| name == event).count(), *count, "{event}");
+            }
+            assert_eq!(names.last().map(String::as_str), Some(last));
+        }
+    };
+    check(
+        "vllm-messages",
+        &[("message_start", 1), ("content_block_delta", 4), ("message_delta", 1)],
+        "message_stop",
+    );
+    check("vllm-responses", &[("response.output_text.delta", 4)], "response.completed");
+}
+
+fn event_names(stream: &[u8], step: usize) -> Vec<String> {
+    let (mut reader, mut framer) = (ResponseReader::default(), Framer::new(Framing::Sse));
+    let (mut head, mut names) = (None, Vec::new());
+    let mut sink = |event: crate::sse::Event<'_>| {
+        assert!(serde_json::from_slice::<serde_json::Value>(event.data).is_ok());
+        names.push(String::from_utf8_lossy(event.name).into_owned());
+    };
+    for piece in stream.chunks(step) {
+        let mut input = piece;
+        if head.is_none() {
+            head = reader.read_head(&mut input, |_, _| {}).unwrap();
+        }
+        while let Some(BodyPart::Data(data)) = head.and_then(|_| reader.read_body(&mut input).ok())
+        {
+            framer.feed(data, &mut sink);
+        }
+    }
+    names
 }
 
 #[test]
