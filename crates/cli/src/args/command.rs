@@ -234,6 +234,7 @@ fn rewritten(words: &[String]) -> Result<(Vec<String>, Vec<String>), Outcome> {
 }
 
 /// Long flags of `bench`, with their dashes.
+#[cfg(test)]
 pub(crate) fn bench_flags() -> BTreeSet<String> {
     flags_of("bench")
 }

@@ -19,8 +19,10 @@ pub(crate) use arrival::ArrivalArgs;
 pub(crate) use client::ClientArgs;
 pub(crate) use command::{
     BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, Format, Outcome, ReportArgs, SimArgs,
-    Typed, bench_flags, parse,
+    Typed, parse,
 };
+#[cfg(test)]
+pub(crate) use command::bench_flags;
 pub(crate) use metric::MetricArgs;
 pub(crate) use output::OutputArgs;
 pub(crate) use sampling::SamplingArgs;

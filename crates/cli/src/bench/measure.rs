@@ -63,11 +63,6 @@ impl Session {
         Self { secrets, signals, bar, ready: None }
     }
 
-    /// The keys.
-    pub(crate) fn secrets(&self) -> &Secrets {
-        &self.secrets
-    }
-
     /// The signals.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals

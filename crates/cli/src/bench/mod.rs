@@ -22,7 +22,7 @@ mod tokenizer;
 mod workload;
 
 pub(crate) use measure::Session;
-pub(crate) use present::{View, summarise};
+pub(crate) use present::{Shown, View, summarise};
 pub(crate) use progress::Bar;
 pub(crate) use signals::Signals;
 pub(crate) use sweep::{Resume, run};

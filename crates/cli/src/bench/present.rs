@@ -41,9 +41,19 @@ impl View {
                 tpot_ms: objective("tpot"),
                 e2el_ms: objective("e2el"),
             },
+            ..Self::plain(report::Shown::default())
+        })
+    }
+
+    /// Statistics alone, in the layout of the run's own tool.
+    pub(crate) fn plain(shown: report::Shown) -> Self {
+        Self {
+            layout: LayoutChoice::Auto,
+            shown,
+            objectives: Objectives::default(),
             families: Vec::new(),
             details: Details::Drop,
-        })
+        }
     }
 
     /// The same view with what the plan's result files need.
@@ -132,6 +142,11 @@ impl Shown {
     /// The summary for other programs.
     pub(crate) fn json(&self) -> String {
         report::files::summary_json(&self.summary, &self.info)
+    }
+
+    /// One line per number.
+    pub(crate) fn csv(&self) -> String {
+        report::files::summary_csv(&self.summary)
     }
 
     /// The run as another tool's report.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tokometer_base::{Clock, MonotonicClock};
 use tokometer_metrics::Verdict;
 use tokometer_record::Stop;
-use tokometer_report::Style;
+use tokometer_report::{Report, Style, TableFormat, table};
 
 use super::folder::{self, Place};
 use super::measure::{Measured, Session};
@@ -36,6 +36,7 @@ pub(crate) fn run(
     results::check(&lowered.plan.output)?;
     let is_single = lowered.points.len() == 1;
     let mut exits = Vec::new();
+    let mut rows: Vec<(String, Vec<Report>)> = Vec::new();
     for (number, point) in (0_u32..).zip(&lowered.points) {
         if let Some(heading) = &point.heading {
             print(&format!("{heading}\n"))?;
@@ -43,15 +44,23 @@ pub(crate) fn run(
         let folder = point_folder(place.path(), number, point, is_single);
         let outcome = if resume == Resume::Finished && folder::is_complete(&folder) {
             tell(&format!("point {number} is there already: {}", folder.display()));
-            show(&folder, &point.plan, style).map(|_shown| Exit::Done)
+            show(&folder, &point.plan, style).map(|shown| (shown, Exit::Done))
         } else {
             one(session, point, number, &folder, style)
         };
-        let exit = outcome.or_else(|refusal| failed(refusal, is_single, point))?;
-        exits.push(exit);
+        match outcome {
+            Ok((shown, exit)) => {
+                rows.push((point.label(), vec![shown.report()?]));
+                exits.push(exit);
+            }
+            Err(refusal) => exits.push(failed(refusal, is_single, point)?),
+        }
         if session.signals().is_interrupted() {
             break;
         }
+    }
+    if !is_single && lowered.plan.output.shown == plan::Shown::Text {
+        print(&format!("\n{}", table(&rows, TableFormat::Text)))?;
     }
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
         tell(&format!("record: {}", place.path().display()));
@@ -90,7 +99,7 @@ fn one(
     number: u32,
     folder: &Path,
     style: Style,
-) -> Result<Exit, Refusal> {
+) -> Result<(Shown, Exit), Refusal> {
     let plan = &point.plan;
     let measured = session.measure(plan, number, folder)?;
     let shown = show(folder, plan, style)?;
@@ -101,7 +110,7 @@ fn one(
     if exit != Exit::Write {
         results::write_summary(&shown, folder)?;
     }
-    Ok(exit)
+    Ok((shown, exit))
 }
 
 fn show(folder: &Path, plan: &plan::Plan, style: Style) -> Result<Shown, Refusal> {
@@ -115,6 +124,13 @@ fn show(folder: &Path, plan: &plan::Plan, style: Style) -> Result<Shown, Refusal
     Ok(shown)
 }
 
+/// What most of the failed requests met.
+fn first_failure(shown: &Shown) -> String {
+    let Some(group) = shown.summary.failures.first() else { return String::new() };
+    let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
+    format!(": {} of them met `{:?}{status}`: {}", group.count, group.kind, group.example)
+}
+
 /// The exit code of one run, the worst news first.
 fn judged(measured: &Measured, shown: &Shown, plan: &plan::Plan) -> Exit {
     if let Some(why) = &measured.write_failure {
@@ -125,7 +141,10 @@ fn judged(measured: &Measured, shown: &Shown, plan: &plan::Plan) -> Exit {
     match stop {
         Some(Stop::Interrupted) => Exit::Interrupted,
         Some(Stop::DiskFull) | None => Exit::Write,
-        _ if shown.summary.counts.succeeded == 0 => Exit::NoSuccess,
+        _ if shown.summary.counts.succeeded == 0 => {
+            tell(&format!("error: no request succeeded{}", first_failure(shown)));
+            Exit::NoSuccess
+        }
         Some(Stop::TargetLost) => Exit::Target,
         _ if plan.metrics.judgement == Judgement::Strict
             && shown.summary.verdict == Verdict::Invalid =>

@@ -1,24 +1,53 @@
 //! `tokometer doctor`: is this report consistent?
 
-use tokometer_report::doctor::{Level, doctor_text, examine};
-use tokometer_report::parse;
+use serde_json::json;
+use tokometer_report::doctor::{Examination, Level, doctor_markdown, doctor_text, examine};
+use tokometer_report::{Report, Shown};
 
-use crate::args::DoctorArgs;
+use super::source::Source;
+use crate::args::{DoctorArgs, Format};
+use crate::bench::View;
 use crate::exit::{Exit, Refusal};
 use crate::terminal::print;
 
 /// Examines every file; an inconsistent one is an objective missed.
 pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
-    let mut worst = None;
-    for path in &args.files {
-        let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
-        let reports = parse(&text)
-            .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
-        let examination = examine(&reports);
-        print(&doctor_text(&shown, &reports, &examination))?;
-        worst = worst.max(examination.worst());
+    let sources = Source::open_all(&args.files, &View::plain(Shown::default()))?;
+    let named = |(name, source): (String, Source)| Ok((name, source.reports()?));
+    let files: Vec<(String, Vec<Report>)> =
+        sources.into_iter().map(named).collect::<Result<_, Refusal>>()?;
+    let examined: Vec<Examination> = files.iter().map(|(_, reports)| examine(reports)).collect();
+    match args.format {
+        Format::Markdown => print(&doctor_markdown(&files))?,
+        Format::Json => print(&findings(&files, &examined))?,
+        Format::Text | Format::Csv => {
+            for ((name, reports), examination) in files.iter().zip(&examined) {
+                print(&doctor_text(name, reports, examination))?;
+            }
+        }
     }
+    let worst = examined.iter().filter_map(Examination::worst).max();
     Ok(if worst == Some(Level::Inconsistent) { Exit::Missed } else { Exit::Done })
+}
+
+/// All findings as one JSON list.
+fn findings(files: &[(String, Vec<Report>)], examined: &[Examination]) -> String {
+    let mut list = Vec::new();
+    for ((name, _), examination) in files.iter().zip(examined) {
+        for (block, findings) in examination.blocks.iter().enumerate() {
+            list.extend(findings.iter().map(|finding| {
+                json!({
+                    "file": name, "block": block + 1, "level": finding.level.to_string(),
+                    "rule": finding.rule.code(), "what": finding.what, "meaning": finding.meaning,
+                })
+            }));
+        }
+        list.extend(examination.file.iter().map(|finding| {
+            json!({
+                "file": name, "block": null, "level": finding.level.to_string(),
+                "rule": finding.rule.code(), "what": finding.what, "meaning": finding.meaning,
+            })
+        }));
+    }
+    format!("{:#}\n", serde_json::Value::Array(list))
 }

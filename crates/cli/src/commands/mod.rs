@@ -5,6 +5,7 @@ mod dataset;
 mod doctor;
 mod report;
 mod sim;
+mod source;
 
 use crate::args::{Command, DocPage, Typed};
 use crate::exit::Exit;

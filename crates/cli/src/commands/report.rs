@@ -4,32 +4,36 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tokometer_record::RunReader;
-use tokometer_report::{self as views, LayoutChoice, Report};
+use tokometer_report::{self as views, Layout, LayoutChoice, Report, Style, TableFormat};
 
-use crate::args::ReportArgs;
-use crate::bench::{View, summarise};
+use super::source::{Source, expanded};
+use crate::args::{Format, ReportArgs};
+use crate::bench::View;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, objective, percentiles, words};
 use crate::plan::{Judgement, Metrics};
 use crate::terminal::{print, style, tell};
 
-/// Shows every source: a run folder from its record, a text block by block.
+/// Shows every source: one run in full, several as a table, blocks in any layout.
 pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Result<Exit> {
-    let style = style(environment.is_colourless);
-    for source in &args.sources {
-        if source.is_dir() {
-            if args.repair {
-                mend(source)?;
-            }
-            let view = View::new(&metrics(args)?)?;
-            let shown = summarise(source, &view)?;
-            print(&shown.text(style)?)?;
-        } else {
-            for report in read(source)? {
-                print(&text(&report, args.layout.as_deref(), style)?)?;
+    if args.repair {
+        for source in &args.sources {
+            for run in expanded(source)? {
+                mend(&run)?;
             }
         }
     }
+    let view = View::new(&metrics(args)?)?;
+    let sources = Source::open_all(&args.sources, &view)?;
+    let style = style(environment.is_colourless);
+    let text = match (&sources[..], args.format, &args.layout) {
+        ([(_, Source::Run(run))], None, _) => run.text(style)?,
+        ([(_, Source::Run(run))], Some(Format::Json), _) => run.json(),
+        ([(_, Source::Run(run))], Some(Format::Csv), _) => run.csv(),
+        (_, None, Some(name)) => blocks(&sources, name, style)?,
+        (_, format, _) => table(&sources, format.unwrap_or_default())?,
+    };
+    print(&text)?;
     Ok(Exit::Done)
 }
 
@@ -47,6 +51,9 @@ fn metrics(args: &ReportArgs) -> Result<Metrics, Refusal> {
 }
 
 fn mend(folder: &Path) -> Result<(), Refusal> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
     let mended = RunReader::open(folder)
         .and_then(|reader| reader.repair())
         .map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
@@ -56,31 +63,44 @@ fn mend(folder: &Path) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The reports of a printed text.
-pub(crate) fn read(path: &Path) -> Result<Vec<Report>, Refusal> {
-    let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
-    let reports = views::parse(&text)
-        .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
-    if reports.is_empty() {
-        return Err(Refusal::usage(
-            format!("there is no report in `{shown}`"),
-            "a report begins with a line `= Serving Benchmark Result =`",
-        ));
-    }
-    Ok(reports)
+fn table(sources: &[(String, Source)], format: Format) -> Result<String, Refusal> {
+    let format = match format {
+        Format::Text => TableFormat::Text,
+        Format::Csv => TableFormat::Csv,
+        Format::Json => TableFormat::Json,
+        Format::Markdown => TableFormat::Markdown,
+    };
+    let named = |(name, source): &(String, Source)| Ok((name.clone(), source.reports()?));
+    let files: Vec<(String, Vec<Report>)> =
+        sources.iter().map(named).collect::<Result<_, Refusal>>()?;
+    Ok(views::table(&files, format))
 }
 
-fn text(report: &Report, layout: Option<&str>, style: views::Style) -> Result<String, Refusal> {
-    let choice = layout.map_or(Ok(LayoutChoice::Same), LayoutChoice::named);
-    let choice = choice.map_err(|why| Refusal::usage(why.to_string(), ""))?;
-    let layout = match choice {
-        LayoutChoice::Named(layout) => Some(layout),
-        LayoutChoice::Auto => report.layout,
-        LayoutChoice::Same => {
-            return Ok(views::print_same(report).unwrap_or_default());
+fn blocks(sources: &[(String, Source)], layout: &str, style: Style) -> Result<String, Refusal> {
+    let choice =
+        LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+    let mut text = String::new();
+    for (_, source) in sources {
+        match source {
+            Source::Run(run) => text.push_str(&run.text(style)?),
+            Source::Blocks(reports) => {
+                for report in reports {
+                    text.push_str(&block(report, choice, style));
+                }
+            }
         }
-    };
-    Ok(views::print(report, layout.unwrap_or(views::Layout::Tokometer), style))
+    }
+    Ok(text)
+}
+
+fn block(report: &Report, choice: LayoutChoice, style: Style) -> String {
+    let own = report.layout.unwrap_or(Layout::Tokometer);
+    match choice {
+        LayoutChoice::Named(layout) => views::print(report, layout, style),
+        LayoutChoice::Auto => views::print(report, own, style),
+        // A result file has no text of its own to give back.
+        LayoutChoice::Same => {
+            views::print_same(report).unwrap_or_else(|| views::print(report, own, style))
+        }
+    }
 }

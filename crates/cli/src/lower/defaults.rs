@@ -51,6 +51,7 @@ pub(crate) fn family_of(dialect: &Dialect) -> Family {
 /// The embedded simulator's default run: open loop, long enough for its own P99, about 20 seconds.
 const DEMO_RATE: f64 = 25.0;
 const DEMO_PROMPTS: u64 = 480;
+const DEMO_WARMUPS: u64 = 8;
 const DEMO_INPUT: u32 = 256;
 const DEMO_OUTPUT: u32 = 64;
 
@@ -70,7 +71,7 @@ pub(crate) fn defaults(situation: &Situation) -> Result<Layer, Refusal> {
         (false, false) => Value::from(1_000),
     };
     let fields = json!({
-        "name": situation.dialect.name(),
+        "name": if situation.is_unaddressed { "simulator" } else { situation.dialect.name() },
         "family": situation.family,
         "seed": if is_sglang { 42 } else { 0 },
         "content": "fresh",
@@ -85,7 +86,7 @@ pub(crate) fn defaults(situation: &Situation) -> Result<Layer, Refusal> {
         },
         "phases": {
             "ready_timeout_s": if is_sglang { 60.0 } else { 0.0 },
-            "warmups": u64::from(is_sglang),
+            "warmups": if is_demo { DEMO_WARMUPS } else { u64::from(is_sglang) },
             "cache": "keep", "flush_timeout_s": 60.0, "profiler": "off", "probe_rate": 0.0,
         },
         "request": { "ignore_eos": ignore_eos(situation), "delivery": "streamed", "usage": "at_end" },

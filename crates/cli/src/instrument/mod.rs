@@ -1,0 +1,293 @@
+//! `tokometer doctor --load`: is this machine fit to measure that load?
+//!
+//! Drives the simulated server, which logs when it handed each token to the kernel, with the load in
+//! question, and compares every stamp with the log: adaptive and eager harvesting, and with the head,
+//! the role and the first token sent at once. Then floods this client to see how many events a second
+//! it can take. On loopback this shows the error of reading, parsing and harvesting, not of a network
+//! card.
+
+mod load;
+
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tokometer_metrics::instrument::{Emission, ErrorSpread, InstrumentError, error};
+use tokometer_record::{RunReader, Timeline};
+use tokometer_sim::truth::{self, Kind};
+
+use crate::args::{self, Command};
+use crate::bench::{Bar, Session, Signals, Simulator};
+use crate::exit::{Exit, Refusal};
+use crate::lower::{Environment, lower};
+use crate::terminal::{print, tell};
+
+pub(crate) use load::Load;
+
+/// How the load is sent and read in one pass.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    name: &'static str,
+    harvest: &'static str,
+    /// What the server does, as its flags.
+    server: &'static [&'static str],
+}
+
+const PASSES: [Pass; 3] = [
+    Pass { name: "adaptive harvest", harvest: "adaptive", server: &[] },
+    Pass { name: "eager harvest", harvest: "eager", server: &[] },
+    Pass {
+        name: "adaptive, head and first token at once",
+        harvest: "adaptive",
+        server: &["--faults", r#"{"packets":"tight-start"}"#],
+    },
+];
+
+/// What one pass found.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Found {
+    /// Its name.
+    pub(crate) name: String,
+    /// How far the record is from the log.
+    pub(crate) error: InstrumentError,
+    /// CPU seconds of this client per million events.
+    pub(crate) cpu_secs_per_million: Option<f64>,
+}
+
+/// Everything the check found.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Fitness {
+    /// Streams, and the events per second they make.
+    pub(crate) concurrency: u32,
+    /// Events per second asked for.
+    pub(crate) asked_events_per_s: f64,
+    /// Events per second that this client took when flooded.
+    pub(crate) most_events_per_s: Option<f64>,
+    /// The passes.
+    pub(crate) passes: Vec<Found>,
+}
+
+/// The largest error that still counts as fit: p99 of first tokens.
+const FIT_TTFT_NANOS: f64 = 1e6;
+
+impl Fitness {
+    /// Whether the load is within what this machine can measure.
+    pub(crate) fn is_fit(&self) -> bool {
+        let is_fast = self.most_events_per_s.is_none_or(|most| most >= self.asked_events_per_s);
+        let is_true = self.passes.first().is_some_and(|pass| {
+            pass.error.ttft.p99.is_some_and(|p99| p99 <= FIT_TTFT_NANOS)
+                && pass.error.mismatched_requests == 0
+        });
+        is_fast && is_true
+    }
+
+    /// The check in words.
+    pub(crate) fn text(&self) -> String {
+        let mut lines = vec![
+            format!(
+                "instrument error against the server's log: {} streams, {:.0} events/s",
+                self.concurrency, self.asked_events_per_s
+            ),
+            format!(
+                "  {:<40} {:>24} {:>24} {:>8} {:>10}",
+                "", "first token p50/p99/max", "gap p50/p99/max", "marked", "CPU s/M"
+            ),
+        ];
+        for pass in &self.passes {
+            lines.push(format!(
+                "  {:<40} {:>24} {:>24} {:>7.2}% {:>10}",
+                pass.name,
+                spread(&pass.error.ttft),
+                spread(&pass.error.gap),
+                pass.error.marked_share.unwrap_or(0.0) * 100.0,
+                pass.cpu_secs_per_million.map_or("–".to_owned(), |cpu| format!("{cpu:.2}")),
+            ));
+            let lost = pass.error.mismatched_requests + pass.error.unknown_requests;
+            if lost > 0 {
+                lines.push(format!("  {lost} requests do not match the log"));
+            }
+        }
+        if let Some(most) = self.most_events_per_s {
+            lines.push(format!("  most events this client took: {most:.0}/s"));
+        }
+        let verdict = if self.is_fit() { "within" } else { "NOT within" };
+        lines.push(format!("the asked load is {verdict} what this machine can measure"));
+        lines.push("on loopback this shows the error of reading, parsing and harvesting, not of a network card".to_owned());
+        lines.join("\n") + "\n"
+    }
+}
+
+/// Microseconds, as `3.1/5.9/48 µs`.
+fn spread(spread: &ErrorSpread) -> String {
+    let micros = |nanos: Option<f64>| nanos.map_or("–".to_owned(), |nanos| format!("{:.1}", nanos / 1e3));
+    format!("{}/{}/{} µs", micros(spread.p50), micros(spread.p99), micros(spread.max))
+}
+
+/// Runs the check and prints it.
+pub(crate) fn doctor(load: &Load, environment: &Environment, is_json: bool) -> anyhow::Result<Exit> {
+    let fitness = examine(load, environment, &PASSES)?;
+    let text = if is_json { serde_json::to_string(&fitness)? + "\n" } else { fitness.text() };
+    print(&text)?;
+    Ok(if fitness.is_fit() { Exit::Done } else { Exit::Missed })
+}
+
+/// The error of the first pass alone, for `bench --calibrate`.
+pub(crate) fn calibrate(load: &Load, environment: &Environment) -> anyhow::Result<InstrumentError> {
+    let fitness = examine(load, environment, &PASSES[..1])?;
+    let first = fitness.passes.into_iter().next();
+    first.map(|pass| pass.error).ok_or_else(|| anyhow::anyhow!("the instrument was not examined"))
+}
+
+fn examine(load: &Load, environment: &Environment, passes: &[Pass]) -> anyhow::Result<Fitness> {
+    let folder = tempfile::Builder::new().prefix("tokometer-doctor-").tempdir()?;
+    let mut found = Vec::new();
+    for pass in passes {
+        tell(&format!("examining: {}", pass.name));
+        found.push(measure(load, pass, environment, folder.path())?);
+    }
+    let most_events_per_s =
+        if passes.len() > 1 { Some(flood(load, environment, folder.path())?) } else { None };
+    Ok(Fitness {
+        concurrency: load.concurrency,
+        asked_events_per_s: load.events_per_s(),
+        most_events_per_s,
+        passes: found,
+    })
+}
+
+/// A run against a server with these flags: the record's folder and CPU nanoseconds.
+fn run(
+    load: &Load,
+    server: &[String],
+    harvest: &str,
+    environment: &Environment,
+    folder: &Path,
+) -> anyhow::Result<PathBuf> {
+    let mut flags = server.to_vec();
+    flags.extend(load.is_tls.then(|| "--tls".to_owned()));
+    let simulator = Simulator::launch(&flags)?;
+    let place = folder.join("run");
+    let _absent = std::fs::remove_dir_all(&place);
+    let line = format!(
+        "bench --backend openai --base-url {} --dataset-name random --random-input-len 16 \
+         --random-output-len {} --num-prompts {n} --max-concurrency {n} --connections preopen \
+         --harvest {harvest} --no-scrape --insecure --quiet --request-id-prefix truth- --run-dir",
+        simulator.url(),
+        load.tokens,
+        n = load.concurrency,
+    );
+    let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    words.push(place.display().to_string());
+    let Ok(typed) = args::parse(&words) else { anyhow::bail!("the doctor's own words make no sense") };
+    let Command::Bench(bench) = typed.command else { anyhow::bail!("the doctor runs no bench") };
+    let lowered = lower(&bench, &typed.order, environment)?;
+    let mut session = Session::new(lowered.secrets.clone(), Signals::catch(), Bar::Hidden);
+    let _measured = session.measure(&lowered.plan, 0, &place)?;
+    if session.signals().is_interrupted() {
+        return Err(Refusal::new(Exit::Interrupted, "interrupted").into());
+    }
+    // Ending the server closes its log.
+    drop(simulator);
+    Ok(place)
+}
+
+fn measure(
+    load: &Load,
+    pass: &Pass,
+    environment: &Environment,
+    folder: &Path,
+) -> anyhow::Result<Found> {
+    let log = folder.join("truth");
+    let mut server = vec![
+        "--ttft".to_owned(),
+        format!("{}ns", load.ttft.0),
+        "--itl".to_owned(),
+        format!("{}ns", load.itl.0),
+        "--truth".to_owned(),
+        log.display().to_string(),
+    ];
+    server.extend(pass.server.iter().map(|flag| (*flag).to_owned()));
+    let place = run(load, &server, pass.harvest, environment, folder)?;
+    let reader = RunReader::open(&place)?;
+    let timelines: Vec<Timeline> = reader.timelines()?.collect();
+    let events: usize = timelines.iter().map(|timeline| timeline.events.len()).sum();
+    let cpu = cpu_nanos(&place);
+    Ok(Found {
+        name: pass.name.to_owned(),
+        error: error(&timelines, &emissions(&truth::read(&log)?)),
+        cpu_secs_per_million: cpu.map(|nanos| nanos / 1e3 / events.max(1) as f64),
+    })
+}
+
+/// Floods the client over as many streams as asked for, one event per write.
+fn flood(load: &Load, environment: &Environment, folder: &Path) -> anyhow::Result<f64> {
+    const EVENTS: u32 = 400_000;
+    tell("examining: flood");
+    let tokens = (EVENTS / load.concurrency).max(50);
+    let flooded = Load { tokens, ..*load };
+    let server = ["--flood".to_owned(), "1".to_owned()];
+    let place = run(&flooded, &server, "adaptive", environment, folder)?;
+    let reader = RunReader::open(&place)?;
+    let (mut events, mut first, mut last) = (0_u64, u64::MAX, 0_u64);
+    for timeline in reader.timelines()? {
+        events += timeline.events.len() as u64;
+        first = first.min(timeline.events.first().map_or(u64::MAX, |event| event.at.0));
+        last = last.max(timeline.events.last().map_or(0, |event| event.at.0));
+    }
+    Ok(events as f64 / (last.saturating_sub(first).max(1) as f64 / 1e9))
+}
+
+fn cpu_nanos(place: &Path) -> Option<f64> {
+    let reader = RunReader::open(place).ok()?;
+    match reader.state().ok()? {
+        tokometer_record::RunState::Ended(end) => end.health.cpu_time.map(|time| time.0 as f64),
+        tokometer_record::RunState::Killed { .. } => None,
+    }
+}
+
+/// The log's text events per request; the request's index is the end of its id.
+pub(crate) fn emissions(requests: &[truth::TrueRequest]) -> Vec<Emission> {
+    let index = |request: &truth::TrueRequest| {
+        request.request_id.as_deref()?.rsplit('-').next()?.parse::<u64>().ok()
+    };
+    requests
+        .iter()
+        .filter_map(|request| {
+            let texts = request.events.iter().filter(|event| event.kind == Kind::Text);
+            Some(Emission { index: index(request)?, sent: texts.map(|event| event.before).collect() })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fitness(p99: f64, most: f64) -> Fitness {
+        let spread = ErrorSpread {
+            mean: Some(3_000.0),
+            p50: Some(2_800.0),
+            p99: Some(p99),
+            max: Some(48_000.0),
+        };
+        let error =
+            InstrumentError { ttft: spread, gap: spread, marked_share: Some(0.001), ..InstrumentError::default() };
+        Fitness {
+            concurrency: 2_048,
+            asked_events_per_s: 102_400.0,
+            most_events_per_s: Some(most),
+            passes: vec![Found { name: "adaptive harvest".into(), error, cpu_secs_per_million: Some(3.2) }],
+        }
+    }
+
+    #[test]
+    fn a_check_shows_errors_rates_and_whether_the_load_is_within_them() {
+        insta::assert_snapshot!(fitness(5_900.0, 250_000.0).text(), @"");
+    }
+
+    #[test]
+    fn a_load_is_refused_when_stamps_are_late_or_events_too_many() {
+        assert!(fitness(5_900.0, 250_000.0).is_fit());
+        assert!(!fitness(5e6, 250_000.0).is_fit());
+        assert!(!fitness(5_900.0, 50_000.0).is_fit());
+    }
+}
