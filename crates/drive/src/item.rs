@@ -12,8 +12,8 @@ pub struct Item {
     /// Which request of the run it is. Items of [`Phase::Warmup`](tokometer_record::Phase) come
     /// before all others; the attempt is counted by the run.
     pub identity: Identity,
-    /// Its own intended time, counted from the start of the measured phase: a trace. `None` leaves
-    /// it to the arrivals of the [`Config`](crate::Config).
+    /// Its own intended time, counted from the start of the measured phase, or of its block: a trace.
+    /// `None` leaves it to the arrivals of the [`Config`](crate::Config).
     pub due: Option<Nanos>,
 }
 
@@ -24,6 +24,18 @@ pub type PrepareError = Box<dyn std::error::Error + Send + Sync>;
 pub trait Prepare: Send {
     /// The next item; `Ok(None)` when there are no more.
     fn prepare(&mut self) -> Result<Option<Item>, PrepareError>;
+
+    /// Whether the item begins a block: it is not sent before everything sent earlier has ended, and
+    /// the intended times of its block count from that moment. A run without blocks has none.
+    fn begins_block(&self, _item: &Item) -> bool {
+        false
+    }
+
+    /// Called before the first item of a block is sent, while nothing is in flight. It gets the time
+    /// it needs, and its failure ends the run.
+    fn enter_block(&mut self, _item: &Item) -> Result<(), PrepareError> {
+        Ok(())
+    }
 }
 
 /// Any function that yields items prepares them.

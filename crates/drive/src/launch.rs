@@ -71,6 +71,7 @@ pub fn run(
         progress: Arc::clone(&progress),
         source,
         offsets: offsets.clone(),
+        block_begin: Nanos::ZERO,
     };
     let preparer = spawn("preparer", move || preparer.run())?;
     let mut owner =

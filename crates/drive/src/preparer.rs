@@ -2,7 +2,8 @@
 //!
 //! Warm-up items go out as they come. Measured items are held until the measured phase is opened,
 //! then each gets its intended time. How much is prepared and not yet sent is limited by number and
-//! by bytes: ten thousand prompts of 128k tokens do not fit into memory.
+//! by bytes: ten thousand prompts of 128k tokens do not fit into memory. Where the source makes
+//! blocks, the items after a block's end are made and held until the block has drained.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,6 +23,9 @@ use crate::shared::Shared;
 const HEAD_START: usize = 1_024;
 /// And bytes of them.
 const HEAD_START_BYTES: u64 = 64 << 20;
+
+/// From the entry into a block to its start: time for its first items to reach the workers.
+const BLOCK_LEAD: Nanos = Nanos::from_millis(2);
 
 /// Pause while enough is prepared.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -77,12 +81,16 @@ pub(crate) struct Preparer {
     pub(crate) progress: Arc<Progress>,
     pub(crate) source: Box<dyn Prepare>,
     pub(crate) offsets: Offsets,
+    /// The current block's beginning, counted from the start of the measured phase.
+    pub(crate) block_begin: Nanos,
 }
 
 /// Whether there is more to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Feed {
     GoesOn,
+    /// A block has to drain before the next item.
+    Waits,
     Ends,
 }
 
@@ -99,15 +107,12 @@ impl Preparer {
 
     fn prepare_all(&mut self) -> Result<(), Error> {
         let mut held = VecDeque::new();
-        let mut held_bytes = 0;
         let mut prepared = 0;
         while !self.shared.is_stopping() {
-            if self.progress.start().is_some() {
-                if self.feed_held(&mut held) == Feed::Ends {
-                    return Ok(());
-                }
-                held_bytes = 0;
-            } else if held.len() >= HEAD_START || held_bytes >= HEAD_START_BYTES {
+            if self.progress.start().is_some() && self.feed_held(&mut held)? == Feed::Ends {
+                return Ok(());
+            }
+            if is_head_start(&held) {
                 self.progress.is_head_start_made.store(true, Ordering::Release);
                 std::thread::park_timeout(PAUSE);
                 continue;
@@ -121,12 +126,13 @@ impl Preparer {
                 self.feed(Flight::new(item, None, 0));
             } else {
                 self.progress.are_warmups_fed.store(true, Ordering::Release);
-                held_bytes += item.request.bytes.len() as u64;
                 held.push_back(item);
             }
         }
         self.await_start();
-        let _end = self.feed_held(&mut held);
+        while self.feed_held(&mut held)? == Feed::Waits && !self.shared.is_stopping() {
+            std::thread::park_timeout(PAUSE);
+        }
         Ok(())
     }
 
@@ -146,21 +152,32 @@ impl Preparer {
         }
     }
 
-    /// Feeds what was held back, once the measured phase is open.
-    fn feed_held(&mut self, held: &mut VecDeque<Item>) -> Feed {
-        let Some(start) = self.progress.start() else { return Feed::GoesOn };
+    /// Feeds what was held back, once the measured phase is open, up to the next block.
+    fn feed_held(&mut self, held: &mut VecDeque<Item>) -> Result<Feed, Error> {
+        let Some(start) = self.progress.start() else { return Ok(Feed::GoesOn) };
         let extent = self.shared.config.limits.extent;
-        while let Some(item) = held.pop_front() {
+        while let Some(item) = held.front() {
+            if self.source.begins_block(item) {
+                if self.shared.pending() > 0 {
+                    return Ok(Feed::Waits);
+                }
+                let index = item.identity.index;
+                let entered = self.source.enter_block(item);
+                entered.map_err(|source| Error::Prepare { index, source })?;
+                self.block_begin = MonotonicClock.now() + BLOCK_LEAD - start;
+            }
+            let Some(item) = held.pop_front() else { break };
             let offset = item.due.or_else(|| self.offsets.advance());
+            let offset = offset.map(|offset| self.block_begin + offset);
             if self.shared.is_stopping() || !self.admits(extent, start, offset) {
-                return Feed::Ends;
+                return Ok(Feed::Ends);
             }
             let intended = offset.map(|offset| start + offset);
             self.feed(Flight::new(item, intended, self.shared.config.retries));
             let _before = self.progress.fed.fetch_add(1, Ordering::AcqRel);
         }
         let is_last = extent.count.is_some_and(|count| self.progress.fed() >= count);
-        if is_last { Feed::Ends } else { Feed::GoesOn }
+        Ok(if is_last { Feed::Ends } else { Feed::GoesOn })
     }
 
     /// Whether the next item is still part of the run. Without a time of its own it is begun now.
@@ -175,4 +192,10 @@ impl Preparer {
         }
         self.shared.feed(flight);
     }
+}
+
+/// Whether as much is held as should be prepared ahead.
+fn is_head_start(held: &VecDeque<Item>) -> bool {
+    let bytes = || held.iter().map(|item| item.request.bytes.len() as u64).sum::<u64>();
+    held.len() >= HEAD_START || bytes() >= HEAD_START_BYTES
 }

@@ -4,4 +4,5 @@
 //! a server waits for, never by sleeping. Times are not asserted, only their order and their presence.
 
 mod behaviour;
+mod blocks;
 mod server;

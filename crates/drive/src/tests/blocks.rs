@@ -1,0 +1,72 @@
+//! Runs in blocks: each begins when the one before it has drained.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+
+use tokometer_base::Nanos;
+use tokometer_record::{Phase, Timeline};
+
+use super::server::{Then, answer, config, item, serve};
+use crate::{Config, Interrupt, Item, Live, Notice, Outlets, Prepare, PrepareError};
+
+/// Items in blocks of this many, each due a millisecond after the one before it.
+const BLOCK: u64 = 3;
+
+struct Blocks {
+    config: Config,
+    made: u64,
+    count: u64,
+    entered: Arc<AtomicU64>,
+}
+
+impl Prepare for Blocks {
+    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+        let index = self.made;
+        self.made += 1;
+        let due = Some(Nanos::from_millis(index % BLOCK));
+        let item = (index < self.count).then(|| item(&self.config, index, Phase::Measure));
+        Ok(item.map(|item| Item { due, ..item }))
+    }
+
+    fn begins_block(&self, item: &Item) -> bool {
+        item.identity.index.is_multiple_of(BLOCK)
+    }
+
+    fn enter_block(&mut self, item: &Item) -> Result<(), PrepareError> {
+        let before = self.entered.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(before, item.identity.index / BLOCK, "each block is entered once, in order");
+        Ok(())
+    }
+}
+
+#[test]
+fn a_block_begins_when_everything_before_it_has_ended() {
+    let address = serve(|asked| {
+        answer(asked.stream, 2);
+        Then::Stays
+    });
+    let config = config(address, 9, 8);
+    let entered = Arc::new(AtomicU64::new(0));
+    let source =
+        Blocks { config: config.clone(), made: 0, count: 9, entered: Arc::clone(&entered) };
+    let (notices, received) = mpsc::channel();
+    let (live, interrupt) = (Arc::new(Live::default()), Arc::new(Interrupt::default()));
+    let outlets = Outlets { notices, live, interrupt, between: None };
+    let end = crate::run(config, Box::new(source), outlets).unwrap();
+    assert_eq!((end.never_sent, entered.load(Ordering::SeqCst)), (0, 3));
+    let ended = received.into_iter().filter_map(|notice| match notice {
+        Notice::Ended(timeline) => Some(*timeline),
+        Notice::Started { .. } => None,
+    });
+    let mut timelines: Vec<Timeline> = ended.collect();
+    timelines.sort_by_key(|timeline| timeline.identity.index);
+    assert_eq!(timelines.len(), 9);
+    let block_size = usize::try_from(BLOCK).unwrap();
+    let blocks: Vec<&[Timeline]> = timelines.chunks(block_size).collect();
+    for pair in blocks.windows(2) {
+        let last_end = pair[0].iter().filter_map(|timeline| timeline.times.end).max();
+        let intended: Vec<_> = pair[1].iter().map(|timeline| timeline.times.intended).collect();
+        assert!(last_end < intended[0], "{last_end:?} {intended:?}");
+        assert_eq!(intended[1], intended[0].map(|first| first + Nanos::from_millis(1)));
+    }
+}
