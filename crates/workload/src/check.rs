@@ -8,8 +8,9 @@ use crate::{Context, Note, Result, Source};
 /// At most so many prompts are counted.
 const SAMPLE_PROMPTS: u64 = 300;
 
-/// At most so many tokens are counted: a tokenizer does some 300,000 a second on one core.
-const SAMPLE_TOKENS: u64 = 300_000;
+/// At most so many tokens are counted: a tokenizer does some 300,000 a second on one core, and the
+/// check must not outlast the making of the prompts.
+const SAMPLE_TOKENS: u64 = 100_000;
 
 /// With a server's tokenizer every count is a round trip.
 const SAMPLE_PROMPTS_REMOTE: u64 = 20;

@@ -159,3 +159,62 @@ fn push_words(words: &SafeWords, count: u32, generator: &mut Generator, text: &m
         text.push_str(words.word(usize::try_from(at).unwrap_or(0)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    /// A vocabulary like any other, of which no safe words are known.
+    struct Wordless(BuiltIn);
+
+    impl Tokenizer for Wordless {
+        fn name(&self) -> &'static str {
+            "wordless"
+        }
+        fn encode(&self, text: &str, specials: Specials) -> tokometer_tokenize::Result<Vec<u32>> {
+            self.0.encode(text, specials)
+        }
+        fn decode(&self, ids: &[u32]) -> tokometer_tokenize::Result<String> {
+            self.0.decode(ids)
+        }
+        fn vocab_size(&self) -> Option<u32> {
+            self.0.vocab_size()
+        }
+        fn special_ids(&self) -> Vec<u32> {
+            Vec::new()
+        }
+        fn added_specials(&self) -> tokometer_tokenize::Result<u32> {
+            Ok(0)
+        }
+        fn words(&self) -> tokometer_tokenize::Result<Option<Arc<SafeWords>>> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn without_safe_words_texts_are_mended_and_their_true_length_is_told() {
+        let tokenizer = Arc::new(Wordless(BuiltIn::new(Encoding::R50k)));
+        let composer = Composer::new(Arc::clone(&tokenizer) as Arc<dyn Tokenizer>);
+        let mut exact = 0;
+        for index in 0..100 {
+            let mut generator = Seed(1).stream("test").at(index);
+            let Composed { text, tokens } = composer.text(128, &mut generator).unwrap();
+            assert_eq!(tokenizer.count(&text).unwrap(), tokens as usize);
+            exact += u32::from(tokens == 128);
+        }
+        assert!(exact >= 95, "{exact} of 100");
+    }
+
+    #[test]
+    fn a_continuation_adds_its_own_length_and_nothing_more() {
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let composer = Composer::new(Arc::clone(&tokenizer) as Arc<dyn Tokenizer>);
+        let mut generator = Seed(1).stream("test").at(0);
+        let text = composer.text(10, &mut generator).unwrap().text;
+        let more = composer.continuation(7, &mut generator).unwrap().text;
+        assert_eq!(tokenizer.count(&(text + &more)).unwrap(), 17);
+        assert_eq!(composer.text(0, &mut generator).unwrap().text, "");
+    }
+}

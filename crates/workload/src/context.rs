@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::{PromptContent, Seed};
 use tokometer_tokenize::{Specials, Tokenizer, hub};
 
+use crate::Adapters;
+
 /// Whose rules count where the tools that users come from differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -89,6 +91,8 @@ pub struct Context {
     pub templating: Templating,
     /// A JSON object of further values for the chat template.
     pub template_values: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The adapters (`lora`) that requests name. `None` is the model itself.
+    pub adapters: Option<Adapters>,
     /// The hub, for datasets that come from there.
     pub hub: hub::Access,
 }
@@ -107,6 +111,7 @@ impl Context {
             oversample: Oversample::default(),
             templating: Templating::default(),
             template_values: None,
+            adapters: None,
             hub: hub::Access::default(),
         }
     }

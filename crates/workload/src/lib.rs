@@ -6,6 +6,7 @@
 //! the seed, generated content from the salt, so that a repeated run has the same shapes but does
 //! not meet its own prefix cache. Knows nothing of servers, clocks or flags.
 
+mod adapters;
 mod check;
 mod compose;
 mod context;
@@ -22,6 +23,7 @@ mod spec;
 mod template;
 mod workload;
 
+pub use adapters::{Adapters, Assignment};
 pub use check::LengthCheck;
 pub use compose::Composer;
 pub use context::{Context, Family, Form, Oversample, RowOrder, Templating};

@@ -13,7 +13,7 @@ use tokometer_tokenize::Specials;
 use crate::compose::{Composed, Composer};
 use crate::datasets::sharegpt;
 use crate::lengths::Span;
-use crate::{Context, Error, Family, Form, Item, Ratio, Result, Source};
+use crate::{Context, Error, Family, Form, Item, Note, Ratio, Result, Source};
 
 /// The options of `random`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -104,6 +104,7 @@ impl Shapes {
 
 /// The opened dataset.
 pub(crate) struct Random {
+    input_len: u32,
     context: Context,
     composer: Composer,
     shapes: Shapes,
@@ -128,6 +129,7 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Random> {
     };
     let filling = options.content_path.as_deref().map(|path| sharegpt::Texts::open(path, context));
     Ok(Random {
+        input_len: options.input_len,
         context: context.clone(),
         composer,
         shapes,
@@ -193,6 +195,15 @@ impl Source for Random {
             ..Prompt::text("")
         };
         Ok(Item { asked_tokens: Some(shape.text + around), ..Item::new(index, prompt) })
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        let (asked, specials) = (self.input_len, self.shapes.specials());
+        let text = format!(
+            "prompts of {asked} tokens become {}: the server adds {specials} special tokens to at least one of text",
+            specials + 1
+        );
+        if asked <= specials { vec![Note::new("short-prompts", text)] } else { Vec::new() }
     }
 }
 
