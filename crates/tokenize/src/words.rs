@@ -134,7 +134,7 @@ fn with_own_id(safe: Vec<(u32, Box<str>)>) -> Vec<Box<str>> {
 pub struct Tables {
     /// Words that are one token after a blank in every built-in encoding, sorted.
     pub words: Vec<String>,
-    /// [`STARTERS`] of them, evenly spread, that are one token at the front of a text too.
+    /// Some of them, evenly spread, that are one token at the front of a text too.
     pub starters: Vec<String>,
 }
 
