@@ -2,10 +2,13 @@
 //!
 //! `cargo run --release -p tokometer-twin --example seeds -- DIR [generations] [population] [vllm|tgi]`
 
+#![expect(clippy::print_stdout, reason = "what it prints is its result")]
+
 use std::path::Path;
 
 use tokometer_base::Seed;
 use tokometer_sim::Profile;
+use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
     Calibration, Candidate, Cells, Effort, Metric, Row, Settings, calibrate,
 };
@@ -114,7 +117,8 @@ fn print(name: &str, rows: &[Row], calibration: &Calibration) {
             share(&errors, 0.10),
             share(&errors, 0.15),
             share(&errors, 0.25),
-            100.0 * errors.iter().filter(|e| (1.0 / 1.5..=1.5).contains(&(1.0 + **e))).count() as f64
+            100.0
+                * errors.iter().filter(|e| (1.0 / 1.5..=1.5).contains(&(1.0 + **e))).count() as f64
                 / errors.len() as f64,
         );
         if metric.is_main() {
@@ -136,7 +140,7 @@ fn template(name: &str) -> Candidate {
     profile.front_end.gather_ms = 0.0;
     profile.front_end.eos_step = true;
     profile.kv = None;
-    Candidate { profile, client: Default::default(), spread: 0.25 }
+    Candidate { profile, client: OldClient::default(), spread: 0.25 }
 }
 
 fn main() {

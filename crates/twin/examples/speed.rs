@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release -p tokometer-twin --example speed [-- REPLICAS REQUESTS ROUTER]`
 
+#![expect(clippy::print_stdout, reason = "what it prints is its result")]
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -53,8 +55,12 @@ impl Source for Traffic {
 
 fn percentiles(figures: &tokometer_twin::Figures) -> String {
     let mut text = String::new();
-    let named =
-        [("TTFT", &figures.ttft), ("TPOT", &figures.tpot), ("ITL", &figures.itl), ("E2EL", &figures.e2el)];
+    let named = [
+        ("TTFT", &figures.ttft),
+        ("TPOT", &figures.tpot),
+        ("ITL", &figures.itl),
+        ("E2EL", &figures.e2el),
+    ];
     for (name, samples) in named {
         let values = samples.percentiles_ms(&[50.0, 75.0, 90.0, 95.0, 99.0]);
         let mean = samples.mean_ms().unwrap_or(0.0);

@@ -83,6 +83,53 @@ pub struct Explanation {
     pub windows: Vec<Window>,
 }
 
+impl Steps {
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.seconds += other.seconds;
+        self.decode_tokens += other.decode_tokens;
+        self.prefill_tokens += other.prefill_tokens;
+    }
+}
+
+impl Explanation {
+    /// Adds the account of other replicas over the same time.
+    pub(crate) fn merge(&mut self, mut other: Self) {
+        self.prefill.add(&other.prefill);
+        self.decode.add(&other.decode);
+        self.mixed.add(&other.mixed);
+        self.replicas += other.replicas;
+        self.peak_running = self.peak_running.max(other.peak_running);
+        self.peak_waiting = self.peak_waiting.max(other.peak_waiting);
+        let peaks = [self.peak_kv, other.peak_kv].into_iter().flatten();
+        self.peak_kv = peaks.max_by(f64::total_cmp);
+        self.preemptions += other.preemptions;
+        self.prefix_queries += other.prefix_queries;
+        self.prefix_hits += other.prefix_hits;
+        self.first_token.front_end_s += other.first_token.front_end_s;
+        self.first_token.queue_s += other.first_token.queue_s;
+        self.first_token.prefill_s += other.first_token.prefill_s;
+        while self.window_s < other.window_s {
+            self.widen();
+        }
+        while other.window_s < self.window_s {
+            other.widen();
+        }
+        let count = self.windows.len().max(other.windows.len());
+        self.windows.resize(count, Window::default());
+        for (mine, theirs) in self.windows.iter_mut().zip(&other.windows) {
+            *mine = join(*mine, theirs);
+        }
+    }
+
+    /// Windows of twice the width. Widths are a power of two times the first one.
+    fn widen(&mut self) {
+        let pairs = self.windows.chunks(2);
+        self.windows = pairs.map(|pair| pair.iter().fold(Window::default(), join)).collect();
+        self.window_s *= 2.0;
+    }
+}
+
 /// Counts while a run goes on.
 #[derive(Debug)]
 pub(crate) struct Tally {
@@ -128,8 +175,7 @@ impl Tally {
     fn window(&mut self, now: Nanos) -> &mut Window {
         let mut at = usize::try_from(now.0 / self.width.0).unwrap_or(usize::MAX);
         while at >= 2 * WINDOWS_MAX {
-            let pairs = self.explanation.windows.chunks(2);
-            self.explanation.windows = pairs.map(|pair| pair.iter().fold(Window::default(), join)).collect();
+            self.explanation.widen();
             self.width = Nanos(self.width.0 * 2);
             at = usize::try_from(now.0 / self.width.0).unwrap_or(usize::MAX);
         }

@@ -41,7 +41,7 @@ impl Figures {
         if self.duration_s > 0.0 { self.output_tokens as f64 / self.duration_s } else { 0.0 }
     }
 
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if self.gap_weight > 0 {
             self.itl.push(self.gap, self.gap_weight);
             self.gap_weight = 0;

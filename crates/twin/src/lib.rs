@@ -9,9 +9,12 @@ pub mod client;
 pub mod explain;
 pub mod figures;
 pub mod fit;
+mod fleet;
 mod predict;
+pub mod roofline;
 mod router;
 mod sender;
+pub mod steps;
 mod timelines;
 mod virtual_time;
 pub mod weighted;
@@ -23,6 +26,7 @@ pub use client::OldClient;
 pub use explain::Explanation;
 pub use figures::Figures;
 pub use predict::{Keep, Options, Prediction, predict};
+pub use roofline::Roofline;
 pub use router::Routing;
 pub use workload::{After, Ask, Source, Workload};
 
@@ -36,7 +40,9 @@ pub enum Error {
     #[error(transparent)]
     Load(#[from] tokometer_schedule::Error),
     /// A request that the engine does not take.
-    #[error("cannot predict request {index}: {why}\n  use shorter requests or an engine profile with more memory")]
+    #[error(
+        "cannot predict request {index}: {why}\n  use shorter requests or an engine profile with more memory"
+    )]
     Refused {
         /// Which request.
         index: u64,
@@ -111,6 +117,26 @@ pub enum Error {
         other: String,
         /// Their mean TPOT in milliseconds.
         tpot: (f64, f64),
+    },
+    /// A record whose times are those of reads.
+    #[error(
+        "cannot see engine steps: {shared} of {events} events came in one read with the event before, so their times are not the engine's\n  record the run again with fewer streams or a faster client"
+    )]
+    SharedReads {
+        /// Events that shared a read.
+        shared: usize,
+        /// All events.
+        events: usize,
+    },
+    /// A run too short to see an engine in it.
+    #[error(
+        "cannot calibrate from a run of {steps} engine steps: at least {least} steady ones are needed\n  record a longer run"
+    )]
+    TooFewSteps {
+        /// Steps seen.
+        steps: usize,
+        /// Steps needed.
+        least: usize,
     },
     /// A fleet without a replica.
     #[error("cannot predict a fleet without replicas\n  try `--replicas 1`")]

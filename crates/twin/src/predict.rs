@@ -12,8 +12,9 @@ use crate::Error;
 use crate::client::OldClient;
 use crate::explain::Explanation;
 use crate::figures::Figures;
+use crate::fleet;
 use crate::router::Routing;
-use crate::sender::Due;
+use crate::sender::{Due, Share};
 use crate::timelines::Timelines;
 use crate::virtual_time::{Active, Seen, Setup, Sink, Telling, run};
 use crate::workload::Workload;
@@ -120,26 +121,25 @@ pub fn predict(
         replicas: options.replicas,
         routing: options.routing,
         telling: telling(profile, options),
-        share: (0, 1),
+        share: Share::WHOLE,
     };
-    match options.keep {
-        Keep::Figures => {
-            let ended = run(setup, Figures::default())?;
-            let mut figures = ended.sink;
-            figures.close(ended.at);
-            let explanation = ended.tally.explanation();
-            Ok(Prediction { figures, timelines: Vec::new(), explanation, end: ended.at })
-        }
-        Keep::Timelines => {
-            check_tokens(workload)?;
-            let ended = run(setup, Both::default())?;
-            let mut figures = ended.sink.figures;
-            figures.close(ended.at);
-            let timelines = ended.sink.timelines.ended;
-            let explanation = ended.tally.explanation();
-            Ok(Prediction { figures, timelines, explanation, end: ended.at })
-        }
+    if options.keep == Keep::Timelines {
+        check_tokens(workload)?;
+        let ended = run(setup, Both::default())?;
+        let Both { mut figures, timelines } = ended.sink;
+        figures.close(ended.at);
+        let explanation = ended.tally.explanation();
+        return Ok(Prediction { figures, timelines: timelines.ended, explanation, end: ended.at });
     }
+    let mut shares = fleet::in_shares(setup, options.threads)?.into_iter();
+    let Some(mut all) = shares.next() else { return Err(Error::NoReplicas) };
+    for share in shares {
+        all.figures.merge(&share.figures);
+        all.explanation.merge(share.explanation);
+        all.end = all.end.max(share.end);
+    }
+    all.figures.close(all.end);
+    Ok(all)
 }
 
 /// Ends suffice for figures, unless the client takes its time for each event or a step's budget may

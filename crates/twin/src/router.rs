@@ -68,13 +68,15 @@ impl Router {
             Routing::LeastLoaded => {
                 (0..self.replicas).min_by_key(|number| load(*number)).unwrap_or(0)
             }
-            Routing::PrefixAffinity => match ask.block_hashes.iter().take(AFFINITY_BLOCKS).last() {
-                Some(hash) => {
-                    let place = u128::from(*hash) * self.replicas as u128;
-                    usize::try_from(place >> 64).unwrap_or(0)
+            Routing::PrefixAffinity => {
+                match ask.block_hashes.iter().take(AFFINITY_BLOCKS).next_back() {
+                    Some(hash) => {
+                        let place = u128::from(*hash) * self.replicas as u128;
+                        usize::try_from(place >> 64).unwrap_or(0)
+                    }
+                    None => self.rotate(),
                 }
-                None => self.rotate(),
-            },
+            }
             Routing::Random2 => {
                 let (one, other) = (self.pick(), self.pick());
                 if load(other) < load(one) { other } else { one }

@@ -37,17 +37,32 @@ pub(crate) struct Sender<'a> {
     free_places: u64,
     /// When places that were given back can be used, in order.
     given_back: VecDeque<Nanos>,
-    /// Only every `stride`-th request, from `first`: the share of one replica.
-    stride: u64,
+    share: Share,
+}
+
+/// The part of a fleet that one driver computes, where requests go to replicas one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// First replica of the part.
+    pub(crate) first: u64,
+    /// Replicas in it.
+    pub(crate) count: u64,
+    /// Replicas of the whole fleet.
+    pub(crate) of: u64,
+}
+
+impl Share {
+    /// All of a fleet.
+    pub(crate) const WHOLE: Self = Self { first: 0, count: 1, of: 1 };
+
+    fn has(self, position: u64) -> bool {
+        (self.first..self.first + self.count).contains(&(position % self.of))
+    }
 }
 
 impl<'a> Sender<'a> {
-    /// The sender of requests `first`, `first + stride`, …
-    pub(crate) fn new(
-        workload: &'a Workload,
-        seed: Seed,
-        (first, stride): (u64, u64),
-    ) -> Result<Self, Error> {
+    /// The sender of the requests that belong to `share`.
+    pub(crate) fn new(workload: &'a Workload, seed: Seed, share: Share) -> Result<Self, Error> {
         let count = workload.asks.count();
         let extent = Extent { count: Some(count), duration: None };
         let mut sender = Self {
@@ -60,7 +75,7 @@ impl<'a> Sender<'a> {
             followers: BTreeMap::new(),
             free_places: workload.max_concurrency.map_or(u64::MAX, |cap| u64::from(cap.max(1))),
             given_back: VecDeque::new(),
-            stride,
+            share,
         };
         if workload.arrivals == Arrivals::Traced {
             sender.order = Some(trace_order(workload));
@@ -72,22 +87,19 @@ impl<'a> Sender<'a> {
                 }
             }
         }
-        sender.skip(first);
         sender.pull();
         Ok(sender)
-    }
-
-    fn skip(&mut self, requests: u64) {
-        for _ in 0..requests {
-            self.position += 1;
-            let _offset = self.offsets.advance();
-        }
     }
 
     /// Makes the next request that waits for nobody the head of the line.
     fn pull(&mut self) {
         let count = self.workload.asks.count();
         while self.position < count {
+            if !self.share.has(self.position) {
+                self.position += 1;
+                let _offset = self.offsets.advance();
+                continue;
+            }
             let index = match &self.order {
                 Some(order) => order[usize::try_from(self.position).unwrap_or(usize::MAX)],
                 None => self.position,
@@ -102,7 +114,6 @@ impl<'a> Sender<'a> {
                 _ => self.offsets.advance(),
             };
             self.position += 1;
-            self.skip(self.stride - 1);
             let at = intended.unwrap_or(Nanos::ZERO);
             self.head = Some(Due { index, ask, intended, at });
             return;

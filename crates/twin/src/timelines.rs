@@ -1,8 +1,6 @@
 //! A predicted run as the record of a measured one, so that the same code makes the same reports.
 
-use record::{
-    Asked, Event, EventKind, Identity, Outcome, Phase, StampSource, Timeline, Usage,
-};
+use record::{Asked, Event, EventKind, Identity, Outcome, Phase, StampSource, Timeline, Usage};
 use tokometer_base::Nanos;
 use tokometer_record as record;
 

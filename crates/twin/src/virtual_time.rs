@@ -13,6 +13,7 @@ use base::seed::{Generator, unit_float};
 use base::{Nanos, Seed};
 use sim::Profile;
 use sim::engine::{Engine, Job, StepKind};
+use sim::profile::FrontEnd;
 use tokometer_base as base;
 use tokometer_sim as sim;
 
@@ -20,7 +21,7 @@ use crate::Error;
 use crate::client::{Bench, OldClient};
 use crate::explain::Tally;
 use crate::router::{Router, Routing};
-use crate::sender::{Due, Sender};
+use crate::sender::{Due, Sender, Share};
 use crate::workload::{Ask, Workload};
 
 /// A request in flight.
@@ -99,8 +100,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) replicas: usize,
     pub(crate) routing: Routing,
     pub(crate) telling: Telling,
-    /// First request and stride, where a run is cut into independent shares.
-    pub(crate) share: (u64, u64),
+    /// Where a fleet is cut into independent shares: which one this is.
+    pub(crate) share: Share,
 }
 
 /// One run in virtual time.
@@ -159,7 +160,7 @@ impl<'a, K: Sink> World<'a, K> {
             is_stepping: false,
             wake_at: Nanos::MAX,
         };
-        let first = usize::try_from(setup.share.0).unwrap_or(0);
+        let first = usize::try_from(setup.share.first).unwrap_or(0);
         Ok(Self {
             now: Nanos::ZERO,
             last_end: Nanos::ZERO,
@@ -170,7 +171,7 @@ impl<'a, K: Sink> World<'a, K> {
             active: Vec::new(),
             free_slots: Vec::new(),
             client: Bench::new(setup.client),
-            coalescing: setup.seed.stream("coalescing").at(setup.share.0),
+            coalescing: setup.seed.stream("coalescing").at(setup.share.first),
             tally: Tally::new(setup.replicas),
             sink,
             setup,
@@ -179,9 +180,11 @@ impl<'a, K: Sink> World<'a, K> {
 
     /// Handles the next event. `false` when nothing is left to happen.
     fn advance(&mut self) -> Result<bool, Error> {
-        while self.wakes.peek().is_some_and(|Reverse((at, replica))| {
-            self.replicas[*replica].wake_at != *at
-        }) {
+        while self
+            .wakes
+            .peek()
+            .is_some_and(|Reverse((at, replica))| self.replicas[*replica].wake_at != *at)
+        {
             let _stale = self.wakes.pop();
         }
         let send_at = self.sender.next_at(self.now);
@@ -226,7 +229,7 @@ impl<'a, K: Sink> World<'a, K> {
             told: 0,
         });
         self.sink.sent(slot, &self.active[slot], &due);
-        let job = job(slot, due.ask, front_end.eos_step);
+        let job = job(slot, due.ask, front_end);
         let replica = &mut self.replicas[number];
         replica.inbox.push_back((arrived, job));
         if !replica.is_stepping && arrived < replica.wake_at {
@@ -284,8 +287,7 @@ impl<'a, K: Sink> World<'a, K> {
         replica.is_stepping = step.kind != StepKind::Idle;
         replica.decodes = step.batch.decodes;
         let arrival = replica.inbox.front().map_or(Nanos::MAX, |(arrived, _)| *arrived);
-        replica.wake_at =
-            if replica.is_stepping { step.until } else { step.until.min(arrival) };
+        replica.wake_at = if replica.is_stepping { step.until } else { step.until.min(arrival) };
         if replica.wake_at < Nanos::MAX {
             self.wakes.push(Reverse((replica.wake_at, number)));
         }
@@ -346,9 +348,14 @@ impl<'a, K: Sink> World<'a, K> {
                 self.sink.gaps(now - since, 1);
             }
             let together = replica.decodes.saturating_sub(joined);
-            let coalesce = self.setup.profile.front_end.coalesce;
             let gap = now - replica.advanced_at;
-            let plain = replica.hold(together, gap, coalesce, &mut self.coalescing, &mut self.sink);
+            let coalesce = self.setup.profile.front_end.coalesce;
+            let plain = if coalesce > 0.0 {
+                let draw = (coalesce, unit_float(&mut self.coalescing));
+                replica.hold(together, gap, draw, &mut self.sink)
+            } else {
+                together
+            };
             self.sink.gaps(gap, plain);
             replica.advanced_at = now;
         }
@@ -381,17 +388,7 @@ impl<'a, K: Sink> World<'a, K> {
 impl Replica {
     /// Lets a share of the events wait for the next one, and hands on those that waited. Returns how
     /// many of `together` neither wait nor waited.
-    fn hold(
-        &mut self,
-        together: u32,
-        gap: Nanos,
-        coalesce: f64,
-        generator: &mut Generator,
-        sink: &mut impl Sink,
-    ) -> u32 {
-        if coalesce <= 0.0 {
-            return together;
-        }
+    fn hold(&mut self, together: u32, gap: Nanos, draw: (f64, f64), sink: &mut impl Sink) -> u32 {
         let (held, waited) = self.held;
         let held = held.min(together);
         sink.gaps(waited + gap, held);
@@ -400,7 +397,7 @@ impl Replica {
         let ends = u32::try_from(ends).unwrap_or(u32::MAX);
         let free = (together - held).saturating_sub(ends);
         // The expected number, rounded at random: one draw per step instead of one per event.
-        let expected = coalesce * f64::from(free) + unit_float(generator);
+        let expected = draw.0 * f64::from(free) + draw.1;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -429,13 +426,13 @@ fn replica_seed(seed: Seed, number: usize) -> Seed {
 
 /// The request as the engine sees it. An answer that ends by itself costs one more step where the
 /// front end passes the end on as an event of its own.
-fn job(slot: usize, ask: Ask, has_eos_step: bool) -> Job {
+fn job(slot: usize, ask: Ask, front_end: &FrontEnd) -> Job {
     let ends_by_itself = ask.output_tokens < ask.output_limit;
     let output_tokens = ask.output_tokens.max(1);
     Job {
         id: slot as u64,
         prompt_tokens: ask.prompt_tokens,
-        output_tokens: output_tokens + u32::from(has_eos_step && ends_by_itself),
+        output_tokens: output_tokens + u32::from(front_end.eos_step && ends_by_itself),
         output_limit: ask.output_limit.max(output_tokens),
         block_hashes: ask.block_hashes,
         priority: ask.priority,

@@ -127,7 +127,8 @@ impl Weighted {
             return vec![0.0; percents.len()];
         }
         let last = self.count - 1;
-        let ranks: Vec<f64> = percents.iter().map(|percent| percent / 100.0 * last as f64).collect();
+        let ranks: Vec<f64> =
+            percents.iter().map(|percent| percent / 100.0 * last as f64).collect();
         let wanted = ranks.iter().flat_map(|rank| {
             let floor = whole(*rank);
             [floor, (floor + 1).min(last)]

@@ -112,9 +112,8 @@ pub(crate) fn minimise(
         let mut offspring: Vec<(f64, Vec<f64>)> = (0..effort.population.max(4))
             .map(|_| {
                 let step = state.draw(&mut generator);
-                let point: Vec<f64> = (0..size)
-                    .map(|at| reflect(state.mean[at] + state.sigma * step[at]))
-                    .collect();
+                let point: Vec<f64> =
+                    (0..size).map(|at| reflect(state.mean[at] + state.sigma * step[at])).collect();
                 let value = function(&point);
                 let value = if value.is_nan() { f64::INFINITY } else { value };
                 if value < best.value {
@@ -158,8 +157,8 @@ impl State {
         }
         let norm = libm::sqrt(self.sigma_path.iter().map(|value| value * value).sum());
         let decay = 1.0 - libm::pow(1.0 - rate, 2.0 * (generation + 1) as f64);
-        let is_straight = norm / libm::sqrt(decay) / strategy.expected_norm
-            < 1.4 + 2.0 / (size as f64 + 1.0);
+        let is_straight =
+            norm / libm::sqrt(decay) / strategy.expected_norm < 1.4 + 2.0 / (size as f64 + 1.0);
         let rate = strategy.path_rate;
         let gain = if is_straight { libm::sqrt(rate * (2.0 - rate) * strategy.mass) } else { 0.0 };
         for (path, value) in self.path.iter_mut().zip(&step) {
@@ -168,7 +167,7 @@ impl State {
         self.adapt(strategy, offspring);
         let growth = strategy.cumulation / strategy.damping * (norm / strategy.expected_norm - 1.0);
         self.sigma = (self.sigma * libm::exp(growth)).min(1.0);
-        if generation % 4 == 0 {
+        if generation.is_multiple_of(4) {
             self.decompose();
         }
     }
@@ -248,8 +247,8 @@ fn rotate(matrix: &mut [Vec<f64>], axes: &mut [Vec<f64>], p: usize, q: usize) {
         row[p] = cosine * a - sine * b;
         row[q] = sine * a + cosine * b;
     }
-    for column in 0..matrix.len() {
-        let (a, b) = (matrix[p][column], matrix[q][column]);
+    let (row_p, row_q) = (matrix[p].clone(), matrix[q].clone());
+    for (column, (a, b)) in row_p.into_iter().zip(row_q).enumerate() {
         matrix[p][column] = cosine * a - sine * b;
         matrix[q][column] = sine * a + cosine * b;
     }

@@ -91,9 +91,12 @@ fn spread_out(block: Block, spread: f64, limit: u32) -> Vec<u32> {
     let sum: f64 = shape.iter().sum();
     let mut scale = count as f64 / sum;
     let cap = f64::from(limit);
-    // What the cap cuts off is given to the others; three rounds leave less than a token per request.
-    for _ in 0..3 {
+    // What the cap cuts off is given to the others, a part of it in each round.
+    for _ in 0..40 {
         let total: f64 = shape.iter().map(|share| (share * scale * mean).min(cap)).sum();
+        if (total - block.tokens as f64).abs() < 0.25 {
+            break;
+        }
         scale *= block.tokens as f64 / total;
     }
     let mut lengths = Vec::with_capacity(shape.len());

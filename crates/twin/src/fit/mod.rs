@@ -39,9 +39,9 @@ pub struct Settings {
 /// How far a calibration has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Generations done, over all fits.
+    /// Candidates tried, over all fits.
     pub done: usize,
-    /// Generations in all.
+    /// Candidates in all.
     pub total: usize,
 }
 
@@ -121,16 +121,19 @@ pub fn calibrate(
     let odd: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 1).collect();
     let sets = [&kept, &even, &odd];
     let models = sets.map(|set| model_for(rows, set, &settings.template));
-    let jobs: Vec<(usize, usize)> =
-        (0..sets.len()).flat_map(|set| (0..STARTS.len()).map(move |start| (set, start))).collect();
+    let tasks: Vec<Task<'_>> = sets
+        .iter()
+        .zip(&models)
+        .flat_map(|(set, model)| (0..STARTS.len()).map(move |start| Task { model, set, start }))
+        .collect();
     let done = AtomicUsize::new(0);
-    let total = jobs.len() * settings.effort.generations * settings.effort.population;
-    let fits = in_parallel(&jobs, settings.threads, |(set, start)| {
-        fit(&prepared, &models[*set], sets[*set], settings, *start, &|| {
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress(Progress { done: done.min(total), total });
-        })
-    });
+    let total = tasks.len() * settings.effort.generations * settings.effort.population;
+    let evaluated = || {
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        progress(Progress { done: done.min(total), total });
+    };
+    let fits =
+        in_parallel(&tasks, settings.threads, |task| task.run(&prepared, settings, &evaluated));
     let of_set = |set: usize| &fits[set * STARTS.len()..(set + 1) * STARTS.len()];
     let best = |set: usize| {
         let fits = of_set(set).iter();
@@ -169,8 +172,7 @@ fn model_for(rows: &[Row], set: &[usize], template: &Candidate) -> Model {
 
 impl Prepared<'_> {
     fn report(&self, candidate: &Candidate, at: usize) -> Result<Cells, Error> {
-        let seeds = model::seeds(&self.rows[at], REPORT_SEEDS).max(4);
-        model::predict_row(candidate, &self.rows[at], &self.blocks[at], seeds)
+        model::predict_row(candidate, &self.rows[at], &self.blocks[at], REPORT_SEEDS)
     }
 
     fn loss(&self, candidate: &Candidate, set: &[usize]) -> f64 {
@@ -189,21 +191,23 @@ impl Prepared<'_> {
     }
 }
 
-fn fit(
-    prepared: &Prepared<'_>,
-    model: &Model,
-    set: &[usize],
-    settings: &Settings,
+/// One fit: of which rows, by which model, from which of the declared starts.
+struct Task<'a> {
+    model: &'a Model,
+    set: &'a [usize],
     start: usize,
-    evaluated: &dyn Fn(),
-) -> Fit {
-    let start_point = vec![STARTS[start]; model.parameters.len()];
-    let seed = Seed(settings.seed.stream("calibrate").draw(start as u64));
-    let best = cma::minimise(&start_point, settings.effort, seed, |point| {
-        evaluated();
-        prepared.loss(&model.candidate(point), set)
-    });
-    Fit { point: best.point, loss: best.value }
+}
+
+impl Task<'_> {
+    fn run(&self, prepared: &Prepared<'_>, settings: &Settings, evaluated: &dyn Fn()) -> Fit {
+        let start = vec![STARTS[self.start]; self.model.parameters.len()];
+        let seed = Seed(settings.seed.stream("calibrate").draw(self.start as u64));
+        let best = cma::minimise(&start, settings.effort, seed, |point| {
+            evaluated();
+            prepared.loss(&self.model.candidate(point), self.set)
+        });
+        Fit { point: best.point, loss: best.value }
+    }
 }
 
 /// Largest ratio between ends of an identified parameter.
@@ -234,17 +238,17 @@ pub(crate) fn in_parallel<J: Sync, R: Send>(
 ) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<R>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let take_turns = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(at) else { return };
+            let result = work(job);
+            *results[at].lock().expect("no worker panics while it stores") = Some(result);
+        }
+    };
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, jobs.len().max(1)) {
-            let _worker = scope.spawn(|| {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let at = jobs.iter().position(|other| std::ptr::eq(other, job));
-                    let result = work(job);
-                    if let Some(slot) = at.and_then(|at| results.get(at)) {
-                        *slot.lock().expect("no worker panics while it stores") = Some(result);
-                    }
-                }
-            });
+            let _worker = scope.spawn(take_turns);
         }
     });
     results

@@ -15,11 +15,11 @@ use tokometer_sim as sim;
 
 use super::lengths::{self, Block};
 use super::row::{Cells, Metric, Row};
+use crate::Error;
 use crate::client::OldClient;
 use crate::figures::Figures;
 use crate::predict::{Options, predict};
 use crate::workload::Workload;
-use crate::Error;
 
 /// Places of the three declared starting points in every parameter's range.
 pub const STARTS: [f64; 3] = [0.35, 0.5, 0.65];
@@ -198,9 +198,14 @@ impl Model {
     }
 }
 
-/// How many seeds a row is averaged over: more for small rows, where a single length decides.
+/// How many seeds a row is averaged over: more for small rows, where a single length decides, and
+/// never so many that a row of long prompts costs more than the rest of the table.
 pub(crate) fn seeds(row: &Row, most: u64) -> u64 {
-    (256 / row.requests.max(1)).clamp(1, most)
+    if row.requests == 1 {
+        return 1;
+    }
+    let by_length = 80_000 / (row.input_tokens + row.output_tokens).max(1);
+    (128 / row.requests).min(by_length).clamp(1, most)
 }
 
 /// What a candidate predicts for a row: the mean over seeds of each figure.

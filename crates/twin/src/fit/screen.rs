@@ -47,7 +47,8 @@ pub(crate) fn check(rows: &[Row]) -> Result<(), Error> {
         return Err(Error::TooFewRows { rows: rows.len(), least: super::ROWS_MIN });
     }
     for (at, row) in rows.iter().enumerate() {
-        if row.requests == 0 || row.input_tokens < row.requests || row.output_tokens < row.requests {
+        if row.requests == 0 || row.input_tokens < row.requests || row.output_tokens < row.requests
+        {
             return Err(Error::EmptyRow { row: at, label: row.label.clone() });
         }
         let twin = rows[..at]
@@ -55,14 +56,11 @@ pub(crate) fn check(rows: &[Row]) -> Result<(), Error> {
             .find(|other| other.requests == row.requests && other.is_same_sweep(row));
         let Some(twin) = twin else { continue };
         let metric = Metric::TpotMean;
-        if let (Some(one), Some(other)) = (row.cells.get(metric), twin.cells.get(metric)) {
-            if one > 0.0 && other > 0.0 && !(0.6..1.7).contains(&(one / other)) {
-                return Err(Error::MixedEngines {
-                    one: twin.label.clone(),
-                    other: row.label.clone(),
-                    tpot: (other, one),
-                });
-            }
+        let pair = row.cells.get(metric).zip(twin.cells.get(metric));
+        let apart = pair.filter(|(one, other)| !(0.6..1.7).contains(&(one / other)));
+        if let Some((one, other)) = apart.filter(|(one, other)| *one > 0.0 && *other > 0.0) {
+            let (first, second) = (twin.label.clone(), row.label.clone());
+            return Err(Error::MixedEngines { one: first, other: second, tpot: (other, one) });
         }
     }
     Ok(())

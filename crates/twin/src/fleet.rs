@@ -1,0 +1,47 @@
+//! A fleet computed in parts that share nothing.
+//!
+//! Where requests go to replicas one after the other, without a cap and without conversations, no
+//! replica's work depends on another's: each thread drives its own replicas, and their figures add up.
+//! Routers that look at loads, and caps that couple the replicas, need one driver for all.
+
+use crate::Error;
+use crate::figures::Figures;
+use crate::fit::in_parallel;
+use crate::predict::Prediction;
+use crate::router::Routing;
+use crate::sender::Share;
+use crate::virtual_time::{Setup, run};
+
+/// Runs a fleet, in parts on several threads where that changes nothing.
+pub(crate) fn in_shares(setup: Setup<'_>, threads: usize) -> Result<Vec<Prediction>, Error> {
+    let workload = setup.workload;
+    let is_divisible = setup.routing == Routing::RoundRobin
+        && workload.max_concurrency.is_none()
+        && !workload.asks.has_sessions()
+        && setup.client == crate::OldClient::default();
+    let parts = if is_divisible { threads.clamp(1, setup.replicas) } else { 1 };
+    if parts == 1 {
+        return Ok(vec![one(setup)?]);
+    }
+    let shares: Vec<Setup<'_>> = (0..parts)
+        .map(|part| {
+            let first = setup.replicas * part / parts;
+            let end = setup.replicas * (part + 1) / parts;
+            let share = Share {
+                first: first as u64,
+                count: (end - first) as u64,
+                of: setup.replicas as u64,
+            };
+            Setup { replicas: end - first, share, ..setup }
+        })
+        .collect();
+    in_parallel(&shares, parts, |share| one(*share)).into_iter().collect()
+}
+
+fn one(setup: Setup<'_>) -> Result<Prediction, Error> {
+    let ended = run(setup, Figures::default())?;
+    let mut figures = ended.sink;
+    figures.flush();
+    let explanation = ended.tally.explanation();
+    Ok(Prediction { figures, timelines: Vec::new(), explanation, end: ended.at })
+}

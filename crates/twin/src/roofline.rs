@@ -1,0 +1,93 @@
+//! An engine that nobody has measured, from its model's size and its hardware's data sheet.
+//!
+//! Reading all weights takes their bytes over the memory's bandwidth; a token takes two operations per
+//! parameter over the arithmetic speed; a token of context takes its keys and values over the
+//! bandwidth. Real engines reach part of that, so the result is stated with plus or minus half.
+
+use serde::{Deserialize, Serialize};
+use sim::Profile;
+use tokometer_sim as sim;
+
+/// What such a profile's times may be off by, as a share.
+pub const UNCERTAINTY: f64 = 0.5;
+
+/// Share of the data sheet's figures that well-made engines reach.
+const REACHED: f64 = 0.6;
+
+/// A model on its hardware.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Roofline {
+    /// Parameters, in billions, that a token passes through.
+    pub active_parameters: f64,
+    /// All parameters, in billions.
+    pub parameters: f64,
+    /// Bytes per parameter.
+    pub parameter_bytes: f64,
+    /// Bytes of keys and values per token of context, all layers together.
+    pub context_bytes: f64,
+    /// Devices that share the work.
+    pub devices: f64,
+    /// Arithmetic speed of one device, in 10^12 operations per second.
+    pub tflops: f64,
+    /// Memory bandwidth of one device, in 10^9 bytes per second.
+    pub gbytes_per_s: f64,
+}
+
+impl Roofline {
+    /// The engine profile that the data sheet promises, less what engines usually lose. Scheduler and
+    /// front end are those of `template`.
+    pub fn profile(&self, template: Profile) -> Profile {
+        let bandwidth = self.devices * self.gbytes_per_s * 1e9 * REACHED;
+        let speed = self.devices * self.tflops * 1e12 * REACHED;
+        let mut profile = template;
+        let cost = &mut profile.cost;
+        cost.base_ms = self.parameters * 1e9 * self.parameter_bytes / bandwidth * 1e3;
+        cost.token_ms = 2.0 * self.active_parameters * 1e9 / speed * 1e3;
+        cost.context_ms = self.context_bytes / bandwidth * 1e3;
+        cost.pair_ms = 0.0;
+        (cost.cliff_ms, cost.eager_ms, cost.sequence_ms) = (0.0, 0.0, 0.0);
+        if let Some(prefill) = &mut cost.prefill {
+            prefill.base_ms = cost.base_ms;
+            prefill.token_ms = cost.token_ms;
+            prefill.pair_ms = 0.0;
+        }
+        profile.name = "roofline".to_owned();
+        profile.provenance = format!(
+            "Not measured: {} billion parameters of {} bytes on {} devices of {} TFLOP/s and {} GB/s, of \
+             which {:.0} % are assumed to be reached. Times may be off by {:.0} %.",
+            self.parameters,
+            self.parameter_bytes,
+            self.devices,
+            self.tflops,
+            self.gbytes_per_s,
+            100.0 * REACHED,
+            100.0 * UNCERTAINTY
+        );
+        profile
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_model_on_one_device_reads_its_weights_once_per_step() {
+        let roofline = Roofline {
+            active_parameters: 8.0,
+            parameters: 8.0,
+            parameter_bytes: 2.0,
+            context_bytes: 131_072.0,
+            devices: 1.0,
+            tflops: 990.0,
+            gbytes_per_s: 4_800.0,
+        };
+        let profile = roofline.profile(Profile::default());
+        // 16 GB over 60 % of 4.8 TB/s
+        assert!((profile.cost.base_ms - 5.56).abs() < 0.01, "{}", profile.cost.base_ms);
+        assert!((profile.cost.token_ms - 0.0269).abs() < 1e-3, "{}", profile.cost.token_ms);
+        assert!(profile.provenance.contains("off by 50 %"));
+        profile.check().unwrap();
+    }
+}
