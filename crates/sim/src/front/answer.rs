@@ -36,7 +36,7 @@ impl Reactor {
                 Progress::Broken(reason) => {
                     let complaint = Complaint::new(400, reason);
                     let response = complaint.response(self.config.flavour);
-                    self.respond(key, 0, &response, Persistence::Close);
+                    self.respond(key, None, &response, Persistence::Close);
                     return;
                 }
             }
@@ -59,12 +59,12 @@ impl Reactor {
             None => self.route(request, number),
         };
         match reply {
-            Reply::Now(response) => self.respond(key, number, &response, request.persistence),
+            Reply::Now(response) => self.respond(key, None, &response, request.persistence),
             Reply::Control(Control::ResetPrefixCache, response) => {
                 if let Some(engine) = &mut self.engine {
                     let _blocks = engine.reset_prefix_cache();
                 }
-                self.respond(key, number, &response, request.persistence);
+                self.respond(key, None, &response, request.persistence);
             }
             Reply::Events { headers, sheet } => {
                 let Some(connection) = self.connections.get_mut(key) else { return };
@@ -72,8 +72,8 @@ impl Reactor {
                 connection.queue(text.as_bytes());
                 connection.seal();
                 connection.persistence = request.persistence;
-                self.post(key, number, &sheet, Hex::Lower);
-                self.finish_answer(key, number);
+                self.post(key, None, &sheet, Hex::Lower);
+                self.finish_answer(key, None);
             }
             Reply::Later(ask, script) => {
                 let opening = Opening {
@@ -132,11 +132,11 @@ impl Reactor {
         route(&mut desk, request)
     }
 
-    /// Sends a whole answer.
+    /// Sends a whole answer; `stream` is its number in the truth log, if it has one.
     pub(super) fn respond(
         &mut self,
         key: u64,
-        number: u64,
+        stream: Option<u64>,
         response: &Response,
         persistence: Persistence,
     ) {
@@ -145,7 +145,7 @@ impl Reactor {
         let text = head(response.status, &response.headers, framing, persistence);
         connection.queue(text.as_bytes());
         connection.queue(&response.body);
-        if self.truth.is_some() {
+        if let Some(number) = stream.filter(|_| self.truth.is_some()) {
             connection.note(number, Kind::Whole, 0);
         }
         connection.seal();

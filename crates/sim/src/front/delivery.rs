@@ -141,7 +141,7 @@ impl Reactor {
                 self.send_head(key);
             }
             match packing {
-                Packing::Apart => self.post(connection, number, sheet, hex),
+                Packing::Apart => self.post(connection, Some(number), sheet, hex),
                 Packing::Together => self.post_together(connection, number, sheet, hex),
             }
         }
@@ -168,24 +168,24 @@ impl Reactor {
         match stream.delivery {
             Delivery::Streamed => {
                 connection.persistence = stream.persistence;
-                self.finish_answer(connection_key, number);
+                self.finish_answer(connection_key, Some(number));
             }
             Delivery::Whole => {
                 let voice =
                     Voice { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
                 let response = stream.whole(&voice);
-                self.respond(connection_key, number, &response, stream.persistence);
+                self.respond(connection_key, Some(number), &response, stream.persistence);
             }
         }
         self.read_requests(connection_key);
     }
 
     /// Ends the chunked body of an answer.
-    pub(super) fn finish_answer(&mut self, key: u64, number: u64) {
+    pub(super) fn finish_answer(&mut self, key: u64, stream: Option<u64>) {
         let now = self.clock.now();
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.queue(b"0\r\n\r\n");
-        if self.truth.is_some() {
+        if let Some(number) = stream.filter(|_| self.truth.is_some()) {
             connection.note(number, Kind::End, 0);
         }
         connection.seal();
@@ -204,10 +204,10 @@ impl Reactor {
             let mut sheet = Sheet::default();
             let text = String::from_utf8_lossy(&response.body);
             sheet.put("data: ").put(&text).close(Kind::Error, 0);
-            self.post(stream.connection, stream.number, &sheet, stream.script.hex());
-            self.finish_answer(stream.connection, stream.number);
+            self.post(stream.connection, Some(stream.number), &sheet, stream.script.hex());
+            self.finish_answer(stream.connection, Some(stream.number));
         } else {
-            self.respond(stream.connection, stream.number, &response, stream.persistence);
+            self.respond(stream.connection, Some(stream.number), &response, stream.persistence);
         }
     }
 }

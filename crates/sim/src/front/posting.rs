@@ -17,17 +17,15 @@ use crate::wire::{Hex, Joint, Mark, Sheet};
 
 impl Reactor {
     /// Sends the events of a sheet, each in a write of its own unless a fault says otherwise.
-    pub(super) fn post(&mut self, key: u64, number: u64, sheet: &Sheet, hex: Hex) {
-        let is_logged = self.truth.is_some();
+    pub(super) fn post(&mut self, key: u64, stream: Option<u64>, sheet: &Sheet, hex: Hex) {
+        let logged = stream.filter(|_| self.truth.is_some());
         let Some(connection) = self.connections.get_mut(key) else { return };
         let faults = &self.config.faults;
         let per_write = faults.events_per_write.unwrap_or(1);
         for chunk in chunks(sheet) {
             let parts = parts_of(faults);
             connection.queue_chunk(chunk.bytes, hex, parts);
-            for mark in chunk.marks.iter().filter(|_| is_logged) {
-                connection.note(number, mark.kind, mark.tokens);
-            }
+            connection.note_all(logged, chunk.marks);
             connection.waiting_events += 1;
             if connection.waiting_events >= per_write {
                 connection.waiting_events = 0;
@@ -39,13 +37,11 @@ impl Reactor {
 
     /// Sends the events of a sheet in one write.
     pub(super) fn post_together(&mut self, key: u64, number: u64, sheet: &Sheet, hex: Hex) {
-        let is_logged = self.truth.is_some();
+        let logged = Some(number).filter(|_| self.truth.is_some());
         let Some(connection) = self.connections.get_mut(key) else { return };
         for chunk in chunks(sheet) {
             connection.queue_chunk(chunk.bytes, hex, Parts::One);
-            for mark in chunk.marks.iter().filter(|_| is_logged) {
-                connection.note(number, mark.kind, mark.tokens);
-            }
+            connection.note_all(logged, chunk.marks);
         }
         connection.seal();
         self.flush(key);
@@ -99,7 +95,7 @@ impl Reactor {
         if stream.has_head {
             let mut sheet = Sheet::default();
             sheet.put(": ping").close(Kind::Comment, 0);
-            self.post(connection, number, &sheet, hex);
+            self.post(connection, Some(number), &sheet, hex);
         }
         self.timers.set(now + interval, Alarm::Comment(key));
     }
@@ -141,6 +137,14 @@ fn parts_of(faults: &Faults) -> Parts {
 }
 
 impl Connection {
+    /// Notes the ends of events, if they are to be logged as some stream's.
+    fn note_all(&mut self, stream: Option<u64>, marks: &[Mark]) {
+        let Some(stream) = stream else { return };
+        for mark in marks {
+            self.note(stream, mark.kind, mark.tokens);
+        }
+    }
+
     fn queue_chunk(&mut self, bytes: &[u8], hex: Hex, parts: Parts) {
         let mut size = [0_u8; 18];
         let mut rest = &mut size[..];

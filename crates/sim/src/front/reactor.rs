@@ -234,8 +234,8 @@ impl Reactor {
         if flags.contains(EpollFlags::EPOLLOUT) {
             self.flush(key);
             let is_flood = matches!(self.config.pace, Pace::Flood { .. });
-            let stream = self.connections.get_mut(key).and_then(|one| one.stream);
-            self.ready.extend(stream.filter(|_| is_flood));
+            let roomy = self.connections.get_mut(key).filter(|one| is_flood && !one.waits_for_room);
+            self.ready.extend(roomy.and_then(|connection| connection.stream));
         }
         let gone = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
         if flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | gone) {

@@ -144,6 +144,10 @@ fn the_truth_log_holds_every_event_of_every_request() {
     let request = post("/v1/completions", &completion(5), headers);
     let answer = server.exchange(request.as_bytes());
     assert!(answer.text().contains("cmpl-bench-7"));
+    // Answers without tokens leave no trace.
+    assert_eq!(server.get("/metrics").status, 200);
+    assert_eq!(server.post("/v1/completions", "{").status, 400);
+    assert_eq!(server.post("/generate_stream", "{}").status, 200);
     server.stop();
     let requests = truth::read(&path).unwrap();
     assert_eq!(requests.len(), 1);
