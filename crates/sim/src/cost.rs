@@ -70,6 +70,9 @@ pub struct Cost {
     /// Completion is only noticed at multiples of this. Zero: at once.
     #[serde(default)]
     pub quantum_ms: f64,
+    /// Steps up to this long are noticed at once all the same. Absent: up to one quantum.
+    #[serde(default)]
+    pub quantum_from_ms: Option<f64>,
     /// Mean of the exponential delay after a quantum.
     #[serde(default)]
     pub quantum_tail_ms: f64,
@@ -116,6 +119,7 @@ impl Cost {
             ("eager_ms", self.eager_ms),
             ("jitter", self.jitter),
             ("quantum_ms", self.quantum_ms),
+            ("quantum_from_ms", self.quantum_from_ms.unwrap_or(0.0)),
             ("quantum_tail_ms", self.quantum_tail_ms),
             ("waiting_ms", self.waiting_ms),
             ("lora_load_ms", self.lora_load_ms),
@@ -171,7 +175,7 @@ impl Cost {
         if self.jitter > 0.0 {
             step *= libm::exp(self.jitter * normal(generator));
         }
-        if self.quantum_ms > 0.0 && step > self.quantum_ms {
+        if self.quantum_ms > 0.0 && step > self.quantum_from_ms.unwrap_or(self.quantum_ms) {
             step = self.quantum_ms * libm::ceil(step / self.quantum_ms)
                 + self.quantum_tail_ms * exponential(generator);
         }
@@ -210,6 +214,7 @@ mod tests {
             prefill: None,
             jitter: 0.0,
             quantum_ms: 0.0,
+            quantum_from_ms: None,
             quantum_tail_ms: 0.0,
             waiting_ms: 0.0,
             lora_load_ms: 0.0,
