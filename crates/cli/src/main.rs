@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod commands;
+mod compare;
 mod exit;
 mod lower;
 mod plan;

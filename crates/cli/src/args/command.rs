@@ -10,6 +10,7 @@ use super::{
     ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, StopArgs, TargetArgs,
     WorkloadArgs,
 };
+use crate::compare::CompareArgs;
 use crate::exit::Refusal;
 
 /// Measure LLM inference servers.
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Show saved runs, and reports printed by other tools
     Report(ReportArgs),
+    /// Is B different from A? Sets of runs, and runs that measured two targets in turn
+    Compare(CompareArgs),
     /// Show or export the prompts that bench would send
     Dataset(DatasetArgs),
     /// Is this report consistent?

@@ -23,6 +23,7 @@ pub(crate) fn run(typed: Typed) -> anyhow::Result<Exit> {
         Command::Bench(args) => bench::bench(&args, &order, &environment),
         Command::Dataset(args) => dataset::dataset(&args, &order, &environment),
         Command::Report(args) => report::report(&args, &environment),
+        Command::Compare(args) => crate::compare::compare(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Sim(args) => sim::sim(&args),
         Command::Docs { page: DocPage::Migrating } => {

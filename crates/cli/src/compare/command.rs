@@ -1,0 +1,108 @@
+//! `tokometer compare`: is B different from A?
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use tokometer_record::RunReader;
+
+use super::comparison::Comparison;
+use super::load::{self, Sides};
+use super::rule::Rule;
+use super::turns::{self, Turns};
+use super::{requests, text};
+use crate::exit::{Exit, Refusal};
+use crate::terminal::print;
+
+/// The look of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum View {
+    /// For a terminal.
+    #[default]
+    Text,
+    /// For a pull request.
+    Markdown,
+    /// For other programs.
+    Json,
+}
+
+/// `tokometer compare`.
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// A run that measured two targets in turn, made by `bench --against`
+    #[arg(value_name = "RUN", conflicts_with_all = ["a", "b"])]
+    pub(crate) run: Option<PathBuf>,
+    /// Runs of the first side: run folders, vLLM's JSON, SGLang's JSONL, printed reports
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    pub(crate) a: Vec<PathBuf>,
+    /// Runs of the second side
+    #[arg(long, value_name = "RUN", num_args = 1..)]
+    pub(crate) b: Vec<PathBuf>,
+    /// Exit with 1 if this holds, such as "ttft p99 worse by 5%"; may be repeated
+    #[arg(long, value_name = "RULE")]
+    pub(crate) fail_if: Vec<String>,
+    /// Look of the result
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: View,
+    /// Compare runs that were asked to do different work
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Compares, shows, and says by its exit code whether a rule was broken.
+pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
+    let rules: Vec<Rule> =
+        args.fail_if.iter().map(|text| Rule::parse(text)).collect::<Result<_, _>>()?;
+    let comparison = match &args.run {
+        Some(run) => of_run(run)?,
+        None => of_sides(&args.a, &args.b)?,
+    };
+    let comparison = comparison.judged(&rules);
+    let refusals = comparison.refusals();
+    if !refusals.is_empty() && !args.force {
+        return Err(Refusal::usage(
+            format!("cannot compare these runs:\n  {}", refusals.join("\n  ")),
+            "`--force` compares them anyway",
+        )
+        .into());
+    }
+    print(&shown(&comparison, args.format)?)?;
+    Ok(if comparison.is_broken() { Exit::Missed } else { Exit::Done })
+}
+
+/// The comparison in the look asked for.
+pub(crate) fn shown(comparison: &Comparison, view: View) -> anyhow::Result<String> {
+    Ok(match view {
+        View::Text => text::text(comparison),
+        View::Markdown => text::markdown(comparison),
+        View::Json => format!("{}\n", serde_json::to_string_pretty(comparison)?),
+    })
+}
+
+fn of_sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Comparison, Refusal> {
+    if a.is_empty() || b.is_empty() {
+        let missing = if a.is_empty() { "--a" } else { "--b" };
+        return Err(Refusal::usage(
+            format!("cannot compare: there are no runs on side `{missing}`"),
+            "try `tokometer compare --a RUN RUN RUN --b RUN RUN RUN`",
+        ));
+    }
+    let Sides { a, b } = load::sides(a, b)?;
+    Ok(Comparison::of_runs(&a, &b))
+}
+
+/// The comparison of the two targets of one run.
+pub(crate) fn of_run(folder: &Path) -> Result<Comparison, Refusal> {
+    let unreadable = |why: tokometer_record::Error| Refusal::usage(why.to_string(), "");
+    let reader = RunReader::open(folder).map_err(unreadable)?;
+    let Some(turns) = Turns::of(reader.info()) else {
+        return Err(Refusal::usage(
+            format!("cannot compare `{}` with itself: it measured one target", folder.display()),
+            "give two sides with `--a RUN… --b RUN…`, or measure both in turn with `bench --against`",
+        ));
+    };
+    let [a, b] = turns::halves(&reader, turns, &load::options(None)).map_err(unreadable)?;
+    let pairs = turns.pairs(&requests::last_attempts(reader.timelines().map_err(unreadable)?));
+    let name = folder.display();
+    let (a, b) = (load::of_half(&format!("{name} a"), &a)?, load::of_half(&format!("{name} b"), &b)?);
+    Ok(Comparison::of_pairs(&a, &b, &pairs.values, pairs.count))
+}

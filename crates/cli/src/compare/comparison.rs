@@ -1,0 +1,263 @@
+//! Two sides become a comparison: one row per figure, with what the data can say about it.
+//!
+//! Between-run scatter decides wherever there are three runs a side: runs of one server differ by
+//! more than their own blocks of time do. With fewer, blocks within the runs must serve, and the
+//! comparison says how little that proves.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde::ser::SerializeStruct as _;
+use tokometer_metrics::compare::{self, Basis, Difference};
+use tokometer_metrics::statistics;
+
+use super::figure::Figure;
+use super::likeness::{Likeness, Warning, Weight, likeness};
+use super::rule::{Judged, Outcome, Rule};
+use super::run::Run;
+
+/// Runs a side from which their own scatter is known.
+pub(crate) const ENOUGH_RUNS: usize = 3;
+
+/// One figure on both sides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Row {
+    /// The figure.
+    pub(crate) figure: Figure,
+    /// Its value in A: the mean over the runs.
+    pub(crate) a: f64,
+    /// Its value in B.
+    pub(crate) b: f64,
+    /// What the data say; `None` when they have no scatter to judge by.
+    pub(crate) difference: Option<Difference>,
+}
+
+impl Row {
+    /// B minus A as a share of A: the best estimate there is.
+    pub(crate) fn change(&self) -> f64 {
+        self.difference.map_or((self.b - self.a) / self.a.abs(), |difference| difference.change)
+    }
+}
+
+impl Serialize for Row {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut row = serializer.serialize_struct("Row", 10)?;
+        row.serialize_field("figure", &self.figure)?;
+        row.serialize_field("unit", self.figure.unit())?;
+        row.serialize_field("better", &self.figure.better())?;
+        row.serialize_field("a", &self.a)?;
+        row.serialize_field("b", &self.b)?;
+        row.serialize_field("change", &self.change())?;
+        row.serialize_field("low", &self.difference.map(|difference| difference.low))?;
+        row.serialize_field("high", &self.difference.map(|difference| difference.high))?;
+        row.serialize_field("detectable", &self.difference.map(|difference| difference.detectable))?;
+        row.serialize_field("conclusion", &self.difference.map(|difference| difference.conclusion))?;
+        row.end()
+    }
+}
+
+/// One side in a few words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Side {
+    /// Its runs, as the user called them.
+    pub(crate) runs: Vec<String>,
+    /// Where its requests went.
+    pub(crate) targets: Vec<String>,
+    /// Requests answered, all runs together.
+    pub(crate) succeeded: u64,
+    /// Requests not answered.
+    pub(crate) failed: u64,
+}
+
+impl Side {
+    /// The head of these runs.
+    pub(crate) fn of(runs: &[Run]) -> Self {
+        let mut targets: Vec<String> = runs.iter().filter_map(|run| run.facts.target.clone()).collect();
+        targets.sort();
+        targets.dedup();
+        Self {
+            runs: runs.iter().map(|run| run.name.clone()).collect(),
+            targets,
+            succeeded: runs.iter().map(|run| run.facts.succeeded).sum(),
+            failed: runs.iter().map(|run| run.facts.failed).sum(),
+        }
+    }
+}
+
+/// Everything that is said about two sides.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Comparison {
+    /// Where the values come from.
+    pub(crate) basis: Basis,
+    /// Pairs of blocks, where blocks of two targets were measured in turn.
+    pub(crate) pairs: Option<usize>,
+    /// A.
+    pub(crate) a: Side,
+    /// B.
+    pub(crate) b: Side,
+    /// One per figure that both sides have.
+    pub(crate) rows: Vec<Row>,
+    /// Whether they are alike, and in what they are not.
+    #[serde(flatten)]
+    pub(crate) likeness: Likeness,
+    /// Rules of `--fail-if`.
+    pub(crate) rules: Vec<Judged>,
+}
+
+impl Comparison {
+    /// Compares two sets of runs.
+    pub(crate) fn of_runs(a: &[Run], b: &[Run]) -> Self {
+        let is_enough = a.len() >= ENOUGH_RUNS && b.len() >= ENOUGH_RUNS;
+        let basis = if is_enough { Basis::Runs } else { Basis::Blocks };
+        let mut likeness = likeness(a, b);
+        if basis == Basis::Blocks {
+            let text = format!(
+                "{} against {} proves little: runs of one server differ by more than their own blocks of time do. Measure at least {ENOUGH_RUNS} runs a side, or both in turn with `bench --against`",
+                counted(a.len(), "run"),
+                b.len(),
+            );
+            likeness.warnings.insert(0, Warning { weight: Weight::Doubt, text });
+        }
+        let rows = Figure::all().filter_map(|figure| row(figure, a, b, basis)).collect();
+        Self { basis, pairs: None, a: Side::of(a), b: Side::of(b), rows, likeness, rules: Vec::new() }
+    }
+
+    /// Compares two targets that were measured in turn: `pairs` holds the values of neighbouring
+    /// blocks.
+    pub(crate) fn of_pairs(
+        a: &Run,
+        b: &Run,
+        pairs: &BTreeMap<Figure, Vec<(f64, f64)>>,
+        count: usize,
+    ) -> Self {
+        let row = |figure: Figure| {
+            let values = pairs.get(&figure).map_or(&[][..], Vec::as_slice);
+            let difference = compare::paired(values, figure.better());
+            Some(Row { figure, a: *a.values.get(&figure)?, b: *b.values.get(&figure)?, difference })
+        };
+        let rows = Figure::all().filter_map(row).collect();
+        let (a, b) = (std::slice::from_ref(a), std::slice::from_ref(b));
+        let likeness = likeness(a, b);
+        Self {
+            basis: Basis::Pairs,
+            pairs: Some(count),
+            a: Side::of(a),
+            b: Side::of(b),
+            rows,
+            likeness,
+            rules: Vec::new(),
+        }
+    }
+
+    /// The same with rules judged.
+    pub(crate) fn judged(mut self, rules: &[Rule]) -> Self {
+        self.rules = rules.iter().map(|rule| rule.judge(&self.rows)).collect();
+        self
+    }
+
+    /// Whether a rule was broken.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.rules.iter().any(|judged| judged.outcome == Outcome::Broken)
+    }
+
+    /// What makes the comparison meaningless.
+    pub(crate) fn refusals(&self) -> Vec<&str> {
+        let warnings = self.likeness.warnings.iter();
+        let is_refusal = |warning: &&Warning| warning.weight == Weight::Meaningless;
+        warnings.filter(is_refusal).map(|warning| warning.text.as_str()).collect()
+    }
+}
+
+/// `1 run`, `3 runs`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// The row of a figure that every run has.
+fn row(figure: Figure, a: &[Run], b: &[Run], basis: Basis) -> Option<Row> {
+    let of_runs = |runs: &[Run]| {
+        runs.iter().map(|run| run.values.get(&figure).copied()).collect::<Option<Vec<f64>>>()
+    };
+    let of_blocks = |runs: &[Run]| {
+        let blocks = runs.iter().map(|run| run.blocks.get(&figure).map(Vec::as_slice));
+        blocks.collect::<Option<Vec<&[f64]>>>().map(|blocks| blocks.concat())
+    };
+    let (of_a, of_b) = (of_runs(a)?, of_runs(b)?);
+    let compared = match basis {
+        Basis::Runs => Some((of_a.clone(), of_b.clone())),
+        Basis::Blocks | Basis::Pairs => of_blocks(a).zip(of_blocks(b)),
+    };
+    let difference = compared.and_then(|(a, b)| compare::unpaired(&a, &b, basis, figure.better()));
+    Some(Row { figure, a: statistics::mean(&of_a)?, b: statistics::mean(&of_b)?, difference })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use tokometer_metrics::compare::Conclusion;
+
+    use super::*;
+    use crate::compare::figure::{Quantity, Statistic};
+
+    pub(crate) const TTFT: Figure =
+        Figure { quantity: Quantity::Ttft, statistic: Statistic::Mean };
+    pub(crate) const OUTPUT: Figure =
+        Figure { quantity: Quantity::Output, statistic: Statistic::Whole };
+
+    /// A run whose TTFT and throughput are these; its blocks scatter by a tenth of a percent.
+    pub(crate) fn run(name: &str, ttft: f64, output: f64) -> Run {
+        let scattered = |value: f64| {
+            (0..8).map(|at| value * (1.0 + 0.001 * f64::from(at % 3 - 1))).collect::<Vec<f64>>()
+        };
+        let mut run = Run { name: name.to_owned(), ..Run::default() };
+        run.values = BTreeMap::from([(TTFT, ttft), (OUTPUT, output)]);
+        run.blocks = BTreeMap::from([(TTFT, scattered(ttft)), (OUTPUT, scattered(output))]);
+        run.facts.succeeded = 100;
+        run.facts.target = Some(format!("http://{name}"));
+        run
+    }
+
+    fn conclusion(comparison: &Comparison, figure: Figure) -> Option<Conclusion> {
+        let row = comparison.rows.iter().find(|row| row.figure == figure)?;
+        row.difference.map(|difference| difference.conclusion)
+    }
+
+    #[test]
+    fn three_runs_a_side_are_judged_by_their_own_scatter() {
+        let a = [run("a", 100.0, 50.0), run("a", 102.0, 50.5), run("a", 98.0, 49.5)];
+        let b = [run("b", 110.0, 50.2), run("b", 112.0, 50.6), run("b", 108.0, 49.4)];
+        let found = Comparison::of_runs(&a, &b);
+        assert_eq!(found.basis, Basis::Runs);
+        assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
+        assert_eq!(conclusion(&found, OUTPUT), Some(Conclusion::NoDifferenceShown));
+        assert!(found.likeness.warnings.is_empty(), "{:?}", found.likeness);
+    }
+
+    #[test]
+    fn a_single_pair_falls_back_to_blocks_and_says_so_first() {
+        let found = Comparison::of_runs(&[run("a", 100.0, 50.0)], &[run("b", 110.0, 50.0)]);
+        assert_eq!((found.basis, found.rows.len()), (Basis::Blocks, 2));
+        assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
+        assert!(found.likeness.warnings[0].text.starts_with("1 run against 1 proves little"));
+    }
+
+    #[test]
+    fn a_figure_that_one_run_lacks_is_no_row_and_one_without_blocks_has_no_verdict() {
+        let mut a = run("a", 100.0, 50.0);
+        let _value = a.values.remove(&OUTPUT);
+        let _blocks = a.blocks.remove(&TTFT);
+        let found = Comparison::of_runs(&[a], &[run("b", 110.0, 50.0)]);
+        assert_eq!(found.rows.len(), 1);
+        assert_eq!(found.rows[0].difference, None);
+        assert!((found.rows[0].change() - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn pairs_are_compared_as_pairs() {
+        let pairs: Vec<(f64, f64)> =
+            (0..20).map(|at| (100.0 + f64::from(at), 103.0 + f64::from(at) + 0.1 * f64::from(at % 2))).collect();
+        let pairs = BTreeMap::from([(TTFT, pairs)]);
+        let found = Comparison::of_pairs(&run("a", 109.5, 50.0), &run("b", 112.6, 50.0), &pairs, 20);
+        assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
+        assert_eq!(conclusion(&found, OUTPUT), None);
+    }
+}

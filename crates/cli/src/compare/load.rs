@@ -1,0 +1,359 @@
+//! Reads the runs of a side: run folders, result files, printed reports.
+//!
+//! Figures of one name must mean one thing. Run folders alone are compared by our own definitions;
+//! as soon as another tool's report is among them, all figures follow that tool's.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use tokometer_metrics::{Collector, Family, Options, Summary};
+use tokometer_record::{self as record, RunInfo, RunReader};
+use tokometer_report::{self as views, Field, Layout, Report, Shown, Title};
+
+use super::figure::{Figure, PERCENTILES, Quantity, Statistic};
+use super::requests;
+use super::run::{Facts, Run, plan_lines};
+use super::turns::{Half, Turns};
+use crate::exit::Refusal;
+
+/// What a path holds.
+enum Source {
+    /// A run folder.
+    Folder(RunReader),
+    /// Reports in a file.
+    Reports(Vec<Report>),
+}
+
+/// Both sides, read.
+pub(crate) struct Sides {
+    /// A.
+    pub(crate) a: Vec<Run>,
+    /// B.
+    pub(crate) b: Vec<Run>,
+}
+
+/// Whether the figures of a run's blocks are wanted besides its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// The run alone: between-run scatter decides.
+    Runs,
+    /// Its blocks too.
+    Blocks,
+}
+
+/// Reads both sides.
+pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Sides, Refusal> {
+    let opened = |paths: &[PathBuf]| -> Result<Vec<(String, Source)>, Refusal> {
+        paths.iter().map(|path| Ok((path.display().to_string(), open(path)?))).collect()
+    };
+    let (a, b) = (opened(a)?, opened(b)?);
+    let layout = a.iter().chain(&b).find_map(|(_, source)| match source {
+        Source::Reports(reports) => reports.first().map(|report| report.layout.unwrap_or(Layout::V4)),
+        Source::Folder(_) => None,
+    });
+    let count = |side: &[(String, Source)]| {
+        let runs = |source: &Source| match source {
+            Source::Folder(_) => 1,
+            Source::Reports(reports) => reports.len(),
+        };
+        side.iter().map(|(_, source)| runs(source)).sum::<usize>()
+    };
+    let is_enough = count(&a).min(count(&b)) >= super::comparison::ENOUGH_RUNS;
+    let depth = if is_enough { Depth::Runs } else { Depth::Blocks };
+    let runs = |side: Vec<(String, Source)>| -> Result<Vec<Run>, Refusal> {
+        let runs: Result<Vec<Vec<Run>>, Refusal> =
+            side.into_iter().map(|(name, source)| read(&name, source, layout, depth)).collect();
+        runs.map(|runs| runs.into_iter().flatten().collect())
+    };
+    Ok(Sides { a: runs(a)?, b: runs(b)? })
+}
+
+fn open(path: &Path) -> Result<Source, Refusal> {
+    let shown = path.display();
+    if path.is_dir() {
+        let reader =
+            RunReader::open(path).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        if Turns::of(reader.info()).is_some() {
+            return Err(Refusal::usage(
+                format!("cannot use `{shown}` as one side: it holds two targets measured in turn"),
+                format!("compare them with each other: `tokometer compare {shown}`"),
+            ));
+        }
+        return Ok(Source::Folder(reader));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
+    let reports = views::files::read(&text)
+        .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
+    if reports.is_empty() {
+        return Err(Refusal::usage(
+            format!("there is no report in `{shown}`"),
+            "give run folders, vLLM's JSON, SGLang's JSONL, or text with printed reports",
+        ));
+    }
+    Ok(Source::Reports(reports))
+}
+
+fn read(
+    name: &str,
+    source: Source,
+    layout: Option<Layout>,
+    depth: Depth,
+) -> Result<Vec<Run>, Refusal> {
+    let runs = match source {
+        Source::Folder(reader) => vec![recorded(name, &reader, layout, depth)?],
+        Source::Reports(reports) => {
+            let is_single = reports.len() == 1;
+            let named = |at: usize| if is_single { name.to_owned() } else { format!("{name}#{}", at + 1) };
+            let runs = reports.iter().enumerate();
+            runs.map(|(at, report)| of_report(named(at), report)).collect::<Result<_, _>>()?
+        }
+    };
+    Ok(runs)
+}
+
+/// What a summary must hold for a comparison.
+pub(crate) fn options(layout: Option<Layout>) -> Options {
+    Options {
+        percentiles: PERCENTILES.into_iter().map(f64::from).collect(),
+        families: layout.map(family).into_iter().collect(),
+        ..Options::default()
+    }
+}
+
+fn family(layout: Layout) -> Family {
+    layout.family().unwrap_or(Family::Vllm)
+}
+
+fn recorded(
+    name: &str,
+    reader: &RunReader,
+    layout: Option<Layout>,
+    depth: Depth,
+) -> Result<Run, Refusal> {
+    let unreadable = |why: record::Error| Refusal::usage(why.to_string(), "");
+    let mut collector = Collector::new(reader.info(), options(layout));
+    for timeline in reader.timelines().map_err(unreadable)? {
+        collector.push(&timeline);
+    }
+    let summary = collector.finish(&reader.state().map_err(unreadable)?);
+    let mut run = of_summary(name, reader.info(), &summary)?;
+    let Some(layout) = layout else {
+        if depth == Depth::Blocks {
+            let requests = requests::last_attempts(reader.timelines().map_err(unreadable)?);
+            run.blocks = requests::block_values(&requests);
+            run.blocks.extend(throughput_blocks(&summary));
+        }
+        return Ok(run);
+    };
+    let metrics = Quantity::LATENCIES.into_iter().filter_map(|quantity| quantity.printed().ok());
+    let shown = Shown { metrics: metrics.collect(), percentiles: options(None).percentiles };
+    let report = views::from_summary(&summary, reader.info(), layout, &shown)
+        .map_err(|why| Refusal::usage(format!("cannot show `{name}` as {}: {why}", layout.name()), ""))?;
+    run.values = report_values(&report);
+    run.facts.definitions = definitions(Some(layout));
+    Ok(run)
+}
+
+/// A run by our own definitions.
+pub(crate) fn of_summary(name: &str, info: &RunInfo, summary: &Summary) -> Result<Run, Refusal> {
+    if summary.counts.succeeded == 0 {
+        return Err(no_success(name));
+    }
+    let value = |figure: Figure| {
+        let key = figure.quantity.key();
+        let spread = || summary.distribution(key).filter(|spread| !spread.is_withheld);
+        match figure.statistic {
+            Statistic::Whole => summary.figure(key),
+            Statistic::Mean => summary.distribution(key)?.mean,
+            Statistic::Percentile(percent) => spread()?.percentile(f64::from(percent))?.value,
+        }
+    };
+    let values = Figure::all().filter_map(|figure| Some((figure, value(figure)?)));
+    let mean = |key: &str| summary.distribution(key).and_then(|spread| spread.mean);
+    let target = info.targets.first();
+    let facts = Facts {
+        target: target.map(|target| {
+            let simulated = if target.is_simulated { " (embedded simulator)" } else { "" };
+            format!("{} {}{simulated}", target.base_url, target.model)
+        }),
+        definitions: definitions(None),
+        is_whole_plan: true,
+        plan: plan_lines(&info.plan),
+        dataset: Some(info.dataset.clone()),
+        tokenizer: info.tokenizer.clone(),
+        prompt_tokens: mean("prompt_tokens"),
+        output_tokens: mean("output_tokens"),
+        version: Some(info.version.clone()),
+        succeeded: summary.counts.succeeded,
+        failed: summary.counts.failed,
+        verdict: Some(summary.verdict),
+        is_partial: summary.ended.is_partial(),
+        is_simulated: target.is_some_and(|target| target.is_simulated),
+    };
+    Ok(Run { name: name.to_owned(), values: values.collect(), blocks: BTreeMap::new(), facts })
+}
+
+/// One side of a run in turns.
+pub(crate) fn of_half(name: &str, half: &Half) -> Result<Run, Refusal> {
+    of_summary(name, &half.info, &half.summary)
+}
+
+fn no_success(name: &str) -> Refusal {
+    Refusal::usage(
+        format!("cannot compare `{name}`: no request of it succeeded"),
+        "`tokometer report` shows why its requests failed",
+    )
+}
+
+/// Throughputs in blocks of time. The first and the last block hold the run's rise and its tail.
+fn throughput_blocks(summary: &Summary) -> BTreeMap<Figure, Vec<f64>> {
+    let inner = summary.blocks.get(1..summary.blocks.len().saturating_sub(1)).unwrap_or_default();
+    if inner.len() < 2 {
+        return BTreeMap::new();
+    }
+    let figure = |quantity| Figure { quantity, statistic: Statistic::Whole };
+    BTreeMap::from([
+        (figure(Quantity::Requests), inner.iter().map(|block| block.requests_per_s).collect()),
+        (figure(Quantity::Output), inner.iter().map(|block| block.output_tokens_per_s).collect()),
+    ])
+}
+
+/// Whose definitions figures follow.
+fn definitions(layout: Option<Layout>) -> String {
+    let Some(layout) = layout else { return "tokometer's own".to_owned() };
+    match family(layout) {
+        Family::Vllm => "vLLM's",
+        Family::OldVllm => "those of vLLM's older benchmark_serving.py",
+        Family::VllmRust => "those of vLLM's Rust client",
+        Family::Sglang => "SGLang's",
+    }
+    .to_owned()
+}
+
+fn of_report(name: String, report: &Report) -> Result<Run, Refusal> {
+    let count = |field: Field| report.number(field).filter(|count| *count >= 0.0);
+    let succeeded = count(Field::Successful);
+    if succeeded.is_some_and(|count| count < 1.0) {
+        return Err(no_success(&name));
+    }
+    let per_request = |field: Field| Some(count(field)? / succeeded?);
+    let rate = report.words(Field::TrafficRate).map(str::to_owned);
+    let rate = rate.or_else(|| report.number(Field::RateConfigured).map(|rate| rate.to_string()));
+    let cap = report.number(Field::MaxConcurrency).map(|cap| cap.to_string());
+    let lines = [("load.request_rate", rate), ("load.max_concurrency", cap)];
+    let plan = lines.into_iter().filter_map(|(field, value)| Some((field.to_owned(), plain(&value?))));
+    let facts = Facts {
+        target: report.context.heading.clone(),
+        definitions: definitions(Some(report.layout.unwrap_or(Layout::V4))),
+        plan: plan.collect(),
+        prompt_tokens: per_request(Field::InputTokens),
+        output_tokens: per_request(Field::OutputTokens),
+        succeeded: whole(succeeded),
+        failed: whole(count(Field::Failed)),
+        is_partial: report.is_cut(),
+        is_simulated: report.title == Title::Predicted,
+        ..Facts::default()
+    };
+    Ok(Run { name, values: report_values(report), blocks: BTreeMap::new(), facts })
+}
+
+/// A number without needless decimals: `20.0` and `20` are one rate.
+fn plain(text: &str) -> String {
+    text.parse::<f64>().map_or_else(|_| text.to_owned(), |number| number.to_string())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts of a report are whole and not negative, and the cast saturates"
+)]
+fn whole(count: Option<f64>) -> u64 {
+    count.map_or(0, |count| count as u64)
+}
+
+/// The figures of a report. Tools print 0.00 for what they did not measure.
+fn report_values(report: &Report) -> BTreeMap<Figure, f64> {
+    let value = |figure: Figure| match figure.quantity.printed() {
+        Err(field) => report.number(field),
+        Ok(metric) => report.latency(metric, figure.statistic.printed()?),
+    };
+    let values = Figure::all().filter_map(|figure| Some((figure, value(figure)?)));
+    values.filter(|(_, value)| *value > 0.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRINTED: &str = "\
+============ Serving Benchmark Result ============
+Successful requests:                     100
+Maximum request concurrency:             8
+Benchmark duration (s):                  10.00
+Total input tokens:                      6400
+Total generated tokens:                  12800
+Request throughput (req/s):              10.00
+Output token throughput (tok/s):         1280.00
+Total Token throughput (tok/s):          1920.00
+---------------Time to First Token----------------
+Mean TTFT (ms):                          50.00
+Median TTFT (ms):                        45.00
+P99 TTFT (ms):                           90.00
+==================================================
+";
+
+    fn written(folder: &Path, name: &str, text: &str) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_printed_report_and_a_result_file_are_runs_alike() {
+        let folder = tempfile::tempdir().unwrap();
+        let json = r#"{"completed": 100, "request_throughput": 10.0, "output_throughput": 1300.0,
+            "total_input_tokens": 6400, "total_output_tokens": 12800, "max_concurrency": 8,
+            "mean_ttft_ms": 51.0, "p99_ttft_ms": 0.0}"#;
+        let a = written(folder.path(), "a.txt", &format!("{PRINTED}\n{PRINTED}"));
+        let b = written(folder.path(), "b.json", json);
+        let sides = sides(&[a], &[b]).unwrap();
+        assert_eq!((sides.a.len(), sides.b.len()), (2, 1));
+        assert!(sides.a[1].name.ends_with("a.txt#2"), "{}", sides.a[1].name);
+        let shown = |run: &Run| -> Vec<String> {
+            run.values.iter().map(|(figure, value)| format!("{} {value}", figure.key())).collect()
+        };
+        assert_eq!(
+            shown(&sides.a[0]),
+            [
+                "requests_per_s 10",
+                "output_tokens_per_s 1280",
+                "total_tokens_per_s 1920",
+                "ttft_ms_mean 50",
+                "ttft_ms_p50 45",
+                "ttft_ms_p99 90",
+            ]
+        );
+        assert_eq!(
+            shown(&sides.b[0]),
+            ["requests_per_s 10", "output_tokens_per_s 1300", "ttft_ms_mean 51"]
+        );
+        assert_eq!(sides.a[0].facts.prompt_tokens, Some(64.0));
+        assert_eq!(sides.a[0].facts.plan, sides.b[0].facts.plan);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = written(folder.path(), "empty.txt", "nothing here");
+        let failed = written(folder.path(), "failed.txt", &PRINTED.replace("requests:                     100", "requests:                     0"));
+        let check = |path: &Path, expected: &str| {
+            let refusal = sides(&[path.to_owned()], &[path.to_owned()]).err().unwrap().to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+        };
+        check(&empty, "there is no report in");
+        check(&failed, "no request of it succeeded");
+        check(folder.path(), "it has no plan.json");
+        check(&folder.path().join("missing"), "cannot read");
+    }
+}

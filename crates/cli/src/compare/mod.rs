@@ -1,0 +1,20 @@
+//! Is B different from A? Sets of runs, and two targets measured in turn.
+//!
+//! In: run folders, other tools' result files, printed reports. Out: one row per figure with the
+//! difference, its interval, the smallest difference that could have been shown, and a verdict;
+//! what makes the sides unlike each other; and an exit code for rules. Only [`load`] and [`command`]
+//! touch files, everything else is a pure function.
+
+mod command;
+mod comparison;
+mod figure;
+mod likeness;
+mod load;
+mod requests;
+mod rule;
+mod run;
+mod text;
+mod turns;
+
+pub(crate) use command::{CompareArgs, View, compare, of_run, shown};
+pub(crate) use turns::{Half, Turns, halves};

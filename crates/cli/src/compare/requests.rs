@@ -1,0 +1,205 @@
+//! The requests of a record, as values that blocks of a run are made of.
+//!
+//! In: timelines in any order. Out: per block the figures that a comparison needs. Only the measured
+//! phase counts, and of a request that was tried again only the last attempt. A failed request is
+//! infinitely slow, as everywhere.
+
+use std::collections::BTreeMap;
+
+use tokometer_base::Nanos;
+use tokometer_metrics::define::{self, Formula};
+use tokometer_metrics::statistics;
+use tokometer_record::{Outcome, Phase, Timeline};
+
+use super::figure::{Figure, Quantity, Statistic};
+
+/// One request, reduced to what is compared. Latencies in milliseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Request {
+    /// Its place in the plan.
+    pub(crate) index: u64,
+    /// Its attempt.
+    attempt: u32,
+    /// Which target it went to.
+    pub(crate) target: u16,
+    /// When it was sent.
+    pub(crate) start: Nanos,
+    /// When it ended.
+    pub(crate) end: Nanos,
+    /// Whether it was answered.
+    pub(crate) is_success: bool,
+    prompt_tokens: u32,
+    output_tokens: u32,
+    /// One list per row of [`Quantity::LATENCIES`].
+    latencies: [Vec<f64>; 4],
+}
+
+impl Request {
+    /// The request of a timeline; `None` for one that is not measured or was given up by ourselves.
+    pub(crate) fn of(timeline: &Timeline) -> Option<Self> {
+        let is_counted =
+            timeline.identity.phase == Phase::Measure && timeline.outcome != Outcome::Abandoned;
+        let (start, end) = (timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted), timeline.times.end);
+        let is_success = timeline.is_success();
+        let latencies = |quantity: Quantity| {
+            if is_success { values(quantity, timeline) } else { vec![f64::INFINITY] }
+        };
+        is_counted.then(|| Self {
+            index: timeline.identity.index,
+            attempt: timeline.identity.attempt,
+            target: timeline.identity.target,
+            start,
+            end: end.unwrap_or(start),
+            is_success,
+            prompt_tokens: timeline.prompt_tokens().unwrap_or(0),
+            output_tokens: timeline.output_tokens().map_or(0, |(tokens, _)| tokens),
+            latencies: Quantity::LATENCIES.map(latencies),
+        })
+    }
+}
+
+/// A quantity of one timeline, by the definition that all reports use, in milliseconds.
+fn values(quantity: Quantity, timeline: &Timeline) -> Vec<f64> {
+    const NANOS_PER_MILLI: f64 = 1e6;
+    match define::metric(quantity.key()).map(|metric| metric.formula) {
+        Some(Formula::Latency(value) | Formula::Value(value)) => {
+            value(timeline).into_iter().map(|nanos| nanos / NANOS_PER_MILLI).collect()
+        }
+        Some(Formula::Stream(each)) => {
+            let mut found = Vec::new();
+            each(timeline, &mut |nanos, weight| {
+                found.extend((0..weight).map(|_| nanos / NANOS_PER_MILLI));
+            });
+            found
+        }
+        Some(Formula::Run(_)) | None => Vec::new(),
+    }
+}
+
+/// Requests in the order of the plan, each once.
+pub(crate) fn last_attempts(timelines: impl Iterator<Item = Timeline>) -> Vec<Request> {
+    let mut last: BTreeMap<u64, Request> = BTreeMap::new();
+    for request in timelines.filter_map(|timeline| Request::of(&timeline)) {
+        match last.get(&request.index) {
+            Some(known) if known.attempt > request.attempt => {}
+            _ => {
+                let _earlier = last.insert(request.index, request);
+            }
+        }
+    }
+    last.into_values().collect()
+}
+
+/// The value of a figure over some requests. A throughput counts from the first send to the last end.
+/// `None` where there is nothing to take it from, or where it falls among failed requests.
+pub(crate) fn value(figure: Figure, requests: &[&Request]) -> Option<f64> {
+    let at = Quantity::LATENCIES.iter().position(|quantity| *quantity == figure.quantity);
+    let Some(at) = at else { return throughput(figure.quantity, requests) };
+    let mut values: Vec<f64> =
+        requests.iter().flat_map(|request| request.latencies[at].iter().copied()).collect();
+    match figure.statistic {
+        Statistic::Whole => None,
+        Statistic::Mean => {
+            values.retain(|value| value.is_finite());
+            statistics::mean(&values)
+        }
+        Statistic::Percentile(percent) => {
+            values.sort_by(f64::total_cmp);
+            statistics::percentile(&values, f64::from(percent)).filter(|value| value.is_finite())
+        }
+    }
+}
+
+fn throughput(quantity: Quantity, requests: &[&Request]) -> Option<f64> {
+    let begin = requests.iter().map(|request| request.start).min()?;
+    let end = requests.iter().map(|request| request.end).max()?;
+    let seconds = (end - begin).as_secs_f64();
+    let weight = |request: &Request| match quantity {
+        Quantity::Output => u64::from(request.output_tokens),
+        Quantity::Total => u64::from(request.output_tokens) + u64::from(request.prompt_tokens),
+        _ => 1,
+    };
+    let done: u64 =
+        requests.iter().filter(|request| request.is_success).map(|request| weight(request)).sum();
+    (seconds > 0.0).then(|| done as f64 / seconds)
+}
+
+/// How many requests a block must have before a statistic of it means anything.
+pub(crate) fn needed(statistic: Statistic) -> usize {
+    let share = |tail: f64| (1..=100).find(|count| f64::from(*count) * tail >= 1.0 - 1e-9);
+    statistic.tail().and_then(share).unwrap_or(1).try_into().unwrap_or(usize::MAX)
+}
+
+/// Blocks that a single run is cut into.
+const BLOCKS: usize = 16;
+/// Fewer say nothing about their own scatter.
+const FEWEST_BLOCKS: usize = 8;
+
+/// The latencies of a single run in blocks of neighbouring requests. A percentile gets as many blocks
+/// as have a value beyond it each; one that would get fewer than eight is left out.
+pub(crate) fn block_values(requests: &[Request]) -> BTreeMap<Figure, Vec<f64>> {
+    let mut ordered: Vec<&Request> = requests.iter().collect();
+    ordered.sort_by_key(|request| request.start);
+    let is_latency = |figure: &Figure| figure.statistic != Statistic::Whole;
+    let of_figure = |figure: Figure| {
+        let count = (ordered.len() / needed(figure.statistic)).min(BLOCKS);
+        if count < FEWEST_BLOCKS {
+            return None;
+        }
+        let bound = |at: usize| at * ordered.len() / count;
+        let blocks = (0..count).map(|at| &ordered[bound(at)..bound(at + 1)]);
+        let values: Option<Vec<f64>> = blocks.map(|block| value(figure, block)).collect();
+        values.map(|values| (figure, values))
+    };
+    Figure::all().filter(is_latency).filter_map(of_figure).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A request sent at `start` ms with this TTFT and an answer of ten tokens.
+    pub(crate) fn request(index: u64, target: u16, start: u64, ttft: f64) -> Request {
+        Request {
+            index,
+            attempt: 0,
+            target,
+            start: Nanos::from_millis(start),
+            end: Nanos::from_millis(start + 500),
+            is_success: ttft.is_finite(),
+            prompt_tokens: 5,
+            output_tokens: 10,
+            latencies: [vec![ttft], vec![2.0], vec![1.0, 3.0], vec![500.0]],
+        }
+    }
+
+    fn named(words: &str) -> Figure {
+        Figure::named(&words.split(' ').collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn figures_of_a_block_follow_from_its_requests() {
+        let requests = [request(0, 0, 0, 10.0), request(1, 0, 500, 20.0), request(2, 0, 500, f64::INFINITY)];
+        let requests: Vec<&Request> = requests.iter().collect();
+        let check = |words: &str, expected: Option<f64>| {
+            assert_eq!(value(named(words), &requests), expected, "{words}");
+        };
+        check("requests", Some(2.0));
+        check("output", Some(20.0));
+        check("total", Some(30.0));
+        check("ttft mean", Some(15.0));
+        check("ttft p50", Some(20.0));
+        check("ttft p99", None);
+        check("itl mean", Some(2.0));
+    }
+
+    #[test]
+    fn a_percentile_is_cut_into_fewer_blocks_than_a_mean() {
+        let requests: Vec<Request> = (0..900).map(|at| request(at, 0, at, 10.0)).collect();
+        let found = block_values(&requests);
+        assert_eq!(found[&named("ttft mean")].len(), 16);
+        assert_eq!(found[&named("ttft p99")].len(), 9);
+        assert!(!block_values(&requests[..500]).contains_key(&named("ttft p99")));
+        assert!(block_values(&requests[..5]).is_empty());
+    }
+}

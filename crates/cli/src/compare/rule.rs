@@ -1,0 +1,138 @@
+//! `--fail-if "ttft p99 worse by 5%"`: what makes a comparison fail.
+//!
+//! A rule is broken only by what the data show: the interval excludes zero on the bad side and the
+//! best estimate is at least the share named. A rule that these data could not have shown broken is
+//! said to be so and passes.
+
+use serde::Serialize;
+use tokometer_base::units;
+
+use super::comparison::Row;
+use super::figure::{Figure, PERCENTILES};
+use crate::exit::Refusal;
+
+/// What must not happen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rule {
+    /// As it was typed.
+    pub(crate) text: String,
+    /// The figure.
+    pub(crate) figure: Figure,
+    /// How much worse is too much, as a share of A.
+    pub(crate) share: f64,
+}
+
+/// How a rule came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Outcome {
+    /// B is worse by that much.
+    Broken,
+    /// It is not.
+    Kept,
+    /// It does not look so, but these data could not have shown it.
+    Unproven,
+    /// The figure, or its interval, is not known on both sides.
+    Unknown,
+}
+
+/// A rule and how it came out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Judged {
+    /// The rule as typed.
+    pub(crate) rule: String,
+    /// How it came out.
+    pub(crate) outcome: Outcome,
+}
+
+impl Rule {
+    /// Reads a rule: a figure, `worse`, and perhaps `by` a share.
+    pub(crate) fn parse(text: &str) -> Result<Self, Refusal> {
+        let lower = text.to_lowercase();
+        let words: Vec<&str> = lower.split_whitespace().collect();
+        let refused = |why: String| {
+            let percentiles: Vec<String> =
+                PERCENTILES.iter().map(|percent| format!("p{percent}")).collect();
+            Refusal::usage(
+                format!("cannot use `--fail-if \"{text}\"`: {why}"),
+                format!(
+                    "write it as \"ttft p99 worse by 5%\": one of ttft, tpot, itl, e2e with mean, {}, or requests, output, total",
+                    percentiles.join(", ")
+                ),
+            )
+        };
+        let at = words.iter().position(|word| *word == "worse");
+        let at = at.ok_or_else(|| refused("it does not say `worse`".to_owned()))?;
+        let figure = Figure::named(&words[..at])
+            .ok_or_else(|| refused(format!("`{}` is no figure", words[..at].join(" "))))?;
+        let share = match &words[at + 1..] {
+            [] => Ok(0.0),
+            ["by", share @ ..] if !share.is_empty() => {
+                units::parse_share(&share.concat()).map_err(|why| refused(why.to_string()))
+            }
+            rest => Err(refused(format!("`{}` is no share", rest.join(" ")))),
+        }?;
+        Ok(Self { text: text.to_owned(), figure, share })
+    }
+
+    /// How it came out in these rows.
+    pub(crate) fn judge(&self, rows: &[Row]) -> Judged {
+        let row = rows.iter().find(|row| row.figure == self.figure);
+        let outcome = match row.and_then(|row| row.difference) {
+            None => Outcome::Unknown,
+            Some(difference) if difference.is_worse_by(self.share) => Outcome::Broken,
+            Some(difference) if difference.detectable > self.share.max(f64::EPSILON) => {
+                // Without a share any loss is one too many, and none can be excluded.
+                if self.share > 0.0 { Outcome::Unproven } else { Outcome::Kept }
+            }
+            Some(_) => Outcome::Kept,
+        };
+        Judged { rule: self.text.clone(), outcome }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_metrics::compare::{self, Basis};
+
+    use super::*;
+
+    #[test]
+    fn rules_are_read_as_people_write_them() {
+        let check = |text: &str, key: &str, share: f64| {
+            let rule = Rule::parse(text).unwrap();
+            assert_eq!(rule.figure.key(), key, "{text}");
+            assert!((rule.share - share).abs() < 1e-9, "{text}");
+        };
+        check("ttft p99 worse by 5%", "ttft_ms_p99", 0.05);
+        check("P99 TTFT worse by 5 %", "ttft_ms_p99", 0.05);
+        check("throughput worse", "output_tokens_per_s", 0.0);
+    }
+
+    #[test]
+    fn a_rule_that_makes_no_sense_says_why() {
+        let check = |text: &str, expected: &str| {
+            let refusal = Rule::parse(text).unwrap_err().to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+        };
+        check("ttft p99 > 5%", "does not say `worse`");
+        check("speed worse by 5%", "`speed` is no figure");
+        check("ttft worse by much", "cannot use");
+        check("ttft worse than 5%", "`than 5%` is no share");
+    }
+
+    #[test]
+    fn a_rule_is_broken_only_by_what_the_data_show() {
+        let rule = Rule::parse("ttft worse by 5%").unwrap();
+        let check = |a: &[f64], b: &[f64], expected: Outcome| {
+            let difference = compare::unpaired(a, b, Basis::Runs, rule.figure.better());
+            let rows = [Row { figure: rule.figure, a: a[0], b: b[0], difference }];
+            assert_eq!(rule.judge(&rows).outcome, expected, "{a:?} {b:?}");
+        };
+        check(&[100.0, 101.0, 99.0], &[110.0, 111.0, 109.0], Outcome::Broken);
+        check(&[100.0, 101.0, 99.0], &[103.0, 104.0, 102.0], Outcome::Kept);
+        check(&[100.0, 130.0, 70.0], &[110.0, 140.0, 80.0], Outcome::Unproven);
+        check(&[100.0], &[110.0], Outcome::Unknown);
+        assert_eq!(rule.judge(&[]).outcome, Outcome::Unknown);
+    }
+}

@@ -1,0 +1,239 @@
+//! A comparison as text and as Markdown. Pure functions of the comparison.
+
+use std::fmt::Write as _;
+
+use tokometer_metrics::compare::{Basis, Conclusion};
+
+use super::comparison::{Comparison, Row, Side, counted};
+use super::likeness::Weight;
+use super::rule::Outcome;
+
+/// Heads of the table's columns.
+const HEADS: [&str; 7] = ["", "a", "b", "change", "95 % interval", "could show", "verdict"];
+
+/// The cells of a row.
+fn cells(row: &Row) -> [String; 7] {
+    let figure = row.figure;
+    let interval = row.difference.map_or(String::new(), |difference| {
+        format!("{} to {}", percent(difference.low), percent(difference.high))
+    });
+    let detectable =
+        row.difference.map_or(String::new(), |found| format!("{:.1} %", 100.0 * found.detectable));
+    [
+        figure.label(),
+        number(row.a),
+        format!("{} {}", number(row.b), figure.unit()),
+        percent(row.change()),
+        interval,
+        detectable,
+        verdict(row).to_owned(),
+    ]
+}
+
+fn verdict(row: &Row) -> &'static str {
+    match row.difference.map(|difference| difference.conclusion) {
+        Some(Conclusion::Better) => "better",
+        Some(Conclusion::Worse) => "worse",
+        Some(Conclusion::NoDifferenceShown) => "no difference shown",
+        Some(Conclusion::CannotTell) | None => "cannot tell",
+    }
+}
+
+/// A share as a signed percentage.
+fn percent(share: f64) -> String {
+    format!("{:+.1} %", 100.0 * share)
+}
+
+/// A value with about four digits.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size >= 1_000.0 => 0,
+        size if size >= 100.0 => 1,
+        size if size >= 10.0 => 2,
+        _ => 3,
+    };
+    format!("{value:.digits$}")
+}
+
+/// One sentence: in what B is better or worse.
+pub(crate) fn headline(comparison: &Comparison) -> String {
+    let with = |wanted: &str| -> Vec<String> {
+        let rows = comparison.rows.iter().filter(|row| verdict(row) == wanted);
+        rows.map(|row| format!("{} ({})", row.figure.label(), percent(row.change()))).collect()
+    };
+    let (worse, better) = (with("worse"), with("better"));
+    let mut parts = Vec::new();
+    if !worse.is_empty() {
+        parts.push(format!("b is worse in {}", worse.join(", ")));
+    }
+    if !better.is_empty() {
+        parts.push(format!("b is better in {}", better.join(", ")));
+    }
+    let same = with("no difference shown").len();
+    let open = with("cannot tell").len();
+    if parts.is_empty() && same > 0 {
+        parts.push(format!("no difference shown in {}", counted(same, "figure")));
+    }
+    if open > 0 {
+        let figures = counted(open, "figure");
+        parts.push(format!("{figures} cannot be told apart by these data"));
+    }
+    if parts.is_empty() { "nothing could be compared".to_owned() } else { parts.join("; ") }
+}
+
+/// Where the intervals come from, in a sentence.
+fn ground(comparison: &Comparison) -> String {
+    let (a, b) = (comparison.a.runs.len(), comparison.b.runs.len());
+    match comparison.basis {
+        Basis::Runs => format!("Intervals from the scatter between {a} and {b} runs."),
+        Basis::Blocks => "Intervals from blocks of time within the runs: they know nothing of the scatter between runs.".to_owned(),
+        Basis::Pairs => {
+            let pairs = counted(comparison.pairs.unwrap_or(0), "pair");
+            format!("Intervals from {pairs} of blocks measured in turn: what drifts cancels.")
+        }
+    }
+}
+
+/// What a reader must know of all verdicts together.
+fn chance(comparison: &Comparison) -> String {
+    let judged = comparison.rows.iter().filter(|row| row.difference.is_some()).count();
+    format!(
+        "{} judged at 95 % each: with no true difference about one in twenty would still show one. `could show` is the smallest change that would be found four times in five.",
+        counted(judged, "figure")
+    )
+}
+
+fn side(side: &Side, what: &str) -> String {
+    let failed = if side.failed > 0 { format!(", {} failed", side.failed) } else { String::new() };
+    let targets = if side.targets.is_empty() { String::new() } else { format!(", {}", side.targets.join(", ")) };
+    format!("{}, {} requests answered{failed}{targets}", counted(side.runs.len(), what), side.succeeded)
+}
+
+fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Broken => "BROKEN",
+        Outcome::Kept => "kept",
+        Outcome::Unproven => "kept, but these data could not have shown it broken",
+        Outcome::Unknown => "cannot be judged: no interval for this figure",
+    }
+}
+
+fn run_word(comparison: &Comparison) -> &'static str {
+    if comparison.basis == Basis::Pairs { "target" } else { "run" }
+}
+
+/// The comparison for a terminal.
+pub(crate) fn text(comparison: &Comparison) -> String {
+    let what = run_word(comparison);
+    let mut page = String::new();
+    // Writing to a string cannot fail.
+    let _written = writeln!(page, "a  {}\nb  {}", side(&comparison.a, what), side(&comparison.b, what));
+    for warning in &comparison.likeness.warnings {
+        let word = if warning.weight == Weight::Meaningless { "MEANINGLESS" } else { "warning" };
+        let _written = writeln!(page, "{word}: {}", warning.text);
+    }
+    let subjects = comparison.likeness.lines.iter().filter(|line| line.weight == Weight::Subject);
+    for line in subjects {
+        let _written = writeln!(page, "compared: {} is {} in a and {} in b", line.field, line.a, line.b);
+    }
+    page.push('\n');
+    page.push_str(&table(comparison));
+    let _written = writeln!(page, "\n{}", headline(comparison));
+    let _written = writeln!(page, "{}\n{}", ground(comparison), chance(comparison));
+    for judged in &comparison.rules {
+        let _written = writeln!(page, "rule \"{}\": {}", judged.rule, outcome(judged.outcome));
+    }
+    page
+}
+
+fn table(comparison: &Comparison) -> String {
+    let mut rows = vec![HEADS.map(str::to_owned)];
+    rows.extend(comparison.rows.iter().map(cells));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
+    let mut table = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            // Words stand left, numbers right.
+            let is_word = at == 0 || at == HEADS.len() - 1;
+            let _written = if is_word {
+                write!(line, "{cell:<width$}  ")
+            } else {
+                write!(line, "{cell:>width$}  ")
+            };
+        }
+        table.push_str(line.trim_end());
+        table.push('\n');
+    }
+    table
+}
+
+/// The comparison for a pull request.
+pub(crate) fn markdown(comparison: &Comparison) -> String {
+    let what = run_word(comparison);
+    let mut page = String::from("### tokometer compare\n\n");
+    let _written = writeln!(page, "**{}**\n", headline(comparison));
+    for judged in &comparison.rules {
+        let mark = if judged.outcome == Outcome::Broken { "❌" } else { "✅" };
+        let _written = writeln!(page, "- {mark} `{}`: {}", judged.rule, outcome(judged.outcome));
+    }
+    if !comparison.rules.is_empty() {
+        page.push('\n');
+    }
+    for warning in &comparison.likeness.warnings {
+        let _written = writeln!(page, "> ⚠️ {}\n", warning.text);
+    }
+    let _written = writeln!(page, "| {} |\n|---|--:|--:|--:|--:|--:|---|", HEADS.join(" | "));
+    for row in &comparison.rows {
+        let mut cells = cells(row);
+        if matches!(verdict(row), "worse" | "better") {
+            cells[6] = format!("**{}**", cells[6]);
+        }
+        let _written = writeln!(page, "| {} |", cells.join(" | "));
+    }
+    let _written = writeln!(
+        page,
+        "\na: {}  \nb: {}\n\n{} {}",
+        side(&comparison.a, what),
+        side(&comparison.b, what),
+        ground(comparison),
+        chance(comparison)
+    );
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::comparison::tests::run;
+    use super::super::rule::Rule;
+    use super::*;
+
+    fn comparison() -> Comparison {
+        let a = [run("a", 100.0, 5000.0), run("a", 102.0, 5010.0), run("a", 98.0, 4990.0)];
+        let mut b = [run("b", 110.0, 5002.0), run("b", 112.0, 5012.0), run("b", 108.0, 4992.0)];
+        b[0].facts.failed = 2;
+        let rules = [Rule::parse("ttft worse by 5%").unwrap(), Rule::parse("e2e worse").unwrap()];
+        Comparison::of_runs(&a, &b).judged(&rules)
+    }
+
+    #[test]
+    fn the_text_says_what_differs_and_how_sure_that_is() {
+        insta::assert_snapshot!(text(&comparison()), @"");
+    }
+
+    #[test]
+    fn the_markdown_is_a_headline_and_a_table() {
+        insta::assert_snapshot!(markdown(&comparison()), @"");
+    }
+
+    #[test]
+    fn a_headline_without_differences_counts_what_is_known() {
+        let runs = || [run("a", 100.0, 50.0), run("a", 100.1, 50.0), run("a", 99.9, 50.1)];
+        let same = Comparison::of_runs(&runs(), &runs());
+        assert_eq!(headline(&same), "no difference shown in 2 figures");
+        let mut open = same;
+        open.rows.iter_mut().for_each(|row| row.difference = None);
+        assert_eq!(headline(&open), "2 figures cannot be told apart by these data");
+    }
+}
