@@ -5,9 +5,11 @@
 
 mod args;
 mod bench;
+mod capacity;
 mod commands;
 mod compare;
 mod exit;
+mod instrument;
 mod lower;
 mod plan;
 mod terminal;

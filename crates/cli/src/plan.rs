@@ -197,6 +197,12 @@ pub(crate) struct Load {
     /// No request is begun after this many seconds; absent: no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) duration_s: Option<f64>,
+    /// The run ends once a figure is known well enough; absent: no such rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) until: Option<Until>,
+    /// What happens when the server falls behind for good.
+    #[serde(default)]
+    pub(crate) overload: Overload,
     /// Whether a trace's own times are used.
     pub(crate) timing: Timing,
 }
@@ -221,6 +227,27 @@ pub(crate) struct Ramp {
     pub(crate) from: f64,
     /// Requests per second at the last request.
     pub(crate) to: f64,
+}
+
+/// A run that ends once a figure is known well enough.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Until {
+    /// The figure and how well it should be known.
+    pub(crate) rule: tokometer_metrics::sequential::Until,
+    /// Not before this many seconds.
+    pub(crate) min_s: f64,
+}
+
+/// What happens when the server falls behind for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Overload {
+    /// The run goes on: its figures then depend on its length, and a note says so.
+    #[default]
+    Continue,
+    /// The run ends.
+    Stop,
 }
 
 /// The curve of a ramp.

@@ -67,7 +67,9 @@ impl Anatomy {
     pub fn push(&mut self, timeline: &Timeline) {
         let times = &timeline.times;
         let is_measured = timeline.identity.phase == Phase::Measure && timeline.is_success();
-        let (Some(sent), Some(first)) = (times.first_byte_sent, timeline.first_content()) else { return };
+        let (Some(sent), Some(first)) = (times.first_byte_sent, timeline.first_content()) else {
+            return;
+        };
         if !is_measured {
             return;
         }
@@ -152,9 +154,12 @@ mod tests {
     #[test]
     fn what_the_server_tells_is_taken_from_what_is_left_over() {
         let mut timeline = request();
-        timeline.network = Some(Network { round_trip: Nanos::from_millis(2), ..Network::default() });
-        timeline.server_timings =
-            Some(ServerTimings { prefill: Some(Nanos::from_millis(30)), ..ServerTimings::default() });
+        timeline.network =
+            Some(Network { round_trip: Nanos::from_millis(2), ..Network::default() });
+        timeline.server_timings = Some(ServerTimings {
+            prefill: Some(Nanos::from_millis(30)),
+            ..ServerTimings::default()
+        });
         let parts = shown(&timeline);
         assert_eq!(parts.last(), Some(&("server, not told apart".to_owned(), 8.0)));
         assert!(parts.contains(&("prefill".to_owned(), 30.0)));

@@ -10,6 +10,7 @@ use super::{
     ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, StopArgs, TargetArgs,
     WorkloadArgs,
 };
+use crate::capacity::CapacityArgs;
 use crate::compare::CompareArgs;
 use crate::exit::Refusal;
 
@@ -34,7 +35,9 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Show or export the prompts that bench would send
     Dataset(DatasetArgs),
-    /// Is this report consistent?
+    /// Find the highest load that still meets objectives
+    Capacity(CapacityArgs),
+    /// Is this report consistent? Is this machine fit to measure that load?
     Doctor(DoctorArgs),
     /// Run the simulated server on a port
     Sim(SimArgs),
@@ -137,8 +140,11 @@ pub(crate) struct DatasetArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Files with printed reports, saved result files, and run folders
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "load", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Examine this machine instead: "concurrency=2048 itl=20ms [ttft=50ms] [tokens=200] [tls]"
+    #[arg(long, value_name = "LOAD", conflicts_with = "files")]
+    pub(crate) load: Option<String>,
     /// A table in this form instead of text
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
@@ -206,7 +212,7 @@ pub(crate) struct Typed {
 }
 
 /// Commands whose words are rewritten before they are parsed.
-const REWRITTEN: [&str; 2] = ["bench", "dataset"];
+const REWRITTEN: [&str; 3] = ["bench", "dataset", "capacity"];
 
 /// Reads the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<Typed, Outcome> {

@@ -1,15 +1,16 @@
 //! One run: from a plan to a record on disk.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::json;
 use tokometer_base::{Clock, MonotonicClock, Nanos, Seed};
 use tokometer_client::KeepText;
 use tokometer_client::control::Model;
-use tokometer_drive::{self as drive, Interrupt, Live, Outlets};
+use tokometer_drive::{self as drive, Interrupt, Live, Notice, Outlets};
 use tokometer_record::run::SCHEMA_VERSION;
+use tokometer_record::server::Scrape;
 use tokometer_record::{self as record, RunEnd, RunInfo, RunWriter};
 use tokometer_schedule::{Arrivals, Curve, Extent, First, Limits, Pace};
 use tokometer_tokenize::Tokenizer;
@@ -24,6 +25,7 @@ use super::scraper::Scraper;
 use super::signals::Signals;
 use super::target::{Reached, reach};
 use super::tokenizer::tokenizer;
+use super::watch::Watch;
 use super::workload::{self, Means, Opened};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Secrets;
@@ -46,6 +48,22 @@ struct Ready {
     remarks: Vec<String>,
 }
 
+/// Looks at a server that should become idle, and the time between two.
+const IDLE_TRIES: u32 = 120;
+const IDLE_PAUSE: std::time::Duration = std::time::Duration::from_millis(250);
+
+/// Requests that the server runs or lets wait; `None` where it does not tell.
+fn busy(metrics_text: &str) -> Option<f64> {
+    let scrape = Scrape {
+        at: Nanos::ZERO,
+        endpoint: 0,
+        values: tokometer_metrics::server::parse(metrics_text),
+        error: None,
+    };
+    let reading = tokometer_metrics::server::read(&scrape)?;
+    Some(reading.running.unwrap_or(0.0) + reading.waiting.unwrap_or(0.0))
+}
+
 /// How a run ended.
 #[derive(Debug)]
 pub(crate) struct Measured {
@@ -66,6 +84,18 @@ impl Session {
     /// The signals.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals
+    }
+
+    /// Waits a while for the server to finish what it still has, where it tells what that is.
+    pub(crate) fn wait_until_idle(&self) {
+        let Some(ready) = &self.ready else { return };
+        for _ in 0..IDLE_TRIES {
+            let busy = ready.reached.control.metrics_text().ok().and_then(|text| busy(&text));
+            if self.signals.is_interrupted() || busy.is_none_or(|count| count <= 0.0) {
+                return;
+            }
+            std::thread::sleep(IDLE_PAUSE);
+        }
     }
 
     /// Makes one run and leaves its record in `folder`. `point` salts the content.
@@ -133,56 +163,76 @@ impl Session {
         let folder = writer.folder().to_owned();
         let (notices, noticed) = channel();
         let (scrapes, scraped) = channel();
-        let recorder = Recorder::start(writer, noticed, scraped)
-            .map_err(|why| Refusal::new(Exit::Write, format!("cannot start the recorder: {why}")))?;
         let live = Arc::new(Live::default());
         let interrupt = Arc::new(Interrupt::default());
-        let sides = Sides::start(plan, ready, scrapes, &notices);
+        let watch = Watch::start(&plan.load, &live, &interrupt);
+        let recorder = Recorder::start(writer, noticed, scraped, watch.tap())
+            .map_err(|why| Refusal::new(Exit::Write, format!("cannot start the recorder: {why}")))?;
+        let sides = SidesPlace::default();
+        let between = between(plan, &ready.reached, (scrapes, notices.clone()), &sides);
         let progress =
             Progress::start(&live, Goal::new(&plan.load, opened.len()), self.bar, plan.output.shown);
-        let between = between(plan, &ready.reached);
-        let outlets = Outlets { notices, live, interrupt: Arc::clone(&interrupt), between };
+        let interrupt_shared = Arc::clone(&interrupt);
+        let outlets = Outlets { notices, live, interrupt: interrupt_shared, between: Some(between) };
         let directed = self.signals.direct_to(&interrupt);
         let preparer = preparer(plan, ready, opened);
         let ended = drive::run(config(plan, ready, opened), Box::new(preparer), outlets);
         drop(directed);
         drop(progress);
-        drop(sides);
+        drop(sides.lock().unwrap_or_else(PoisonError::into_inner).take());
         if plan.phases.profiler == Profiler::On {
             let _stopped = ready.reached.control.stop_profile();
         }
         let recorded = recorder.finish();
-        let end = ended.map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        let mut end = ended.map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        if let Some(reason) = watch.finish() {
+            end.stop = reason;
+        }
         Ok(finish(folder, recorded, end))
     }
 }
 
-/// What runs beside the load.
+/// What runs beside the measured phase.
 struct Sides {
     _scraper: Option<Scraper>,
     _probes: Option<Probes>,
 }
 
-impl Sides {
-    fn start(
-        plan: &Plan,
-        ready: &Ready,
-        scrapes: std::sync::mpsc::Sender<record::server::Scrape>,
-        notices: &std::sync::mpsc::Sender<drive::Notice>,
-    ) -> Self {
-        let reached = &ready.reached;
-        let interval = plan.client.scrape_interval_s;
-        let scraper = (interval > 0.0).then(|| {
-            Scraper::start(reached.control.clone(), Nanos::from_secs_f64(interval), scrapes)
-        });
-        let probes = (plan.phases.probe_rate > 0.0).then(|| {
-            let path = reached.dialect.request_path(&reached.settings);
-            let is_chat = reached.dialect.is_chat();
-            let question = Question::new(reached.control.clone(), path, &reached.settings, is_chat);
-            Probes::start(question, plan.phases.probe_rate, notices.clone())
-        });
-        Self { _scraper: scraper, _probes: probes }
-    }
+/// Filled when the measured phase begins, emptied when it has ended.
+type SidesPlace = Arc<Mutex<Option<Sides>>>;
+
+/// What happens between warm-up and measurement: the server is prepared, and what runs beside the
+/// load begins. Not earlier, because the server's counters must not hold the warm-up.
+fn between(
+    plan: &Plan,
+    reached: &Reached,
+    outlets: (Sender<Scrape>, Sender<Notice>),
+    sides: &SidesPlace,
+) -> Box<dyn FnOnce() + Send> {
+    let phases = plan.phases.clone();
+    let interval = plan.client.scrape_interval_s;
+    let is_sglang = plan.family == Family::Sglang;
+    let control = reached.control.clone();
+    let question = (phases.probe_rate > 0.0).then(|| {
+        let path = reached.dialect.request_path(&reached.settings);
+        Question::new(control.clone(), path, &reached.settings, &reached.dialect)
+    });
+    let (scrapes, notices) = outlets;
+    let sides = Arc::clone(sides);
+    Box::new(move || {
+        // Servers that offer neither can still be measured; the prefix-cache note then tells.
+        if phases.cache == Cache::Flush {
+            let _flushed = if is_sglang { control.flush_cache() } else { control.reset_prefix_cache() };
+        }
+        if phases.profiler == Profiler::On {
+            let _started = control.start_profile(None);
+        }
+        let scraper = (interval > 0.0)
+            .then(|| Scraper::start(control, Nanos::from_secs_f64(interval), scrapes));
+        let probes = question.map(|question| Probes::start(question, phases.probe_rate, notices));
+        let started = Sides { _scraper: scraper, _probes: probes };
+        *sides.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+    })
 }
 
 fn finish(folder: PathBuf, recorded: Recorded, end: RunEnd) -> Measured {
@@ -288,25 +338,6 @@ fn arrivals(load: &Load, family: Family) -> Arrivals {
         Family::Sglang => First::Immediate,
     };
     Arrivals::Paced(Pace { curve, burstiness, first })
-}
-
-/// What is done to the server between warm-up and measurement.
-fn between(plan: &Plan, reached: &Reached) -> Option<Box<dyn FnOnce() + Send>> {
-    let (cache, profiler) = (plan.phases.cache, plan.phases.profiler);
-    if cache == Cache::Keep && profiler == Profiler::Off {
-        return None;
-    }
-    let control = reached.control.clone();
-    let is_sglang = plan.family == Family::Sglang;
-    Some(Box::new(move || {
-        // Servers that offer neither still can be measured; the prefix-cache note then tells.
-        if cache == Cache::Flush {
-            let _flushed = if is_sglang { control.flush_cache() } else { control.reset_prefix_cache() };
-        }
-        if profiler == Profiler::On {
-            let _started = control.start_profile(None);
-        }
-    }))
 }
 
 fn info(plan: &Plan, ready: &Ready, opened: &Opened, salt: Seed) -> RunInfo {

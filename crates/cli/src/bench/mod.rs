@@ -19,12 +19,15 @@ mod simulator;
 mod sweep;
 mod target;
 mod tokenizer;
+mod watch;
 mod workload;
 
+pub(crate) use folder::{Place, is_complete};
 pub(crate) use measure::Session;
 pub(crate) use present::{Shown, View, summarise};
 pub(crate) use progress::Bar;
 pub(crate) use signals::Signals;
+pub(crate) use simulator::Simulator;
 pub(crate) use sweep::{Resume, run};
 pub(crate) use tokenizer::tokenizer;
 pub(crate) use workload::{Means, open};

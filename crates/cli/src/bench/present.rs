@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Summary};
+use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Slo, Summary};
 use tokometer_record::{self as record, RunInfo, RunReader};
 use tokometer_report::{self as report, Layout, LayoutChoice, Metric, Style};
 
@@ -54,6 +54,13 @@ impl View {
             families: Vec::new(),
             details: Details::Drop,
         }
+    }
+
+    /// The same view with what these objectives need.
+    pub(crate) fn with_objectives(mut self, slo: &Slo) -> Self {
+        self.shown.percentiles.extend(slo.percentiles());
+        self.objectives = slo.request_limits();
+        self
     }
 
     /// The same view with what the plan's result files need.

@@ -1,5 +1,6 @@
 //! Writes the record on a thread of its own, so that no disk ever delays a request.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -7,6 +8,8 @@ use std::time::Duration;
 use tokometer_drive::Notice;
 use tokometer_record::server::Scrape;
 use tokometer_record::{RunWriter, folder};
+
+use super::watch::Tap;
 
 /// Rows reach the kernel at least this often; a killed run loses no more.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -30,11 +33,12 @@ impl Recorder {
         writer: RunWriter,
         notices: Receiver<Notice>,
         scrapes: Receiver<Scrape>,
+        tap: Option<Arc<Tap>>,
     ) -> std::io::Result<Self> {
         let write = move || {
             let mut writer = writer;
             // Dropping the receiver on failure tells the run that it cannot be recorded any more.
-            match record(&mut writer, &notices, &scrapes) {
+            match record(&mut writer, &notices, &scrapes, tap.as_deref()) {
                 Ok(()) => Recorded { writer: Some(writer), failure: None },
                 Err(failure) => Recorded { writer: None, failure: Some(failure) },
             }
@@ -53,15 +57,16 @@ fn record(
     writer: &mut RunWriter,
     notices: &Receiver<Notice>,
     scrapes: &Receiver<Scrape>,
+    tap: Option<&Tap>,
 ) -> Result<(), folder::Error> {
     let mut since_flush = 0_u32;
     loop {
         match notices.recv_timeout(FLUSH_EVERY) {
             Ok(notice) => {
-                take(writer, notice)?;
+                take(writer, notice, tap)?;
                 // Whatever else waits is taken along: one flush for all of it.
                 for notice in notices.try_iter().take(1_000) {
-                    take(writer, notice)?;
+                    take(writer, notice, tap)?;
                 }
                 since_flush += 1;
             }
@@ -88,12 +93,17 @@ fn record(
 const FLUSH_AFTER: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(100);
 
-fn take(writer: &mut RunWriter, notice: Notice) -> Result<(), folder::Error> {
+fn take(writer: &mut RunWriter, notice: Notice, tap: Option<&Tap>) -> Result<(), folder::Error> {
     match notice {
         Notice::Started { index, attempt, at } => {
             writer.start(index, attempt, at);
             Ok(())
         }
-        Notice::Ended(timeline) => writer.push(*timeline),
+        Notice::Ended(timeline) => {
+            if let Some(tap) = tap {
+                tap.take(&timeline);
+            }
+            writer.push(*timeline)
+        }
     }
 }

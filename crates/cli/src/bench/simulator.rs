@@ -31,17 +31,23 @@ pub(crate) struct Wanted<'a> {
 }
 
 impl Simulator {
-    /// Starts one on a free port and waits until it listens.
+    /// Starts one with an engine.
     pub(crate) fn start(wanted: &Wanted<'_>) -> Result<Self, Refusal> {
+        let mut flags = vec!["--profile", wanted.profile, "--flavour", flavour(wanted.dialect)];
+        flags.extend(wanted.model.into_iter().flat_map(|model| ["--model", model]));
+        Self::launch(&flags.into_iter().map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    /// Starts one with these flags on a free port and waits until it listens.
+    pub(crate) fn launch(flags: &[String]) -> Result<Self, Refusal> {
         let fault = |why: String| {
             Refusal::new(Exit::Target, format!("cannot start the simulated server: {why}"))
         };
         let program = std::env::current_exe().map_err(|why| fault(why.to_string()))?;
         let mut command = Command::new(program);
         let _command = command
-            .args(["sim", "--port", "0", "--follow-stdin", "--profile", wanted.profile])
-            .args(["--flavour", flavour(wanted.dialect)])
-            .args(wanted.model.into_iter().flat_map(|model| ["--model", model]))
+            .args(["sim", "--port", "0", "--follow-stdin"])
+            .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

@@ -242,7 +242,18 @@ mod tests {
     fn the_answer_is_one_sentence_with_its_uncertainty() {
         let found =
             Answer::Found { load: 12.3, margin: 0.25, highest_met: 12.0, lowest_missed: 12.5 };
-        insta::assert_snapshot!(findings(Some(found)).text(), @"");
+        insta::assert_snapshot!(findings(Some(found)).text(), @r#"
+        objectives: p99 ttft < 2s
+
+               req/s objectives requests      req/s      tok/s  per user  worst objective
+                8.00 met             400       7.92       1024     61.40  p99 ttft < 2s: 1.33 s  ▮▮▮▮▮▮▮▮▮▮
+               12.00 met             400      11.88       1536     61.40  p99 ttft < 2s: 2.00 s  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
+               12.50 missed          400      12.38       1600     61.40  p99 ttft < 2s: 2.08 s  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
+               16.00 overloaded      400      15.84       2048     61.40  p99 ttft < 2s: 2.67 s  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
+
+        capacity: 12.30 ± 0.250 req/s (p99 ttft < 2s: 2.00 s); at 12.50 req/s: p99 ttft < 2s: 2.08 s
+        there: 1536 tok/s, 61.40 tok/s per user, 768.0 tok/s per GPU
+        "#);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::args::{BenchArgs, Rate};
 use crate::bench::{Bar, Place, Session, Shown, Signals, View, is_complete, summarise};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, lower};
-use crate::plan::{self, Cache, Plan};
+use crate::plan::{self, Cache, Overload, Plan};
 use crate::terminal::{print, tell};
 
 use answer::{Findings, Over, Reading};
@@ -67,6 +67,13 @@ struct Search {
     place: PathBuf,
     view: View,
     readings: Vec<Reading>,
+}
+
+/// The objective that decides a point.
+struct Worst {
+    words: Option<String>,
+    strain: Option<f64>,
+    is_supported: bool,
 }
 
 /// Requests that a two-sided 95 % interval of a percentile needs at least.
@@ -142,9 +149,7 @@ impl Search {
             ));
         }
         let is_whole = args.over == Over::Concurrency;
-        let mut view = View::new(&lowered.plan.metrics)?;
-        view.percentiles.extend(slo.percentiles());
-        view.objectives = slo.request_limits();
+        let view = View::new(&lowered.plan.metrics)?.with_objectives(&slo);
         Ok(Self {
             limits: Limits {
                 start: args.start,
@@ -237,10 +242,30 @@ impl Search {
             }
         }
         plan.load.num_prompts = None;
-        plan.load.stop_when_overloaded = true;
+        plan.load.overload = Overload::Stop;
         plan.phases.cache = Cache::Flush;
         plan.output.shown = plan::Shown::Nothing;
         plan
+    }
+
+    /// The objective nearest to its limit or farthest beyond, in words and as a share of the limit.
+    fn worst(&self, results: &[slo::Result]) -> Worst {
+        let strain_of = |result: &slo::Result| result.use_of_limit.unwrap_or(f64::INFINITY);
+        let named = self.slo.objectives.iter().zip(results);
+        let worst = named.max_by(|(_, a), (_, b)| strain_of(a).total_cmp(&strain_of(b)));
+        let words = worst.map(|(objective, result)| {
+            let value = match result.value {
+                None => "no value".to_owned(),
+                Some(value) if objective.key.ends_with("_ms") => Nanos::from_millis_f64(value).to_string(),
+                Some(value) => format!("{value:.4}"),
+            };
+            format!("{}: {value}", result.text.trim())
+        });
+        Worst {
+            words,
+            strain: worst.and_then(|(_, result)| result.use_of_limit),
+            is_supported: results.iter().all(|result| result.is_supported),
+        }
     }
 
     /// What a finished run says about the objectives.
@@ -257,7 +282,8 @@ impl Search {
             () if is_met => Fit::Met,
             () => Fit::Missed,
         };
-        Ok(Reading::new(load, fit, &results, &shown, folder))
+        let worst = self.worst(&results);
+        Ok(Reading::new(load, fit, worst, &shown, folder))
     }
 }
 
@@ -295,26 +321,21 @@ impl Reading {
         }
     }
 
-    fn new(load: f64, fit: Fit, results: &[slo::Result], shown: &Shown, folder: &Path) -> Self {
-        let strain_of = |result: &slo::Result| result.use_of_limit.unwrap_or(f64::INFINITY);
-        let worst = results.iter().max_by(|a, b| strain_of(a).total_cmp(&strain_of(b)));
+    fn new(load: f64, fit: Fit, worst: Worst, shown: &Shown, folder: &Path) -> Self {
         let summary = &shown.summary;
         let per_user = summary.distribution("tokens_per_s_per_user");
         Self {
             load,
             fit,
-            worst: worst.map(|result| {
-                let value = result.value.map_or("no value".to_owned(), |value| format!("{value:.4}"));
-                format!("{}: {value}", result.text)
-            }),
-            strain: worst.and_then(|result| result.use_of_limit),
+            worst: worst.words,
+            strain: worst.strain,
             requests_per_s: summary.figure("requests_per_s"),
             tokens_per_s: summary.figure("output_tokens_per_s"),
             tokens_per_s_per_user: per_user
                 .and_then(|spread| spread.percentile(50.0))
                 .and_then(|entry| entry.value),
             requests: summary.counts.sent,
-            is_supported: results.iter().all(|result| result.is_supported),
+            is_supported: worst.is_supported,
             folder: folder.display().to_string(),
         }
     }

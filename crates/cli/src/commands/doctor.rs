@@ -8,10 +8,16 @@ use super::source::Source;
 use crate::args::{DoctorArgs, Format};
 use crate::bench::View;
 use crate::exit::{Exit, Refusal};
+use crate::instrument;
+use crate::lower::Environment;
 use crate::terminal::print;
 
 /// Examines every file; an inconsistent one is an objective missed.
-pub(crate) fn doctor(args: &DoctorArgs) -> anyhow::Result<Exit> {
+pub(crate) fn doctor(args: &DoctorArgs, environment: &Environment) -> anyhow::Result<Exit> {
+    if let Some(load) = &args.load {
+        let load = instrument::Load::parse(load)?;
+        return instrument::doctor(&load, environment, args.format == Format::Json);
+    }
     let sources = Source::open_all(&args.files, &View::plain(Shown::default()))?;
     let named = |(name, source): (String, Source)| Ok((name, source.reports()?));
     let files: Vec<(String, Vec<Report>)> =

@@ -24,7 +24,8 @@ pub(crate) fn run(typed: Typed) -> anyhow::Result<Exit> {
         Command::Dataset(args) => dataset::dataset(&args, &order, &environment),
         Command::Report(args) => report::report(&args, &environment),
         Command::Compare(args) => crate::compare::compare(&args),
-        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Capacity(args) => crate::capacity::capacity(&args, &order, &environment),
+        Command::Doctor(args) => doctor::doctor(&args, &environment),
         Command::Sim(args) => sim::sim(&args),
         Command::Docs { page: DocPage::Migrating } => {
             print(&crate::args::compat::migrating_markdown())?;

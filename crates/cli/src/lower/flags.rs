@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 use tokometer_base::{Nanos, units};
+use tokometer_metrics::sequential::Until;
 
 use super::layer::{Given, Layer};
-use crate::args::{BenchArgs, Compat, Term, Values};
+use crate::args::{BenchArgs, Compat, StopArgs, Term, Values};
 use crate::exit::Refusal;
 
 /// What the flags set: single values, and the fields that take several.
@@ -85,6 +86,7 @@ fn put_load(flags: &mut Flags, args: &BenchArgs) -> Result<(), Refusal> {
     let layer = &mut flags.layer;
     layer.put("load.burstiness", arrival.burstiness);
     layer.put("load.duration_s", seconds("--duration", stop.duration.as_deref())?);
+    put_until(layer, stop)?;
     layer.put("load.ramp.strategy", &arrival.ramp_up_strategy);
     layer.put("load.ramp.from", arrival.ramp_up_start_rps);
     layer.put("load.ramp.to", arrival.ramp_up_end_rps);
@@ -92,6 +94,23 @@ fn put_load(flags: &mut Flags, args: &BenchArgs) -> Result<(), Refusal> {
     layer.put_if(Given::from(args.workload.trace.no_self_timed), "load.timing", "rate");
     layer.put("seed", arrival.seed);
     layer.put("content", arrival.seed.map(|_| "repeated"));
+    Ok(())
+}
+
+/// The shortest run that ends by `--until`, in seconds.
+const UNTIL_AT_LEAST_S: f64 = 5.0;
+
+fn put_until(layer: &mut Layer, stop: &StopArgs) -> Result<(), Refusal> {
+    if let Some(text) = &stop.until {
+        let rule = Until::parse(text).map_err(|why| {
+            let hint = "write it as `--until \"p99 ttft ±10%\"`";
+            Refusal::usage(format!("cannot use `--until`: {why}"), hint)
+        })?;
+        layer.put("load.until.rule", rule);
+        let least = seconds("--at-least", stop.at_least.as_deref())?;
+        layer.put("load.until.min_s", least.unwrap_or(UNTIL_AT_LEAST_S));
+    }
+    layer.put_if(Given::from(stop.stop_when_overloaded), "load.overload", "stop");
     Ok(())
 }
 

@@ -1,0 +1,137 @@
+//! Ends a run before its time when there is reason: a figure is known well enough, or the server has
+//! fallen behind for good.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_drive::{Interrupt, Live};
+use tokometer_metrics::define::{self, Formula};
+use tokometer_metrics::sequential::{Until, is_running_away};
+use tokometer_record::{Phase, Stop, Timeline};
+
+use crate::plan::{self, Overload};
+
+/// Time between two looks.
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// Values of one metric as requests end, in that order.
+#[derive(Debug, Default)]
+pub(crate) struct Tap {
+    key: String,
+    values: Mutex<Vec<f64>>,
+}
+
+impl Tap {
+    /// Takes a request that ended.
+    pub(crate) fn take(&self, timeline: &Timeline) {
+        if timeline.identity.phase != Phase::Measure || !timeline.is_success() {
+            return;
+        }
+        let Some(Formula::Latency(value) | Formula::Value(value)) =
+            define::metric(&self.key).map(|metric| metric.formula)
+        else {
+            return;
+        };
+        if let (Some(value), Ok(mut values)) = (value(timeline), self.values.lock()) {
+            values.push(value);
+        }
+    }
+}
+
+/// What is watched.
+struct Rules {
+    until: Option<(Until, Nanos, Arc<Tap>)>,
+    overload: Overload,
+    rate: Option<f64>,
+}
+
+/// A watch under way. It ends when dropped.
+pub(crate) struct Watch {
+    stop: Arc<AtomicBool>,
+    reason: Arc<Mutex<Option<Stop>>>,
+    tap: Option<Arc<Tap>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Watches a run; does nothing where the plan has no such rule.
+    pub(crate) fn start(load: &plan::Load, live: &Arc<Live>, interrupt: &Arc<Interrupt>) -> Self {
+        let until = load.until.as_ref().map(|until| {
+            let tap = Arc::new(Tap { key: until.rule.key.clone(), ..Tap::default() });
+            (until.rule.clone(), Nanos::from_secs_f64(until.min_s), tap)
+        });
+        let tap = until.as_ref().map(|(_, _, tap)| Arc::clone(tap));
+        let rate = Some(load.request_rate.0).filter(|rate| rate.is_finite());
+        let rules = Rules { until, overload: load.overload, rate };
+        let stop = Arc::new(AtomicBool::new(false));
+        let reason = Arc::new(Mutex::new(None));
+        let has_rule = rules.until.is_some() || (rules.overload == Overload::Stop && rate.is_some());
+        let thread = has_rule.then(|| {
+            let (live, interrupt) = (Arc::clone(live), Arc::clone(interrupt));
+            let (stop, reason) = (Arc::clone(&stop), Arc::clone(&reason));
+            let look = move || rules.look(&live, &interrupt, &stop, &reason);
+            std::thread::Builder::new().name("watch".to_owned()).spawn(look).ok()
+        });
+        Self { stop, reason, tap, thread: thread.flatten() }
+    }
+
+    /// Where ended requests are to be shown to.
+    pub(crate) fn tap(&self) -> Option<Arc<Tap>> {
+        self.tap.clone()
+    }
+
+    /// Ends the watch and tells why it ended the run, if it did.
+    pub(crate) fn finish(mut self) -> Option<Stop> {
+        self.join();
+        self.reason.lock().ok().and_then(|reason| *reason)
+    }
+
+    fn join(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+impl Rules {
+    fn look(&self, live: &Live, interrupt: &Interrupt, stop: &AtomicBool, reason: &Mutex<Option<Stop>>) {
+        let mut readings = Vec::new();
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(INTERVAL);
+            if live.phase() != Some(Phase::Measure) {
+                continue;
+            }
+            let Some(began) = live.began() else { continue };
+            let elapsed = MonotonicClock.now() - began;
+            readings.push((elapsed.as_secs_f64(), live.counts().in_flight() as f64));
+            if let Some(why) = self.verdict(elapsed, &readings) {
+                if let Ok(mut reason) = reason.lock() {
+                    *reason = Some(why);
+                }
+                interrupt.raise();
+                return;
+            }
+        }
+    }
+
+    fn verdict(&self, elapsed: Nanos, readings: &[(f64, f64)]) -> Option<Stop> {
+        let is_overloaded = self.overload == Overload::Stop
+            && self.rate.is_some_and(|rate| is_running_away(readings, rate));
+        if is_overloaded {
+            return Some(Stop::Overloaded);
+        }
+        let (until, least, tap) = self.until.as_ref()?;
+        let values = tap.values.lock().ok()?;
+        (elapsed >= *least && until.is_known(&values)).then_some(Stop::Complete)
+    }
+}

@@ -1,0 +1,181 @@
+//! Decisions while a run is under way: is a figure known well enough, has the server fallen behind?
+//!
+//! Pure: from the values seen so far to a yes or a no. Values of neighbouring requests resemble each
+//! other, so an interval widens by how much blocks of time scatter more than independent values would.
+
+use serde::{Deserialize, Serialize};
+
+use crate::statistics;
+
+/// Blocks of time into which a run is cut.
+const BLOCKS: usize = 12;
+/// Fewer values than this say nothing about blocks.
+const LEAST_VALUES: usize = 60;
+
+/// A figure, and how well it should be known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Until {
+    /// Key of [`crate::define`].
+    pub key: String,
+    /// Percentile; absent: the mean.
+    pub percentile: Option<f64>,
+    /// Half the width of the interval, as a share of the value.
+    pub margin: f64,
+}
+
+/// Why a rule could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no rule: {why}")]
+pub struct UntilError {
+    text: String,
+    why: &'static str,
+}
+
+/// Words for metrics that have one value per request.
+const WORDS: [(&str, &str); 4] =
+    [("ttft", "ttft_ms"), ("tpot", "tpot_ms"), ("e2e", "e2e_ms"), ("e2el", "e2e_ms")];
+
+impl Until {
+    /// Reads rules such as `p99 ttft ±10%` or `mean tpot +-2%`.
+    pub fn parse(text: &str) -> Result<Self, UntilError> {
+        let fault = |why| UntilError { text: text.to_owned(), why };
+        let (figure, margin) = text
+            .split_once('±')
+            .or_else(|| text.split_once("+-"))
+            .ok_or_else(|| fault("it has no `±`"))?;
+        let margin = tokometer_base::units::parse_share(margin)
+            .ok()
+            .filter(|share| *share > 0.0 && *share < 1.0)
+            .ok_or_else(|| fault("after `±` stands a share such as `10%`"))?;
+        let mut words = figure.split_whitespace();
+        let (Some(statistic), Some(metric), None) = (words.next(), words.next(), words.next()) else {
+            return Err(fault("before `±` stand a statistic and a metric such as `p99 ttft`"));
+        };
+        let percentile = match statistic {
+            "mean" => None,
+            "median" => Some(50.0),
+            other => Some(
+                other
+                    .strip_prefix('p')
+                    .and_then(|digits| digits.parse().ok())
+                    .filter(|percent: &f64| *percent > 0.0 && *percent < 100.0)
+                    .ok_or_else(|| fault("the statistics are mean, median and p1 to p99.9"))?,
+            ),
+        };
+        let found = WORDS.iter().find(|(word, _)| *word == metric);
+        let (_, key) = found.ok_or_else(|| fault("the metrics are ttft, tpot and e2e"))?;
+        Ok(Self { key: (*key).to_owned(), percentile, margin })
+    }
+
+    /// Whether `values`, in the order in which they came, know the figure well enough.
+    pub fn is_known(&self, values: &[f64]) -> bool {
+        let Some((value, low, high)) = self.interval(values) else { return false };
+        value > 0.0 && (high - low) / 2.0 <= self.margin * value
+    }
+
+    /// The figure with its 95 % interval. `None` while there are too few values.
+    pub fn interval(&self, values: &[f64]) -> Option<(f64, f64, f64)> {
+        if values.len() < LEAST_VALUES {
+            return None;
+        }
+        let Some(percentile) = self.percentile else {
+            let means: Vec<f64> = blocks(values).filter_map(statistics::mean).collect();
+            let (mean, margin) = (statistics::mean(values)?, statistics::mean_margin(&means)?);
+            return Some((mean, mean - margin, mean + margin));
+        };
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let value = statistics::percentile(&sorted, percentile)?;
+        let _supported = statistics::percentile_ranks(percentile, values.len() as u64)?;
+        let share = percentile / 100.0;
+        let spread = (share * (1.0 - share) * inflation(values, value, share) / values.len() as f64).sqrt();
+        let at = |share: f64| statistics::percentile(&sorted, (share * 100.0).clamp(0.0, 100.0));
+        Some((value, at(share - 1.96 * spread)?, at(share + 1.96 * spread)?))
+    }
+}
+
+fn blocks(values: &[f64]) -> impl Iterator<Item = &[f64]> {
+    values.chunks(values.len().div_ceil(BLOCKS).max(1))
+}
+
+/// How much more the share below `value` scatters from block to block than it would for independent
+/// values; at least 1.
+fn inflation(values: &[f64], value: f64, share: f64) -> f64 {
+    let shares: Vec<f64> = blocks(values)
+        .map(|block| block.iter().filter(|x| **x <= value).count() as f64 / block.len() as f64)
+        .collect();
+    let expected = share * (1.0 - share) / (values.len() as f64 / BLOCKS as f64);
+    let seen = statistics::variance(&shares).unwrap_or(expected);
+    if expected > 0.0 { (seen / expected).max(1.0) } else { 1.0 }
+}
+
+/// The least number of readings before a trend is believed.
+const LEAST_READINGS: usize = 20;
+/// A backlog that grows by this share of what is sent means that the server falls behind.
+const GROWTH_SHARE: f64 = 0.08;
+/// A backlog smaller than this is nobody's problem.
+const LEAST_BACKLOG: f64 = 16.0;
+
+/// Whether the number in flight grows without end. `readings` are (seconds, in flight), `rate` is
+/// requests sent per second. Only for open loops: a closed loop cannot run away.
+pub fn is_running_away(readings: &[(f64, f64)], rate: f64) -> bool {
+    if readings.len() < LEAST_READINGS {
+        return false;
+    }
+    // The start is left out: a run begins empty, and filling up looks like falling behind.
+    let late = &readings[readings.len() / 3..];
+    let (first, last) = late.split_at(late.len() / 2);
+    let mean = |part: &[(f64, f64)]| part.iter().map(|(_, y)| y).sum::<f64>() / part.len().max(1) as f64;
+    let Some(slope) = statistics::slope(late) else { return false };
+    let is_large = slope.per_x > GROWTH_SHARE * rate && mean(last) > LEAST_BACKLOG;
+    is_large && slope.p_value < 0.001 && mean(last) > 1.25 * mean(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::Seed;
+    use tokometer_base::seed::unit_float;
+
+    use super::*;
+
+    #[test]
+    fn rules_are_read_as_people_type_them() {
+        let until = Until::parse("p99 ttft ±10%").unwrap();
+        assert_eq!((until.key.as_str(), until.percentile), ("ttft_ms", Some(99.0)));
+        assert!((until.margin - 0.1).abs() < 1e-12);
+        assert_eq!(Until::parse("mean tpot +-2%").unwrap().percentile, None);
+        for bad in ["p99 ttft", "p99 ttft ±0%", "p0 ttft ±5%", "p99 speed ±5%", "ttft ±5%"] {
+            assert!(Until::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    fn noise(count: usize) -> Vec<f64> {
+        let mut generator = Seed(3).stream("test").at(0);
+        (0..count).map(|_| 100.0 - 20.0 * unit_float(&mut generator).ln()).collect()
+    }
+
+    #[test]
+    fn a_percentile_is_known_once_its_sample_supports_it_and_is_steady() {
+        let until = Until::parse("p99 ttft ±10%").unwrap();
+        assert_eq!(until.interval(&noise(200)), None, "P99 needs 368 values");
+        assert!(until.is_known(&noise(4_000)));
+        // The same values, but the large ones all in one stretch: blocks scatter.
+        let mut bunched = noise(4_000);
+        bunched.sort_by(f64::total_cmp);
+        let (_, low, high) = until.interval(&bunched).unwrap();
+        let (_, steady_low, steady_high) = until.interval(&noise(4_000)).unwrap();
+        assert!(high - low > 2.0 * (steady_high - steady_low));
+    }
+
+    #[test]
+    fn a_backlog_that_grows_is_found_and_a_full_server_is_not() {
+        let seconds = |count: u32| (0..count).map(|i| f64::from(i) * 0.25);
+        let growing: Vec<_> = seconds(60).map(|t| (t, 10.0 + 5.0 * t)).collect();
+        assert!(is_running_away(&growing, 20.0));
+        let filling: Vec<_> = seconds(60).map(|t| (t, 50.0 * (1.0 - (-t).exp()))).collect();
+        assert!(!is_running_away(&filling, 20.0));
+        let noisy: Vec<_> = seconds(60).map(|t| (t, 40.0 + 8.0 * (t * 3.0).sin())).collect();
+        assert!(!is_running_away(&noisy, 20.0));
+        assert!(!is_running_away(&growing[..10], 20.0), "too early to tell");
+    }
+}
