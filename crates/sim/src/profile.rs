@@ -30,6 +30,27 @@ pub struct Profile {
     /// What happens between the network and the engine.
     #[serde(default)]
     pub front_end: FrontEnd,
+    /// What is known of its errors. Absent: nothing was held out.
+    #[serde(default)]
+    pub evidence: Option<Evidence>,
+}
+
+/// How well a fitted profile predicted what it had not seen.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// Median error of held-out cells, as a share.
+    #[serde(default)]
+    pub held_out_median: Option<f64>,
+    /// Share of held-out cells within 10 %.
+    #[serde(default)]
+    pub held_out_within_10: Option<f64>,
+    /// Parameters that the data do not determine.
+    #[serde(default)]
+    pub not_identified: Vec<String>,
+    /// Mechanisms that the data exercise. What else a prediction uses is not validated.
+    #[serde(default)]
+    pub validated: Vec<String>,
 }
 
 /// Who runs in which step.

@@ -10,6 +10,8 @@ pub mod explain;
 pub mod figures;
 pub mod fit;
 mod fleet;
+pub mod markdown;
+mod mechanism;
 mod predict;
 pub mod roofline;
 mod router;
@@ -22,9 +24,13 @@ pub mod workload;
 
 use tokometer_base::Nanos;
 
+#[cfg(test)]
+mod tests;
+
 pub use client::OldClient;
 pub use explain::Explanation;
 pub use figures::Figures;
+pub use mechanism::{InPlay, Mechanism, in_play};
 pub use predict::{Keep, Options, Prediction, predict};
 pub use roofline::Roofline;
 pub use router::Routing;

@@ -52,7 +52,7 @@ impl Roofline {
             prefill.token_ms = cost.token_ms;
             prefill.pair_ms = 0.0;
         }
-        profile.name = "roofline".to_owned();
+        "roofline".clone_into(&mut profile.name);
         profile.provenance = format!(
             "Not measured: {} billion parameters of {} bytes on {} devices of {} TFLOP/s and {} GB/s, of \
              which {:.0} % are assumed to be reached. Times may be off by {:.0} %.",

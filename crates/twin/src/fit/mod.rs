@@ -5,6 +5,7 @@
 //! the table does not determine, and which rows were left out and why. Fits are independent of each
 //! other, so they run on as many threads as are given; the result does not depend on their number.
 
+mod accuracy;
 pub mod cma;
 mod lengths;
 mod model;
@@ -14,10 +15,17 @@ mod screen;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use std::fmt::Write as _;
+
 use base::Seed;
+use sim::Profile;
+use sim::profile::{Evidence, Policy};
 use tokometer_base as base;
+use tokometer_sim as sim;
 
 use crate::Error;
+use crate::mechanism::Mechanism;
+pub use accuracy::{Accuracy, errors, main_errors};
 pub use cma::Effort;
 pub use model::{Candidate, Model, Parameter, STARTS};
 pub use row::{Cells, Metric, Row};
@@ -82,6 +90,64 @@ pub struct Calibration {
     pub left_out: Vec<LeftOut>,
     /// Loss of the final fit.
     pub loss: f64,
+}
+
+impl Calibration {
+    /// The fitted engine with its provenance, as it is kept in a file.
+    pub fn profile(&self, rows: &[Row], name: &str, source: &str) -> Profile {
+        let mut profile = self.candidate.profile.clone();
+        name.clone_into(&mut profile.name);
+        let errors = main_errors(rows, &self.held_out);
+        let held_out = Accuracy::of(&errors);
+        let unsure: Vec<String> = self
+            .parameters
+            .iter()
+            .filter(|fitted| !fitted.is_identified)
+            .map(|fitted| fitted.name.to_owned())
+            .collect();
+        let mut text = format!("Fitted to {} rows of {source}", self.held_out.len());
+        if let Some(accuracy) = held_out {
+            let _done = write!(
+                text,
+                ". Held-out error (two folds) over {} cells of throughput, TTFT, TPOT mean and median, and ITL mean: median {:.1} %, {:.0} % within 10 %",
+                accuracy.cells,
+                100.0 * accuracy.median,
+                100.0 * accuracy.within_10
+            );
+        }
+        for left in &self.left_out {
+            let _done = write!(text, ". Left out `{}`: {}", rows[left.row].label, left.reason);
+        }
+        let _done = write!(
+            text,
+            ". The answers' lengths spread by {:.2} of their mean.",
+            self.candidate.spread
+        );
+        profile.provenance = text;
+        profile.evidence = Some(Evidence {
+            held_out_median: held_out.map(|accuracy| accuracy.median),
+            held_out_within_10: held_out.map(|accuracy| accuracy.within_10),
+            not_identified: unsure,
+            validated: validated(rows, &profile),
+        });
+        profile
+    }
+}
+
+/// The mechanisms that the rows of a table exercise.
+fn validated(rows: &[Row], profile: &Profile) -> Vec<String> {
+    let policy = match profile.scheduler.policy {
+        Policy::Chunked { .. } => Mechanism::ChunkedPrefill,
+        Policy::Blocking { .. } => Mechanism::BlockingPrefill,
+        Policy::Tgi { .. } => Mechanism::Router,
+    };
+    let mut mechanisms = vec![policy];
+    let mut add = |mechanism, is_seen: bool| mechanisms.extend(is_seen.then_some(mechanism));
+    let is_open = |row: &Row| row.request_rate.is_none() && row.max_concurrency.is_none();
+    add(Mechanism::Burst, rows.iter().any(is_open));
+    add(Mechanism::ClosedLoop, rows.iter().any(|row| row.max_concurrency.is_some()));
+    add(Mechanism::Rate, rows.iter().any(|row| row.request_rate.is_some()));
+    mechanisms.into_iter().map(|mechanism| mechanism.name().to_owned()).collect()
 }
 
 /// Rows below which nothing is fitted.

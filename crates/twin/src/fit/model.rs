@@ -60,7 +60,7 @@ macro_rules! parameter {
     };
 }
 
-const COMMON: [Parameter; 9] = [
+const COMMON: [Parameter; 10] = [
     parameter!("cost.base_ms", 2.0, 500.0, profile.cost.base_ms),
     parameter!("cost.token_ms", 0.003, 3.0, profile.cost.token_ms),
     parameter!("cost.cliff_ms", 1.0, 500.0, profile.cost.cliff_ms),
@@ -69,6 +69,7 @@ const COMMON: [Parameter; 9] = [
     parameter!("cost.jitter", 0.003, 0.3, profile.cost.jitter),
     parameter!("front_end.arrival_ms", 1.0, 500.0, profile.front_end.arrival_ms),
     parameter!("front_end.serial_ms", 0.001, 5.0, profile.front_end.serial_ms),
+    parameter!("front_end.gather_ms", 0.02, 100.0, profile.front_end.gather_ms),
     parameter!("spread of answer lengths", 0.05, 0.8, spread),
 ];
 
@@ -103,8 +104,17 @@ const BLOCKING: [Parameter; 3] = [
     parameter!("cost.context_ms", 1e-7, 1e-3, profile.cost.context_ms),
 ];
 
-const QUANTUM: [Parameter; 1] =
-    [parameter!("cost.quantum_tail_ms", 0.5, 100.0, profile.cost.quantum_tail_ms)];
+const QUANTUM: [Parameter; 2] = [
+    parameter!("cost.quantum_tail_ms", 0.5, 100.0, profile.cost.quantum_tail_ms),
+    Parameter {
+        name: "cost.quantum_from_ms / quantum_ms",
+        low: 0.7,
+        high: 2.0,
+        set: |c, value| {
+            c.profile.cost.quantum_from_ms = Some(value * c.profile.cost.quantum_ms);
+        },
+    },
+];
 
 /// Whole numbers of a router are searched between whole numbers too, and rounded when used.
 #[expect(

@@ -1,0 +1,76 @@
+//! How far predictions lie from what was measured, by the measures of the project's goals.
+
+use serde::{Deserialize, Serialize};
+
+use super::HeldOut;
+use super::row::{Metric, Row};
+
+/// Errors of one set of cells. Shares lie between 0 and 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Accuracy {
+    /// Cells compared.
+    pub cells: usize,
+    /// Median of the absolute relative error.
+    pub median: f64,
+    /// Share within 5 %.
+    pub within_5: f64,
+    /// Share within 10 %.
+    pub within_10: f64,
+    /// Share within 15 %.
+    pub within_15: f64,
+    /// Share within 25 %.
+    pub within_25: f64,
+    /// Share within a factor of 1.5.
+    pub within_half_again: f64,
+}
+
+/// Signed relative errors of one metric, row by row.
+pub fn errors(rows: &[Row], predicted: &[HeldOut], metric: Metric) -> Vec<f64> {
+    let cells = predicted.iter().filter_map(|held| {
+        let measured = rows[held.row].cells.get(metric).filter(|value| *value > 0.0)?;
+        Some(held.predicted.get(metric)? / measured - 1.0)
+    });
+    cells.collect()
+}
+
+/// The errors of all metrics for which the goal of 10 % is set.
+pub fn main_errors(rows: &[Row], predicted: &[HeldOut]) -> Vec<f64> {
+    let main = Metric::ALL.into_iter().filter(|metric| metric.is_main());
+    main.flat_map(|metric| errors(rows, predicted, metric)).collect()
+}
+
+impl Accuracy {
+    /// The accuracy of these signed relative errors; `None` without any.
+    pub fn of(errors: &[f64]) -> Option<Self> {
+        let mut sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+        sizes.sort_by(f64::total_cmp);
+        let (low, high) = (sizes.get((sizes.len().max(1) - 1) / 2)?, sizes.get(sizes.len() / 2)?);
+        let median = f64::midpoint(*low, *high);
+        let share = |is_in: &dyn Fn(&f64) -> bool| {
+            errors.iter().filter(|error| is_in(error)).count() as f64 / errors.len() as f64
+        };
+        Some(Self {
+            cells: errors.len(),
+            median,
+            within_5: share(&|error| error.abs() <= 0.05),
+            within_10: share(&|error| error.abs() <= 0.10),
+            within_15: share(&|error| error.abs() <= 0.15),
+            within_25: share(&|error| error.abs() <= 0.25),
+            within_half_again: share(&|error| (1.0 / 1.5..=1.5).contains(&(1.0 + error))),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_count_both_signs() {
+        let accuracy = Accuracy::of(&[-0.04, 0.08, -0.12, 0.4]).unwrap();
+        assert!((accuracy.median - 0.10).abs() < 1e-12);
+        assert_eq!((accuracy.within_5, accuracy.within_10), (0.25, 0.5));
+        assert_eq!((accuracy.within_25, accuracy.within_half_again), (0.75, 1.0));
+        assert_eq!(Accuracy::of(&[]), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! Tables of measured against predicted, as Markdown: the body of the project's page on the twin.
+
+use std::fmt::Write as _;
+
+use crate::fit::{Accuracy, Calibration, Metric, Row, errors, main_errors};
+
+/// One fitted table.
+#[derive(Debug, Clone, Copy)]
+pub struct FittedTable<'a> {
+    /// Its heading.
+    pub name: &'a str,
+    /// Its rows.
+    pub rows: &'a [Row],
+    /// What was found.
+    pub calibration: &'a Calibration,
+}
+
+/// All tables: per row what was measured and how far a fit that had not seen the row was off, then the
+/// accuracy per metric, then the parameters.
+pub fn twin_markdown(tables: &[FittedTable<'_>]) -> String {
+    let mut page = String::new();
+    for table in tables {
+        let _done = writeln!(page, "## {}\n", table.name);
+        page.push_str(&cells(table));
+        page.push_str(&accuracy(table));
+        page.push_str(&parameters(table));
+    }
+    page
+}
+
+/// `measured → predicted (error)` for every row; rows that were left out say why.
+fn cells(table: &FittedTable<'_>) -> String {
+    let mut text = String::from("| requests × prompt |");
+    for metric in Metric::ALL {
+        let _done = write!(text, " {} |", metric.name());
+    }
+    let _done = writeln!(text, "\n|---|{}", "---|".repeat(Metric::ALL.len()));
+    for (at, row) in table.rows.iter().enumerate() {
+        let _done = write!(text, "| {} |", row.label);
+        let held = table.calibration.held_out.iter().find(|held| held.row == at);
+        for metric in Metric::ALL {
+            let measured = row.cells.get(metric);
+            let predicted = held.and_then(|held| held.predicted.get(metric));
+            let cell = match (measured, predicted) {
+                (Some(m), Some(p)) if m > 0.0 => {
+                    format!("{} → {} ({:+.1} %)", short(m), short(p), 100.0 * (p / m - 1.0))
+                }
+                (Some(m), None) => format!("{} (left out)", short(m)),
+                _ => "–".to_owned(),
+            };
+            let _done = write!(text, " {cell} |");
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    for left in &table.calibration.left_out {
+        let _done = writeln!(text, "Left out: {}: {}.\n", table.rows[left.row].label, left.reason);
+    }
+    text
+}
+
+/// Four significant digits, as far as they matter.
+fn short(value: f64) -> String {
+    match value {
+        v if v < 100.0 => format!("{v:.2}"),
+        v if v < 10_000.0 => format!("{v:.1}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+fn accuracy(table: &FittedTable<'_>) -> String {
+    let held_out = &table.calibration.held_out;
+    let mut text = String::from(
+        "| held-out error | cells | median | ≤ 5 % | ≤ 10 % | ≤ 15 % | ≤ 25 % | within × 1.5 |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    let mut line = |name: &str, errors: &[f64]| {
+        let Some(accuracy) = Accuracy::of(errors) else { return };
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        let _done = writeln!(
+            text,
+            "| {name} | {} | {:.1} % | {} | {} | {} | {} | {} |",
+            accuracy.cells,
+            100.0 * accuracy.median,
+            percent(accuracy.within_5),
+            percent(accuracy.within_10),
+            percent(accuracy.within_15),
+            percent(accuracy.within_25),
+            percent(accuracy.within_half_again),
+        );
+    };
+    for metric in Metric::ALL {
+        line(metric.name(), &errors(table.rows, held_out, metric));
+    }
+    line("**the seven main metrics**", &main_errors(table.rows, held_out));
+    text.push('\n');
+    text
+}
+
+fn parameters(table: &FittedTable<'_>) -> String {
+    let mut text = String::from(
+        "| parameter | value | from the three starts | identified |\n|---|---|---|---|\n",
+    );
+    for fitted in &table.calibration.parameters {
+        let ends: Vec<String> = fitted.ends.iter().map(|end| figure(*end)).collect();
+        let mark = if fitted.is_identified { "yes" } else { "**no**" };
+        let _done = writeln!(
+            text,
+            "| `{}` | {} | {} | {mark} |",
+            fitted.name,
+            figure(fitted.value),
+            ends.join(", ")
+        );
+    }
+    text.push('\n');
+    text
+}
+
+/// Three significant digits of any size.
+fn figure(value: f64) -> String {
+    match value {
+        v if v >= 1000.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v if v >= 0.01 => format!("{v:.3}"),
+        v => format!("{v:.2e}"),
+    }
+}

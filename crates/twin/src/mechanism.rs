@@ -1,0 +1,94 @@
+//! Which parts of the model a prediction used, and which of them data have confirmed.
+
+use schedule::Arrivals;
+use sim::Profile;
+use sim::profile::{Order, Policy};
+use tokometer_schedule as schedule;
+use tokometer_sim as sim;
+
+use crate::explain::Explanation;
+use crate::workload::Workload;
+
+/// A part of the model that a workload may exercise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mechanism {
+    /// Prompts in pieces beside decodes.
+    ChunkedPrefill,
+    /// Prompts in steps of their own.
+    BlockingPrefill,
+    /// A router that reserves whole answers.
+    Router,
+    /// All requests at once.
+    Burst,
+    /// A limit of requests in flight.
+    ClosedLoop,
+    /// Requests spread over time.
+    Rate,
+    /// Prompts that begin alike.
+    PrefixCache,
+    /// Requests put back for want of memory.
+    Preemption,
+    /// An order of urgency.
+    Priority,
+    /// Adapters.
+    Lora,
+    /// More than one server.
+    Fleet,
+}
+
+impl Mechanism {
+    /// Its name in profiles and summaries.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ChunkedPrefill => "chunked-prefill",
+            Self::BlockingPrefill => "blocking-prefill",
+            Self::Router => "router",
+            Self::Burst => "burst",
+            Self::ClosedLoop => "closed-loop",
+            Self::Rate => "rate",
+            Self::PrefixCache => "prefix-cache",
+            Self::Preemption => "preemption",
+            Self::Priority => "priority",
+            Self::Lora => "lora",
+            Self::Fleet => "fleet",
+        }
+    }
+}
+
+/// A mechanism that a prediction used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InPlay {
+    /// Which.
+    pub mechanism: Mechanism,
+    /// Whether the data that the profile was fitted to exercise it.
+    pub is_validated: bool,
+}
+
+/// The mechanisms that a prediction used.
+pub fn in_play(profile: &Profile, workload: &Workload, explanation: &Explanation) -> Vec<InPlay> {
+    let first = workload.asks.ask(0);
+    let has_cap = workload.max_concurrency.is_some();
+    let is_burst = workload.arrivals == Arrivals::AtOnce;
+    let used = [
+        (Mechanism::ChunkedPrefill, matches!(profile.scheduler.policy, Policy::Chunked { .. })),
+        (Mechanism::BlockingPrefill, matches!(profile.scheduler.policy, Policy::Blocking { .. })),
+        (Mechanism::Router, matches!(profile.scheduler.policy, Policy::Tgi { .. })),
+        (Mechanism::Burst, is_burst && !has_cap),
+        (Mechanism::ClosedLoop, has_cap),
+        (Mechanism::Rate, !is_burst),
+        (Mechanism::PrefixCache, explanation.prefix_hits > 0),
+        (Mechanism::Preemption, explanation.preemptions > 0),
+        (Mechanism::Priority, profile.scheduler.order == Order::Priority),
+        (Mechanism::Lora, first.lora.is_some()),
+        (Mechanism::Fleet, explanation.replicas > 1),
+    ];
+    let validated = profile.evidence.as_ref().map(|evidence| evidence.validated.as_slice());
+    let in_use = used.into_iter().filter(|(_, is_used)| *is_used);
+    in_use
+        .map(|(mechanism, _)| InPlay {
+            mechanism,
+            is_validated: validated
+                .is_some_and(|names| names.iter().any(|name| name == mechanism.name())),
+        })
+        .collect()
+}

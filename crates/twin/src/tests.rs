@@ -1,0 +1,246 @@
+//! Whole predictions: behaviour of clients, agreement of the two ways of keeping, bad input.
+
+use std::sync::Arc;
+
+use base::{Nanos, Seed};
+use schedule::Arrivals;
+use sim::Profile;
+use tokometer_base as base;
+use tokometer_schedule as schedule;
+use tokometer_sim as sim;
+
+use crate::{
+    After, Ask, Figures, Keep, OldClient, Options, Prediction, Routing, Workload, predict,
+};
+
+fn profile() -> Profile {
+    Profile::shipped("default").unwrap()
+}
+
+fn asks(count: u32) -> Vec<Ask> {
+    (0..count).map(|index| Ask::new(30 + index % 7 * 10, 5 + index % 11 * 3)).collect()
+}
+
+fn with(workload: &Workload, options: Options) -> Prediction {
+    predict(&profile(), workload, Seed(7), options).unwrap()
+}
+
+fn timelines(workload: &Workload) -> Prediction {
+    with(workload, Options { keep: Keep::Timelines, ..Options::default() })
+}
+
+/// Every figure of a run as text, so that two runs can be compared to the last bit.
+fn text(figures: &Figures) -> String {
+    let all = [&figures.ttft, &figures.tpot, &figures.itl, &figures.e2el].map(|samples| {
+        let percents = samples.percentiles_ms(&[0.0, 10.0, 50.0, 90.0, 99.0, 100.0]);
+        format!("{} {:?} {percents:?}", samples.count(), samples.mean_ms())
+    });
+    format!(
+        "{} {} {}\n{}",
+        figures.completed,
+        figures.output_tokens,
+        figures.duration_s,
+        all.join("\n")
+    )
+}
+
+fn fnv(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[test]
+fn the_same_plan_and_seed_give_the_same_bytes_on_any_machine() {
+    let mut profile = profile();
+    profile.cost.jitter = 0.05;
+    profile.cost.cliff_ms = 3.0;
+    profile.cost.cliff_tokens = 20.0;
+    profile.cost.cliff_steepness = 2.5;
+    profile.front_end.coalesce = 0.05;
+    let workload = Workload::burst(asks(300)).arriving(Arrivals::poisson(40.0)).capped(64);
+    let run =
+        |seed| text(&predict(&profile, &workload, Seed(seed), Options::default()).unwrap().figures);
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+    assert_eq!(fnv(&run(1)), 1_555_860_847_667_016_534, "{}", run(1));
+}
+
+#[test]
+fn figures_and_timelines_tell_the_same_run() {
+    let loads = [
+        Workload::burst(asks(200)),
+        Workload::burst(asks(200)).capped(16),
+        Workload::burst(asks(200)).arriving(Arrivals::poisson(20.0)),
+    ];
+    for workload in loads {
+        let (short, long) = (with(&workload, Options::default()), timelines(&workload));
+        assert_eq!(text(&short.figures), text(&long.figures), "{workload:?}");
+        assert_eq!(short.explanation, long.explanation);
+        let gaps: u64 = long.timelines.iter().map(|one| one.events.len() as u64 - 1).sum();
+        assert_eq!(gaps, short.figures.itl.count());
+    }
+}
+
+/// With little memory requests are put back and computed again, in both ways of telling.
+#[test]
+fn figures_and_timelines_agree_when_memory_runs_out() {
+    let mut profile = profile();
+    profile.kv.as_mut().unwrap().tokens = 640;
+    let workload = Workload::burst(asks(60));
+    let run = |keep| {
+        let options = Options { keep, ..Options::default() };
+        predict(&profile, &workload, Seed(1), options).unwrap()
+    };
+    let (short, long) = (run(Keep::Figures), run(Keep::Timelines));
+    assert!(short.explanation.preemptions > 10, "{:?}", short.explanation);
+    assert_eq!(short.explanation, long.explanation);
+    assert_eq!(short.figures.itl.count(), long.figures.itl.count());
+    assert_eq!(short.figures.tpot.mean_ms(), long.figures.tpot.mean_ms());
+    let (one, other) = (short.figures.itl.mean_ms().unwrap(), long.figures.itl.mean_ms().unwrap());
+    assert!((one / other - 1.0).abs() < 0.01, "{one} against {other}");
+}
+
+#[test]
+fn a_closed_loop_never_has_more_in_flight_than_its_cap() {
+    let run = timelines(&Workload::burst(asks(100)).capped(9));
+    let mut changes: Vec<(Nanos, i32)> = Vec::new();
+    for timeline in &run.timelines {
+        changes.push((timeline.times.first_byte_sent.unwrap(), 1));
+        changes.push((timeline.times.end.unwrap(), -1));
+    }
+    // An end and the send that it allows fall on the same instant: the end comes first.
+    changes.sort_unstable();
+    let mut in_flight = 0;
+    let most = changes
+        .iter()
+        .map(|(_, change)| {
+            in_flight += change;
+            in_flight
+        })
+        .max();
+    assert_eq!(most, Some(9));
+    assert_eq!(run.timelines.len(), 100);
+}
+
+#[test]
+fn an_overloaded_cap_shows_as_waiting_from_the_intended_time() {
+    let workload = Workload::burst(asks(400)).arriving(Arrivals::poisson(400.0)).capped(2);
+    let run = timelines(&workload);
+    let waits = run.timelines.iter().map(|one| one.times.admitted - one.times.intended.unwrap());
+    assert!(waits.max().unwrap() > Nanos::from_secs(5));
+}
+
+#[test]
+fn a_turn_waits_for_the_answer_before_it_and_for_its_reader() {
+    let think = Nanos::from_secs(3);
+    let mut asks = asks(3);
+    asks[1].after = Some(After { request: 0, think });
+    asks[2].after = Some(After { request: 1, think });
+    let mut run = timelines(&Workload::burst(asks)).timelines;
+    run.sort_by_key(|timeline| timeline.identity.index);
+    for pair in run.windows(2) {
+        let pause = pair[1].times.first_byte_sent.unwrap() - pair[0].times.end.unwrap();
+        assert_eq!(pause, think);
+    }
+}
+
+#[test]
+fn a_trace_is_sent_at_its_own_times_in_any_order() {
+    let mut asks = asks(3);
+    for (ask, at) in asks.iter_mut().zip([5, 0, 2]) {
+        ask.due = Some(Nanos::from_secs(at));
+    }
+    let run = timelines(&Workload::burst(asks).arriving(Arrivals::Traced)).timelines;
+    let sent: Vec<u64> = run.iter().map(|one| one.times.first_byte_sent.unwrap().0).collect();
+    assert_eq!(sent, [0, 2_000_000_000, 5_000_000_000]);
+}
+
+#[test]
+fn the_old_client_delays_what_the_server_did_not() {
+    let workload = Workload::burst(asks(300));
+    let client = OldClient { request_ms: 0.0, event_ms: 1.0 };
+    let perfect = with(&workload, Options::default());
+    let old = with(&workload, Options { client, ..Options::default() });
+    let added = old.figures.ttft.mean_ms().unwrap() - perfect.figures.ttft.mean_ms().unwrap();
+    // Hundreds of first tokens in a few steps, a millisecond each, one after the other.
+    assert!(added > 50.0, "{added}");
+}
+
+#[test]
+fn every_router_serves_all_and_a_divided_fleet_is_the_same_fleet() {
+    let mut list = asks(2_000);
+    for (index, ask) in (0_u64..).zip(&mut list) {
+        ask.block_hashes = vec![(index % 5).wrapping_mul(0x9e37_79b9_7f4a_7c15)].into();
+    }
+    let workload = Workload::burst(list).arriving(Arrivals::poisson(300.0));
+    let routers =
+        [Routing::RoundRobin, Routing::LeastLoaded, Routing::PrefixAffinity, Routing::Random2];
+    for routing in routers {
+        let run = |threads| {
+            with(&workload, Options { replicas: 8, routing, threads, ..Options::default() })
+        };
+        let (one, two) = (run(1), run(3));
+        assert_eq!(one.figures.completed, 2_000, "{routing:?}");
+        assert_eq!(text(&one.figures), text(&two.figures), "{routing:?}");
+        assert_eq!(one.explanation.decode, two.explanation.decode, "{routing:?}");
+    }
+}
+
+#[test]
+fn an_idle_single_request_takes_what_its_parts_take() {
+    let mut profile = profile();
+    profile.cost.jitter = 0.0;
+    let workload = Workload::burst(vec![Ask::new(100, 1)]);
+    let run = predict(&profile, &workload, Seed(1), Options::default()).unwrap();
+    let cost = &profile.cost;
+    let step = cost.base_ms + 100.0 * cost.token_ms + cost.pair_ms * 5_000.0 + cost.eager_ms;
+    let expected = profile.front_end.arrival_ms + profile.front_end.serial_ms + step;
+    let got = run.figures.ttft.mean_ms().unwrap();
+    assert!((got - expected).abs() < 1e-3, "{got} instead of {expected}");
+    let share = run.explanation.first_token;
+    assert!((share.prefill_s * 1e3 - step).abs() < 1e-3, "{share:?}");
+    assert!(share.queue_s.abs() < 1e-9, "{share:?}");
+}
+
+#[test]
+fn what_cannot_be_predicted_is_said_clearly() {
+    let check = |workload: &Workload, profile: &Profile, options: Options, expected: &str| {
+        let error = predict(profile, workload, Seed(1), options).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let mut small = profile();
+    small.kv.as_mut().unwrap().tokens = 1_024;
+    let one = |prompt, output| Workload::burst(vec![Ask::new(prompt, output)]);
+    let plain = Options::default();
+    check(&one(2_000, 100), &small, plain, "can never run");
+    check(&one(200_000, 1), &profile(), plain, "longest context");
+    check(&Workload::burst(Vec::new()), &profile(), plain, "without requests");
+    check(&one(1, 1), &profile(), Options { replicas: 0, ..plain }, "without replicas");
+    let mut negative = profile();
+    negative.cost.token_ms = -1.0;
+    check(&one(1, 1), &negative, plain, "cost.token_ms = -1");
+    let mut flood = Workload::burst(asks(1_000)).arriving(Arrivals::poisson(1e6));
+    flood.in_flight_max = 100;
+    check(&flood, &profile(), plain, "cannot serve this rate");
+    check(&flood.clone().arriving(Arrivals::poisson(0.0)), &profile(), plain, "above zero");
+    let endless: Arc<dyn crate::Source> = Arc::new(vec![Ask::new(1, 120_000); 600]);
+    let long = Workload { asks: endless, ..one(1, 1) };
+    let keep = Options { keep: Keep::Timelines, ..plain };
+    check(&long, &profile(), keep, "do not fit into memory");
+}
+
+/// A profile without any cost must not stop virtual time.
+#[test]
+fn time_advances_even_when_nothing_costs_anything() {
+    let mut free = profile();
+    free.cost = sim::cost::Cost { base_ms: 0.0, token_ms: 0.0, ..free.cost };
+    free.cost.sequence_ms = 0.0;
+    free.cost.context_ms = 0.0;
+    free.cost.pair_ms = 0.0;
+    free.front_end = sim::profile::FrontEnd::default();
+    let run = predict(&free, &Workload::burst(asks(50)).capped(3), Seed(1), Options::default());
+    let run = run.unwrap();
+    assert_eq!(run.figures.completed, 50);
+    assert!(run.figures.duration_s > 0.0);
+}
