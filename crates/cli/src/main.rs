@@ -7,6 +7,7 @@ mod args;
 mod bench;
 mod capacity;
 mod commands;
+mod dashboard;
 mod compare;
 mod exit;
 mod instrument;

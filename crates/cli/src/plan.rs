@@ -417,6 +417,9 @@ pub(crate) struct Output {
     pub(crate) run_dir: Option<PathBuf>,
     /// What stdout gets.
     pub(crate) shown: Shown,
+    /// Port of loopback that tells the run's counters; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) prometheus_port: Option<u16>,
     /// vLLM's result file; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) vllm_result: Option<VllmResult>,

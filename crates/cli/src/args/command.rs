@@ -109,6 +109,15 @@ pub(crate) struct ReportArgs {
     /// A table with one row per block instead
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
+    /// Write a page that opens offline: figures, distributions, time axes, swim lanes, curves
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// GPUs behind the endpoint, for the page's tokens per second and GPU
+    #[arg(long, value_name = "N", requires = "html")]
+    pub(crate) gpus: Option<u32>,
+    /// Write a trace for Perfetto
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Mend the torn end of a record first
     #[arg(long)]
     pub(crate) repair: bool,

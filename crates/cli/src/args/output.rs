@@ -29,6 +29,12 @@ pub(crate) struct OutputArgs {
     /// Print nothing but errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Show the run on the whole terminal as it happens
+    #[arg(long)]
+    pub(crate) live: bool,
+    /// Tell the run's counters to Prometheus on this port of loopback
+    #[arg(long, value_name = "PORT")]
+    pub(crate) prometheus_port: Option<u16>,
     /// Show no progress bar
     #[arg(long)]
     pub(crate) disable_tqdm: bool,

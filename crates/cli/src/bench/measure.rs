@@ -19,14 +19,17 @@ use tokometer_workload::Family;
 use super::preparer::Preparer;
 use super::probe::{Probes, Question};
 use super::progress::{Bar, Goal, Progress};
-use super::recorder::{Recorded, Recorder};
+use super::exporter::Exporter;
+use super::recorder::{Onlookers, Recorded, Recorder};
 use super::retokenize::retokenize;
 use super::scraper::Scraper;
+use super::sidelights::Sidelights;
 use super::signals::Signals;
 use super::target::{Reached, reach};
 use super::tokenizer::tokenizer;
 use super::watch::Watch;
 use super::workload::{self, Means, Opened};
+use crate::dashboard::{Dashboard, Watched};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Secrets;
 use crate::plan::{Cache, Content, Load, Plan, Profiler, Strategy, Timing};
@@ -123,6 +126,28 @@ impl Session {
         Ok(measured)
     }
 
+    /// The whole terminal for the run, where it was asked for and there is one.
+    fn dashboard(
+        &self,
+        plan: &Plan,
+        goal: Goal,
+        (live, interrupt): (&Arc<Live>, &Arc<Interrupt>),
+        sidelights: Arc<Sidelights>,
+    ) -> Result<Option<Dashboard>, Refusal> {
+        if self.bar != Bar::Live {
+            return Ok(None);
+        }
+        let watched = Watched {
+            title: plan.name.clone(),
+            planned: goal.requests,
+            duration: goal.seconds.map(Nanos::from_secs_f64),
+            live: Arc::clone(live),
+            interrupt: Arc::clone(interrupt),
+            sidelights,
+        };
+        Dashboard::open(watched).map(Some).map_err(|why| Refusal::usage(format!("{why:#}"), ""))
+    }
+
     fn make_ready(&mut self, plan: &Plan) -> Result<(), Refusal> {
         let is_same = |ready: &Ready| {
             ready.target == plan.targets && ready.wish == plan.prompts.tokenizer
@@ -166,12 +191,16 @@ impl Session {
         let live = Arc::new(Live::default());
         let interrupt = Arc::new(Interrupt::default());
         let watch = Watch::start(&plan.load, &live, &interrupt);
-        let recorder = Recorder::start(writer, noticed, scraped, watch.tap())
+        let lights = Arc::new(Sidelights::default());
+        let onlookers = Onlookers { tap: watch.tap(), lights: Arc::clone(&lights) };
+        let recorder = Recorder::start(writer, noticed, scraped, onlookers)
             .map_err(|why| Refusal::new(Exit::Write, format!("cannot start the recorder: {why}")))?;
         let sides = SidesPlace::default();
         let between = between(plan, &ready.reached, (scrapes, notices.clone()), &sides);
-        let progress =
-            Progress::start(&live, Goal::new(&plan.load, opened.len()), self.bar, plan.output.shown);
+        let goal = Goal::new(&plan.load, opened.len());
+        let progress = Progress::start(&live, goal, self.bar, plan.output.shown);
+        let dashboard = self.dashboard(plan, goal, (&live, &interrupt), lights)?;
+        let exporter = plan.output.prometheus_port.map(|port| Exporter::start(port, &live)).transpose()?;
         let interrupt_shared = Arc::clone(&interrupt);
         let outlets = Outlets { notices, live, interrupt: interrupt_shared, between: Some(between) };
         let directed = self.signals.direct_to(&interrupt);
@@ -179,6 +208,8 @@ impl Session {
         let ended = drive::run(config(plan, ready, opened), Box::new(preparer), outlets);
         drop(directed);
         drop(progress);
+        drop(dashboard);
+        drop(exporter);
         drop(sides.lock().unwrap_or_else(PoisonError::into_inner).take());
         if plan.phases.profiler == Profiler::On {
             let _stopped = ready.reached.control.stop_profile();

@@ -4,6 +4,7 @@
 //! driven and recorded, and the record is read back and shown. What is shown comes from the record
 //! alone, so `report` shows the same.
 
+mod exporter;
 mod folder;
 mod measure;
 mod preparer;
@@ -14,6 +15,7 @@ mod recorder;
 mod results;
 mod retokenize;
 mod scraper;
+mod sidelights;
 mod signals;
 mod simulator;
 mod sweep;
@@ -26,6 +28,7 @@ pub(crate) use folder::{Place, is_complete};
 pub(crate) use measure::Session;
 pub(crate) use present::{Shown, View, summarise};
 pub(crate) use progress::Bar;
+pub(crate) use sidelights::Sidelights;
 pub(crate) use signals::Signals;
 pub(crate) use simulator::Simulator;
 pub(crate) use sweep::{Resume, run};

@@ -27,6 +27,8 @@ pub(crate) struct Progress {
 pub(crate) enum Bar {
     /// On a terminal.
     Allowed,
+    /// The whole terminal instead of a bar.
+    Live,
     /// Never.
     Hidden,
 }
@@ -34,8 +36,10 @@ pub(crate) enum Bar {
 /// What the end of a run looks like from here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Goal {
-    requests: Option<u64>,
-    seconds: Option<f64>,
+    /// Requests to end; absent: no such limit.
+    pub(crate) requests: Option<u64>,
+    /// Seconds until sending stops; absent: no such limit.
+    pub(crate) seconds: Option<f64>,
 }
 
 impl Goal {

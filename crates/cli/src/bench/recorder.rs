@@ -9,6 +9,7 @@ use tokometer_drive::Notice;
 use tokometer_record::server::Scrape;
 use tokometer_record::{RunWriter, folder};
 
+use super::sidelights::Sidelights;
 use super::watch::Tap;
 
 /// Rows reach the kernel at least this often; a killed run loses no more.
@@ -17,6 +18,14 @@ const FLUSH_EVERY: Duration = Duration::from_millis(500);
 /// A record that is being written.
 pub(crate) struct Recorder {
     thread: JoinHandle<Recorded>,
+}
+
+/// Who else looks at what is recorded.
+pub(crate) struct Onlookers {
+    /// A rule that may end the run.
+    pub(crate) tap: Option<Arc<Tap>>,
+    /// A display.
+    pub(crate) lights: Arc<Sidelights>,
 }
 
 /// What became of a record.
@@ -33,12 +42,12 @@ impl Recorder {
         writer: RunWriter,
         notices: Receiver<Notice>,
         scrapes: Receiver<Scrape>,
-        tap: Option<Arc<Tap>>,
+        onlookers: Onlookers,
     ) -> std::io::Result<Self> {
         let write = move || {
             let mut writer = writer;
             // Dropping the receiver on failure tells the run that it cannot be recorded any more.
-            match record(&mut writer, &notices, &scrapes, tap.as_deref()) {
+            match record(&mut writer, &notices, &scrapes, &onlookers) {
                 Ok(()) => Recorded { writer: Some(writer), failure: None },
                 Err(failure) => Recorded { writer: None, failure: Some(failure) },
             }
@@ -57,16 +66,16 @@ fn record(
     writer: &mut RunWriter,
     notices: &Receiver<Notice>,
     scrapes: &Receiver<Scrape>,
-    tap: Option<&Tap>,
+    onlookers: &Onlookers,
 ) -> Result<(), folder::Error> {
     let mut since_flush = 0_u32;
     loop {
         match notices.recv_timeout(FLUSH_EVERY) {
             Ok(notice) => {
-                take(writer, notice, tap)?;
+                take(writer, notice, onlookers)?;
                 // Whatever else waits is taken along: one flush for all of it.
                 for notice in notices.try_iter().take(1_000) {
-                    take(writer, notice, tap)?;
+                    take(writer, notice, onlookers)?;
                 }
                 since_flush += 1;
             }
@@ -74,6 +83,7 @@ fn record(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         for scrape in scrapes.try_iter() {
+            onlookers.lights.scraped(&scrape);
             writer.scrape(&scrape)?;
         }
         if since_flush >= FLUSH_AFTER {
@@ -93,14 +103,19 @@ fn record(
 const FLUSH_AFTER: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(100);
 
-fn take(writer: &mut RunWriter, notice: Notice, tap: Option<&Tap>) -> Result<(), folder::Error> {
+fn take(
+    writer: &mut RunWriter,
+    notice: Notice,
+    onlookers: &Onlookers,
+) -> Result<(), folder::Error> {
     match notice {
         Notice::Started { index, attempt, at } => {
             writer.start(index, attempt, at);
             Ok(())
         }
         Notice::Ended(timeline) => {
-            if let Some(tap) = tap {
+            onlookers.lights.ended(&timeline);
+            if let Some(tap) = &onlookers.tap {
                 tap.take(&timeline);
             }
             writer.push(*timeline)

@@ -1,5 +1,7 @@
 //! `tokometer bench`.
 
+use std::io::IsTerminal as _;
+
 use anyhow::Context as _;
 
 use crate::args::BenchArgs;
@@ -22,7 +24,11 @@ pub(crate) fn bench(
         print(&toml::to_string(&lowered.plan).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
     }
-    let bar = if args.output.disable_tqdm { Bar::Hidden } else { Bar::Allowed };
+    let bar = match &args.output {
+        output if output.live && std::io::stderr().is_terminal() => Bar::Live,
+        output if output.disable_tqdm => Bar::Hidden,
+        _ => Bar::Allowed,
+    };
     let resume = if args.output.resume { Resume::Finished } else { Resume::Nothing };
     let mut session = Session::new(lowered.secrets.clone(), Signals::catch(), bar);
     Ok(bench::run(&mut session, &lowered, resume, style(environment.is_colourless))?)

@@ -3,6 +3,7 @@
 mod bench;
 mod dataset;
 mod doctor;
+mod export;
 mod report;
 mod sim;
 mod source;

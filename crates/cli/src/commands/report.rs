@@ -6,6 +6,7 @@ use std::path::Path;
 use tokometer_record::RunReader;
 use tokometer_report::{self as views, Layout, LayoutChoice, Report, Style, TableFormat};
 
+use super::export::{html, trace};
 use super::source::{Source, expanded};
 use crate::args::{Format, ReportArgs};
 use crate::bench::View;
@@ -24,6 +25,9 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
         }
     }
     let view = View::new(&metrics(args)?)?;
+    if args.html.is_some() || args.trace.is_some() {
+        return export(args, &view);
+    }
     let sources = Source::open_all(&args.sources, &view)?;
     let style = style(environment.is_colourless);
     let text = match (&sources[..], args.format, &args.layout) {
@@ -34,6 +38,26 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
         (_, format, _) => table(&sources, format.unwrap_or_default())?,
     };
     print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// Writes files instead of printing.
+fn export(args: &ReportArgs, view: &View) -> anyhow::Result<Exit> {
+    let mut folders = Vec::new();
+    for source in &args.sources {
+        folders.extend(expanded(source)?);
+    }
+    if let Some(out) = &args.html {
+        html(&folders, view, args.gpus, out)?;
+        tell(&format!("wrote {}", out.display()));
+    }
+    if let Some(out) = &args.trace {
+        let [folder] = folders.as_slice() else {
+            return Err(Refusal::usage("cannot write one trace of several runs", "name one run").into());
+        };
+        trace(folder, out)?;
+        tell(&format!("wrote {}", out.display()));
+    }
     Ok(Exit::Done)
 }
 

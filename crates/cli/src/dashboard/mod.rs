@@ -7,7 +7,7 @@ mod board;
 
 use std::io::stderr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,19 +22,12 @@ use ratatui::crossterm::terminal::{
 use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_drive::{Interrupt, Live};
 
+use crate::bench::Sidelights;
+
 use board::{Board, Reading};
 
 /// Between two drawings.
 const INTERVAL: Duration = Duration::from_millis(250);
-
-/// What the dashboard shows besides the counters.
-#[derive(Debug, Default)]
-pub(crate) struct Sidelights {
-    /// The server's gauges, by name.
-    pub(crate) gauges: Vec<(String, f64)>,
-    /// Notes so far.
-    pub(crate) notes: Vec<String>,
-}
 
 /// A running dashboard. Dropping it gives the terminal back.
 pub(crate) struct Dashboard {
@@ -49,7 +42,7 @@ pub(crate) struct Watched {
     pub(crate) duration: Option<Nanos>,
     pub(crate) live: Arc<Live>,
     pub(crate) interrupt: Arc<Interrupt>,
-    pub(crate) sidelights: Arc<Mutex<Sidelights>>,
+    pub(crate) sidelights: Arc<Sidelights>,
 }
 
 fn give_back() {
@@ -93,12 +86,12 @@ fn show(watched: &Watched, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let began = watched.live.began();
         let elapsed = began.map_or(Nanos::ZERO, |began| MonotonicClock.now() - began);
-        let (gauges, notes) = watched
-            .sidelights
-            .lock()
-            .map(|lights| (lights.gauges.clone(), lights.notes.clone()))
-            .unwrap_or_default();
-        board.push(Reading { elapsed, counts: watched.live.counts(), gauges, notes });
+        board.push(Reading {
+            elapsed,
+            counts: watched.live.counts(),
+            gauges: watched.sidelights.gauges(),
+            notes: watched.sidelights.notes(),
+        });
         // A terminal that cannot be drawn on is no reason to stop measuring.
         let _drawn = terminal.draw(|frame| board.render(frame));
         if asks_to_stop() {

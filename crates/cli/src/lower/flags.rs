@@ -195,6 +195,7 @@ fn put_output(layer: &mut Layer, args: &BenchArgs) {
     let output = &args.output;
     layer.put("name", &output.name);
     layer.put("output.run_dir", &output.run_dir);
+    layer.put("output.prometheus_port", output.prometheus_port);
     layer.put_if(Given::from(output.no_run_dir), "output.record", "dropped");
     layer.put_if(Given::from(output.json), "output.shown", "json");
     layer.put_if(Given::from(output.quiet), "output.shown", "nothing");

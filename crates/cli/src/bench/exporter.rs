@@ -1,0 +1,102 @@
+//! `--prometheus-port`: the run's counters for whoever scrapes them, on loopback.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokometer_drive::{Counts, Live};
+
+use crate::exit::{Exit, Refusal};
+
+/// Between two looks for a caller.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A server of counters. It ends when dropped.
+pub(crate) struct Exporter {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Exporter {
+    /// Listens on a port of loopback.
+    pub(crate) fn start(port: u16, live: &Arc<Live>) -> Result<Self, Refusal> {
+        let fault = |why: std::io::Error| {
+            Refusal::new(Exit::Usage, format!("cannot listen on `--prometheus-port {port}`: {why}"))
+        };
+        let listener = TcpListener::bind(("127.0.0.1", port)).map_err(fault)?;
+        listener.set_nonblocking(true).map_err(fault)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, live) = (Arc::clone(&stop), Arc::clone(live));
+        let serve = move || {
+            while !stopped.load(Ordering::Relaxed) {
+                match listener.accept() {
+                    Ok((mut caller, _)) => {
+                        let _ready = caller.set_nonblocking(false);
+                        let _patience = caller.set_read_timeout(Some(Duration::from_secs(1)));
+                        // Whatever was asked, the answer is the same; a caller that left is none.
+                        let _question = caller.read(&mut [0; 1_024]);
+                        let _answer = caller.write_all(answer(&live.counts()).as_bytes());
+                    }
+                    Err(why) if why.kind() == ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
+                    Err(_) => return,
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("exporter".to_owned()).spawn(serve).ok();
+        Ok(Self { stop, thread })
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn answer(counts: &Counts) -> String {
+    let body = page(counts);
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\n\
+         connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// The counters in Prometheus' form.
+fn page(counts: &Counts) -> String {
+    let rows = [
+        ("requests_sent_total", "counter", counts.sent as f64),
+        ("requests_succeeded_total", "counter", counts.succeeded as f64),
+        ("requests_failed_total", "counter", counts.failed as f64),
+        ("requests_in_flight", "gauge", counts.in_flight() as f64),
+        ("content_events_total", "counter", counts.tokens as f64),
+    ];
+    let mut page = String::new();
+    for (name, kind, value) in rows {
+        page += &format!("# TYPE tokometer_{name} {kind}\ntokometer_{name} {value}\n");
+    }
+    if let Some(mean) = counts.ttft_mean {
+        let name = "ttft_seconds_mean";
+        page += &format!("# TYPE tokometer_{name} gauge\ntokometer_{name} {}\n", mean.as_secs_f64());
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_told_in_the_form_that_scrapers_read() {
+        let counts = Counts { sent: 5, succeeded: 2, failed: 1, tokens: 40, ttft_mean: None };
+        let page = page(&counts);
+        assert!(page.contains("# TYPE tokometer_requests_in_flight gauge\ntokometer_requests_in_flight 2\n"));
+        assert!(!page.contains("ttft"), "what is not known yet is not told");
+    }
+}
