@@ -199,6 +199,7 @@ impl Reactor {
         self.log_end(stream.number, Outcome::Broken);
         let Some(connection) = self.connections.get_mut(stream.connection) else { return };
         connection.stream = None;
+        connection.persistence = stream.persistence;
         let response = complaint.response(self.config.flavour);
         if stream.has_head {
             let mut sheet = Sheet::default();

@@ -248,3 +248,65 @@ fn tls_carries_the_same_stream() {
     let answer = read_chunked(&mut stream);
     assert_eq!(answer.events().len(), 11);
 }
+
+/// The quick configuration with a changed engine.
+fn with_profile(change: impl FnOnce(&mut tokometer_sim::Profile)) -> Config {
+    let mut config = quick();
+    if let Pace::Engine(profile) = &mut config.pace {
+        change(profile);
+    }
+    config
+}
+
+#[test]
+fn an_answer_that_ends_by_itself_may_have_an_end_token_without_text() {
+    let mut config = with_profile(|profile| profile.front_end.eos_step = true);
+    config.answer = tokometer_sim::AnswerLength { median_tokens: 3.0, sigma: 0.0 };
+    let server = Running::start(config);
+    let body = completion(9).replace("\"ignore_eos\":true,", "");
+    let events = server.post("/v1/completions", &body).events();
+    // Three tokens, the end token, usage, the announced end.
+    assert_eq!(events.len(), 6);
+    let last: Value = serde_json::from_str(&events[3]).unwrap();
+    assert_eq!(
+        (&last["choices"][0]["text"], &last["choices"][0]["finish_reason"]),
+        (&json!(""), &json!("stop"))
+    );
+    assert!(events[4].contains("\"completion_tokens\":3"), "{}", events[4]);
+    let body = r#"{"inputs":"Hello","parameters":{"max_new_tokens":9,"details":true}}"#;
+    let events = server.post("/generate_stream", body).events();
+    assert_eq!(events.len(), 4);
+    let last: Value = serde_json::from_str(&events[3]).unwrap();
+    assert_eq!(
+        (&last["token"]["special"], &last["details"]["generated_tokens"]),
+        (&json!(true), &json!(3))
+    );
+}
+
+#[test]
+fn coalesced_events_lose_no_token() {
+    let server = Running::start(with_profile(|profile| profile.front_end.coalesce = 0.5));
+    let events = server.post("/v1/completions", &completion(60)).events();
+    let texts = events[..events.len() - 2].iter().map(|event| {
+        let event: Value = serde_json::from_str(event).unwrap();
+        event["choices"][0]["text"].as_str().unwrap().split_whitespace().count()
+    });
+    let counts: Vec<usize> = texts.collect();
+    assert_eq!(counts.iter().sum::<usize>(), 60);
+    // Half of 58 events wait for another: about 31 remain, and never as many as 55.
+    assert!(counts.len() < 55, "{counts:?}");
+}
+
+#[test]
+fn a_request_that_can_never_run_is_told_so() {
+    let server = Running::start(with_profile(|profile| {
+        if let Some(kv) = &mut profile.kv {
+            kv.tokens = 64;
+        }
+    }));
+    let answer = server.post("/v1/completions", &completion(100));
+    assert!(answer.text().contains("the request can never run"), "{}", answer.text());
+    assert!(answer.is_complete);
+    let whole = completion(100).replace("\"stream\":true", "\"stream\":false");
+    assert_eq!(server.post("/v1/completions", &whole).status, 400);
+}
