@@ -25,6 +25,12 @@ pub struct Batch {
     pub waiting: u32,
     /// Adapters that must be loaded before the step can run.
     pub lora_loads: u32,
+    /// Guessed tokens that the step checks beside the decodes.
+    pub draft_tokens: u32,
+    /// The longest run of guesses for one sequence.
+    pub draft_depth: u32,
+    /// Sequences that had ended when the step began but were already scheduled for it.
+    pub stale: u32,
 }
 
 /// The constants of the step-time formula. Times are milliseconds; absent terms are zero.
@@ -60,6 +66,13 @@ pub struct Cost {
     /// The longest context that a captured graph covers. Absent: no limit.
     #[serde(default)]
     pub graph_context_max: Option<u32>,
+    /// Numbers of tokens for which a graph was captured, rising. A step that only decodes is padded to
+    /// the next of them and is eager beyond the last. Empty: no padding and no limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub graph_sizes: Vec<u32>,
+    /// The weights of a mixture of experts, read as far as tokens need them.
+    #[serde(default)]
+    pub experts: Option<Experts>,
     /// A step that only prefills costs this instead. Required by the policies that keep prefill and
     /// decode apart.
     #[serde(default)]
@@ -79,12 +92,26 @@ pub struct Cost {
     /// Per waiting request.
     #[serde(default)]
     pub waiting_ms: f64,
+    /// Per guess of the longest run of guesses: the draft model works one token after the other.
+    #[serde(default)]
+    pub draft_ms: f64,
     /// Per adapter that is not resident when its request is admitted.
     #[serde(default)]
     pub lora_load_ms: f64,
     /// Multiplies every step: 1.03 makes the engine 3 % slower.
     #[serde(default = "one")]
     pub scale: f64,
+}
+
+/// Reading the experts of a mixture: the more tokens a step has, the more of them are needed, until all
+/// are. The time is `all_ms × (1 − (1 − share)^tokens)`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experts {
+    /// Reading all experts once.
+    pub all_ms: f64,
+    /// Share of the experts that one token uses.
+    pub share: f64,
 }
 
 /// Time of a step that only prefills: `base_ms + token_ms × tokens + pair_ms × pairs`.
@@ -122,9 +149,14 @@ impl Cost {
             ("quantum_from_ms", self.quantum_from_ms.unwrap_or(0.0)),
             ("quantum_tail_ms", self.quantum_tail_ms),
             ("waiting_ms", self.waiting_ms),
+            ("draft_ms", self.draft_ms),
             ("lora_load_ms", self.lora_load_ms),
             ("scale", self.scale),
         ];
+        if let Some(experts) = &self.experts {
+            constants
+                .extend([("experts.all_ms", experts.all_ms), ("experts.share", experts.share)]);
+        }
         if let Some(prefill) = &self.prefill {
             constants.extend([
                 ("prefill.base_ms", prefill.base_ms),
@@ -142,7 +174,10 @@ impl Cost {
         } else {
             0.0
         };
-        self.base_ms + self.token_ms * tokens + cliff
+        let experts = self.experts.map_or(0.0, |experts| {
+            experts.all_ms * (1.0 - libm::pow((1.0 - experts.share).max(0.0), tokens))
+        });
+        self.base_ms + self.token_ms * tokens + cliff + experts
     }
 
     /// Milliseconds of the step before anything random.
@@ -159,13 +194,20 @@ impl Cost {
     }
 
     fn mixed_ms(&self, batch: &Batch) -> f64 {
+        let sequences = batch.decodes + batch.stale;
+        let tokens = sequences + batch.draft_tokens + batch.prefill_tokens;
+        let padded = self.graph_sizes.iter().copied().find(|size| *size >= tokens);
         let outgrows_graph =
-            self.graph_context_max.is_some_and(|limit| batch.longest_context > limit);
-        let eager = if batch.prefill_tokens > 0 || outgrows_graph { self.eager_ms } else { 0.0 };
-        self.dense_ms(f64::from(batch.decodes) + f64::from(batch.prefill_tokens))
-            + self.sequence_ms * f64::from(batch.decodes)
+            self.graph_context_max.is_some_and(|limit| batch.longest_context > limit)
+                || (padded.is_none() && !self.graph_sizes.is_empty());
+        let is_eager = batch.prefill_tokens > 0 || outgrows_graph;
+        let eager = if is_eager { self.eager_ms } else { 0.0 };
+        let tokens = if is_eager { tokens } else { padded.unwrap_or(tokens) };
+        self.dense_ms(f64::from(tokens))
+            + self.sequence_ms * f64::from(sequences)
             + self.context_ms * batch.decode_context as f64
             + self.pair_ms * batch.prefill_pairs
+            + self.draft_ms * f64::from(batch.draft_depth)
             + eager
     }
 
@@ -211,12 +253,15 @@ mod tests {
             pair_ms: 1e-5,
             eager_ms: 17.0,
             graph_context_max: Some(8192),
+            graph_sizes: Vec::new(),
+            experts: None,
             prefill: None,
             jitter: 0.0,
             quantum_ms: 0.0,
             quantum_from_ms: None,
             quantum_tail_ms: 0.0,
             waiting_ms: 0.0,
+            draft_ms: 0.0,
             lora_load_ms: 0.0,
             scale: 1.0,
         }
@@ -237,6 +282,33 @@ mod tests {
         let prefill = Batch { prefill_tokens: 50, prefill_pairs: 1e6, ..Batch::default() };
         // 50 + 15 + 60 + 10 + 17
         check(prefill, 152.0);
+    }
+
+    #[test]
+    fn a_decode_is_padded_to_the_next_captured_graph_and_eager_beyond_the_last() {
+        let graph_sizes = vec![1, 8, 16];
+        let cost = Cost { cliff_ms: 0.0, sequence_ms: 0.0, graph_sizes, ..chunked() };
+        let check = |batch: Batch, expected: f64| {
+            let got = cost.mean_ms(&batch);
+            assert!((got - expected).abs() < 1e-9, "{batch:?}: {got} instead of {expected}");
+        };
+        let decode = |decodes| Batch { decodes, ..Batch::default() };
+        check(decode(1), 50.3);
+        check(decode(2), 52.4);
+        check(decode(8), 52.4);
+        check(decode(16), 54.8);
+        check(decode(17), 50.0 + 5.1 + 17.0);
+        check(Batch { stale: 7, ..decode(9) }, 54.8);
+        check(Batch { prefill_tokens: 3, ..decode(1) }, 50.0 + 1.2 + 17.0);
+    }
+
+    #[test]
+    fn a_mixture_of_experts_is_read_as_far_as_tokens_need_it() {
+        let experts = Some(Experts { all_ms: 40.0, share: 0.25 });
+        let cost = Cost { cliff_ms: 0.0, token_ms: 0.0, sequence_ms: 0.0, experts, ..chunked() };
+        let at = |decodes| cost.mean_ms(&Batch { decodes, ..Batch::default() });
+        assert!((at(1) - 60.0).abs() < 1e-9 && (at(2) - 67.5).abs() < 1e-9);
+        assert!((at(200) - 90.0).abs() < 1e-9, "all experts are read once");
     }
 
     #[test]

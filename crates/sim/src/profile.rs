@@ -67,6 +67,23 @@ pub struct Scheduler {
     /// Adapters that may be resident at once. Absent: all of them.
     #[serde(default)]
     pub lora_slots: Option<u32>,
+    /// Whether a step is scheduled while the one before it runs: a new request misses one step, and a
+    /// request that ended takes part in one more.
+    #[serde(default)]
+    pub is_async: bool,
+    /// Guessing several tokens ahead. Absent: one token per step.
+    #[serde(default)]
+    pub speculation: Option<Speculation>,
+}
+
+/// Speculative decoding.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Speculation {
+    /// Tokens guessed per sequence and step.
+    pub tokens: u32,
+    /// Probability that a guess is right, given that those before it were.
+    pub acceptance: f64,
 }
 
 /// The order in which waiting requests are admitted.
@@ -280,6 +297,15 @@ impl Profile {
         if self.front_end.coalesce >= 1.0 {
             let value = self.front_end.coalesce.to_string();
             return fault("front_end.coalesce", value, "a probability below 1 is needed");
+        }
+        let shares = [
+            ("cost.experts.share", self.cost.experts.map(|experts| experts.share)),
+            ("scheduler.speculation.acceptance", self.scheduler.speculation.map(|s| s.acceptance)),
+        ];
+        for (key, share) in shares {
+            if let Some(share) = share.filter(|share| !(0.0..=1.0).contains(share)) {
+                return fault(key, share.to_string(), "a share between 0 and 1 is needed");
+            }
         }
         self.check_limits()
     }

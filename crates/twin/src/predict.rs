@@ -142,16 +142,16 @@ pub fn predict(
     Ok(all)
 }
 
-/// Ends suffice for figures, unless the client takes its time for each event or a step's budget may
-/// not reach all decoding requests.
+/// Ends suffice for figures, unless the client takes its time for each event, tokens come in runs of
+/// guesses, or a step's budget may not reach all decoding requests.
 fn telling(profile: &Profile, options: Options) -> Telling {
     let reaches_all = match profile.scheduler.policy {
         Policy::Chunked { token_budget } => profile.scheduler.max_seqs <= token_budget,
         Policy::Blocking { .. } | Policy::Tgi { .. } => true,
     };
-    let is_instant = options.client.event_ms <= 0.0;
+    let is_regular = options.client.event_ms <= 0.0 && profile.scheduler.speculation.is_none();
     match options.keep {
-        Keep::Figures if reaches_all && is_instant => Telling::Ends,
+        Keep::Figures if reaches_all && is_regular => Telling::Ends,
         Keep::Figures | Keep::Timelines => Telling::Events,
     }
 }

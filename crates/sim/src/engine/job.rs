@@ -63,6 +63,8 @@ pub(crate) struct Sequence {
     /// Full blocks that were offered to the prefix cache or found in it.
     pub(crate) offered: u32,
     pub(crate) state: State,
+    /// The first step that can admit it.
+    pub(crate) visible_from: u64,
     /// The clock of the decoders at which it was entered there; its counts stand still since then.
     pub(crate) entered: Option<u64>,
 }
@@ -93,6 +95,7 @@ impl Sequence {
             shared: Vec::new(),
             offered: 0,
             state: State::Waiting,
+            visible_from: 0,
             entered: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use base::seed::Generator;
+use base::seed::{Generator, unit_float};
 use base::{Nanos, Seed};
 use tokometer_base as base;
 
@@ -112,6 +112,8 @@ pub struct Engine {
     pub(super) decodes_since_admission: u32,
     resident_loras: Vec<u32>,
     has_finished: bool,
+    /// Requests that ended in the step before, where the next was already scheduled.
+    stale: u32,
     wake_at: Nanos,
     generator: Generator,
 }
@@ -136,6 +138,7 @@ impl Engine {
             decodes_since_admission: 0,
             resident_loras: Vec::new(),
             has_finished: false,
+            stale: 0,
             wake_at: Nanos::ZERO,
             generator: seed.stream("engine-steps").at(0),
         }
@@ -205,7 +208,11 @@ impl Engine {
         let rank = (urgency, self.counters.submitted);
         self.counters.submitted += 1;
         let id = job.id;
-        let sequence = Some(Sequence::new(job, rank));
+        let mut sequence = Sequence::new(job, rank);
+        if self.profile.scheduler.is_async {
+            sequence.visible_from = self.counters.steps + 1;
+        }
+        let sequence = Some(sequence);
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.sequences.push(None);
             self.sequences.len() - 1
@@ -285,6 +292,7 @@ impl Engine {
             return idle(self.wake_at);
         }
         let mut batch = self.plan();
+        batch.stale = self.stale;
         batch.waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
         let kind = match (batch.prefill_tokens, batch.decodes) {
             (0, 0) => {
@@ -301,10 +309,12 @@ impl Engine {
 
     /// Lets go of the requests that the previous step finished.
     fn settle(&mut self) {
+        self.stale = 0;
         if !std::mem::take(&mut self.has_finished) {
             return;
         }
         let mut running = std::mem::take(&mut self.running);
+        let before = running.len();
         running.retain(|slot| {
             let is_finished = self.sequence(*slot).state == State::Finished;
             if is_finished {
@@ -314,6 +324,9 @@ impl Engine {
             }
             !is_finished
         });
+        if self.profile.scheduler.is_async && !running.is_empty() {
+            self.stale = u32::try_from(before - running.len()).unwrap_or(u32::MAX);
+        }
         self.running = running;
     }
 
@@ -400,7 +413,8 @@ impl Engine {
         // A request that still has blocks to offer must be looked at in every step.
         let has_offers = self.blocks.is_caching()
             && (sequence.offered as usize) < sequence.job.block_hashes.len();
-        if sequence.state != State::Decoding || sequence.entered.is_some() || has_offers {
+        let is_irregular = has_offers || self.profile.scheduler.speculation.is_some();
+        if sequence.state != State::Decoding || sequence.entered.is_some() || is_irregular {
             return;
         }
         let remaining = sequence.job.output_tokens - sequence.generated;
@@ -453,6 +467,44 @@ impl Engine {
             self.produced.push(Produced { id, tokens: 1, generated, is_last: true });
         }
         count
+    }
+
+    /// Guesses that the next step may check for a decoding request.
+    pub(super) fn drafts(&self, slot: usize, budget: u32) -> u32 {
+        let Some(speculation) = self.profile.scheduler.speculation else { return 0 };
+        let sequence = self.sequence(slot);
+        let useful = sequence.job.output_tokens - sequence.generated;
+        speculation.tokens.min(useful.saturating_sub(1)).min(budget.saturating_sub(1))
+    }
+
+    /// Checks `drafts` guesses for a request that has just got a token, and hands on those that are
+    /// right, up to the first that is wrong.
+    pub(super) fn accept(&mut self, slot: usize, drafts: u32, batch: &mut Batch) {
+        let Some(speculation) = self.profile.scheduler.speculation.filter(|_| drafts > 0) else {
+            return;
+        };
+        let is_right = |_: &u32| unit_float(&mut self.generator) < speculation.acceptance;
+        let right = u32::try_from((0..drafts).take_while(is_right).count()).unwrap_or(drafts);
+        batch.draft_tokens += drafts;
+        batch.draft_depth = batch.draft_depth.max(drafts);
+        let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
+        sequence.computed += right;
+        sequence.target += right;
+        sequence.generated += right;
+        let is_last = sequence.generated >= sequence.job.output_tokens;
+        if is_last {
+            sequence.state = State::Finished;
+            self.has_finished = true;
+        }
+        self.counters.generation_tokens += u64::from(right);
+        if let Some(produced) = self.produced.last_mut() {
+            produced.tokens += right;
+            produced.generated += right;
+            produced.is_last = is_last;
+        }
+        if self.blocks.is_caching() {
+            self.offer_full_blocks(slot);
+        }
     }
 
     fn offer_full_blocks(&mut self, slot: usize) {

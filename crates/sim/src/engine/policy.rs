@@ -53,7 +53,7 @@ impl Engine {
             budget -= tokens;
         }
         assert!(
-            batch.prefill_tokens + batch.decodes <= token_budget,
+            batch.prefill_tokens + batch.decodes + batch.draft_tokens <= token_budget,
             "a step of {batch:?} has a budget of {token_budget}"
         );
         batch
@@ -72,11 +72,13 @@ impl Engine {
                 continue;
             }
             let tokens = sequence.missing().min(left);
-            if !self.make_room(slot, tokens) {
+            let drafts = if state == State::Decoding { self.drafts(slot, left) } else { 0 };
+            if !self.make_room(slot, tokens + drafts) {
                 break;
             }
             self.compute(slot, tokens, batch);
-            left -= tokens;
+            self.accept(slot, drafts, batch);
+            left -= tokens + drafts;
         }
         budget - left
     }
@@ -118,7 +120,7 @@ impl Engine {
         let places = (self.profile.scheduler.max_seqs as usize).saturating_sub(self.running.len());
         let (mut prefill, mut total) = (0_u32, reserved);
         let mut chosen = Vec::new();
-        for slot in self.waiting.values().take(places) {
+        for slot in self.waiting.values().take(places).take_while(|slot| self.is_visible(**slot)) {
             let job = &self.sequence(*slot).job;
             prefill = prefill.saturating_add(job.prompt_tokens);
             total += reservation(job);
@@ -159,7 +161,14 @@ impl Engine {
     /// The request to admit next, if there is a place for one.
     fn next_waiting(&self) -> Option<usize> {
         let has_place = self.running.len() < self.profile.scheduler.max_seqs as usize;
-        has_place.then(|| self.waiting.first_key_value().map(|(_, slot)| *slot)).flatten()
+        let first = self.waiting.first_key_value().map(|(_, slot)| *slot);
+        first.filter(|slot| has_place && self.is_visible(*slot))
+    }
+
+    /// Whether the scheduler knew of a waiting request when it made this step. An idle engine has made
+    /// none ahead.
+    fn is_visible(&self, slot: usize) -> bool {
+        self.running.is_empty() || self.sequence(slot).visible_from <= self.counters.steps
     }
 
     /// Lets a waiting request use the blocks that the prefix cache knows. The last token of its

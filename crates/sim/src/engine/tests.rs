@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tokometer_base as base;
 
 use super::{Engine, Job, Refusal, StepKind};
-use crate::profile::{Kv, Policy, PrefixCache, Profile};
+use crate::profile::{Kv, Policy, PrefixCache, Profile, Speculation};
 
 /// A profile whose steps take 10 ms plus 1 ms per token, exactly.
 fn profile(policy: &str, kv: Option<(u64, u32, PrefixCache)>) -> Profile {
@@ -298,4 +298,47 @@ proptest! {
             now = one.until;
         }
     }
+}
+
+#[test]
+fn an_asynchronous_scheduler_sees_a_request_one_step_late_and_runs_an_ended_one_once_more() {
+    let mut profile = profile("kind = 'chunked', token_budget = 64", None);
+    profile.scheduler.is_async = true;
+    let mut engine = Engine::new(profile, Seed(1));
+    engine.submit(Nanos::ZERO, job(0, 4, 9)).unwrap();
+    let mut now = engine.step(Nanos::ZERO).until;
+    engine.submit(now, job(1, 4, 2)).unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        let step = engine.step(now);
+        engine.audit();
+        seen.push((step.batch.prefill_tokens, step.batch.decodes, step.batch.stale));
+        now = step.until;
+    }
+    assert_eq!(seen, [(0, 1, 0), (4, 1, 0), (0, 2, 0), (0, 1, 1), (0, 1, 0)]);
+}
+
+#[test]
+fn right_guesses_come_in_one_step_and_wrong_ones_cost_their_check() {
+    let steps = |acceptance: f64| {
+        let mut profile =
+            profile("kind = 'blocking', prefill_budget = 64", Some((64, 4, PrefixCache::Off)));
+        profile.scheduler.speculation = Some(Speculation { tokens: 3, acceptance });
+        let mut engine = Engine::new(profile, Seed(1));
+        engine.submit(Nanos::ZERO, job(0, 4, 9)).unwrap();
+        let (mut now, mut tokens) = (Nanos::ZERO, Vec::new());
+        loop {
+            let step = engine.step(now);
+            engine.audit();
+            if step.until == Nanos::MAX {
+                return tokens;
+            }
+            tokens
+                .extend(engine.produced().iter().map(|one| (one.tokens, step.batch.draft_tokens)));
+            now = step.until;
+        }
+    };
+    assert_eq!(steps(1.0), [(1, 0), (4, 3), (4, 3)]);
+    assert_eq!(steps(0.0).len(), 9);
+    assert_eq!(steps(0.0).iter().map(|(tokens, _)| tokens).sum::<u32>(), 9);
 }
