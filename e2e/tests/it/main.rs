@@ -1,1 +1,15 @@
-//! The built binary against servers.
+//! The built binary against servers: one test binary, asserting on records and JSON rather than on
+//! the looks of a terminal. Nothing here depends on how quick or quiet the machine is.
+
+mod bad_input;
+mod bench;
+mod dialects;
+mod experiments;
+mod help;
+mod killed;
+mod plans;
+mod program;
+mod reports;
+mod signals;
+mod sweeps;
+mod truth;

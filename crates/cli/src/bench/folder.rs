@@ -40,6 +40,14 @@ impl Place {
         }
     }
 
+    /// Takes the folder away again when nothing was recorded in it.
+    pub(crate) fn leave_if_empty(&self) {
+        if let Self::Kept(path) = self {
+            // Only an empty folder can be removed this way.
+            let _removed = std::fs::remove_dir(path);
+        }
+    }
+
     /// Whether the record outlives the program.
     pub(crate) fn is_kept(&self) -> bool {
         matches!(self, Self::Kept(_))

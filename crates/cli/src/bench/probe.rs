@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
 use tokometer_base::{Clock, MonotonicClock, Nanos};
-use tokometer_client::{Control, Settings};
+use tokometer_client::{Control, Dialect, Settings};
 use tokometer_drive::Notice;
 use tokometer_record::{
     Asked, Event, EventKind, Failure, FailureKind, Identity, Outcome, Phase, Timeline,
@@ -31,9 +31,9 @@ pub(crate) struct Question {
 
 impl Question {
     /// `Hi`, answered with one token.
-    pub(crate) fn new(control: Control, path: String, settings: &Settings, is_chat: bool) -> Self {
+    pub(crate) fn new(control: Control, path: String, settings: &Settings, dialect: &Dialect) -> Self {
         let mut body = serde_json::json!({ "model": settings.model, "max_tokens": 1 });
-        if is_chat {
+        if dialect.is_chat() {
             body["messages"] = serde_json::json!([{ "role": "user", "content": "Hi" }]);
         } else {
             body["prompt"] = "Hi".into();

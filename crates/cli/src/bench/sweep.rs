@@ -32,8 +32,19 @@ pub(crate) fn run(
     resume: Resume,
     style: Style,
 ) -> Result<Exit, Refusal> {
-    let place = Place::open(&lowered.plan.output, &lowered.plan.name, MonotonicClock.wall())?;
     results::check(&lowered.plan.output)?;
+    let place = Place::open(&lowered.plan.output, &lowered.plan.name, MonotonicClock.wall())?;
+    let outcome = all(session, lowered, (&place, resume), style);
+    place.leave_if_empty();
+    outcome
+}
+
+fn all(
+    session: &mut Session,
+    lowered: &Lowered,
+    (place, resume): (&Place, Resume),
+    style: Style,
+) -> Result<Exit, Refusal> {
     let is_single = lowered.points.len() == 1;
     let mut exits = Vec::new();
     let mut rows: Vec<(String, Vec<Report>)> = Vec::new();

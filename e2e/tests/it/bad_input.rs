@@ -1,0 +1,136 @@
+//! What users get wrong, and what the program says then: one row each.
+
+use std::path::Path;
+
+use crate::program::{Ended, Server, command, ended, run};
+
+/// A small load that ends quickly.
+const SMALL: &str = "--num-prompts 4 --random-input-len 20 --random-output-len 3 --no-run-dir";
+
+fn check(ended: &Ended, parts: &[&str], code: i32) {
+    for part in parts {
+        assert!(ended.stderr.contains(part), "`{part}` is not in:\n{}\n{}", ended.stderr, ended.stdout);
+    }
+    assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+}
+
+#[test]
+fn bad_command_lines_are_refused_with_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |line: &str, parts: &[&str]| check(&run(folder.path(), line), parts, 2);
+    row("bench --num-promts 5", &["there is no flag `--num-promts`", "`--num-prompts`"]);
+    row("bench --backend vlm", &["there is no backend `vlm`", "vllm"]);
+    row("bench --dataset-name rando", &["there is no dataset `rando`", "random"]);
+    row("bench --harvest eagre", &["eagre", "eager"]);
+    row("bench --layout v9", &["v9", "v4"]);
+    row("bench --request-rate 0", &["a rate must be above zero", "--request-rate inf"]);
+    row("bench --max-concurrency 0", &["no request could be sent"]);
+    row("bench --num-prompts 1,2,...,5", &["never meets 5"]);
+    row("bench --goodput ttft=5", &["cannot use the objective `ttft=5`", "ttft:200"]);
+    row("bench --metric-percentiles 50,x", &["`x` is no percentile"]);
+    row("bench --duration soon", &["cannot use `--duration soon`", "30s"]);
+    row("bench --extra-body [1]", &["--extra-body", "JSON object"]);
+    row("bench --base-url ftp://h --model m", &["ftp://h"]);
+    row("bench --multi-turn", &["cannot honour `--multi-turn`"]);
+    row("bench --tokenizer missing/tokenizer.json", &["missing/tokenizer.json"]);
+    row("bench --plan missing.toml", &["missing.toml"]);
+    row("report missing.txt", &["missing.txt"]);
+    row("sim --profile nope", &["nope", "default"]);
+}
+
+#[test]
+fn flags_without_effect_are_named_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "bench --trust-remote-code --tokenizer-mode auto --print-plan";
+    let ended = run(folder.path(), line).succeeded();
+    assert_eq!(ended.stderr.matches("`--trust-remote-code` has no effect").count(), 1);
+}
+
+#[test]
+fn servers_that_cannot_be_used_are_named_with_their_own_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |url: &str, flags: &str, parts: &[&str], code: i32| {
+        let line = format!("bench --base-url {url} {SMALL} {flags}");
+        check(&run(folder.path(), &line), parts, code);
+    };
+    row("http://127.0.0.1:1", "", &["cannot reach http://127.0.0.1:1", "tokometer sim"], 3);
+    let server = Server::quick();
+    row(&server.url, "--model other", &["has no model `other`", "`simulated`"], 3);
+    row(&server.url, "--endpoint /nowhere/completions", &["no request succeeded", "404"], 7);
+    let locked = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--api-key", "k"]);
+    row(&locked.url, "", &["401", "OPENAI_API_KEY"], 3);
+    for status in ["429", "500"] {
+        let faults = format!(r#"{{"errors":{{"status":{status},"which":{{"share":1.0}}}}}}"#);
+        let broken = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", &faults]);
+        row(&broken.url, "--model simulated", &["no request succeeded", status], 7);
+    }
+    let dying = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", r#"{"die_after_requests":3}"#]);
+    let line = format!("bench --base-url {} {SMALL} --max-concurrency 1 --num-prompts 20", dying.url);
+    let ended = run(folder.path(), &line);
+    assert!(matches!(ended.code, Some(0 | 3)), "{ended:?}");
+    assert!(ended.stdout.contains("failed"), "{}", ended.stdout);
+}
+
+#[test]
+fn datasets_that_cannot_be_used_are_named_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("empty.jsonl", "");
+    write("broken.jsonl", "this is not JSON\n");
+    write("short.jsonl", "{\"prompt\": \"one\"}\n");
+    let row = |flags: &str, parts: &[&str]| {
+        check(&run(folder.path(), &format!("bench --no-run-dir {flags}")), parts, 2);
+    };
+    row("--dataset-name custom --dataset-path missing.jsonl", &["missing.jsonl"]);
+    row("--dataset-name custom --dataset-path empty.jsonl", &["empty.jsonl", "empty"]);
+    row("--dataset-name custom --dataset-path broken.jsonl", &["broken.jsonl", "line 1"]);
+    row("--dataset-name custom", &["--dataset-path"]);
+    write("book.txt", "too short a book");
+    row("--dataset-name book --dataset-path book.txt --book-input-len 1000", &["book.txt"]);
+}
+
+#[test]
+fn places_that_cannot_be_written_are_found_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "x").unwrap();
+    let row = |flags: &str| {
+        let line = format!("bench --base-url http://127.0.0.1:1 --model m {flags}");
+        // A run would have failed with 3: nothing listens there.
+        check(&run(folder.path(), &line), &["cannot write", "file"], 6);
+    };
+    row("--run-dir file/run");
+    row("--save-result --result-dir file/out --no-run-dir");
+    row("--output-file file/out.jsonl --no-run-dir");
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_keeps_what_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    std::fs::create_dir(folder.path().join("r")).unwrap();
+    // Every write to this file is answered with "no space left on device".
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("r/requests.arrows")).unwrap();
+    let line = format!(
+        "bench --base-url {} --duration 10m --max-concurrency 2 --random-input-len 20 \
+         --random-output-len 3 --run-dir r",
+        server.url
+    );
+    check(&run(folder.path(), &line), &["cannot write", "requests.arrows", "No space left"], 6);
+}
+
+#[test]
+fn more_connections_than_descriptors_are_refused_with_the_number_that_is_possible() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let line = format!(
+        "bench --base-url {} --num-prompts 600 --max-concurrency 600 --random-input-len 20 \
+         --random-output-len 3 --no-run-dir",
+        server.url
+    );
+    let program = command(folder.path(), &line);
+    let script = format!("ulimit -Hn 300; exec {} {line}", Path::new(program.get_program()).display());
+    let mut shell = std::process::Command::new("bash");
+    let limited = ended(shell.args(["-c", &script]).current_dir(folder.path()));
+    check(&limited, &["cannot open 600 connections", "236"], 2);
+}

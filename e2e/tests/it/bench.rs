@@ -1,0 +1,105 @@
+//! `bench` from end to end.
+
+use serde_json::Value;
+use tokometer_record::{Phase, RunReader, RunState, Stop};
+
+use crate::program::{Server, run};
+
+#[test]
+fn without_a_target_the_embedded_simulator_is_measured_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "bench --num-prompts 20 --request-rate 100 --random-output-len 5 --json --run-dir r";
+    let page = run(folder.path(), line).succeeded().json();
+    assert_eq!(page["summary"]["counts"]["succeeded"], 20, "{page:#}");
+    let reader = RunReader::open(&folder.path().join("r")).unwrap();
+    assert!(reader.info().targets[0].is_simulated);
+    let measured = reader.timelines().unwrap().filter(|row| row.identity.phase == Phase::Measure);
+    assert_eq!(measured.count(), 20);
+    let RunState::Ended(end) = reader.state().unwrap() else { panic!("the run has no end") };
+    assert_eq!(end.stop, Stop::Complete);
+}
+
+#[test]
+fn a_report_of_the_run_says_what_the_bench_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let line = format!(
+        "bench --base-url {} --num-prompts 10 --random-input-len 20 --random-output-len 5 --run-dir r",
+        server.url
+    );
+    let bench = run(folder.path(), &line).succeeded();
+    let report = run(folder.path(), "report r").succeeded();
+    assert_eq!(bench.stdout, report.stdout);
+    assert!(bench.stdout.starts_with("============ Serving Benchmark Result ============\n"));
+    assert!(bench.stdout.contains("verdict: "), "{}", bench.stdout);
+}
+
+#[test]
+fn result_files_of_both_families_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let line = format!(
+        "bench --base-url {} --num-prompts 6 --random-input-len 20 --random-output-len 5 \
+         --save-result --save-detailed --result-dir out --result-filename a.json --metadata k=v \
+         --output-file b.jsonl --output-details --tag t --no-run-dir --quiet",
+        server.url
+    );
+    let ended = run(folder.path(), &line).succeeded();
+    assert_eq!(ended.stdout, "");
+    assert!(!folder.path().join("runs").exists());
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let vllm: Value = serde_json::from_str(&read("out/a.json")).unwrap();
+    assert_eq!((&vllm["completed"], &vllm["k"]), (&Value::from(6), &Value::from("v")));
+    assert_eq!(vllm["input_lens"].as_array().unwrap().len(), 6);
+    let sglang: Value = serde_json::from_str(read("b.jsonl").trim()).unwrap();
+    assert_eq!((&sglang["tag"], &sglang["completed"]), (&Value::from("t"), &Value::from(6)));
+}
+
+#[test]
+fn a_duration_ends_the_run_without_a_number_of_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let line = format!(
+        "bench --base-url {} --duration 500ms --max-concurrency 2 --random-input-len 20 \
+         --random-output-len 3 --json --run-dir r",
+        server.url
+    );
+    let page = run(folder.path(), &line).succeeded().json();
+    assert!(page["summary"]["counts"]["succeeded"].as_u64().unwrap() > 0, "{page:#}");
+    assert_eq!(page["summary"]["counts"]["failed"], 0);
+}
+
+#[test]
+fn keys_are_sent_and_never_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--api-key", "verysecretkey"]);
+    let line = format!(
+        "bench --base-url {} --num-prompts 3 --random-input-len 20 --random-output-len 3 \
+         --extra-body {{\"api_key\":\"verysecretkey\"}} --run-dir r",
+        server.url
+    );
+    let mut command = crate::program::command(folder.path(), &line);
+    let ended = crate::program::ended(command.env("OPENAI_API_KEY", "verysecretkey")).succeeded();
+    assert!(!(ended.stdout + &ended.stderr).contains("verysecret"));
+    for entry in std::fs::read_dir(folder.path().join("r")).unwrap().map(Result::unwrap) {
+        let bytes = std::fs::read(entry.path()).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains("verysecret"), "{}", entry.path().display());
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = crate::program::path().display();
+    let script = format!(
+        "{program} bench --num-prompts 3 --request-rate 100 --random-output-len 3 --no-run-dir \
+         | true; echo ${{PIPESTATUS[0]}}"
+    );
+    let output = std::process::Command::new("bash")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0", "{output:?}");
+}

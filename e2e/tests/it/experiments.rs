@@ -1,0 +1,39 @@
+//! The plans in `experiments/` against the simulated server, cut short.
+
+use crate::program::{Ended, root, run};
+
+/// Runs an experiment with a few requests per point.
+fn cut_short(name: &str, flags: &str) -> Ended {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = root().join("experiments").join(name);
+    run(folder.path(), &format!("bench --plan {} --no-run-dir {flags}", plan.display()))
+}
+
+#[test]
+fn every_experiment_is_a_plan_with_as_many_points_as_its_report_has_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, fields) in [("000", 0), ("001", 2), ("002", 3), ("003", 1), ("004", 3)] {
+        let plan = root().join(format!("experiments/seed-{name}.toml"));
+        let shown = run(folder.path(), &format!("bench --print-plan --plan {}", plan.display()));
+        let shown = shown.succeeded().stdout;
+        assert_eq!(shown.matches("[[sections]]").count(), fields, "{name}");
+    }
+}
+
+#[test]
+fn an_experiment_is_printed_with_its_headings_in_its_layout() {
+    let shown = cut_short("seed-001.toml", "--num-prompts 3 --random-input-len 20").succeeded().stdout;
+    let heads: Vec<usize> =
+        ["# Prefill\n\n====", "\n# Decode\n\n===="].iter().map(|head| shown.find(head).unwrap()).collect();
+    assert!(heads[0] < heads[1], "{shown}");
+    assert_eq!(shown.matches("Failed requests:                         0         \n").count(), 2);
+}
+
+#[test]
+fn an_experiment_of_sglang_is_printed_as_sglang_prints() {
+    let flags = "--num-prompts 3 --random-input-len 20 --random-output-len 3 --request-rate inf";
+    let shown = cut_short("seed-004.toml", flags).succeeded().stdout;
+    for part in ["## Python", "## Rust", "## golang", "Total input vision tokens:", "sglang-oai-chat"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}

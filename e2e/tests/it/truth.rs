@@ -1,0 +1,70 @@
+//! The record against the simulated server's own log, request by request.
+
+use std::collections::HashMap;
+
+use tokometer_record::timeline::TOLERATED_INVERSION;
+use tokometer_record::{EventKind, Phase, RunReader};
+use tokometer_sim::truth::{self, Kind, TrueRequest};
+
+use crate::program::{Server, run};
+
+/// Runs a bench against a server with these flags and compares every request.
+fn check(server: &[&str], bench: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("truth.log");
+    let server = Server::new(&[server, &["--truth", log.to_str().unwrap()]].concat());
+    let line = format!("bench --base-url {} --request-id-prefix t- --quiet --run-dir r {bench}", server.url);
+    let _ended = run(folder.path(), &line).succeeded();
+    server.stop();
+    let truths: HashMap<String, TrueRequest> = truth::read(&log)
+        .unwrap()
+        .into_iter()
+        .filter_map(|request| Some((request.request_id.clone()?, request)))
+        .collect();
+    let reader = RunReader::open(&folder.path().join("r")).unwrap();
+    let rows: Vec<_> =
+        reader.timelines().unwrap().filter(|row| row.identity.phase == Phase::Measure).collect();
+    assert_eq!(rows.len(), 24, "{bench}");
+    for row in rows {
+        let truth = &truths[&format!("t-{}", row.identity.index)];
+        let usage = row.usage.unwrap();
+        assert_eq!(usage.completion_tokens, Some(truth.answer_tokens));
+        assert_eq!(usage.prompt_tokens, Some(truth.prompt_tokens));
+        assert_eq!(row.asked.prompt_tokens, Some(truth.prompt_tokens));
+        let seen = row.events.iter().filter(|event| event.kind == EventKind::Text);
+        let seen: Vec<_> = seen.map(|event| event.at).collect();
+        let sent: Vec<_> =
+            truth.events.iter().filter(|event| event.kind == Kind::Text).collect();
+        assert_eq!(seen.len(), sent.len(), "request {}", row.identity.index);
+        for (seen, sent) in seen.iter().zip(sent) {
+            // Two clocks are compared; they agree to within what the record itself tolerates.
+            assert!(*seen + TOLERATED_INVERSION >= sent.before, "{seen:?} before {sent:?}");
+        }
+        let sent_at = row.times.first_byte_sent.unwrap();
+        assert!(truth.first_byte + TOLERATED_INVERSION >= sent_at, "read before it was sent");
+    }
+}
+
+#[test]
+fn a_paced_server_and_its_record_agree_on_every_token() {
+    let load = "--num-prompts 24 --max-concurrency 8 --random-input-len 50 --random-output-len 12";
+    check(&["--ttft", "10ms", "--itl", "3ms"], load);
+    check(&["--ttft", "10ms", "--itl", "3ms"], &format!("{load} --harvest eager --connections preopen"));
+}
+
+#[test]
+fn an_engine_and_its_record_agree_on_every_token() {
+    check(
+        &["--profile", "default"],
+        "--num-prompts 24 --request-rate 60 --random-input-len 300 --random-output-len 9",
+    );
+}
+
+#[test]
+fn a_chat_route_and_its_record_agree_on_every_token() {
+    check(
+        &["--ttft", "10ms", "--itl", "2ms"],
+        "--backend openai-chat --num-prompts 24 --max-concurrency 6 --random-input-len 40 \
+         --random-output-len 7 --connections per-request",
+    );
+}
