@@ -52,9 +52,35 @@ pub(crate) struct Plan {
     /// Fields that take several values. Empty for a single run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) sweep: Vec<Axis>,
+    /// How two targets take turns; absent for a plan with one target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) interleave: Option<Interleave>,
     /// Parts with a heading and values of their own. Empty for a plan without parts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) sections: Vec<Section>,
+}
+
+impl Plan {
+    /// The same plan with its second target alone; `None` for a plan with one target.
+    pub(crate) fn second(&self) -> Option<Self> {
+        let second = self.targets.get(1)?.clone();
+        Some(Self { targets: vec![second], ..self.clone() })
+    }
+}
+
+/// How two targets take turns.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Interleave {
+    /// Requests of one block; zero: chosen when the plan is made.
+    #[serde(default)]
+    pub(crate) block_requests: u64,
+    /// Length of a block in seconds, from which its requests follow; absent: they are given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) block_s: Option<f64>,
+    /// Run with `a` or `b` before a block of the other side; absent: there are two servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) switch_command: Option<String>,
 }
 
 /// Whether the content of prompts is new in every run.

@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 
 use super::compat::{Rewritten, rewrite};
 use super::{
-    ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, StopArgs, TargetArgs,
+    AgainstArgs, ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, StopArgs, TargetArgs,
     WorkloadArgs,
 };
 use crate::capacity::CapacityArgs;
@@ -67,6 +67,8 @@ pub(crate) struct BenchArgs {
     pub(crate) print_plan: bool,
     #[command(flatten)]
     pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) against: AgainstArgs,
     #[command(flatten)]
     pub(crate) workload: WorkloadArgs,
     #[command(flatten)]

@@ -3,6 +3,7 @@
 //! Syntax only. Every flag is optional and nothing here knows a default that depends on another
 //! flag: [`crate::lower`] turns what was typed into a plan.
 
+mod against;
 mod arrival;
 mod client;
 mod command;
@@ -15,6 +16,7 @@ mod target;
 mod values;
 mod workload;
 
+pub(crate) use against::AgainstArgs;
 pub(crate) use arrival::ArrivalArgs;
 pub(crate) use client::ClientArgs;
 pub(crate) use command::{

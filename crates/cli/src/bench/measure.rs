@@ -8,14 +8,15 @@ use serde_json::json;
 use tokometer_base::{Clock, MonotonicClock, Nanos, Seed};
 use tokometer_client::KeepText;
 use tokometer_client::control::Model;
-use tokometer_drive::{self as drive, Interrupt, Live, Notice, Outlets};
+use tokometer_drive::{self as drive, Interrupt, Live, Notice, Outlets, Prepare};
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_record::server::Scrape;
 use tokometer_record::{self as record, RunEnd, RunInfo, RunWriter};
-use tokometer_schedule::{Arrivals, Curve, Extent, First, Limits, Pace};
+use tokometer_schedule::{Arrivals, Curve, Extent, First, Limits, Offsets, Pace};
 use tokometer_tokenize::Tokenizer;
 use tokometer_workload::Family;
 
+use super::alternating::{self, Alternating, BlockTimes, Switch};
 use super::preparer::Preparer;
 use super::probe::{Probes, Question};
 use super::progress::{Bar, Goal, Progress};
@@ -47,6 +48,8 @@ struct Ready {
     target: Vec<crate::plan::Target>,
     wish: Option<String>,
     reached: Reached,
+    /// The second target, where two are measured in turn.
+    against: Option<Reached>,
     tokenizer: Arc<dyn Tokenizer>,
     remarks: Vec<String>,
 }
@@ -157,12 +160,17 @@ impl Session {
         }
         // Dropped before the next one starts: two simulated servers would share the cores.
         self.ready = None;
+        if let Some(command) = switch_command(plan) {
+            alternating::switch(command, 0)?;
+        }
         let reached = reach(plan, &self.secrets)?;
+        let against = plan.second().map(|second| reach(&second, &self.secrets)).transpose()?;
         let opened = tokenizer(plan, &self.secrets, Some(&reached))?;
         self.ready = Some(Ready {
             target: plan.targets.clone(),
             wish: plan.prompts.tokenizer.clone(),
             reached,
+            against,
             tokenizer: opened.tokenizer,
             remarks: opened.notes,
         });
@@ -172,9 +180,11 @@ impl Session {
     /// Sections of a plan may change the body's fields while the server stays.
     fn settle(&mut self, plan: &Plan) -> Result<(), Refusal> {
         let secrets = &self.secrets;
-        match &mut self.ready {
-            Some(ready) => ready.reached.settle(plan, secrets),
-            None => Ok(()),
+        let Some(ready) = &mut self.ready else { return Ok(()) };
+        ready.reached.settle(plan, secrets)?;
+        match (&mut ready.against, plan.second()) {
+            (Some(against), Some(second)) => against.settle(&second, secrets),
+            _ => Ok(()),
         }
     }
 
@@ -204,8 +214,8 @@ impl Session {
         let interrupt_shared = Arc::clone(&interrupt);
         let outlets = Outlets { notices, live, interrupt: interrupt_shared, between: Some(between) };
         let directed = self.signals.direct_to(&interrupt);
-        let preparer = preparer(plan, ready, opened);
-        let ended = drive::run(config(plan, ready, opened), Box::new(preparer), outlets);
+        let source = source(plan, ready, opened)?;
+        let ended = drive::run(config(plan, ready, opened), source, outlets);
         drop(directed);
         drop(progress);
         drop(dashboard);
@@ -302,12 +312,42 @@ fn keep_text(plan: &Plan) -> KeepText {
     }
 }
 
-fn preparer(plan: &Plan, ready: &Ready, opened: &Opened) -> Preparer {
+/// What makes the requests: one target's, or two targets' in turn.
+fn source(plan: &Plan, ready: &Ready, opened: &Opened) -> Result<Box<dyn Prepare>, Refusal> {
+    let own = preparer(plan, &ready.reached, opened);
+    let Some((against, reached)) = opened.against.as_ref().zip(ready.against.as_ref()) else {
+        return Ok(Box::new(own));
+    };
+    let other = Preparer { workload: Arc::clone(&against.workload), ..preparer(plan, reached, opened) };
+    let config = config(plan, ready, opened);
+    let extent = config.limits.extent;
+    let of_side = Extent { count: extent.count.map(|count| count / 2), ..extent };
+    let offsets = Offsets::new(&config.arrivals, of_side, config.seed)
+        .map_err(|why| Refusal::usage(why.to_string(), ""))?;
+    let patience = Nanos::from_secs_f64(plan.phases.ready_timeout_s);
+    let switch = switch_command(plan)
+        .map(|command| Switch::new(command.to_owned(), ready.reached.control.clone(), patience));
+    Ok(Box::new(Alternating {
+        sides: [own, other],
+        turns: against.turns,
+        warmups: plan.phases.warmups,
+        count: extent.count,
+        times: BlockTimes::new(offsets),
+        switch,
+        made: 0,
+    }))
+}
+
+fn switch_command(plan: &Plan) -> Option<&str> {
+    plan.interleave.as_ref()?.switch_command.as_deref()
+}
+
+fn preparer(plan: &Plan, reached: &Reached, opened: &Opened) -> Preparer {
     Preparer {
         workload: Arc::clone(&opened.workload),
         kept: opened.kept.clone(),
-        dialect: ready.reached.dialect,
-        settings: Arc::clone(&ready.reached.settings),
+        dialect: reached.dialect,
+        settings: Arc::clone(&reached.settings),
         warmups: plan.phases.warmups,
         warmup_output_max: plan.phases.warmup_output_max,
         lora: plan.request.lora.clone(),
@@ -318,12 +358,13 @@ fn preparer(plan: &Plan, ready: &Ready, opened: &Opened) -> Preparer {
 }
 
 fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
-    let target = drive::config::Target {
-        endpoint: ready.reached.endpoint.clone(),
-        dialect: ready.reached.dialect,
-        settings: Arc::clone(&ready.reached.settings),
+    let target = |reached: &Reached| drive::config::Target {
+        endpoint: reached.endpoint.clone(),
+        dialect: reached.dialect,
+        settings: Arc::clone(&reached.settings),
         keep_text: keep_text(plan),
     };
+    let targets = std::iter::once(&ready.reached).chain(&ready.against).map(target).collect();
     let load = &plan.load;
     let extent = Extent {
         count: load.num_prompts.map(|_| opened.len()),
@@ -347,7 +388,7 @@ fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
         },
         retries: client.retries,
         workers: client.workers,
-        ..drive::Config::new(vec![target], limits)
+        ..drive::Config::new(targets, limits)
     }
 }
 
@@ -393,7 +434,10 @@ fn info(plan: &Plan, ready: &Ready, opened: &Opened, salt: Seed) -> RunInfo {
             Family::Vllm => "vllm".to_owned(),
             Family::Sglang => "sglang".to_owned(),
         },
-        targets: vec![ready.reached.described.clone()],
+        targets: std::iter::once(&ready.reached)
+            .chain(&ready.against)
+            .map(|reached| reached.described.clone())
+            .collect(),
         load: record::Load {
             request_rate: Some(load.request_rate.0).filter(|rate| rate.is_finite()),
             burstiness: load.burstiness.0,

@@ -4,6 +4,7 @@
 //! driven and recorded, and the record is read back and shown. What is shown comes from the record
 //! alone, so `report` shows the same.
 
+mod alternating;
 mod exporter;
 mod folder;
 mod measure;

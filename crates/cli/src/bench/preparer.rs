@@ -47,7 +47,8 @@ impl Prepare for Preparer {
 }
 
 impl Preparer {
-    fn warmup(&self, at: u64) -> Result<Item, PrepareError> {
+    /// The warm-up request `at`.
+    pub(crate) fn warmup(&self, at: u64) -> Result<Item, PrepareError> {
         let mut item = self.workload.warmup_item(at)?;
         if let Some(limit) = self.warmup_output_max {
             item.prompt.output_tokens = item.prompt.output_tokens.map(|tokens| tokens.min(limit));
@@ -56,7 +57,8 @@ impl Preparer {
         self.item(item, Identity::new(at, Phase::Warmup))
     }
 
-    fn measured(&self, at: u64) -> Result<Option<Item>, PrepareError> {
+    /// The measured request `at`; `None` when there are no more.
+    pub(crate) fn measured(&self, at: u64) -> Result<Option<Item>, PrepareError> {
         let index = match &self.kept {
             Some(kept) => kept.get(usize::try_from(at)?).copied(),
             None => Some(at).filter(|at| *at < self.workload.len()),

@@ -6,6 +6,7 @@ use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Slo, Su
 use tokometer_record::{self as record, RunInfo, RunReader};
 use tokometer_report::{self as report, Layout, LayoutChoice, Metric, Style};
 
+use crate::compare::{self, Comparison, Half, Turns, halves};
 use crate::exit::{Exit, Refusal};
 use crate::plan::{Metrics, Output};
 
@@ -110,6 +111,15 @@ pub(crate) struct Shown {
     layout: Layout,
     /// The block's sections and percentiles.
     pub(crate) statistics: report::Shown,
+    /// The other target, where two were measured in turn; this is then the first.
+    against: Option<Box<Against>>,
+}
+
+/// The second of two targets that were measured in turn.
+#[derive(Debug)]
+struct Against {
+    shown: Shown,
+    comparison: Comparison,
 }
 
 /// Reads a run and computes its summary.
@@ -119,8 +129,22 @@ pub(crate) fn summarise(folder: &Path, view: &View) -> Result<Shown, Refusal> {
     let info = reader.info().clone();
     let backend = info.targets.first().map_or("", |target| target.backend.as_str());
     let layout = view.layout.for_backend(backend);
+    if let Some(turns) = Turns::of(&info) {
+        let options = view.options(layout);
+        let [a, b] = halves(&reader, turns, &options).map_err(unreadable)?;
+        let shown = |half: Half, against| Shown {
+            info: half.info,
+            summary: half.summary,
+            layout,
+            statistics: view.shown.clone(),
+            against,
+        };
+        let comparison = compare::of_run(folder)?;
+        let against = Against { shown: shown(b, None), comparison };
+        return Ok(shown(a, Some(Box::new(against))));
+    }
     let summary = collect(&reader, view.options(layout)).map_err(unreadable)?;
-    Ok(Shown { info, summary, layout, statistics: view.shown.clone() })
+    Ok(Shown { info, summary, layout, statistics: view.shown.clone(), against: None })
 }
 
 fn collect(reader: &RunReader, options: Options) -> Result<Summary, record::Error> {
@@ -137,6 +161,13 @@ fn collect(reader: &RunReader, options: Options) -> Result<Summary, record::Erro
 impl Shown {
     /// The classic block, and our summary under it.
     pub(crate) fn text(&self, style: Style) -> Result<String, Refusal> {
+        let Some(against) = &self.against else { return self.own_text(style) };
+        let (a, b) = (self.own_text(style)?, against.shown.own_text(style)?);
+        let comparison = compare::text(&against.comparison);
+        Ok(format!("target a\n{a}\ntarget b\n{b}\n{comparison}"))
+    }
+
+    fn own_text(&self, style: Style) -> Result<String, Refusal> {
         if self.layout == Layout::Tokometer {
             return Ok(report::print_summary(&self.summary, &self.info, None, style));
         }
@@ -148,7 +179,11 @@ impl Shown {
 
     /// The summary for other programs.
     pub(crate) fn json(&self) -> String {
-        report::files::summary_json(&self.summary, &self.info)
+        let own = report::files::summary_json(&self.summary, &self.info);
+        let Some(against) = &self.against else { return own };
+        let b = against.shown.json();
+        let comparison = serde_json::to_string_pretty(&against.comparison).unwrap_or_default();
+        format!("{{\"a\": {own},\n\"b\": {b},\n\"comparison\": {comparison}}}\n")
     }
 
     /// One line per number.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokometer_report::files::{
-    self, APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name,
+    APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name,
     vllm_json,
 };
 
@@ -140,7 +140,6 @@ fn workload(plan: &Plan) -> Workload {
 /// The summary for other programs, beside the record.
 pub(crate) fn write_summary(shown: &Shown, folder: &Path) -> Result<(), Refusal> {
     let path = folder.join(tokometer_record::folder::names::SUMMARY);
-    let text = files::summary_json(&shown.summary, &shown.info);
-    std::fs::write(&path, text)
+    std::fs::write(&path, shown.json())
         .map_err(|why| Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display())))
 }

@@ -7,6 +7,7 @@ use tokometer_client::Dialect;
 use tokometer_tokenize::{Tokenizer, hub};
 use tokometer_workload::{self as workload, Context, Workload};
 
+use crate::compare::Turns;
 use crate::exit::Refusal;
 use crate::plan::{Form, Load, Plan};
 
@@ -18,12 +19,23 @@ pub(crate) struct Opened {
     pub(crate) kept: Option<Vec<u64>>,
     /// What the user should know.
     pub(crate) remarks: Vec<String>,
+    /// The second target's prompts, where two are measured in turn.
+    pub(crate) against: Option<Against>,
+}
+
+/// The prompts of a second target: the same lengths with other content.
+pub(crate) struct Against {
+    /// The prompts.
+    pub(crate) workload: Arc<Workload>,
+    /// How the targets take turns.
+    pub(crate) turns: Turns,
 }
 
 impl Opened {
-    /// Prompts that are sent.
+    /// Prompts that are sent. Two targets in turn get whole pairs of blocks.
     pub(crate) fn len(&self) -> u64 {
-        self.kept.as_ref().map_or(self.workload.len(), |kept| kept.len() as u64)
+        let all = self.kept.as_ref().map_or(self.workload.len(), |kept| kept.len() as u64);
+        self.against.as_ref().map_or(all, |against| against.turns.whole_pairs(all))
     }
 }
 
@@ -64,11 +76,21 @@ pub(crate) fn open(plan: &Plan, means: Means) -> Result<Opened, Refusal> {
     if left_out > 0 {
         remarks.push(format!("{left_out} prompts do not fit `--max-model-len` and are left out"));
     }
-    let opened = Opened { workload: Arc::new(workload), kept, remarks };
+    let against = against(plan, context).map_err(refused)?;
+    let opened = Opened { workload: Arc::new(workload), kept, remarks, against };
     if opened.len() == 0 {
         return Err(Refusal::usage("there is no prompt to send", "look at it with `tokometer dataset`"));
     }
     Ok(opened)
+}
+
+/// Opens the prompts once more with another salt, where two targets are measured in turn.
+fn against(plan: &Plan, context: Context) -> workload::Result<Option<Against>> {
+    let Some(interleave) = &plan.interleave else { return Ok(None) };
+    let salt = Seed(context.salt.stream("against").draw(0));
+    let workload = workload::open(&plan.workload, &Context { salt, ..context })?;
+    let turns = Turns { block: interleave.block_requests };
+    Ok(Some(Against { workload: Arc::new(workload), turns }))
 }
 
 /// Prompts that fit a context together with their answers.

@@ -7,11 +7,11 @@ use tokometer_record::RunReader;
 
 use super::comparison::Comparison;
 use super::load::{self, Sides};
-use super::rule::Rule;
+use super::rule::{Outcome, Rule};
 use super::turns::{self, Turns};
-use super::{requests, text};
+use super::{requests, views};
 use crate::exit::{Exit, Refusal};
-use crate::terminal::print;
+use crate::terminal::{print, tell};
 
 /// The look of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -66,14 +66,28 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         .into());
     }
     print(&shown(&comparison, args.format)?)?;
-    Ok(if comparison.is_broken() { Exit::Missed } else { Exit::Done })
+    Ok(exit(&comparison))
+}
+
+/// A broken rule is a missed objective. One that cannot be judged must not pass unseen: whoever wrote
+/// it asked for something that these runs do not have.
+fn exit(comparison: &Comparison) -> Exit {
+    let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
+    for judged in comparison.rules.iter().filter(|judged| judged.outcome == Outcome::Unknown) {
+        tell(&format!("error: the rule \"{}\" cannot be judged by these runs", judged.rule));
+    }
+    match () {
+        () if has(Outcome::Broken) => Exit::Missed,
+        () if has(Outcome::Unknown) => Exit::Usage,
+        () => Exit::Done,
+    }
 }
 
 /// The comparison in the look asked for.
-pub(crate) fn shown(comparison: &Comparison, view: View) -> anyhow::Result<String> {
+fn shown(comparison: &Comparison, view: View) -> anyhow::Result<String> {
     Ok(match view {
-        View::Text => text::text(comparison),
-        View::Markdown => text::markdown(comparison),
+        View::Text => views::text(comparison),
+        View::Markdown => views::markdown(comparison),
         View::Json => format!("{}\n", serde_json::to_string_pretty(comparison)?),
     })
 }

@@ -13,7 +13,7 @@ use tokometer_metrics::statistics;
 
 use super::figure::Figure;
 use super::likeness::{Likeness, Warning, Weight, likeness};
-use super::rule::{Judged, Outcome, Rule};
+use super::rule::{Judged, Rule};
 use super::run::Run;
 
 /// Runs a side from which their own scatter is known.
@@ -153,11 +153,6 @@ impl Comparison {
     pub(crate) fn judged(mut self, rules: &[Rule]) -> Self {
         self.rules = rules.iter().map(|rule| rule.judge(&self.rows)).collect();
         self
-    }
-
-    /// Whether a rule was broken.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.rules.iter().any(|judged| judged.outcome == Outcome::Broken)
     }
 
     /// What makes the comparison meaningless.

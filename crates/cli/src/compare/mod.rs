@@ -2,7 +2,7 @@
 //!
 //! In: run folders, other tools' result files, printed reports. Out: one row per figure with the
 //! difference, its interval, the smallest difference that could have been shown, and a verdict;
-//! what makes the sides unlike each other; and an exit code for rules. Only [`load`] and [`command`]
+//! what makes the sides unlike each other; and an exit code for rules. Only `load` and `command`
 //! touch files, everything else is a pure function.
 
 mod command;
@@ -13,8 +13,10 @@ mod load;
 mod requests;
 mod rule;
 mod run;
-mod text;
 mod turns;
+mod views;
 
-pub(crate) use command::{CompareArgs, View, compare, of_run, shown};
+pub(crate) use command::{CompareArgs, compare, of_run};
+pub(crate) use comparison::Comparison;
 pub(crate) use turns::{Half, Turns, halves};
+pub(crate) use views::text;

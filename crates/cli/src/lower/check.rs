@@ -19,7 +19,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
             format!("the sections are {}", SECTIONS.join(", ")),
         ));
     }
-    if plan.targets.len() != 1 {
+    if !(1..=2).contains(&plan.targets.len()) {
         return Err(Refusal::usage(
             format!("cannot measure {} targets in one run", plan.targets.len()),
             "measure them one after the other",

@@ -38,6 +38,7 @@ impl Flags {
 pub(crate) fn flags(args: &BenchArgs) -> Result<Flags, Refusal> {
     let mut flags = Flags::default();
     put_target(&mut flags.layer, args);
+    super::turns::put_against(&mut flags.layer, &args.against)?;
     put_prompts(&mut flags.layer, args);
     put_load(&mut flags, args)?;
     put_phases(&mut flags.layer, args);

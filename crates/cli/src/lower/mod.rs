@@ -14,6 +14,7 @@ mod flags;
 mod layer;
 mod points;
 mod resolve;
+mod turns;
 
 pub(crate) use environment::Environment;
 pub(crate) use flags::{objective, percentiles, words};

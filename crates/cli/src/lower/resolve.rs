@@ -10,7 +10,7 @@ use super::defaults::{self, Situation};
 use super::flags::{Flags, flags};
 use super::layer::Layer;
 use super::points::{self, Point};
-use super::{Environment, dataset, file};
+use super::{Environment, dataset, file, turns};
 use crate::args::BenchArgs;
 use crate::exit::Refusal;
 use crate::plan::{Axis, AxisValues, Plan, Section};
@@ -211,8 +211,11 @@ fn complete(layer: &Layer, situation: &Situation) -> Result<Plan, Refusal> {
     let mut whole = defaults::defaults(situation)?;
     whole.cover(layer);
     put_implied(&mut whole);
-    serde_json::from_value(whole.into_value())
-        .map_err(|why| Refusal::usage(format!("cannot use the plan: {why}"), "`--print-plan` shows all fields"))
+    turns::put_second_target(&mut whole);
+    let mut plan: Plan = serde_json::from_value(whole.into_value())
+        .map_err(|why| Refusal::usage(format!("cannot use the plan: {why}"), "`--print-plan` shows all fields"))?;
+    turns::settle(&mut plan)?;
+    Ok(plan)
 }
 
 /// Fields that stand or fall with another one.

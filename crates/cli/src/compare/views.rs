@@ -175,7 +175,11 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     let mut page = String::from("### tokometer compare\n\n");
     let _written = writeln!(page, "**{}**\n", headline(comparison));
     for judged in &comparison.rules {
-        let mark = if judged.outcome == Outcome::Broken { "❌" } else { "✅" };
+        let mark = match judged.outcome {
+            Outcome::Broken => "❌",
+            Outcome::Kept => "✅",
+            Outcome::Unproven | Outcome::Unknown => "⚠️",
+        };
         let _written = writeln!(page, "- {mark} `{}`: {}", judged.rule, outcome(judged.outcome));
     }
     if !comparison.rules.is_empty() {
@@ -194,7 +198,7 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     }
     let _written = writeln!(
         page,
-        "\na: {}  \nb: {}\n\n{} {}",
+        "\n- a: {}\n- b: {}\n\n{} {}",
         side(&comparison.a, what),
         side(&comparison.b, what),
         ground(comparison),
@@ -219,12 +223,45 @@ mod tests {
 
     #[test]
     fn the_text_says_what_differs_and_how_sure_that_is() {
-        insta::assert_snapshot!(text(&comparison()), @"");
+        insta::assert_snapshot!(text(&comparison()), @r##"
+        a  3 runs, 300 requests answered, http://a
+        b  3 runs, 300 requests answered, 2 failed, http://b
+        warning: b: 2 of 102 requests failed
+
+                               a           b   change      95 % interval  could show  verdict
+        Output throughput   5000  5002 tok/s   +0.0 %   -0.4 % to +0.5 %       0.6 %  no difference shown
+        TTFT mean          100.0    110.0 ms  +10.0 %  +5.5 % to +14.5 %       6.1 %  worse
+
+        b is worse in TTFT mean (+10.0 %)
+        Intervals from the scatter between 3 and 3 runs.
+        2 figures judged at 95 % each: with no true difference about one in twenty would still show one. `could show` is the smallest change that would be found four times in five.
+        rule "ttft worse by 5%": BROKEN
+        rule "e2e worse": cannot be judged: no interval for this figure
+        "##);
     }
 
     #[test]
     fn the_markdown_is_a_headline_and_a_table() {
-        insta::assert_snapshot!(markdown(&comparison()), @"");
+        insta::assert_snapshot!(markdown(&comparison()), @r##"
+        ### tokometer compare
+
+        **b is worse in TTFT mean (+10.0 %)**
+
+        - ❌ `ttft worse by 5%`: BROKEN
+        - ⚠️ `e2e worse`: cannot be judged: no interval for this figure
+
+        > ⚠️ b: 2 of 102 requests failed
+
+        |  | a | b | change | 95 % interval | could show | verdict |
+        |---|--:|--:|--:|--:|--:|---|
+        | Output throughput | 5000 | 5002 tok/s | +0.0 % | -0.4 % to +0.5 % | 0.6 % | no difference shown |
+        | TTFT mean | 100.0 | 110.0 ms | +10.0 % | +5.5 % to +14.5 % | 6.1 % | **worse** |
+
+        - a: 3 runs, 300 requests answered, http://a
+        - b: 3 runs, 300 requests answered, 2 failed, http://b
+
+        Intervals from the scatter between 3 and 3 runs. 2 figures judged at 95 % each: with no true difference about one in twenty would still show one. `could show` is the smallest change that would be found four times in five.
+        "##);
     }
 
     #[test]

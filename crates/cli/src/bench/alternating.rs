@@ -1,0 +1,213 @@
+//! Two targets in turn: each request gets its target, its prompt and its time from its block.
+//!
+//! Both blocks of a pair ask for the same lengths at the same times after their start. The content
+//! differs, so that neither side meets the other's prompts in a cache that both share.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_client::Control;
+use tokometer_drive::{Item, Prepare, PrepareError};
+use tokometer_record::Phase;
+use tokometer_schedule::Offsets;
+
+use super::preparer::Preparer;
+use crate::compare::Turns;
+use crate::exit::{Exit, Refusal};
+
+/// Yields the requests of two targets in turn.
+pub(crate) struct Alternating {
+    /// One per target.
+    pub(crate) sides: [Preparer; 2],
+    /// Whose turn it is.
+    pub(crate) turns: Turns,
+    /// Requests before the measured phase; they go to both targets alternately.
+    pub(crate) warmups: u64,
+    /// Requests of whole pairs; absent: until the time is over.
+    pub(crate) count: Option<u64>,
+    /// Intended times within the current block.
+    pub(crate) times: BlockTimes,
+    /// What switches one server over.
+    pub(crate) switch: Option<Switch>,
+    /// Items made so far.
+    pub(crate) made: u64,
+}
+
+impl Prepare for Alternating {
+    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+        let made = self.made;
+        self.made += 1;
+        if made < self.warmups {
+            let target = u16::from(!made.is_multiple_of(2));
+            let mut item = self.sides[usize::from(target)].warmup(made)?;
+            item.identity.target = target;
+            return Ok(Some(item));
+        }
+        let index = made - self.warmups;
+        if self.count.is_some_and(|count| index >= count) {
+            return Ok(None);
+        }
+        let target = self.turns.target(index);
+        let prompt = self.turns.prompt(index);
+        let Some(mut item) = self.sides[usize::from(target)].measured(prompt)? else { return Ok(None) };
+        item.identity.index = index;
+        item.identity.target = target;
+        item.due = self.times.due(self.turns, index, item.due);
+        Ok(Some(item))
+    }
+
+    fn begins_block(&self, item: &Item) -> bool {
+        item.identity.phase == Phase::Measure && self.turns.is_first(item.identity.index)
+    }
+
+    fn enter_block(&mut self, item: &Item) -> Result<(), PrepareError> {
+        match &mut self.switch {
+            Some(switch) => switch.to(item.identity.target).map_err(Into::into),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Intended times within a block: drawn for the first block of a pair, repeated in the second.
+#[derive(Debug)]
+pub(crate) struct BlockTimes {
+    offsets: Offsets,
+    /// The last time drawn, from which the next block counts.
+    drawn_until: Nanos,
+    /// Times of the current pair; empty at an infinite rate.
+    of_pair: Vec<Nanos>,
+    /// When a trace wanted the first request of the current block.
+    traced_from: Option<Nanos>,
+}
+
+impl BlockTimes {
+    /// Times drawn from `offsets`, which know of one side's requests.
+    pub(crate) fn new(offsets: Offsets) -> Self {
+        Self { offsets, drawn_until: Nanos::ZERO, of_pair: Vec::new(), traced_from: None }
+    }
+
+    /// When request `index` is due after the start of its block. `traced` is a trace's own time.
+    fn due(&mut self, turns: Turns, index: u64, traced: Option<Nanos>) -> Option<Nanos> {
+        if turns.is_first(index) {
+            self.traced_from = traced;
+        }
+        if let Some(traced) = traced {
+            return Some(traced - self.traced_from.unwrap_or(traced));
+        }
+        if index.is_multiple_of(2 * turns.block) {
+            self.draw(turns.block);
+        }
+        let within = usize::try_from(index % turns.block).ok()?;
+        self.of_pair.get(within).copied()
+    }
+
+    fn draw(&mut self, count: u64) {
+        let from = self.drawn_until;
+        let drawn: Vec<Nanos> = (0..count).map_while(|_| self.offsets.advance()).collect();
+        self.drawn_until = drawn.last().copied().unwrap_or(from);
+        self.of_pair = drawn.into_iter().map(|offset| offset - from).collect();
+    }
+}
+
+/// One server that is switched over between blocks.
+pub(crate) struct Switch {
+    command: String,
+    control: Control,
+    patience: Nanos,
+    current: u16,
+}
+
+/// Time between two tries to reach a server that is switching over.
+const PAUSE: Duration = Duration::from_millis(250);
+/// A switch may restart the server: it gets at least this long to come up again.
+const LEAST_PATIENCE: Nanos = Nanos::from_secs(300);
+
+impl Switch {
+    /// A server that was switched to A already.
+    pub(crate) fn new(command: String, control: Control, ready_timeout: Nanos) -> Self {
+        Self { command, control, patience: ready_timeout.max(LEAST_PATIENCE), current: 0 }
+    }
+
+    /// Switches to `target`, unless that is the current one, and waits until the server answers.
+    fn to(&mut self, target: u16) -> Result<(), Refusal> {
+        if self.current == target {
+            return Ok(());
+        }
+        switch(&self.command, target)?;
+        self.current = target;
+        let clock = MonotonicClock;
+        let deadline = clock.now() + self.patience;
+        while !self.control.get("/v1/models").is_ok_and(|answer| answer.status < 500) {
+            if clock.now() >= deadline {
+                let message = format!("the server did not answer after `{} {}`", self.command, word(target));
+                return Err(Refusal::new(Exit::Target, message));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+fn word(target: u16) -> &'static str {
+    if target == 0 { "a" } else { "b" }
+}
+
+/// Runs the command of `--switch-command` for one side and waits for its end.
+pub(crate) fn switch(command: &str, target: u16) -> Result<(), Refusal> {
+    let side = word(target);
+    let refused = |why: String| {
+        Refusal::new(Exit::Target, format!("cannot switch the server over with `{command} {side}`: {why}"))
+    };
+    // Stdout is the result of the measurement, so the command's own words go nowhere.
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg(format!("{command} {side}"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|why| refused(why.to_string()))?;
+    if status.success() { Ok(()) } else { Err(refused(format!("it ended with {status}"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::Seed;
+    use tokometer_schedule::{Arrivals, Curve, Extent, First, Pace};
+
+    use super::*;
+
+    fn times(arrivals: &Arrivals) -> BlockTimes {
+        let extent = Extent { count: Some(100), duration: None };
+        BlockTimes::new(Offsets::new(arrivals, extent, Seed(1)).unwrap())
+    }
+
+    #[test]
+    fn both_blocks_of_a_pair_keep_the_same_times() {
+        let pace = Pace { curve: Curve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
+        let mut times = times(&Arrivals::Paced(pace));
+        let turns = Turns { block: 3 };
+        let dues: Vec<_> = (0..12).map(|index| times.due(turns, index, None).unwrap()).collect();
+        assert_eq!(dues[0..3], dues[3..6]);
+        assert_eq!(dues[6..9], dues[9..12]);
+        assert_ne!(dues[0..3], dues[6..9]);
+        assert!(dues[0..3].is_sorted() && dues[2] < Nanos::from_secs(5));
+    }
+
+    #[test]
+    fn an_infinite_rate_has_no_times_and_a_trace_counts_from_its_block() {
+        let mut times = times(&Arrivals::AtOnce);
+        let turns = Turns { block: 2 };
+        assert_eq!(times.due(turns, 0, None), None);
+        let at = |seconds| Some(Nanos::from_secs(seconds));
+        assert_eq!(times.due(turns, 4, at(100)), at(0));
+        assert_eq!(times.due(turns, 5, at(103)), at(3));
+    }
+
+    #[test]
+    fn a_switch_command_that_fails_is_named() {
+        switch("test a =", 0).unwrap();
+        let refusal = switch("test a =", 1).unwrap_err();
+        assert!(refusal.to_string().contains("`test a = b`"), "{refusal}");
+    }
+}
