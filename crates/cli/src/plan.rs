@@ -403,6 +403,9 @@ pub(crate) struct Client {
     pub(crate) retries: u32,
     /// Seconds between readings of the server's metrics; zero: none.
     pub(crate) scrape_interval_s: f64,
+    /// Where metrics are read, one for each replica; empty: at the server itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) metrics_urls: Vec<String>,
 }
 
 /// Figures and objectives.

@@ -12,6 +12,9 @@ pub(crate) struct ClientArgs {
     /// How sockets are read [default: adaptive]
     #[arg(long, value_name = "HOW", value_parser = ["eager", "adaptive"])]
     pub(crate) harvest: Option<String>,
+    /// Measure this client's own error at this load first, and print no digits below it
+    #[arg(long)]
+    pub(crate) calibrate: bool,
     /// Worker threads [default: by the number of cores]
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<u16>,
@@ -30,4 +33,10 @@ pub(crate) struct ClientArgs {
     /// Seconds between readings of the server's /metrics; 0 switches them off [default: 1]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) scrape_interval: Option<f64>,
+    /// Do not read the server's /metrics
+    #[arg(long, conflicts_with = "scrape_interval")]
+    pub(crate) no_scrape: bool,
+    /// Where to read metrics, once for each replica [default: the server itself]
+    #[arg(long, value_name = "URL")]
+    pub(crate) metrics_url: Vec<String>,
 }

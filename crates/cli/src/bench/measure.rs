@@ -206,7 +206,7 @@ impl Session {
         let recorder = Recorder::start(writer, noticed, scraped, onlookers)
             .map_err(|why| Refusal::new(Exit::Write, format!("cannot start the recorder: {why}")))?;
         let sides = SidesPlace::default();
-        let between = between(plan, &ready.reached, (scrapes, notices.clone()), &sides);
+        let between = between(plan, &ready.reached, (scrapes, notices.clone()), &sides)?;
         let goal = Goal::new(&plan.load, opened.len());
         let progress = Progress::start(&live, goal, self.bar, plan.output.shown);
         let dashboard = self.dashboard(plan, goal, (&live, &interrupt), lights)?;
@@ -235,7 +235,7 @@ impl Session {
 
 /// What runs beside the measured phase.
 struct Sides {
-    _scraper: Option<Scraper>,
+    _scrapers: Vec<Scraper>,
     _probes: Option<Probes>,
 }
 
@@ -249,7 +249,7 @@ fn between(
     reached: &Reached,
     outlets: (Sender<Scrape>, Sender<Notice>),
     sides: &SidesPlace,
-) -> Box<dyn FnOnce() + Send> {
+) -> Result<Box<dyn FnOnce() + Send>, Refusal> {
     let phases = plan.phases.clone();
     let interval = plan.client.scrape_interval_s;
     let is_sglang = plan.family == Family::Sglang;
@@ -260,7 +260,8 @@ fn between(
     });
     let (scrapes, notices) = outlets;
     let sides = Arc::clone(sides);
-    Box::new(move || {
+    let sources = if interval > 0.0 { reached.metrics_sources(plan)? } else { Vec::new() };
+    Ok(Box::new(move || {
         // Servers that offer neither can still be measured; the prefix-cache note then tells.
         if phases.cache == Cache::Flush {
             let _flushed = if is_sglang { control.flush_cache() } else { control.reset_prefix_cache() };
@@ -268,12 +269,14 @@ fn between(
         if phases.profiler == Profiler::On {
             let _started = control.start_profile(None);
         }
-        let scraper = (interval > 0.0)
-            .then(|| Scraper::start(control, Nanos::from_secs_f64(interval), scrapes));
+        let start = |source| {
+            Scraper::start(source, Nanos::from_secs_f64(interval), scrapes.clone())
+        };
+        let scrapers = sources.into_iter().map(start).collect();
         let probes = question.map(|question| Probes::start(question, phases.probe_rate, notices));
-        let started = Sides { _scraper: scraper, _probes: probes };
+        let started = Sides { _scrapers: scrapers, _probes: probes };
         *sides.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
-    })
+    }))
 }
 
 fn finish(folder: PathBuf, recorded: Recorded, end: RunEnd) -> Measured {

@@ -15,20 +15,20 @@ pub(crate) struct Scraper {
 }
 
 impl Scraper {
-    /// Reads once now and then every `interval`, until stopped. A server whose first reading fails
-    /// has no metrics for us and is left alone.
-    pub(crate) fn start(control: Control, interval: Nanos, scrapes: Sender<Scrape>) -> Self {
+    /// Reads once before it returns, so that counters have a base line, and then every `interval`
+    /// until stopped. A server whose first reading fails has no metrics for us and is left alone.
+    pub(crate) fn start(source: Source, interval: Nanos, scrapes: Sender<Scrape>) -> Self {
         let (stop, stopped) = channel();
+        let first = source.scrape();
+        let is_useless = first.error.is_some();
+        if scrapes.send(first).is_err() || is_useless {
+            return Self { stop: None, thread: None };
+        }
         let read = move || {
-            let first = scrape(&control);
-            let is_useless = first.error.is_some();
-            if scrapes.send(first).is_err() || is_useless {
-                return;
-            }
             loop {
                 let is_over = stopped.recv_timeout(interval.to_duration())
                     != Err(RecvTimeoutError::Timeout);
-                if scrapes.send(scrape(&control)).is_err() || is_over {
+                if scrapes.send(source.scrape()).is_err() || is_over {
                     return;
                 }
             }
@@ -47,12 +47,24 @@ impl Drop for Scraper {
     }
 }
 
-fn scrape(control: &Control) -> Scrape {
-    let answer = control.metrics_text();
-    let at = MonotonicClock.now();
-    match answer {
-        Ok(text) => Scrape { at, endpoint: 0, values: values(&text), error: None },
-        Err(why) => Scrape { at, endpoint: 0, values: BTreeMap::new(), error: Some(why.to_string()) },
+/// One endpoint that tells metrics.
+pub(crate) struct Source {
+    /// How it is asked.
+    pub(crate) control: Control,
+    /// Its number among those that are read.
+    pub(crate) endpoint: u16,
+}
+
+impl Source {
+    fn scrape(&self) -> Scrape {
+        let answer = self.control.metrics_text();
+        let (at, endpoint) = (MonotonicClock.now(), self.endpoint);
+        match answer {
+            Ok(text) => Scrape { at, endpoint, values: values(&text), error: None },
+            Err(why) => {
+                Scrape { at, endpoint, values: BTreeMap::new(), error: Some(why.to_string()) }
+            }
+        }
     }
 }
 

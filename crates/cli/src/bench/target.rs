@@ -10,6 +10,7 @@ use tokometer_client::tls::Trust;
 use tokometer_client::{self as client, Control, Dialect, Settings, Url};
 use tokometer_record as record;
 
+use super::scraper::Source;
 use super::simulator::{Simulator, Wanted};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Secrets;
@@ -17,6 +18,9 @@ use crate::plan::{self, Address, Plan};
 
 /// A control request that is not answered in this time is not answered at all.
 const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
+
+/// A reading of metrics that takes longer is none.
+const SCRAPE_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// Time between two tries to reach a server that is coming up.
 const READY_PAUSE: Duration = Duration::from_secs(1);
@@ -44,6 +48,29 @@ impl Reached {
     /// Whether the target is the embedded simulated server.
     pub(crate) fn is_simulated(&self) -> bool {
         self.simulator.is_some()
+    }
+
+    /// The endpoints whose metrics are read: those named in the plan, else the server itself. An
+    /// endpoint that hangs is given up soon, because the run waits for its last reading.
+    pub(crate) fn metrics_sources(&self, plan: &Plan) -> Result<Vec<Source>, Refusal> {
+        let tls = || self.endpoint.tls.as_ref().map(|tls| Arc::clone(&tls.config));
+        let source = |endpoint: u16, settings: &Settings| Source {
+            control: Control::new(settings, tls(), SCRAPE_TIMEOUT),
+            endpoint,
+        };
+        let urls = &plan.client.metrics_urls;
+        if urls.is_empty() {
+            return Ok(vec![source(0, &self.settings)]);
+        }
+        let named = |(number, text): (u16, &String)| {
+            let base = text.trim_end_matches('/').trim_end_matches("/metrics");
+            let url = Url::parse(base).map_err(|why| {
+                Refusal::usage(format!("cannot use `--metrics-url {text}`: {why}"), "")
+            })?;
+            let settings = Settings { base_url: url, ..(*self.settings).clone() };
+            Ok(source(number, &settings))
+        };
+        (0..).zip(urls).map(named).collect()
     }
 
     /// Takes over what another plan says of bodies; address and model stay.

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use crate::args::BenchArgs;
 use crate::bench::{self, Bar, Resume, Session, Signals};
 use crate::exit::Exit;
+use crate::instrument;
 use crate::lower::{Environment, lower};
 use crate::terminal::{print, style, tell};
 
@@ -30,6 +31,10 @@ pub(crate) fn bench(
         _ => Bar::Allowed,
     };
     let resume = if args.output.resume { Resume::Finished } else { Resume::Nothing };
+    let mut look = style(environment.is_colourless);
+    if args.client.calibrate {
+        look.error = instrument::calibrate(&lowered.plan, environment)?;
+    }
     let mut session = Session::new(lowered.secrets.clone(), Signals::catch(), bar);
-    Ok(bench::run(&mut session, &lowered, resume, style(environment.is_colourless))?)
+    Ok(bench::run(&mut session, &lowered, resume, look)?)
 }

@@ -3,6 +3,7 @@
 use tokometer_base::{Nanos, units};
 
 use crate::exit::Refusal;
+use crate::plan::{Address, Plan};
 
 /// Streams open at once, and their pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,21 @@ impl Default for Load {
 const HINT: &str = "write it as `concurrency=2048 itl=20ms`, also with ttft=, tokens= and tls";
 
 impl Load {
+    /// The load that a plan will probably make: its cap, else two seconds of its rate, else all its
+    /// requests, each at the default pace.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        const STREAMS_MAX: u64 = 4_096;
+        let by_rate = Some(plan.load.request_rate.0).filter(|rate| rate.is_finite());
+        let streams = plan.load.max_concurrency.map(u64::from);
+        let streams = streams.or(by_rate.map(|rate| Nanos::from_secs_f64(2.0 * rate).0 / 1_000_000_000));
+        let streams = streams.or(plan.load.num_prompts).unwrap_or(64).clamp(1, STREAMS_MAX);
+        let is_tls = plan.targets.first().is_some_and(|target| {
+            matches!(&target.address, Address::Server(url) if url.is_encrypted())
+        });
+        let concurrency = u32::try_from(streams).unwrap_or(64);
+        Self { concurrency, tokens: 100, is_tls, ..Self::default() }
+    }
+
     /// Reads words such as `concurrency=2048 itl=20ms tls`.
     pub(crate) fn parse(text: &str) -> Result<Self, Refusal> {
         let mut load = Self::default();

@@ -175,6 +175,9 @@ fn put_client(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
     layer.put("client.stall_timeout_s", seconds("--stall-timeout", client.stall_timeout.as_deref())?);
     layer.put("client.retries", client.retries);
     layer.put("client.scrape_interval_s", client.scrape_interval);
+    layer.put_if(Given::from(client.no_scrape), "client.scrape_interval_s", 0.0);
+    let has_urls = Given::from(!client.metrics_url.is_empty());
+    layer.put_if(has_urls, "client.metrics_urls", &client.metrics_url);
     Ok(())
 }
 
