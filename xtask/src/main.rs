@@ -2,8 +2,10 @@
 //!
 //! Plain steps that call cargo and read files. Nothing here is part of the product.
 
+mod bench_client;
 mod ci;
 mod licences;
+mod referee;
 mod tidy;
 
 use std::process::ExitCode;
@@ -14,6 +16,8 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   ci             everything that must pass: format, tidy, clippy, tests, docs
   tidy           the project's own rules, from files alone
+  bench-client   the client against a bare floor reader, in one pass [SCENE]
+  referee        a packet capture judges the client's times (root, tcpdump)
 ";
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -21,6 +25,9 @@ fn run(arguments: &[String]) -> Result<()> {
     match task {
         "ci" => ci::run(),
         "tidy" => tidy::run(),
+        "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
+        "floor" => bench_client::run_floor(&arguments[1..]),
+        "referee" => referee::run(),
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
         other => bail!("no task is called `{other}`\n{USAGE}"),
     }

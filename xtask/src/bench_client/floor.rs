@@ -1,0 +1,159 @@
+//! The floor: the least a reader of token streams can do.
+//!
+//! Opens connections, writes one request on each, and then only `epoll_wait`, `recvmsg` with the
+//! kernel's stamp, and counting events by their marker. No HTTP library, no JSON, no record. Eager
+//! reads as soon as a socket is readable; lazy sleeps a millisecond between harvests. What a whole
+//! client costs is told as a ratio to this.
+
+use std::io::{IoSliceMut, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::socket::{MsgFlags, TimestampingFlag, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeValLike;
+
+/// What the floor is asked to do.
+pub(crate) struct Floor {
+    /// Where the server listens.
+    pub(crate) address: SocketAddr,
+    /// Streams opened at once.
+    pub(crate) streams: usize,
+    /// Answer length asked for on each.
+    pub(crate) tokens: usize,
+    /// When sockets are read.
+    pub(crate) pace: Pace,
+}
+
+/// When the floor reads its sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As soon as one is readable.
+    Eager,
+    /// About once per millisecond.
+    Lazy,
+}
+
+impl Pace {
+    /// The word on the child's command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Eager => "eager",
+            Self::Lazy => "lazy",
+        }
+    }
+}
+
+/// What it took.
+#[derive(Debug)]
+pub(crate) struct Effort {
+    /// Events counted.
+    pub(crate) events: u64,
+    /// CPU seconds of this process from the first request to the last end.
+    pub(crate) cpu_secs: f64,
+    /// Wall seconds of the same span.
+    pub(crate) wall_secs: f64,
+    /// Peak memory of this process.
+    pub(crate) peak_bytes: u64,
+}
+
+const MARKER: &[u8] = b"data:";
+const END: &[u8] = b"0\r\n\r\n";
+const BUFFER_BYTES: usize = 64 << 10;
+
+struct Stream {
+    socket: TcpStream,
+    is_done: bool,
+}
+
+fn request(tokens: usize) -> Vec<u8> {
+    let body = format!(
+        r#"{{"model":"simulated","prompt":"measure this","max_tokens":{tokens},"ignore_eos":true,"stream":true}}"#
+    );
+    let length = body.len();
+    format!(
+        "POST /v1/completions HTTP/1.1\r\nhost: floor\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+fn cpu_secs() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Ok(micros as f64 / 1e6)
+}
+
+/// Runs the floor reader to the end of all streams.
+pub(crate) fn run(floor: &Floor) -> Result<Effort> {
+    let epoll = Epoll::new(EpollCreateFlags::empty())?;
+    let mut streams = Vec::with_capacity(floor.streams);
+    for number in 0..floor.streams {
+        let socket = TcpStream::connect(floor.address)
+            .with_context(|| format!("cannot connect stream {number} to {}", floor.address))?;
+        socket.set_nodelay(true)?;
+        let flags = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+            | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
+        setsockopt(&socket, sockopt::Timestamping, &flags)?;
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
+        epoll.add(socket.as_fd(), event)?;
+        streams.push(Stream { socket, is_done: false });
+    }
+    let bytes = request(floor.tokens);
+    #[expect(clippy::disallowed_methods, reason = "a stopwatch around a laboratory program")]
+    let begin = std::time::Instant::now();
+    let cpu_begin = cpu_secs()?;
+    for stream in &mut streams {
+        stream.socket.write_all(&bytes)?;
+    }
+    let events = harvest(&epoll, &mut streams, floor.pace)?;
+    Ok(Effort {
+        events,
+        cpu_secs: cpu_secs()? - cpu_begin,
+        wall_secs: begin.elapsed().as_secs_f64(),
+        peak_bytes: u64::try_from(getrusage(UsageWho::RUSAGE_SELF)?.max_rss()).unwrap_or(0) * 1024,
+    })
+}
+
+fn harvest(epoll: &Epoll, streams: &mut [Stream], pace: Pace) -> Result<u64> {
+    let mut ready = vec![EpollEvent::empty(); 1_024];
+    let mut buffer = vec![0_u8; BUFFER_BYTES];
+    let mut control = nix::cmsg_space!([nix::sys::time::TimeSpec; 3]);
+    let timeout = if pace == Pace::Lazy { EpollTimeout::ZERO } else { EpollTimeout::NONE };
+    let (mut events, mut open, mut stamps) = (0, streams.len(), 0_u64);
+    while open > 0 {
+        if pace == Pace::Lazy {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let count = epoll.wait(&mut ready, timeout)?;
+        for event in &ready[..count] {
+            let stream = &mut streams[usize::try_from(event.data())?];
+            let mut parts = [IoSliceMut::new(&mut buffer)];
+            let message = recvmsg::<()>(
+                stream.socket.as_raw_fd(),
+                &mut parts,
+                Some(&mut control),
+                MsgFlags::MSG_DONTWAIT,
+            )?;
+            stamps += message.cmsgs()?.count() as u64;
+            let length = message.bytes;
+            events += count_markers(&buffer[..length]);
+            if !stream.is_done && (length == 0 || buffer[..length].ends_with(END)) {
+                stream.is_done = true;
+                open -= 1;
+                epoll.delete(stream.socket.as_fd())?;
+            }
+        }
+    }
+    anyhow::ensure!(stamps > 0, "the kernel stamped no read");
+    Ok(events)
+}
+
+/// Counts markers in one pass. A marker split between two reads is missed: the floor is a price, not
+/// a client.
+fn count_markers(bytes: &[u8]) -> u64 {
+    memchr::memmem::find_iter(bytes, MARKER).count() as u64
+}

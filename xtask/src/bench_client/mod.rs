@@ -1,0 +1,97 @@
+//! `cargo xtask bench-client`: our client against the floor, in one pass.
+//!
+//! Flood (the server never waits; 1 and 64 events per write; 1, 64, 512 connections) and paced (64,
+//! 512, 2,048 streams, 20 ms between tokens). The server runs on one core, client or floor on the
+//! other. Prints a table with CPU seconds per million events, events per second, peak memory and,
+//! for the paced cases, the error against the server's truth log.
+
+pub(crate) mod floor;
+mod scene;
+mod table;
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, bail};
+
+use crate::ci::{announce, cargo};
+use floor::Pace;
+use scene::{Scene, Server};
+use table::Line;
+
+const FLOOD_EVENTS: usize = 2_000_000;
+const PACED_TOKENS: usize = 200;
+
+/// The whole benchmark, or the scenes whose name contains the given word.
+pub(crate) fn run(filter: Option<&str>) -> Result<()> {
+    cargo("build --release --package tokometer --package xtask")?;
+    let mut lines = Vec::new();
+    for scene in scenes() {
+        if filter.is_some_and(|word| !scene.name().contains(word)) {
+            continue;
+        }
+        announce(&scene.name());
+        lines.extend(measure(&scene)?);
+    }
+    table::print(&lines);
+    Ok(())
+}
+
+fn scenes() -> Vec<Scene> {
+    let mut scenes = Vec::new();
+    for events_per_write in [1, 64] {
+        for streams in [1, 64, 512] {
+            // One event per write is two system calls per event: a tenth of the events is enough.
+            let events = if events_per_write == 1 { FLOOD_EVENTS / 10 } else { FLOOD_EVENTS };
+            scenes.push(Scene::Flood { streams, tokens: events / streams, events_per_write });
+        }
+    }
+    for streams in [64, 512, 2_048] {
+        scenes.push(Scene::Paced { streams, tokens: PACED_TOKENS });
+    }
+    scenes
+}
+
+fn measure(scene: &Scene) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for (name, pace) in [("floor, eager", Pace::Eager), ("floor, 1 ms lazy", Pace::Lazy)] {
+        if pace == Pace::Lazy && matches!(scene, Scene::Flood { .. }) {
+            continue;
+        }
+        let server = Server::start(scene)?;
+        lines.push(Line::floor(scene, name, &scene::floor_in_child(scene, &server, pace)?));
+    }
+    let harvests: &[&str] = match scene {
+        Scene::Flood { .. } => &["adaptive"],
+        Scene::Paced { .. } => &["adaptive", "eager"],
+    };
+    for harvest in harvests {
+        let server = Server::start(scene)?;
+        lines.push(scene::client(scene, server, harvest)?);
+    }
+    Ok(lines)
+}
+
+/// The child side of the floor: prints what it took as one line of JSON.
+#[expect(clippy::print_stdout, reason = "the parent process reads it")]
+pub(crate) fn run_floor(arguments: &[String]) -> Result<()> {
+    let [address, streams, tokens, mode] = arguments else {
+        bail!("usage: cargo xtask floor ADDRESS STREAMS TOKENS eager|lazy");
+    };
+    let address: SocketAddr = address.parse().context("the address is not host:port")?;
+    let effort = floor::run(&floor::Floor {
+        address,
+        streams: streams.parse()?,
+        tokens: tokens.parse()?,
+        pace: if mode == "lazy" { Pace::Lazy } else { Pace::Eager },
+    })?;
+    println!(
+        "{}",
+        serde_json::json!({
+            "events": effort.events,
+            "cpu_secs": effort.cpu_secs,
+            "wall_secs": effort.wall_secs,
+            "peak_bytes": effort.peak_bytes,
+        })
+    );
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! One case of the benchmark: a server on core 0, a reader on core 1.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::floor::Pace;
+use super::table::Line;
+use crate::ci::root;
+
+/// A case.
+pub(crate) enum Scene {
+    /// The server sends as fast as the sockets take it.
+    Flood { streams: usize, tokens: usize, events_per_write: usize },
+    /// All streams start at once, first token after 50 ms, then one each 20 ms.
+    Paced { streams: usize, tokens: usize },
+}
+
+impl Scene {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Flood { streams, events_per_write, .. } => {
+                format!("flood, {events_per_write} per write, {streams} streams")
+            }
+            Self::Paced { streams, .. } => format!("paced 20 ms, {streams} streams"),
+        }
+    }
+
+    fn streams(&self) -> usize {
+        match self {
+            Self::Flood { streams, .. } | Self::Paced { streams, .. } => *streams,
+        }
+    }
+
+    fn tokens(&self) -> usize {
+        match self {
+            Self::Flood { tokens, .. } | Self::Paced { tokens, .. } => *tokens,
+        }
+    }
+
+    fn server_flags(&self) -> Vec<String> {
+        let words = match self {
+            Self::Flood { events_per_write, .. } => {
+                format!("--flood {events_per_write}")
+            }
+            Self::Paced { .. } => "--ttft 50ms --itl 20ms".to_owned(),
+        };
+        words.split(' ').map(str::to_owned).collect()
+    }
+}
+
+/// Files of the release build.
+fn built(name: &str) -> PathBuf {
+    let target =
+        option_env!("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    target.join("release").join(name)
+}
+
+/// A command bound to one core. Without `taskset` the two processes would share both cores and the
+/// figures would tell of the scheduler.
+pub(crate) fn pinned(core: usize, program: &str) -> Command {
+    let mut command = Command::new("taskset");
+    let _with_arguments = command.args(["-c", &core.to_string()]).arg(built(program));
+    command
+}
+
+/// A running simulator. It is ended when dropped.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    pub(crate) truth: PathBuf,
+    folder: PathBuf,
+}
+
+impl Server {
+    pub(crate) fn start(scene: &Scene) -> Result<Self> {
+        let folder = root().join("target/bench-client").join(std::process::id().to_string());
+        fs::create_dir_all(&folder)?;
+        let truth = folder.join("truth");
+        let mut child = pinned(0, "tokometer")
+            .args(["sim", "--port", "0", "--truth"])
+            .arg(&truth)
+            .args(scene.server_flags())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start `tokometer sim`")?;
+        let stdout = child.stdout.take().context("the simulator has no output")?;
+        let mut line = String::new();
+        let _length = BufReader::new(stdout).read_line(&mut line)?;
+        let address = line
+            .split_whitespace()
+            .find_map(|word| word.trim_start_matches("http://").parse().ok())
+            .with_context(|| format!("the simulator did not tell its address but `{line}`"))?;
+        Ok(Self { child, address, truth, folder })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _killed = self.child.kill();
+        let _status = self.child.wait();
+        let _removed = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Runs the floor reader as a child on core 1.
+pub(crate) fn floor_in_child(scene: &Scene, server: &Server, pace: Pace) -> Result<Value> {
+    let output = pinned(1, "xtask")
+        .arg("floor")
+        .arg(server.address.to_string())
+        .arg(scene.streams().to_string())
+        .arg(scene.tokens().to_string())
+        .arg(pace.name())
+        .output()
+        .context("cannot start the floor reader")?;
+    if !output.status.success() {
+        bail!("the floor reader failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    serde_json::from_slice(&output.stdout).context("cannot read what the floor reader printed")
+}
+
+/// Runs our client on core 1 and compares its record with the truth log.
+pub(crate) fn client(scene: &Scene, server: Server, harvest: &str) -> Result<Line> {
+    let folder = server.folder.join("run");
+    let output = pinned(1, "tokometer")
+        .args(["bench", "--backend", "openai", "--quiet", "--request-id-prefix", "truth-"])
+        .args(["--base-url", &format!("http://{}", server.address)])
+        .args(["--num-prompts", &scene.streams().to_string()])
+        .args(["--max-concurrency", &scene.streams().to_string()])
+        .args(["--dataset-name", "random", "--random-input-len", "16"])
+        .args(["--random-output-len", &scene.tokens().to_string()])
+        .args(["--connections", "preopen", "--harvest", harvest, "--no-scrape", "--run-dir"])
+        .arg(&folder)
+        .output()
+        .context("cannot start `tokometer bench`")?;
+    if !output.status.success() {
+        bail!("the client failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    // The truth log is whole once its writer has ended.
+    let truth = server.truth.clone();
+    let kept = fs::read(folder.join("end.json"))?;
+    let mut server = server;
+    let _killed = nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(i32::try_from(server.child.id())?),
+        nix::sys::signal::Signal::SIGTERM,
+    );
+    let _status = server.child.wait()?;
+    Line::client(scene, harvest, &serde_json::from_slice(&kept)?, &folder, &truth)
+}

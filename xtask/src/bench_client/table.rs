@@ -1,0 +1,117 @@
+//! The table that the benchmark prints.
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::Value;
+use tokometer_metrics::instrument::{self, Emission, InstrumentError};
+use tokometer_record::{RunReader, Timeline};
+use tokometer_sim::truth;
+
+use super::scene::Scene;
+
+/// One line of the table.
+pub(crate) struct Line {
+    scene: String,
+    reader: String,
+    events: f64,
+    cpu_secs: f64,
+    wall_secs: f64,
+    peak_bytes: f64,
+    error: Option<InstrumentError>,
+}
+
+/// Text events of the log per request; the request's index is the end of its id.
+fn emissions(requests: &[truth::TrueRequest]) -> Vec<Emission> {
+    let index = |request: &truth::TrueRequest| {
+        request.request_id.as_deref()?.rsplit('-').next()?.parse::<u64>().ok()
+    };
+    let emission = |request: &truth::TrueRequest| {
+        let texts = request.events.iter().filter(|event| event.kind == truth::Kind::Text);
+        Some(Emission { index: index(request)?, sent: texts.map(|event| event.before).collect() })
+    };
+    requests.iter().filter_map(emission).collect()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+impl Line {
+    pub(crate) fn floor(scene: &Scene, reader: &str, effort: &Value) -> Self {
+        Self {
+            scene: scene.name(),
+            reader: reader.to_owned(),
+            events: number(&effort["events"]),
+            cpu_secs: number(&effort["cpu_secs"]),
+            wall_secs: number(&effort["wall_secs"]),
+            peak_bytes: number(&effort["peak_bytes"]),
+            error: None,
+        }
+    }
+
+    pub(crate) fn client(
+        scene: &Scene,
+        harvest: &str,
+        end: &Value,
+        folder: &Path,
+        log: &Path,
+    ) -> Result<Self> {
+        let timelines: Vec<Timeline> = RunReader::open(folder)?.timelines()?.collect();
+        let emitted = truth::read(log)?;
+        let error = match scene {
+            Scene::Flood { .. } => None,
+            Scene::Paced { .. } => Some(instrument::error(&timelines, &emissions(&emitted))),
+        };
+        let wall = number(&end["measure_end"]) - number(&end["measure_begin"]);
+        Ok(Self {
+            scene: scene.name(),
+            reader: format!("tokometer, {harvest}"),
+            events: timelines.iter().map(|timeline| timeline.events.len() as f64).sum(),
+            cpu_secs: number(&end["health"]["cpu_time"]) / 1e9,
+            wall_secs: wall / 1e9,
+            peak_bytes: number(&end["health"]["peak_memory_bytes"]),
+            error,
+        })
+    }
+
+    fn cpu_per_million(&self) -> f64 {
+        self.cpu_secs / self.events * 1e6
+    }
+}
+
+/// Prints all lines as a Markdown table, each with its ratio to the cheapest floor of its scene.
+#[expect(clippy::print_stdout, reason = "the table is the result")]
+pub(crate) fn print(lines: &[Line]) {
+    println!(
+        "| scene | reader | CPU s per M events | ratio to floor | events/s | peak MiB | TTFT error mean / p99 µs | gap error p99 µs | merged |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for line in lines {
+        let floors = lines
+            .iter()
+            .filter(|other| other.scene == line.scene && other.reader.starts_with("floor"));
+        let floor = floors.map(Line::cpu_per_million).fold(f64::INFINITY, f64::min);
+        let error = line.error.as_ref().map_or_else(
+            || "– | – | –".to_owned(),
+            |error| {
+                format!(
+                    "{:.1} / {:.1} | {:.1} | {:.2} %",
+                    error.ttft.mean.unwrap_or(f64::NAN) / 1e3,
+                    error.ttft.p99.unwrap_or(f64::NAN) / 1e3,
+                    error.gap.p99.unwrap_or(f64::NAN) / 1e3,
+                    error.marked_share.unwrap_or(f64::NAN) * 100.0,
+                )
+            },
+        );
+        println!(
+            "| {} | {} | {:.3} | {:.2} | {:.0} | {:.1} | {error} |",
+            line.scene,
+            line.reader,
+            line.cpu_per_million(),
+            line.cpu_per_million() / floor,
+            line.events / line.wall_secs,
+            line.peak_bytes / f64::from(1 << 20),
+        );
+    }
+}
