@@ -41,6 +41,10 @@ pub struct Cost {
     pub base_ms: f64,
     /// Per token of the step, decoded or prefilled.
     pub token_ms: f64,
+    /// Per token where arithmetic and not memory is the limit: a step takes at least its tokens times
+    /// this, whatever reading the weights takes.
+    #[serde(default)]
+    pub compute_ms: f64,
     /// Height of a smooth jump where the kernels switch.
     #[serde(default)]
     pub cliff_ms: f64,
@@ -137,6 +141,7 @@ impl Cost {
         let mut constants = vec![
             ("base_ms", self.base_ms),
             ("token_ms", self.token_ms),
+            ("compute_ms", self.compute_ms),
             ("cliff_ms", self.cliff_ms),
             ("cliff_tokens", self.cliff_tokens),
             ("cliff_steepness", self.cliff_steepness),
@@ -177,7 +182,7 @@ impl Cost {
         let experts = self.experts.map_or(0.0, |experts| {
             experts.all_ms * (1.0 - libm::pow((1.0 - experts.share).max(0.0), tokens))
         });
-        self.base_ms + self.token_ms * tokens + cliff + experts
+        (self.base_ms + self.token_ms * tokens + cliff + experts).max(self.compute_ms * tokens)
     }
 
     /// Milliseconds of the step before anything random.
@@ -245,6 +250,7 @@ mod tests {
         Cost {
             base_ms: 50.0,
             token_ms: 0.3,
+            compute_ms: 0.0,
             cliff_ms: 120.0,
             cliff_tokens: 50.0,
             cliff_steepness: 4.0,
@@ -300,6 +306,13 @@ mod tests {
         check(decode(17), 50.0 + 5.1 + 17.0);
         check(Batch { stale: 7, ..decode(9) }, 54.8);
         check(Batch { prefill_tokens: 3, ..decode(1) }, 50.0 + 1.2 + 17.0);
+    }
+
+    #[test]
+    fn arithmetic_takes_over_where_a_step_has_many_tokens() {
+        let cost = Cost { cliff_ms: 0.0, sequence_ms: 0.0, compute_ms: 0.8, ..chunked() };
+        let at = |decodes| cost.mean_ms(&Batch { decodes, ..Batch::default() });
+        assert!((at(50) - 65.0).abs() < 1e-9 && (at(200) - 160.0).abs() < 1e-9);
     }
 
     #[test]

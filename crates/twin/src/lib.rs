@@ -144,6 +144,11 @@ pub enum Error {
         /// Steps needed.
         least: usize,
     },
+    /// Runs in which every step had the same shape.
+    #[error(
+        "cannot calibrate: every engine step of these runs had the same number of streams, so its cost per stream is unknown\n  add a run at another concurrency"
+    )]
+    OneBatchSize,
     /// A fleet without a replica.
     #[error("cannot predict a fleet without replicas\n  try `--replicas 1`")]
     NoReplicas,

@@ -9,7 +9,9 @@ mod accuracy;
 pub mod cma;
 mod lengths;
 mod model;
+mod regress;
 mod row;
+mod runs;
 mod screen;
 
 use std::sync::Mutex;
@@ -29,6 +31,7 @@ pub use accuracy::{Accuracy, errors, main_errors};
 pub use cma::Effort;
 pub use model::{Candidate, Model, Parameter, STARTS};
 pub use row::{Cells, Metric, Row};
+pub use runs::{Measured, RunCalibration, calibrate_runs};
 pub use screen::{LeftOut, quantum_of, stalls};
 
 /// How to calibrate.

@@ -48,9 +48,14 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// The value at a place between 0 and 1 of its range, which is divided by ratios.
+    /// The value at a place between 0 and 1 of its range. A range is divided by ratios; one that begins
+    /// at zero, for terms that an engine may not have, by the fourth power of the place.
     pub fn value(&self, place: f64) -> f64 {
-        self.low * libm::pow(self.high / self.low, place)
+        if self.low > 0.0 {
+            self.low * libm::pow(self.high / self.low, place)
+        } else {
+            self.high * place * place * place * place
+        }
     }
 }
 
@@ -62,24 +67,25 @@ macro_rules! parameter {
 
 const COMMON: [Parameter; 10] = [
     parameter!("cost.base_ms", 2.0, 500.0, profile.cost.base_ms),
-    parameter!("cost.token_ms", 0.003, 3.0, profile.cost.token_ms),
-    parameter!("cost.cliff_ms", 1.0, 500.0, profile.cost.cliff_ms),
+    parameter!("cost.token_ms", 0.0, 5.0, profile.cost.token_ms),
+    parameter!("cost.cliff_ms", 0.0, 800.0, profile.cost.cliff_ms),
     parameter!("cost.cliff_tokens", 4.0, 512.0, profile.cost.cliff_tokens),
     parameter!("cost.cliff_steepness", 0.7, 8.0, profile.cost.cliff_steepness),
     parameter!("cost.jitter", 0.003, 0.3, profile.cost.jitter),
-    parameter!("front_end.arrival_ms", 1.0, 500.0, profile.front_end.arrival_ms),
-    parameter!("front_end.serial_ms", 0.001, 5.0, profile.front_end.serial_ms),
-    parameter!("front_end.gather_ms", 0.02, 100.0, profile.front_end.gather_ms),
+    parameter!("front_end.arrival_ms", 0.0, 800.0, profile.front_end.arrival_ms),
+    parameter!("front_end.serial_ms", 0.0, 2.0, profile.front_end.serial_ms),
+    parameter!("front_end.gather_ms", 0.0, 100.0, profile.front_end.gather_ms),
     parameter!("spread of answer lengths", 0.05, 0.8, spread),
 ];
 
-const CHUNKED: [Parameter; 6] = [
-    parameter!("cost.sequence_ms", 0.003, 3.0, profile.cost.sequence_ms),
-    parameter!("cost.context_ms", 1e-6, 1e-2, profile.cost.context_ms),
-    parameter!("cost.pair_ms", 1e-7, 1e-3, profile.cost.pair_ms),
-    parameter!("cost.eager_ms", 0.5, 200.0, profile.cost.eager_ms),
-    parameter!("cost.waiting_ms", 0.0005, 0.5, profile.cost.waiting_ms),
-    parameter!("front_end.coalesce", 0.0005, 0.1, profile.front_end.coalesce),
+const CHUNKED: [Parameter; 7] = [
+    parameter!("cost.compute_ms", 0.0, 5.0, profile.cost.compute_ms),
+    parameter!("cost.sequence_ms", 0.0, 3.0, profile.cost.sequence_ms),
+    parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms),
+    parameter!("cost.pair_ms", 0.0, 1e-3, profile.cost.pair_ms),
+    parameter!("cost.eager_ms", 0.0, 200.0, profile.cost.eager_ms),
+    parameter!("cost.waiting_ms", 0.0, 0.5, profile.cost.waiting_ms),
+    parameter!("front_end.coalesce", 0.0, 0.3, profile.front_end.coalesce),
 ];
 
 fn set_prefill(candidate: &mut Candidate, change: impl Fn(&mut sim::cost::PrefillCost)) {
@@ -91,21 +97,21 @@ fn set_prefill(candidate: &mut Candidate, change: impl Fn(&mut sim::cost::Prefil
 const BLOCKING: [Parameter; 3] = [
     Parameter {
         name: "cost.prefill.base_ms",
-        low: 1.0,
+        low: 0.0,
         high: 1_000.0,
         set: |c, value| set_prefill(c, |prefill| prefill.base_ms = value),
     },
     Parameter {
         name: "cost.prefill.token_ms",
-        low: 0.003,
-        high: 3.0,
+        low: 0.0,
+        high: 5.0,
         set: |c, value| set_prefill(c, |prefill| prefill.token_ms = value),
     },
-    parameter!("cost.context_ms", 1e-7, 1e-3, profile.cost.context_ms),
+    parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms),
 ];
 
 const QUANTUM: [Parameter; 2] = [
-    parameter!("cost.quantum_tail_ms", 0.5, 100.0, profile.cost.quantum_tail_ms),
+    parameter!("cost.quantum_tail_ms", 0.0, 200.0, profile.cost.quantum_tail_ms),
     Parameter {
         name: "cost.quantum_from_ms / quantum_ms",
         low: 0.7,

@@ -1,0 +1,305 @@
+//! Calibration from recorded runs: step durations and batch shapes seen from outside.
+//!
+//! Steps that only decode give the base, the cost per sequence and per token of context; steps in which
+//! first tokens came, of requests that had all been waiting when the step began, give the cost of prompt
+//! tokens; requests that met an idle engine give the front end's delay. Every second step is held out
+//! from a fit whose error is then stated.
+
+use record::Timeline;
+use sim::Profile;
+use sim::profile::{Evidence, Policy};
+use tokometer_base::Nanos;
+use tokometer_record as record;
+use tokometer_sim as sim;
+
+use super::regress::regress;
+use crate::Error;
+use crate::steps::{STEPS_MIN, SeenStep, steps};
+
+/// A constant found from steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    /// Its name in a profile.
+    pub name: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// Its standard error; `None` where it follows from others.
+    pub error: Option<f64>,
+    /// Whether the error is below a tenth of the value.
+    pub is_identified: bool,
+}
+
+/// What was found from runs.
+#[derive(Debug, Clone)]
+pub struct RunCalibration {
+    /// The engine.
+    pub profile: Profile,
+    /// Its constants.
+    pub constants: Vec<Measured>,
+    /// Steps seen.
+    pub steps: usize,
+    /// Steps that only decode.
+    pub decode_steps: usize,
+    /// Median error of the durations of held-out decode steps, as a share.
+    pub held_out_median: f64,
+}
+
+/// Fits a template's costs to runs of one server.
+pub fn calibrate_runs(runs: &[Vec<Timeline>], template: Profile) -> Result<RunCalibration, Error> {
+    let mut all = Vec::new();
+    for run in runs {
+        all.extend(steps(run)?);
+    }
+    let quiet: Vec<&SeenStep> =
+        all.iter().filter(|step| step.is_decode_only() && step.span > Nanos::ZERO).collect();
+    if quiet.len() < STEPS_MIN {
+        return Err(Error::TooFewSteps { steps: quiet.len(), least: STEPS_MIN });
+    }
+    let decode = Decode::fit(&quiet).ok_or(Error::OneBatchSize)?;
+    let mut found = Found { profile: template, constants: Vec::new() };
+    found.set_decode(&decode);
+    found.set_prefill(&decode, &all);
+    found.set_arrival(runs);
+    let held_out_median = held_out(&quiet, &decode);
+    let Found { mut profile, constants } = found;
+    profile.provenance = format!(
+        "Fitted to {} engine steps of {} recorded runs, {} of them decoding only. Held-out error of their \
+         durations: median {:.1} %.",
+        all.len(),
+        runs.len(),
+        quiet.len(),
+        100.0 * held_out_median
+    );
+    let unsure = constants.iter().filter(|constant| !constant.is_identified);
+    profile.evidence = Some(Evidence {
+        held_out_median: Some(held_out_median),
+        held_out_within_10: None,
+        not_identified: unsure.map(|constant| constant.name.to_owned()).collect(),
+        validated: Vec::new(),
+    });
+    profile.check()?;
+    Ok(RunCalibration {
+        profile,
+        constants,
+        steps: all.len(),
+        decode_steps: quiet.len(),
+        held_out_median,
+    })
+}
+
+/// The duration of a step that only decodes.
+#[derive(Debug, Clone, Copy)]
+struct Decode {
+    base: (f64, f64),
+    sequence: (f64, f64),
+    context: (f64, f64),
+    jitter: f64,
+}
+
+impl Decode {
+    /// With a term for the context if it comes out above zero, else without.
+    fn fit(steps: &[&SeenStep]) -> Option<Self> {
+        let spans: Vec<f64> = steps.iter().map(|step| step.span.as_millis_f64()).collect();
+        let line = |has_context: bool| {
+            let input = |step: &&SeenStep| {
+                let mut row = vec![1.0, f64::from(step.decodes)];
+                row.extend(has_context.then_some(step.context as f64));
+                row
+            };
+            regress(&steps.iter().map(input).collect::<Vec<_>>(), &spans)
+        };
+        let is_sound = |line: &super::regress::Line| line.coefficients.iter().all(|c| *c >= 0.0);
+        let line = line(true).filter(is_sound).or_else(|| line(false))?;
+        let of = |at: usize| {
+            let value = line.coefficients.get(at).copied().unwrap_or(0.0);
+            (value.max(0.0), line.errors.get(at).copied().unwrap_or(0.0))
+        };
+        let mut decode = Self { base: of(0), sequence: of(1), context: of(2), jitter: 0.0 };
+        let mut ratios: Vec<f64> =
+            steps.iter().map(|step| libm::log(decode.ratio(step)).abs()).collect();
+        ratios.sort_by(f64::total_cmp);
+        // The median of the absolute value of a normal variable is 0.6745 of its deviation.
+        decode.jitter = ratios.get(ratios.len() / 2).copied().unwrap_or(0.0) / 0.6745;
+        Some(decode)
+    }
+
+    fn mean_ms(&self, step: &SeenStep) -> f64 {
+        self.base.0
+            + self.sequence.0 * f64::from(step.decodes)
+            + self.context.0 * step.context as f64
+    }
+
+    fn ratio(&self, step: &SeenStep) -> f64 {
+        (step.span.as_millis_f64() / self.mean_ms(step).max(1e-9)).max(1e-9)
+    }
+}
+
+fn held_out(steps: &[&SeenStep], whole: &Decode) -> f64 {
+    let every_second = |rest: usize| -> Vec<&SeenStep> {
+        steps.iter().enumerate().filter(|(at, _)| at % 2 == rest).map(|(_, step)| *step).collect()
+    };
+    let halves = [every_second(0), every_second(1)];
+    let mut errors = Vec::new();
+    for (seen, unseen) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
+        let fit = Decode::fit(seen).unwrap_or(*whole);
+        errors.extend(unseen.iter().map(|step| (1.0 / fit.ratio(step) - 1.0).abs()));
+    }
+    errors.sort_by(f64::total_cmp);
+    errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+struct Found {
+    profile: Profile,
+    constants: Vec<Measured>,
+}
+
+impl Found {
+    fn note(&mut self, name: &'static str, (value, error): (f64, f64)) {
+        let is_identified = error < 0.1 * value;
+        self.constants.push(Measured { name, value, error: Some(error), is_identified });
+    }
+
+    fn set_decode(&mut self, decode: &Decode) {
+        let cost = &mut self.profile.cost;
+        (cost.cliff_ms, cost.compute_ms, cost.quantum_ms, cost.waiting_ms) = (0.0, 0.0, 0.0, 0.0);
+        cost.base_ms = decode.base.0;
+        cost.token_ms = 0.0;
+        cost.sequence_ms = decode.sequence.0;
+        cost.context_ms = decode.context.0;
+        cost.jitter = decode.jitter.min(0.5);
+        self.note("cost.base_ms", decode.base);
+        self.note("cost.sequence_ms", decode.sequence);
+        self.note("cost.context_ms", decode.context);
+        let (name, value) = ("cost.jitter", decode.jitter);
+        self.constants.push(Measured { name, value, error: None, is_identified: true });
+    }
+
+    /// What first tokens cost beyond the decodes of their step.
+    fn set_prefill(&mut self, decode: &Decode, steps: &[SeenStep]) {
+        let is_blocking = !matches!(self.profile.scheduler.policy, Policy::Chunked { .. });
+        let pairs = steps.windows(2).filter(|pair| {
+            let (before, step) = (&pair[0], &pair[1]);
+            let is_whole = step.firsts > 0 && step.pending == 0 && before.pending == step.firsts;
+            is_whole && step.span > Nanos::ZERO && (!is_blocking || step.decodes == 0)
+        });
+        let (mut inputs, mut targets) = (Vec::new(), Vec::new());
+        for pair in pairs {
+            let step = &pair[1];
+            let decoding = if is_blocking { 0.0 } else { decode.mean_ms(step) };
+            inputs.push(vec![1.0, step.prefill_tokens as f64]);
+            targets.push(step.span.as_millis_f64() - decoding);
+        }
+        let enough = inputs.len() >= 8;
+        let Some(line) = enough.then(|| regress(&inputs, &targets)).flatten() else {
+            let name = "cost of prompt tokens (kept from the template)";
+            self.constants.push(Measured { name, value: 0.0, error: None, is_identified: false });
+            return;
+        };
+        let base = (line.coefficients[0].max(0.0), line.errors[0]);
+        let token = (line.coefficients[1].max(0.0), line.errors[1]);
+        let cost = &mut self.profile.cost;
+        if let Some(prefill) = cost.prefill.as_mut().filter(|_| is_blocking) {
+            (prefill.base_ms, prefill.token_ms, prefill.pair_ms) = (base.0, token.0, 0.0);
+            self.note("cost.prefill.base_ms", base);
+            self.note("cost.prefill.token_ms", token);
+        } else {
+            // In a mixed step every token costs alike; what a decode costs beyond that is its own.
+            cost.sequence_ms = (decode.sequence.0 - token.0).max(0.0);
+            (cost.token_ms, cost.eager_ms, cost.pair_ms) = (token.0, base.0, 0.0);
+            self.note("cost.token_ms", token);
+            self.note("cost.eager_ms", base);
+        }
+    }
+
+    /// What a request that met an idle engine waited for beyond its prefill.
+    fn set_arrival(&mut self, runs: &[Vec<Timeline>]) {
+        let mut delays: Vec<f64> = runs.iter().flat_map(|run| self.idle_delays(run)).collect();
+        delays.sort_by(f64::total_cmp);
+        let Some(median) = delays.get(delays.len() / 2).copied() else { return };
+        let value = median.max(0.0);
+        self.profile.front_end.arrival_ms = value;
+        self.profile.front_end.serial_ms = 0.0;
+        self.profile.front_end.gather_ms = 0.0;
+        let is_identified = delays.len() >= 8;
+        let name = "front_end.arrival_ms";
+        self.constants.push(Measured { name, value, error: None, is_identified });
+    }
+
+    fn idle_delays(&self, run: &[Timeline]) -> Vec<f64> {
+        let mut spans: Vec<(Nanos, Nanos, &Timeline)> = run
+            .iter()
+            .filter_map(|one| Some((one.times.first_byte_sent?, one.times.end?, one)))
+            .collect();
+        spans.sort_by_key(|(sent, ..)| *sent);
+        let mut busy_until = Nanos::ZERO;
+        let mut delays = Vec::new();
+        for (at, (sent, end, timeline)) in spans.iter().enumerate() {
+            let first = timeline.first_content().map(|event| event.at);
+            let is_alone =
+                *sent >= busy_until && spans.get(at + 1).is_none_or(|next| Some(next.0) > first);
+            busy_until = busy_until.max(*end);
+            let (Some(first), Some(prompt), true) = (first, timeline.prompt_tokens(), is_alone)
+            else {
+                continue;
+            };
+            let tokens = f64::from(prompt);
+            let batch = sim::cost::Batch {
+                prefill_tokens: prompt,
+                prefill_pairs: tokens * tokens / 2.0,
+                longest_context: prompt,
+                ..sim::cost::Batch::default()
+            };
+            delays.push((first - *sent).as_millis_f64() - self.profile.cost.mean_ms(&batch));
+        }
+        delays
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ask, Keep, Options, Workload, predict};
+    use tokometer_base::Seed;
+    use tokometer_schedule::Arrivals;
+
+    fn run(profile: &Profile, rate: f64) -> Vec<Timeline> {
+        let asks: Vec<Ask> = (0_u32..400)
+            .map(|index| Ask::new(50 + index * 37 % 700, 20 + index * 13 % 90))
+            .collect();
+        let workload = Workload::burst(asks).arriving(Arrivals::poisson(rate));
+        let options = Options { keep: Keep::Timelines, ..Options::default() };
+        predict(profile, &workload, Seed(3), options).unwrap().timelines
+    }
+
+    #[test]
+    fn an_engine_is_found_again_from_what_its_clients_saw() {
+        let mut truth = Profile::shipped("default").unwrap();
+        truth.cost.pair_ms = 0.0;
+        truth.cost.jitter = 0.01;
+        let runs = [run(&truth, 1.0), run(&truth, 8.0), run(&truth, 15.0)];
+        let mut template = Profile::shipped("small").unwrap();
+        template.scheduler = truth.scheduler.clone();
+        let found = calibrate_runs(&runs, template).unwrap();
+        let check = |name: &str, got: f64, expected: f64, tolerated: f64| {
+            assert!((got / expected - 1.0).abs() < tolerated, "{name}: {got} against {expected}");
+        };
+        let (got, cost) = (&found.profile.cost, &truth.cost);
+        check("base", got.base_ms, cost.base_ms, 0.02);
+        let per_decode = |cost: &sim::cost::Cost| cost.token_ms + cost.sequence_ms;
+        check("sequence", per_decode(got), per_decode(cost), 0.1);
+        check("token", got.token_ms, cost.token_ms, 0.1);
+        check("jitter", got.jitter, cost.jitter, 0.3);
+        let arrival = truth.front_end.arrival_ms + truth.front_end.serial_ms;
+        check("arrival", found.profile.front_end.arrival_ms, arrival, 0.15);
+        assert!(found.held_out_median < 0.02, "{}", found.held_out_median);
+    }
+
+    #[test]
+    fn a_run_without_a_steady_part_is_refused() {
+        let profile = Profile::default();
+        let workload = Workload::burst(vec![Ask::new(10, 3)]);
+        let options = Options { keep: Keep::Timelines, ..Options::default() };
+        let run = predict(&profile, &workload, Seed(3), options).unwrap().timelines;
+        assert!(matches!(calibrate_runs(&[run], profile), Err(Error::TooFewSteps { .. })));
+    }
+}
