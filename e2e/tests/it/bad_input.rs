@@ -129,7 +129,7 @@ fn more_connections_than_descriptors_are_refused_with_the_number_that_is_possibl
         server.url
     );
     let program = command(folder.path(), &line);
-    let script = format!("ulimit -Hn 300; exec {} {line}", Path::new(program.get_program()).display());
+    let script = format!("ulimit -n 300; exec {} {line}", Path::new(program.get_program()).display());
     let mut shell = std::process::Command::new("bash");
     let limited = ended(shell.args(["-c", &script]).current_dir(folder.path()));
     check(&limited, &["cannot open 600 connections", "236"], 2);

@@ -56,8 +56,10 @@ pub(crate) enum DocPage {
     Migrating,
 }
 
-/// `tokometer bench`.
+/// `tokometer bench`. A flag that is given twice counts as it was given last, which is what the
+/// scripts of other tools rely on.
 #[derive(Debug, Clone, Default, Args)]
+#[command(args_override_self = true)]
 pub(crate) struct BenchArgs {
     /// Plan file (TOML or JSON), or the plan.json of a run; flags override it
     #[arg(long, value_name = "FILE")]
@@ -136,6 +138,7 @@ pub(crate) struct ReportArgs {
 
 /// `tokometer dataset`.
 #[derive(Debug, Clone, Default, Args)]
+#[command(args_override_self = true)]
 pub(crate) struct DatasetArgs {
     /// Write all prompts to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]

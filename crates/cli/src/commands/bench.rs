@@ -8,7 +8,7 @@ use crate::args::BenchArgs;
 use crate::bench::{self, Bar, Resume, Session, Signals};
 use crate::exit::Exit;
 use crate::instrument;
-use crate::lower::{Environment, lower};
+use crate::lower::{Environment, lower, written};
 use crate::terminal::{print, style, tell};
 
 /// Measures what the arguments say, point by point.
@@ -22,7 +22,7 @@ pub(crate) fn bench(
         tell(&format!("note: {remark}"));
     }
     if args.print_plan {
-        print(&toml::to_string(&lowered.plan).context("cannot show the plan")?)?;
+        print(&written(&lowered.plan).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
     }
     let bar = match &args.output {

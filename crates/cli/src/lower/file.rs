@@ -4,8 +4,13 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::dataset;
 use super::layer::Layer;
 use crate::exit::Refusal;
+use crate::plan::Plan;
+
+/// TOML has no word for an absent value that hides a default, so plan files have this one.
+const ABSENT: &str = "none";
 
 /// Reads a plan file. A run's `plan.json` holds its plan under `plan`, beside facts of the run.
 pub(crate) fn read(path: &Path) -> Result<Layer, Refusal> {
@@ -21,14 +26,39 @@ pub(crate) fn read(path: &Path) -> Result<Layer, Refusal> {
     let Value::Object(mut fields) = value else {
         return Err(Refusal::usage(format!("cannot read the plan `{shown}`: it has no fields"), ""));
     };
-    match fields.remove("plan") {
-        Some(Value::Object(plan)) if fields.contains_key("schema") => Ok(Layer::new(plan)),
+    let is_run = fields.contains_key("schema");
+    let mut plan = match fields.remove("plan") {
+        Some(Value::Object(plan)) if is_run => plan,
         Some(other) => {
             let _none = fields.insert("plan".to_owned(), other);
-            Ok(Layer::new(fields))
+            fields
         }
-        None => Ok(Layer::new(fields)),
+        None => fields,
+    };
+    if let Some(Value::Object(workload)) = plan.get_mut("workload") {
+        for value in workload.values_mut().filter(|value| *value == ABSENT) {
+            *value = Value::Null;
+        }
     }
+    Ok(Layer::new(plan))
+}
+
+/// A plan as TOML that gives the same plan when it is read.
+pub(crate) fn written(plan: &Plan) -> anyhow::Result<String> {
+    let text = toml::to_string(plan)?;
+    let defaults = dataset::defaults(plan.workload.name(), plan.family)?;
+    let workload = serde_json::to_value(&plan.workload)?;
+    let is_hidden = |(key, default): &(&String, &Value)| {
+        !default.is_null() && workload.get(key).is_none_or(Value::is_null)
+    };
+    let absent: String = defaults
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(is_hidden)
+        .map(|(key, _)| format!("{key} = \"{ABSENT}\"\n"))
+        .collect();
+    Ok(text.replacen("[workload]\n", &format!("[workload]\n{absent}"), 1))
 }
 
 fn parse(text: &str, path: &Path) -> Result<Value, String> {

@@ -14,9 +14,12 @@ mod flags;
 mod layer;
 mod points;
 mod resolve;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 pub(crate) use environment::Environment;
+pub(crate) use file::written;
 pub(crate) use flags::{objective, percentiles, words};
 pub(crate) use points::Point;
 pub(crate) use resolve::{Lowered, Secrets, lower};

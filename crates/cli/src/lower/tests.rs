@@ -1,0 +1,177 @@
+//! Command lines of the tools that people come from, as plans.
+
+use tokometer_client::IgnoreEos;
+use tokometer_drive::Connections;
+use tokometer_workload::{Family, Spec};
+
+use super::{Environment, Lowered, lower};
+use crate::args::{Command, parse};
+use crate::plan::{Address, Content, Plan};
+
+fn lowered(line: &str) -> Lowered {
+    let words: Vec<String> = format!("bench {line}").split_whitespace().map(str::to_owned).collect();
+    let typed = parse(&words).unwrap_or_else(|why| panic!("{line}: {why:?}"));
+    let Command::Bench(args) = typed.command else { panic!("{line} is not a bench") };
+    lower(&args, &typed.order, &Environment::default())
+        .unwrap_or_else(|refusal| panic!("{line}: {refusal}"))
+}
+
+fn plan(line: &str) -> Plan {
+    let mut lowered = lowered(line);
+    assert_eq!(lowered.points.len(), 1, "{line}");
+    lowered.points.remove(0).plan
+}
+
+fn address(line: &str) -> String {
+    plan(line).targets[0].address.to_string()
+}
+
+#[test]
+fn any_target_flag_means_a_server_and_none_means_the_simulator() {
+    let check = |line: &str, expected: &str| assert_eq!(address(line), expected, "{line}");
+    check("", "simulator:default");
+    check("--num-prompts 5 --request-rate 3", "simulator:default");
+    check("--sim", "simulator:default");
+    check("--sim small --backend sglang", "simulator:small");
+    check("--backend vllm", "http://127.0.0.1:8000");
+    check("--model m", "http://127.0.0.1:8000");
+    check("--backend sglang --dataset-name random", "http://127.0.0.1:30000");
+    check("--backend lmdeploy --compat sglang --dataset-name random", "http://127.0.0.1:23333");
+    check("--port 9", "http://127.0.0.1:9");
+    check("--host ::1 --port 9", "http://[::1]:9");
+    check("--host h --base-url https://x/y", "https://x/y");
+}
+
+#[test]
+fn a_family_brings_its_tool_s_defaults() {
+    let vllm = plan("--model m");
+    assert_eq!((vllm.family, vllm.seed), (Family::Vllm, 0));
+    assert_eq!(vllm.client.connections, Connections::OnDemand);
+    assert_eq!(vllm.request.ignore_eos, IgnoreEos::Implied);
+    assert_eq!((vllm.load.num_prompts, vllm.phases.warmups), (Some(1_000), 0));
+    assert!(matches!(&vllm.workload, Spec::Random(options) if options.output_len == 128));
+
+    let sglang = plan("--compat sglang --model m");
+    assert_eq!((sglang.family, sglang.seed), (Family::Sglang, 42));
+    assert_eq!(sglang.targets[0].backend, "sglang");
+    assert_eq!(sglang.workload.name(), "sharegpt");
+    assert_eq!(sglang.client.connections, Connections::PerRequest);
+    assert_eq!((sglang.phases.warmups, sglang.phases.warmup_output_max), (1, Some(32)));
+
+    let tgi = plan("--backend tgi");
+    assert_eq!((tgi.family, tgi.request.ignore_eos), (Family::Vllm, IgnoreEos::Off));
+    assert_eq!(plan("--model m --dataset-name sonnet").request.ignore_eos, IgnoreEos::Off);
+}
+
+#[test]
+fn the_command_lines_of_the_seed_reports_are_understood() {
+    let sweep = lowered(
+        "--backend tgi --model meta-llama/Llama-3.1-405B-Instruct --dataset-name book \
+         --book-input-len 10000 --endpoint /generate_stream --dataset-path=book.txt \
+         --num-prompt=1,2,...,4096",
+    );
+    assert_eq!(sweep.points.len(), 13);
+    assert_eq!(sweep.points[12].label(), "num_prompts=4096");
+    assert!(matches!(&sweep.points[0].plan.workload, Spec::Book(book) if book.input_len == 10_000));
+
+    let sglang = plan(
+        "--backend sglang-oai-chat --dataset-name sharegpt --dataset-path f.json --num-prompts 100 \
+         --request-rate 20 --max-concurrency 20 --warmup-requests 5",
+    );
+    assert_eq!((sglang.family, sglang.phases.warmups), (Family::Sglang, 5));
+    assert_eq!((sglang.load.request_rate.0, sglang.load.max_concurrency), (20.0, Some(20)));
+
+    let vllm = plan(
+        "--backend vllm --dataset-name random --random-input-len 8191 --random-output-len 1 \
+         --num-prompts 512 --percentile-metrics ttft,tpot,itl,e2el \
+         --metric-percentiles 50,75,90,95,99",
+    );
+    assert_eq!(vllm.metrics.percentiles, [50.0, 75.0, 90.0, 95.0, 99.0]);
+    assert_eq!(vllm.metrics.sections.len(), 4);
+}
+
+#[test]
+fn an_explicit_seed_repeats_the_content_and_a_duration_replaces_the_count() {
+    assert_eq!(plan("").content, Content::Fresh);
+    assert_eq!(plan("--seed 0").content, Content::Repeated);
+    assert_eq!(plan("--model m --duration 30s").load.num_prompts, None);
+    assert_eq!(plan("--model m --duration 30s --num-prompts 7").load.num_prompts, Some(7));
+}
+
+#[test]
+fn flags_of_another_dataset_are_named_and_left_out() {
+    let lowered = lowered("--model m --dataset-name sonnet --random-input-len 5 --output-len 9");
+    assert_eq!(lowered.remarks.len(), 1, "{:?}", lowered.remarks);
+    assert!(lowered.remarks[0].contains("`--random-input-len`"));
+    let plan = &lowered.points[0].plan;
+    assert!(matches!(&plan.workload, Spec::Sonnet(options) if options.output_len == 9));
+}
+
+#[test]
+fn every_flag_of_a_dataset_sets_an_option_that_the_dataset_has() {
+    let check = |line: &str| {
+        let lowered = lowered(&format!("--model m {line}"));
+        assert_eq!(lowered.remarks, [] as [String; 0], "{line}");
+    };
+    check("--dataset-name random --random-prefix-len 3 --random-range-ratio 0.5");
+    check("--dataset-name sharegpt --dataset-path f --sharegpt-output-len 5 --sharegpt-context-len 9");
+    check("--dataset-name sharegpt --dataset-path f --prompt-suffix x");
+    check("--dataset-name custom --dataset-path f --custom-output-len -1");
+    check("--dataset-name sonnet --sonnet-input-len 5 --sonnet-output-len 6 --sonnet-prefix-len 1");
+    check("--dataset-name prefix_repetition --prefix-repetition-prefix-len 5");
+    check("--dataset-name prefix_repetition --prefix-repetition-suffix-len 5");
+    check("--dataset-name prefix_repetition --prefix-repetition-num-prefixes 5");
+    check("--dataset-name prefix_repetition --prefix-repetition-output-len 5");
+    let shared = "--dataset-name generated-shared-prefix";
+    check(&format!("{shared} --gsp-num-groups 2 --gsp-prompts-per-group 3 --gsp-question-len 4"));
+    check(&format!("{shared} --gsp-system-prompt-len 2 --gsp-output-len 3 --gsp-range-ratio 0.5"));
+    check(&format!("{shared} --gsp-ordered --gsp-send-routing-key --gsp-zipf-alpha 1.2"));
+    check(&format!("{shared} --gsp-group-distribution zipf"));
+    check("--dataset-name hf --dataset-path a/b --hf-subset s --hf-split t --hf-output-len 3");
+    check("--dataset-name hf --dataset-path a/b --hf-text-column c");
+    check("--dataset-name timed_trace --dataset-path f --timed-trace-chunk-hash-size 4");
+    check("--dataset-name timed_trace --dataset-path f --timed-trace-sec-multiplier 2");
+    check("--dataset-name mooncake --dataset-path f --mooncake-slowdown-factor 2");
+}
+
+#[test]
+fn sections_of_a_plan_file_change_it_and_flags_change_them_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    let text = r#"
+        [[targets]]
+        address = "simulator:small"
+        backend = "vllm"
+        [load]
+        num_prompts = 7
+        [[sections]]
+        heading = "first"
+        [sections.workload]
+        dataset = "random"
+        input_len = 5
+        [[sections]]
+        heading = "second"
+        [[sections.sweep]]
+        field = "load.num_prompts"
+        values = "1,2,...,8"
+    "#;
+    std::fs::write(&path, text).unwrap();
+    let shown = |flags: &str| -> Vec<(Option<String>, Option<u64>)> {
+        let lowered = lowered(&format!("--plan {} {flags}", path.display()));
+        lowered.points.into_iter().map(|point| (point.heading, point.plan.load.num_prompts)).collect()
+    };
+    let second = Some("second".to_owned());
+    let expected = [
+        (Some("first".to_owned()), Some(7)),
+        (second.clone(), Some(1)),
+        (None, Some(2)),
+        (None, Some(4)),
+        (None, Some(8)),
+    ];
+    assert_eq!(shown(""), expected);
+    let expected = [(Some("first".to_owned()), Some(3)), (second, Some(3))];
+    assert_eq!(shown("--num-prompts 3"), expected);
+    let lowered = lowered(&format!("--plan {} --base-url http://h:1", path.display()));
+    let is_server = |plan: &Plan| matches!(plan.targets[0].address, Address::Server(_));
+    assert!(lowered.points.iter().all(|point| is_server(&point.plan)));
+}
