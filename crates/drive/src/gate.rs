@@ -38,15 +38,18 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the flight pass, or keeps it in line until a place is free.
-    pub(crate) fn admit(&self, flight: Box<Flight>) -> Option<Box<Flight>> {
+    /// Lets the flight pass, or keeps it in line until a place is free. Behind a closed gate it waits
+    /// to be dismissed.
+    pub(crate) fn admit(&self, mut flight: Box<Flight>, now: Nanos) -> Option<Box<Flight>> {
         let mut state = self.state();
-        if state.limit.is_some_and(|limit| state.in_flight >= limit) {
-            state.waits += 1;
+        let is_full = state.limit.is_some_and(|limit| state.in_flight >= limit);
+        if is_full || now >= state.closes {
+            state.waits += u64::from(is_full);
             state.line.push_back(flight);
             return None;
         }
         state.in_flight += 1;
+        flight.timeline.times.admitted = now;
         Some(flight)
     }
 
@@ -54,10 +57,12 @@ impl Gate {
     pub(crate) fn release(&self, now: Nanos) -> Option<Box<Flight>> {
         let mut state = self.state();
         let next = if now < state.closes { state.line.pop_front() } else { None };
-        if next.is_none() {
+        let Some(mut next) = next else {
             state.in_flight = state.in_flight.saturating_sub(1);
-        }
-        next
+            return None;
+        };
+        next.timeline.times.admitted = now;
+        Some(next)
     }
 
     /// Lets nobody pass who is in line at this time or later.
@@ -93,31 +98,37 @@ mod tests {
     #[test]
     fn a_full_gate_keeps_the_line_in_order_and_refills_places_at_once() {
         let gate = Gate::new(Some(2));
-        let admitted: Vec<_> = (0..5).map(|i| index(gate.admit(flight(i)))).collect();
+        let admitted: Vec<_> = (0..5).map(|i| index(gate.admit(flight(i), Nanos(i)))).collect();
         assert_eq!(admitted, [Some(0), Some(1), None, None, None]);
         assert_eq!(index(gate.release(Nanos(1))), Some(2));
         assert_eq!(index(gate.release(Nanos(1))), Some(3));
         assert_eq!(index(gate.release(Nanos(1))), Some(4));
         assert_eq!(index(gate.release(Nanos(1))), None);
-        assert_eq!(index(gate.admit(flight(9))), Some(9), "an ended request left its place");
+        assert_eq!(
+            index(gate.admit(flight(9), Nanos(2))),
+            Some(9),
+            "an ended request left its place"
+        );
         assert_eq!((gate.take_waits(), gate.take_waits()), (3, 0));
     }
 
     #[test]
     fn a_closed_gate_dismisses_its_line() {
         let gate = Gate::new(Some(1));
-        let _passed = gate.admit(flight(0));
-        let _kept = gate.admit(flight(1));
+        let _passed = gate.admit(flight(0), Nanos(1));
+        let _kept = gate.admit(flight(1), Nanos(2));
         gate.close_at(Nanos(10));
         assert!(gate.dismiss(Nanos(9)).is_empty());
         assert_eq!(index(gate.release(Nanos(10))), None);
+        assert_eq!(gate.dismiss(Nanos(10)).len(), 1);
+        assert_eq!(index(gate.admit(flight(2), Nanos(10))), None, "nobody passes any more");
         assert_eq!(gate.dismiss(Nanos(10)).len(), 1);
     }
 
     #[test]
     fn an_open_gate_never_makes_anybody_wait() {
         let gate = Gate::new(None);
-        assert!((0..100).all(|i| gate.admit(flight(i)).is_some()));
+        assert!((0..100).all(|i| gate.admit(flight(i), Nanos(i)).is_some()));
         assert_eq!(gate.take_waits(), 0);
     }
 }

@@ -53,7 +53,8 @@ impl Inbox {
 
     /// Empties the box into `mail`.
     pub(crate) fn take(&self, mail: &mut Vec<Mail>) {
-        if self.has_mail.swap(false, Ordering::AcqRel) {
+        // A plain look first: the box is empty almost always, and a swap locks the cache line.
+        if self.has_mail.load(Ordering::Relaxed) && self.has_mail.swap(false, Ordering::AcqRel) {
             mail.append(&mut self.mail.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }

@@ -262,7 +262,8 @@ impl Owner {
             self.heed(now);
             if self.stop.is_some() {
                 let drain_ends = *drain_ends.get_or_insert(now + DRAIN);
-                if now >= drain_ends || self.interrupt.urgency() == Urgency::Leave {
+                let is_urgent = now >= drain_ends || self.interrupt.urgency() == Urgency::Leave;
+                if is_urgent && !self.shared.is_abandoning() {
                     self.shared.abandon();
                 }
             }

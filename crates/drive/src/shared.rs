@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokometer_base::Nanos;
+use tokometer_base::{Clock, MonotonicClock, Nanos};
 
 use crate::config::Config;
 use crate::error::Error;
@@ -178,7 +178,7 @@ impl Shared {
         let inbox = self.inbox_of(flight.timeline.identity.index);
         if flight.timeline.times.intended.is_some() {
             inbox.post(Mail::Pace(flight));
-        } else if let Some(flight) = self.gate.admit(flight) {
+        } else if let Some(flight) = self.gate.admit(flight, MonotonicClock.now()) {
             inbox.post(Mail::Send(flight));
         }
     }

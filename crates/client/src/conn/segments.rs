@@ -46,8 +46,8 @@ impl Segments {
 mod tests {
     use super::*;
 
-    fn info(data_segments_in: u32, bytes_received: u64) -> Option<TransportInfo> {
-        Some(TransportInfo { data_segments_in, bytes_received, ..TransportInfo::default() })
+    fn info(data_segments_in: u32, bytes_received: u64) -> TransportInfo {
+        TransportInfo { bytes_received, data_segments_in, ..TransportInfo::default() }
     }
 
     #[test]
@@ -55,11 +55,11 @@ mod tests {
         let mut segments = Segments::default();
         segments.read(100);
         segments.read(100);
-        assert!(!segments.merged(info(2, 200)));
+        assert!(!segments.merged(Some(info(2, 200))));
         segments.read(200);
-        assert!(segments.merged(info(4, 400)));
+        assert!(segments.merged(Some(info(4, 400))));
         segments.read(100);
-        assert!(!segments.merged(info(5, 500)), "a merge is not held against later reads");
+        assert!(!segments.merged(Some(info(5, 500))), "a merge is not held against later reads");
         segments.read(9);
         assert!(segments.merged(None), "unknown is not exact");
     }
@@ -70,17 +70,17 @@ mod tests {
     fn unread_segments_never_hide_a_later_merge() {
         let mut segments = Segments::default();
         segments.read(100);
-        assert!(segments.merged(info(3, 300)), "one or three segments: not certain");
+        assert!(segments.merged(Some(info(3, 300))), "one or three segments: not certain");
         segments.read(200);
-        assert!(segments.merged(info(3, 300)), "two were read together");
+        assert!(segments.merged(Some(info(3, 300))), "two were read together");
         segments.read(50);
-        assert!(!segments.merged(info(4, 351)), "the connection's end is not data");
+        assert!(!segments.merged(Some(info(4, 351))), "the connection's end is not data");
     }
 
     #[test]
     fn the_kernels_count_may_wrap() {
         let mut segments = Segments { seen: u32::MAX, ..Segments::default() };
         segments.read(1);
-        assert!(!segments.merged(info(0, 1)));
+        assert!(!segments.merged(Some(info(0, 1))));
     }
 }

@@ -85,7 +85,6 @@ impl Worker {
         }
         self.shared.taken(&next);
         self.shared.trim(&mut next);
-        next.timeline.times.admitted = MonotonicClock.now();
         self.send(connection, next)
     }
 

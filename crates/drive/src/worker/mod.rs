@@ -141,24 +141,41 @@ impl Worker {
         for letter in mail.drain(..) {
             self.receive(letter);
         }
-        let now = MonotonicClock.now();
-        self.reader.now = now;
-        self.send_due();
+        if self.has_plans() {
+            self.reader.now = MonotonicClock.now();
+            self.send_due();
+        }
         let patience = self.patience();
         let count = self.poller.wait(events, patience);
-        if patience != Patience::None {
-            // After a sleep the last known time is old.
+        // Reading tells the time by itself; the clock is asked only where nothing may be read.
+        if count == 0 || self.has_plans() {
             self.reader.now = MonotonicClock.now();
         }
         self.visit(&events[..count]);
         if self.lazy > 0 && self.reader.now - self.last_harvest >= harvest::INTERVAL {
             self.last_harvest = self.reader.now;
-            let count = self.poller.harvest(events);
-            self.visit(&events[..count]);
+            self.harvest(events);
         }
         if self.reader.now - self.last_sweep >= SWEEP_INTERVAL {
             self.last_sweep = self.reader.now;
             self.sweep();
+        }
+    }
+
+    /// Whether something waits to be sent, now or at its time.
+    fn has_plans(&self) -> bool {
+        !(self.ready.is_empty() && self.paced.is_empty() && self.deferred.is_empty())
+    }
+
+    /// Reads all lazy streams that have something.
+    fn harvest(&mut self, events: &mut Batch) {
+        loop {
+            let count = self.poller.harvest(events);
+            self.visit(&events[..count]);
+            // Streams that started together beat together: one batch may not hold them all.
+            if count < events.len() {
+                return;
+            }
         }
     }
 
@@ -191,19 +208,24 @@ impl Worker {
     fn visit(&mut self, events: &[nix::sys::epoll::EpollEvent]) {
         for event in events {
             match event.data() {
-                poller::BELL => {}
-                poller::TIMER => self.poller.disarmed(),
-                poller::STEP => {
-                    if self.poller.has_clock_stepped() {
-                        self.reader.update_stamps();
-                    }
-                }
+                key @ (poller::BELL | poller::TIMER | poller::STEP) => self.on_signal(key),
                 key => self.attend(key, event.events()),
             }
             // A long batch must not make a send late.
             if self.next_due().is_some_and(|due| due <= self.reader.now) {
                 self.send_due();
             }
+        }
+    }
+
+    /// Something other than a connection. No read tells the time here, so the clock is asked: a bell
+    /// that rings often must not keep the worker from noticing that time passes.
+    fn on_signal(&mut self, key: u64) {
+        self.reader.now = MonotonicClock.now();
+        match key {
+            poller::TIMER => self.poller.disarmed(),
+            poller::STEP if self.poller.has_clock_stepped() => self.reader.update_stamps(),
+            _ => {}
         }
     }
 

@@ -9,7 +9,7 @@ use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_client::conn::{ReadBuffer, StampClock};
 use tokometer_client::{Progress, ReadStamp};
 use tokometer_record::health::DelayHistogram;
-use tokometer_record::{StampSource, Timeline};
+use tokometer_record::{Event, EventKind, StampSource, Timeline};
 
 use super::connection::Connection;
 use crate::live::Slot;
@@ -144,7 +144,11 @@ fn feed(
     if completed > 1 || (completed == 1 && bytes.last() != Some(&b'\n')) {
         let info = connection.link.source().info();
         if connection.segments.merged(info) {
-            mark_merged(timeline, events_before);
+            // The event that ends the read is stamped exactly: the stamp is that of its last byte.
+            let is_last_exact = progress == Progress::More && bytes.ends_with(b"\n");
+            let end = timeline.events.len() - usize::from(is_last_exact && completed > 0);
+            mark_merged(&mut timeline.events[events_before..end.max(events_before)]);
+            timeline.merged_reads += 1;
         }
     }
     let contents = count_contents(timeline, events_before, live);
@@ -157,12 +161,12 @@ fn feed(
     Some(progress)
 }
 
-/// Marks the events from `first` on as having arrived at their time or earlier.
-fn mark_merged(timeline: &mut Timeline, first: usize) {
-    for event in &mut timeline.events[first..] {
+/// Marks events that may have arrived before their time says. An end mark is no token: nothing is
+/// computed from its time.
+fn mark_merged(events: &mut [Event]) {
+    for event in events.iter_mut().filter(|event| event.kind != EventKind::End) {
         *event = event.with_upper_bound(true);
     }
-    timeline.merged_reads += 1;
 }
 
 #[derive(Default)]

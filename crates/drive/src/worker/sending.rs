@@ -18,7 +18,7 @@ use crate::item::Notice;
 const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
 
 /// Most events to make room for ahead; longer answers grow as they come.
-const MOST_EVENTS_AHEAD: u32 = 4_096;
+const MOST_EVENTS_AHEAD: u32 = 1_024;
 
 impl Worker {
     /// Keeps the flights in the order of their intended times.
@@ -46,12 +46,13 @@ impl Worker {
             flight.timeline.times.intended.is_none_or(|intended| intended <= now)
         }) {
             self.preopened = self.preopened.saturating_sub(1);
-            if let Some(flight) = self.shared.gate.admit(flight) {
+            if let Some(flight) = self.shared.gate.admit(flight, now) {
                 self.launch(flight);
             }
         }
         while let Some(place) = self.deferred.iter().position(|(at, _)| *at <= now) {
-            let (_at, flight) = self.deferred.swap_remove(place);
+            let (_at, mut flight) = self.deferred.swap_remove(place);
+            flight.timeline.times.admitted = now;
             self.launch(flight);
         }
         while let Some(flight) = self.ready.pop_front() {
@@ -79,8 +80,7 @@ impl Worker {
 
     /// Sends a flight that the gate has let pass, on a kept connection or a new one.
     pub(super) fn launch(&mut self, mut flight: Box<Flight>) {
-        let now = MonotonicClock.now();
-        self.reader.now = now;
+        self.reader.now = MonotonicClock.now();
         if flight.timeline.identity.attempt == 0 {
             self.shared.taken(&flight);
         }
@@ -89,7 +89,6 @@ impl Worker {
             return;
         }
         self.shared.trim(&mut flight);
-        flight.timeline.times.admitted = now;
         let target = usize::from(flight.target());
         if self.shared.config.connections != Connections::PerRequest {
             while let Some(key) = self.idle[target].pop() {
