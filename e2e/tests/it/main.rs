@@ -3,13 +3,17 @@
 
 mod bad_input;
 mod bench;
+mod browser;
+mod compare;
 mod dialects;
 mod experiments;
 mod help;
 mod killed;
 mod plans;
 mod program;
+mod real;
 mod reports;
 mod signals;
 mod sweeps;
 mod truth;
+mod webdriver;

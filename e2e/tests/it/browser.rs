@@ -1,0 +1,82 @@
+//! The page in a real browser: it renders, answers to the mouse, and asks nobody for anything.
+
+use serde_json::Value;
+
+use crate::program;
+use crate::webdriver::Browser;
+
+/// Console entries that mean something went wrong.
+fn complaints(browser: &Browser) -> Vec<Value> {
+    let entries = browser.log("browser").unwrap();
+    entries.into_iter().filter(|entry| entry["level"] == "SEVERE").collect()
+}
+
+/// Addresses that the page asked for, apart from itself.
+fn remote_requests(browser: &Browser) -> Vec<String> {
+    let entries = browser.log("performance").unwrap();
+    let address = |entry: &Value| {
+        let message: Value = serde_json::from_str(entry["message"].as_str()?).ok()?;
+        let is_request = message["message"]["method"] == "Network.requestWillBeSent";
+        let url = message["message"]["params"]["request"]["url"].as_str()?.to_owned();
+        (is_request && url.starts_with("http")).then_some(url)
+    };
+    entries.iter().filter_map(address).collect()
+}
+
+/// The middle of a plot's drawing area on the screen.
+fn place_of(browser: &Browser, plot: usize) -> (i64, i64, i64) {
+    let script = format!(
+        "const over = document.querySelectorAll('.u-over')[{plot}]; over.scrollIntoView({{block: 'center'}}); \
+         const box = over.getBoundingClientRect(); \
+         return [box.left + box.width / 2, box.top + box.height / 2, box.width].map(Math.round)"
+    );
+    let place = browser.script(&script).unwrap();
+    let number = |index: usize| place[index].as_i64().unwrap();
+    (number(0), number(1), number(2))
+}
+
+fn width_of_x(browser: &Browser, plot: usize) -> f64 {
+    let script =
+        format!("const s = tokometerPlots[{plot}].plot.scales.x; return s.max - s.min");
+    browser.script(&script).unwrap().as_f64().unwrap()
+}
+
+#[test]
+fn the_page_renders_answers_to_the_mouse_and_asks_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = program::Server::quick();
+    let line = format!(
+        "bench --backend openai-chat --base-url {} --num-prompts 60 --request-rate 40 \
+         --random-input-len 8 --random-output-len 12 --quiet --run-dir run",
+        server.url
+    );
+    let _measured = program::run(folder.path(), &line).succeeded();
+    let _written = program::run(folder.path(), "report run --html page.html").succeeded();
+    let profile = tempfile::tempdir().unwrap();
+    let browser = Browser::start(profile.path()).unwrap();
+    browser.open(&format!("file://{}/page.html", folder.path().display())).unwrap();
+
+    let plots = browser.script("return document.querySelectorAll('.uplot').length").unwrap();
+    // Two for each of four distributions, three time axes, the server's gauges, the lanes.
+    assert!(plots.as_u64().unwrap() >= 12, "{plots} plots");
+    let verdict = browser.script("return document.querySelector('.verdict').textContent").unwrap();
+    assert!(["VALID", "SUSPECT", "INVALID"].contains(&verdict.as_str().unwrap()), "{verdict}");
+
+    let (x, y, width) = place_of(&browser, 0);
+    browser.mouse(&[(x - 20, y), (x, y)], false).unwrap();
+    let legend = browser
+        .script("return document.querySelector('.u-legend').textContent")
+        .unwrap()
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(legend.contains('%'), "hovering shows no value: {legend}");
+
+    let before = width_of_x(&browser, 0);
+    browser.mouse(&[(x - width / 8, y), (x, y), (x + width / 8, y)], true).unwrap();
+    let after = width_of_x(&browser, 0);
+    assert!(after < before * 0.7, "dragging did not zoom: {before} to {after}");
+
+    assert_eq!(complaints(&browser), Vec::<Value>::new());
+    assert_eq!(remote_requests(&browser), Vec::<String>::new());
+}
