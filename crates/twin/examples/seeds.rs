@@ -8,6 +8,7 @@ use std::path::Path;
 
 use tokometer_base::Seed;
 use tokometer_sim::Profile;
+use tokometer_sim::profile::Policy;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
     Calibration, Candidate, Cells, Effort, Metric, Row, Settings, calibrate,
@@ -140,6 +141,11 @@ fn template(name: &str) -> Candidate {
     profile.front_end.gather_ms = 0.0;
     profile.front_end.eos_step = true;
     profile.kv = None;
+    if let Policy::Tgi { waiting_served_ratio, max_waiting_tokens, .. } =
+        &mut profile.scheduler.policy
+    {
+        (*waiting_served_ratio, *max_waiting_tokens) = (0.3, 20);
+    }
     Candidate { profile, client: OldClient::default(), spread: 0.25 }
 }
 
@@ -149,7 +155,7 @@ fn main() {
     let number = |at: usize, default: usize| {
         arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let effort = Effort { generations: number(2, 100), population: number(3, 14), sigma: 0.15 };
+    let effort = Effort { generations: number(2, 100), population: number(3, 14), sigma: 0.2 };
     let only = arguments.get(4).map(String::as_str);
     let tables = [
         ("vllm", "002_902df92d1b3a4732.txt", "vllm-405b"),

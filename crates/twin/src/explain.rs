@@ -135,12 +135,15 @@ impl Explanation {
 pub(crate) struct Tally {
     explanation: Explanation,
     width: Nanos,
+    /// Front end, queue and prefill of all first tokens. Whole numbers, so that the order in which
+    /// requests end does not matter.
+    first_token: [u64; 3],
 }
 
 impl Tally {
     pub(crate) fn new(replicas: usize) -> Self {
         let explanation = Explanation { replicas: replicas as u64, ..Explanation::default() };
-        Self { explanation, width: Nanos::from_millis(100) }
+        Self { explanation, width: Nanos::from_millis(100), first_token: [0; 3] }
     }
 
     pub(crate) fn step(&mut self, now: Nanos, step: &Step, load: Load) {
@@ -189,14 +192,17 @@ impl Tally {
     pub(crate) fn answered(&mut self, request: &Active) {
         let first = request.first.unwrap_or(request.last);
         let begun = request.begun.unwrap_or(first).min(first);
-        let share = &mut self.explanation.first_token;
-        share.front_end_s += (request.arrived - request.sent).as_secs_f64();
-        share.queue_s += (begun - request.arrived).as_secs_f64();
-        share.prefill_s += (first - begun).as_secs_f64();
+        let parts = [request.arrived - request.sent, begun - request.arrived, first - begun];
+        for (sum, part) in self.first_token.iter_mut().zip(parts) {
+            *sum += part.0;
+        }
     }
 
     pub(crate) fn close(&mut self, counters: &[Counters]) {
         self.explanation.window_s = self.width.as_secs_f64();
+        let [front_end_s, queue_s, prefill_s] =
+            self.first_token.map(|nanos| Nanos(nanos).as_secs_f64());
+        self.explanation.first_token = FirstToken { front_end_s, queue_s, prefill_s };
         for counters in counters {
             self.explanation.preemptions += counters.preemptions;
             self.explanation.prefix_queries += counters.prefix_queries;

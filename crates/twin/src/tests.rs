@@ -76,7 +76,7 @@ fn figures_and_timelines_tell_the_same_run() {
     for workload in loads {
         let (short, long) = (with(&workload, Options::default()), timelines(&workload));
         assert_eq!(text(&short.figures), text(&long.figures), "{workload:?}");
-        assert_eq!(short.explanation, long.explanation);
+        assert!(short.explanation == long.explanation);
         let gaps: u64 = long.timelines.iter().map(|one| one.events.len() as u64 - 1).sum();
         assert_eq!(gaps, short.figures.itl.count());
     }
@@ -94,7 +94,7 @@ fn figures_and_timelines_agree_when_memory_runs_out() {
     };
     let (short, long) = (run(Keep::Figures), run(Keep::Timelines));
     assert!(short.explanation.preemptions > 10, "{:?}", short.explanation);
-    assert_eq!(short.explanation, long.explanation);
+    assert!(short.explanation == long.explanation);
     assert_eq!(short.figures.itl.count(), long.figures.itl.count());
     assert_eq!(short.figures.tpot.mean_ms(), long.figures.tpot.mean_ms());
     let (one, other) = (short.figures.itl.mean_ms().unwrap(), long.figures.itl.mean_ms().unwrap());

@@ -5,7 +5,8 @@
 //! what the clock has added. Used by drivers that ask only for first and last tokens; whoever wants
 //! every token walks the requests one by one and gets the same steps.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// What a request brings when it enters and takes when it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +26,13 @@ pub(super) struct Decoders {
     context: i64,
     /// Requests by their relative context modulo the block size: who needs a block at the same time.
     residues: Vec<u32>,
-    /// Requests by the clock at which they get their last token.
-    ends: BTreeMap<u64, Vec<usize>>,
-    /// Requests by relative context, for the longest of them.
-    depths: BTreeMap<i64, u32>,
+    /// Requests by the clock at which they get their last token. Those that left stay until their turn
+    /// comes and are then skipped.
+    ends: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Requests by relative context, the longest first; those that left are skipped here too.
+    depths: BinaryHeap<(i64, usize)>,
+    /// What each slot entered with, and when; `None` once it has left.
+    entries: Vec<Option<(Entry, u64)>>,
 }
 
 fn relative(computed: u32, clock: u64) -> i64 {
@@ -42,13 +46,10 @@ impl Decoders {
             count: 0,
             context: 0,
             residues: vec![0; tokens_per_block as usize],
-            ends: BTreeMap::new(),
-            depths: BTreeMap::new(),
+            ends: BinaryHeap::new(),
+            depths: BinaryHeap::new(),
+            entries: Vec::new(),
         }
-    }
-
-    pub(super) fn clock(&self) -> u64 {
-        self.clock
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -62,10 +63,16 @@ impl Decoders {
     }
 
     /// The longest context after the next step.
-    pub(super) fn longest_after(&self) -> u32 {
-        let deepest = self.depths.last_key_value().map_or(0, |(depth, _)| *depth);
-        let clock = i64::try_from(self.clock).unwrap_or(i64::MAX);
-        u32::try_from(deepest + clock + 1).unwrap_or(0)
+    pub(super) fn longest_after(&mut self) -> u32 {
+        while let Some((depth, slot)) = self.depths.peek().copied() {
+            let entry = self.entries[slot];
+            if entry.is_some_and(|(entry, at)| relative(entry.computed, at) == depth) {
+                let clock = i64::try_from(self.clock).unwrap_or(i64::MAX);
+                return u32::try_from(depth + clock + 1).unwrap_or(0);
+            }
+            let _gone = self.depths.pop();
+        }
+        0
     }
 
     fn residue(&self, relative: i64) -> usize {
@@ -86,43 +93,42 @@ impl Decoders {
         self.context += relative;
         let residue = self.residue(relative);
         self.residues[residue] += 1;
-        *self.depths.entry(relative).or_default() += 1;
-        self.ends.entry(self.clock + u64::from(entry.remaining)).or_default().push(slot);
-    }
-
-    /// Lets a request go that entered as `entry` when the clock stood at `entered`.
-    pub(super) fn leave(&mut self, slot: usize, entry: Entry, entered: u64) {
-        self.forget(relative(entry.computed, entered));
-        let end = entered + u64::from(entry.remaining);
-        if let Some(slots) = self.ends.get_mut(&end) {
-            slots.retain(|other| *other != slot);
-            if slots.is_empty() {
-                let _empty = self.ends.remove(&end);
-            }
+        self.depths.push((relative, slot));
+        self.ends.push(Reverse((self.clock + u64::from(entry.remaining), slot)));
+        if self.entries.len() <= slot {
+            self.entries.resize(slot + 1, None);
         }
+        self.entries[slot] = Some((entry, self.clock));
     }
 
-    fn forget(&mut self, relative: i64) {
+    /// Lets a request go, if it is here, and tells how many tokens it got.
+    pub(super) fn leave(&mut self, slot: usize) -> Option<u32> {
+        let (entry, entered) = self.entries.get_mut(slot)?.take()?;
+        let relative = relative(entry.computed, entered);
         self.count -= 1;
         self.context -= relative;
         let residue = self.residue(relative);
         self.residues[residue] -= 1;
-        if let Some(depth) = self.depths.get_mut(&relative) {
-            *depth -= 1;
-            if *depth == 0 {
-                let _empty = self.depths.remove(&relative);
-            }
-        }
+        u32::try_from(self.clock - entered).ok()
     }
 
-    /// One decode step: every request gets a token. Tells which of them got their last.
-    pub(super) fn advance(&mut self) -> Vec<usize> {
+    /// One decode step: every request gets a token.
+    pub(super) fn advance(&mut self) {
         self.clock += 1;
-        let is_due = self.ends.first_key_value().is_some_and(|(end, _)| *end <= self.clock);
-        if is_due {
-            self.ends.pop_first().map_or(Vec::new(), |(_, slots)| slots)
-        } else {
-            Vec::new()
+    }
+
+    /// A request that has just got its last token, and has not left yet.
+    pub(super) fn next_ended(&mut self) -> Option<usize> {
+        while let Some(Reverse((end, slot))) = self.ends.peek().copied() {
+            if end > self.clock {
+                return None;
+            }
+            let _due = self.ends.pop();
+            let entry = self.entries[slot];
+            if entry.is_some_and(|(entry, at)| at + u64::from(entry.remaining) == end) {
+                return Some(slot);
+            }
         }
+        None
     }
 }

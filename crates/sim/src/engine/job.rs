@@ -65,8 +65,8 @@ pub(crate) struct Sequence {
     pub(crate) state: State,
     /// The first step that can admit it.
     pub(crate) visible_from: u64,
-    /// The clock of the decoders at which it was entered there; its counts stand still since then.
-    pub(crate) entered: Option<u64>,
+    /// Whether the decoders hold it; its counts stand still while they do.
+    pub(crate) is_entered: bool,
 }
 
 /// Where a request stands.
@@ -96,7 +96,7 @@ impl Sequence {
             offered: 0,
             state: State::Waiting,
             visible_from: 0,
-            entered: None,
+            is_entered: false,
         }
     }
 

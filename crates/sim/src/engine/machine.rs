@@ -1,6 +1,7 @@
 //! The engine's state and its step.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use base::seed::{Generator, unit_float};
 use base::{Nanos, Seed};
@@ -14,6 +15,28 @@ use crate::profile::{Order, Policy, Profile};
 
 /// No step is shorter: with a profile of zero costs virtual time would otherwise stand still.
 const STEP_MIN: Nanos = Nanos(1_000);
+
+/// Spreads ids by one multiplication. They are the caller's own numbers, so nobody can choose them to
+/// collide, and every request is looked up several times.
+#[derive(Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        let mixed = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
 
 /// One step of the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -96,7 +119,7 @@ pub struct Engine {
     pub(super) blocks: Blocks,
     pub(super) sequences: Vec<Option<Sequence>>,
     free_slots: Vec<usize>,
-    slots: HashMap<u64, usize>,
+    slots: HashMap<u64, usize, BuildHasherDefault<IdHasher>>,
     pub(super) waiting: BTreeMap<Rank, usize>,
     /// Slots of the running requests, most urgent first: the last one is preempted first.
     pub(super) running: Vec<usize>,
@@ -126,7 +149,7 @@ impl Engine {
             profile,
             sequences: Vec::new(),
             free_slots: Vec::new(),
-            slots: HashMap::new(),
+            slots: HashMap::default(),
             waiting: BTreeMap::new(),
             running: Vec::new(),
             produced: Vec::new(),
@@ -414,22 +437,22 @@ impl Engine {
         let has_offers = self.blocks.is_caching()
             && (sequence.offered as usize) < sequence.job.block_hashes.len();
         let is_irregular = has_offers || self.profile.scheduler.speculation.is_some();
-        if sequence.state != State::Decoding || sequence.entered.is_some() || is_irregular {
+        if sequence.state != State::Decoding || sequence.is_entered || is_irregular {
             return;
         }
         let remaining = sequence.job.output_tokens - sequence.generated;
         decoders.enter(slot, Entry { computed: sequence.computed, remaining });
-        sequence.entered = Some(decoders.clock());
+        sequence.is_entered = true;
     }
 
     /// Takes a request back from the decoders, with what it got there.
     pub(super) fn withdraw(&mut self, slot: usize) {
         let Some(decoders) = &mut self.decoders else { return };
         let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
-        let Some(entered) = sequence.entered.take() else { return };
-        let remaining = sequence.job.output_tokens - sequence.generated;
-        decoders.leave(slot, Entry { computed: sequence.computed, remaining }, entered);
-        let gained = u32::try_from(decoders.clock() - entered).unwrap_or(u32::MAX);
+        if !std::mem::take(&mut sequence.is_entered) {
+            return;
+        }
+        let gained = decoders.leave(slot).expect("the decoders hold every entered request");
         sequence.computed += gained;
         sequence.generated += gained;
         sequence.target += gained;
@@ -458,7 +481,8 @@ impl Engine {
         batch.decode_context += decoders.context();
         batch.longest_context = batch.longest_context.max(decoders.longest_after());
         self.counters.generation_tokens += u64::from(count);
-        for slot in decoders.advance() {
+        decoders.advance();
+        while let Some(slot) = self.decoders.as_mut().and_then(Decoders::next_ended) {
             self.withdraw(slot);
             self.has_finished = true;
             let sequence = self.sequence_mut(slot);

@@ -68,7 +68,7 @@ impl Engine {
             let slot = self.running[at];
             let sequence = self.sequence(slot);
             at += 1;
-            if sequence.state != state || sequence.entered.is_some() {
+            if sequence.state != state || sequence.is_entered {
                 continue;
             }
             let tokens = sequence.missing().min(left);
@@ -88,7 +88,7 @@ impl Engine {
     fn first_walked(&self, entered: usize) -> usize {
         let walked = self.running.len().saturating_sub(entered);
         let tail = self.running.iter().rev();
-        let are_last = tail.clone().take(walked).all(|slot| self.sequence(*slot).entered.is_none());
+        let are_last = tail.clone().take(walked).all(|slot| !self.sequence(*slot).is_entered);
         if are_last { self.running.len() - walked } else { 0 }
     }
 

@@ -13,10 +13,23 @@ use super::row::Row;
 use crate::workload::Ask;
 
 /// Requests at the beginning of a list, and the tokens of their answers together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Block {
     requests: u64,
     tokens: u64,
+    /// Even quantiles of the standard normal distribution, one per request.
+    quantiles: Vec<f64>,
+}
+
+impl Block {
+    fn new(requests: u64, tokens: u64) -> Self {
+        let place = |rank: u64| (rank as f64 + 0.5) / requests as f64;
+        Self {
+            requests,
+            tokens,
+            quantiles: (0..requests).map(|rank| quantile(place(rank))).collect(),
+        }
+    }
 }
 
 /// The blocks that a row is made of, as far as smaller rows of its sweep tell them.
@@ -29,10 +42,10 @@ pub(crate) fn blocks(rows: &[Row], at: usize) -> Vec<Block> {
     smaller.sort_by_key(|other| other.requests);
     let (mut blocks, mut requests, mut tokens) = (Vec::new(), 0, 0);
     for other in smaller.into_iter().chain([row]) {
-        let block = Block {
-            requests: other.requests.saturating_sub(requests),
-            tokens: other.output_tokens.saturating_sub(tokens),
-        };
+        let block = Block::new(
+            other.requests.saturating_sub(requests),
+            other.output_tokens.saturating_sub(tokens),
+        );
         // A total that does not fit the list was made from other prompts: it says nothing.
         let is_possible = block.tokens >= block.requests
             && row.output_tokens.saturating_sub(other.output_tokens)
@@ -44,11 +57,7 @@ pub(crate) fn blocks(rows: &[Row], at: usize) -> Vec<Block> {
         (requests, tokens) = (other.requests, other.output_tokens);
     }
     let known: u64 = blocks.iter().map(|block| block.requests).sum();
-    if known == row.requests {
-        blocks
-    } else {
-        vec![Block { requests: row.requests, tokens: row.output_tokens }]
-    }
+    if known == row.requests { blocks } else { vec![Block::new(row.requests, row.output_tokens)] }
 }
 
 /// The requests of a row, drawn for one seed.
@@ -57,7 +66,7 @@ pub(crate) fn asks(row: &Row, blocks: &[Block], spread: f64, seed: Seed) -> Vec<
     for (number, block) in (0_u64..).zip(blocks) {
         let limit = row.output_limit.unwrap_or(u32::MAX);
         let mut generator = seed.stream("answer-lengths").at(number);
-        let mut lengths = spread_out(*block, spread, limit);
+        let mut lengths = spread_out(block, spread, limit);
         for at in (1..lengths.len()).rev() {
             let other = whole_between(&mut generator, 0, at as u64);
             lengths.swap(at, usize::try_from(other).unwrap_or(at));
@@ -82,12 +91,11 @@ pub(crate) fn asks(row: &Row, blocks: &[Block], spread: f64, seed: Seed) -> Vec<
 }
 
 /// Lengths at even quantiles of a normal distribution, cut and scaled to the block's total.
-fn spread_out(block: Block, spread: f64, limit: u32) -> Vec<u32> {
+fn spread_out(block: &Block, spread: f64, limit: u32) -> Vec<u32> {
     let count = block.requests;
     let mean = block.tokens as f64 / count as f64;
-    let shape: Vec<f64> = (0..count)
-        .map(|rank| (1.0 + spread * quantile((rank as f64 + 0.5) / count as f64)).max(0.05))
-        .collect();
+    let shape: Vec<f64> =
+        block.quantiles.iter().map(|quantile| (1.0 + spread * quantile).max(0.05)).collect();
     let sum: f64 = shape.iter().sum();
     let mut scale = count as f64 / sum;
     let cap = f64::from(limit);
@@ -177,13 +185,13 @@ mod tests {
         assert_eq!(asks.iter().map(|ask| ask.output_tokens).sum::<u32>(), 288);
         // A smaller total in a larger row: the lists differ, and nothing is known.
         let odd = [row(4, 288), row(8, 200)];
-        assert_eq!(blocks(&odd, 1), [Block { requests: 8, tokens: 200 }]);
+        assert_eq!(blocks(&odd, 1), [Block::new(8, 200)]);
     }
 
     #[test]
     fn lengths_add_up_and_respect_the_limit() {
-        let block = Block { requests: 100, tokens: 12_000 };
-        let lengths = spread_out(block, 0.3, 150);
+        let block = Block::new(100, 12_000);
+        let lengths = spread_out(&block, 0.3, 150);
         assert_eq!(lengths.iter().sum::<u32>(), 12_000);
         assert!(lengths.iter().all(|length| (1..=150).contains(length)));
         let quantiles = [quantile(0.5), quantile(0.975), quantile(0.001)];

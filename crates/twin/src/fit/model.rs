@@ -65,7 +65,7 @@ macro_rules! parameter {
     };
 }
 
-const COMMON: [Parameter; 10] = [
+const COMMON: [Parameter; 9] = [
     parameter!("cost.base_ms", 2.0, 500.0, profile.cost.base_ms),
     parameter!("cost.token_ms", 0.0, 5.0, profile.cost.token_ms),
     parameter!("cost.cliff_ms", 0.0, 800.0, profile.cost.cliff_ms),
@@ -74,11 +74,11 @@ const COMMON: [Parameter; 10] = [
     parameter!("cost.jitter", 0.003, 0.3, profile.cost.jitter),
     parameter!("front_end.arrival_ms", 0.0, 800.0, profile.front_end.arrival_ms),
     parameter!("front_end.serial_ms", 0.0, 2.0, profile.front_end.serial_ms),
-    parameter!("front_end.gather_ms", 0.0, 100.0, profile.front_end.gather_ms),
     parameter!("spread of answer lengths", 0.05, 0.8, spread),
 ];
 
-const CHUNKED: [Parameter; 7] = [
+const CHUNKED: [Parameter; 8] = [
+    parameter!("front_end.gather_ms", 0.0, 100.0, profile.front_end.gather_ms),
     parameter!("cost.compute_ms", 0.0, 5.0, profile.cost.compute_ms),
     parameter!("cost.sequence_ms", 0.0, 3.0, profile.cost.sequence_ms),
     parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms),
@@ -94,7 +94,7 @@ fn set_prefill(candidate: &mut Candidate, change: impl Fn(&mut sim::cost::Prefil
     }
 }
 
-const BLOCKING: [Parameter; 3] = [
+const PREFILL: [Parameter; 2] = [
     Parameter {
         name: "cost.prefill.base_ms",
         low: 0.0,
@@ -107,6 +107,10 @@ const BLOCKING: [Parameter; 3] = [
         high: 5.0,
         set: |c, value| set_prefill(c, |prefill| prefill.token_ms = value),
     },
+];
+
+const BLOCKING: [Parameter; 2] = [
+    parameter!("cost.sequence_ms", 0.0, 3.0, profile.cost.sequence_ms),
     parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms),
 ];
 
@@ -132,48 +136,28 @@ fn count(value: f64) -> u32 {
     libm::round(value) as u32
 }
 
-fn set_router(candidate: &mut Candidate, number: usize, value: f64) {
-    let Policy::Tgi {
-        max_batch_prefill_tokens,
-        max_batch_total_tokens,
-        waiting_served_ratio,
-        max_waiting_tokens,
-    } = &mut candidate.profile.scheduler.policy
-    else {
-        return;
-    };
-    match number {
-        0 => *max_batch_prefill_tokens = count(value),
-        1 => *max_batch_total_tokens = u64::from(count(value)),
-        2 => *waiting_served_ratio = value,
-        _ => *max_waiting_tokens = count(value),
-    }
-}
-
-const ROUTER: [Parameter; 4] = [
+/// The served ratio and the waiting limit of a router are left at its defaults: tables of bursts do not
+/// determine them.
+const ROUTER: [Parameter; 2] = [
     Parameter {
         name: "scheduler.policy.max_batch_prefill_tokens",
         low: 2_048.0,
         high: 524_288.0,
-        set: |c, value| set_router(c, 0, value),
+        set: |c, value| {
+            if let Policy::Tgi { max_batch_prefill_tokens, .. } = &mut c.profile.scheduler.policy {
+                *max_batch_prefill_tokens = count(value);
+            }
+        },
     },
     Parameter {
         name: "scheduler.policy.max_batch_total_tokens",
         low: 16_384.0,
         high: 4_194_304.0,
-        set: |c, value| set_router(c, 1, value),
-    },
-    Parameter {
-        name: "scheduler.policy.waiting_served_ratio",
-        low: 0.1,
-        high: 2.0,
-        set: |c, value| set_router(c, 2, value),
-    },
-    Parameter {
-        name: "scheduler.policy.max_waiting_tokens",
-        low: 2.0,
-        high: 100.0,
-        set: |c, value| set_router(c, 3, value),
+        set: |c, value| {
+            if let Policy::Tgi { max_batch_total_tokens, .. } = &mut c.profile.scheduler.policy {
+                *max_batch_total_tokens = u64::from(count(value));
+            }
+        },
     },
 ];
 
@@ -192,9 +176,12 @@ impl Model {
         let mut parameters = COMMON.to_vec();
         match template.profile.scheduler.policy {
             Policy::Chunked { .. } => parameters.extend(CHUNKED),
-            Policy::Blocking { .. } => parameters.extend(BLOCKING),
-            Policy::Tgi { .. } => {
+            Policy::Blocking { .. } => {
+                parameters.extend(PREFILL);
                 parameters.extend(BLOCKING);
+            }
+            Policy::Tgi { .. } => {
+                parameters.extend(PREFILL);
                 parameters.extend(ROUTER);
             }
         }
