@@ -9,7 +9,12 @@ const SMALL: &str = "--num-prompts 4 --random-input-len 20 --random-output-len 3
 
 fn check(ended: &Ended, parts: &[&str], code: i32) {
     for part in parts {
-        assert!(ended.stderr.contains(part), "`{part}` is not in:\n{}\n{}", ended.stderr, ended.stdout);
+        assert!(
+            ended.stderr.contains(part),
+            "`{part}` is not in:\n{}\n{}",
+            ended.stderr,
+            ended.stdout
+        );
     }
     assert_eq!(ended.code, Some(code), "{}", ended.stderr);
     assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
@@ -65,8 +70,10 @@ fn servers_that_cannot_be_used_are_named_with_their_own_words() {
         let broken = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", &faults]);
         row(&broken.url, "--model simulated", &["no request succeeded", status], 7);
     }
-    let dying = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", r#"{"die_after_requests":3}"#]);
-    let line = format!("bench --base-url {} {SMALL} --max-concurrency 1 --num-prompts 20", dying.url);
+    let dying =
+        Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", r#"{"die_after_requests":3}"#]);
+    let line =
+        format!("bench --base-url {} {SMALL} --max-concurrency 1 --num-prompts 20", dying.url);
     let ended = run(folder.path(), &line);
     assert!(matches!(ended.code, Some(0 | 3)), "{ended:?}");
     assert!(ended.stdout.contains("failed"), "{}", ended.stdout);
@@ -129,7 +136,8 @@ fn more_connections_than_descriptors_are_refused_with_the_number_that_is_possibl
         server.url
     );
     let program = command(folder.path(), &line);
-    let script = format!("ulimit -n 300; exec {} {line}", Path::new(program.get_program()).display());
+    let script =
+        format!("ulimit -n 300; exec {} {line}", Path::new(program.get_program()).display());
     let mut shell = std::process::Command::new("bash");
     let limited = ended(shell.args(["-c", &script]).current_dir(folder.path()));
     check(&limited, &["cannot open 600 connections", "236"], 2);

@@ -22,9 +22,12 @@ fn every_experiment_is_a_plan_with_as_many_points_as_its_report_has_blocks() {
 
 #[test]
 fn an_experiment_is_printed_with_its_headings_in_its_layout() {
-    let shown = cut_short("seed-001.toml", "--num-prompts 3 --random-input-len 20").succeeded().stdout;
-    let heads: Vec<usize> =
-        ["# Prefill\n\n====", "\n# Decode\n\n===="].iter().map(|head| shown.find(head).unwrap()).collect();
+    let shown =
+        cut_short("seed-001.toml", "--num-prompts 3 --random-input-len 20").succeeded().stdout;
+    let heads: Vec<usize> = ["# Prefill\n\n====", "\n# Decode\n\n===="]
+        .iter()
+        .map(|head| shown.find(head).unwrap())
+        .collect();
     assert!(heads[0] < heads[1], "{shown}");
     assert_eq!(shown.matches("Failed requests:                         0         \n").count(), 2);
 }
@@ -33,7 +36,9 @@ fn an_experiment_is_printed_with_its_headings_in_its_layout() {
 fn an_experiment_of_sglang_is_printed_as_sglang_prints() {
     let flags = "--num-prompts 3 --random-input-len 20 --random-output-len 3 --request-rate inf";
     let shown = cut_short("seed-004.toml", flags).succeeded().stdout;
-    for part in ["## Python", "## Rust", "## golang", "Total input vision tokens:", "sglang-oai-chat"] {
+    for part in
+        ["## Python", "## Rust", "## golang", "Total input vision tokens:", "sglang-oai-chat"]
+    {
         assert!(shown.contains(part), "{part}: {shown}");
     }
 }

@@ -1,6 +1,8 @@
 //! The built binary against servers: one test binary, asserting on records and JSON rather than on
 //! the looks of a terminal. Nothing here depends on how quick or quiet the machine is.
 
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get fails the test")]
+
 mod bad_input;
 mod bench;
 mod browser;

@@ -14,7 +14,9 @@ fn a_printed_plan_gives_itself_when_it_is_read() {
     check("");
     check("--backend sglang --num-prompts 5 --warmup-requests 2");
     check("--backend openai-chat --model m --request-rate 1,2,inf --num-prompts 4,8");
-    check("--base-url https://h/v1 --insecure --header a=b --extra-body {\"min_tokens\":3} --seed 7");
+    check(
+        "--base-url https://h/v1 --insecure --header a=b --extra-body {\"min_tokens\":3} --seed 7",
+    );
     check("--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 9 --model m");
     check("--dataset-name custom --dataset-path f.jsonl --custom-output-len -1 --model m");
     check("--lora-modules a b --goodput ttft:5 e2el:9 --save-result --label x --model m");

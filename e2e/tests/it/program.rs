@@ -32,7 +32,8 @@ fn newest(folder: &Path) -> SystemTime {
     let mut newest = SystemTime::UNIX_EPOCH;
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();
-        let is_source = path.extension().is_some_and(|extension| extension == "rs" || extension == "toml");
+        let is_source =
+            path.extension().is_some_and(|extension| extension == "rs" || extension == "toml");
         if path.is_dir() {
             newest = newest.max(self::newest(&path));
         } else if is_source {

@@ -17,7 +17,8 @@ fn printed_reports_become_a_table_and_come_back_as_they_were() {
     let rows = run(folder.path(), &format!("{line} --format csv")).succeeded().stdout;
     assert_eq!(rows.lines().count(), 1 + 42);
     let same = run(folder.path(), &format!("{line} --layout same")).succeeded().stdout;
-    let originals: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let originals: String =
+        files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     for (at, line) in same.lines().enumerate() {
         assert!(originals.contains(line), "line {at} of the output is new: {line}");
     }

@@ -35,7 +35,10 @@ fn lists_multiply_and_the_last_flag_varies_fastest() {
     assert_eq!(counts, [2, 3, 2, 3]);
 
     let written = |name: &str| -> SystemTime {
-        std::fs::metadata(folder.path().join("s").join(name).join("end.json")).unwrap().modified().unwrap()
+        std::fs::metadata(folder.path().join("s").join(name).join("end.json"))
+            .unwrap()
+            .modified()
+            .unwrap()
     };
     let before = written(expected[0]);
     std::fs::remove_file(folder.path().join("s").join(expected[2]).join("end.json")).unwrap();

@@ -13,7 +13,10 @@ fn check(server: &[&str], bench: &str) {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("truth.log");
     let server = Server::new(&[server, &["--truth", log.to_str().unwrap()]].concat());
-    let line = format!("bench --base-url {} --request-id-prefix t- --quiet --run-dir r {bench}", server.url);
+    let line = format!(
+        "bench --base-url {} --request-id-prefix t- --quiet --run-dir r {bench}",
+        server.url
+    );
     let _ended = run(folder.path(), &line).succeeded();
     server.stop();
     let truths: HashMap<String, TrueRequest> = truth::read(&log)
@@ -36,8 +39,7 @@ fn check(server: &[&str], bench: &str) {
         assert!(asked == truth.prompt_tokens || (is_chat && asked < truth.prompt_tokens));
         let seen = row.events.iter().filter(|event| event.kind == EventKind::Text);
         let seen: Vec<_> = seen.map(|event| event.at).collect();
-        let sent: Vec<_> =
-            truth.events.iter().filter(|event| event.kind == Kind::Text).collect();
+        let sent: Vec<_> = truth.events.iter().filter(|event| event.kind == Kind::Text).collect();
         assert_eq!(seen.len(), sent.len(), "request {}", row.identity.index);
         for (seen, sent) in seen.iter().zip(sent) {
             // Two clocks are compared; they agree to within what the record itself tolerates.
@@ -52,7 +54,10 @@ fn check(server: &[&str], bench: &str) {
 fn a_paced_server_and_its_record_agree_on_every_token() {
     let load = "--num-prompts 24 --max-concurrency 8 --random-input-len 50 --random-output-len 12";
     check(&["--ttft", "10ms", "--itl", "3ms"], load);
-    check(&["--ttft", "10ms", "--itl", "3ms"], &format!("{load} --harvest eager --connections preopen"));
+    check(
+        &["--ttft", "10ms", "--itl", "3ms"],
+        &format!("{load} --harvest eager --connections preopen"),
+    );
 }
 
 #[test]

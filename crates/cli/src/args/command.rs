@@ -7,8 +7,8 @@ use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand,
 
 use super::compat::{Rewritten, rewrite};
 use super::{
-    AgainstArgs, ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, StopArgs, TargetArgs,
-    WorkloadArgs,
+    AgainstArgs, ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, StopArgs,
+    TargetArgs, WorkloadArgs,
 };
 use crate::capacity::CapacityArgs;
 use crate::compare::CompareArgs;

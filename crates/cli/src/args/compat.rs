@@ -91,8 +91,12 @@ fn complete(typed: &str, own: &BTreeSet<String>) -> Result<String, Refusal> {
     }
     let starts = |name: &str| name.starts_with(typed);
     let tables = || ROWS.iter().filter(|row| starts(row.flag));
-    let all: BTreeSet<&str> =
-        own.iter().map(String::as_str).filter(|name| starts(name)).chain(tables().map(|row| row.flag)).collect();
+    let all: BTreeSet<&str> = own
+        .iter()
+        .map(String::as_str)
+        .filter(|name| starts(name))
+        .chain(tables().map(|row| row.flag))
+        .collect();
     for candidates in [all, of_tool('S', tables()), of_tool('O', tables())] {
         if let [only] = candidates.iter().copied().collect::<Vec<_>>()[..] {
             return Ok(only.to_owned());
@@ -111,7 +115,10 @@ fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
     let hint = if near.is_empty() {
         "`--help` lists all flags".to_owned()
     } else {
-        format!("the nearest are {}", near.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+        format!(
+            "the nearest are {}",
+            near.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        )
     };
     Refusal::usage(format!("there is no flag `{typed}`"), hint)
 }

@@ -19,12 +19,12 @@ mod workload;
 pub(crate) use against::AgainstArgs;
 pub(crate) use arrival::ArrivalArgs;
 pub(crate) use client::ClientArgs;
+#[cfg(test)]
+pub(crate) use command::bench_flags;
 pub(crate) use command::{
     BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, Format, Outcome, ReportArgs, SimArgs,
     Typed, parse,
 };
-#[cfg(test)]
-pub(crate) use command::bench_flags;
 pub(crate) use metric::MetricArgs;
 pub(crate) use output::OutputArgs;
 pub(crate) use sampling::SamplingArgs;

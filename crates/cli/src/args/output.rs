@@ -9,7 +9,10 @@ use super::target::pair;
 /// Where results go.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Output")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub(crate) struct OutputArgs {
     /// Name of the run
     #[arg(long)]

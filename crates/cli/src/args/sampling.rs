@@ -5,7 +5,10 @@ use clap::Args;
 /// What a request's body says besides its prompt.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Sampling and body")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub(crate) struct SamplingArgs {
     /// Sampling temperature [default: not sent; SGLang's rules: 0]
     #[arg(long)]

@@ -16,12 +16,15 @@ pub(crate) enum Compat {
 /// What to measure.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Target")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub(crate) struct TargetArgs {
     /// Server protocol [default: openai]
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
-    /// Address of the server, such as http://127.0.0.1:8000
+    /// Address of the server, such as <http://127.0.0.1:8000>
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// Host of the server, instead of --base-url

@@ -71,7 +71,7 @@ impl Term for u64 {
         reason = "checked to be a whole number far below 2^53 on the line before"
     )]
     fn from_number(number: f64) -> Option<Self> {
-        let is_whole = number >= 0.0 && number < 1e15 && number.fract() == 0.0;
+        let is_whole = (0.0..1e15).contains(&number) && number.fract() == 0.0;
         is_whole.then_some(number as Self)
     }
 

@@ -7,7 +7,10 @@ use super::Values;
 /// What to ask.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Workload")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 pub(crate) struct WorkloadArgs {
     /// Where prompts come from [default: random; SGLang's rules: sharegpt]
     #[arg(long, value_name = "NAME")]
@@ -116,16 +119,16 @@ pub(crate) struct FileArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Workload: shared beginnings")]
 pub(crate) struct SharedPrefixArgs {
-    /// Length of each beginning for prefix_repetition [default: 256]
+    /// Length of each beginning for `prefix_repetition` [default: 256]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) prefix_repetition_prefix_len: Option<u64>,
-    /// Length of the rest for prefix_repetition [default: 256]
+    /// Length of the rest for `prefix_repetition` [default: 256]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) prefix_repetition_suffix_len: Option<u64>,
-    /// Number of beginnings for prefix_repetition [default: 10]
+    /// Number of beginnings for `prefix_repetition` [default: 10]
     #[arg(long, value_name = "N")]
     pub(crate) prefix_repetition_num_prefixes: Option<u64>,
-    /// Answer length for prefix_repetition [default: 128]
+    /// Answer length for `prefix_repetition` [default: 128]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) prefix_repetition_output_len: Option<u64>,
     /// Groups for generated-shared-prefix [default: 64]
@@ -170,10 +173,10 @@ pub(crate) struct TraceArgs {
     /// Send at the times of --request-rate
     #[arg(long, overrides_with = "self_timed")]
     pub(crate) no_self_timed: bool,
-    /// Tokens per hash id of a timed_trace [default: 16]
+    /// Tokens per hash id of a `timed_trace` [default: 16]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) timed_trace_chunk_hash_size: Option<u64>,
-    /// Stretch the times of a timed_trace [default: 1]
+    /// Stretch the times of a `timed_trace` [default: 1]
     #[arg(long, value_name = "FACTOR")]
     pub(crate) timed_trace_sec_multiplier: Option<f64>,
     /// Stretch the times of a mooncake trace [default: 1]

@@ -22,7 +22,9 @@ impl Place {
     pub(crate) fn open(output: &Output, name: &str, started: WallNanos) -> Result<Self, Refusal> {
         if output.record == Record::Dropped {
             let folder = tempfile::Builder::new().prefix("tokometer-").tempdir();
-            return folder.map(Self::Dropped).map_err(|why| unwritable(&std::env::temp_dir(), &why));
+            return folder
+                .map(Self::Dropped)
+                .map_err(|why| unwritable(&std::env::temp_dir(), &why));
         }
         let folder = match &output.run_dir {
             Some(folder) => folder.clone(),

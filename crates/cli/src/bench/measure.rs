@@ -17,10 +17,10 @@ use tokometer_tokenize::Tokenizer;
 use tokometer_workload::Family;
 
 use super::alternating::{self, Alternating, BlockTimes, Switch};
+use super::exporter::Exporter;
 use super::preparer::Preparer;
 use super::probe::{Probes, Question};
 use super::progress::{Bar, Goal, Progress};
-use super::exporter::Exporter;
 use super::recorder::{Onlookers, Recorded, Recorder};
 use super::retokenize::retokenize;
 use super::scraper::Scraper;
@@ -152,9 +152,8 @@ impl Session {
     }
 
     fn make_ready(&mut self, plan: &Plan) -> Result<(), Refusal> {
-        let is_same = |ready: &Ready| {
-            ready.target == plan.targets && ready.wish == plan.prompts.tokenizer
-        };
+        let is_same =
+            |ready: &Ready| ready.target == plan.targets && ready.wish == plan.prompts.tokenizer;
         if self.ready.as_ref().is_some_and(is_same) {
             return self.settle(plan);
         }
@@ -196,23 +195,27 @@ impl Session {
         writer: RunWriter,
     ) -> Result<Measured, Refusal> {
         let folder = writer.folder().to_owned();
-        let (notices, noticed) = channel();
-        let (scrapes, scraped) = channel();
+        let (notices, from_run) = channel();
+        let (scrapes, from_server) = channel();
         let live = Arc::new(Live::default());
         let interrupt = Arc::new(Interrupt::default());
         let watch = Watch::start(&plan.load, &live, &interrupt);
         let lights = Arc::new(Sidelights::default());
         let onlookers = Onlookers { tap: watch.tap(), lights: Arc::clone(&lights) };
-        let recorder = Recorder::start(writer, noticed, scraped, onlookers)
-            .map_err(|why| Refusal::new(Exit::Write, format!("cannot start the recorder: {why}")))?;
+        let recorder =
+            Recorder::start(writer, from_run, from_server, onlookers).map_err(|why| {
+                Refusal::new(Exit::Write, format!("cannot start the recorder: {why}"))
+            })?;
         let sides = SidesPlace::default();
         let between = between(plan, &ready.reached, (scrapes, notices.clone()), &sides)?;
         let goal = Goal::new(&plan.load, opened.len());
         let progress = Progress::start(&live, goal, self.bar, plan.output.shown);
         let dashboard = self.dashboard(plan, goal, (&live, &interrupt), lights)?;
-        let exporter = plan.output.prometheus_port.map(|port| Exporter::start(port, &live)).transpose()?;
+        let exporter =
+            plan.output.prometheus_port.map(|port| Exporter::start(port, &live)).transpose()?;
         let interrupt_shared = Arc::clone(&interrupt);
-        let outlets = Outlets { notices, live, interrupt: interrupt_shared, between: Some(between) };
+        let outlets =
+            Outlets { notices, live, interrupt: interrupt_shared, between: Some(between) };
         let directed = self.signals.direct_to(&interrupt);
         let source = source(plan, ready, opened)?;
         let ended = drive::run(config(plan, ready, opened), source, outlets);
@@ -224,12 +227,12 @@ impl Session {
         if plan.phases.profiler == Profiler::On {
             let _stopped = ready.reached.control.stop_profile();
         }
-        let recorded = recorder.finish();
+        let written = recorder.finish();
         let mut end = ended.map_err(|why| Refusal::usage(why.to_string(), ""))?;
         if let Some(reason) = watch.finish() {
             end.stop = reason;
         }
-        Ok(finish(folder, recorded, end))
+        Ok(finish(folder, written, end))
     }
 }
 
@@ -264,17 +267,17 @@ fn between(
     Ok(Box::new(move || {
         // Servers that offer neither can still be measured; the prefix-cache note then tells.
         if phases.cache == Cache::Flush {
-            let _flushed = if is_sglang { control.flush_cache() } else { control.reset_prefix_cache() };
+            let _flushed =
+                if is_sglang { control.flush_cache() } else { control.reset_prefix_cache() };
         }
         if phases.profiler == Profiler::On {
             let _started = control.start_profile(None);
         }
-        let start = |source| {
-            Scraper::start(source, Nanos::from_secs_f64(interval), scrapes.clone())
-        };
-        let scrapers = sources.into_iter().map(start).collect();
+        let start =
+            |source| Scraper::start(source, Nanos::from_secs_f64(interval), scrapes.clone());
+        let readers = sources.into_iter().map(start).collect();
         let probes = question.map(|question| Probes::start(question, phases.probe_rate, notices));
-        let started = Sides { _scrapers: scrapers, _probes: probes };
+        let started = Sides { _scrapers: readers, _probes: probes };
         *sides.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
     }))
 }
@@ -321,7 +324,8 @@ fn source(plan: &Plan, ready: &Ready, opened: &Opened) -> Result<Box<dyn Prepare
     let Some((against, reached)) = opened.against.as_ref().zip(ready.against.as_ref()) else {
         return Ok(Box::new(own));
     };
-    let other = Preparer { workload: Arc::clone(&against.workload), ..preparer(plan, reached, opened) };
+    let other =
+        Preparer { workload: Arc::clone(&against.workload), ..preparer(plan, reached, opened) };
     let config = config(plan, ready, opened);
     let extent = config.limits.extent;
     let of_side = Extent { count: extent.count.map(|count| count / 2), ..extent };
@@ -373,11 +377,8 @@ fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
         count: load.num_prompts.map(|_| opened.len()),
         duration: load.duration_s.map(Nanos::from_secs_f64),
     };
-    let limits = Limits {
-        max_concurrency: load.max_concurrency,
-        extent,
-        warmups: plan.phases.warmups,
-    };
+    let limits =
+        Limits { max_concurrency: load.max_concurrency, extent, warmups: plan.phases.warmups };
     let client = &plan.client;
     drive::Config {
         arrivals: arrivals(load, plan.family),
@@ -460,9 +461,7 @@ fn info(plan: &Plan, ready: &Ready, opened: &Opened, salt: Seed) -> RunInfo {
 
 /// Facts of the machine that a reader of old figures will ask for.
 fn environment(model: Option<&Model>) -> serde_json::Value {
-    let line = |path: &str| {
-        std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-    };
+    let line = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let processor = line("/proc/cpuinfo").and_then(|text| {
         let row = text.lines().find(|row| row.starts_with("model name"))?;
         row.split_once(':').map(|(_, name)| name.trim().to_owned())

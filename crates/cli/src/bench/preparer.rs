@@ -54,7 +54,7 @@ impl Preparer {
             item.prompt.output_tokens = item.prompt.output_tokens.map(|tokens| tokens.min(limit));
         }
         item.due = None;
-        self.item(item, Identity::new(at, Phase::Warmup))
+        self.item(item, &Identity::new(at, Phase::Warmup))
     }
 
     /// The measured request `at`; `None` when there are no more.
@@ -65,10 +65,10 @@ impl Preparer {
         };
         let Some(index) = index else { return Ok(None) };
         let item = self.workload.item(index)?;
-        self.item(item, Identity::new(at, Phase::Measure)).map(Some)
+        self.item(item, &Identity::new(at, Phase::Measure)).map(Some)
     }
 
-    fn item(&self, item: workload::Item, identity: Identity) -> Result<Item, PrepareError> {
+    fn item(&self, item: workload::Item, identity: &Identity) -> Result<Item, PrepareError> {
         let workload::Item { prompt, due, after, class, lora, .. } = item;
         let lora = lora.or_else(|| self.assigned(identity.index));
         let request = self.request(&prompt, identity.index, lora.as_deref())?;
@@ -77,7 +77,7 @@ impl Preparer {
             turn: after.map_or(0, |after| after.turn),
             class,
             lora,
-            ..identity
+            ..identity.clone()
         };
         let due = due.filter(|_| self.timing == Timing::Trace);
         Ok(Item { request, identity, due })
@@ -106,7 +106,9 @@ fn place(lora: &Lora, index: u64, draw: f64) -> usize {
     let count = lora.names.len().max(1);
     match lora.assignment {
         Assignment::RoundRobin => usize::try_from(index % count as u64).unwrap_or(0),
-        Assignment::Random => (0..count).find(|at| draw * (count as f64) < (at + 1) as f64).unwrap_or(0),
+        Assignment::Random => {
+            (0..count).find(|at| draw * (count as f64) < (at + 1) as f64).unwrap_or(0)
+        }
         Assignment::Skewed => {
             let weight = |at: usize| lora.alpha.powi(-i32::try_from(at).unwrap_or(i32::MAX));
             let total: f64 = (0..count).map(weight).sum();

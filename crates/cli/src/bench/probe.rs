@@ -31,7 +31,12 @@ pub(crate) struct Question {
 
 impl Question {
     /// `Hi`, answered with one token.
-    pub(crate) fn new(control: Control, path: String, settings: &Settings, dialect: &Dialect) -> Self {
+    pub(crate) fn new(
+        control: Control,
+        path: String,
+        settings: &Settings,
+        dialect: &Dialect,
+    ) -> Self {
         let mut body = serde_json::json!({ "model": settings.model, "max_tokens": 1 });
         if dialect.is_chat() {
             body["messages"] = serde_json::json!([{ "role": "user", "content": "Hi" }]);

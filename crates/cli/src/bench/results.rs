@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokometer_report::files::{
-    APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name,
-    vllm_json,
+    APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name, vllm_json,
 };
 
 use super::folder;
@@ -70,10 +69,6 @@ fn unmade(why: &tokometer_report::Error) -> Refusal {
     Refusal::new(Exit::Write, format!("cannot make the result file: {why}"))
 }
 
-fn extent(is_detailed: bool) -> Extent {
-    if is_detailed { Extent::Requests } else { Extent::Run }
-}
-
 fn write_vllm(shown: &Shown, file: &VllmResult, workload: &Workload) -> Result<PathBuf, Refusal> {
     let result = ResultFile {
         summary: &shown.summary,
@@ -82,7 +77,7 @@ fn write_vllm(shown: &Shown, file: &VllmResult, workload: &Workload) -> Result<P
         metadata: &file.metadata,
         shown: &shown.statistics,
         workload,
-        extent: extent(file.is_detailed),
+        extent: if file.is_detailed { Extent::Requests } else { Extent::Run },
     };
     let text = vllm_json(&result).map_err(|why| unmade(&why))?;
     let name =
@@ -110,14 +105,15 @@ fn write_sglang(
         metadata: &[],
         shown: &shown.statistics,
         workload,
-        extent: extent(file.is_detailed),
+        extent: if file.is_detailed { Extent::Requests } else { Extent::Run },
     };
     let line = sglang_line(&result).map_err(|why| unmade(&why))?;
     let length = |name: &str| {
         workload.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.as_u64())
     };
     let lengths = length("random_input_len").zip(length("random_output_len"));
-    let made = || PathBuf::from(sglang_file_name(&shown.info, shown.summary.counts.planned, lengths));
+    let made =
+        || PathBuf::from(sglang_file_name(&shown.info, shown.summary.counts.planned, lengths));
     let path = file.file.clone().unwrap_or_else(made);
     open(&path)?
         .write_all(format!("{line}\n").as_bytes())
@@ -127,7 +123,9 @@ fn write_sglang(
 
 /// Options of the workload under the names that the tools save them by.
 fn workload(plan: &Plan) -> Workload {
-    let Ok(Value::Object(options)) = serde_json::to_value(&plan.workload) else { return Vec::new() };
+    let Ok(Value::Object(options)) = serde_json::to_value(&plan.workload) else {
+        return Vec::new();
+    };
     let name = plan.workload.name();
     let keys = ["input_len", "output_len", "range_ratio"];
     let prefix = if name.starts_with("random") { "random" } else { name };
@@ -140,6 +138,7 @@ fn workload(plan: &Plan) -> Workload {
 /// The summary for other programs, beside the record.
 pub(crate) fn write_summary(shown: &Shown, folder: &Path) -> Result<(), Refusal> {
     let path = folder.join(tokometer_record::folder::names::SUMMARY);
-    std::fs::write(&path, shown.json())
-        .map_err(|why| Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display())))
+    std::fs::write(&path, shown.json()).map_err(|why| {
+        Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+    })
 }

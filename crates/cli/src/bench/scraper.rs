@@ -26,8 +26,8 @@ impl Scraper {
         }
         let read = move || {
             loop {
-                let is_over = stopped.recv_timeout(interval.to_duration())
-                    != Err(RecvTimeoutError::Timeout);
+                let is_over =
+                    stopped.recv_timeout(interval.to_duration()) != Err(RecvTimeoutError::Timeout);
                 if scrapes.send(source.scrape()).is_err() || is_over {
                     return;
                 }

@@ -58,13 +58,11 @@ impl Simulator {
         if let Some(stdout) = child.stdout.take() {
             let _read = BufReader::new(stdout).read_line(&mut line);
         }
-        match line.split_whitespace().last().map(Url::parse) {
-            Some(Ok(url)) => Ok(Self { child, url }),
-            _ => {
-                let _ended = child.wait();
-                Err(fault("it ended before it listened".to_owned()).hint("its own message stands above"))
-            }
+        if let Some(Ok(url)) = line.split_whitespace().last().map(Url::parse) {
+            return Ok(Self { child, url });
         }
+        let _ended = child.wait();
+        Err(fault("it ended before it listened".to_owned()).hint("its own message stands above"))
     }
 
     /// Where it listens.
@@ -86,5 +84,8 @@ impl Drop for Simulator {
 fn flavour(dialect: &Dialect) -> &'static str {
     let name = dialect.name();
     let starts = [("sglang", "sglang"), ("tgi", "tgi"), ("llamacpp", "llamacpp")];
-    starts.into_iter().find(|(start, _)| name.starts_with(start)).map_or("vllm", |(_, flavour)| flavour)
+    starts
+        .into_iter()
+        .find(|(start, _)| name.starts_with(start))
+        .map_or("vllm", |(_, flavour)| flavour)
 }

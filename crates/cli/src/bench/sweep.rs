@@ -25,6 +25,13 @@ pub(crate) enum Resume {
     Nothing,
 }
 
+/// Whether a measurement is one run or several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Single,
+    Sweep,
+}
+
 /// Runs every point, shows each as it ends, and says how it all went.
 pub(crate) fn run(
     session: &mut Session,
@@ -45,14 +52,15 @@ fn all(
     (place, resume): (&Place, Resume),
     style: Style,
 ) -> Result<Exit, Refusal> {
-    let is_single = lowered.points.len() == 1;
+    let size = if lowered.points.len() == 1 { Size::Single } else { Size::Sweep };
     let mut exits = Vec::new();
     let mut rows: Vec<(String, Vec<Report>)> = Vec::new();
     for (number, point) in (0_u32..).zip(&lowered.points) {
-        if let Some(heading) = &point.heading {
-            print(&format!("{heading}\n"))?;
-        }
-        let folder = point_folder(place.path(), number, point, is_single);
+        let gap =
+            if number > 0 && lowered.plan.output.shown == plan::Shown::Text { "\n" } else { "" };
+        let heading = point.heading.as_ref().map(|heading| format!("{heading}\n"));
+        print(&format!("{gap}{}", heading.unwrap_or_default()))?;
+        let folder = point_folder(place.path(), number, point, size);
         let outcome = if resume == Resume::Finished && folder::is_complete(&folder) {
             tell(&format!("point {number} is there already: {}", folder.display()));
             show(&folder, &point.plan, style).map(|shown| (shown, Exit::Done))
@@ -64,42 +72,44 @@ fn all(
                 rows.push((point.label(), vec![shown.report()?]));
                 exits.push(exit);
             }
-            Err(refusal) => exits.push(failed(refusal, is_single, point)?),
+            // A server that was never reached will not be there for the next point either.
+            Err(refusal) if rows.is_empty() && refusal.exit == Exit::Target => return Err(refusal),
+            Err(refusal) => exits.push(failed(refusal, size, point)?),
         }
         if session.signals().is_interrupted() {
             break;
         }
     }
-    if !is_single && lowered.plan.output.shown == plan::Shown::Text {
+    if size == Size::Sweep && lowered.plan.output.shown == plan::Shown::Text {
         print(&format!("\n{}", table(&rows, TableFormat::Text)))?;
     }
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
         tell(&format!("record: {}", place.path().display()));
     }
-    Ok(overall(&exits, is_single))
+    Ok(overall(&exits, size))
 }
 
-fn point_folder(place: &Path, number: u32, point: &Point, is_single: bool) -> PathBuf {
-    if is_single {
+fn point_folder(place: &Path, number: u32, point: &Point, size: Size) -> PathBuf {
+    if size == Size::Single {
         return place.to_owned();
     }
     place.join(folder::slug(&format!("{number:03}-{}", point.label())).trim_end_matches('-'))
 }
 
 /// A point that cannot be measured does not end a sweep; a single run ends the program.
-fn failed(refusal: Refusal, is_single: bool, point: &Point) -> Result<Exit, Refusal> {
-    if is_single {
+fn failed(refusal: Refusal, size: Size, point: &Point) -> Result<Exit, Refusal> {
+    if size == Size::Single {
         return Err(refusal);
     }
     tell(&format!("error: point `{}` failed: {refusal}", point.label()));
     Ok(refusal.exit)
 }
 
-fn overall(exits: &[Exit], is_single: bool) -> Exit {
+fn overall(exits: &[Exit], size: Size) -> Exit {
     let worst = exits.iter().copied().max().unwrap_or(Exit::Done);
     match worst {
         Exit::Done | Exit::Interrupted => worst,
-        _ if is_single => worst,
+        _ if size == Size::Single => worst,
         _ => Exit::Points,
     }
 }

@@ -188,11 +188,12 @@ fn wait_until_ready(control: &Control, timeout_s: f64) -> Result<(), Refusal> {
 fn models(control: &Control, dialect: &Dialect) -> Result<Vec<Model>, Refusal> {
     match control.models() {
         Ok(models) => Ok(models),
-        Err(client::Error::Status { status: 404 | 405 | 501, .. } | client::Error::Answer { .. }) => {
-            Ok(Vec::new())
-        }
+        Err(
+            client::Error::Status { status: 404 | 405 | 501, .. } | client::Error::Answer { .. },
+        ) => Ok(Vec::new()),
         Err(why) => {
-            let refusal = Refusal::new(Exit::Target, format!("cannot ask the server for its models: {why}"));
+            let refusal =
+                Refusal::new(Exit::Target, format!("cannot ask the server for its models: {why}"));
             let hint = match &why {
                 client::Error::Status { status: 401 | 403, .. } => {
                     "set OPENAI_API_KEY, or send a key with `--header`".to_owned()
@@ -218,7 +219,8 @@ fn settle_model(
             return if needs_no_name {
                 Ok(None)
             } else {
-                Err(Refusal::new(Exit::Target, "the server lists no model").hint("name one with `--model`"))
+                Err(Refusal::new(Exit::Target, "the server lists no model")
+                    .hint("name one with `--model`"))
             };
         };
         settings.model.clone_from(&first.id);

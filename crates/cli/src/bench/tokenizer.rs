@@ -22,14 +22,16 @@ pub(crate) fn tokenizer(
         Refusal::usage(why.to_string(), "`--tokenizer cl100k` needs no file")
     };
     let target = plan.targets.first();
-    let given = plan.prompts.tokenizer.as_deref().map(Choice::parse).transpose().map_err(refused)?;
+    let given =
+        plan.prompts.tokenizer.as_deref().map(Choice::parse).transpose().map_err(refused)?;
     // The simulated server counts with the built-in encoding, so nobody need be asked.
     let is_simulated = reached.is_some_and(Reached::is_simulated);
     let given = given.or_else(|| is_simulated.then(|| Choice::BuiltIn(Encoding::default())));
-    let server = reached.filter(|_| !is_simulated).map(|reached| {
-        calls(&reached.control, &reached.settings.base_url)
-    });
-    let root = reached.and_then(|reached| reached.model.as_ref()).and_then(|model| model.root.clone());
+    let server = reached
+        .filter(|_| !is_simulated)
+        .map(|reached| calls(&reached.control, &reached.settings.base_url));
+    let root =
+        reached.and_then(|reached| reached.model.as_ref()).and_then(|model| model.root.clone());
     let model_root = root.or_else(|| target.and_then(|target| target.model.clone()));
     let wish =
         Wish { given, server, model_root, built_in: Encoding::default(), hub: secrets.hub.clone() };

@@ -79,7 +79,10 @@ pub(crate) fn open(plan: &Plan, means: Means) -> Result<Opened, Refusal> {
     let against = against(plan, context).map_err(refused)?;
     let opened = Opened { workload: Arc::new(workload), kept, remarks, against };
     if opened.len() == 0 {
-        return Err(Refusal::usage("there is no prompt to send", "look at it with `tokometer dataset`"));
+        return Err(Refusal::usage(
+            "there is no prompt to send",
+            "look at it with `tokometer dataset`",
+        ));
     }
     Ok(opened)
 }
@@ -134,5 +137,6 @@ fn count(load: &Load) -> u64 {
         return TIMED_PROMPTS;
     }
     // Twice the expected number plus some is beyond any draw of a Poisson process.
-    tokometer_base::Nanos::from_secs_f64((2.0 * expected + 1_000.0).min(TIMED_PROMPTS as f64) / 1e9).0
+    tokometer_base::Nanos::from_secs_f64((2.0 * expected + 1_000.0).min(TIMED_PROMPTS as f64) / 1e9)
+        .0
 }

@@ -38,7 +38,11 @@ pub(crate) fn dataset(
         };
         let opened = open(plan, means)?;
         let description = opened.workload.describe(args.show.unwrap_or(SHOWN))?;
-        print(&format!("{} with the tokenizer `{name}`\n{}", plan.workload.name(), description.to_text()))?;
+        print(&format!(
+            "{} with the tokenizer `{name}`\n{}",
+            plan.workload.name(),
+            description.to_text()
+        ))?;
         if let Some(path) = &args.export {
             let unwritable = |why: std::io::Error| {
                 Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))

@@ -53,7 +53,9 @@ fn export(args: &ReportArgs, view: &View) -> anyhow::Result<Exit> {
     }
     if let Some(out) = &args.trace {
         let [folder] = folders.as_slice() else {
-            return Err(Refusal::usage("cannot write one trace of several runs", "name one run").into());
+            return Err(
+                Refusal::usage("cannot write one trace of several runs", "name one run").into()
+            );
         };
         trace(folder, out)?;
         tell(&format!("wrote {}", out.display()));
@@ -101,8 +103,7 @@ fn table(sources: &[(String, Source)], format: Format) -> Result<String, Refusal
 }
 
 fn blocks(sources: &[(String, Source)], layout: &str, style: Style) -> Result<String, Refusal> {
-    let choice =
-        LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+    let choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
     let mut text = String::new();
     for (_, source) in sources {
         match source {

@@ -15,8 +15,8 @@ use crate::terminal::print;
 
 /// Runs until a signal comes, or until the parent goes away.
 pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<Exit> {
-    let server = Server::bind(config(args)?)
-        .map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
+    let server =
+        Server::bind(config(args)?).map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
     let scheme = if args.tls { "https" } else { "http" };
     print(&format!("listening on {scheme}://{}\n", server.local_addr()))?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -86,7 +86,10 @@ fn flavour(name: &str) -> Result<Flavour, Refusal> {
     Flavour::ALL.into_iter().find(|flavour| flavour.name() == name).ok_or_else(|| {
         let near = nearest(name, Flavour::ALL.into_iter().map(Flavour::name)).join(", ");
         Refusal::usage(
-            format!("there is no flavour `{name}`{}", if near.is_empty() { near } else { format!(": did you mean {near}?") }),
+            format!(
+                "there is no flavour `{name}`{}",
+                if near.is_empty() { near } else { format!(": did you mean {near}?") }
+            ),
             "the flavours are vllm, sglang, llamacpp, tgi and transformers",
         )
     })

@@ -18,10 +18,7 @@ pub(crate) enum Source {
 
 impl Source {
     /// Opens every path; a folder of runs gives each of them.
-    pub(crate) fn open_all(
-        paths: &[PathBuf],
-        view: &View,
-    ) -> Result<Vec<(String, Self)>, Refusal> {
+    pub(crate) fn open_all(paths: &[PathBuf], view: &View) -> Result<Vec<(String, Self)>, Refusal> {
         let mut sources = Vec::new();
         for path in paths {
             for path in expanded(path)? {
@@ -63,8 +60,9 @@ pub(crate) fn expanded(path: &Path) -> Result<Vec<PathBuf>, Refusal> {
     if !path.is_dir() || path.join(names::PLAN).is_file() {
         return Ok(vec![path.to_owned()]);
     }
-    let unreadable =
-        |why: std::io::Error| Refusal::usage(format!("cannot read `{}`: {why}", path.display()), "");
+    let unreadable = |why: std::io::Error| {
+        Refusal::usage(format!("cannot read `{}`: {why}", path.display()), "")
+    };
     let entries = std::fs::read_dir(path).map_err(unreadable)?;
     let mut runs: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))

@@ -13,7 +13,9 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     check_load(&plan.load)?;
     let layout = &plan.metrics.layout;
     let _choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
-    if let Some(unknown) = plan.metrics.sections.iter().find(|name| !SECTIONS.contains(&name.as_str())) {
+    if let Some(unknown) =
+        plan.metrics.sections.iter().find(|name| !SECTIONS.contains(&name.as_str()))
+    {
         return Err(Refusal::usage(
             format!("cannot show the section `{unknown}`"),
             format!("the sections are {}", SECTIONS.join(", ")),

@@ -97,7 +97,9 @@ fn put_files(typed: &mut TypedOptions, args: &WorkloadArgs) {
     typed.one("sharegpt-output-len", sharegpt, files.sharegpt_output_len);
     let context: (&[&str], _) = (&["sharegpt", "custom"], "context_len");
     typed.one("sharegpt-context-len", context, files.sharegpt_context_len);
-    let custom = files.custom_output_len.map(|tokens| u64::try_from(tokens).map_or(Value::Null, Value::from));
+    let custom = files
+        .custom_output_len
+        .map(|tokens| u64::try_from(tokens).map_or(Value::Null, Value::from));
     typed.one("custom-output-len", (&["custom"], "output_len"), custom);
     typed.list("book-input-len", (&["book"], "input_len"), files.book_input_len.as_ref());
     typed.one("book-output-len", (&["book"], "output_len"), files.book_output_len);

@@ -9,6 +9,15 @@ use super::layer::Layer;
 use crate::args::compat::nearest;
 use crate::exit::Refusal;
 
+/// Whether anything names a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Addressed {
+    /// A flag or a plan does.
+    Yes,
+    /// Nothing does: the embedded simulator is meant.
+    No,
+}
+
 /// What the defaults depend on.
 #[derive(Debug, Clone)]
 pub(crate) struct Situation {
@@ -18,8 +27,8 @@ pub(crate) struct Situation {
     pub(crate) family: Family,
     /// The dataset's name.
     pub(crate) dataset: String,
-    /// Whether nothing names a target, so that the embedded simulator is meant.
-    pub(crate) is_unaddressed: bool,
+    /// Whether anything names a target.
+    pub(crate) addressed: Addressed,
     /// Whether the load is set by somebody.
     pub(crate) has_load: bool,
     /// Whether the run ends by time.
@@ -59,7 +68,8 @@ const DEMO_OUTPUT: u32 = 64;
 pub(crate) fn defaults(situation: &Situation) -> Result<Layer, Refusal> {
     let is_sglang = situation.family == Family::Sglang;
     let mut workload = dataset::defaults(&situation.dataset, situation.family)?;
-    let is_demo = situation.is_unaddressed && situation.dataset == "random";
+    let is_unaddressed = situation.addressed == Addressed::No;
+    let is_demo = is_unaddressed && situation.dataset == "random";
     if is_demo {
         workload["input_len"] = Value::from(DEMO_INPUT);
         workload["output_len"] = Value::from(DEMO_OUTPUT);
@@ -71,7 +81,7 @@ pub(crate) fn defaults(situation: &Situation) -> Result<Layer, Refusal> {
         (false, false) => Value::from(1_000),
     };
     let fields = json!({
-        "name": if situation.is_unaddressed { "simulator" } else { situation.dialect.name() },
+        "name": if is_unaddressed { "simulator" } else { situation.dialect.name() },
         "family": situation.family,
         "seed": if is_sglang { 42 } else { 0 },
         "content": "fresh",
@@ -110,7 +120,7 @@ pub(crate) fn defaults(situation: &Situation) -> Result<Layer, Refusal> {
 }
 
 fn address(situation: &Situation) -> String {
-    if situation.is_unaddressed {
+    if situation.addressed == Addressed::No {
         return "simulator:default".to_owned();
     }
     // SGLang's tool says 0.0.0.0, which a connect takes for this host: the name says so.
@@ -130,8 +140,8 @@ fn timing(dataset: &str) -> &'static str {
 /// SGLang's lets none at all.
 fn ignore_eos(situation: &Situation) -> &'static str {
     let is_made_up = matches!(situation.dataset.as_str(), "random" | "random-ids" | "timed_trace");
-    let is_openai = situation.dialect.is_chat()
-        || situation.dialect.default_path().ends_with("/completions");
+    let is_openai =
+        situation.dialect.is_chat() || situation.dialect.default_path().ends_with("/completions");
     match situation.family {
         Family::Sglang => "implied",
         Family::Vllm if is_made_up && is_openai => "implied",

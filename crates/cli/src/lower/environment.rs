@@ -39,7 +39,9 @@ impl Environment {
     fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let below_home = || variable("HF_HOME").map(|home| PathBuf::from(home).join("hub"));
         let is_on = |name: &str| {
-            variable(name).is_some_and(|value| !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "no"))
+            variable(name).is_some_and(|value| {
+                !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "no")
+            })
         };
         Self {
             openai_api_key: variable("OPENAI_API_KEY"),

@@ -24,7 +24,10 @@ pub(crate) fn read(path: &Path) -> Result<Layer, Refusal> {
     let value = parse(&text, path)
         .map_err(|why| Refusal::usage(format!("cannot read the plan `{shown}`: {why}"), ""))?;
     let Value::Object(mut fields) = value else {
-        return Err(Refusal::usage(format!("cannot read the plan `{shown}`: it has no fields"), ""));
+        return Err(Refusal::usage(
+            format!("cannot read the plan `{shown}`: it has no fields"),
+            "",
+        ));
     };
     let is_run = fields.contains_key("schema");
     let mut plan = match fields.remove("plan") {
@@ -51,14 +54,9 @@ pub(crate) fn written(plan: &Plan) -> anyhow::Result<String> {
     let is_hidden = |(key, default): &(&String, &Value)| {
         !default.is_null() && workload.get(key).is_none_or(Value::is_null)
     };
-    let absent: String = defaults
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(is_hidden)
-        .map(|(key, _)| format!("{key} = \"{ABSENT}\"\n"))
-        .collect();
-    Ok(text.replacen("[workload]\n", &format!("[workload]\n{absent}"), 1))
+    let hidden = defaults.as_object().into_iter().flatten().filter(is_hidden);
+    let lines: Vec<String> = hidden.map(|(key, _)| format!("{key} = \"{ABSENT}\"\n")).collect();
+    Ok(text.replacen("[workload]\n", &format!("[workload]\n{}", lines.concat()), 1))
 }
 
 fn parse(text: &str, path: &Path) -> Result<Value, String> {

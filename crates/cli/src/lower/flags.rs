@@ -61,7 +61,10 @@ fn put_target(layer: &mut Layer, args: &BenchArgs) {
     layer.put("targets.0.model", &target.model);
     layer.put("targets.0.served_model_name", &target.served_model_name);
     layer.put("targets.0.address", &target.base_url);
-    layer.put("targets.0.address", target.sim.as_ref().map(|profile| format!("simulator:{profile}")));
+    layer.put(
+        "targets.0.address",
+        target.sim.as_ref().map(|profile| format!("simulator:{profile}")),
+    );
     layer.put_if(Given::from(!target.header.is_empty()), "targets.0.headers", &target.header);
     layer.put("targets.0.trust.file", &target.ca_cert);
     layer.put_if(Given::from(target.insecure), "targets.0.trust", "anybody");
@@ -157,7 +160,11 @@ fn put_request(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
         layer.put("request.extra_body", body);
     }
     layer.put("request.extra_body.logprob_start_len", sampling.logprob_start_len);
-    layer.put_if(Given::from(!target.lora_modules.is_empty()), "request.lora.names", &target.lora_modules);
+    layer.put_if(
+        Given::from(!target.lora_modules.is_empty()),
+        "request.lora.names",
+        &target.lora_modules,
+    );
     layer.put("request.lora.assignment", &target.lora_assignment);
     layer.put("request.lora.assignment", &target.lora_request_distribution);
     layer.put("request.lora.alpha", target.lora_zipf_alpha);
@@ -172,7 +179,10 @@ fn put_client(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
     layer.put("client.timeout_s", seconds("--timeout", client.timeout.as_deref())?);
     let connect = seconds("--connect-timeout", client.connect_timeout.as_deref())?;
     layer.put("client.connect_timeout_s", connect);
-    layer.put("client.stall_timeout_s", seconds("--stall-timeout", client.stall_timeout.as_deref())?);
+    layer.put(
+        "client.stall_timeout_s",
+        seconds("--stall-timeout", client.stall_timeout.as_deref())?,
+    );
     layer.put("client.retries", client.retries);
     layer.put("client.scrape_interval_s", client.scrape_interval);
     layer.put_if(Given::from(client.no_scrape), "client.scrape_interval_s", 0.0);

@@ -113,7 +113,11 @@ fn place<'a>(root: &'a mut Value, path: &str) -> &'a mut Value {
             if !value.is_object() {
                 *value = Value::Object(Map::new());
             }
-            value.as_object_mut().expect("made an object just above").entry(key).or_insert(Value::Null)
+            value
+                .as_object_mut()
+                .expect("made an object just above")
+                .entry(key)
+                .or_insert(Value::Null)
         }
     })
 }

@@ -6,7 +6,7 @@ use tokometer_tokenize::hub;
 use tokometer_workload::Family;
 
 use super::check::check;
-use super::defaults::{self, Situation};
+use super::defaults::{self, Addressed, Situation};
 use super::flags::{Flags, flags};
 use super::layer::Layer;
 use super::points::{self, Point};
@@ -49,7 +49,8 @@ pub(crate) fn lower(
     let common: Vec<Axis> = parsed(file.take("sweep"), "sweep")?;
     let mut lowering = Lowering { typed, file, common, remarks: Vec::new() };
 
-    let unchanged = Section { heading: String::new(), sweep: Vec::new(), changes: serde_json::Map::new() };
+    let unchanged =
+        Section { heading: String::new(), sweep: Vec::new(), changes: serde_json::Map::new() };
     let mut points = Vec::new();
     if sections.is_empty() {
         points = lowering.points(&unchanged)?;
@@ -102,6 +103,7 @@ impl Lowering<'_> {
             let layer = points::substituted(&stack.layer, &combination);
             let plan = complete(&layer, &stack.situation)?;
             check(&plan)?;
+            self.remarks.extend(turns::remarks(&plan));
             let coordinates = points::coordinates(&combination);
             points.push(Point { heading: heading.take(), coordinates, plan });
         }
@@ -137,9 +139,10 @@ impl Lowering<'_> {
         }
         let mut flags = self.typed.flags.clone();
         self.remarks.extend(dataset::put_options(&mut flags, &args.workload, &dataset)?);
-        let is_unaddressed = below.at("targets").is_none()
+        let is_named = !(below.at("targets").is_none()
             && !args.target.names_a_target()
-            && args.target.sim.is_none();
+            && args.target.sim.is_none());
+        let addressed = if is_named { Addressed::Yes } else { Addressed::No };
         let has_load = ["request_rate", "max_concurrency", "ramp"].into_iter().any(|field| {
             let path = format!("load.{field}");
             all.at(&path).is_some() || flags.lists.iter().any(|list| list.1 == path)
@@ -149,7 +152,7 @@ impl Lowering<'_> {
         below.put("workload.dataset", &dataset);
         self.put_host_and_port(&mut below, &dialect, family);
         let axes = self.axes(section, &flags);
-        let situation = Situation { dialect, family, dataset, is_unaddressed, has_load, has_duration };
+        let situation = Situation { dialect, family, dataset, addressed, has_load, has_duration };
         Ok(Stack { layer: below, axes, situation })
     }
 
@@ -183,8 +186,7 @@ impl Lowering<'_> {
         };
         let own = |field: &str| section.sweep.iter().any(|axis| axis.field == field);
         let common = self.common.iter().filter(|axis| !own(&axis.field));
-        let mut axes: Vec<Axis> =
-            common.chain(&section.sweep).filter(is_free).cloned().collect();
+        let mut axes: Vec<Axis> = common.chain(&section.sweep).filter(is_free).cloned().collect();
         let place = |flag: &str| self.typed.order.iter().position(|typed| typed == flag);
         let mut lists: Vec<_> = flags.lists.iter().collect();
         lists.sort_by_key(|(flag, ..)| place(flag));
@@ -212,8 +214,9 @@ fn complete(layer: &Layer, situation: &Situation) -> Result<Plan, Refusal> {
     whole.cover(layer);
     put_implied(&mut whole);
     turns::put_second_target(&mut whole);
-    let mut plan: Plan = serde_json::from_value(whole.into_value())
-        .map_err(|why| Refusal::usage(format!("cannot use the plan: {why}"), "`--print-plan` shows all fields"))?;
+    let mut plan: Plan = serde_json::from_value(whole.into_value()).map_err(|why| {
+        Refusal::usage(format!("cannot use the plan: {why}"), "`--print-plan` shows all fields")
+    })?;
     turns::settle(&mut plan)?;
     Ok(plan)
 }

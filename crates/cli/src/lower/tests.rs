@@ -9,7 +9,8 @@ use crate::args::{Command, parse};
 use crate::plan::{Address, Content, Plan};
 
 fn lowered(line: &str) -> Lowered {
-    let words: Vec<String> = format!("bench {line}").split_whitespace().map(str::to_owned).collect();
+    let words: Vec<String> =
+        format!("bench {line}").split_whitespace().map(str::to_owned).collect();
     let typed = parse(&words).unwrap_or_else(|why| panic!("{line}: {why:?}"));
     let Command::Bench(args) = typed.command else { panic!("{line} is not a bench") };
     lower(&args, &typed.order, &Environment::default())
@@ -114,7 +115,9 @@ fn every_flag_of_a_dataset_sets_an_option_that_the_dataset_has() {
         assert_eq!(lowered.remarks, [] as [String; 0], "{line}");
     };
     check("--dataset-name random --random-prefix-len 3 --random-range-ratio 0.5");
-    check("--dataset-name sharegpt --dataset-path f --sharegpt-output-len 5 --sharegpt-context-len 9");
+    check(
+        "--dataset-name sharegpt --dataset-path f --sharegpt-output-len 5 --sharegpt-context-len 9",
+    );
     check("--dataset-name sharegpt --dataset-path f --prompt-suffix x");
     check("--dataset-name custom --dataset-path f --custom-output-len -1");
     check("--dataset-name sonnet --sonnet-input-len 5 --sonnet-output-len 6 --sonnet-prefix-len 1");
@@ -158,7 +161,11 @@ fn sections_of_a_plan_file_change_it_and_flags_change_them_all() {
     std::fs::write(&path, text).unwrap();
     let shown = |flags: &str| -> Vec<(Option<String>, Option<u64>)> {
         let lowered = lowered(&format!("--plan {} {flags}", path.display()));
-        lowered.points.into_iter().map(|point| (point.heading, point.plan.load.num_prompts)).collect()
+        lowered
+            .points
+            .into_iter()
+            .map(|point| (point.heading, point.plan.load.num_prompts))
+            .collect()
     };
     let second = Some("second".to_owned());
     let expected = [

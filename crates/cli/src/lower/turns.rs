@@ -94,6 +94,23 @@ fn block_requests(turns: &Interleave, load: &Load) -> Result<u64, Refusal> {
     Ok(block)
 }
 
+/// What the user should know about the blocks of a plan.
+pub(crate) fn remarks(plan: &Plan) -> Vec<String> {
+    let Some(turns) = &plan.interleave else { return Vec::new() };
+    let block = turns.block_requests;
+    let mut remarks = Vec::new();
+    if let Some(cap) = plan.load.max_concurrency.filter(|cap| u64::from(*cap) > block) {
+        remarks.push(format!(
+            "a block of {block} requests never fills {cap} places: choose a longer `--block`, or more requests"
+        ));
+    }
+    let left = plan.load.num_prompts.map_or(0, |count| count % (2 * block));
+    if left > 0 {
+        remarks.push(format!("{left} requests beyond the last whole pair of blocks are not sent"));
+    }
+    remarks
+}
+
 /// The nearest whole number, through the one type that converts without a cast.
 fn whole(count: f64) -> u64 {
     Nanos::from_secs_f64(count.max(1.0) / 1e9).0
