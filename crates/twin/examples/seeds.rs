@@ -1,6 +1,6 @@
 //! Fits the engine model to the seed tables and prints measured against predicted.
 //!
-//! `cargo run --release -p tokometer-twin --example seeds -- DIR [generations] [population] [vllm|tgi]`
+//! `cargo run --release -p tokometer-twin --example seeds -- DIR [generations] [population] [vllm|tgi] [OUT]`
 
 #![expect(clippy::print_stdout, reason = "what it prints is its result")]
 
@@ -13,6 +13,7 @@ use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
     Calibration, Candidate, Cells, Effort, Metric, Row, Settings, calibrate,
 };
+use tokometer_twin::markdown::{FittedTable, twin_markdown};
 
 /// The printed label of each metric, in the order of [`Metric::ALL`].
 const LABELS: [&str; 10] = [
@@ -149,6 +150,29 @@ fn template(name: &str) -> Candidate {
     Candidate { profile, client: OldClient::default(), spread: 0.25 }
 }
 
+/// A seed table, and the name of the profile that is fitted to it.
+struct Table {
+    heading: &'static str,
+    file: &'static str,
+    profile: &'static str,
+    source: &'static str,
+}
+
+const TABLES: [Table; 2] = [
+    Table {
+        heading: "vLLM, a 405B model (seed 002)",
+        file: "002_902df92d1b3a4732.txt",
+        profile: "vllm-405b",
+        source: "the vLLM tables of a 405B model (seed 002)",
+    },
+    Table {
+        heading: "TGI, Llama-3.1-405B (seed 003)",
+        file: "003_8b5b9f497242493f.txt",
+        profile: "tgi-405b",
+        source: "the TGI table of a 405B model (seed 003)",
+    },
+];
+
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let folder = Path::new(&arguments[1]);
@@ -157,18 +181,22 @@ fn main() {
     };
     let effort = Effort { generations: number(2, 100), population: number(3, 14), sigma: 0.2 };
     let only = arguments.get(4).map(String::as_str);
-    let tables = [
-        ("vllm", "002_902df92d1b3a4732.txt", "vllm-405b"),
-        ("tgi", "003_8b5b9f497242493f.txt", "tgi-405b"),
-    ];
-    for (name, file, profile) in tables {
-        if only.is_some_and(|only| only != name) {
-            continue;
-        }
-        let text = std::fs::read_to_string(folder.join(file)).expect("a seed file");
+    let out = arguments.get(5).map(Path::new);
+    for table in
+        TABLES.iter().filter(|table| only.is_none_or(|only| table.profile.starts_with(only)))
+    {
+        let text = std::fs::read_to_string(folder.join(table.file)).expect("a seed file");
         let rows = rows(&text);
-        let settings = Settings { template: template(profile), effort, threads: 2, seed: Seed(1) };
+        let template = template(table.profile);
+        let settings = Settings { template, effort, threads: 2, seed: Seed(1) };
         let calibration = calibrate(&rows, &settings, &|_| {}).expect("the seeds fit");
-        print(name, &rows, &calibration);
+        print(table.heading, &rows, &calibration);
+        let Some(out) = out else { continue };
+        let fitted = FittedTable { name: table.heading, rows: &rows, calibration: &calibration };
+        let page = out.join(format!("{}.md", table.profile));
+        std::fs::write(page, twin_markdown(&[fitted])).expect("the folder can be written");
+        let profile = calibration.profile(&rows, table.profile, table.source);
+        let file = out.join(format!("{}.toml", table.profile));
+        std::fs::write(file, profile.to_toml()).expect("the folder can be written");
     }
 }

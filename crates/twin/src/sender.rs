@@ -64,7 +64,9 @@ impl<'a> Sender<'a> {
     /// The sender of the requests that belong to `share`.
     pub(crate) fn new(workload: &'a Workload, seed: Seed, share: Share) -> Result<Self, Error> {
         let count = workload.asks.count();
-        let extent = Extent { count: Some(count), duration: None };
+        // A run that ends by time has no last request that a ramp or a stretch could count to.
+        let count_known = workload.duration.is_none().then_some(count);
+        let extent = Extent { count: count_known, duration: workload.duration };
         let mut sender = Self {
             workload,
             offsets: Offsets::new(&workload.arrivals, extent, seed)?,

@@ -190,24 +190,38 @@ pub fn calibrate(
     let odd: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 1).collect();
     let sets = [&kept, &even, &odd];
     let models = sets.map(|set| model_for(rows, set, &settings.template));
-    let tasks: Vec<Task<'_>> = sets
-        .iter()
-        .zip(&models)
-        .flat_map(|(set, model)| (0..STARTS.len()).map(move |start| Task { model, set, start }))
-        .collect();
     let done = AtomicUsize::new(0);
-    let total = tasks.len() * settings.effort.generations * settings.effort.population;
+    let searches = sets.len() * (STARTS.len() + 1);
+    let total = searches * settings.effort.generations * settings.effort.population;
     let evaluated = || {
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         progress(Progress { done: done.min(total), total });
     };
-    let fits =
-        in_parallel(&tasks, settings.threads, |task| task.run(&prepared, settings, &evaluated));
+    let run = |task: &Task<'_>| task.run(&prepared, settings, &evaluated);
+    let mut tasks = Vec::new();
+    for (set, model) in sets.iter().zip(&models) {
+        for (number, place) in (0..).zip(STARTS) {
+            let start = vec![place; model.parameters.len()];
+            tasks.push(Task { model, set, start, effort: settings.effort, number });
+        }
+    }
+    let fits = in_parallel(&tasks, settings.threads, run);
     let of_set = |set: usize| &fits[set * STARTS.len()..(set + 1) * STARTS.len()];
-    let best = |set: usize| {
+    let better = |set: usize| {
         let fits = of_set(set).iter();
         fits.min_by(|one, other| one.loss.total_cmp(&other.loss)).expect("there are three starts")
     };
+    let refinements: Vec<Task<'_>> = (0..sets.len())
+        .map(|set| Task {
+            model: &models[set],
+            set: sets[set],
+            start: better(set).point.clone(),
+            effort: polish(settings.effort),
+            number: STARTS.len() as u64,
+        })
+        .collect();
+    let refined = in_parallel(&refinements, settings.threads, run);
+    let best = |set: usize| &refined[set];
     let final_fit = best(0);
     let candidate = models[0].candidate(&final_fit.point);
     let by_even = models[1].candidate(&best(1).point);
@@ -260,23 +274,29 @@ impl Prepared<'_> {
     }
 }
 
-/// One fit: of which rows, by which model, from which of the declared starts.
+/// One fit: of which rows, by which model, from where.
 struct Task<'a> {
     model: &'a Model,
     set: &'a [usize],
-    start: usize,
+    start: Vec<f64>,
+    effort: Effort,
+    number: u64,
 }
 
 impl Task<'_> {
     fn run(&self, prepared: &Prepared<'_>, settings: &Settings, evaluated: &dyn Fn()) -> Fit {
-        let start = vec![STARTS[self.start]; self.model.parameters.len()];
-        let seed = Seed(settings.seed.stream("calibrate").draw(self.start as u64));
-        let best = cma::minimise(&start, settings.effort, seed, |point| {
+        let seed = Seed(settings.seed.stream("calibrate").draw(self.number));
+        let best = cma::minimise(&self.start, self.effort, seed, |point| {
             evaluated();
             prepared.loss(&self.model.candidate(point), self.set)
         });
         Fit { point: best.point, loss: best.value }
     }
+}
+
+/// The better half of the search: from where the best of the declared starts ended, in small steps.
+fn polish(effort: Effort) -> Effort {
+    Effort { sigma: effort.sigma * 0.4, ..effort }
 }
 
 /// Largest ratio between ends of an identified parameter.
