@@ -2,6 +2,7 @@
 //!
 //! Plain steps that call cargo and read files. Nothing here is part of the product.
 
+mod aa;
 mod bench_client;
 mod ci;
 mod licences;
@@ -17,6 +18,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   ci             everything that must pass: format, tidy, clippy, tests, docs
   tidy           the project's own rules, from files alone
   bench-client   the client against a bare floor reader, in one pass [SCENE]
+  aa             false alarms and power of `compare` on the simulator [COUNT]
   referee        a packet capture judges the client's times (root, tcpdump)
 ";
 
@@ -25,6 +27,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match task {
         "ci" => ci::run(),
         "tidy" => tidy::run(),
+        "aa" => aa::run(arguments.get(1).map(String::as_str)),
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),
         "referee" => referee::run(),

@@ -201,6 +201,12 @@ impl Figure {
         }
     }
 
+    /// Whether both are of one quantity; throughputs count as one, because they move together.
+    pub(crate) fn is_of_kind(self, other: Self) -> bool {
+        self.quantity == other.quantity
+            || (self.statistic == Statistic::Whole && other.statistic == Statistic::Whole)
+    }
+
     /// Which way is good.
     pub(crate) fn better(self) -> Better {
         if self.statistic == Statistic::Whole { Better::Higher } else { Better::Lower }

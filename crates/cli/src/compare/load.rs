@@ -181,7 +181,7 @@ pub(crate) fn of_summary(name: &str, info: &RunInfo, summary: &Summary) -> Resul
         is_whole_plan: true,
         plan: plan_lines(&info.plan),
         dataset: Some(info.dataset.clone()),
-        tokenizer: info.tokenizer.clone(),
+        tokenizer: info.tokenizer.as_deref().map(tokenizer),
         prompt_tokens: mean("prompt_tokens"),
         output_tokens: mean("output_tokens"),
         version: Some(info.version.clone()),
@@ -192,6 +192,11 @@ pub(crate) fn of_summary(name: &str, info: &RunInfo, summary: &Summary) -> Resul
         is_simulated: target.is_some_and(|target| target.is_simulated),
     };
     Ok(Run { name: name.to_owned(), values: values.collect(), blocks: BTreeMap::new(), facts })
+}
+
+/// A tokenizer's name. A server's own is named by its address, which is not what makes it another.
+fn tokenizer(name: &str) -> String {
+    if name.starts_with("http") { "the server's own".to_owned() } else { name.to_owned() }
 }
 
 /// One side of a run in turns.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use tokometer_metrics::compare::{Basis, Conclusion};
 
 use super::comparison::{Comparison, Row, Side, counted};
+use super::figure::Quantity;
 use super::likeness::Weight;
 use super::rule::Outcome;
 
@@ -55,28 +56,41 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// The figures of this verdict, one for each quantity: its mean where that is among them, and the
+/// answer tokens for all throughputs.
+fn leading<'a>(comparison: &'a Comparison, wanted: &str) -> Vec<&'a Row> {
+    let mut leading: Vec<&Row> = Vec::new();
+    for row in comparison.rows.iter().filter(|row| verdict(row) == wanted) {
+        let is_same = |known: &&mut &Row| known.figure.is_of_kind(row.figure);
+        match leading.iter_mut().find(is_same) {
+            Some(known) if row.figure.quantity == Quantity::Output => *known = row,
+            Some(_) => {}
+            None => leading.push(row),
+        }
+    }
+    leading
+}
+
 /// One sentence: in what B is better or worse.
 pub(crate) fn headline(comparison: &Comparison) -> String {
-    let with = |wanted: &str| -> Vec<String> {
-        let rows = comparison.rows.iter().filter(|row| verdict(row) == wanted);
-        rows.map(|row| format!("{} ({})", row.figure.label(), percent(row.change()))).collect()
+    let named = |wanted: &str| {
+        let rows = leading(comparison, wanted).into_iter();
+        let names = rows.map(|row| format!("{} ({})", row.figure.label(), percent(row.change())));
+        names.collect::<Vec<String>>().join(", ")
     };
-    let (worse, better) = (with("worse"), with("better"));
+    let count = |wanted: &str| comparison.rows.iter().filter(|row| verdict(row) == wanted).count();
     let mut parts = Vec::new();
-    if !worse.is_empty() {
-        parts.push(format!("b is worse in {}", worse.join(", ")));
+    for word in ["worse", "better"] {
+        if count(word) > 0 {
+            parts.push(format!("b is {word} in {}", named(word)));
+        }
     }
-    if !better.is_empty() {
-        parts.push(format!("b is better in {}", better.join(", ")));
-    }
-    let same = with("no difference shown").len();
-    let open = with("cannot tell").len();
+    let (same, open) = (count("no difference shown"), count("cannot tell"));
     if parts.is_empty() && same > 0 {
         parts.push(format!("no difference shown in {}", counted(same, "figure")));
     }
     if open > 0 {
-        let figures = counted(open, "figure");
-        parts.push(format!("{figures} cannot be told apart by these data"));
+        parts.push(format!("{} cannot be told apart by these data", counted(open, "figure")));
     }
     if parts.is_empty() { "nothing could be compared".to_owned() } else { parts.join("; ") }
 }

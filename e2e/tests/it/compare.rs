@@ -1,0 +1,121 @@
+//! `compare`, and two targets measured in turn.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tokometer_record::{Phase, RunReader};
+
+use crate::program::{Server, run};
+
+const SMALL: &str = "--random-input-len 20 --random-output-len 5 --quiet";
+
+fn bench(folder: &Path, url: &str, flags: &str) {
+    let _ended = run(folder, &format!("bench --base-url {url} {SMALL} {flags}")).succeeded();
+}
+
+fn row<'a>(page: &'a Value, figure: &str) -> &'a Value {
+    let rows = page["rows"].as_array().unwrap();
+    rows.iter().find(|row| row["figure"] == figure).unwrap_or_else(|| panic!("{page:#}"))
+}
+
+/// Ten times slower is found on any machine.
+#[test]
+fn a_much_slower_server_is_worse_and_breaks_the_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    let (quick, slow) = (Server::quick(), Server::new(&["--ttft", "50ms", "--itl", "10ms"]));
+    for at in 1..=3 {
+        bench(folder.path(), &quick.url, &format!("--num-prompts 8 --run-dir a{at}"));
+        bench(folder.path(), &slow.url, &format!("--num-prompts 8 --run-dir b{at}"));
+    }
+    let line = "compare --a a1 a2 a3 --b b1 b2 b3 --format json --fail-if";
+    let rule = ["ttft worse by 50%"];
+    let mut command = crate::program::command(folder.path(), line);
+    let ended = crate::program::ended(command.args(rule));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let page = ended.json();
+    assert_eq!((&page["basis"], &page["rules"][0]["outcome"]), (&"runs".into(), &"broken".into()));
+    assert_eq!(row(&page, "ttft_ms_mean")["conclusion"], "worse");
+    // The other way round the same rule holds.
+    let line = "compare --a b1 b2 b3 --b a1 a2 a3 --format markdown --fail-if";
+    let ended = crate::program::ended(crate::program::command(folder.path(), line).args(rule)).succeeded();
+    assert!(ended.stdout.contains("✅ `ttft worse by 50%`: kept"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_single_pair_is_compared_with_a_warning_and_other_work_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    bench(folder.path(), &server.url, "--num-prompts 16 --run-dir a");
+    bench(folder.path(), &server.url, "--num-prompts 16 --run-dir b");
+    bench(folder.path(), &server.url, "--num-prompts 16 --max-concurrency 2 --run-dir c");
+    let ended = run(folder.path(), "compare --a a --b b").succeeded();
+    assert!(ended.stdout.contains("warning: 1 run against 1 proves little"), "{}", ended.stdout);
+    let ended = run(folder.path(), "compare --a a --b c");
+    assert_eq!(ended.code, Some(2));
+    let line = "the plans differ: load.max_concurrency is — in a and 2 in b";
+    assert!(ended.stderr.contains(line) && ended.stdout.is_empty(), "{ended:?}");
+    let ended = run(folder.path(), "compare --a a --b c --force").succeeded();
+    assert!(ended.stdout.contains(&format!("MEANINGLESS: {line}")), "{}", ended.stdout);
+}
+
+#[test]
+fn bad_input_is_refused_with_its_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    bench(folder.path(), &server.url, "--num-prompts 4 --run-dir a");
+    let plan = folder.path().join("a/plan.json");
+    let text = std::fs::read_to_string(&plan).unwrap();
+    std::fs::create_dir(folder.path().join("newer")).unwrap();
+    let newer = text.replacen("\"schema\": 1", "\"schema\": 999", 1);
+    std::fs::write(folder.path().join("newer/plan.json"), newer).unwrap();
+    let check = |line: &str, expected: &str| {
+        let ended = run(folder.path(), line);
+        assert_eq!(ended.code, Some(2), "{line}: {ended:?}");
+        assert!(ended.stderr.contains(expected), "{line}: {}", ended.stderr);
+    };
+    check("compare --a a", "there are no runs on side `--b`");
+    check("compare a", "it measured one target");
+    check("compare --a a --b missing", "cannot read `missing`");
+    check("compare --a a --b newer", "its record has version 999");
+    check("compare --a a --b a --fail-if speed", "does not say `worse`");
+    check("bench --block 5", "there is one target");
+}
+
+#[test]
+fn two_targets_in_turn_are_recorded_apart_and_compared_in_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (quick, slow) = (Server::quick(), Server::new(&["--ttft", "50ms", "--itl", "10ms"]));
+    let flags = format!("--against {} --num-prompts 24 --block 2 --run-dir r", slow.url);
+    bench(folder.path(), &quick.url, &flags);
+    let reader = RunReader::open(&folder.path().join("r")).unwrap();
+    assert_eq!(reader.info().targets.len(), 2);
+    let mut rows: Vec<_> = reader.timelines().unwrap().collect();
+    rows.retain(|row| row.identity.phase == Phase::Measure);
+    rows.sort_by_key(|row| row.identity.index);
+    let targets: Vec<u16> = rows.iter().map(|row| row.identity.target).collect();
+    assert_eq!(targets[..8], [0, 0, 1, 1, 1, 1, 0, 0]);
+    for pair in rows.chunks(2).collect::<Vec<_>>().windows(2) {
+        let ended = pair[0].iter().filter_map(|row| row.times.end).max();
+        let sent = pair[1].iter().filter_map(|row| row.times.first_byte_sent).min();
+        assert!(ended < sent, "a block begins when the one before it has drained");
+    }
+    let page = run(folder.path(), "compare r --format json").succeeded().json();
+    assert_eq!((&page["basis"], &page["pairs"]), (&"pairs".into(), &6.into()));
+    assert_eq!(row(&page, "ttft_ms_mean")["conclusion"], "worse");
+    let shown = run(folder.path(), "report r").succeeded().stdout;
+    assert_eq!(shown.matches("Serving Benchmark Result").count(), 2);
+    assert_eq!(shown.matches("Successful requests:                     12 ").count(), 2);
+}
+
+#[test]
+fn one_server_is_switched_over_before_each_block_of_the_other_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let line = format!("bench --base-url {} {SMALL} --num-prompts 8 --block 1 --run-dir r", server.url);
+    let mut command = crate::program::command(folder.path(), &line);
+    let script = "f() { echo $1 >> switched; }; f";
+    let _ended = crate::program::ended(command.args(["--switch-command", script])).succeeded();
+    let switched = std::fs::read_to_string(folder.path().join("switched")).unwrap();
+    // Blocks a b b a a b b a: the second block of a side in a row needs no switch.
+    assert_eq!(switched, "a\nb\na\nb\na\n");
+}
