@@ -87,7 +87,8 @@ impl Drop for Server {
 }
 
 fn program() -> PathBuf {
-    let target = option_env!("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let target =
+        option_env!("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     target.join("release/tokometer")
 }
 
@@ -114,17 +115,25 @@ fn of_runs(folder: &Path, a: &Server, b: &Server) -> Result<Vec<Value>> {
     for at in 0..RUNS {
         for (name, server) in [("a", a), ("b", b)] {
             let url = &server.url;
-            let line = format!("bench --base-url {url} {LOAD} --num-prompts {REQUESTS_OF_A_RUN} --run-dir {name}{at}");
+            let line = format!(
+                "bench --base-url {url} {LOAD} --num-prompts {REQUESTS_OF_A_RUN} --run-dir {name}{at}"
+            );
             let _stdout = tokometer(folder, &line)?;
         }
     }
-    let names = |name: &str| (0..RUNS).map(|at| format!("{name}{at}")).collect::<Vec<_>>().join(" ");
-    rows(&tokometer(folder, &format!("compare --a {} --b {} --format json", names("a"), names("b")))?)
+    let names =
+        |name: &str| (0..RUNS).map(|at| format!("{name}{at}")).collect::<Vec<_>>().join(" ");
+    rows(&tokometer(
+        folder,
+        &format!("compare --a {} --b {} --format json", names("a"), names("b")),
+    )?)
 }
 
 fn in_turn(folder: &Path, a: &Server, b: &Server) -> Result<Vec<Value>> {
     let (a, b) = (&a.url, &b.url);
-    let line = format!("bench --base-url {a} --against {b} {LOAD} --num-prompts {REQUESTS_IN_TURN} --run-dir turns");
+    let line = format!(
+        "bench --base-url {a} --against {b} {LOAD} --num-prompts {REQUESTS_IN_TURN} --run-dir turns"
+    );
     let _stdout = tokometer(folder, &line)?;
     rows(&tokometer(folder, "compare turns --format json")?)
 }
@@ -163,14 +172,18 @@ impl Tally {
     fn could_show(&self, figure: &str) -> String {
         let mut found = self.detectable.get(figure).cloned().unwrap_or_default();
         found.sort_by(f64::total_cmp);
-        found.get(found.len() / 2).map_or("—".to_owned(), |share| format!("{:.1} %", 100.0 * share))
+        found
+            .get(found.len() / 2)
+            .map_or("—".to_owned(), |share| format!("{:.1} %", 100.0 * share))
     }
 }
 
 #[expect(clippy::print_stdout, reason = "the table is the result of the task")]
 fn print(tallies: &[(Tally, Tally)], count: usize) {
     let [(runs, turns), (slower_runs, slower_turns)] = tallies else { return };
-    println!("| figure | runs: false alarms | 3 % found | could show | in turn: false alarms | 3 % found | could show |");
+    println!(
+        "| figure | runs: false alarms | 3 % found | could show | in turn: false alarms | 3 % found | could show |"
+    );
     println!("|---|--:|--:|--:|--:|--:|--:|");
     for figure in FIGURES {
         println!(

@@ -37,7 +37,8 @@ fn a_much_slower_server_is_worse_and_breaks_the_rule() {
     assert_eq!(row(&page, "ttft_ms_mean")["conclusion"], "worse");
     // The other way round the same rule holds.
     let line = "compare --a b1 b2 b3 --b a1 a2 a3 --format markdown --fail-if";
-    let ended = crate::program::ended(crate::program::command(folder.path(), line).args(rule)).succeeded();
+    let ended =
+        crate::program::ended(crate::program::command(folder.path(), line).args(rule)).succeeded();
     assert!(ended.stdout.contains("✅ `ttft worse by 50%`: kept"), "{}", ended.stdout);
 }
 
@@ -111,7 +112,8 @@ fn two_targets_in_turn_are_recorded_apart_and_compared_in_pairs() {
 fn one_server_is_switched_over_before_each_block_of_the_other_side() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::quick();
-    let line = format!("bench --base-url {} {SMALL} --num-prompts 8 --block 1 --run-dir r", server.url);
+    let line =
+        format!("bench --base-url {} {SMALL} --num-prompts 8 --block 1 --run-dir r", server.url);
     let mut command = crate::program::command(folder.path(), &line);
     let script = "f() { echo $1 >> switched; }; f";
     let _ended = crate::program::ended(command.args(["--switch-command", script])).succeeded();

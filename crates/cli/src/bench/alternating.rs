@@ -50,7 +50,9 @@ impl Prepare for Alternating {
         }
         let target = self.turns.target(index);
         let prompt = self.turns.prompt(index);
-        let Some(mut item) = self.sides[usize::from(target)].measured(prompt)? else { return Ok(None) };
+        let Some(mut item) = self.sides[usize::from(target)].measured(prompt)? else {
+            return Ok(None);
+        };
         item.identity.index = index;
         item.identity.target = target;
         item.due = self.times.due(self.turns, index, item.due);
@@ -140,7 +142,8 @@ impl Switch {
         let deadline = clock.now() + self.patience;
         while !self.control.get("/v1/models").is_ok_and(|answer| answer.status < 500) {
             if clock.now() >= deadline {
-                let message = format!("the server did not answer after `{} {}`", self.command, word(target));
+                let message =
+                    format!("the server did not answer after `{} {}`", self.command, word(target));
                 return Err(Refusal::new(Exit::Target, message));
             }
             std::thread::sleep(PAUSE);
@@ -157,7 +160,10 @@ fn word(target: u16) -> &'static str {
 pub(crate) fn switch(command: &str, target: u16) -> Result<(), Refusal> {
     let side = word(target);
     let refused = |why: String| {
-        Refusal::new(Exit::Target, format!("cannot switch the server over with `{command} {side}`: {why}"))
+        Refusal::new(
+            Exit::Target,
+            format!("cannot switch the server over with `{command} {side}`: {why}"),
+        )
     };
     // Stdout is the result of the measurement, so the command's own words go nowhere.
     let status = Command::new("sh")
@@ -184,7 +190,8 @@ mod tests {
 
     #[test]
     fn both_blocks_of_a_pair_keep_the_same_times() {
-        let pace = Pace { curve: Curve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
+        let pace =
+            Pace { curve: Curve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
         let mut times = times(&Arrivals::Paced(pace));
         let turns = Turns { block: 3 };
         let dues: Vec<_> = (0..12).map(|index| times.due(turns, index, None).unwrap()).collect();

@@ -117,6 +117,7 @@ pub(crate) fn of_run(folder: &Path) -> Result<Comparison, Refusal> {
     let [a, b] = turns::halves(&reader, turns, &load::options(None)).map_err(unreadable)?;
     let pairs = turns.pairs(&requests::last_attempts(reader.timelines().map_err(unreadable)?));
     let name = folder.display();
-    let (a, b) = (load::of_half(&format!("{name} a"), &a)?, load::of_half(&format!("{name} b"), &b)?);
+    let (a, b) =
+        (load::of_half(&format!("{name} a"), &a)?, load::of_half(&format!("{name} b"), &b)?);
     Ok(Comparison::of_pairs(&a, &b, &pairs.values, pairs.count))
 }

@@ -50,8 +50,14 @@ impl Serialize for Row {
         row.serialize_field("change", &self.change())?;
         row.serialize_field("low", &self.difference.map(|difference| difference.low))?;
         row.serialize_field("high", &self.difference.map(|difference| difference.high))?;
-        row.serialize_field("detectable", &self.difference.map(|difference| difference.detectable))?;
-        row.serialize_field("conclusion", &self.difference.map(|difference| difference.conclusion))?;
+        row.serialize_field(
+            "detectable",
+            &self.difference.map(|difference| difference.detectable),
+        )?;
+        row.serialize_field(
+            "conclusion",
+            &self.difference.map(|difference| difference.conclusion),
+        )?;
         row.end()
     }
 }
@@ -72,7 +78,8 @@ pub(crate) struct Side {
 impl Side {
     /// The head of these runs.
     pub(crate) fn of(runs: &[Run]) -> Self {
-        let mut targets: Vec<String> = runs.iter().filter_map(|run| run.facts.target.clone()).collect();
+        let mut targets: Vec<String> =
+            runs.iter().filter_map(|run| run.facts.target.clone()).collect();
         targets.sort();
         targets.dedup();
         Self {
@@ -119,7 +126,15 @@ impl Comparison {
             likeness.warnings.insert(0, Warning { weight: Weight::Doubt, text });
         }
         let rows = Figure::all().filter_map(|figure| row(figure, a, b, basis)).collect();
-        Self { basis, pairs: None, a: Side::of(a), b: Side::of(b), rows, likeness, rules: Vec::new() }
+        Self {
+            basis,
+            pairs: None,
+            a: Side::of(a),
+            b: Side::of(b),
+            rows,
+            likeness,
+            rules: Vec::new(),
+        }
     }
 
     /// Compares two targets that were measured in turn: `pairs` holds the values of neighbouring
@@ -193,8 +208,7 @@ pub(super) mod tests {
     use super::*;
     use crate::compare::figure::{Quantity, Statistic};
 
-    pub(crate) const TTFT: Figure =
-        Figure { quantity: Quantity::Ttft, statistic: Statistic::Mean };
+    pub(crate) const TTFT: Figure = Figure { quantity: Quantity::Ttft, statistic: Statistic::Mean };
     pub(crate) const OUTPUT: Figure =
         Figure { quantity: Quantity::Output, statistic: Statistic::Whole };
 
@@ -248,10 +262,12 @@ pub(super) mod tests {
 
     #[test]
     fn pairs_are_compared_as_pairs() {
-        let pairs: Vec<(f64, f64)> =
-            (0..20).map(|at| (100.0 + f64::from(at), 103.0 + f64::from(at) + 0.1 * f64::from(at % 2))).collect();
+        let pairs: Vec<(f64, f64)> = (0..20)
+            .map(|at| (100.0 + f64::from(at), 103.0 + f64::from(at) + 0.1 * f64::from(at % 2)))
+            .collect();
         let pairs = BTreeMap::from([(TTFT, pairs)]);
-        let found = Comparison::of_pairs(&run("a", 109.5, 50.0), &run("b", 112.6, 50.0), &pairs, 20);
+        let found =
+            Comparison::of_pairs(&run("a", 109.5, 50.0), &run("b", 112.6, 50.0), &pairs, 20);
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
         assert_eq!(conclusion(&found, OUTPUT), None);
     }

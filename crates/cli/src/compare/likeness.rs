@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tokometer_metrics::Verdict;
 
-use super::run::{Facts, Run};
+use super::run::{Facts, Known, Run};
 
 /// How bad a difference is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -75,13 +75,14 @@ fn weight_of(field: &str) -> Option<Weight> {
         "prompts.tokenizer",
         "request.ignore_eos",
     ];
-    let is_below =
-        |root: &&str| field.strip_prefix(*root).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    if IGNORED.iter().any(|root| is_below(&root)) {
+    let is_below = |root: &str| {
+        field.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    if IGNORED.iter().any(|root| is_below(root)) {
         None
-    } else if is_below(&"targets") {
+    } else if is_below("targets") {
         Some(Weight::Subject)
-    } else if MEANINGLESS.iter().any(|root| is_below(&root)) {
+    } else if MEANINGLESS.iter().any(|root| is_below(root)) {
         Some(Weight::Meaningless)
     } else {
         Some(Weight::Doubt)
@@ -94,12 +95,18 @@ pub(crate) fn likeness(a: &[Run], b: &[Run]) -> Likeness {
     let mut warnings = Vec::new();
     let mut warn = |weight, text: String| warnings.push(Warning { weight, text });
     for line in lines.iter().filter(|line| line.weight != Weight::Subject) {
-        warn(line.weight, format!("the plans differ: {} is {} in a and {} in b", line.field, line.a, line.b));
+        warn(
+            line.weight,
+            format!("the plans differ: {} is {} in a and {} in b", line.field, line.a, line.b),
+        );
     }
     let mut compare_words = |what: &str, weight, word: fn(&Facts) -> Option<&str>| {
         let (of_a, of_b) = (words(a, word), words(b, word));
         if !of_a.is_empty() && !of_b.is_empty() && of_a != of_b {
-            warn(weight, format!("{what} differ: {} in a, {} in b", of_a.join(", "), of_b.join(", ")));
+            warn(
+                weight,
+                format!("{what} differ: {} in a, {} in b", of_a.join(", "), of_b.join(", ")),
+            );
         }
     };
     compare_words("the datasets", Weight::Meaningless, |facts| facts.dataset.as_deref());
@@ -131,7 +138,7 @@ fn words(runs: &[Run], word: fn(&Facts) -> Option<&str>) -> Vec<String> {
 
 fn differing_lines(a: &[Run], b: &[Run]) -> Vec<DifferingLine> {
     let (of_a, of_b) = (values(a), values(b));
-    let is_whole = a.iter().chain(b).all(|run| run.facts.is_whole_plan);
+    let is_whole = a.iter().chain(b).all(|run| run.facts.known == Known::Wholly);
     let mut fields: Vec<&String> = of_a.keys().chain(of_b.keys()).collect();
     fields.sort();
     fields.dedup();
@@ -147,8 +154,12 @@ fn differing_lines(a: &[Run], b: &[Run]) -> Vec<DifferingLine> {
         };
         let (shown_a, shown_b) = (shown(a), shown(b));
         let is_mixed = a.is_some_and(|values| values.len() > 1) && weight != Weight::Subject;
-        (shown_a != shown_b || is_mixed)
-            .then(|| DifferingLine { field: field.clone(), a: shown_a, b: shown_b, weight })
+        (shown_a != shown_b || is_mixed).then(|| DifferingLine {
+            field: field.clone(),
+            a: shown_a,
+            b: shown_b,
+            weight,
+        })
     };
     fields.into_iter().filter_map(line).collect()
 }
@@ -191,7 +202,8 @@ fn differing_count(
 
 fn own_doubts(run: &Run) -> Vec<Warning> {
     let facts = &run.facts;
-    let doubt = |text: String| Warning { weight: Weight::Doubt, text: format!("{}: {text}", run.name) };
+    let doubt =
+        |text: String| Warning { weight: Weight::Doubt, text: format!("{}: {text}", run.name) };
     let mut found = Vec::new();
     if facts.verdict == Some(Verdict::Invalid) {
         found.push(doubt("the run is INVALID".to_owned()));
@@ -215,7 +227,7 @@ mod tests {
             lines.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
         let facts = Facts {
             plan,
-            is_whole_plan: true,
+            known: Known::Wholly,
             prompt_tokens: Some(100.0),
             succeeded: 10,
             ..Facts::default()
@@ -224,7 +236,11 @@ mod tests {
     }
 
     fn shown(found: &Likeness) -> Vec<String> {
-        found.warnings.iter().map(|warning| format!("{:?}: {}", warning.weight, warning.text)).collect()
+        found
+            .warnings
+            .iter()
+            .map(|warning| format!("{:?}: {}", warning.weight, warning.text))
+            .collect()
     }
 
     #[test]
@@ -252,7 +268,8 @@ mod tests {
 
     #[test]
     fn runs_of_one_side_that_differ_are_named_too() {
-        let (one, other) = (run(&[("load.max_concurrency", "4")]), run(&[("load.max_concurrency", "8")]));
+        let (one, other) =
+            (run(&[("load.max_concurrency", "4")]), run(&[("load.max_concurrency", "8")]));
         let found = likeness(&[one.clone(), other.clone()], &[one, other]);
         assert_eq!(
             shown(&found),
@@ -263,7 +280,7 @@ mod tests {
     #[test]
     fn what_a_report_leaves_out_is_not_known_to_differ() {
         let mut a = run(&[("load.request_rate", "5"), ("phases.warmups", "0")]);
-        a.facts.is_whole_plan = false;
+        a.facts.known = Known::Partly;
         let b = run(&[("load.request_rate", "5")]);
         assert_eq!(shown(&likeness(&[a], &[b])), [""; 0]);
     }

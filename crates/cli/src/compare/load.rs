@@ -12,14 +12,14 @@ use tokometer_report::{self as views, Field, Layout, Report, Shown, Title};
 
 use super::figure::{Figure, PERCENTILES, Quantity, Statistic};
 use super::requests;
-use super::run::{Facts, Run, plan_lines};
+use super::run::{Facts, Known, Run, plan_lines};
 use super::turns::{Half, Turns};
 use crate::exit::Refusal;
 
 /// What a path holds.
 enum Source {
     /// A run folder.
-    Folder(RunReader),
+    Folder(Box<RunReader>),
     /// Reports in a file.
     Reports(Vec<Report>),
 }
@@ -48,7 +48,9 @@ pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Sides, Refusal> {
     };
     let (a, b) = (opened(a)?, opened(b)?);
     let layout = a.iter().chain(&b).find_map(|(_, source)| match source {
-        Source::Reports(reports) => reports.first().map(|report| report.layout.unwrap_or(Layout::V4)),
+        Source::Reports(reports) => {
+            reports.first().map(|report| report.layout.unwrap_or(Layout::V4))
+        }
         Source::Folder(_) => None,
     });
     let count = |side: &[(String, Source)]| {
@@ -71,15 +73,14 @@ pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Sides, Refusal> {
 fn open(path: &Path) -> Result<Source, Refusal> {
     let shown = path.display();
     if path.is_dir() {
-        let reader =
-            RunReader::open(path).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        let reader = RunReader::open(path).map_err(|why| Refusal::usage(why.to_string(), ""))?;
         if Turns::of(reader.info()).is_some() {
             return Err(Refusal::usage(
                 format!("cannot use `{shown}` as one side: it holds two targets measured in turn"),
                 format!("compare them with each other: `tokometer compare {shown}`"),
             ));
         }
-        return Ok(Source::Folder(reader));
+        return Ok(Source::Folder(Box::new(reader)));
     }
     let text = std::fs::read_to_string(path)
         .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
@@ -104,7 +105,8 @@ fn read(
         Source::Folder(reader) => vec![recorded(name, &reader, layout, depth)?],
         Source::Reports(reports) => {
             let is_single = reports.len() == 1;
-            let named = |at: usize| if is_single { name.to_owned() } else { format!("{name}#{}", at + 1) };
+            let named =
+                |at: usize| if is_single { name.to_owned() } else { format!("{name}#{}", at + 1) };
             let runs = reports.iter().enumerate();
             runs.map(|(at, report)| of_report(named(at), report)).collect::<Result<_, _>>()?
         }
@@ -148,8 +150,9 @@ fn recorded(
     };
     let metrics = Quantity::LATENCIES.into_iter().filter_map(|quantity| quantity.printed().ok());
     let shown = Shown { metrics: metrics.collect(), percentiles: options(None).percentiles };
-    let report = views::from_summary(&summary, reader.info(), layout, &shown)
-        .map_err(|why| Refusal::usage(format!("cannot show `{name}` as {}: {why}", layout.name()), ""))?;
+    let report = views::from_summary(&summary, reader.info(), layout, &shown).map_err(|why| {
+        Refusal::usage(format!("cannot show `{name}` as {}: {why}", layout.name()), "")
+    })?;
     run.values = report_values(&report);
     run.facts.definitions = definitions(Some(layout));
     Ok(run)
@@ -178,7 +181,7 @@ pub(crate) fn of_summary(name: &str, info: &RunInfo, summary: &Summary) -> Resul
             format!("{} {}{simulated}", target.base_url, target.model)
         }),
         definitions: definitions(None),
-        is_whole_plan: true,
+        known: Known::Wholly,
         plan: plan_lines(&info.plan),
         dataset: Some(info.dataset.clone()),
         tokenizer: info.tokenizer.as_deref().map(tokenizer),
@@ -247,7 +250,8 @@ fn of_report(name: String, report: &Report) -> Result<Run, Refusal> {
     let rate = rate.or_else(|| report.number(Field::RateConfigured).map(|rate| rate.to_string()));
     let cap = report.number(Field::MaxConcurrency).map(|cap| cap.to_string());
     let lines = [("load.request_rate", rate), ("load.max_concurrency", cap)];
-    let plan = lines.into_iter().filter_map(|(field, value)| Some((field.to_owned(), plain(&value?))));
+    let plan =
+        lines.into_iter().filter_map(|(field, value)| Some((field.to_owned(), plain(&value?))));
     let facts = Facts {
         target: report.context.heading.clone(),
         definitions: definitions(Some(report.layout.unwrap_or(Layout::V4))),
@@ -351,7 +355,12 @@ P99 TTFT (ms):                           90.00
     fn what_cannot_be_compared_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let empty = written(folder.path(), "empty.txt", "nothing here");
-        let failed = written(folder.path(), "failed.txt", &PRINTED.replace("requests:                     100", "requests:                     0"));
+        let failed = written(
+            folder.path(),
+            "failed.txt",
+            &PRINTED
+                .replace("requests:                     100", "requests:                     0"),
+        );
         let check = |path: &Path, expected: &str| {
             let refusal = sides(&[path.to_owned()], &[path.to_owned()]).err().unwrap().to_string();
             assert!(refusal.contains(expected), "{refusal}");

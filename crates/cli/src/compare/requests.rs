@@ -39,7 +39,8 @@ impl Request {
     pub(crate) fn of(timeline: &Timeline) -> Option<Self> {
         let is_counted =
             timeline.identity.phase == Phase::Measure && timeline.outcome != Outcome::Abandoned;
-        let (start, end) = (timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted), timeline.times.end);
+        let (start, end) =
+            (timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted), timeline.times.end);
         let is_success = timeline.is_success();
         let latencies = |quantity: Quantity| {
             if is_success { values(quantity, timeline) } else { vec![f64::INFINITY] }
@@ -179,7 +180,8 @@ pub(super) mod tests {
 
     #[test]
     fn figures_of_a_block_follow_from_its_requests() {
-        let requests = [request(0, 0, 0, 10.0), request(1, 0, 500, 20.0), request(2, 0, 500, f64::INFINITY)];
+        let requests =
+            [request(0, 0, 0, 10.0), request(1, 0, 500, 20.0), request(2, 0, 500, f64::INFINITY)];
         let requests: Vec<&Request> = requests.iter().collect();
         let check = |words: &str, expected: Option<f64>| {
             assert_eq!(value(named(words), &requests), expected, "{words}");

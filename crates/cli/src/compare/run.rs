@@ -26,8 +26,8 @@ pub(crate) struct Facts {
     pub(crate) target: Option<String>,
     /// Whose definitions its figures follow.
     pub(crate) definitions: String,
-    /// Whether the whole plan is known, or only some of its lines.
-    pub(crate) is_whole_plan: bool,
+    /// How much of the plan is known.
+    pub(crate) known: Known,
     /// The plan, one line per field: its path and its value.
     pub(crate) plan: BTreeMap<String, String>,
     /// Dataset as opened.
@@ -50,6 +50,16 @@ pub(crate) struct Facts {
     pub(crate) is_partial: bool,
     /// Whether the target was the embedded simulator, or a prediction.
     pub(crate) is_simulated: bool,
+}
+
+/// How much of a plan is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Known {
+    /// Some of its lines: those that a report prints.
+    #[default]
+    Partly,
+    /// All of them.
+    Wholly,
 }
 
 /// The lines of a plan.
@@ -78,7 +88,8 @@ fn collect(value: &serde_json::Value, path: &str, lines: &mut BTreeMap<String, S
         }
         serde_json::Value::Number(number) => {
             // Through a float, so that 20 and 20.0 are one rate.
-            let shown = number.as_f64().map_or_else(|| number.to_string(), |value| value.to_string());
+            let shown =
+                number.as_f64().map_or_else(|| number.to_string(), |value| value.to_string());
             let _earlier = lines.insert(path.to_owned(), shown);
         }
         other => {

@@ -69,9 +69,12 @@ impl Turns {
             sides[usize::from(self.target(request.index))].push(request);
         }
         let block = usize::try_from(self.block).unwrap_or(usize::MAX);
-        let whole: Vec<[Vec<&Request>; 2]> =
-            pairs.into_values().filter(|sides| sides.iter().all(|side| side.len() == block)).collect();
-        let values = Figure::all().filter_map(|figure| Some((figure, paired(figure, &whole, block)?)));
+        let whole: Vec<[Vec<&Request>; 2]> = pairs
+            .into_values()
+            .filter(|sides| sides.iter().all(|side| side.len() == block))
+            .collect();
+        let values =
+            Figure::all().filter_map(|figure| Some((figure, paired(figure, &whole, block)?)));
         Pairs { values: values.collect(), count: whole.len() }
     }
 }
@@ -137,7 +140,7 @@ impl Spans {
         let is_own = |block: &u64| self.turns.target(block * self.turns.block) == target;
         for (block, span) in self.blocks.iter().filter(|(block, _)| is_own(block)) {
             let _none = moves.insert(*block, span.0 - end);
-            end = end + (span.1 - span.0);
+            end += span.1 - span.0;
         }
         (moves, end)
     }

@@ -119,8 +119,16 @@ fn chance(comparison: &Comparison) -> String {
 
 fn side(side: &Side, what: &str) -> String {
     let failed = if side.failed > 0 { format!(", {} failed", side.failed) } else { String::new() };
-    let targets = if side.targets.is_empty() { String::new() } else { format!(", {}", side.targets.join(", ")) };
-    format!("{}, {} requests answered{failed}{targets}", counted(side.runs.len(), what), side.succeeded)
+    let targets = if side.targets.is_empty() {
+        String::new()
+    } else {
+        format!(", {}", side.targets.join(", "))
+    };
+    format!(
+        "{}, {} requests answered{failed}{targets}",
+        counted(side.runs.len(), what),
+        side.succeeded
+    )
 }
 
 fn outcome(outcome: Outcome) -> &'static str {
@@ -141,14 +149,16 @@ pub(crate) fn text(comparison: &Comparison) -> String {
     let what = run_word(comparison);
     let mut page = String::new();
     // Writing to a string cannot fail.
-    let _written = writeln!(page, "a  {}\nb  {}", side(&comparison.a, what), side(&comparison.b, what));
+    let _written =
+        writeln!(page, "a  {}\nb  {}", side(&comparison.a, what), side(&comparison.b, what));
     for warning in &comparison.likeness.warnings {
         let word = if warning.weight == Weight::Meaningless { "MEANINGLESS" } else { "warning" };
         let _written = writeln!(page, "{word}: {}", warning.text);
     }
     let subjects = comparison.likeness.lines.iter().filter(|line| line.weight == Weight::Subject);
     for line in subjects {
-        let _written = writeln!(page, "compared: {} is {} in a and {} in b", line.field, line.a, line.b);
+        let _written =
+            writeln!(page, "compared: {} is {} in a and {} in b", line.field, line.a, line.b);
     }
     page.push('\n');
     page.push_str(&table(comparison));
@@ -163,7 +173,8 @@ pub(crate) fn text(comparison: &Comparison) -> String {
 fn table(comparison: &Comparison) -> String {
     let mut rows = vec![HEADS.map(str::to_owned)];
     rows.extend(comparison.rows.iter().map(cells));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
     let mut table = String::new();
     for row in &rows {

@@ -31,7 +31,10 @@ pub(crate) fn put_against(layer: &mut Layer, args: &AgainstArgs) -> Result<(), R
         return Ok(());
     }
     let span = units::parse_span(block, Nanos::from_secs(1)).map_err(|why| {
-        Refusal::usage(format!("cannot use `--block {block}`: {why}"), "write requests or a time, such as `50` or `10s`")
+        Refusal::usage(
+            format!("cannot use `--block {block}`: {why}"),
+            "write requests or a time, such as `50` or `10s`",
+        )
     })?;
     layer.put("interleave.block_s", span.as_secs_f64());
     Ok(())
@@ -87,7 +90,10 @@ fn block_requests(turns: &Interleave, load: &Load) -> Result<u64, Refusal> {
     let block = block.max(1);
     if planned.is_some_and(|count| count < 2 * block) {
         return Err(Refusal::usage(
-            format!("cannot measure in turn: {} requests are less than two blocks of {block}", planned.unwrap_or(0)),
+            format!(
+                "cannot measure in turn: {} requests are less than two blocks of {block}",
+                planned.unwrap_or(0)
+            ),
             "send more requests, or choose a shorter `--block`",
         ));
     }
@@ -149,7 +155,11 @@ mod tests {
         check(default(), load(10.0, None, Some(60.0)), Some(15));
         check(default(), load(inf, None, Some(60.0)), None);
         check(Interleave { block_requests: 7, ..default() }, load(inf, None, Some(60.0)), Some(7));
-        check(Interleave { block_s: Some(3.0), ..default() }, load(20.0, Some(1_000), None), Some(60));
+        check(
+            Interleave { block_s: Some(3.0), ..default() },
+            load(20.0, Some(1_000), None),
+            Some(60),
+        );
         check(Interleave { block_s: Some(3.0), ..default() }, load(inf, Some(1_000), None), None);
         check(Interleave { block_requests: 600, ..default() }, load(inf, Some(1_000), None), None);
     }
