@@ -30,9 +30,26 @@ pub struct Profile {
     /// What happens between the network and the engine.
     #[serde(default)]
     pub front_end: FrontEnd,
+    /// Engines for prompts and engines for answers. Absent: every engine does both.
+    #[serde(default)]
+    pub disaggregation: Option<Disaggregation>,
     /// What is known of its errors. Absent: nothing was held out.
     #[serde(default)]
     pub evidence: Option<Evidence>,
+}
+
+/// Prompts and answers on engines of their own, with the keys and values sent from one to the other.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disaggregation {
+    /// Engines that compute prompts, per replica.
+    pub prefill_engines: u32,
+    /// Engines that write answers, per replica.
+    pub decode_engines: u32,
+    /// Sending the keys and values of a request.
+    pub transfer_ms: f64,
+    /// The same, per token of its prompt.
+    pub transfer_token_ms: f64,
 }
 
 /// How well a fitted profile predicted what it had not seen.
@@ -286,9 +303,17 @@ impl Profile {
             ("front_end.gather_ms", self.front_end.gather_ms),
             ("front_end.coalesce", self.front_end.coalesce),
         ];
+        let transfer = self
+            .disaggregation
+            .map_or((0.0, 0.0), |parts| (parts.transfer_ms, parts.transfer_token_ms));
+        let transfer = [
+            ("disaggregation.transfer_ms", transfer.0),
+            ("disaggregation.transfer_token_ms", transfer.1),
+        ];
         let costs = self.cost.constants();
         let costs = costs.iter().map(|(key, value)| (format!("cost.{key}"), *value));
-        let times = front_end.iter().map(|(key, value)| ((*key).to_owned(), *value));
+        let times =
+            front_end.iter().chain(&transfer).map(|(key, value)| ((*key).to_owned(), *value));
         for (key, value) in costs.chain(times) {
             if !value.is_finite() || value < 0.0 {
                 return fault(&key, value.to_string(), "a cost must be a number of at least 0");
@@ -332,6 +357,10 @@ impl Profile {
                 limits.push(("scheduler.policy.max_batch_prefill_tokens", prefill));
                 limits.push(("scheduler.policy.max_batch_total_tokens", *max_batch_total_tokens));
             }
+        }
+        if let Some(parts) = &self.disaggregation {
+            limits.push(("disaggregation.prefill_engines", u64::from(parts.prefill_engines)));
+            limits.push(("disaggregation.decode_engines", u64::from(parts.decode_engines)));
         }
         if let Some(kv) = &self.kv {
             limits.push(("kv.block_tokens", u64::from(kv.block_tokens)));

@@ -143,7 +143,7 @@ pub fn predict(
 }
 
 /// Ends suffice for figures, unless the client takes its time for each event, tokens come in runs of
-/// guesses, or a step's budget may not reach all decoding requests.
+/// guesses, an answer moves between engines, or a step's budget may not reach all decoding requests.
 fn telling(profile: &Profile, options: Options) -> Telling {
     let reaches_all = match profile.scheduler.policy {
         Policy::Chunked { token_budget } => profile.scheduler.max_seqs <= token_budget,

@@ -244,3 +244,30 @@ fn time_advances_even_when_nothing_costs_anything() {
     assert_eq!(run.figures.completed, 50);
     assert!(run.figures.duration_s > 0.0);
 }
+
+#[test]
+fn answers_written_by_other_engines_are_not_held_up_by_prompts() {
+    let mut together = profile();
+    together.cost.jitter = 0.0;
+    let mut apart = together.clone();
+    apart.disaggregation = Some(sim::profile::Disaggregation {
+        prefill_engines: 1,
+        decode_engines: 1,
+        transfer_ms: 7.0,
+        transfer_token_ms: 0.01,
+    });
+    let asks: Vec<Ask> = (0..200).map(|index| Ask::new(2_000, 40 + index % 5)).collect();
+    let workload = Workload::burst(asks).arriving(Arrivals::poisson(8.0));
+    let run = |profile: &Profile| {
+        let options = Options { keep: Keep::Timelines, ..Options::default() };
+        predict(profile, &workload, Seed(1), options).unwrap()
+    };
+    let (one, two) = (run(&together), run(&apart));
+    assert_eq!(two.figures.output_tokens, one.figures.output_tokens);
+    assert_eq!(two.figures.itl.count(), one.figures.itl.count());
+    let p99 = |run: &Prediction| run.figures.itl.percentiles_ms(&[95.0])[0];
+    assert!(p99(&two) < 0.6 * p99(&one), "{} against {}", p99(&two), p99(&one));
+    // The second token waits for the transfer: 7 ms and 2,000 tokens of 0.01 ms.
+    let second = two.timelines.iter().map(|one| one.events[1].at - one.events[0].at).min();
+    assert!(second.unwrap() > Nanos::from_millis(27), "{second:?}");
+}

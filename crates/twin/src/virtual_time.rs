@@ -7,19 +7,21 @@
 //! of an engine takes time, so a run always ends.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use base::seed::{Generator, unit_float};
 use base::{Nanos, Seed};
 use sim::Profile;
 use sim::engine::{Engine, Job, StepKind};
-use sim::profile::FrontEnd;
+use sim::profile::{Disaggregation, FrontEnd};
 use tokometer_base as base;
 use tokometer_sim as sim;
 
 use crate::Error;
 use crate::client::{Bench, OldClient};
 use crate::explain::Tally;
+use crate::replica::Replica;
 use crate::router::{Router, Routing};
 use crate::sender::{Due, Sender, Share};
 use crate::workload::{Ask, Workload};
@@ -44,6 +46,8 @@ pub(crate) struct Active {
     held_events: u32,
     /// Tokens handed on so far.
     told: u32,
+    /// What another engine is to do after the first token.
+    rest: Option<Box<Job>>,
 }
 
 /// One event as the client saw it.
@@ -73,23 +77,6 @@ pub(crate) enum Telling {
     Ends,
 }
 
-struct Replica {
-    engine: Engine,
-    /// Tokens that the step under way gives to decoding requests.
-    decodes: u32,
-    /// When its decoding requests last got a token.
-    advanced_at: Nanos,
-    /// Requests that began to decode since then, and when.
-    joiners: Vec<(Nanos, usize)>,
-    /// Events that wait to travel with the next one, and the gap that they have waited.
-    held: (u32, Nanos),
-    /// Requests between the network and the engine's queue, in order.
-    inbox: VecDeque<(Nanos, Job)>,
-    serial_free_at: Nanos,
-    is_stepping: bool,
-    wake_at: Nanos,
-}
-
 /// What a run is made of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setup<'a> {
@@ -111,7 +98,9 @@ pub(crate) struct World<'a, K> {
     last_end: Nanos,
     sender: Sender<'a>,
     router: Router,
-    replicas: Vec<Replica>,
+    /// All engines: those of one replica stand together, prompts before answers.
+    engines: Vec<Replica>,
+    parts: Parts,
     wakes: BinaryHeap<Reverse<(Nanos, usize)>>,
     active: Vec<Active>,
     free_slots: Vec<usize>,
@@ -135,38 +124,30 @@ pub(crate) fn run<K: Sink>(setup: Setup<'_>, sink: K) -> Result<Ended<K>, Error>
     setup.profile.check()?;
     let mut world = World::new(setup, sink)?;
     while world.advance()? {}
-    let counters: Vec<_> = world.replicas.iter().map(|replica| replica.engine.counters()).collect();
+    let counters: Vec<_> = world.engines.iter().map(|replica| replica.engine.counters()).collect();
     world.tally.close(&counters);
     Ok(Ended { sink: world.sink, tally: world.tally, at: world.last_end })
 }
 
 impl<'a, K: Sink> World<'a, K> {
     fn new(setup: Setup<'a>, sink: K) -> Result<Self, Error> {
+        let parts = Parts::new(setup.profile.disaggregation);
         let engine = |number: usize| {
-            let engine = Engine::new(setup.profile.clone(), replica_seed(setup.seed, number));
-            match setup.telling {
+            let engine = Engine::new(setup.profile.clone(), engine_seed(setup.seed, number));
+            Replica::new(match setup.telling {
                 Telling::Events => engine,
                 Telling::Ends => engine.telling_ends_only(),
-            }
+            })
         };
-        let replica = |number: usize| Replica {
-            engine: engine(number),
-            decodes: 0,
-            advanced_at: Nanos::ZERO,
-            joiners: Vec::new(),
-            held: (0, Nanos::ZERO),
-            inbox: VecDeque::new(),
-            serial_free_at: Nanos::ZERO,
-            is_stepping: false,
-            wake_at: Nanos::MAX,
-        };
-        let first = usize::try_from(setup.share.first).unwrap_or(0);
+        let first = usize::try_from(setup.share.first).unwrap_or(0) * parts.engines();
+        let count = setup.replicas * parts.engines();
         Ok(Self {
             now: Nanos::ZERO,
             last_end: Nanos::ZERO,
             sender: Sender::new(setup.workload, setup.seed, setup.share)?,
             router: Router::new(setup.routing, setup.replicas, setup.seed),
-            replicas: (0..setup.replicas).map(|number| replica(first + number)).collect(),
+            engines: (0..count).map(|number| engine(first + number)).collect(),
+            parts,
             wakes: BinaryHeap::new(),
             active: Vec::new(),
             free_slots: Vec::new(),
@@ -183,7 +164,7 @@ impl<'a, K: Sink> World<'a, K> {
         while self
             .wakes
             .peek()
-            .is_some_and(|Reverse((at, replica))| self.replicas[*replica].wake_at != *at)
+            .is_some_and(|Reverse((at, replica))| self.engines[*replica].wake_at != *at)
         {
             let _stale = self.wakes.pop();
         }
@@ -209,13 +190,14 @@ impl<'a, K: Sink> World<'a, K> {
         let Some(due) = self.sender.take() else { return Ok(()) };
         self.check(&due)?;
         let on_wire = self.client.send(self.now);
-        let replicas = &self.replicas;
-        let number = self.router.choose(&due.ask, |number| replicas[number].load());
+        let (engines, parts) = (&self.engines, self.parts);
+        let load = |range: Range<usize>| range.map(|number| engines[number].load()).sum();
+        let replica = self.router.choose(&due.ask, |replica| load(parts.of(replica)));
+        let number = self.least_loaded(parts.prefill_of(replica));
         let front_end = &self.setup.profile.front_end;
-        let replica = &mut self.replicas[number];
-        replica.serial_free_at =
-            replica.serial_free_at.max(on_wire) + Nanos::from_millis_f64(front_end.serial_ms);
-        let arrived = replica.serial_free_at + Nanos::from_millis_f64(front_end.arrival_ms);
+        let arrived = self.engines[number].arrival(on_wire, front_end);
+        let mut job = job(due.index, &due.ask, front_end);
+        let rest = parts.split(&mut job);
         let slot = self.place(Active {
             index: due.index,
             sent: self.now,
@@ -227,16 +209,31 @@ impl<'a, K: Sink> World<'a, K> {
             out_since: None,
             held_events: 0,
             told: 0,
+            rest,
         });
         self.sink.sent(slot, &self.active[slot], &due);
-        let job = job(slot, due.ask, front_end);
-        let replica = &mut self.replicas[number];
-        replica.inbox.push_back((arrived, job));
-        if !replica.is_stepping && arrived < replica.wake_at {
-            replica.wake_at = arrived;
-            self.wakes.push(Reverse((arrived, number)));
-        }
+        job.id = slot as u64;
+        self.expect(number, arrived, job);
         Ok(())
+    }
+
+    fn expect(&mut self, number: usize, at: Nanos, job: Job) {
+        if let Some(wake_at) = self.engines[number].expect(at, job) {
+            self.wakes.push(Reverse((wake_at, number)));
+        }
+    }
+
+    fn least_loaded(&self, engines: Range<usize>) -> usize {
+        let first = engines.start;
+        engines.min_by_key(|number| self.engines[*number].load()).unwrap_or(first)
+    }
+
+    /// Sends a request, whose prompt engine `from` has computed, on to an engine that writes its answer.
+    fn hand_over(&mut self, slot: usize, from: usize, mut job: Job) {
+        job.id = slot as u64;
+        let number = self.least_loaded(self.parts.decode_of(from / self.parts.engines()));
+        let arrived = self.now + self.parts.transfer(job.prompt_tokens - 1);
+        self.expect(number, arrived, job);
     }
 
     /// Refuses what the engine could never finish, and a backlog that would fill the memory.
@@ -266,13 +263,13 @@ impl<'a, K: Sink> World<'a, K> {
 
     /// The end of a replica's step, or the arrival of a request at an idle one.
     fn wake(&mut self, number: usize) -> Result<(), Error> {
-        if std::mem::take(&mut self.replicas[number].is_stepping) {
+        if std::mem::take(&mut self.engines[number].is_stepping) {
             match self.setup.telling {
                 Telling::Events => self.deliver(number),
                 Telling::Ends => self.deliver_ends(number),
             }
         }
-        let replica = &mut self.replicas[number];
+        let replica = &mut self.engines[number];
         while replica.inbox.front().is_some_and(|(arrived, _)| *arrived <= self.now) {
             let Some((_, job)) = replica.inbox.pop_front() else { break };
             let slot = slot_of(job.id);
@@ -300,7 +297,8 @@ impl<'a, K: Sink> World<'a, K> {
     /// Hands the tokens of the step that just ended to their clients.
     fn deliver(&mut self, number: usize) {
         let coalesce = self.setup.profile.front_end.coalesce;
-        for produced in self.replicas[number].engine.produced() {
+        let mut handed_over = Vec::new();
+        for produced in self.engines[number].engine.produced() {
             let slot = slot_of(produced.id);
             let request = &mut self.active[slot];
             let waits = coalesce > 0.0
@@ -321,7 +319,9 @@ impl<'a, K: Sink> World<'a, K> {
                 request.last = seen.at;
                 request.told = (request.told + tokens).min(request.output_tokens);
             }
-            if produced.is_last {
+            if let Some(rest) = request.rest.take() {
+                handed_over.push((slot, *rest));
+            } else if produced.is_last {
                 self.tally.answered(request);
                 self.sink.ended(slot, request);
                 self.sender.ended(request.index, request.last);
@@ -329,13 +329,16 @@ impl<'a, K: Sink> World<'a, K> {
                 self.free_slots.push(slot);
             }
         }
+        for (slot, rest) in handed_over {
+            self.hand_over(slot, number, rest);
+        }
     }
 
     /// The same for an engine that tells only ends: all other decoding requests got one token now,
     /// as they did when they last advanced together.
     fn deliver_ends(&mut self, number: usize) {
         let now = self.now;
-        let replica = &mut self.replicas[number];
+        let replica = &mut self.engines[number];
         for id in replica.engine.preempted() {
             let slot = slot_of(*id);
             let joined = replica.joiners.iter().position(|(_, joiner)| *joiner == slot);
@@ -385,57 +388,86 @@ impl<'a, K: Sink> World<'a, K> {
     }
 }
 
-impl Replica {
-    /// Lets a share of the events wait for the next one, and hands on those that waited. Returns how
-    /// many of `together` neither wait nor waited.
-    fn hold(&mut self, together: u32, gap: Nanos, draw: (f64, f64), sink: &mut impl Sink) -> u32 {
-        let (held, waited) = self.held;
-        let held = held.min(together);
-        sink.gaps(waited + gap, held);
-        sink.gaps(Nanos::ZERO, held);
-        let ends = self.engine.produced().iter().filter(|produced| produced.is_last).count();
-        let ends = u32::try_from(ends).unwrap_or(u32::MAX);
-        let free = (together - held).saturating_sub(ends);
-        // The expected number, rounded at random: one draw per step instead of one per event.
-        let expected = draw.0 * f64::from(free) + draw.1;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "between zero and the number of running requests"
-        )]
-        let waits = (expected as u32).min(free);
-        self.held = (waits, gap);
-        together - held - waits
-    }
-
-    /// Requests that it has been given and not answered.
-    fn load(&self) -> u64 {
-        let load = self.engine.load();
-        u64::from(load.running) + u64::from(load.waiting) + self.inbox.len() as u64
-    }
-}
-
 fn slot_of(id: u64) -> usize {
     usize::try_from(id).expect("ids are slots of a vector")
 }
 
-/// Replicas draw from streams of their own; the first one draws what a single server draws.
-fn replica_seed(seed: Seed, number: usize) -> Seed {
+/// Engines draw from streams of their own; the first one draws what a single server draws.
+fn engine_seed(seed: Seed, number: usize) -> Seed {
     if number == 0 { seed } else { Seed(seed.stream("replica").draw(number as u64)) }
 }
 
-/// The request as the engine sees it. An answer that ends by itself costs one more step where the
-/// front end passes the end on as an event of its own.
-fn job(slot: usize, ask: Ask, front_end: &FrontEnd) -> Job {
+/// The request as an engine sees it, still without a place. An answer that ends by itself costs one
+/// more step where the front end passes the end on as an event of its own.
+fn job(index: u64, ask: &Ask, front_end: &FrontEnd) -> Job {
     let ends_by_itself = ask.output_tokens < ask.output_limit;
     let output_tokens = ask.output_tokens.max(1);
     Job {
-        id: slot as u64,
+        id: index,
         prompt_tokens: ask.prompt_tokens,
         output_tokens: output_tokens + u32::from(front_end.eos_step && ends_by_itself),
         output_limit: ask.output_limit.max(output_tokens),
-        block_hashes: ask.block_hashes,
+        block_hashes: ask.block_hashes.clone(),
         priority: ask.priority,
         lora: ask.lora,
+        has_kv: false,
+    }
+}
+
+/// The engines of one replica.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
+    prefill: usize,
+    decode: usize,
+    transfer: Option<Disaggregation>,
+}
+
+impl Parts {
+    fn new(transfer: Option<Disaggregation>) -> Self {
+        let (prefill, decode) = transfer.map_or((1, 0), |parts| {
+            (parts.prefill_engines as usize, parts.decode_engines as usize)
+        });
+        Self { prefill, decode, transfer }
+    }
+
+    fn engines(self) -> usize {
+        self.prefill + self.decode
+    }
+
+    fn of(self, replica: usize) -> Range<usize> {
+        replica * self.engines()..(replica + 1) * self.engines()
+    }
+
+    fn prefill_of(self, replica: usize) -> Range<usize> {
+        let all = self.of(replica);
+        all.start..all.start + self.prefill
+    }
+
+    fn decode_of(self, replica: usize) -> Range<usize> {
+        let all = self.of(replica);
+        all.start + self.prefill..all.end
+    }
+
+    /// Leaves a request only its first token, where another engine writes the others, and returns
+    /// those.
+    fn split(self, job: &mut Job) -> Option<Box<Job>> {
+        let _parts = self.transfer.filter(|_| job.output_tokens > 1)?;
+        let rest = Job {
+            prompt_tokens: job.prompt_tokens + 1,
+            output_tokens: job.output_tokens - 1,
+            output_limit: job.output_limit.saturating_sub(1),
+            block_hashes: Box::default(),
+            has_kv: true,
+            ..job.clone()
+        };
+        (job.output_tokens, job.output_limit) = (1, 1);
+        Some(Box::new(rest))
+    }
+
+    fn transfer(self, prompt_tokens: u32) -> Nanos {
+        let millis = self.transfer.map_or(0.0, |parts| {
+            parts.transfer_ms + parts.transfer_token_ms * f64::from(prompt_tokens)
+        });
+        Nanos::from_millis_f64(millis)
     }
 }

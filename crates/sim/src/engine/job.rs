@@ -14,6 +14,9 @@ pub struct Job {
     /// A hash per full block of prompt and answer, each covering everything before it. May stop
     /// early: later blocks are then never shared.
     pub block_hashes: Box<[u64]>,
+    /// Whether another engine has computed its prompt, all but the last token, and sent keys and values
+    /// along.
+    pub has_kv: bool,
     /// Smaller is more urgent. Ignored under first come, first served.
     pub priority: i32,
     /// The adapter it needs.

@@ -12,6 +12,7 @@ use crate::profile::Policy;
 impl Engine {
     /// Chooses and performs the work of one step.
     pub(super) fn plan(&mut self) -> Batch {
+        self.admit_computed();
         match self.profile.scheduler.policy {
             Policy::Chunked { token_budget } => self.plan_chunked(token_budget),
             Policy::Blocking { prefill_budget } => self.plan_blocking(prefill_budget),
@@ -28,6 +29,21 @@ impl Engine {
                 };
                 self.plan_tgi(max_batch_prefill_tokens, max_batch_total_tokens, least)
             }
+        }
+    }
+
+    /// Lets requests decode whose prompt another engine has computed.
+    fn admit_computed(&mut self) {
+        while let Some(slot) = self.next_waiting().filter(|slot| self.sequence(*slot).job.has_kv) {
+            let computed = self.sequence(slot).target - 1;
+            if !self.grow(slot, computed + 1) {
+                return;
+            }
+            let _loads = self.admit(slot);
+            let sequence = self.sequence_mut(slot);
+            sequence.computed = computed;
+            sequence.state = State::Decoding;
+            self.enter(slot);
         }
     }
 
@@ -229,6 +245,7 @@ impl Engine {
         self.release(slot);
         let sequence = self.sequence_mut(slot);
         sequence.state = State::Waiting;
+        sequence.job.has_kv = false;
         let (rank, id, reserved) = (sequence.rank, sequence.job.id, reservation(&sequence.job));
         self.preempted.push(id);
         self.reserved_tokens -= reserved;

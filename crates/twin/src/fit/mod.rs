@@ -29,7 +29,7 @@ use crate::Error;
 use crate::mechanism::Mechanism;
 pub use accuracy::{Accuracy, errors, main_errors};
 pub use cma::Effort;
-pub use model::{Candidate, Model, Parameter, STARTS};
+pub use model::{Candidate, Model, Parameter, STARTS, cells_of};
 pub use row::{Cells, Metric, Row};
 pub use runs::{Measured, RunCalibration, calibrate_runs};
 pub use screen::{LeftOut, quantum_of, stalls};

@@ -232,11 +232,20 @@ pub(crate) fn predict_row(
             *sum += value / seeds as f64;
         }
     }
+    Ok(cells(sums))
+}
+
+fn cells(values: [f64; 10]) -> Cells {
     let mut cells = Cells::default();
-    for (metric, value) in Metric::ALL.into_iter().zip(sums) {
+    for (metric, value) in Metric::ALL.into_iter().zip(values) {
         cells.set(metric, Some(value));
     }
-    Ok(cells)
+    cells
+}
+
+/// The figures of a predicted run, by metric.
+pub fn cells_of(run: &Figures) -> Cells {
+    cells(figures(run))
 }
 
 /// The figures of a run in the order of [`Metric::ALL`].

@@ -90,14 +90,14 @@ fn solve(
         if lead.abs() < 1e-12 * inputs.len() as f64 {
             return None;
         }
-        let scaled: Vec<f64> = rows[pivot].iter().map(|value| value / lead).collect();
+        let unit: Vec<f64> = rows[pivot].iter().map(|value| value / lead).collect();
         for (at, row) in rows.iter_mut().enumerate() {
             let factor = if at == pivot { 0.0 } else { row[pivot] };
-            for (value, one) in row.iter_mut().zip(&scaled) {
+            for (value, one) in row.iter_mut().zip(&unit) {
                 *value -= factor * one;
             }
         }
-        rows[pivot] = scaled;
+        rows[pivot] = unit;
     }
     let coefficients = (0..size).map(|at| rows[at][size] / scales[at]).collect();
     let variances = (0..size).map(|at| rows[at][size + 1 + at] / (scales[at] * scales[at]));

@@ -1,0 +1,86 @@
+//! How far a prediction moves from seed to seed.
+//!
+//! One run is one draw of arrivals, lengths and step times. The same prediction over several seeds says
+//! how much of a figure is luck; it says nothing of the model's own error, which the profile states.
+
+use base::Seed;
+use sim::Profile;
+use tokometer_base as base;
+use tokometer_sim as sim;
+
+use crate::Error;
+use crate::fit::{Metric, cells_of, in_parallel};
+use crate::predict::{Keep, Options, predict};
+use crate::workload::Workload;
+
+/// Seeds over which a prediction is usually repeated.
+pub const SEEDS: u64 = 20;
+
+/// A figure over several seeds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// Which figure.
+    pub metric: Metric,
+    /// Mean over the seeds.
+    pub mean: f64,
+    /// The lower end: a twentieth of the runs lies below.
+    pub low: f64,
+    /// The upper end: a twentieth of the runs lies above.
+    pub high: f64,
+}
+
+/// Predicts `seeds` runs, whose workloads `workload` makes for each seed, and says how far each figure
+/// ranges. The runs are spread over `options.threads` threads.
+pub fn intervals(
+    profile: &Profile,
+    workload: &(dyn Fn(Seed) -> Workload + Sync),
+    (first, seeds): (Seed, u64),
+    options: Options,
+) -> Result<Vec<Interval>, Error> {
+    let numbers: Vec<u64> = (0..seeds.max(1)).collect();
+    let one_thread = Options { threads: 1, keep: Keep::Figures, ..options };
+    let runs = in_parallel(&numbers, options.threads, |number| {
+        // The first run is the one that was asked for.
+        let seed = if *number == 0 { first } else { Seed(first.stream("seeds").draw(*number)) };
+        let prediction = predict(profile, &workload(seed), seed, one_thread)?;
+        Ok(cells_of(&prediction.figures))
+    });
+    let runs = runs.into_iter().collect::<Result<Vec<_>, Error>>()?;
+    let interval = |metric: Metric| {
+        let mut values: Vec<f64> = runs.iter().filter_map(|cells| cells.get(metric)).collect();
+        values.sort_by(f64::total_cmp);
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let tail = values.len() / 20;
+        let (low, high) = (values[tail], values[values.len() - 1 - tail]);
+        Interval { metric, mean, low, high }
+    };
+    Ok(Metric::ALL.into_iter().map(interval).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ask;
+    use tokometer_schedule::Arrivals;
+
+    #[test]
+    fn chance_moves_the_tail_more_than_the_mean_and_threads_move_nothing() {
+        let workload = |_: Seed| {
+            let asks: Vec<Ask> = (0..200).map(|index| Ask::new(100, 10 + index % 50)).collect();
+            Workload::burst(asks).arriving(Arrivals::poisson(20.0))
+        };
+        let run = |threads| {
+            let options = Options { threads, ..Options::default() };
+            intervals(&Profile::default(), &workload, (Seed(1), 20), options).unwrap()
+        };
+        let found = run(1);
+        assert_eq!(found, run(3));
+        let width = |metric: Metric| {
+            let one = found.iter().find(|one| one.metric == metric).unwrap();
+            assert!(one.low <= one.mean && one.mean <= one.high, "{one:?}");
+            (one.high - one.low) / one.mean
+        };
+        assert!(width(Metric::TtftP99) > width(Metric::TtftMean));
+        assert!(width(Metric::TtftMean) > 0.0);
+    }
+}

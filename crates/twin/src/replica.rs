@@ -1,0 +1,96 @@
+//! One engine of a fleet with what lies between it and the network.
+
+use std::collections::VecDeque;
+
+use base::Nanos;
+use sim::engine::{Engine, Job};
+use sim::profile::FrontEnd;
+use tokometer_base as base;
+use tokometer_sim as sim;
+
+use crate::virtual_time::Sink;
+
+pub(crate) struct Replica {
+    pub(crate) engine: Engine,
+    /// Tokens that the step under way gives to decoding requests.
+    pub(crate) decodes: u32,
+    /// When its decoding requests last got a token.
+    pub(crate) advanced_at: Nanos,
+    /// Requests that began to decode since then, and when.
+    pub(crate) joiners: Vec<(Nanos, usize)>,
+    /// Events that wait to travel with the next one, and the gap that they have waited.
+    held: (u32, Nanos),
+    /// Requests between the network and the engine's queue, in order of arrival.
+    pub(crate) inbox: VecDeque<(Nanos, Job)>,
+    serial_free_at: Nanos,
+    pub(crate) is_stepping: bool,
+    pub(crate) wake_at: Nanos,
+}
+
+impl Replica {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self {
+            engine,
+            decodes: 0,
+            advanced_at: Nanos::ZERO,
+            joiners: Vec::new(),
+            held: (0, Nanos::ZERO),
+            inbox: VecDeque::new(),
+            serial_free_at: Nanos::ZERO,
+            is_stepping: false,
+            wake_at: Nanos::MAX,
+        }
+    }
+
+    /// When a request that reaches the front end at `at` reaches the engine's queue.
+    pub(crate) fn arrival(&mut self, at: Nanos, front_end: &FrontEnd) -> Nanos {
+        let serial = Nanos::from_millis_f64(front_end.serial_ms);
+        self.serial_free_at = self.serial_free_at.max(at) + serial;
+        self.serial_free_at + Nanos::from_millis_f64(front_end.arrival_ms)
+    }
+
+    /// Puts a request into the inbox, and tells when to wake an idle engine earlier than planned.
+    pub(crate) fn expect(&mut self, at: Nanos, job: Job) -> Option<Nanos> {
+        let place = self.inbox.partition_point(|(arrived, _)| *arrived <= at);
+        self.inbox.insert(place, (at, job));
+        let is_earlier = !self.is_stepping && at < self.wake_at;
+        is_earlier.then(|| {
+            self.wake_at = at;
+            at
+        })
+    }
+
+    /// Lets a share of the events wait for the next one, and hands on those that waited. Returns how
+    /// many of `together` neither wait nor waited.
+    pub(crate) fn hold(
+        &mut self,
+        together: u32,
+        gap: Nanos,
+        draw: (f64, f64),
+        sink: &mut impl Sink,
+    ) -> u32 {
+        let (held, waited) = self.held;
+        let held = held.min(together);
+        sink.gaps(waited + gap, held);
+        sink.gaps(Nanos::ZERO, held);
+        let ends = self.engine.produced().iter().filter(|produced| produced.is_last).count();
+        let ends = u32::try_from(ends).unwrap_or(u32::MAX);
+        let free = (together - held).saturating_sub(ends);
+        // The expected number, rounded at random: one draw per step instead of one per event.
+        let expected = draw.0 * f64::from(free) + draw.1;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between zero and the number of running requests"
+        )]
+        let waits = (expected as u32).min(free);
+        self.held = (waits, gap);
+        together - held - waits
+    }
+
+    /// Requests that it has been given and not answered.
+    pub(crate) fn load(&self) -> u64 {
+        let load = self.engine.load();
+        u64::from(load.running) + u64::from(load.waiting) + self.inbox.len() as u64
+    }
+}
