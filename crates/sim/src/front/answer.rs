@@ -234,6 +234,7 @@ impl Reactor {
             block_hashes: block_hashes(ask.prompt.iter().copied().chain(answer), block_tokens),
             priority: ask.priority,
             lora: ask.lora,
+            has_kv: false,
         }
     }
 }
