@@ -15,6 +15,42 @@ pub struct FittedTable<'a> {
     pub calibration: &'a Calibration,
 }
 
+/// The whole page: how to read it, the tables, and when not to believe the model.
+pub fn twin_page(tables: &[FittedTable<'_>]) -> String {
+    format!("{HEAD}{}{TAIL}", twin_markdown(tables))
+}
+
+const HEAD: &str = "# The twin: measured against predicted
+
+Written by the program; do not edit by hand. `cargo run --release -p tokometer-twin --example seeds -- \
+fixtures/seeds 150 16 all OUT` makes it anew.
+
+The simulator's engine is fitted to a printed table and predicts rows that the fit had not seen: even rows by the fit of the odd
+ones, and the other way round. Cells read *measured → predicted (error)*; times are milliseconds. Every prediction is a mean over 20
+seeds. What a row is told of itself is what was asked of the server: the number of requests and the totals of prompt and answer tokens. A
+sweep takes the first prompts of one list, so the totals of its smaller rows tell the lengths of the first answers. No row has a
+parameter of its own.
+
+A fit begins at three declared points, at 35 %, 50 % and 65 % of each parameter's range, which is wide and the same for every table; the
+best is refined once. A parameter whose three ends lie more than 20 % apart is not identified: the table does not determine it, and its value
+must not be read as a fact about the engine.
+
+";
+
+const TAIL: &str = "## When to distrust it
+
+- **The tables are not evidence.** They are one run per row, printed by a client whose own delay is part of them, and the structure of
+  the model was chosen by reading them. The errors above guard against making the model worse; they do not prove it right.
+- **At an infinite rate TTFT restates throughput.** A row that queues nearly all of its requests says little about the front end.
+- **Outside what was measured.** Another prompt length, rate or limit is an extrapolation. The summary of a prediction names the mechanisms
+  that it used and that the profile's data never exercised: memory running out, prefix caching, priorities, adapters, guessed tokens, engines of their
+  own for prompts, fleets.
+- **One-off stalls** are not part of an engine. Rows that show one are left out of a fit and named.
+- **The 99th percentile of gaps** is promised only to a factor of 1.5. It depends on rare steps that a table does not describe, and where the gaps
+  have two modes the median may fall between them.
+- **A roofline profile** (`Roofline`) was never measured at all: plus or minus half.
+";
+
 /// All tables: per row what was measured and how far a fit that had not seen the row was off, then the
 /// accuracy per metric, then the parameters.
 pub fn twin_markdown(tables: &[FittedTable<'_>]) -> String {

@@ -26,7 +26,8 @@ impl Sink for Timelines {
         timeline.times.intended = due.intended;
         timeline.times.first_byte_sent = Some(request.sent);
         timeline.times.last_byte_sent = Some(request.sent);
-        timeline.stamp_source = StampSource::User;
+        // Virtual times carry no delay of a reader, which is what a kernel stamp promises.
+        timeline.stamp_source = StampSource::Kernel;
         timeline.usage = Some(Usage {
             prompt_tokens: Some(due.ask.prompt_tokens),
             completion_tokens: Some(request.output_tokens),

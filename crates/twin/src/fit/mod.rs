@@ -28,7 +28,7 @@ use tokometer_sim as sim;
 use crate::Error;
 use crate::mechanism::Mechanism;
 pub use accuracy::{Accuracy, errors, main_errors};
-pub use cma::Effort;
+pub use cma::{Best, Effort};
 pub use model::{Candidate, Model, Parameter, STARTS, cells_of};
 pub use row::{Cells, Metric, Row};
 pub use runs::{Measured, RunCalibration, calibrate_runs};
@@ -85,6 +85,8 @@ pub struct Calibration {
     pub candidate: Candidate,
     /// Its parameters.
     pub parameters: Vec<Fitted>,
+    /// The engines fitted to the even rows only and to the odd rows only.
+    pub folds: [Candidate; 2],
     /// Every kept row, predicted by the fold that had not seen it.
     pub held_out: Vec<HeldOut>,
     /// Every kept row, predicted by the final fit.
@@ -236,11 +238,27 @@ pub fn calibrate(
     Ok(Calibration {
         parameters: fitted(&models[0], of_set(0), final_fit),
         candidate,
+        folds: [by_even, by_odd],
         held_out,
         in_sample,
         left_out,
         loss: final_fit.loss,
     })
+}
+
+/// What a candidate predicts for each of these rows of a table, as means over `seeds` seeds.
+pub fn predict_rows(
+    candidate: &Candidate,
+    table: &[Row],
+    chosen: &[usize],
+    seeds: u64,
+) -> Result<Vec<HeldOut>, Error> {
+    let predict = |row: &usize| {
+        let blocks = lengths::blocks(table, *row);
+        let predicted = model::predict_row(candidate, &table[*row], &blocks, seeds)?;
+        Ok(HeldOut { row: *row, predicted })
+    };
+    chosen.iter().map(predict).collect()
 }
 
 /// The template, with a completion quantum where the rows that may be looked at show one.
@@ -284,15 +302,46 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
+    /// Half of the search, a look at other limits of the scheduler, and the other half.
     fn run(&self, prepared: &Prepared<'_>, settings: &Settings, evaluated: &dyn Fn()) -> Fit {
         let seed = Seed(settings.seed.stream("calibrate").draw(self.number));
-        let best = cma::minimise(&self.start, self.effort, seed, |point| {
+        let loss = |point: &[f64]| {
             evaluated();
             prepared.loss(&self.model.candidate(point), self.set)
-        });
+        };
+        let half = Effort { generations: self.effort.generations.div_ceil(2), ..self.effort };
+        let first = cma::minimise(&self.start, half, seed, loss);
+        let start = self.scan_limits(&first, loss).point;
+        let best = cma::minimise(&start, polish(half), seed, loss);
         Fit { point: best.point, loss: best.value }
     }
+
+    /// The best of a grid over the limits of the scheduler, the rest being kept. Between two limits the
+    /// loss often rises before it falls, which a search in small steps does not cross.
+    fn scan_limits(&self, best: &Best, loss: impl Fn(&[f64]) -> f64) -> Best {
+        let limits: Vec<usize> = (0..self.model.parameters.len())
+            .filter(|at| self.model.parameters[*at].is_limit)
+            .collect();
+        let combinations = GRID.len().pow(u32::try_from(limits.len()).unwrap_or(0));
+        let mut found = best.clone();
+        for number in 0..combinations {
+            let mut point = best.point.clone();
+            let mut rest = number;
+            for at in &limits {
+                point[*at] = GRID[rest % GRID.len()];
+                rest /= GRID.len();
+            }
+            let value = loss(&point);
+            if value < found.value {
+                found = Best { point, value };
+            }
+        }
+        found
+    }
 }
+
+/// Places in a limit's range that are looked at.
+const GRID: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
 /// The better half of the search: from where the best of the declared starts ended, in small steps.
 fn polish(effort: Effort) -> Effort {

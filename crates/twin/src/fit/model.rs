@@ -7,6 +7,7 @@
 
 use base::Seed;
 use schedule::Arrivals;
+use serde::{Deserialize, Serialize};
 use sim::Profile;
 use sim::profile::Policy;
 use tokometer_base as base;
@@ -25,14 +26,14 @@ use crate::workload::Workload;
 pub const STARTS: [f64; 3] = [0.35, 0.5, 0.65];
 
 /// An engine under trial, with what belongs to the table and not to the engine.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// The engine.
-    pub profile: Profile,
-    /// The client that printed the table.
-    pub client: OldClient,
     /// Spread of answer lengths, relative to their mean.
     pub spread: f64,
+    /// The client that printed the table.
+    pub client: OldClient,
+    /// The engine.
+    pub profile: Profile,
 }
 
 /// A number that a fit turns.
@@ -44,6 +45,8 @@ pub struct Parameter {
     pub low: f64,
     /// Highest value tried.
     pub high: f64,
+    /// Whether it is a limit of the scheduler, which changes what happens in jumps.
+    pub is_limit: bool,
     set: fn(&mut Candidate, f64),
 }
 
@@ -61,7 +64,13 @@ impl Parameter {
 
 macro_rules! parameter {
     ($name:literal, $low:expr, $high:expr, $($field:ident).+) => {
-        Parameter { name: $name, low: $low, high: $high, set: |c, value| c.$($field).+ = value }
+        Parameter {
+            name: $name,
+            low: $low,
+            high: $high,
+            is_limit: false,
+            set: |c, value| c.$($field).+ = value,
+        }
     };
 }
 
@@ -99,12 +108,14 @@ const PREFILL: [Parameter; 2] = [
         name: "cost.prefill.base_ms",
         low: 0.0,
         high: 1_000.0,
+        is_limit: false,
         set: |c, value| set_prefill(c, |prefill| prefill.base_ms = value),
     },
     Parameter {
         name: "cost.prefill.token_ms",
         low: 0.0,
         high: 5.0,
+        is_limit: false,
         set: |c, value| set_prefill(c, |prefill| prefill.token_ms = value),
     },
 ];
@@ -120,6 +131,7 @@ const QUANTUM: [Parameter; 2] = [
         name: "cost.quantum_from_ms / quantum_ms",
         low: 0.7,
         high: 2.0,
+        is_limit: false,
         set: |c, value| {
             c.profile.cost.quantum_from_ms = Some(value * c.profile.cost.quantum_ms);
         },
@@ -143,6 +155,7 @@ const ROUTER: [Parameter; 2] = [
         name: "scheduler.policy.max_batch_prefill_tokens",
         low: 2_048.0,
         high: 524_288.0,
+        is_limit: true,
         set: |c, value| {
             if let Policy::Tgi { max_batch_prefill_tokens, .. } = &mut c.profile.scheduler.policy {
                 *max_batch_prefill_tokens = count(value);
@@ -153,6 +166,7 @@ const ROUTER: [Parameter; 2] = [
         name: "scheduler.policy.max_batch_total_tokens",
         low: 16_384.0,
         high: 4_194_304.0,
+        is_limit: true,
         set: |c, value| {
             if let Policy::Tgi { max_batch_total_tokens, .. } = &mut c.profile.scheduler.policy {
                 *max_batch_total_tokens = u64::from(count(value));

@@ -1,0 +1,148 @@
+//! Fits the engine model to the seed tables and prints measured against predicted.
+//!
+//! `cargo run --release -p tokometer-twin --example seeds -- DIR [generations] [population] [vllm|tgi|all] [OUT]`
+
+#![expect(clippy::print_stdout, reason = "what it prints is its result")]
+
+mod table;
+
+use std::path::Path;
+
+use tokometer_base::Seed;
+use tokometer_sim::Profile;
+use tokometer_sim::profile::Policy;
+use tokometer_twin::OldClient;
+use tokometer_twin::fit::{
+    Accuracy, Calibration, Candidate, Effort, Metric, Row, Settings, calibrate, errors, main_errors,
+};
+use tokometer_twin::markdown::{FittedTable, twin_page};
+
+fn print(name: &str, rows: &[Row], calibration: &Calibration) {
+    println!("== {name}: loss {:.4}", calibration.loss);
+    for left in &calibration.left_out {
+        println!("left out {}: {}", rows[left.row].label, left.reason);
+    }
+    println!("quantum {}", calibration.candidate.profile.cost.quantum_ms);
+    for fitted in &calibration.parameters {
+        let ends: Vec<String> = fitted.ends.iter().map(|end| format!("{end:.4e}")).collect();
+        let mark = if fitted.is_identified { "" } else { "not identified" };
+        println!("{:45} {:.4e}  [{}] {mark}", fitted.name, fitted.value, ends.join(" "));
+    }
+    let names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+    println!("{:>14} {}", "row", names.join(" "));
+    for held in &calibration.held_out {
+        let row = &rows[held.row];
+        let cells: Vec<String> = Metric::ALL
+            .iter()
+            .map(|metric| {
+                let ratio = held.predicted.get(*metric).zip(row.cells.get(*metric));
+                ratio.map_or("-".into(), |(p, m)| format!("{:+10.1}", 100.0 * (p / m - 1.0)))
+            })
+            .collect();
+        println!("{:>14} {}", row.label, cells.join(" "));
+    }
+    let held_out = &calibration.held_out;
+    let line = |name: &str, errors: &[f64]| {
+        let Some(accuracy) = Accuracy::of(errors) else { return };
+        let percent = |share: f64| 100.0 * share;
+        println!(
+            "{name:14} median {:5.2} %  within 5 % {:4.0}  10 % {:4.0}  15 % {:4.0}  25 % {:4.0}  x 1.5 {:4.0}",
+            percent(accuracy.median),
+            percent(accuracy.within_5),
+            percent(accuracy.within_10),
+            percent(accuracy.within_15),
+            percent(accuracy.within_25),
+            percent(accuracy.within_half_again),
+        );
+    };
+    for metric in Metric::ALL {
+        line(metric.name(), &errors(rows, held_out, metric));
+    }
+    line("seven main", &main_errors(rows, held_out));
+    line("  in sample", &main_errors(rows, &calibration.in_sample));
+}
+
+fn template(name: &str) -> Candidate {
+    let mut profile = Profile::shipped(name).expect("the profile is shipped");
+    profile.cost.quantum_ms = 0.0;
+    profile.cost.quantum_tail_ms = 0.0;
+    profile.front_end.gather_ms = 0.0;
+    profile.front_end.eos_step = true;
+    profile.kv = None;
+    if let Policy::Tgi { waiting_served_ratio, max_waiting_tokens, .. } =
+        &mut profile.scheduler.policy
+    {
+        (*waiting_served_ratio, *max_waiting_tokens) = (0.3, 20);
+    }
+    Candidate { profile, client: OldClient::default(), spread: 0.25 }
+}
+
+/// A seed table, and the name of the profile that is fitted to it.
+struct Table {
+    heading: &'static str,
+    file: &'static str,
+    profile: &'static str,
+    source: &'static str,
+}
+
+const TABLES: [Table; 2] = [
+    Table {
+        heading: "vLLM, a 405B model (seed 002)",
+        file: "002_902df92d1b3a4732.txt",
+        profile: "vllm-405b",
+        source: "the vLLM tables of a 405B model (seed 002)",
+    },
+    Table {
+        heading: "TGI, Llama-3.1-405B (seed 003)",
+        file: "003_8b5b9f497242493f.txt",
+        profile: "tgi-405b",
+        source: "the TGI table of a 405B model (seed 003)",
+    },
+];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let folder = Path::new(&arguments[1]);
+    let number = |at: usize, default: usize| {
+        arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let effort = Effort { generations: number(2, 100), population: number(3, 14), sigma: 0.2 };
+    let only = arguments.get(4).map(String::as_str);
+    let out = arguments.get(5).map(Path::new);
+    let mut done = Vec::new();
+    for table in TABLES.iter().filter(|table| is_chosen(only, table)) {
+        let text = std::fs::read_to_string(folder.join(table.file)).expect("a seed file");
+        let rows = table::rows(&text);
+        let template = template(table.profile);
+        let settings = Settings { template, effort, threads: 2, seed: Seed(1) };
+        let calibration = calibrate(&rows, &settings, &|_| {}).expect("the seeds fit");
+        print(table.heading, &rows, &calibration);
+        if let Some(out) = out {
+            keep(out, table, &rows, &calibration);
+        }
+        done.push((table.heading, rows, calibration));
+    }
+    let Some(out) = out else { return };
+    let tables: Vec<FittedTable<'_>> = done
+        .iter()
+        .map(|(name, rows, calibration)| FittedTable { name, rows, calibration })
+        .collect();
+    std::fs::write(out.join("twin.md"), twin_page(&tables)).expect("the folder can be written");
+}
+
+/// Writes the fitted profile and its two folds.
+fn keep(out: &Path, table: &Table, rows: &[Row], calibration: &Calibration) {
+    let write = |name: String, text: String| {
+        std::fs::write(out.join(name), text).expect("the folder can be written");
+    };
+    let profile = calibration.profile(rows, table.profile, table.source);
+    write(format!("{}.toml", table.profile), profile.to_toml());
+    for (fold, name) in calibration.folds.iter().zip(["even", "odd"]) {
+        let text = toml::to_string(fold).expect("a candidate is tables and numbers");
+        write(format!("{}.{name}.toml", table.profile), text);
+    }
+}
+
+fn is_chosen(only: Option<&str>, table: &Table) -> bool {
+    only.is_none_or(|only| only == "all" || table.profile.starts_with(only))
+}
