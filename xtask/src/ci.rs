@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::tidy;
+use crate::{provision, tidy};
 
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
@@ -46,8 +46,10 @@ pub(crate) fn run() -> Result<()> {
     cargo("fmt --all --check")?;
     tidy::run()?;
     cargo("clippy --workspace --all-targets -- -D warnings")?;
-    // The end-to-end tests drive the program as users get it.
-    cargo("build --release --package tokometer")?;
+    provision::run()?;
+    // The end-to-end tests drive the built program. Built here, with the workspace's own choice of
+    // features, because a build of the one package would compile half of its parts again.
+    cargo("build --workspace --bins")?;
     if has_cargo_command("nextest") {
         cargo("nextest run --workspace")?;
     } else {

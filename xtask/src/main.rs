@@ -6,6 +6,7 @@ mod aa;
 mod bench_client;
 mod ci;
 mod licences;
+mod provision;
 mod referee;
 mod tidy;
 
@@ -27,9 +28,9 @@ fn run(arguments: &[String]) -> Result<()> {
     match task {
         "ci" => ci::run(),
         "tidy" => tidy::run(),
-        "aa" => aa::run(arguments.get(1).map(String::as_str)),
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),
+        "aa" => aa::run(arguments.get(1).map(String::as_str)),
         "referee" => referee::run(),
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
         other => bail!("no task is called `{other}`\n{USAGE}"),

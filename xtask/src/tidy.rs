@@ -39,6 +39,11 @@ impl Source {
         self.path.iter().any(|part| part == "tests" || part == "tests.rs")
     }
 
+    /// A file that is one table of rows is as long as it has rows.
+    fn is_table(&self) -> bool {
+        self.path.file_name().is_some_and(|name| name == "table.rs")
+    }
+
     fn show(&self) -> String {
         self.path.strip_prefix(root()).unwrap_or(&self.path).display().to_string()
     }
@@ -96,7 +101,7 @@ pub(crate) fn run() -> Result<()> {
 
 fn file_sizes(sources: &[Source]) -> Vec<String> {
     let too_long =
-        |source: &&Source| !source.is_test() && source.code().lines().count() > FILE_LINES_MAX;
+        |source: &&Source| !source.is_test() && !source.is_table() && source.code().lines().count() > FILE_LINES_MAX;
     let say = |source: &Source| {
         let lines = source.code().lines().count();
         format!("{}: {lines} lines, at most {FILE_LINES_MAX}", source.show())

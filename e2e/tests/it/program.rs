@@ -45,7 +45,7 @@ fn newest(folder: &Path) -> SystemTime {
 
 fn build(folder: &Path) {
     let mut command = Command::new(env!("CARGO"));
-    let _command = command.args(["build", "--package", "tokometer"]).current_dir(root());
+    let _command = command.args(["build", "--workspace", "--bins"]).current_dir(root());
     let _command = command.arg("--target-dir").arg(folder.parent().unwrap());
     if folder.ends_with("release") {
         let _command = command.arg("--release");
