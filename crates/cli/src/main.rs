@@ -5,6 +5,7 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod capacity;
 mod commands;
 mod dashboard;
@@ -13,6 +14,7 @@ mod exit;
 mod instrument;
 mod lower;
 mod plan;
+mod predict;
 mod terminal;
 mod version;
 

@@ -19,10 +19,21 @@ pub struct Target {
     pub backend: String,
     /// Model name sent to the server.
     pub model: String,
-    /// True when the target was the embedded simulator: whatever shows the figures must say so.
+    /// True when the target was the embedded simulator, or no server at all but a prediction:
+    /// whatever shows the figures must say so.
     pub is_simulated: bool,
     /// The server's own name and version, where it told them.
     pub server: Option<String>,
+}
+
+/// Beginning of the `base_url` of a run that was computed; the engine's name follows.
+pub const PREDICTION: &str = "prediction:";
+
+impl Target {
+    /// The engine that a run was computed from; `None` for a run that was measured.
+    pub fn predicted_engine(&self) -> Option<&str> {
+        self.base_url.strip_prefix(PREDICTION)
+    }
 }
 
 /// The load that was asked for.

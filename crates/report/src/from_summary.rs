@@ -7,7 +7,7 @@ use tokometer_record::{Load, RunInfo};
 
 use crate::Error;
 use crate::layout::Layout;
-use crate::model::{Field, Key, Metric, Percentile, Quantity, Report, Stat};
+use crate::model::{Field, Key, Metric, Percentile, Quantity, Report, Stat, Title};
 
 /// Which statistics vLLM's layouts and files show. SGLang has no such choice.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,9 @@ pub fn from_summary(
 ) -> Result<Report, Error> {
     let family = layout.family().unwrap_or(Family::Vllm);
     let figures = summary.families.get(&family).ok_or(Error::NoFigures(family))?;
-    let mut report = Report { layout: Some(layout), ..Report::default() };
+    let is_predicted = info.targets.iter().any(|target| target.predicted_engine().is_some());
+    let title = if is_predicted { Title::Predicted } else { Title::Serving };
+    let mut report = Report { layout: Some(layout), title, ..Report::default() };
     let backend = info.targets.first().map_or("", |target| target.backend.as_str());
     set_load(&mut report, &info.load, family);
     set_counts(&mut report, figures);

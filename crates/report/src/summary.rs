@@ -103,7 +103,9 @@ impl Page<'_> {
         let title = self.style.paint(Tone::Strong, &format!("run {}", self.info.name));
         let mut lines = vec![title];
         for target in &self.info.targets {
-            let what = if target.is_simulated {
+            let what = if let Some(engine) = target.predicted_engine() {
+                format!("none, predicted from the engine profile `{engine}`")
+            } else if target.is_simulated {
                 format!("embedded simulator ({}, {})", target.backend, target.model)
             } else {
                 let server =

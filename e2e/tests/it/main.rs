@@ -12,6 +12,7 @@ mod experiments;
 mod help;
 mod killed;
 mod plans;
+mod predict;
 mod program;
 mod real;
 mod reports;

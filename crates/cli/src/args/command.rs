@@ -10,9 +10,11 @@ use super::{
     AgainstArgs, ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, StopArgs,
     TargetArgs, WorkloadArgs,
 };
+use crate::calibrate::CalibrateArgs;
 use crate::capacity::CapacityArgs;
 use crate::compare::CompareArgs;
 use crate::exit::Refusal;
+use crate::predict::PredictArgs;
 
 /// Measure LLM inference servers.
 #[derive(Debug, Parser)]
@@ -25,7 +27,6 @@ struct Cli {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one value of it in the whole program")]
 pub(crate) enum Command {
     /// Measure an endpoint; without any target flag, the embedded simulated server
     Bench(BenchArgs),
@@ -37,6 +38,10 @@ pub(crate) enum Command {
     Dataset(DatasetArgs),
     /// Find the highest load that still meets objectives
     Capacity(CapacityArgs),
+    /// Predict what bench would measure, from an engine profile in virtual time
+    Predict(PredictArgs),
+    /// Fit an engine profile to printed reports or saved runs of a server
+    Calibrate(CalibrateArgs),
     /// Is this report consistent? Is this machine fit to measure that load?
     Doctor(DoctorArgs),
     /// Run the simulated server on a port
@@ -174,7 +179,7 @@ pub(crate) struct SimArgs {
     #[arg(long, default_value_t = 8000)]
     pub(crate) port: u16,
     /// Engine profile: a name or a file
-    #[arg(long, value_name = "NAME|FILE", default_value = "default")]
+    #[arg(long, visible_alias = "engine", value_name = "NAME|FILE", default_value = "default")]
     pub(crate) profile: String,
     /// Name of the simulated model
     #[arg(long, value_name = "NAME", default_value = "simulated")]
@@ -226,7 +231,7 @@ pub(crate) struct Typed {
 }
 
 /// Commands whose words are rewritten before they are parsed.
-const REWRITTEN: [&str; 3] = ["bench", "dataset", "capacity"];
+const REWRITTEN: [&str; 4] = ["bench", "dataset", "capacity", "predict"];
 
 /// Reads the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<Typed, Outcome> {

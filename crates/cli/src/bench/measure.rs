@@ -396,7 +396,8 @@ fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
     }
 }
 
-fn arrivals(load: &Load, family: Family) -> Arrivals {
+/// When the requests of a load are intended to start.
+pub(crate) fn arrivals(load: &Load, family: Family) -> Arrivals {
     if load.timing == Timing::Trace {
         return Arrivals::Traced;
     }
@@ -416,9 +417,8 @@ fn arrivals(load: &Load, family: Family) -> Arrivals {
     Arrivals::Paced(Pace { curve, burstiness, first })
 }
 
-fn info(plan: &Plan, ready: &Ready, opened: &Opened, salt: Seed) -> RunInfo {
-    let clock = MonotonicClock;
-    let load = &plan.load;
+/// The load as a record states it; `prompts` is how many there are to send.
+pub(crate) fn asked_load(load: &Load, prompts: u64) -> record::Load {
     let ramp = load.ramp.map(|ramp| {
         let name = match ramp.strategy {
             Strategy::Linear => "linear",
@@ -426,6 +426,19 @@ fn info(plan: &Plan, ready: &Ready, opened: &Opened, salt: Seed) -> RunInfo {
         };
         (name.to_owned(), ramp.from, ramp.to)
     });
+    record::Load {
+        request_rate: Some(load.request_rate.0).filter(|rate| rate.is_finite()),
+        burstiness: load.burstiness.0,
+        max_concurrency: load.max_concurrency,
+        planned_requests: load.num_prompts.map(|_| prompts),
+        duration: load.duration_s.map(Nanos::from_secs_f64),
+        is_traced: load.timing == Timing::Trace,
+        ramp,
+    }
+}
+
+fn info(plan: &Plan, ready: &Ready, opened: &Opened, salt: Seed) -> RunInfo {
+    let clock = MonotonicClock;
     RunInfo {
         schema: SCHEMA_VERSION,
         version: crate::version::long(),
@@ -442,15 +455,7 @@ fn info(plan: &Plan, ready: &Ready, opened: &Opened, salt: Seed) -> RunInfo {
             .chain(&ready.against)
             .map(|reached| reached.described.clone())
             .collect(),
-        load: record::Load {
-            request_rate: Some(load.request_rate.0).filter(|rate| rate.is_finite()),
-            burstiness: load.burstiness.0,
-            max_concurrency: load.max_concurrency,
-            planned_requests: load.num_prompts.map(|_| opened.len()),
-            duration: load.duration_s.map(Nanos::from_secs_f64),
-            is_traced: load.timing == Timing::Trace,
-            ramp,
-        },
+        load: asked_load(&plan.load, opened.len()),
         dataset: plan.workload.name().to_owned(),
         tokenizer: Some(ready.tokenizer.name().to_owned()),
         plan: serde_json::to_value(plan).unwrap_or_default(),

@@ -26,12 +26,14 @@ mod watch;
 mod workload;
 
 pub(crate) use folder::{Place, is_complete};
-pub(crate) use measure::Session;
-pub(crate) use present::{Shown, View, summarise};
+pub(crate) use measure::{Session, arrivals, asked_load};
+pub(crate) use preparer::place;
+pub(crate) use present::{Shown, View, summarise, summarise_kept};
 pub(crate) use progress::Bar;
 pub(crate) use sidelights::Sidelights;
 pub(crate) use signals::Signals;
 pub(crate) use simulator::Simulator;
 pub(crate) use sweep::{Resume, run};
 pub(crate) use tokenizer::tokenizer;
-pub(crate) use workload::{Means, open};
+pub(crate) use results::write as write_results;
+pub(crate) use workload::{Means, Opened, count, open};

@@ -102,7 +102,7 @@ impl Preparer {
 }
 
 /// Which adapter a request gets, for a draw between 0 and 1.
-fn place(lora: &Lora, index: u64, draw: f64) -> usize {
+pub(crate) fn place(lora: &Lora, index: u64, draw: f64) -> usize {
     let count = lora.names.len().max(1);
     match lora.assignment {
         Assignment::RoundRobin => usize::try_from(index % count as u64).unwrap_or(0),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Slo, Summary};
-use tokometer_record::{self as record, RunInfo, RunReader};
+use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
 use tokometer_report::{self as report, Layout, LayoutChoice, Metric, Style};
 
 use crate::compare::{self, Comparison, Half, Turns, halves};
@@ -145,6 +145,23 @@ pub(crate) fn summarise(folder: &Path, view: &View) -> Result<Shown, Refusal> {
     }
     let summary = collect(&reader, view.options(layout)).map_err(unreadable)?;
     Ok(Shown { info, summary, layout, statistics: view.shown.clone(), against: None })
+}
+
+/// Shows timelines that are in memory, as those of a prediction are.
+pub(crate) fn summarise_kept(
+    info: RunInfo,
+    timelines: &[Timeline],
+    end: RunEnd,
+    view: &View,
+) -> Shown {
+    let backend = info.targets.first().map_or("", |target| target.backend.as_str());
+    let layout = view.layout.for_backend(backend);
+    let mut collector = Collector::new(&info, view.options(layout));
+    for timeline in timelines {
+        collector.push(timeline);
+    }
+    let summary = collector.finish(&RunState::Ended(Box::new(end)));
+    Shown { info, summary, layout, statistics: view.shown.clone(), against: None }
 }
 
 fn collect(reader: &RunReader, options: Options) -> Result<Summary, record::Error> {

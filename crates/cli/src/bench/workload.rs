@@ -127,7 +127,7 @@ fn form(plan: &Plan) -> Result<workload::Form, Refusal> {
 const TIMED_PROMPTS: u64 = 1_000_000;
 
 /// Prompts that the run may need: as many as are planned, or enough for the time it has.
-fn count(load: &Load) -> u64 {
+pub(crate) fn count(load: &Load) -> u64 {
     if let Some(count) = load.num_prompts {
         return count;
     }

@@ -8,6 +8,8 @@ mod report;
 mod sim;
 mod source;
 
+pub(crate) use source::expanded;
+
 use crate::args::{Command, DocPage, Typed};
 use crate::exit::Exit;
 use crate::lower::Environment;
@@ -26,6 +28,8 @@ pub(crate) fn run(typed: Typed) -> anyhow::Result<Exit> {
         Command::Report(args) => report::report(&args, &environment),
         Command::Compare(args) => crate::compare::compare(&args),
         Command::Capacity(args) => crate::capacity::capacity(&args, &order, &environment),
+        Command::Predict(args) => crate::predict::predict(&args, &order, &environment),
+        Command::Calibrate(args) => crate::calibrate::calibrate(&args),
         Command::Doctor(args) => doctor::doctor(&args, &environment),
         Command::Sim(args) => sim::sim(&args),
         Command::Docs { page: DocPage::Migrating } => {

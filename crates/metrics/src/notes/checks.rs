@@ -351,8 +351,12 @@ pub(super) fn same_host(evidence: &Evidence<'_>, _limit: f64) -> Found {
 }
 
 pub(super) fn simulated_target(evidence: &Evidence<'_>, _limit: f64) -> Found {
-    let is_simulated = evidence.info.targets.iter().any(|target| target.is_simulated);
-    is_simulated.then(|| "target: embedded simulator".to_owned())
+    let mut targets = evidence.info.targets.iter();
+    let target = targets.find(|target| target.is_simulated)?;
+    Some(match target.predicted_engine() {
+        Some(engine) => format!("target: none, predicted from the engine profile `{engine}`"),
+        None => "target: embedded simulator".to_owned(),
+    })
 }
 
 pub(super) fn dropped_fields(evidence: &Evidence<'_>, _limit: f64) -> Found {

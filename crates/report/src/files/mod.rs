@@ -68,10 +68,16 @@ fn metric_key(metric: Metric) -> Option<&'static str> {
 /// tools' readers pass over a key that they do not know.
 fn provenance(summary: &Summary, info: &RunInfo) -> serde_json::Value {
     let is_simulated = info.targets.iter().any(|target| target.is_simulated);
+    let is_predicted = info.targets.iter().any(|target| target.predicted_engine().is_some());
+    let target = match (is_predicted, is_simulated) {
+        (true, _) => "prediction",
+        (false, true) => "embedded simulator",
+        (false, false) => "server",
+    };
     serde_json::json!({
         "version": info.version,
         "run": info.name,
-        "target": if is_simulated { "embedded simulator" } else { "server" },
+        "target": target,
         "verdict": summary.verdict,
         "notes": summary.notes,
     })

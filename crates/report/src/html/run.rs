@@ -180,7 +180,10 @@ fn severity(severity: Severity) -> &'static str {
 
 fn title(info: &RunInfo) -> String {
     match info.targets.first() {
-        Some(target) if target.is_simulated => format!("{}: embedded simulator", info.name),
+        Some(target) if target.is_simulated => match target.predicted_engine() {
+            Some(engine) => format!("{}: predicted, engine profile {engine}", info.name),
+            None => format!("{}: embedded simulator", info.name),
+        },
         Some(target) => format!("{}: {} on {}", info.name, target.model, target.base_url),
         None => info.name.clone(),
     }

@@ -1,0 +1,272 @@
+//! `tokometer calibrate`: reads, fits, tells and writes.
+
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokometer_base::Seed;
+use tokometer_record::{Phase, RunReader, Timeline};
+use tokometer_report::files;
+use tokometer_schedule::Arrivals;
+use tokometer_sim::Profile;
+use tokometer_twin::fit::{
+    self, Calibration, Candidate, Effort, HeldOut, Row, RunCalibration, Settings, cells_of,
+};
+use tokometer_twin::{self as twin, Ask, OldClient, Options, Workload};
+
+use super::rows::Table;
+use super::views;
+use crate::commands::expanded;
+use crate::exit::{Exit, Refusal};
+use crate::predict::old_client;
+use crate::terminal::{print, tell};
+
+/// `tokometer calibrate`.
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// Printed reports, result files and run folders of one server
+    #[arg(required = true, value_name = "REPORT|RUN")]
+    pub(crate) sources: Vec<PathBuf>,
+    /// Where the profile is written
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The kind of engine: a profile whose scheduler and whatever is not fitted are taken over
+    #[arg(long, value_name = "NAME|FILE", default_value = "default")]
+    pub(crate) from: String,
+    /// Name of the profile [default: that of the file]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Longest answer that was allowed, where reports do not tell
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) output_limit: Option<u32>,
+    /// The reports were printed by a serial client of these costs [default: 1.5,0.05]
+    #[arg(
+        long,
+        value_name = "REQUEST_MS,EVENT_MS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1.5,0.05"
+    )]
+    pub(crate) old_client: Option<String>,
+    /// How long to search
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) generations: usize,
+    /// Root of the search's randomness
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+/// What the sources hold.
+#[derive(Default)]
+struct Evidence {
+    table: Table,
+    runs: Vec<Vec<Timeline>>,
+    /// The model of the first run: the others must be of the same.
+    model: Option<String>,
+    /// Whether a source is itself a prediction or a run against the simulator.
+    is_artificial: bool,
+}
+
+/// Candidates per generation of the search.
+const POPULATION: usize = 14;
+
+/// Calibrates, tells what was found, and writes the profile.
+pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
+    let template = Profile::open(&args.from).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+    let client = args.old_client.as_deref().map(old_client).transpose()?.unwrap_or_default();
+    let stem = args.output.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name = args.name.clone().or(stem).unwrap_or_else(|| "engine".to_owned());
+    check_place(&args.output)?;
+    let evidence = Evidence::read(&args.sources, args.output_limit)?;
+    for (block, reason) in &evidence.table.unusable {
+        tell(&format!("note: `{block}` is left out: {reason}"));
+    }
+    if evidence.is_artificial {
+        tell("note: some of this was not measured of a server but simulated or predicted");
+    }
+    let profile = if evidence.runs.is_empty() {
+        from_tables(
+            args,
+            &evidence.table.rows,
+            Candidate { profile: template, client, spread: 0.25 },
+            &name,
+        )?
+    } else {
+        from_runs(&evidence, template, client, &name)?
+    };
+    std::fs::write(&args.output, profile.to_toml())
+        .map_err(|why| unwritable(&args.output, &why))?;
+    tell(&format!("wrote {}", args.output.display()));
+    Ok(Exit::Done)
+}
+
+/// A place that cannot be written is found before the search, not after it.
+fn check_place(path: &Path) -> Result<(), Refusal> {
+    let is_new = !path.exists();
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let _file = opened.map_err(|why| unwritable(path, &why))?;
+    if is_new {
+        let _removed = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
+    Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+}
+
+impl Evidence {
+    fn read(sources: &[PathBuf], limit: Option<u32>) -> Result<Self, Refusal> {
+        let mut evidence = Self::default();
+        for source in sources {
+            for path in expanded(source)? {
+                if path.is_dir() {
+                    evidence.add_run(&path)?;
+                } else {
+                    evidence.add_reports(&path, limit)?;
+                }
+            }
+        }
+        Ok(evidence)
+    }
+
+    fn add_reports(&mut self, path: &Path, limit: Option<u32>) -> Result<(), Refusal> {
+        let shown = path.display().to_string();
+        let unreadable = |why: String| Refusal::usage(format!("cannot read `{shown}`: {why}"), "");
+        let text = std::fs::read_to_string(path).map_err(|why| unreadable(why.to_string()))?;
+        let reports = files::read(&text).map_err(|why| unreadable(why.to_string()))?;
+        if reports.is_empty() {
+            return Err(Refusal::usage(
+                format!("there is no report in `{shown}`"),
+                "a printed report begins with a line `= Serving Benchmark Result =`",
+            ));
+        }
+        self.is_artificial |=
+            reports.iter().any(|report| report.title == tokometer_report::Title::Predicted);
+        self.table.add(&shown, &reports, limit)
+    }
+
+    fn add_run(&mut self, path: &Path) -> Result<(), Refusal> {
+        let unreadable = |why: tokometer_record::Error| Refusal::usage(why.to_string(), "");
+        let reader = RunReader::open(path).map_err(unreadable)?;
+        let target = reader.info().targets.first();
+        if let Some(target) = target {
+            let model = self.model.get_or_insert_with(|| target.model.clone());
+            if *model != target.model {
+                return Err(Refusal::usage(
+                    format!(
+                        "cannot calibrate one engine from `{}` together with the runs before it: `{}` is not `{model}`",
+                        path.display(),
+                        target.model
+                    ),
+                    "calibrate each engine from its own runs",
+                ));
+            }
+            self.is_artificial |= target.is_simulated;
+        }
+        let is_wanted = |one: &Timeline| one.identity.phase == Phase::Measure && one.is_success();
+        self.runs.push(reader.timelines().map_err(unreadable)?.filter(is_wanted).collect());
+        Ok(())
+    }
+}
+
+/// Fits the costs to the rows of a table. Memory is not fitted: rows of a table do not show it.
+fn from_tables(
+    args: &CalibrateArgs,
+    rows: &[Row],
+    template: Candidate,
+    name: &str,
+) -> Result<Profile, Refusal> {
+    let memory = template.profile.kv.clone();
+    let settings = Settings {
+        template: unfitted(template),
+        effort: Effort { generations: args.generations, population: POPULATION, sigma: 0.2 },
+        threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        seed: Seed(args.seed),
+    };
+    let bar = bar();
+    let progress = |progress: fit::Progress| {
+        if let Some(bar) = &bar {
+            bar.set_length(progress.total as u64);
+            bar.set_position(progress.done as u64);
+        }
+    };
+    let found = fit::calibrate(rows, &settings, &progress);
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
+    let found: Calibration = found?;
+    print(&views::of_tables(&found, rows))?;
+    let mut profile = found.profile(rows, name, &source_names(&args.sources));
+    profile.kv = memory;
+    Ok(profile)
+}
+
+/// The template without terms that a table must show by itself before they are believed.
+fn unfitted(mut template: Candidate) -> Candidate {
+    let profile = &mut template.profile;
+    (profile.cost.quantum_ms, profile.cost.quantum_tail_ms) = (0.0, 0.0);
+    profile.front_end.gather_ms = 0.0;
+    profile.front_end.eos_step = true;
+    profile.kv = None;
+    template
+}
+
+/// File names without their folders, which mean nothing to the profile's next reader.
+fn source_names(sources: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| {
+        path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    };
+    sources.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Fits the costs to the steps of recorded runs; tables that came along only check the result.
+fn from_runs(
+    evidence: &Evidence,
+    template: Profile,
+    client: OldClient,
+    name: &str,
+) -> Result<Profile, Refusal> {
+    let found: RunCalibration = fit::calibrate_runs(&evidence.runs, template)?;
+    let mut text = views::of_runs(&found, evidence.runs.len());
+    let rows = &evidence.table.rows;
+    if !rows.is_empty() {
+        let predicted = predicted(rows, &found.profile, client)?;
+        let title = "error on the tables, which no fit has seen";
+        text.push('\n');
+        text.push_str(&views::accuracy(title, rows, &predicted));
+    }
+    print(&text)?;
+    let mut profile = found.profile;
+    name.clone_into(&mut profile.name);
+    Ok(profile)
+}
+
+/// Rows of a table as a profile predicts them, each request with the row's mean lengths.
+fn predicted(rows: &[Row], profile: &Profile, client: OldClient) -> Result<Vec<HeldOut>, Refusal> {
+    let one = |(at, row): (usize, &Row)| {
+        let mean = |tokens: u64| u32::try_from(tokens / row.requests.max(1)).unwrap_or(u32::MAX);
+        let ask = Ask::new(mean(row.input_tokens).max(1), mean(row.output_tokens).max(1));
+        let count = usize::try_from(row.requests).unwrap_or(usize::MAX);
+        let mut workload = Workload::burst(vec![ask; count]);
+        workload.max_concurrency = row.max_concurrency;
+        if let Some(rate) = row.request_rate {
+            workload = workload.arriving(Arrivals::poisson(rate));
+        }
+        let options = Options { client, ..Options::default() };
+        let run = twin::predict(profile, &workload, Seed(0), options)?;
+        Ok(HeldOut { row: at, predicted: cells_of(&run.figures) })
+    };
+    rows.iter().enumerate().map(one).collect()
+}
+
+/// The bar, where a person looks at stderr.
+fn bar() -> Option<ProgressBar> {
+    if !std::io::stderr().is_terminal() {
+        return None;
+    }
+    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{bar:28} {pos}/{len} candidates, ETA {eta}");
+    Some(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+}

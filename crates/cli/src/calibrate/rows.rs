@@ -1,0 +1,184 @@
+//! Blocks of printed reports as rows of a table that an engine can be fitted to.
+
+use tokometer_report::{Field, Metric as Latency, Report, Stat};
+use tokometer_twin::fit::{Cells, Metric, Row};
+
+use crate::exit::Refusal;
+
+/// Rows that can be used, and blocks that cannot.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    /// The rows, in the order of the files.
+    pub(crate) rows: Vec<Row>,
+    /// Blocks that are no rows: name and reason.
+    pub(crate) unusable: Vec<(String, String)>,
+    backends: Vec<String>,
+}
+
+impl Table {
+    /// Adds the blocks of one file. `limit` is the longest answer where a block does not tell it.
+    pub(crate) fn add(
+        &mut self,
+        file: &str,
+        reports: &[Report],
+        limit: Option<u32>,
+    ) -> Result<(), Refusal> {
+        for (number, report) in reports.iter().enumerate() {
+            let name = format!("{file}#{}", number + 1);
+            match row(report, limit) {
+                Ok(row) => self.rows.push(row),
+                Err(reason) => self.unusable.push((name.clone(), reason)),
+            }
+            let Some(backend) = report.words(Field::Backend) else { continue };
+            if let Some(other) = self.backends.iter().find(|other| *other != backend) {
+                return Err(Refusal::usage(
+                    format!(
+                        "cannot calibrate one engine from `{name}` together with those before it: `{backend}` is not `{other}`"
+                    ),
+                    "calibrate each engine from its own reports",
+                ));
+            }
+            self.backends.push(backend.to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// The printed statistic behind each metric of a fit.
+fn cell(report: &Report, metric: Metric) -> Option<f64> {
+    let (latency, stat) = match metric {
+        Metric::OutputThroughput => return report.number(Field::OutputThroughput),
+        Metric::TtftMean => (Latency::Ttft, Stat::Mean),
+        Metric::TtftMedian => (Latency::Ttft, Stat::Median),
+        Metric::TtftP99 => (Latency::Ttft, Stat::P99),
+        Metric::TpotMean => (Latency::Tpot, Stat::Mean),
+        Metric::TpotMedian => (Latency::Tpot, Stat::Median),
+        Metric::TpotP99 => (Latency::Tpot, Stat::P99),
+        Metric::ItlMean => (Latency::Itl, Stat::Mean),
+        Metric::ItlMedian => (Latency::Itl, Stat::Median),
+        Metric::ItlP99 => (Latency::Itl, Stat::P99),
+    };
+    report.latency(latency, stat)
+}
+
+/// One block as a row; the error says why it is none.
+fn row(report: &Report, limit: Option<u32>) -> Result<Row, String> {
+    if report.is_cut() {
+        return Err("the block is cut off".to_owned());
+    }
+    let count = |field: Field, what: &str| {
+        let number = report.number(field).filter(|number| *number >= 1.0);
+        number.map(whole).ok_or_else(|| format!("it does not tell its {what}"))
+    };
+    let requests = count(Field::Successful, "successful requests")?;
+    let input_tokens = count(Field::InputTokens, "input tokens")?;
+    let output_tokens = count(Field::OutputTokens, "generated tokens")?;
+    if report.number(Field::Failed).is_some_and(|failed| failed > 0.0) {
+        return Err("requests of it failed, so the engine's load is not known".to_owned());
+    }
+    let mut cells = Cells::default();
+    for metric in Metric::ALL {
+        // Tools print 0.00 for what they did not measure.
+        cells.set(metric, cell(report, metric).filter(|value| *value > 0.0));
+    }
+    let rate = report.number(Field::RateConfigured).or_else(|| {
+        report.words(Field::TrafficRate)?.parse::<f64>().ok().filter(|rate| rate.is_finite())
+    });
+    let cap = report.number(Field::MaxConcurrency).filter(|cap| *cap >= 1.0).map(whole);
+    Ok(Row {
+        label: format!("{requests} x {}", input_tokens / requests),
+        requests,
+        input_tokens,
+        output_tokens,
+        duration_s: report.number(Field::Duration).unwrap_or(0.0),
+        output_limit: report.context.command.as_deref().and_then(limit_of).or(limit),
+        request_rate: rate,
+        max_concurrency: cap.and_then(|cap| u32::try_from(cap).ok()),
+        cells,
+    })
+}
+
+/// The longest answer that a command line allowed.
+fn limit_of(command: &str) -> Option<u32> {
+    const FLAGS: [&str; 5] = [
+        "--random-output-len",
+        "--output-len",
+        "--sharegpt-output-len",
+        "--hf-output-len",
+        "--max-tokens",
+    ];
+    let mut words = command.split_whitespace();
+    while let Some(word) = words.next() {
+        let (flag, value) =
+            word.split_once('=').map_or((word, None), |(flag, value)| (flag, Some(value)));
+        if FLAGS.contains(&flag.replace('_', "-").as_str()) {
+            return value.or_else(|| words.next())?.parse().ok();
+        }
+    }
+    None
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts of a report are whole and not negative, and the cast saturates"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokometer_report::files;
+
+    fn seed(text: &str) -> Vec<Report> {
+        files::read(text).unwrap()
+    }
+
+    #[test]
+    fn every_block_of_a_seed_table_is_a_row() {
+        let text = include_str!("../../../../fixtures/seeds/002_902df92d1b3a4732.txt");
+        let mut table = Table::default();
+        table.add("002", &seed(text), Some(150)).unwrap();
+        assert_eq!((table.rows.len(), table.unusable.len()), (23, 0));
+        let first = &table.rows[0];
+        assert_eq!((first.requests, first.input_tokens, first.output_tokens), (1, 80, 85));
+        assert_eq!(first.label, "1 x 80");
+        assert_eq!(first.output_limit, Some(150));
+        assert_eq!(first.cells.get(Metric::OutputThroughput), Some(18.75));
+        assert_eq!(first.cells.get(Metric::ItlP99), Some(94.22));
+        assert_eq!((first.request_rate, first.max_concurrency), (None, None));
+    }
+
+    #[test]
+    fn loads_are_read_from_the_block_and_limits_from_its_command() {
+        let text = include_str!("../../../../fixtures/seeds/004_8163290e84c3957c.txt");
+        let rows: Vec<Row> =
+            seed(text).iter().filter_map(|report| row(report, None).ok()).collect();
+        assert!(rows.iter().all(|row| row.request_rate == Some(20.0)), "{rows:?}");
+        assert!(rows.iter().all(|row| row.max_concurrency == Some(20)));
+        let check = |command: &str, expected: Option<u32>| {
+            assert_eq!(limit_of(command), expected, "{command}");
+        };
+        check("bench --random-output-len 128 --seed 1", Some(128));
+        check("bench --random_output_len=64", Some(64));
+        check("bench --num-prompts 5", None);
+    }
+
+    #[test]
+    fn blocks_that_are_no_rows_are_named_and_two_backends_are_refused() {
+        let text = include_str!("../../../../fixtures/seeds/000_659e43dd1329acd2.txt");
+        let whole = seed(text);
+        let cut: String = text.lines().take(12).collect::<Vec<_>>().join("\n");
+        let mut table = Table::default();
+        table.add("cut", &seed(&cut), None).unwrap();
+        assert_eq!(table.unusable, [("cut#1".to_owned(), "the block is cut off".to_owned())]);
+        let mut one = whole[0].clone();
+        one.set_words(Field::Backend, "vllm");
+        let mut other = one.clone();
+        other.set_words(Field::Backend, "sglang");
+        let refusal = Table::default().add("mixed", &[one, other], None).unwrap_err().to_string();
+        assert!(refusal.contains("`sglang` is not `vllm`"), "{refusal}");
+    }
+}

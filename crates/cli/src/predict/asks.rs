@@ -1,0 +1,343 @@
+//! The requests of a plan as the engine sees them: lengths, times and shared beginnings, no content.
+//!
+//! `random` lengths are drawn one at a time by their index, without a tokenizer and without memory,
+//! exactly as the workload draws them. Every other dataset is opened as `bench` opens it and its
+//! prompts are counted; texts are cut into hashed blocks only where the engine keeps a prefix cache.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokometer_base::seed::unit_float;
+use tokometer_base::{Prompt, PromptContent, Seed};
+use tokometer_sim::Profile;
+use tokometer_sim::profile::PrefixCache;
+use tokometer_tokenize::{Specials, Tokenizer};
+use tokometer_twin::{After, Ask, Source};
+use tokometer_workload::datasets::random;
+use tokometer_workload::lengths::Span;
+use tokometer_workload::{Item, Spec};
+
+use crate::bench::{Means, Opened, count, open, place, tokenizer};
+use crate::exit::Refusal;
+use crate::lower::Secrets;
+use crate::plan::{Lora, Plan};
+
+/// The requests of a plan.
+pub(crate) enum Asks {
+    /// Drawn by index.
+    Drawn(Drawn),
+    /// Taken from a dataset.
+    Listed(Box<Listed>),
+}
+
+impl Asks {
+    /// Opens the requests of a plan for an engine.
+    pub(crate) fn open(plan: &Plan, profile: &Profile, secrets: &Secrets) -> Result<Self, Refusal> {
+        match &plan.workload {
+            Spec::Random(options) if is_drawn(plan, options) => {
+                Drawn::new(plan, options, shared_blocks(profile)).map(Self::Drawn)
+            }
+            _ => Listed::open(plan, profile, secrets).map(|listed| Self::Listed(Box::new(listed))),
+        }
+    }
+
+    /// Requests that the plan may need.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Drawn(drawn) => drawn.count,
+            Self::Listed(listed) => listed.opened.len(),
+        }
+    }
+
+    /// What was noticed on the way.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        match self {
+            Self::Drawn(_) => Vec::new(),
+            Self::Listed(listed) => listed.remarks.clone(),
+        }
+    }
+
+    /// The tokenizer that counted prompts; `None` where lengths were drawn.
+    pub(crate) fn tokenizer_name(&self) -> Option<String> {
+        match self {
+            Self::Drawn(_) => None,
+            Self::Listed(listed) => Some(listed.tokenizer.name().to_owned()),
+        }
+    }
+
+    /// Lengths that are drawn, which another seed draws anew; `None` for rows of a dataset.
+    pub(crate) fn drawn(&self) -> Option<&Drawn> {
+        match self {
+            Self::Drawn(drawn) => Some(drawn),
+            Self::Listed(_) => None,
+        }
+    }
+
+    /// The first `count` requests. Lengths that are drawn depend on the seed; rows of a dataset are
+    /// the plan's own, whatever the seed.
+    pub(crate) fn source(&mut self, count: u64, seed: Seed) -> Result<Arc<dyn Source>, Refusal> {
+        match self {
+            Self::Drawn(drawn) => Ok(Arc::new(drawn.with_seed(seed, count))),
+            Self::Listed(listed) => listed.first(count),
+        }
+    }
+}
+
+/// Lengths need no dataset unless texts of a file fill the prompts or a limit leaves some out.
+fn is_drawn(plan: &Plan, options: &random::Options) -> bool {
+    options.content_path.is_none() && plan.prompts.max_model_len.is_none()
+}
+
+/// Tokens per block where equal beginnings are reused.
+fn shared_blocks(profile: &Profile) -> Option<u32> {
+    let kv = profile.kv.as_ref().filter(|kv| kv.prefix_cache == PrefixCache::Lru)?;
+    Some(kv.block_tokens)
+}
+
+/// The adapter of a request, by its place in the list.
+fn adapter(lora: Option<&Lora>, index: u64, seed: Seed) -> Option<u32> {
+    let draw = unit_float(&mut seed.stream("lora").at(index));
+    lora.and_then(|lora| u32::try_from(place(lora, index, draw)).ok())
+}
+
+/// Random lengths.
+#[derive(Debug, Clone)]
+pub(crate) struct Drawn {
+    prompt: Span,
+    output: Span,
+    prefix_tokens: u32,
+    prefix_hashes: Box<[u64]>,
+    lora: Option<Lora>,
+    seed: Seed,
+    count: u64,
+}
+
+impl Drawn {
+    fn new(plan: &Plan, options: &random::Options, block: Option<u32>) -> Result<Self, Refusal> {
+        let ratio = options.range_ratio;
+        if let Some(fault) = ratio.fault(plan.family) {
+            return Err(Refusal::usage(format!("cannot make the dataset `random`: {fault}"), ""));
+        }
+        let blocks = block.map_or(0, |block| options.prefix_len / block);
+        let stream = Seed(plan.seed).stream("shared beginning");
+        Ok(Self {
+            prompt: Span::around(options.input_len, ratio.input, plan.family),
+            output: Span::around(options.output_len, ratio.output, plan.family),
+            prefix_tokens: options.prefix_len,
+            prefix_hashes: (0..blocks).map(|at| stream.draw(u64::from(at))).collect(),
+            lora: plan.request.lora.clone(),
+            seed: Seed(plan.seed),
+            count: count(&plan.load),
+        })
+    }
+
+    /// As many requests of another seed.
+    pub(crate) fn with_seed(&self, seed: Seed, count: u64) -> Self {
+        Self { seed, count, ..self.clone() }
+    }
+}
+
+impl Source for Drawn {
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn ask(&self, index: u64) -> Ask {
+        let mut generator = self.seed.stream("lengths").at(index);
+        let prompt = self.prefix_tokens + self.prompt.draw(&mut generator);
+        Ask {
+            block_hashes: self.prefix_hashes.clone(),
+            lora: adapter(self.lora.as_ref(), index, self.seed),
+            ..Ask::new(prompt, self.output.draw(&mut generator))
+        }
+    }
+}
+
+/// Requests of a dataset, made as far as they were asked for.
+pub(crate) struct Listed {
+    opened: Opened,
+    tokenizer: Arc<dyn Tokenizer>,
+    block_tokens: Option<u32>,
+    lora: Option<Lora>,
+    seed: Seed,
+    remarks: Vec<String>,
+    made: Arc<Vec<Ask>>,
+    /// The last request of each conversation so far.
+    sessions: BTreeMap<u64, u64>,
+}
+
+impl Listed {
+    fn open(plan: &Plan, profile: &Profile, secrets: &Secrets) -> Result<Self, Refusal> {
+        let counted = tokenizer(plan, secrets, None)?;
+        let mut remarks = counted.notes;
+        let means = Means {
+            tokenizer: Arc::clone(&counted.tokenizer),
+            salt: Seed(plan.seed),
+            hub: secrets.hub.clone(),
+        };
+        let opened = open(plan, means)?;
+        remarks.extend(opened.remarks.iter().cloned());
+        Ok(Self {
+            opened,
+            tokenizer: counted.tokenizer,
+            block_tokens: shared_blocks(profile),
+            lora: plan.request.lora.clone(),
+            seed: Seed(plan.seed),
+            remarks,
+            made: Arc::default(),
+            sessions: BTreeMap::new(),
+        })
+    }
+
+    fn first(&mut self, count: u64) -> Result<Arc<dyn Source>, Refusal> {
+        let has = self.made.len() as u64;
+        if has < count {
+            let mut list = (*self.made).clone();
+            for at in has..count {
+                list.push(self.ask(at)?);
+            }
+            self.made = Arc::new(list);
+        } else if has > count {
+            let kept = usize::try_from(count).unwrap_or(usize::MAX);
+            return Ok(Arc::new(self.made[..kept].to_vec()));
+        }
+        let made: Arc<dyn Source> = Arc::clone(&self.made) as Arc<dyn Source>;
+        Ok(made)
+    }
+
+    fn ask(&mut self, at: u64) -> Result<Ask, Refusal> {
+        let refused =
+            |why: String| Refusal::usage(format!("cannot predict request {at}: {why}"), "");
+        let kept = self.opened.kept.as_ref();
+        let place = usize::try_from(at).unwrap_or(usize::MAX);
+        let index = kept.map_or(Some(at), |kept| kept.get(place).copied()).unwrap_or(at);
+        let item = self.opened.workload.item(index).map_err(|why| refused(why.to_string()))?;
+        let prompt_tokens = self.prompt_tokens(&item.prompt).map_err(refused)?;
+        let output_tokens = item.prompt.output_tokens.ok_or_else(|| {
+            refused("the dataset does not say how long its answer is".to_owned())
+                .hint("give it a length with `--output-len`")
+        })?;
+        Ok(Ask {
+            due: item.due,
+            after: self.after(at, &item),
+            block_hashes: self.hashes(&item.prompt).map_err(refused)?,
+            lora: adapter(self.lora.as_ref(), at, self.seed),
+            ..Ask::new(prompt_tokens, output_tokens)
+        })
+    }
+
+    fn after(&mut self, at: u64, item: &Item) -> Option<After> {
+        let place = item.after?;
+        let before = self.sessions.insert(place.session, at);
+        before.map(|request| After { request, think: place.think })
+    }
+
+    fn prompt_tokens(&self, prompt: &Prompt) -> Result<u32, String> {
+        if let Some(tokens) = prompt.prompt_tokens {
+            return Ok(tokens);
+        }
+        let counted = self.ids(prompt)?.len();
+        u32::try_from(counted).map_err(|_| "its prompt is too long to count".to_owned())
+    }
+
+    /// A hash per full block of the prompt, each over everything before it.
+    fn hashes(&self, prompt: &Prompt) -> Result<Box<[u64]>, String> {
+        let Some(block) = self.block_tokens else { return Ok(Box::default()) };
+        Ok(block_hashes(&self.ids(prompt)?, block))
+    }
+
+    fn ids(&self, prompt: &Prompt) -> Result<Vec<u32>, String> {
+        let text = match &prompt.content {
+            PromptContent::TokenIds(ids) => return Ok(ids.clone()),
+            PromptContent::Text(text) => text.clone(),
+            PromptContent::Messages(messages) => messages
+                .iter()
+                .map(|message| message.content.as_str())
+                .collect::<Vec<_>>()
+                .join("\n"),
+        };
+        self.tokenizer.encode(&text, Specials::Skip).map_err(|why| why.to_string())
+    }
+}
+
+/// Chained hashes of the full blocks of a prompt: equal beginnings have equal hashes.
+fn block_hashes(ids: &[u32], block_tokens: u32) -> Box<[u64]> {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = ODD;
+    let mut mix = |id: &u32| {
+        hash = (hash ^ u64::from(*id)).wrapping_mul(ODD);
+        hash ^= hash >> 29;
+        hash
+    };
+    let blocks = ids.chunks_exact(block_tokens.max(1) as usize);
+    blocks.map(|block| block.iter().map(&mut mix).last().unwrap_or(ODD)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Command, parse};
+    use crate::lower::{Environment, Lowered, lower};
+
+    fn lowered(line: &str) -> Lowered {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        let typed = parse(&words).unwrap();
+        let Command::Bench(args) = typed.command else { panic!("not a bench") };
+        lower(&args, &typed.order, &Environment::default()).unwrap()
+    }
+
+    fn asks(line: &str, engine: &str) -> (Asks, Lowered) {
+        let lowered = lowered(line);
+        let profile = Profile::shipped(engine).unwrap();
+        (Asks::open(&lowered.plan, &profile, &lowered.secrets).unwrap(), lowered)
+    }
+
+    #[test]
+    fn drawn_lengths_are_those_of_the_prompts_that_bench_sends() {
+        for family in ["vllm", "sglang"] {
+            let line = format!(
+                "bench --sim --compat {family} --dataset-name random --num-prompts 20 --random-input-len 50 \
+                 --random-output-len 9 --random-range-ratio 0.5 --random-prefix-len 32"
+            );
+            let (mut drawn, lowered) = asks(&line, "default");
+            let source = drawn.source(20, Seed(lowered.plan.seed)).unwrap();
+            let opened = tokenizer(&lowered.plan, &lowered.secrets, None).unwrap();
+            let means = Means {
+                tokenizer: opened.tokenizer,
+                salt: Seed(1),
+                hub: lowered.secrets.hub.clone(),
+            };
+            let sent = open(&lowered.plan, means).unwrap();
+            for index in 0..20 {
+                let (ask, prompt) = (source.ask(index), sent.workload.item(index).unwrap().prompt);
+                assert_eq!(Some(ask.prompt_tokens), prompt.prompt_tokens, "{family} {index}");
+                assert_eq!(Some(ask.output_tokens), prompt.output_tokens, "{family} {index}");
+                assert_eq!(ask.block_hashes.len(), 2);
+            }
+        }
+    }
+
+    #[test]
+    fn prompts_of_a_dataset_share_the_blocks_of_their_common_beginning() {
+        let line = "bench --sim --dataset-name prefix_repetition --num-prompts 6 \
+                    --prefix-repetition-prefix-len 64 --prefix-repetition-suffix-len 32 \
+                    --prefix-repetition-num-prefixes 1 --prefix-repetition-output-len 5";
+        let (mut listed, _) = asks(line, "default");
+        let source = listed.source(6, Seed(0)).unwrap();
+        let (one, other) = (source.ask(0), source.ask(1));
+        assert_eq!(one.output_tokens, 5);
+        assert_eq!(one.block_hashes[..3], other.block_hashes[..3]);
+        assert_ne!(one.block_hashes.last(), other.block_hashes.last());
+        // An engine without a prefix cache needs no hashes.
+        let (mut plain, _) = asks(line, "vllm-405b");
+        assert!(plain.source(1, Seed(0)).unwrap().ask(0).block_hashes.is_empty());
+    }
+
+    #[test]
+    fn block_hashes_cover_everything_before_them() {
+        let (one, other) = (block_hashes(&[1, 2, 3, 4, 5], 2), block_hashes(&[9, 2, 3, 4], 2));
+        assert_eq!((one.len(), other.len()), (2, 2));
+        assert!(one[0] != other[0] && one[1] != other[1]);
+        assert_eq!(block_hashes(&[1, 2, 3, 4], 2), one);
+    }
+}

@@ -1,0 +1,239 @@
+//! `tokometer predict`: every point of a plan, predicted and shown.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use serde_json::Value;
+use tokometer_record::RunInfo;
+use tokometer_report::{self as report, Report, TableFormat};
+use tokometer_twin::{self as twin, Routing};
+
+use super::asks::Asks;
+use super::engine::{Engine, old_client};
+use super::outcome::{self, Detail, Outcome, Setting};
+use super::shown;
+use super::views::{Explain, Page};
+use crate::args::BenchArgs;
+use crate::bench::{View, summarise_kept, write_results};
+use crate::exit::{Exit, Refusal};
+use crate::lower::{Environment, Lowered, Point, Secrets, lower, written};
+use crate::plan::{self, Plan};
+use crate::terminal::{print, style, tell};
+
+/// Flags of `tokometer predict`, besides those of `bench`, of which the target's have no effect.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PredictArgs {
+    /// Engine profile: the name of a shipped one, or a file
+    #[arg(
+        long,
+        value_name = "NAME|FILE",
+        required_unless_present = "roofline",
+        help_heading = "Engine"
+    )]
+    pub(crate) engine: Option<String>,
+    /// An engine that nobody has measured: "params=70e9 bytes=2 gpus=8 tflops=800 gbs=3350"
+    #[arg(long, value_name = "DATA SHEET", help_heading = "Engine")]
+    pub(crate) roofline: Option<String>,
+    /// Servers behind a router
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Engine")]
+    pub(crate) replicas: usize,
+    /// How the router chooses: round-robin, least-loaded, prefix-affinity or random2
+    #[arg(long, value_name = "HOW", default_value = "round-robin", help_heading = "Engine")]
+    pub(crate) router: Routing,
+    /// Add the costs of the serial client that printed old tables [default: 1.5,0.05]
+    #[arg(
+        long,
+        value_name = "REQUEST_MS,EVENT_MS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1.5,0.05",
+        help_heading = "Engine"
+    )]
+    pub(crate) old_client: Option<String>,
+    /// Say what limited the run
+    #[arg(long, help_heading = "Engine")]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) bench: BenchArgs,
+}
+
+/// A command under way.
+struct Command<'a> {
+    engine: Engine,
+    options: twin::Options,
+    explain: Explain,
+    secrets: &'a Secrets,
+    style: report::Style,
+}
+
+/// Predicts every point and shows it.
+pub(crate) fn predict(
+    args: &PredictArgs,
+    order: &[String],
+    environment: &Environment,
+) -> anyhow::Result<Exit> {
+    let engine = Engine::open(args.engine.as_deref(), args.roofline.as_deref())?;
+    let lowered = lowered(args, order, environment)?;
+    for remark in &lowered.remarks {
+        tell(&format!("note: {remark}"));
+    }
+    if args.bench.print_plan {
+        print(&written(&lowered.plan).context("cannot show the plan")?)?;
+        return Ok(Exit::Done);
+    }
+    let client = args.old_client.as_deref().map(old_client).transpose()?.unwrap_or_default();
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let options = twin::Options {
+        replicas: args.replicas,
+        routing: args.router,
+        client,
+        threads,
+        ..twin::Options::default()
+    };
+    let command = Command {
+        engine,
+        options,
+        explain: if args.explain { Explain::Yes } else { Explain::No },
+        secrets: &lowered.secrets,
+        style: style(environment.is_colourless),
+    };
+    Ok(command.all(&lowered)?)
+}
+
+/// The plan of a prediction: that of a bench whose target is the engine.
+fn lowered(
+    args: &PredictArgs,
+    order: &[String],
+    environment: &Environment,
+) -> Result<Lowered, Refusal> {
+    let mut bench = args.bench.clone();
+    if bench.against.is_given() {
+        return Err(Refusal::usage(
+            "cannot predict two targets in turn",
+            "predict each engine by itself and `compare` the two",
+        ));
+    }
+    let target = &mut bench.target;
+    (target.base_url, target.host, target.port) = (None, None, None);
+    target.sim = Some(args.engine.clone().unwrap_or_else(|| "default".to_owned()));
+    let _name = bench.output.name.get_or_insert_with(|| "prediction".to_owned());
+    let lowered = lower(&bench, order, environment)?;
+    if lowered.plan.load.until.is_some() {
+        return Err(Refusal::usage(
+            "cannot predict a run that ends once a figure is known: in virtual time all are cheap",
+            "give `--num-prompts` or `--duration` instead of `--until`",
+        ));
+    }
+    Ok(lowered)
+}
+
+impl Command<'_> {
+    fn all(&self, lowered: &Lowered) -> Result<Exit, Refusal> {
+        let is_single = lowered.points.len() == 1;
+        let is_text = lowered.plan.output.shown == plan::Shown::Text;
+        let mut rows: Vec<(String, Vec<Report>)> = Vec::new();
+        let mut exit = Exit::Done;
+        for (number, point) in lowered.points.iter().enumerate() {
+            if let Some(heading) = &point.heading {
+                print(&format!("{heading}\n"))?;
+            }
+            let folder = point.plan.output.run_dir.as_deref().map(|place| {
+                if is_single { place.to_owned() } else { place.join(format!("{number:03}")) }
+            });
+            match self.one(point, folder) {
+                Ok(block) => rows.push((point.label(), vec![block])),
+                Err(refusal) if is_single => return Err(refusal),
+                Err(refusal) => {
+                    tell(&format!("error: point `{}` failed: {refusal}", point.label()));
+                    exit = Exit::Points;
+                }
+            }
+        }
+        if !is_single && is_text {
+            print(&format!("\n{}", report::table(&rows, TableFormat::Text)))?;
+        }
+        Ok(exit)
+    }
+
+    fn one(&self, point: &Point, folder: Option<PathBuf>) -> Result<Report, Refusal> {
+        let plan = &point.plan;
+        let profile = &self.engine.profile;
+        let mut asks = Asks::open(plan, profile, self.secrets)?;
+        for remark in asks.remarks() {
+            tell(&format!("note: {remark}"));
+        }
+        let memory_bytes = kibibytes("/proc/meminfo", "MemAvailable:");
+        let setting = Setting { plan, profile, options: self.options, memory_bytes };
+        let mut outcome = outcome::predict(setting, &mut asks)?;
+        let info = shown::info(setting, &asks);
+        let view = View::new(&plan.metrics)?.with_files(&plan.output);
+        let (text, json, block) = self.views(&info, &outcome, &view, plan)?;
+        match plan.output.shown {
+            plan::Shown::Text => print(&text)?,
+            plan::Shown::Json => print(&format!("{json:#}\n"))?,
+            plan::Shown::Nothing => {}
+        }
+        if let Some(folder) = folder {
+            save(&folder, &info, &mut outcome)?;
+        }
+        Ok(block)
+    }
+
+    /// The point as text, as JSON and as a row of a table.
+    fn views(
+        &self,
+        info: &RunInfo,
+        outcome: &Outcome,
+        view: &View,
+        plan: &Plan,
+    ) -> Result<(String, Value, Report), Refusal> {
+        let is_large = outcome.detail == Detail::Figures || self.options.replicas > 1;
+        let peak = || kibibytes("/proc/self/status", "VmHWM:");
+        let page = Page {
+            engine: &self.engine,
+            outcome,
+            options: self.options,
+            explain: self.explain,
+            peak_memory_bytes: if is_large { peak() } else { None },
+        };
+        if outcome.detail == Detail::Figures {
+            let backend = info.targets.first().map_or("", |target| target.backend.as_str());
+            let layout = view.layout.for_backend(backend);
+            let block = shown::block(info, &outcome.prediction.figures, layout, &view.shown);
+            let text = format!("{}\n{}", report::print(&block, layout, self.style), page.text());
+            return Ok((text, serde_json::json!({ "prediction": page.json() }), block));
+        }
+        let end = shown::end(outcome, info);
+        let run = summarise_kept(info.clone(), &outcome.prediction.timelines, end, view);
+        for path in write_results(&run, plan)? {
+            tell(&format!("results: {}", path.display()));
+        }
+        let mut json: Value = serde_json::from_str(&run.json()).unwrap_or_default();
+        json["prediction"] = page.json();
+        Ok((format!("{}\n{}", run.text(self.style)?, page.text()), json, run.report()?))
+    }
+}
+
+/// Leaves the run in a folder, where a plan names one.
+fn save(folder: &Path, info: &RunInfo, outcome: &mut Outcome) -> Result<(), Refusal> {
+    if outcome.detail == Detail::Figures {
+        return Err(Refusal::usage(
+            "cannot save a run of which only figures were kept",
+            "leave out `--run-dir`, or predict fewer requests",
+        ));
+    }
+    let end = shown::end(outcome, info);
+    let timelines = std::mem::take(&mut outcome.prediction.timelines);
+    shown::write(folder, info, timelines, &end)
+        .map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
+    tell(&format!("record: {}", folder.display()));
+    Ok(())
+}
+
+/// A field in kibibytes of one of the kernel's files, in bytes.
+fn kibibytes(path: &str, field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|count| count * 1_024)
+}

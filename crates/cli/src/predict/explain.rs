@@ -1,0 +1,182 @@
+//! What limited a predicted run, in words and lines.
+
+use std::fmt::Write as _;
+
+use tokometer_report::sparkline::sparkline;
+use tokometer_sim::Profile;
+use tokometer_twin::Explanation;
+use tokometer_twin::explain::{Steps, Window};
+
+/// Characters of a course over time.
+const COURSE: usize = 50;
+
+/// The account of a run that lasted this many seconds.
+pub(crate) fn text(explanation: &Explanation, profile: &Profile, duration_s: f64) -> String {
+    let mut text = format!("what limited it   {}\n", limit(explanation, profile, duration_s));
+    text.push_str(&steps(explanation));
+    let busy: f64 = explanation.windows.iter().map(|window| window.busy_s).sum();
+    let mean = |of: fn(&Window) -> f64| {
+        explanation.windows.iter().map(of).sum::<f64>() / busy.max(f64::MIN_POSITIVE)
+    };
+    let _written = writeln!(
+        text,
+        "batch             {:.1} sequences on average, {} at most, of {} that may run",
+        mean(|window| window.running),
+        explanation.peak_running,
+        profile.scheduler.max_seqs
+    );
+    let _written = writeln!(
+        text,
+        "queue             {:.1} requests on average, {} at most",
+        mean(|window| window.waiting),
+        explanation.peak_waiting
+    );
+    if let Some(peak) = explanation.peak_kv {
+        let _written = writeln!(
+            text,
+            "KV cache          {:.0} % on average, {:.0} % at most; {} preemptions",
+            100.0 * mean(|window| window.kv),
+            100.0 * peak,
+            explanation.preemptions
+        );
+    }
+    if explanation.prefix_queries > 0 {
+        let share = explanation.prefix_hits as f64 / explanation.prefix_queries as f64;
+        let _written = writeln!(
+            text,
+            "prefix cache      {} of {} prompt tokens found ({:.0} %)",
+            explanation.prefix_hits,
+            explanation.prefix_queries,
+            100.0 * share
+        );
+    }
+    text.push_str(&first_token(explanation));
+    text.push_str(&courses(explanation));
+    text
+}
+
+/// Share of the time below which an engine counts as idle.
+const IDLE_SHARE: f64 = 0.7;
+
+/// One sentence on the narrowest place.
+fn limit(explanation: &Explanation, profile: &Profile, duration_s: f64) -> String {
+    let kinds = [&explanation.prefill, &explanation.mixed, &explanation.decode];
+    let busy: f64 = kinds.iter().map(|steps| steps.seconds).sum();
+    let share = busy / (duration_s * explanation.replicas.max(1) as f64).max(f64::MIN_POSITIVE);
+    if explanation.preemptions > 0 {
+        return "memory for keys and values: running requests were put back".to_owned();
+    }
+    if share < IDLE_SHARE {
+        return format!("the load: the engine computed {:.0} % of the time", 100.0 * share);
+    }
+    if explanation.peak_running >= profile.scheduler.max_seqs {
+        return format!("the limit of {} running sequences", profile.scheduler.max_seqs);
+    }
+    let prompts = explanation.prefill.seconds + explanation.mixed.seconds;
+    if prompts > busy / 2.0 {
+        format!(
+            "prompts: {:.0} % of the engine's time was in steps with prompt tokens",
+            100.0 * prompts / busy
+        )
+    } else {
+        "the engine's decode steps".to_owned()
+    }
+}
+
+fn steps(explanation: &Explanation) -> String {
+    let mut text =
+        "steps             kind         count     time   decoded/step  prompt/step\n".to_owned();
+    let kinds = [
+        ("prefill", &explanation.prefill),
+        ("mixed", &explanation.mixed),
+        ("decode", &explanation.decode),
+    ];
+    let total: f64 = kinds.iter().map(|(_, steps)| steps.seconds).sum();
+    for (name, steps) in kinds.into_iter().filter(|(_, steps)| steps.count > 0) {
+        let Steps { count, seconds, decode_tokens, prefill_tokens } = *steps;
+        let per_step = |tokens: u64| tokens as f64 / count as f64;
+        let _written = writeln!(
+            text,
+            "                  {name:<8} {count:>9}  {:>5.1} %  {:>12.1}  {:>11.1}",
+            100.0 * seconds / total,
+            per_step(decode_tokens),
+            per_step(prefill_tokens)
+        );
+    }
+    text
+}
+
+fn first_token(explanation: &Explanation) -> String {
+    let share = explanation.first_token;
+    let total = share.front_end_s + share.queue_s + share.prefill_s;
+    if total <= 0.0 {
+        return String::new();
+    }
+    let percent = |part: f64| 100.0 * part / total;
+    format!(
+        "TTFT              {:.1} % front end, {:.1} % queue, {:.1} % prefill\n",
+        percent(share.front_end_s),
+        percent(share.queue_s),
+        percent(share.prefill_s)
+    )
+}
+
+/// A name and what is read of each window for it.
+type Course = (&'static str, fn(&Window) -> f64);
+
+/// Running, waiting and memory over the time of the run, each from zero to its largest value.
+fn courses(explanation: &Explanation) -> String {
+    let mut text = String::new();
+    let replicas = explanation.replicas.max(1) as f64;
+    // A step counts in the window in which it begins, and may be longer than that window.
+    let width = |window: &Window| (window.busy_s / replicas).max(explanation.window_s);
+    let rows: [Course; 3] = [
+        ("running", |window| window.running),
+        ("waiting", |window| window.waiting),
+        ("KV cache", |window| window.kv),
+    ];
+    for (name, of) in rows {
+        let series: Vec<f64> = explanation.windows.iter().map(|one| of(one) / width(one)).collect();
+        let largest = series.iter().copied().fold(0.0, f64::max);
+        if largest <= 0.0 {
+            continue;
+        }
+        let shown = if name == "KV cache" {
+            format!("{:.0} %", 100.0 * largest / replicas)
+        } else {
+            format!("{largest:.0}")
+        };
+        let _written = writeln!(text, "{name:<17} {} up to {shown}", sparkline(&series, COURSE));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokometer_base::Seed;
+    use tokometer_twin::{Ask, Options, Workload, predict};
+
+    fn explained(asks: Vec<Ask>, change: impl Fn(&mut Profile)) -> String {
+        let mut profile = Profile::default();
+        change(&mut profile);
+        let run = predict(&profile, &Workload::burst(asks), Seed(1), Options::default()).unwrap();
+        text(&run.explanation, &profile, run.figures.duration_s)
+    }
+
+    #[test]
+    fn the_narrowest_place_is_named() {
+        let crowd = || vec![Ask::new(40, 60); 400];
+        let sequences = explained(crowd(), |_| {});
+        assert!(sequences.starts_with("what limited it   the limit of 256 running"), "{sequences}");
+        let memory = explained(crowd(), |profile| {
+            profile.kv.as_mut().unwrap().tokens = 4_096;
+        });
+        assert!(memory.starts_with("what limited it   memory for keys and values"), "{memory}");
+        let prompts = explained(vec![Ask::new(8_000, 2); 30], |_| {});
+        assert!(prompts.starts_with("what limited it   prompts:"), "{prompts}");
+        for part in ["steps ", "batch ", "queue ", "KV cache ", "TTFT ", "running "] {
+            assert!(prompts.contains(part), "{part}: {prompts}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! `tokometer predict`: what a measurement would show, computed in virtual time.
+//!
+//! In: the flags of `bench` and an engine profile. Out: the same reports from the same metrics code,
+//! headed as predictions, with what is known of their errors. No server is contacted, no clock is
+//! read, and the same plan and seed give the same bytes. Runs too large for timelines are reported
+//! from weighted figures.
+
+mod asks;
+mod command;
+mod engine;
+mod explain;
+mod outcome;
+mod shown;
+mod views;
+
+pub(crate) use command::{PredictArgs, predict};
+pub(crate) use engine::old_client;

@@ -1,0 +1,157 @@
+//! One point predicted: the run of the plan's seed, and how much other seeds differ.
+
+use std::sync::Arc;
+
+use tokometer_base::{Nanos, Seed};
+use tokometer_schedule::Arrivals;
+use tokometer_sim::Profile;
+use tokometer_twin::workload::IN_FLIGHT_MAX;
+use tokometer_twin::{self as twin, InPlay, Interval, Keep, Prediction, SEEDS, Workload, in_play};
+
+use super::asks::Asks;
+use crate::bench::arrivals;
+use crate::exit::Refusal;
+use crate::plan::Plan;
+
+/// Answer tokens up to which every event of every request is kept, so that the usual code makes the
+/// usual report; larger runs are told by weighted figures.
+pub(crate) const EXACT_TOKENS_MAX: u64 = 8_000_000;
+
+/// Bytes that a request in flight takes, generously.
+const IN_FLIGHT_BYTES: u64 = 512;
+
+/// What is predicted, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    /// The plan of the point.
+    pub(crate) plan: &'a Plan,
+    /// The engine.
+    pub(crate) profile: &'a Profile,
+    /// Fleet, client and threads.
+    pub(crate) options: twin::Options,
+    /// Memory that may be used, in bytes; absent where the system does not tell.
+    pub(crate) memory_bytes: Option<u64>,
+}
+
+/// How a predicted run is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// By its timelines.
+    Exact,
+    /// By weighted figures.
+    Figures,
+}
+
+/// One point, predicted.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The run of the plan's seed.
+    pub(crate) prediction: Prediction,
+    /// How it is known.
+    pub(crate) detail: Detail,
+    /// The main figures over [`SEEDS`] seeds; empty for a run that is known by figures alone.
+    pub(crate) intervals: Vec<Interval>,
+    /// Parts of the model that it used.
+    pub(crate) in_play: Vec<InPlay>,
+}
+
+/// Predicts one point.
+pub(crate) fn predict(setting: Setting<'_>, asks: &mut Asks) -> Result<Outcome, Refusal> {
+    let seed = Seed(setting.plan.seed);
+    let (workload, quick) = settled(setting, asks, seed)?;
+    if quick.figures.output_tokens > EXACT_TOKENS_MAX {
+        let in_play = in_play(setting.profile, &workload, &quick.explanation);
+        let (prediction, detail) = (quick, Detail::Figures);
+        return Ok(Outcome { prediction, detail, intervals: Vec::new(), in_play });
+    }
+    let intervals = over_seeds(setting, asks, &workload)?;
+    let workload = sent_only(workload, quick.figures.completed);
+    let options = twin::Options { keep: Keep::Timelines, ..setting.options };
+    let prediction = twin::predict(setting.profile, &workload, seed, options)?;
+    let in_play = in_play(setting.profile, &workload, &prediction.explanation);
+    Ok(Outcome { prediction, detail: Detail::Exact, intervals, in_play })
+}
+
+/// The workload of the plan and its figures. A run that ends by time at an infinite rate is tried with
+/// more and more requests until it leaves some unsent.
+fn settled(
+    setting: Setting<'_>,
+    asks: &mut Asks,
+    seed: Seed,
+) -> Result<(Workload, Prediction), Refusal> {
+    let load = &setting.plan.load;
+    let arrivals = arrivals(load, setting.plan.family);
+    let all = asks.len();
+    let is_open_ended = arrivals == Arrivals::AtOnce && load.num_prompts.is_none();
+    let cap = load.max_concurrency.map_or(u64::MAX, u64::from);
+    if is_open_ended && load.max_concurrency.is_none() {
+        return Err(Refusal::usage(
+            "cannot predict an infinite rate over a time: nothing limits how many requests are sent",
+            "give `--request-rate`, `--max-concurrency` or `--num-prompts`",
+        ));
+    }
+    let mut count = if is_open_ended { all.min(cap.saturating_mul(4).max(1_024)) } else { all };
+    loop {
+        let workload = Workload {
+            asks: asks.source(count, seed)?,
+            arrivals,
+            max_concurrency: load.max_concurrency,
+            duration: load.duration_s.map(Nanos::from_secs_f64),
+            in_flight_max: in_flight_max(setting.memory_bytes),
+        };
+        let options = twin::Options { keep: Keep::Figures, ..setting.options };
+        let quick = twin::predict(setting.profile, &workload, seed, options)?;
+        let is_used_up = quick.figures.completed >= count;
+        if !is_open_ended || !is_used_up || count >= all {
+            return Ok((workload, quick));
+        }
+        count = all.min(count * 4);
+    }
+}
+
+/// Requests in flight that half of the free memory holds.
+fn in_flight_max(memory_bytes: Option<u64>) -> u64 {
+    memory_bytes.map_or(IN_FLIGHT_MAX, |bytes| (bytes / 2 / IN_FLIGHT_BYTES).min(IN_FLIGHT_MAX))
+}
+
+/// Without the requests that the run's time left unsent, whose answers would count as memory.
+fn sent_only(workload: Workload, sent: u64) -> Workload {
+    let is_in_order = workload.arrivals != Arrivals::Traced && !workload.asks.has_sessions();
+    if workload.duration.is_none() || !is_in_order || sent == 0 {
+        return workload;
+    }
+    let list: Vec<twin::Ask> = (0..sent).map(|index| workload.asks.ask(index)).collect();
+    Workload { asks: Arc::new(list), ..workload }
+}
+
+/// The main figures over several seeds of lengths, arrivals and the engine's own noise. Rows of a
+/// dataset stay the plan's own. Figures that no request has, such as the TPOT of single tokens, have
+/// no interval.
+fn over_seeds(
+    setting: Setting<'_>,
+    asks: &Asks,
+    workload: &Workload,
+) -> Result<Vec<Interval>, Refusal> {
+    let drawn = asks.drawn();
+    let count = workload.asks.count();
+    let of_seed = |seed: Seed| match drawn {
+        Some(drawn) => {
+            Workload { asks: Arc::new(drawn.with_seed(seed, count)), ..workload.clone() }
+        }
+        None => workload.clone(),
+    };
+    let first = Seed(setting.plan.seed);
+    let found = twin::intervals(setting.profile, &of_seed, (first, SEEDS), setting.options);
+    Ok(found?.into_iter().filter(|interval| interval.high > 0.0).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_memory_allows_few_requests_in_flight() {
+        assert_eq!(in_flight_max(None), IN_FLIGHT_MAX);
+        assert_eq!(in_flight_max(Some(1 << 20)), 1_024);
+    }
+}

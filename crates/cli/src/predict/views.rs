@@ -1,0 +1,293 @@
+//! What stands under a predicted report: where it comes from and how far to trust it.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use tokometer_twin::weighted::PRECISION;
+use tokometer_twin::{self as twin, Interval, SEEDS};
+
+use super::engine::Engine;
+use super::explain;
+use super::outcome::{Detail, EXACT_TOKENS_MAX, Outcome};
+
+/// Width of the labels, and of lines of running text.
+const LABEL: usize = 17;
+const WIDTH: usize = 100;
+
+/// Whether the account of the engine's work is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Explain {
+    /// It is.
+    Yes,
+    /// It is not.
+    No,
+}
+
+/// A prediction with what it was made from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Page<'a> {
+    /// The engine.
+    pub(crate) engine: &'a Engine,
+    /// The point.
+    pub(crate) outcome: &'a Outcome,
+    /// Fleet and client.
+    pub(crate) options: twin::Options,
+    /// Whether the account of the engine's work is wanted.
+    pub(crate) explain: Explain,
+    /// Most memory that this process held, in bytes; only told for runs where it matters.
+    pub(crate) peak_memory_bytes: Option<u64>,
+}
+
+impl Page<'_> {
+    /// The page as text.
+    pub(crate) fn text(&self) -> String {
+        let profile = &self.engine.profile;
+        let mut lines = vec![line(
+            "prediction",
+            &format!("from the engine profile `{}`; no server was measured", profile.name),
+        )];
+        lines.push(line("provenance", &profile.provenance));
+        lines.push(line("held-out error", &self.evidence()));
+        lines.extend(self.mechanisms());
+        lines.extend(self.fleet_and_client());
+        lines.extend(self.intervals());
+        let mut text = lines.join("\n");
+        text.push('\n');
+        if self.explain == Explain::Yes {
+            let prediction = &self.outcome.prediction;
+            let duration_s = prediction.figures.duration_s;
+            text.push_str(&explain::text(&prediction.explanation, profile, duration_s));
+        }
+        text
+    }
+
+    fn evidence(&self) -> String {
+        if let Some(share) = self.engine.uncertainty {
+            return format!("none: from a data sheet, times may be off by ±{:.0} %", 100.0 * share);
+        }
+        let Some(evidence) = &self.engine.profile.evidence else {
+            return "not stated by the profile; its provenance is all that is known".to_owned();
+        };
+        let mut parts = Vec::new();
+        if let Some(median) = evidence.held_out_median {
+            parts.push(format!("median {:.1} %", 100.0 * median));
+        }
+        if let Some(share) = evidence.held_out_within_10 {
+            parts.push(format!("{:.0} % of the cells within 10 %", 100.0 * share));
+        }
+        if parts.is_empty() {
+            parts.push("nothing was held out".to_owned());
+        }
+        if !evidence.not_identified.is_empty() {
+            parts.push(format!(
+                "not determined by the data: {}",
+                evidence.not_identified.join(", ")
+            ));
+        }
+        parts.join("; ")
+    }
+
+    fn mechanisms(&self) -> Vec<String> {
+        let named = |is_validated: bool| {
+            let used = self.outcome.in_play.iter().filter(|one| one.is_validated == is_validated);
+            used.map(|one| one.mechanism.name()).collect::<Vec<_>>().join(", ")
+        };
+        let (validated, open) = (named(true), named(false));
+        if self.engine.profile.evidence.is_none() {
+            let text =
+                format!("{open}: the profile does not say which of these data have confirmed");
+            return vec![line("mechanisms", &text)];
+        }
+        let some = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+        let mut lines = vec![line("confirmed by data", &some(&validated))];
+        if !open.is_empty() {
+            lines.push(line(
+                "not confirmed",
+                &format!("{open}: in play here, and in no data of this profile"),
+            ));
+        }
+        lines
+    }
+
+    fn fleet_and_client(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.options.replicas > 1 {
+            let text = format!(
+                "{} replicas behind {}",
+                self.options.replicas,
+                router(self.options.routing)
+            );
+            lines.push(line("fleet", &text));
+        }
+        let client = self.options.client;
+        if client != twin::OldClient::default() {
+            let text = format!(
+                "a serial one: {} ms per request and {} ms per event are in the figures",
+                client.request_ms, client.event_ms
+            );
+            lines.push(line("client", &text));
+        }
+        if let Some(bytes) = self.peak_memory_bytes {
+            lines.push(line("peak memory", &format!("{:.1} MiB", bytes as f64 / 1_048_576.0)));
+        }
+        lines
+    }
+
+    fn intervals(&self) -> Vec<String> {
+        if self.outcome.detail == Detail::Figures {
+            let text = format!(
+                "one: above {EXACT_TOKENS_MAX} answer tokens figures are kept instead of timelines, percentiles \
+                 to within {:.2} %, and no other seeds are tried",
+                100.0 * PRECISION
+            );
+            return vec![line("seeds", &text)];
+        }
+        let mut head = format!("{SEEDS}       {:>12} {:>26}", "mean", "90 % of seeds");
+        if let Some(share) = self.engine.uncertainty {
+            let _written = write!(head, " {:>26}", format!("±{:.0} %", 100.0 * share));
+        }
+        let mut lines = vec![format!("{:<LABEL$} {head}", "seeds")];
+        lines.extend(self.outcome.intervals.iter().map(|one| self.interval(one)));
+        lines
+    }
+
+    fn interval(&self, interval: &Interval) -> String {
+        let span = |low: f64, high: f64| format!("{} … {}", number(low), number(high));
+        let Interval { metric, mean, low, high } = *interval;
+        let mut text =
+            format!("{:<LABEL$} {:>21} {:>26}", metric.name(), number(mean), span(low, high));
+        if let Some(share) = self.engine.uncertainty {
+            let (less, more) = (mean * (1.0 - share), mean * (1.0 + share));
+            let _written = write!(text, " {:>26}", span(less, more));
+        }
+        text
+    }
+
+    /// The page for other programs.
+    pub(crate) fn json(&self) -> Value {
+        let profile = &self.engine.profile;
+        let used = self.outcome.in_play.iter();
+        let mechanisms: Vec<Value> = used
+            .map(|one| json!({ "name": one.mechanism.name(), "is_validated": one.is_validated }))
+            .collect();
+        let figures = &self.outcome.prediction.figures;
+        let of_seeds = self.outcome.intervals.iter();
+        let intervals: Vec<Value> = of_seeds
+            .map(|one| json!({ "metric": one.metric, "mean": one.mean, "low": one.low, "high": one.high }))
+            .collect();
+        let mut page = json!({
+            "engine": profile.name,
+            "provenance": profile.provenance,
+            "evidence": profile.evidence,
+            "uncertainty": self.engine.uncertainty,
+            "replicas": self.options.replicas,
+            "router": self.options.routing,
+            "old_client": self.options.client,
+            "is_exact": self.outcome.detail == Detail::Exact,
+            "completed": figures.completed,
+            "duration_s": figures.duration_s,
+            "output_tokens": figures.output_tokens,
+            "seeds": if intervals.is_empty() { 1 } else { SEEDS },
+            "intervals": intervals,
+            "mechanisms": mechanisms,
+        });
+        if self.explain == Explain::Yes {
+            page["explanation"] = json!(self.outcome.prediction.explanation);
+        }
+        if let Some(bytes) = self.peak_memory_bytes {
+            page["peak_memory_bytes"] = json!(bytes);
+        }
+        page
+    }
+}
+
+fn router(routing: twin::Routing) -> &'static str {
+    match routing {
+        twin::Routing::RoundRobin => "round-robin",
+        twin::Routing::LeastLoaded => "least-loaded",
+        twin::Routing::PrefixAffinity => "prefix-affinity",
+        twin::Routing::Random2 => "random2",
+    }
+}
+
+/// A label and its text, wrapped beside it.
+fn line(label: &str, text: &str) -> String {
+    let mut lines = vec![format!("{label:<LABEL$}")];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is a first line");
+        if last.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(format!("{:<LABEL$} {word}", ""));
+        } else {
+            let _written = write!(last, " {word}");
+        }
+    }
+    lines.join("\n")
+}
+
+/// Digits as far as they matter.
+pub(crate) fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        size if size < 1.0 => 3,
+        size if size < 100.0 => 2,
+        size if size < 10_000.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokometer_base::Seed;
+    use tokometer_twin::{Ask, Options, Workload, in_play, predict};
+
+    fn page(engine: &Engine, explain: Explain) -> (String, Value) {
+        let options = Options { replicas: 2, ..Options::default() };
+        let workload = Workload::burst(vec![Ask::new(20, 5); 4]);
+        let prediction = predict(&engine.profile, &workload, Seed(1), options).unwrap();
+        let in_play = in_play(&engine.profile, &workload, &prediction.explanation);
+        let metric = tokometer_twin::fit::Metric::TtftMean;
+        let intervals = vec![Interval { metric, mean: 20.0, low: 18.0, high: 23.5 }];
+        let outcome = Outcome { prediction, detail: Detail::Exact, intervals, in_play };
+        let page = Page { engine, outcome: &outcome, options, explain, peak_memory_bytes: None };
+        (page.text(), page.json())
+    }
+
+    #[test]
+    fn the_page_says_where_the_figures_come_from_and_what_nobody_confirmed() {
+        let mut engine = Engine::open(Some("default"), None).unwrap();
+        "Made by hand.".clone_into(&mut engine.profile.provenance);
+        engine.profile.evidence = Some(tokometer_sim::profile::Evidence {
+            held_out_median: Some(0.029),
+            held_out_within_10: Some(0.84),
+            not_identified: vec!["cost.cliff_ms".to_owned()],
+            validated: vec!["chunked-prefill".to_owned()],
+        });
+        let (text, value) = page(&engine, Explain::No);
+        insta::assert_snapshot!(text, @r"
+        prediction        from the engine profile `default`; no server was measured
+        provenance        Made by hand.
+        held-out error    median 2.9 %; 84 % of the cells within 10 %; not determined by the data:
+                          cost.cliff_ms
+        confirmed by data chunked-prefill
+        not confirmed     burst, fleet: in play here, and in no data of this profile
+        fleet             2 replicas behind round-robin
+        seeds             20               mean              90 % of seeds
+        TTFT mean                         20.00              18.00 … 23.50
+        ");
+        assert_eq!(value["mechanisms"][0]["is_validated"], true);
+        assert_eq!(value["intervals"][0]["low"], 18.0);
+        assert!(value.get("explanation").is_none());
+    }
+
+    #[test]
+    fn a_data_sheet_s_figures_carry_their_uncertainty() {
+        let sheet = "params=8e9 bytes=2 gpus=1 tflops=900 gbs=3350";
+        let engine = Engine::open(None, Some(sheet)).unwrap();
+        let (text, value) = page(&engine, Explain::Yes);
+        assert!(text.contains("±50 %") && text.contains("10.00 … 30.00"), "{text}");
+        assert!(text.contains("what limited it"), "{text}");
+        assert_eq!(value["uncertainty"], 0.5);
+        assert!(value["explanation"]["decode"]["count"].is_u64());
+    }
+}

@@ -1,0 +1,118 @@
+//! Predictions: the usual reports without a server, and profiles made from what was measured.
+
+use crate::program::{command, ended, root, run};
+
+#[test]
+fn the_same_plan_and_seed_predict_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "predict --engine vllm-405b --num-prompts 40 --random-input-len 80 --random-output-len 60 \
+                --random-range-ratio 0.3 --request-rate 3 --explain";
+    let once = run(folder.path(), line).succeeded().stdout;
+    assert_eq!(once, run(folder.path(), line).succeeded().stdout);
+    assert_ne!(once, run(folder.path(), &format!("{line} --seed 9")).succeeded().stdout);
+    assert!(once.starts_with("======= Predicted Serving Benchmark Result ======="), "{once}");
+    for part in ["from the engine profile `vllm-405b`", "90 % of seeds", "what limited it"] {
+        assert!(once.contains(part), "{part}: {once}");
+    }
+    let json = format!("{line} --json");
+    let value = run(folder.path(), &json).succeeded().json();
+    assert_eq!(value["prediction"]["engine"], "vllm-405b");
+    assert_eq!(value["prediction"]["seeds"], 20);
+    assert_eq!(value["summary"]["counts"]["succeeded"], 40);
+    assert_eq!(run(folder.path(), &json).succeeded().json(), value);
+}
+
+/// Sweeps, closed loops by time, fleets and data sheets all end in a table or a block.
+#[test]
+fn every_kind_of_load_can_be_predicted() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |flags: &str, parts: &[&str]| {
+        let lengths = "--random-input-len 30 --random-output-len 10";
+        let text = run(folder.path(), &format!("predict {lengths} {flags}")).succeeded().stdout;
+        for part in parts {
+            assert!(text.contains(part), "{flags}: {part}: {text}");
+        }
+    };
+    check(
+        "--engine default --num-prompts 2,4 --request-rate 5,inf",
+        &["num_prompts=4,request_rate=inf"],
+    );
+    check(
+        "--engine default --duration 2s --max-concurrency 3",
+        &["Maximum request concurrency:             3"],
+    );
+    check("--engine default --duration 4s --request-rate 5", &["Predicted Serving"]);
+    check(
+        "--engine default --num-prompts 30 --replicas 3 --router least-loaded",
+        &["3 replicas behind least-loaded", "peak memory", "fleet"],
+    );
+    check("--engine sglang-rust --num-prompts 5 --layout s3", &["Predicted Serving"]);
+    let mut roofline = command(folder.path(), "predict --num-prompts 5");
+    let _command = roofline.args(["--roofline", "params=8e9 bytes=2 gpus=1 tflops=900 gbs=3350"]);
+    let text = ended(&mut roofline).succeeded().stdout;
+    assert!(text.contains("±50 %"), "{text}");
+}
+
+/// A saved prediction is a run like others, and says in every view that it is a prediction.
+#[test]
+fn a_saved_prediction_is_shown_again_and_calibrates_an_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let predict = |place: &str, rate: u32| {
+        let line = format!(
+            "predict --engine default --num-prompts 120 --random-input-len 200 --random-output-len 40 \
+             --random-range-ratio 0.5 --request-rate {rate} --run-dir {place} --quiet"
+        );
+        let _ended = run(folder.path(), &line).succeeded();
+    };
+    predict("slow", 2);
+    predict("fast", 15);
+    let shown = run(folder.path(), "report slow").succeeded().stdout;
+    assert!(shown.contains("Predicted Serving Benchmark Result"), "{shown}");
+    let found = run(folder.path(), "calibrate slow fast -o mine.toml --from default").succeeded();
+    assert!(found.stdout.contains("cost.base_ms"), "{}", found.stdout);
+    assert!(found.stderr.contains("not measured of a server"), "{}", found.stderr);
+    let line =
+        "predict --engine mine.toml --num-prompts 20 --random-input-len 200 --random-output-len 40";
+    let again = run(folder.path(), line).succeeded().stdout;
+    assert!(again.contains("from the engine profile `mine`"), "{again}");
+}
+
+#[test]
+fn what_cannot_be_predicted_or_calibrated_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let profile = std::fs::read_to_string(root().join("crates/sim/profiles/default.toml")).unwrap();
+    write("negative.toml", &profile.replace("base_ms = ", "base_ms = -"));
+    write("missing.toml", &profile.replace("max_seqs = 256\n", ""));
+    write("small.toml", &profile.replace("tokens = 524288", "tokens = 512"));
+    let seeds = root().join("fixtures/seeds");
+    let table = std::fs::read_to_string(seeds.join("002_902df92d1b3a4732.txt")).unwrap();
+    let end = table.match_indices("==================================================").nth(1);
+    let one_row = &table[..end.map_or(table.len(), |(at, rule)| at + rule.len())];
+    write("one-row.txt", &format!("{one_row}\n"));
+    write("words.txt", "nothing here");
+    let check = |line: &str, part: &str| {
+        let ended = run(folder.path(), line);
+        assert_eq!(ended.code, Some(2), "{line}: {ended:?}");
+        assert!(ended.stderr.contains(part), "{line}: {}", ended.stderr);
+    };
+    let short = "--num-prompts 3 --random-input-len 10 --random-output-len 5";
+    check(&format!("predict {short}"), "--engine");
+    check(&format!("predict --engine vllm-406b {short}"), "there is no engine profile `vllm-406b`");
+    check(&format!("predict --engine negative.toml {short}"), "`cost.base_ms = -9.5`");
+    check(&format!("predict --engine missing.toml {short}"), "missing field `max_seqs`");
+    check("predict --engine small.toml --num-prompts 3 --random-input-len 900", "can never run");
+    check(&format!("predict --engine default --replicas 0 {short}"), "without replicas");
+    check("predict --engine default --duration 5s", "nothing limits how many requests");
+    check("calibrate one-row.txt -o mine.toml", "at least 4 are needed");
+    check("calibrate words.txt -o mine.toml", "there is no report in");
+    check("calibrate nowhere -o mine.toml", "cannot read");
+    let mixed =
+        format!("calibrate {} -o mine.toml", seeds.join("004_8163290e84c3957c.txt").display());
+    check(&mixed, "cannot calibrate");
+    let line =
+        "predict --engine default --num-prompts 1 --random-output-len 2 --run-dir brief --quiet";
+    let _brief = run(folder.path(), line).succeeded();
+    check("calibrate brief -o mine.toml", "steady ones are needed");
+    assert!(!folder.path().join("mine.toml").exists());
+}
