@@ -43,6 +43,9 @@ pub(crate) struct CompareArgs {
     /// Look of the result
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: View,
+    /// Also write the comparison as a page to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
     /// Compare runs that were asked to do different work
     #[arg(long)]
     pub(crate) force: bool,
@@ -64,6 +67,11 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
             "`--force` compares them anyway",
         )
         .into());
+    }
+    if let Some(path) = &args.html {
+        std::fs::write(path, views::html(&comparison)).map_err(|why| {
+            Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
+        })?;
     }
     print(&shown(&comparison, args.format)?)?;
     Ok(exit(&comparison))

@@ -1,8 +1,10 @@
-//! A comparison as text and as Markdown. Pure functions of the comparison.
+//! A comparison as text, as Markdown and as a page. Pure functions of the comparison.
 
 use std::fmt::Write as _;
 
+use serde_json::Value;
 use tokometer_metrics::compare::{Basis, Conclusion};
+use tokometer_report::html::{Page, Table};
 
 use super::comparison::{Comparison, Row, Side, counted};
 use super::figure::Quantity;
@@ -232,6 +234,21 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     page
 }
 
+/// The comparison as a page that opens offline.
+pub(crate) fn html(comparison: &Comparison) -> String {
+    let cell = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
+    let page = Page {
+        title: "a against b".to_owned(),
+        subtitle: format!("{}. {}", headline(comparison), ground(comparison)),
+        differences: Some(Table {
+            columns: HEADS.map(str::to_owned).to_vec(),
+            rows: comparison.rows.iter().map(|row| cells(row).map(cell).to_vec()).collect(),
+        }),
+        ..Page::default()
+    };
+    page.render()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::comparison::tests::run;
@@ -287,6 +304,12 @@ mod tests {
 
         Intervals from the scatter between 3 and 3 runs. 2 figures judged at 95 % each: with no true difference about one in twenty would still show one. `could show` is the smallest change that would be found four times in five.
         "##);
+    }
+
+    #[test]
+    fn the_page_holds_the_table() {
+        let page = html(&comparison());
+        assert!(page.contains("Output throughput") && page.contains("+5.5 % to +14.5 %"));
     }
 
     #[test]
