@@ -22,7 +22,7 @@ fn print(name: &str, rows: &[Row], calibration: &Calibration) {
     for left in &calibration.left_out {
         println!("left out {}: {}", rows[left.row].label, left.reason);
     }
-    println!("quantum {}", calibration.candidate.profile.cost.quantum_ms);
+    println!("seen quantum {:?}", calibration.seen_quantum);
     for fitted in &calibration.parameters {
         let ends: Vec<String> = fitted.ends.iter().map(|end| format!("{end:.4e}")).collect();
         let mark = if fitted.is_identified { "" } else { "not identified" };
