@@ -8,6 +8,7 @@ use std::io::{IsTerminal, Write};
 use tokometer_report::style::{Colours, Style};
 
 use crate::exit::{Exit, Refusal};
+use crate::lower::Environment;
 
 /// Writes a piece of the result.
 pub(crate) fn print(text: &str) -> Result<(), Refusal> {
@@ -27,7 +28,7 @@ pub(crate) fn tell(text: &str) {
 }
 
 /// The look of our own summary on this stdout.
-pub(crate) fn style(is_colourless: bool) -> Style {
-    let is_coloured = std::io::stdout().is_terminal() && !is_colourless;
+pub(crate) fn style(environment: &Environment) -> Style {
+    let is_coloured = std::io::stdout().is_terminal() && !environment.is_colourless;
     Style { colours: if is_coloured { Colours::On } else { Colours::Off }, ..Style::default() }
 }

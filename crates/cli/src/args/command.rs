@@ -29,6 +29,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Measure an endpoint; without any target flag, the embedded simulated server
+    #[command(alias = "sweep")]
     Bench(BenchArgs),
     /// Show saved runs, and reports printed by other tools
     Report(ReportArgs),
@@ -231,7 +232,7 @@ pub(crate) struct Typed {
 }
 
 /// Commands whose words are rewritten before they are parsed.
-const REWRITTEN: [&str; 4] = ["bench", "dataset", "capacity", "predict"];
+const REWRITTEN: [&str; 5] = ["bench", "sweep", "dataset", "capacity", "predict"];
 
 /// Reads the words after the program's name.
 pub(crate) fn parse(words: &[String]) -> Result<Typed, Outcome> {

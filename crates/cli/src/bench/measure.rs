@@ -87,6 +87,12 @@ impl Session {
         Self { secrets, signals, bar, ready: None }
     }
 
+    /// Whether the server that was measured last cannot be reached any more.
+    pub(crate) fn is_target_gone(&self) -> bool {
+        let answer = self.ready.as_ref().map(|ready| ready.reached.control.get("/v1/models"));
+        matches!(answer, Some(Err(tokometer_client::Error::Reach { .. })))
+    }
+
     /// The signals.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::{Clock, MonotonicClock};
 use tokometer_metrics::Verdict;
-use tokometer_record::Stop;
+use tokometer_record::{FailureKind, Stop};
 use tokometer_report::{Report, Style, TableFormat, table};
 
 use super::folder::{self, Place};
@@ -127,7 +127,13 @@ fn one(
     for path in results::write(&shown, plan)? {
         tell(&format!("results: {}", path.display()));
     }
-    let exit = judged(&measured, &shown, plan);
+    let mut exit = judged(&measured, &shown, plan);
+    if exit == Exit::Done && has_refused_connections(&shown) && session.is_target_gone() {
+        tell(
+            "error: the server went away during the run\n  what was measured until then is reported above",
+        );
+        exit = Exit::Target;
+    }
     if exit != Exit::Write {
         results::write_summary(&shown, folder)?;
     }
@@ -143,6 +149,10 @@ fn show(folder: &Path, plan: &plan::Plan, style: Style) -> Result<Shown, Refusal
         plan::Shown::Nothing => {}
     }
     Ok(shown)
+}
+
+fn has_refused_connections(shown: &Shown) -> bool {
+    shown.summary.failures.iter().any(|group| group.kind == FailureKind::Connect)
 }
 
 /// What most of the failed requests met.

@@ -31,7 +31,7 @@ pub(crate) fn bench(
         _ => Bar::Allowed,
     };
     let resume = if args.output.resume { Resume::Finished } else { Resume::Nothing };
-    let mut look = style(environment.is_colourless);
+    let mut look = style(environment);
     if args.client.calibrate {
         look.error = instrument::calibrate(&lowered.plan, environment)?;
     }

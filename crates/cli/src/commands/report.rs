@@ -29,7 +29,7 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
         return export(args, &view);
     }
     let sources = Source::open_all(&args.sources, &view)?;
-    let style = style(environment.is_colourless);
+    let style = style(environment);
     let text = match (&sources[..], args.format, &args.layout) {
         ([(_, Source::Run(run))], None, _) => run.text(style)?,
         ([(_, Source::Run(run))], Some(Format::Json), _) => run.json(),

@@ -96,30 +96,30 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// The place of a path, made where it is missing.
+/// The place of a path, made where it is missing. A number is a place in a list.
 fn place<'a>(root: &'a mut Value, path: &str) -> &'a mut Value {
-    path.split('.').fold(root, |value, key| match key.parse::<usize>() {
-        Ok(index) => {
-            if !value.is_array() {
-                *value = Value::Array(Vec::new());
-            }
-            let items = value.as_array_mut().expect("made an array just above");
-            while items.len() <= index {
-                items.push(Value::Object(Map::new()));
-            }
-            &mut items[index]
-        }
-        Err(_) => {
-            if !value.is_object() {
-                *value = Value::Object(Map::new());
-            }
-            value
-                .as_object_mut()
-                .expect("made an object just above")
-                .entry(key)
-                .or_insert(Value::Null)
-        }
+    path.split('.').fold(root, |value, key| {
+        if let Ok(index) = key.parse::<usize>() { item(value, index) } else { field(value, key) }
     })
+}
+
+fn item(value: &mut Value, index: usize) -> &mut Value {
+    if !value.is_array() {
+        *value = Value::Array(Vec::new());
+    }
+    let items = value.as_array_mut().expect("made an array just above");
+    while items.len() <= index {
+        items.push(Value::Object(Map::new()));
+    }
+    &mut items[index]
+}
+
+fn field<'a>(value: &'a mut Value, key: &str) -> &'a mut Value {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    let fields = value.as_object_mut().expect("made an object just above");
+    fields.entry(key).or_insert(Value::Null)
 }
 
 /// Objects are merged, lists of objects position by position, everything else is replaced.

@@ -96,7 +96,7 @@ pub(crate) fn predict(
         options,
         explain: if args.explain { Explain::Yes } else { Explain::No },
         secrets: &lowered.secrets,
-        style: style(environment.is_colourless),
+        style: style(environment),
     };
     Ok(command.all(&lowered)?)
 }
