@@ -228,10 +228,13 @@
   data.runs.forEach(show);
   page.append(make("footer", {}, data.footer));
 
+  // A card drawn before its neighbours was as wide as the page; now all have their places.
+  const fit = () => plots.forEach(({ plot, width }) => plot.setSize({ width: width(), height: plot.height }));
+  fit();
   let pending = null;
   addEventListener("resize", () => {
     clearTimeout(pending);
-    pending = setTimeout(() => plots.forEach(({ plot, width }) => plot.setSize({ width: width(), height: plot.height })), 100);
+    pending = setTimeout(fit, 100);
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
   globalThis.tokometerPlots = plots;

@@ -13,8 +13,10 @@ use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
 use tokometer_base::Nanos;
 use tokometer_drive::Counts;
 
-/// Seconds of history that are shown.
+/// Readings that are kept.
 const HISTORY: usize = 300;
+/// Readings in a second.
+const SMOOTHED: usize = 4;
 
 /// One reading.
 #[derive(Debug, Clone, Default)]
@@ -125,7 +127,11 @@ impl Board {
 
     fn render_figures(&self, frame: &mut Frame<'_>, area: Rect) {
         let counts = &self.last.counts;
-        let latest = |history: &VecDeque<u64>| history.back().copied().unwrap_or(0).to_string();
+        // A mean over the last second: what came within one drawing is too jumpy to read.
+        let latest = |history: &VecDeque<u64>| {
+            let last: Vec<u64> = history.iter().rev().take(SMOOTHED).copied().collect();
+            (last.iter().sum::<u64>() / last.len().max(1) as u64).to_string()
+        };
         let ttft = counts.ttft_mean.map_or("–".to_owned(), |mean| mean.to_string());
         let failed_style = if counts.failed > 0 { Color::Red } else { Color::Reset };
         let figures = [

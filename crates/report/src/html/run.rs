@@ -152,7 +152,7 @@ impl RunPage {
             "notes": summary.notes.iter().map(|note| json!({
                 "code": note.code,
                 "severity": severity(note.severity),
-                "text": format!("{}. {}", note.found, note.why),
+                "text": format!("{}: {}", note.found, note.why),
                 "advice": note.action,
             })).collect::<Vec<_>>(),
             "tiles": tiles(summary),

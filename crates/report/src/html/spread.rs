@@ -5,8 +5,8 @@ use tokometer_metrics::summary::Distribution;
 
 /// Bins per factor of ten: neighbours differ by 2.3 %.
 const BINS_PER_DECADE: f64 = 100.0;
-/// Wider bins are easier to look at.
-const SHOWN_BINS_PER_DECADE: usize = 20;
+/// About as many bars as can be told apart.
+const SHOWN_BINS: usize = 40;
 /// The smallest value told apart, in the metric's unit.
 const LEAST: f64 = 1e-4;
 /// Bins up to LEAST × 10^11.
@@ -69,7 +69,7 @@ impl Spread {
     /// (lower edge, count) of wider bins.
     fn count_points(&self) -> Vec<(f64, u64)> {
         let Some((first, last)) = self.filled() else { return Vec::new() };
-        let width = 100 / SHOWN_BINS_PER_DECADE;
+        let width = ((last - first + 1) / SHOWN_BINS).max(1);
         let (from, to) = (first / width, last / width + 1);
         let sum = |wide: usize| {
             let bins = wide * width..((wide + 1) * width).min(BINS);
