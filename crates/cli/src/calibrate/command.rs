@@ -8,12 +8,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokometer_base::Seed;
 use tokometer_record::{Phase, RunReader, Timeline};
 use tokometer_report::files;
-use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::fit::{
-    self, Calibration, Candidate, Effort, HeldOut, Row, RunCalibration, Settings, cells_of,
-};
-use tokometer_twin::{self as twin, Ask, OldClient, Options, Workload};
+use tokometer_twin::fit::{self, Calibration, Candidate, Effort, Row, RunCalibration, Settings};
+use tokometer_twin::{self as twin, OldClient};
 
 use super::rows::Table;
 use super::views;
@@ -68,6 +65,9 @@ struct Evidence {
     is_artificial: bool,
 }
 
+/// Spread of answer lengths, relative to their mean, where no fit says it.
+const SPREAD: f64 = 0.25;
+
 /// Candidates per generation of the search.
 const POPULATION: usize = 14;
 
@@ -89,7 +89,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
         from_tables(
             args,
             &evidence.table.rows,
-            Candidate { profile: template, client, spread: 0.25 },
+            Candidate { profile: template, client, spread: SPREAD },
             &name,
         )?
     } else {
@@ -203,13 +203,11 @@ fn from_tables(
     Ok(profile)
 }
 
-/// The template without terms that a table must show by itself before they are believed.
+/// The template as a table's engine: answers that end by themselves cost one more step, and memory
+/// never runs out.
 fn unfitted(mut template: Candidate) -> Candidate {
-    let profile = &mut template.profile;
-    (profile.cost.quantum_ms, profile.cost.quantum_tail_ms) = (0.0, 0.0);
-    profile.front_end.gather_ms = 0.0;
-    profile.front_end.eos_step = true;
-    profile.kv = None;
+    template.profile.front_end.eos_step = true;
+    template.profile.kv = None;
     template
 }
 
@@ -232,7 +230,9 @@ fn from_runs(
     let mut text = views::of_runs(&found, evidence.runs.len());
     let rows = &evidence.table.rows;
     if !rows.is_empty() {
-        let predicted = predicted(rows, &found.profile, client)?;
+        let candidate = Candidate { profile: found.profile.clone(), client, spread: SPREAD };
+        let all: Vec<usize> = (0..rows.len()).collect();
+        let predicted = fit::predict_rows(&candidate, rows, &all, twin::SEEDS)?;
         let title = "error on the tables, which no fit has seen";
         text.push('\n');
         text.push_str(&views::accuracy(title, rows, &predicted));
@@ -241,24 +241,6 @@ fn from_runs(
     let mut profile = found.profile;
     name.clone_into(&mut profile.name);
     Ok(profile)
-}
-
-/// Rows of a table as a profile predicts them, each request with the row's mean lengths.
-fn predicted(rows: &[Row], profile: &Profile, client: OldClient) -> Result<Vec<HeldOut>, Refusal> {
-    let one = |(at, row): (usize, &Row)| {
-        let mean = |tokens: u64| u32::try_from(tokens / row.requests.max(1)).unwrap_or(u32::MAX);
-        let ask = Ask::new(mean(row.input_tokens).max(1), mean(row.output_tokens).max(1));
-        let count = usize::try_from(row.requests).unwrap_or(usize::MAX);
-        let mut workload = Workload::burst(vec![ask; count]);
-        workload.max_concurrency = row.max_concurrency;
-        if let Some(rate) = row.request_rate {
-            workload = workload.arriving(Arrivals::poisson(rate));
-        }
-        let options = Options { client, ..Options::default() };
-        let run = twin::predict(profile, &workload, Seed(0), options)?;
-        Ok(HeldOut { row: at, predicted: cells_of(&run.figures) })
-    };
-    rows.iter().enumerate().map(one).collect()
 }
 
 /// The bar, where a person looks at stderr.

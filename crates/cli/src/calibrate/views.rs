@@ -24,6 +24,12 @@ pub(crate) fn of_tables(calibration: &Calibration, rows: &[Row]) -> String {
     }
     text.push('\n');
     text.push_str(&accuracy("held-out error, two folds", rows, &calibration.held_out));
+    if let Some(quantum) = calibration.seen_quantum {
+        let _written = writeln!(
+            text,
+            "steps seem to end at multiples of {quantum:.0} ms; a template with `cost.quantum_ms` models that"
+        );
+    }
     for left in &calibration.left_out {
         let label = rows.get(left.row).map_or("", |row| row.label.as_str());
         let _written = writeln!(text, "left out: `{label}`: {}", left.reason);

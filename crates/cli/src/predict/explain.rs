@@ -4,15 +4,17 @@ use std::fmt::Write as _;
 
 use tokometer_report::sparkline::sparkline;
 use tokometer_sim::Profile;
-use tokometer_twin::Explanation;
 use tokometer_twin::explain::{Steps, Window};
+use tokometer_twin::{Explanation, InPlay, Mechanism, Prediction};
 
 /// Characters of a course over time.
 const COURSE: usize = 50;
 
-/// The account of a run that lasted this many seconds.
-pub(crate) fn text(explanation: &Explanation, profile: &Profile, duration_s: f64) -> String {
-    let mut text = format!("what limited it   {}\n", limit(explanation, profile, duration_s));
+/// The account of a run.
+pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> String {
+    let explanation = &prediction.explanation;
+    let limit = limit(prediction, profile, in_play);
+    let mut text = format!("what limited it   {limit}\n");
     text.push_str(&steps(explanation));
     let busy: f64 = explanation.windows.iter().map(|window| window.busy_s).sum();
     let mean = |of: fn(&Window) -> f64| {
@@ -55,18 +57,24 @@ pub(crate) fn text(explanation: &Explanation, profile: &Profile, duration_s: f64
     text
 }
 
-/// Share of the time below which an engine counts as idle.
+/// Share of the time below which an engine counts as idle, and requests that wait on average above
+/// which it does not keep up with a rate.
 const IDLE_SHARE: f64 = 0.7;
+const QUEUE_MIN: f64 = 1.0;
 
 /// One sentence on the narrowest place.
-fn limit(explanation: &Explanation, profile: &Profile, duration_s: f64) -> String {
+fn limit(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> String {
+    let (explanation, duration_s) = (&prediction.explanation, prediction.figures.duration_s);
     let kinds = [&explanation.prefill, &explanation.mixed, &explanation.decode];
     let busy: f64 = kinds.iter().map(|steps| steps.seconds).sum();
     let share = busy / (duration_s * explanation.replicas.max(1) as f64).max(f64::MIN_POSITIVE);
     if explanation.preemptions > 0 {
         return "memory for keys and values: running requests were put back".to_owned();
     }
-    if share < IDLE_SHARE {
+    let waiting: f64 = explanation.windows.iter().map(|window| window.waiting).sum();
+    let has_rate = in_play.iter().any(|used| used.mechanism == Mechanism::Rate);
+    let keeps_up = has_rate && waiting < QUEUE_MIN * busy;
+    if share < IDLE_SHARE || keeps_up {
         return format!("the load: the engine computed {:.0} % of the time", 100.0 * share);
     }
     if explanation.peak_running >= profile.scheduler.max_seqs {
@@ -161,7 +169,7 @@ mod tests {
         let mut profile = Profile::default();
         change(&mut profile);
         let run = predict(&profile, &Workload::burst(asks), Seed(1), Options::default()).unwrap();
-        text(&run.explanation, &profile, run.figures.duration_s)
+        text(&run, &profile, &[])
     }
 
     #[test]

@@ -54,9 +54,8 @@ impl Page<'_> {
         let mut text = lines.join("\n");
         text.push('\n');
         if self.explain == Explain::Yes {
-            let prediction = &self.outcome.prediction;
-            let duration_s = prediction.figures.duration_s;
-            text.push_str(&explain::text(&prediction.explanation, profile, duration_s));
+            let Outcome { prediction, in_play, .. } = self.outcome;
+            text.push_str(&explain::text(prediction, profile, in_play));
         }
         text
     }
