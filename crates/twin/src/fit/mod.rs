@@ -194,44 +194,11 @@ pub fn calibrate(
     let prepared = Prepared { rows, blocks };
     let even: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 0).collect();
     let odd: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 1).collect();
-    let sets = [&kept, &even, &odd];
     let model = Model::new(settings.template.clone());
-    let done = AtomicUsize::new(0);
-    let searches = sets.len() * (STARTS.len() + 1);
-    let total = searches * settings.effort.generations * settings.effort.population;
-    let evaluated = || {
-        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-        progress(Progress { done: done.min(total), total });
-    };
-    let run = |task: &Task<'_>| task.run(&prepared, settings, &evaluated);
-    let mut tasks = Vec::new();
-    for set in &sets {
-        for (number, place) in (0..).zip(STARTS) {
-            let start = vec![place; model.parameters.len()];
-            tasks.push(Task { model: &model, set, start, effort: settings.effort, number });
-        }
-    }
-    let fits = in_parallel(&tasks, settings.threads, run);
-    let of_set = |set: usize| &fits[set * STARTS.len()..(set + 1) * STARTS.len()];
-    let better = |set: usize| {
-        let fits = of_set(set).iter();
-        fits.min_by(|one, other| one.loss.total_cmp(&other.loss)).expect("there are three starts")
-    };
-    let refinements: Vec<Task<'_>> = (0..sets.len())
-        .map(|set| Task {
-            model: &model,
-            set: sets[set],
-            start: better(set).point.clone(),
-            effort: polish(settings.effort),
-            number: STARTS.len() as u64,
-        })
-        .collect();
-    let refined = in_parallel(&refinements, settings.threads, run);
-    let best = |set: usize| &refined[set];
-    let final_fit = best(0);
-    let candidate = model.candidate(&final_fit.point);
-    let by_even = model.candidate(&best(1).point);
-    let by_odd = model.candidate(&best(2).point);
+    let search = Search::run(&prepared, &model, [&kept, &even, &odd], (settings, progress));
+    let candidate = model.candidate(&search.refined[0].point);
+    let by_even = model.candidate(&search.refined[1].point);
+    let by_odd = model.candidate(&search.refined[2].point);
     let mut held_out = Vec::new();
     let mut in_sample = Vec::new();
     for row in kept {
@@ -240,15 +207,64 @@ pub fn calibrate(
         in_sample.push(HeldOut { row, predicted: prepared.report(&candidate, row)? });
     }
     Ok(Calibration {
-        parameters: fitted(&model, of_set(0), final_fit),
+        parameters: fitted(&model, search.of_set(0), &search.refined[0]),
         candidate,
         folds: [by_even, by_odd],
         held_out,
         in_sample,
         left_out,
         seen_quantum: quantum_of(rows.iter()),
-        loss: final_fit.loss,
+        loss: search.refined[0].loss,
     })
+}
+
+/// The fits of several sets of rows.
+struct Search {
+    /// From every declared start, set by set.
+    fits: Vec<Fit>,
+    /// The best of each set, refined.
+    refined: Vec<Fit>,
+}
+
+impl Search {
+    fn run(
+        prepared: &Prepared<'_>,
+        model: &Model,
+        sets: [&[usize]; 3],
+        (settings, progress): (&Settings, &(dyn Fn(Progress) + Sync)),
+    ) -> Self {
+        let done = AtomicUsize::new(0);
+        let searches = sets.len() * (STARTS.len() + 1);
+        let total = searches * settings.effort.generations * settings.effort.population;
+        let evaluated = || {
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            progress(Progress { done: done.min(total), total });
+        };
+        let run = |task: &Task<'_>| task.run(prepared, settings, &evaluated);
+        let mut tasks = Vec::new();
+        for set in sets {
+            for (number, place) in (0..).zip(STARTS) {
+                let start = vec![place; model.parameters.len()];
+                tasks.push(Task { model, set, start, effort: settings.effort, number });
+            }
+        }
+        let fits = in_parallel(&tasks, settings.threads, run);
+        let mut search = Self { fits, refined: Vec::new() };
+        let mut tasks = Vec::new();
+        for (number, set) in sets.into_iter().enumerate() {
+            let fits = search.of_set(number).iter();
+            let best = fits.min_by(|one, other| one.loss.total_cmp(&other.loss));
+            let start = best.expect("every set has a fit per declared start").point.clone();
+            let effort = polish(settings.effort);
+            tasks.push(Task { model, set, start, effort, number: STARTS.len() as u64 });
+        }
+        search.refined = in_parallel(&tasks, settings.threads, run);
+        search
+    }
+
+    fn of_set(&self, set: usize) -> &[Fit] {
+        &self.fits[set * STARTS.len()..(set + 1) * STARTS.len()]
+    }
 }
 
 /// What a candidate predicts for each of these rows of a table, as means over `seeds` seeds.
