@@ -284,6 +284,11 @@ impl Worker {
                     self.choose_lane(connection);
                     return Fate::Keep;
                 }
+                // Servers such as llama.cpp's promise to keep a connection and close it behind the
+                // answer: a request sent on it would wait for ever.
+                ReadEnd::Done { .. } if is_ending => {
+                    return self.on_end(connection, ReadEnd::Done { keep_alive: false });
+                }
                 end => return self.on_end(connection, end),
             }
         }
