@@ -77,6 +77,28 @@ fn a_saved_prediction_is_shown_again_and_calibrates_an_engine() {
     assert!(again.contains("from the engine profile `mine`"), "{again}");
 }
 
+/// A sweep's blocks are a table like any other tool's, and a short search suffices to see the path.
+#[test]
+fn a_table_calibrates_an_engine_and_says_what_it_does_not_determine() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "predict --engine default --num-prompts 1,2,4,8,16 --random-input-len 40 \
+                --random-output-len 12 --random-range-ratio 0.3";
+    let table = run(folder.path(), line).succeeded().stdout;
+    std::fs::write(folder.path().join("table.txt"), table).unwrap();
+    let line = "calibrate table.txt -o mine.toml --name shop --generations 1";
+    let found = run(folder.path(), line).succeeded();
+    for part in ["cost.base_ms", "held-out error, two folds", "the seven main metrics"] {
+        assert!(found.stdout.contains(part), "{part}: {}", found.stdout);
+    }
+    assert_eq!(found.stdout, run(folder.path(), line).succeeded().stdout);
+    let profile = std::fs::read_to_string(folder.path().join("mine.toml")).unwrap();
+    assert!(profile.contains("name = \"shop\"") && profile.contains("[evidence]"), "{profile}");
+    let line =
+        "predict --engine mine.toml --num-prompts 8 --random-input-len 40 --random-output-len 12";
+    let text = run(folder.path(), line).succeeded().stdout;
+    assert!(text.contains("confirmed by data chunked-prefill, burst"), "{text}");
+}
+
 #[test]
 fn what_cannot_be_predicted_or_calibrated_is_refused() {
     let folder = tempfile::tempdir().unwrap();

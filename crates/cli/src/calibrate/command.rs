@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokometer_base::Seed;
-use tokometer_record::{Phase, RunReader, Timeline};
+use tokometer_record::{Load, Phase, RunReader, Timeline};
 use tokometer_report::files;
 use tokometer_sim::Profile;
+use tokometer_sim::profile::Policy;
 use tokometer_twin::fit::{self, Calibration, Candidate, Effort, Row, RunCalibration, Settings};
-use tokometer_twin::{self as twin, OldClient};
+use tokometer_twin::{self as twin, Mechanism, OldClient};
 
 use super::rows::Table;
 use super::views;
@@ -59,6 +60,7 @@ pub(crate) struct CalibrateArgs {
 struct Evidence {
     table: Table,
     runs: Vec<Vec<Timeline>>,
+    loads: Vec<Load>,
     /// The model of the first run: the others must be of the same.
     model: Option<String>,
     /// Whether a source is itself a prediction or a run against the simulator.
@@ -165,6 +167,7 @@ impl Evidence {
             }
             self.is_artificial |= target.is_simulated;
         }
+        self.loads.push(reader.info().load.clone());
         let is_wanted = |one: &Timeline| one.identity.phase == Phase::Measure && one.is_success();
         self.runs.push(reader.timelines().map_err(unreadable)?.filter(is_wanted).collect());
         Ok(())
@@ -240,7 +243,30 @@ fn from_runs(
     print(&text)?;
     let mut profile = found.profile;
     name.clone_into(&mut profile.name);
+    let validated = exercised(&profile, &evidence.loads);
+    if let Some(known) = &mut profile.evidence {
+        known.validated = validated.into_iter().map(|used| used.name().to_owned()).collect();
+    }
     Ok(profile)
+}
+
+/// The mechanisms that runs of these loads show: the scheduler's own, and the kinds of load.
+fn exercised(profile: &Profile, loads: &[Load]) -> Vec<Mechanism> {
+    let mut shown = vec![match profile.scheduler.policy {
+        Policy::Chunked { .. } => Mechanism::ChunkedPrefill,
+        Policy::Blocking { .. } => Mechanism::BlockingPrefill,
+        Policy::Tgi { .. } => Mechanism::Router,
+    }];
+    for load in loads {
+        let is_paced = load.request_rate.is_some() || load.is_traced || load.ramp.is_some();
+        shown.extend(is_paced.then_some(Mechanism::Rate));
+        let has_cap = load.max_concurrency.is_some();
+        shown.extend(has_cap.then_some(Mechanism::ClosedLoop));
+        shown.extend((!is_paced && !has_cap).then_some(Mechanism::Burst));
+    }
+    shown.sort_unstable();
+    shown.dedup();
+    shown
 }
 
 /// The bar, where a person looks at stderr.
@@ -251,4 +277,38 @@ fn bar() -> Option<ProgressBar> {
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:28} {pos}/{len} candidates, ETA {eta}");
     Some(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_show_the_scheduler_and_the_kinds_of_their_loads() {
+        let load = |request_rate, max_concurrency| Load {
+            request_rate,
+            burstiness: 1.0,
+            max_concurrency,
+            planned_requests: None,
+            duration: None,
+            is_traced: false,
+            ramp: None,
+        };
+        let check = |loads: &[Load], expected: &[&str]| {
+            let found = exercised(&Profile::default(), loads);
+            assert_eq!(found.iter().map(|one| one.name()).collect::<Vec<_>>(), expected);
+        };
+        check(&[load(None, None)], &["chunked-prefill", "burst"]);
+        check(&[load(Some(2.0), None), load(Some(9.0), None)], &["chunked-prefill", "rate"]);
+        check(
+            &[load(Some(2.0), Some(8)), load(None, Some(8))],
+            &["chunked-prefill", "closed-loop", "rate"],
+        );
+    }
+
+    #[test]
+    fn profiles_name_files_and_not_folders() {
+        let sources = [PathBuf::from("a/b/one.txt"), PathBuf::from("two.json")];
+        assert_eq!(source_names(&sources), "one.txt, two.json");
+    }
 }

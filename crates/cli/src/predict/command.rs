@@ -176,6 +176,9 @@ impl Command<'_> {
         }
         if let Some(folder) = folder {
             save(&folder, &info, &mut outcome)?;
+            if plan.output.shown == plan::Shown::Text {
+                tell(&format!("record: {}", folder.display()));
+            }
         }
         Ok(block)
     }
@@ -226,9 +229,7 @@ fn save(folder: &Path, info: &RunInfo, outcome: &mut Outcome) -> Result<(), Refu
     let end = shown::end(outcome, info);
     let timelines = std::mem::take(&mut outcome.prediction.timelines);
     shown::write(folder, info, timelines, &end)
-        .map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
-    tell(&format!("record: {}", folder.display()));
-    Ok(())
+        .map_err(|why| Refusal::new(Exit::Write, why.to_string()))
 }
 
 /// A field in kibibytes of one of the kernel's files, in bytes.

@@ -163,7 +163,8 @@ fn courses(explanation: &Explanation) -> String {
 mod tests {
     use super::*;
     use tokometer_base::Seed;
-    use tokometer_twin::{Ask, Options, Workload, predict};
+    use tokometer_schedule::Arrivals;
+    use tokometer_twin::{Ask, Options, Workload, in_play, predict};
 
     fn explained(asks: Vec<Ask>, change: impl Fn(&mut Profile)) -> String {
         let mut profile = Profile::default();
@@ -186,5 +187,16 @@ mod tests {
         for part in ["steps ", "batch ", "queue ", "KV cache ", "TTFT ", "running "] {
             assert!(prompts.contains(part), "{part}: {prompts}");
         }
+    }
+
+    #[test]
+    fn an_engine_that_keeps_up_with_its_rate_is_not_what_limits_it() {
+        let profile = Profile::default();
+        let asks = vec![Ask::new(40, 60); 200];
+        let workload = Workload::burst(asks).arriving(Arrivals::poisson(20.0));
+        let run = predict(&profile, &workload, Seed(1), Options::default()).unwrap();
+        let in_play = in_play(&profile, &workload, &run.explanation);
+        let text = text(&run, &profile, &in_play);
+        assert!(text.starts_with("what limited it   the load: the engine computed"), "{text}");
     }
 }
