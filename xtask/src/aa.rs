@@ -1,12 +1,13 @@
-//! `cargo xtask aa [COUNT]`: how often `compare` cries wolf, and how often it finds what is there.
+//! `cargo xtask aa [COUNT [PROGRAM]]`: how often `compare` cries wolf, and how often it finds what is there.
 //!
 //! Comparisons of a simulated server with itself must show a difference about once in twenty; one
 //! with a server whose every time is 3 % longer should be found. Both ways are tried: three runs a
-//! side, and two targets measured in turn. Prints the table of `docs/compare.md`.
+//! side, and two targets measured in turn. Prints the table of `docs/compare.md`. A program that is
+//! named is used as it is; otherwise the release build is made.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -37,19 +38,24 @@ const FIGURES: [&str; 8] = [
 ];
 
 /// All comparisons of both kinds, with and without a difference.
-pub(crate) fn run(count: Option<&str>) -> Result<()> {
-    let count = count.map_or(Ok(COUNT), str::parse).context("the count is a whole number")?;
-    cargo("build --release --package tokometer")?;
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let count = arguments.first().map_or(Ok(COUNT), |count| count.parse());
+    let count = count.context("the count is a whole number")?;
+    let program = match arguments.get(1) {
+        Some(path) => std::path::absolute(path)?,
+        None => built()?,
+    };
     let folder = root().join("target/aa");
     std::fs::create_dir_all(&folder)?;
+    let stage = Stage { program, folder };
     let mut tallies = Vec::new();
     for factor in ["1", "1.03"] {
-        let (a, b) = (Server::start("1")?, Server::start(factor)?);
+        let (a, b) = (stage.server("1")?, stage.server(factor)?);
         let (mut runs, mut turns) = (Tally::default(), Tally::default());
         for at in 0..count {
             announce(&format!("{factor} times as long, comparison {} of {count}", at + 1));
-            runs.add(&of_runs(&folder, &a, &b)?);
-            turns.add(&in_turn(&folder, &a, &b)?);
+            runs.add(&stage.of_runs(&a, &b)?);
+            turns.add(&stage.in_turn(&a, &b)?);
         }
         tallies.push((runs, turns));
     }
@@ -57,26 +63,23 @@ pub(crate) fn run(count: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+fn built() -> Result<PathBuf> {
+    cargo("build --release --package tokometer")?;
+    let target =
+        option_env!("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("release/tokometer"))
+}
+
+/// The program, and the folder that its runs go to.
+struct Stage {
+    program: PathBuf,
+    folder: PathBuf,
+}
+
 /// A simulated server. It is ended when dropped.
 struct Server {
     child: Child,
     url: String,
-}
-
-impl Server {
-    fn start(factor: &str) -> Result<Self> {
-        let mut child = Command::new(program())
-            .args(["sim", "--port", "0", "--follow-stdin", "--slower", factor])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start the simulated server")?;
-        let stdout = child.stdout.take().context("the simulated server has no stdout")?;
-        let mut line = String::new();
-        let _count = BufReader::new(stdout).read_line(&mut line)?;
-        let url = line.split_whitespace().last().unwrap_or_default().to_owned();
-        Ok(Self { child, url })
-    }
 }
 
 impl Drop for Server {
@@ -86,56 +89,65 @@ impl Drop for Server {
     }
 }
 
-fn program() -> PathBuf {
-    let target =
-        option_env!("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    target.join("release/tokometer")
-}
-
-/// Runs the program and returns its stdout.
-fn tokometer(folder: &Path, line: &str) -> Result<String> {
-    let output = Command::new(program())
-        .args(line.split_whitespace())
-        .current_dir(folder)
-        .output()
-        .context("cannot start tokometer")?;
-    if !output.status.success() {
-        bail!("`tokometer {line}`: {}", String::from_utf8_lossy(&output.stderr));
+impl Stage {
+    fn server(&self, factor: &str) -> Result<Server> {
+        let mut child = Command::new(&self.program)
+            .args(["sim", "--port", "0", "--follow-stdin", "--slower", factor])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the simulated server")?;
+        let stdout = child.stdout.take().context("the simulated server has no stdout")?;
+        let mut line = String::new();
+        let _count = BufReader::new(stdout).read_line(&mut line)?;
+        let url = line.split_whitespace().last().unwrap_or_default().to_owned();
+        Ok(Server { child, url })
     }
-    Ok(String::from_utf8(output.stdout)?)
+
+    /// Runs the program and returns its stdout.
+    fn tokometer(&self, line: &str) -> Result<String> {
+        let output = Command::new(&self.program)
+            .args(line.split_whitespace())
+            .current_dir(&self.folder)
+            .output()
+            .context("cannot start tokometer")?;
+        if !output.status.success() {
+            bail!("`tokometer {line}`: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Three runs a side. Sides alternate, as a careful person would do it by hand.
+    fn of_runs(&self, a: &Server, b: &Server) -> Result<Vec<Value>> {
+        for at in 0..RUNS {
+            for (name, server) in [("a", a), ("b", b)] {
+                let url = &server.url;
+                let line = format!(
+                    "bench --base-url {url} {LOAD} --num-prompts {REQUESTS_OF_A_RUN} --run-dir {name}{at}"
+                );
+                let _stdout = self.tokometer(&line)?;
+            }
+        }
+        let names =
+            |name: &str| (0..RUNS).map(|at| format!("{name}{at}")).collect::<Vec<_>>().join(" ");
+        let line = format!("compare --a {} --b {} --format json", names("a"), names("b"));
+        rows(&self.tokometer(&line)?)
+    }
+
+    /// Both targets in one run.
+    fn in_turn(&self, a: &Server, b: &Server) -> Result<Vec<Value>> {
+        let (a, b) = (&a.url, &b.url);
+        let line = format!(
+            "bench --base-url {a} --against {b} {LOAD} --num-prompts {REQUESTS_IN_TURN} --run-dir turns"
+        );
+        let _stdout = self.tokometer(&line)?;
+        rows(&self.tokometer("compare turns --format json")?)
+    }
 }
 
 fn rows(page: &str) -> Result<Vec<Value>> {
     let page: Value = serde_json::from_str(page)?;
     page["rows"].as_array().cloned().context("the comparison has no rows")
-}
-
-/// Three runs a side. Sides alternate, as a careful person would do it by hand.
-fn of_runs(folder: &Path, a: &Server, b: &Server) -> Result<Vec<Value>> {
-    for at in 0..RUNS {
-        for (name, server) in [("a", a), ("b", b)] {
-            let url = &server.url;
-            let line = format!(
-                "bench --base-url {url} {LOAD} --num-prompts {REQUESTS_OF_A_RUN} --run-dir {name}{at}"
-            );
-            let _stdout = tokometer(folder, &line)?;
-        }
-    }
-    let names =
-        |name: &str| (0..RUNS).map(|at| format!("{name}{at}")).collect::<Vec<_>>().join(" ");
-    rows(&tokometer(
-        folder,
-        &format!("compare --a {} --b {} --format json", names("a"), names("b")),
-    )?)
-}
-
-fn in_turn(folder: &Path, a: &Server, b: &Server) -> Result<Vec<Value>> {
-    let (a, b) = (&a.url, &b.url);
-    let line = format!(
-        "bench --base-url {a} --against {b} {LOAD} --num-prompts {REQUESTS_IN_TURN} --run-dir turns"
-    );
-    let _stdout = tokometer(folder, &line)?;
-    rows(&tokometer(folder, "compare turns --format json")?)
 }
 
 /// What was concluded of each figure.

@@ -19,7 +19,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   ci             everything that must pass: format, tidy, clippy, tests, docs
   tidy           the project's own rules, from files alone
   bench-client   the client against a bare floor reader, in one pass [SCENE]
-  aa             false alarms and power of `compare` on the simulator [COUNT]
+  aa             false alarms and power of `compare` on the simulator [COUNT [PROGRAM]]
   referee        a packet capture judges the client's times (root, tcpdump)
 ";
 
@@ -30,7 +30,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "tidy" => tidy::run(),
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),
-        "aa" => aa::run(arguments.get(1).map(String::as_str)),
+        "aa" => aa::run(&arguments[1..]),
         "referee" => referee::run(),
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
         other => bail!("no task is called `{other}`\n{USAGE}"),
