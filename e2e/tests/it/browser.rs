@@ -36,8 +36,7 @@ fn place_of(browser: &Browser, plot: usize) -> (i64, i64, i64) {
 }
 
 fn width_of_x(browser: &Browser, plot: usize) -> f64 {
-    let script =
-        format!("const s = tokometerPlots[{plot}].plot.scales.x; return s.max - s.min");
+    let script = format!("const s = tokometerPlots[{plot}].plot.scales.x; return s.max - s.min");
     browser.script(&script).unwrap().as_f64().unwrap()
 }
 

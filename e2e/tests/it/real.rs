@@ -75,7 +75,12 @@ fn timelines(folder: &Path) -> Vec<Timeline> {
 fn counter(url: &str, name: &str) -> f64 {
     let text = http_get(&format!("{url}/metrics"));
     let line = text.lines().find(|line| line.starts_with(&format!("llamacpp:{name} ")));
-    line.unwrap_or_else(|| panic!("no {name} in {text}")).rsplit(' ').next().unwrap().parse().unwrap()
+    line.unwrap_or_else(|| panic!("no {name} in {text}"))
+        .rsplit(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 fn http_get(url: &str) -> String {
@@ -100,11 +105,14 @@ fn completions_agree_with_the_servers_own_counters_and_timings() {
         server.url
     );
     let summary = program::run(folder.path(), &line).succeeded().json();
-    assert_eq!(summary["counts"]["succeeded"], 12, "more requests than slots must queue, not fail");
+    assert_eq!(summary["summary"]["counts"]["succeeded"], 12, "more requests than slots must queue, not fail");
     let rows = timelines(folder.path());
     let told: u32 = rows.iter().map(|row| row.usage.unwrap().completion_tokens.unwrap()).sum();
     let after = counter(&server.url, "tokens_predicted_total");
-    assert!((after - before - f64::from(told)).abs() < 0.5, "{told} told, {before} to {after} counted");
+    assert!(
+        (after - before - f64::from(told)).abs() < 0.5,
+        "{told} told, {before} to {after} counted"
+    );
     for row in rows.iter().filter(|row| row.is_success()) {
         let timings = row.server_timings.expect("llama.cpp reports its timings");
         let sent = row.times.first_byte_sent.unwrap();
@@ -168,7 +176,7 @@ fn a_cancelled_run_is_reported_as_partial_and_the_server_lives_on() {
     let ended = started.wait();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
     let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
-    assert_eq!(summary["ended"]["early"], "interrupted", "{}", summary["ended"]);
+    assert_eq!(summary["summary"]["ended"]["early"], "interrupted", "{summary}");
     assert!(http_get(&format!("{}/health", server.url)).contains("200"));
 }
 

@@ -97,7 +97,8 @@ impl Browser {
 
     /// Opens an address.
     pub(crate) fn open(&self, address: &str) -> Result<()> {
-        let _null = self.call("POST", &format!("{}/url", self.session), &json!({"url": address}))?;
+        let _null =
+            self.call("POST", &format!("{}/url", self.session), &json!({"url": address}))?;
         Ok(())
     }
 

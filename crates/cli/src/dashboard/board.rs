@@ -105,7 +105,8 @@ impl Board {
         self.render_figures(frame, figures);
         self.render_charts(frame, charts);
         self.render_server(frame, server);
-        let lines: Vec<Line<'_>> = self.last.notes.iter().map(|note| Line::raw(note.as_str())).collect();
+        let lines: Vec<Line<'_>> =
+            self.last.notes.iter().map(|note| Line::raw(note.as_str())).collect();
         let empty = vec![Line::styled("none so far", Style::new().fg(Color::DarkGray))];
         let text = if lines.is_empty() { empty } else { lines };
         frame.render_widget(Paragraph::new(text).block(Block::bordered().title(" notes ")), notes);
@@ -116,7 +117,8 @@ impl Board {
     fn render_head(&self, frame: &mut Frame<'_>, area: Rect) {
         let counts = &self.last.counts;
         let of = self.planned.map_or(String::new(), |planned| format!(" of {planned}"));
-        let label = format!("{}{of} requests, {:.0} s", counts.ended(), self.last.elapsed.as_secs_f64());
+        let label =
+            format!("{}{of} requests, {:.0} s", counts.ended(), self.last.elapsed.as_secs_f64());
         let gauge = Gauge::default()
             .block(Block::bordered().title(format!(" {} ", self.title)))
             .gauge_style(Style::new().fg(Color::Blue))
@@ -144,7 +146,8 @@ impl Board {
         let areas = Layout::horizontal([Constraint::Fill(1); 5]).split(area);
         for ((label, value, colour), area) in figures.into_iter().zip(areas.iter()) {
             let value = Span::styled(value, Style::new().fg(colour).add_modifier(Modifier::BOLD));
-            let text = vec![Line::from(value), Line::styled(label, Style::new().fg(Color::DarkGray))];
+            let text =
+                vec![Line::from(value), Line::styled(label, Style::new().fg(Color::DarkGray))];
             frame.render_widget(Paragraph::new(text).block(Block::bordered()).centered(), *area);
         }
     }
@@ -171,7 +174,8 @@ impl Board {
     fn render_server(&self, frame: &mut Frame<'_>, area: Rect) {
         let shown = |(name, value): &(String, f64)| format!("{name} {value:.6}");
         let trimmed = |text: String| text.trim_end_matches('0').trim_end_matches('.').to_owned();
-        let text: Vec<String> = self.last.gauges.iter().map(|gauge| trimmed(shown(gauge))).collect();
+        let text: Vec<String> =
+            self.last.gauges.iter().map(|gauge| trimmed(shown(gauge))).collect();
         let block = Block::bordered().title(" server ");
         frame.render_widget(Paragraph::new(text.join("   ")).block(block), area);
     }
@@ -203,6 +207,27 @@ mod tests {
         }
         let mut terminal = Terminal::new(TestBackend::new(78, 20)).unwrap();
         let _frame = terminal.draw(|frame| board.render(frame)).unwrap();
-        insta::assert_snapshot!(terminal.backend(), @"");
+        insta::assert_snapshot!(terminal.backend(), @r#"
+        "┌ embedded simulator ────────────────────────────────────────────────────────┐"
+        "│██████████████████████████41 of 100 requests, 20 s                          │"
+        "└────────────────────────────────────────────────────────────────────────────┘"
+        "┌──────────────┐┌─────────────┐┌──────────────┐┌─────────────┐┌──────────────┐"
+        "│      39      ││      2      ││     1800     ││   42.0 ms   ││       1      │"
+        "│   in flight  ││ requests/s  ││   tokens/s   ││  mean TTFT  ││    failed    │"
+        "└──────────────┘└─────────────┘└──────────────┘└─────────────┘└──────────────┘"
+        "┌ tokens/s (most 1950) ───────────────┐┌ in flight (most 39) ────────────────┐"
+        "│               ▁▃▄▆█                 ││               ▁▃▄▆█                 │"
+        "│          ▁▂▄▆▇█████                 ││          ▁▂▄▆▇█████                 │"
+        "│     ▁▂▄▅▇██████████                 ││     ▁▂▄▅▇██████████                 │"
+        "│ ▂▄▅▇███████████████                 ││ ▂▄▅▇███████████████                 │"
+        "└─────────────────────────────────────┘└─────────────────────────────────────┘"
+        "┌ server ────────────────────────────────────────────────────────────────────┐"
+        "│running 12   KV use 0.25                                                    │"
+        "└────────────────────────────────────────────────────────────────────────────┘"
+        "┌ notes ─────────────────────────────────────────────────────────────────────┐"
+        "│late-sends: 3 of 80                                                         │"
+        "└────────────────────────────────────────────────────────────────────────────┘"
+        "q or Ctrl-C: stop sending, drain and report                                   "
+        "#);
     }
 }

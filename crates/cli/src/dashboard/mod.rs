@@ -6,8 +6,8 @@
 mod board;
 
 use std::io::stderr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -54,7 +54,8 @@ impl Dashboard {
     /// Takes the terminal. Standard error is drawn on: standard output is the result.
     pub(crate) fn open(watched: Watched) -> Result<Self> {
         enable_raw_mode().context("cannot take the terminal for `--live`")?;
-        execute!(stderr(), EnterAlternateScreen).context("cannot take the terminal for `--live`")?;
+        execute!(stderr(), EnterAlternateScreen)
+            .context("cannot take the terminal for `--live`")?;
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
@@ -104,6 +105,7 @@ fn show(watched: &Watched, stop: &AtomicBool) {
 fn asks_to_stop() -> bool {
     let Ok(true) = event::poll(INTERVAL) else { return false };
     let Ok(Event::Key(key)) = event::read() else { return false };
-    let is_interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    let is_interrupt =
+        key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     is_interrupt || key.code == KeyCode::Char('q')
 }
