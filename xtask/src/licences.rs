@@ -1,12 +1,12 @@
-//! Licences and sources of all dependencies, from cargo's own metadata.
+//! Licences and sources of all dependencies, from cargo's own tree.
 //!
 //! The lists are those of `deny.toml`, so that machines without cargo-deny hold the same line.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::{Context, Result, ensure};
 
 use crate::ci::root;
 
@@ -38,42 +38,30 @@ pub(crate) fn findings() -> Result<Vec<String>> {
         .map(toml::Value::Table)
         .context("cannot read deny.toml")?;
     let (allowed, banned) = (names(&rules, "licenses", "allow"), names(&rules, "bans", "deny"));
+    // The tree of what is really built; cargo's metadata also lists what optional features would add.
     let output = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--filter-platform",
-            "x86_64-unknown-linux-gnu",
-        ])
+        .args(["tree", "--workspace", "--edges", "normal,build", "--prefix", "none"])
+        .args(["--format", "{p}|{l}"])
         .current_dir(root())
         .output()
-        .context("cannot start `cargo metadata`")?;
-    let metadata: Value = serde_json::from_slice(&output.stdout)
-        .context("cannot read what `cargo metadata` printed")?;
-    let used: Vec<&str> = metadata["resolve"]["nodes"]
-        .as_array()
-        .map(|nodes| nodes.iter().filter_map(|node| node["id"].as_str()).collect())
-        .unwrap_or_default();
-    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_used = |package: &&Value| package["id"].as_str().is_some_and(|id| used.contains(&id));
-    Ok(packages
-        .iter()
-        .filter(is_used)
-        .filter_map(|package| finding(package, &allowed, &banned))
-        .collect())
+        .context("cannot start `cargo tree`")?;
+    let tree = String::from_utf8(output.stdout).context("cannot read what `cargo tree` printed")?;
+    let lines: BTreeSet<&str> = tree.lines().filter(|line| !line.is_empty()).collect();
+    ensure!(lines.len() > 50, "`cargo tree` shows only {} packages", lines.len());
+    Ok(lines.into_iter().filter_map(|line| finding(line, &allowed, &banned)).collect())
 }
 
-fn finding(package: &Value, allowed: &[String], banned: &[String]) -> Option<String> {
-    let name = package["name"].as_str()?;
+/// What is wrong with one package, given as `name version (source)|licence`.
+fn finding(line: &str, allowed: &[String], banned: &[String]) -> Option<String> {
+    let (package, licence) = line.trim_end_matches(" (*)").split_once('|')?;
+    let name = package.split(' ').next()?;
     if banned.iter().any(|other| other == name) {
         return Some(format!("{name} is banned by deny.toml"));
     }
-    let source = package["source"].as_str()?;
-    if !source.starts_with("registry+") {
-        return Some(format!("{name} comes from {source}, not from the registry"));
+    // Packages of the workspace carry their folder, those from elsewhere their address.
+    if package.contains("://") {
+        return Some(format!("{package} does not come from the registry"));
     }
-    let licence = package["license"].as_str().unwrap_or("none given");
     (!is_allowed(licence, allowed)).then(|| format!("{name} has the licence `{licence}`"))
 }
 
@@ -93,5 +81,18 @@ mod tests {
         check("ISC AND (MIT OR GPL-3.0)", true);
         check("Apache-2.0/MIT", true);
         check("GPL-3.0", false);
+    }
+
+    #[test]
+    fn banned_foreign_and_unlicensed_packages_are_found() {
+        let (allowed, banned) = (["MIT".to_owned()], ["openssl".to_owned()]);
+        let check = |line: &str, is_found: bool| {
+            assert_eq!(finding(line, &allowed, &banned).is_some(), is_found, "{line}");
+        };
+        check("itoa v1.0.0|MIT", false);
+        check("itoa v1.0.0|MIT (*)", false);
+        check("openssl v0.1.0|MIT", true);
+        check("itoa v1.0.0 (https://example.invalid/x)|MIT", true);
+        check("itoa v1.0.0|", true);
     }
 }

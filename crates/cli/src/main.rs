@@ -8,8 +8,8 @@ mod bench;
 mod calibrate;
 mod capacity;
 mod commands;
-mod dashboard;
 mod compare;
+mod dashboard;
 mod exit;
 mod instrument;
 mod lower;
@@ -25,7 +25,9 @@ use terminal::{print, tell};
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|fault| {
-        tell(&format!("error: the program met a fault of its own: {fault}\n  please report it with the command line"));
+        tell(&format!(
+            "error: the program met a fault of its own: {fault}\n  please report it with the command line"
+        ));
     }));
     let words: Vec<String> = std::env::args().skip(1).collect();
     match args::parse(&words) {

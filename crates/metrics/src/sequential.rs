@@ -48,7 +48,8 @@ impl Until {
             .filter(|share| *share > 0.0 && *share < 1.0)
             .ok_or_else(|| fault("after `±` stands a share such as `10%`"))?;
         let mut words = figure.split_whitespace();
-        let (Some(statistic), Some(metric), None) = (words.next(), words.next(), words.next()) else {
+        let (Some(statistic), Some(metric), None) = (words.next(), words.next(), words.next())
+        else {
             return Err(fault("before `±` stand a statistic and a metric such as `p99 ttft`"));
         };
         let percentile = match statistic {
@@ -88,7 +89,8 @@ impl Until {
         let value = statistics::percentile(&sorted, percentile)?;
         let _supported = statistics::percentile_ranks(percentile, values.len() as u64)?;
         let share = percentile / 100.0;
-        let spread = (share * (1.0 - share) * inflation(values, value, share) / values.len() as f64).sqrt();
+        let spread =
+            (share * (1.0 - share) * inflation(values, value, share) / values.len() as f64).sqrt();
         let at = |share: f64| statistics::percentile(&sorted, (share * 100.0).clamp(0.0, 100.0));
         Some((value, at(share - 1.96 * spread)?, at(share + 1.96 * spread)?))
     }
@@ -125,7 +127,8 @@ pub fn is_running_away(readings: &[(f64, f64)], rate: f64) -> bool {
     // The start is left out: a run begins empty, and filling up looks like falling behind.
     let late = &readings[readings.len() / 3..];
     let (first, last) = late.split_at(late.len() / 2);
-    let mean = |part: &[(f64, f64)]| part.iter().map(|(_, y)| y).sum::<f64>() / part.len().max(1) as f64;
+    let mean =
+        |part: &[(f64, f64)]| part.iter().map(|(_, y)| y).sum::<f64>() / part.len().max(1) as f64;
     let Some(slope) = statistics::slope(late) else { return false };
     let is_large = slope.per_x > GROWTH_SHARE * rate && mean(last) > LEAST_BACKLOG;
     is_large && slope.p_value < 0.001 && mean(last) > 1.25 * mean(first)

@@ -62,7 +62,7 @@ fn the_page_renders_answers_to_the_mouse_and_asks_nobody() {
     assert!(["VALID", "SUSPECT", "INVALID"].contains(&verdict.as_str().unwrap()), "{verdict}");
 
     let (x, y, width) = place_of(&browser, 0);
-    browser.mouse(&[(x - 20, y), (x, y)], false).unwrap();
+    browser.hover(&[(x - 20, y), (x, y)]).unwrap();
     let legend = browser
         .script("return document.querySelector('.u-legend').textContent")
         .unwrap()
@@ -72,7 +72,7 @@ fn the_page_renders_answers_to_the_mouse_and_asks_nobody() {
     assert!(legend.contains('%'), "hovering shows no value: {legend}");
 
     let before = width_of_x(&browser, 0);
-    browser.mouse(&[(x - width / 8, y), (x, y), (x + width / 8, y)], true).unwrap();
+    browser.drag(&[(x - width / 8, y), (x, y), (x + width / 8, y)]).unwrap();
     let after = width_of_x(&browser, 0);
     assert!(after < before * 0.7, "dragging did not zoom: {before} to {after}");
 

@@ -105,7 +105,10 @@ fn completions_agree_with_the_servers_own_counters_and_timings() {
         server.url
     );
     let summary = program::run(folder.path(), &line).succeeded().json();
-    assert_eq!(summary["summary"]["counts"]["succeeded"], 12, "more requests than slots must queue, not fail");
+    assert_eq!(
+        summary["summary"]["counts"]["succeeded"], 12,
+        "more requests than slots must queue, not fail"
+    );
     let rows = timelines(folder.path());
     let told: u32 = rows.iter().map(|row| row.usage.unwrap().completion_tokens.unwrap()).sum();
     let after = counter(&server.url, "tokens_predicted_total");

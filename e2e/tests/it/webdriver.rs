@@ -1,4 +1,4 @@
-//! As much of the WebDriver protocol as the page's test needs, over one loopback socket per call.
+//! As much of the `WebDriver` protocol as the page's test needs, over one loopback socket per call.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,6 +13,13 @@ pub(crate) struct Browser {
     driver: Child,
     port: u16,
     session: String,
+}
+
+/// The left button of the mouse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Button {
+    Up,
+    Down,
 }
 
 /// Flags that keep the browser to itself: no sandbox as root, no background traffic.
@@ -68,7 +75,7 @@ impl Browser {
     fn call(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
         let body = if method == "GET" { String::new() } else { body.to_string() };
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_read_timeout(Some(Duration::from_mins(1)))?;
         write!(
             stream,
             "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\
@@ -111,17 +118,25 @@ impl Browser {
         )
     }
 
-    /// Moves the mouse through `points`, with the button down between the first and the last when
-    /// `is_drag`.
-    pub(crate) fn mouse(&self, points: &[(i64, i64)], is_drag: bool) -> Result<()> {
+    /// Moves the mouse through `points`.
+    pub(crate) fn hover(&self, points: &[(i64, i64)]) -> Result<()> {
+        self.mouse(points, Button::Up)
+    }
+
+    /// Moves the mouse through `points` with its button down from the first to the last.
+    pub(crate) fn drag(&self, points: &[(i64, i64)]) -> Result<()> {
+        self.mouse(points, Button::Down)
+    }
+
+    fn mouse(&self, points: &[(i64, i64)], button: Button) -> Result<()> {
         let mut actions = Vec::new();
         for (number, (x, y)) in points.iter().enumerate() {
             actions.push(json!({"type": "pointerMove", "duration": 100, "x": x, "y": y}));
-            if is_drag && number == 0 {
+            if button == Button::Down && number == 0 {
                 actions.push(json!({"type": "pointerDown", "button": 0}));
             }
         }
-        if is_drag {
+        if button == Button::Down {
             actions.push(json!({"type": "pointerUp", "button": 0}));
         }
         let body = json!({"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]});

@@ -1,5 +1,6 @@
 //! `--prometheus-port`: the run's counters for whoever scrapes them, on loopback.
 
+use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -79,11 +80,14 @@ fn page(counts: &Counts) -> String {
     ];
     let mut page = String::new();
     for (name, kind, value) in rows {
-        page += &format!("# TYPE tokometer_{name} {kind}\ntokometer_{name} {value}\n");
+        let _infallible =
+            write!(page, "# TYPE tokometer_{name} {kind}\ntokometer_{name} {value}\n");
     }
     if let Some(mean) = counts.ttft_mean {
         let name = "ttft_seconds_mean";
-        page += &format!("# TYPE tokometer_{name} gauge\ntokometer_{name} {}\n", mean.as_secs_f64());
+        let seconds = mean.as_secs_f64();
+        let _infallible =
+            write!(page, "# TYPE tokometer_{name} gauge\ntokometer_{name} {seconds}\n");
     }
     page
 }
@@ -96,7 +100,9 @@ mod tests {
     fn counters_are_told_in_the_form_that_scrapers_read() {
         let counts = Counts { sent: 5, succeeded: 2, failed: 1, tokens: 40, ttft_mean: None };
         let page = page(&counts);
-        assert!(page.contains("# TYPE tokometer_requests_in_flight gauge\ntokometer_requests_in_flight 2\n"));
+        assert!(page.contains(
+            "# TYPE tokometer_requests_in_flight gauge\ntokometer_requests_in_flight 2\n"
+        ));
         assert!(!page.contains("ttft"), "what is not known yet is not told");
     }
 }

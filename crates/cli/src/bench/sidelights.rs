@@ -35,8 +35,10 @@ impl Sidelights {
             ("KV use", reading.kv_use),
         ];
         if let Ok(mut state) = self.state.lock() {
-            state.gauges =
-                named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+            state.gauges = named
+                .into_iter()
+                .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+                .collect();
         }
     }
 
@@ -49,7 +51,8 @@ impl Sidelights {
         let lateness = times.first_byte_sent.map(|sent| sent - times.admitted);
         let Ok(mut state) = self.state.lock() else { return };
         state.sent += 1;
-        state.late += u64::from(lateness.is_some_and(|late| late > LATE && times.connect_begin.is_none()));
+        state.late +=
+            u64::from(lateness.is_some_and(|late| late > LATE && times.connect_begin.is_none()));
         if let Outcome::Failed(failure) = &timeline.outcome {
             state.failed += 1;
             state.last_failure = failure.message.chars().take(100).collect();
@@ -65,7 +68,10 @@ impl Sidelights {
     pub(crate) fn notes(&self) -> Vec<String> {
         let Ok(state) = self.state.lock() else { return Vec::new() };
         let late = (state.late > 0).then(|| {
-            format!("late-sends: {} of {} requests left more than 5 ms late", state.late, state.sent)
+            format!(
+                "late-sends: {} of {} requests left more than 5 ms late",
+                state.late, state.sent
+            )
         });
         let failed = (state.failed > 0).then(|| {
             format!("failures: {} of {}, last: {}", state.failed, state.sent, state.last_failure)

@@ -68,7 +68,8 @@ impl Watch {
         let rules = Rules { until, overload: load.overload, rate };
         let stop = Arc::new(AtomicBool::new(false));
         let reason = Arc::new(Mutex::new(None));
-        let has_rule = rules.until.is_some() || (rules.overload == Overload::Stop && rate.is_some());
+        let has_rule =
+            rules.until.is_some() || (rules.overload == Overload::Stop && rate.is_some());
         let thread = has_rule.then(|| {
             let (live, interrupt) = (Arc::clone(live), Arc::clone(interrupt));
             let (stop, reason) = (Arc::clone(&stop), Arc::clone(&reason));
@@ -104,7 +105,13 @@ impl Drop for Watch {
 }
 
 impl Rules {
-    fn look(&self, live: &Live, interrupt: &Interrupt, stop: &AtomicBool, reason: &Mutex<Option<Stop>>) {
+    fn look(
+        &self,
+        live: &Live,
+        interrupt: &Interrupt,
+        stop: &AtomicBool,
+        reason: &Mutex<Option<Stop>>,
+    ) {
         let mut readings = Vec::new();
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(INTERVAL);

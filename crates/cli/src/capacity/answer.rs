@@ -82,7 +82,9 @@ fn optional(value: Option<f64>) -> String {
 impl Findings {
     /// The measured point at the edge: the last one at the highest load that held.
     fn edge(&self, load: f64) -> Option<&Reading> {
-        self.points.iter().rfind(|point| point.fit == Fit::Met && (point.load - load).abs() <= 1e-9 * load)
+        self.points
+            .iter()
+            .rfind(|point| point.fit == Fit::Met && (point.load - load).abs() <= 1e-9 * load)
     }
 
     /// The answer in one sentence, with its uncertainty.
@@ -92,7 +94,8 @@ impl Findings {
             Some(Answer::Found { load, margin, highest_met, lowest_missed }) => {
                 let worst = self.edge(*highest_met).and_then(|edge| edge.worst.clone());
                 let worst = worst.map_or(String::new(), |worst| format!(" ({worst})"));
-                let missed = self.points.iter().find(|p| (p.load - lowest_missed).abs() <= 1e-9 * p.load);
+                let missed =
+                    self.points.iter().find(|p| (p.load - lowest_missed).abs() <= 1e-9 * p.load);
                 let why = missed.map_or(String::new(), |point| limit(point, unit));
                 format!("{} ± {} {unit}{worst}{why}", digits(*load), digits(*margin))
             }
@@ -109,8 +112,12 @@ impl Findings {
             None => {
                 let met = self.points.iter().filter(|point| point.fit == Fit::Met);
                 let missed = self.points.iter().filter(|point| point.fit != Fit::Met);
-                let highest = met.map(|point| point.load).fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))));
-                let lowest = missed.map(|point| point.load).fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.min(b))));
+                let highest = met
+                    .map(|point| point.load)
+                    .fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.max(b))));
+                let lowest = missed
+                    .map(|point| point.load)
+                    .fold(None, |a: Option<f64>, b| Some(a.map_or(b, |a| a.min(b))));
                 unfinished("interrupted", highest, lowest, unit)
             }
         }
@@ -170,7 +177,9 @@ fn limit(point: &Reading, unit: &str) -> String {
 
 fn unfinished(why: &str, met: Option<f64>, missed: Option<f64>, unit: &str) -> String {
     let known = match (met, missed) {
-        (Some(met), Some(missed)) => format!("between {} and {} {unit}", digits(met), digits(missed)),
+        (Some(met), Some(missed)) => {
+            format!("between {} and {} {unit}", digits(met), digits(missed))
+        }
         (Some(met), None) => format!("at least {} {unit}", digits(met)),
         (None, Some(missed)) => format!("below {} {unit}", digits(missed)),
         (None, None) => "unknown".to_owned(),
@@ -186,7 +195,8 @@ fn row(point: &Reading, most: f64) -> String {
         Fit::Failed => "failed",
     };
     let doubt = if point.is_supported { "" } else { " ?" };
-    let share = point.tokens_per_s.map_or(0.0, |tokens| if most > 0.0 { tokens / most } else { 0.0 });
+    let share =
+        point.tokens_per_s.map_or(0.0, |tokens| if most > 0.0 { tokens / most } else { 0.0 });
     format!(
         "{:>12} {fit:<10} {:>8} {:>10} {:>10} {:>9}  {}{doubt}  {}",
         digits(point.load),
@@ -234,7 +244,12 @@ mod tests {
             slo: "p99 ttft < 2s".into(),
             answer,
             gpus: Some(2),
-            points: vec![reading(8.0, Fit::Met), reading(16.0, Fit::Overloaded), reading(12.0, Fit::Met), reading(12.5, Fit::Missed)],
+            points: vec![
+                reading(8.0, Fit::Met),
+                reading(16.0, Fit::Overloaded),
+                reading(12.0, Fit::Met),
+                reading(12.5, Fit::Missed),
+            ],
         }
     }
 

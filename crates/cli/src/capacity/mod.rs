@@ -15,7 +15,7 @@ use tokometer_metrics::{Slo, slo};
 use tokometer_record::{RunReader, RunState, Stop};
 
 use crate::args::{BenchArgs, Rate};
-use crate::bench::{Bar, Place, Session, Shown, Signals, View, is_complete, summarise};
+use crate::bench::{Bar, Place, Resume, Session, Shown, Signals, View, is_complete, summarise};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, lower};
 use crate::plan::{self, Cache, Overload, Plan};
@@ -98,8 +98,8 @@ pub(crate) fn capacity(
     let bar = if args.bench.output.disable_tqdm { Bar::Hidden } else { Bar::Allowed };
     let mut session = Session::new(lowered.secrets.clone(), Signals::catch(), bar);
     let plan = &lowered.points.first().map_or(&lowered.plan, |point| &point.plan).clone();
-    let is_resumed = args.bench.output.resume;
-    let answer = search.run(&mut session, plan, is_resumed)?;
+    let resume = if args.bench.output.resume { Resume::Finished } else { Resume::Nothing };
+    let answer = search.run(&mut session, plan, resume)?;
     let is_interrupted = answer.is_none();
     let findings = Findings {
         over: args.over,
@@ -122,7 +122,10 @@ pub(crate) fn capacity(
 fn report(findings: &Findings, lowered: &Lowered, place: &Path) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(findings)?;
     std::fs::write(place.join("capacity.json"), &json).map_err(|why| {
-        Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", place.join("capacity.json").display()))
+        Refusal::new(
+            Exit::Write,
+            format!("cannot write `{}`: {why}", place.join("capacity.json").display()),
+        )
     })?;
     match lowered.plan.output.shown {
         plan::Shown::Text => print(&findings.text())?,
@@ -138,10 +141,11 @@ impl Search {
             Refusal::usage(format!("cannot use `--slo`: {why}"), "try `--slo \"p99 ttft < 2s\"`")
         })?;
         let span = |text: &str| {
-            units::parse_span(text, Nanos::from_secs(1)).map_err(|why| Refusal::usage(why.to_string(), ""))
+            units::parse_span(text, Nanos::from_secs(1))
+                .map_err(|why| Refusal::usage(why.to_string(), ""))
         };
-        let resolution =
-            units::parse_share(&args.resolution).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        let resolution = units::parse_share(&args.resolution)
+            .map_err(|why| Refusal::usage(why.to_string(), ""))?;
         if !(args.start > 0.0 && args.max >= args.start && resolution > 0.0) {
             return Err(Refusal::usage(
                 "cannot search: `--start` and `--resolution` must be above zero, `--max` not below `--start`",
@@ -175,7 +179,7 @@ impl Search {
         &mut self,
         session: &mut Session,
         plan: &Plan,
-        is_resumed: bool,
+        resume: Resume,
     ) -> Result<Option<Answer>, Refusal> {
         loop {
             let points: Vec<Point> = self.readings.iter().map(Reading::point).collect();
@@ -185,7 +189,7 @@ impl Search {
             };
             let number = self.readings.len();
             let folder = self.place.join(format!("{number:03}-{}", load_name(load)));
-            let is_there = is_resumed && is_complete(&folder);
+            let is_there = resume == Resume::Finished && is_complete(&folder);
             let reading = if is_there {
                 self.reading(load, &folder)?
             } else {
@@ -228,12 +232,14 @@ impl Search {
         let needed = self.slo.percentiles().into_iter().map(sample_needed).fold(100.0, f64::max);
         let is_climbing = !self.readings.iter().any(|reading| reading.fit != Fit::Met);
         // While the load is doubled a rough answer will do: the edge is measured at length.
-        let longest = if is_climbing { self.shortest.max(Nanos(self.longest.0 / 3)) } else { self.longest };
+        let longest =
+            if is_climbing { self.shortest.max(Nanos(self.longest.0 / 3)) } else { self.longest };
         match self.over {
             Over::RequestRate => {
                 plan.load.request_rate = Rate(load);
                 let wanted = Nanos::from_secs_f64(needed * 1.1 / load);
-                plan.load.duration_s = Some(wanted.clamp(self.shortest, longest.max(self.shortest)).as_secs_f64());
+                plan.load.duration_s =
+                    Some(wanted.clamp(self.shortest, longest.max(self.shortest)).as_secs_f64());
             }
             Over::Concurrency => {
                 plan.load.request_rate = Rate(f64::INFINITY);
@@ -256,7 +262,9 @@ impl Search {
         let words = worst.map(|(objective, result)| {
             let value = match result.value {
                 None => "no value".to_owned(),
-                Some(value) if objective.key.ends_with("_ms") => Nanos::from_millis_f64(value).to_string(),
+                Some(value) if objective.key.ends_with("_ms") => {
+                    Nanos::from_millis_f64(value).to_string()
+                }
                 Some(value) => format!("{value:.4}"),
             };
             format!("{}: {value}", result.text.trim())

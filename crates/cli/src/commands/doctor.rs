@@ -16,7 +16,7 @@ use crate::terminal::print;
 pub(crate) fn doctor(args: &DoctorArgs, environment: &Environment) -> anyhow::Result<Exit> {
     if let Some(load) = &args.load {
         let load = instrument::Load::parse(load)?;
-        return instrument::doctor(&load, environment, args.format == Format::Json);
+        return instrument::doctor(&load, environment, args.format);
     }
     let sources = Source::open_all(&args.files, &View::plain(Shown::default()))?;
     let named = |(name, source): (String, Source)| Ok((name, source.reports()?));

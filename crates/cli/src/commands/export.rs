@@ -13,6 +13,7 @@ use tokometer_report::trace::TraceWriter;
 use crate::bench::{Shown, View, summarise};
 use crate::exit::{Exit, Refusal};
 
+#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
 fn unreadable(why: record::Error) -> Refusal {
     Refusal::usage(why.to_string(), "")
 }
@@ -33,7 +34,12 @@ fn begin(reader: &RunReader) -> Result<Nanos, Refusal> {
 const RUNS_IN_FULL: usize = 4;
 
 /// Writes one page about these runs.
-pub(crate) fn html(folders: &[PathBuf], view: &View, gpus: Option<u32>, out: &Path) -> Result<(), Refusal> {
+pub(crate) fn html(
+    folders: &[PathBuf],
+    view: &View,
+    gpus: Option<u32>,
+    out: &Path,
+) -> Result<(), Refusal> {
     let mut page = Page::default();
     let mut points = Vec::new();
     for folder in folders {
@@ -116,13 +122,18 @@ fn overview(points: &[Shown]) -> Table {
         ]
     };
     let columns = [
-        "run", "load", "answered", "failed", "req/s", "tok/s", "p50 TTFT ms", "p99 TTFT ms",
-        "p99 TPOT ms", "verdict",
+        "run",
+        "load",
+        "answered",
+        "failed",
+        "req/s",
+        "tok/s",
+        "p50 TTFT ms",
+        "p99 TTFT ms",
+        "p99 TPOT ms",
+        "verdict",
     ];
-    Table {
-        columns: columns.map(str::to_owned).to_vec(),
-        rows: points.iter().map(row).collect(),
-    }
+    Table { columns: columns.map(str::to_owned).to_vec(), rows: points.iter().map(row).collect() }
 }
 
 fn curves(points: &[Shown], gpus: Option<u32>) -> Vec<Curve> {

@@ -41,11 +41,12 @@ impl Load {
         const STREAMS_MAX: u64 = 4_096;
         let by_rate = Some(plan.load.request_rate.0).filter(|rate| rate.is_finite());
         let streams = plan.load.max_concurrency.map(u64::from);
-        let streams = streams.or(by_rate.map(|rate| Nanos::from_secs_f64(2.0 * rate).0 / 1_000_000_000));
+        let streams =
+            streams.or(by_rate.map(|rate| Nanos::from_secs_f64(2.0 * rate).0 / 1_000_000_000));
         let streams = streams.or(plan.load.num_prompts).unwrap_or(64).clamp(1, STREAMS_MAX);
-        let is_tls = plan.targets.first().is_some_and(|target| {
-            matches!(&target.address, Address::Server(url) if url.is_encrypted())
-        });
+        let is_tls = plan.targets.first().is_some_and(
+            |target| matches!(&target.address, Address::Server(url) if url.is_encrypted()),
+        );
         let concurrency = u32::try_from(streams).unwrap_or(64);
         Self { concurrency, tokens: 100, is_tls, ..Self::default() }
     }
@@ -61,7 +62,10 @@ impl Load {
             };
             let count = || {
                 value.parse::<u32>().ok().filter(|count| *count > 0).ok_or_else(|| {
-                    Refusal::usage(format!("cannot use `{word}`: a whole number above zero is needed"), HINT)
+                    Refusal::usage(
+                        format!("cannot use `{word}`: a whole number above zero is needed"),
+                        HINT,
+                    )
                 })
             };
             match name {
@@ -74,7 +78,10 @@ impl Load {
             }
         }
         if load.itl == Nanos::ZERO {
-            return Err(Refusal::usage("cannot use `itl=0`: tokens need some time between them", HINT));
+            return Err(Refusal::usage(
+                "cannot use `itl=0`: tokens need some time between them",
+                HINT,
+            ));
         }
         Ok(load)
     }
@@ -92,7 +99,10 @@ mod tests {
     #[test]
     fn loads_are_read_as_typed_and_the_rest_is_by_default() {
         let load = Load::parse("concurrency=2048 itl=20ms, tls").unwrap();
-        assert_eq!((load.concurrency, load.itl, load.is_tls), (2_048, Nanos::from_millis(20), true));
+        assert_eq!(
+            (load.concurrency, load.itl, load.is_tls),
+            (2_048, Nanos::from_millis(20), true)
+        );
         assert_eq!(load.ttft, Load::default().ttft);
         assert!((load.events_per_s() - 102_400.0).abs() < 1e-6);
         for bad in ["concurrency=0", "speed=3", "itl=0ms", "itl=soon"] {

@@ -16,7 +16,7 @@ use tokometer_metrics::instrument::{Emission, ErrorSpread, InstrumentError, erro
 use tokometer_record::{RunReader, Timeline};
 use tokometer_sim::truth::{self, Kind};
 
-use crate::args::{self, Command};
+use crate::args::{self, Command, Format};
 use crate::bench::{Bar, Session, Signals, Simulator};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, lower};
@@ -120,14 +120,22 @@ impl Fitness {
 
 /// Microseconds, as `3.1/5.9/48 µs`.
 fn spread(spread: &ErrorSpread) -> String {
-    let micros = |nanos: Option<f64>| nanos.map_or("–".to_owned(), |nanos| format!("{:.1}", nanos / 1e3));
+    let micros =
+        |nanos: Option<f64>| nanos.map_or("–".to_owned(), |nanos| format!("{:.1}", nanos / 1e3));
     format!("{}/{}/{} µs", micros(spread.p50), micros(spread.p99), micros(spread.max))
 }
 
 /// Runs the check and prints it.
-pub(crate) fn doctor(load: &Load, environment: &Environment, is_json: bool) -> anyhow::Result<Exit> {
+pub(crate) fn doctor(
+    load: &Load,
+    environment: &Environment,
+    format: Format,
+) -> anyhow::Result<Exit> {
     let fitness = examine(load, environment, &PASSES)?;
-    let text = if is_json { serde_json::to_string(&fitness)? + "\n" } else { fitness.text() };
+    let text = match format {
+        Format::Json => serde_json::to_string(&fitness)? + "\n",
+        _ => fitness.text(),
+    };
     print(&text)?;
     Ok(if fitness.is_fit() { Exit::Done } else { Exit::Missed })
 }
@@ -187,7 +195,9 @@ fn run(
     );
     let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     words.push(place.display().to_string());
-    let Ok(typed) = args::parse(&words) else { anyhow::bail!("the doctor's own words make no sense") };
+    let Ok(typed) = args::parse(&words) else {
+        anyhow::bail!("the doctor's own words make no sense")
+    };
     let Command::Bench(bench) = typed.command else { anyhow::bail!("the doctor runs no bench") };
     let lowered = lower(&bench, &typed.order, environment)?;
     let mut session = Session::new(lowered.secrets.clone(), Signals::catch(), Bar::Hidden);
@@ -263,7 +273,10 @@ pub(crate) fn emissions(requests: &[truth::TrueRequest]) -> Vec<Emission> {
         .iter()
         .filter_map(|request| {
             let texts = request.events.iter().filter(|event| event.kind == Kind::Text);
-            Some(Emission { index: index(request)?, sent: texts.map(|event| event.before).collect() })
+            Some(Emission {
+                index: index(request)?,
+                sent: texts.map(|event| event.before).collect(),
+            })
         })
         .collect()
 }
@@ -279,13 +292,21 @@ mod tests {
             p99: Some(p99),
             max: Some(48_000.0),
         };
-        let error =
-            InstrumentError { ttft: spread, gap: spread, marked_share: Some(0.001), ..InstrumentError::default() };
+        let error = InstrumentError {
+            ttft: spread,
+            gap: spread,
+            marked_share: Some(0.001),
+            ..InstrumentError::default()
+        };
         Fitness {
             concurrency: 2_048,
             asked_events_per_s: 102_400.0,
             most_events_per_s: Some(most),
-            passes: vec![Found { name: "adaptive harvest".into(), error, cpu_secs_per_million: Some(3.2) }],
+            passes: vec![Found {
+                name: "adaptive harvest".into(),
+                error,
+                cpu_secs_per_million: Some(3.2),
+            }],
         }
     }
 
