@@ -1,7 +1,7 @@
 //! The engine's state and its step.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use base::seed::{Generator, unit_float};
 use base::{Nanos, Seed};
@@ -9,108 +9,14 @@ use tokometer_base as base;
 
 use super::blocks::Blocks;
 use super::decoders::{Decoders, Entry};
+use super::ids::IdHasher;
 use super::job::{Job, Rank, Refusal, Sequence, State};
+use super::told::{Counters, Load, Produced, Step, StepKind};
 use crate::cost::Batch;
 use crate::profile::{Order, Policy, Profile};
 
 /// No step is shorter: with a profile of zero costs virtual time would otherwise stand still.
 const STEP_MIN: Nanos = Nanos(1_000);
-
-/// Spreads ids by one multiplication. They are the caller's own numbers, so nobody can choose them to
-/// collide, and every request is looked up several times.
-#[derive(Debug, Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, id: u64) {
-        let mixed = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-}
-
-/// One step of the engine.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Step {
-    /// When the step ends: its tokens are ready, and `step` wants to be called again. For an idle
-    /// engine the time of its next step, or [`Nanos::MAX`] when only a new request can wake it.
-    pub until: Nanos,
-    /// What the step does.
-    pub kind: StepKind,
-    /// Its shape.
-    pub batch: Batch,
-}
-
-/// What a step does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepKind {
-    /// Nothing to do yet.
-    Idle,
-    /// Prompts only.
-    Prefill,
-    /// Next tokens only.
-    Decode,
-    /// Both.
-    Mixed,
-}
-
-/// What one request gets at the end of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Produced {
-    /// The request's id.
-    pub id: u64,
-    /// Tokens it gets.
-    pub tokens: u32,
-    /// Answer tokens it has then.
-    pub generated: u32,
-    /// Whether these are its last.
-    pub is_last: bool,
-}
-
-/// How full the engine is at this moment.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Load {
-    /// Requests that are running.
-    pub running: u32,
-    /// Requests that wait for admission.
-    pub waiting: u32,
-    /// Share of the cache's blocks that running requests hold. `None` without a limit.
-    pub kv_share: Option<f64>,
-}
-
-/// What happened since the engine was made. Counters only grow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Requests taken.
-    pub submitted: u64,
-    /// Requests that got their last token.
-    pub finished: u64,
-    /// Requests that were cancelled.
-    pub cancelled: u64,
-    /// Running requests that were put back because memory ran out.
-    pub preemptions: u64,
-    /// Prompt tokens of the requests that got their first token.
-    pub prompt_tokens: u64,
-    /// Tokens produced.
-    pub generation_tokens: u64,
-    /// Prompt tokens looked up in the prefix cache.
-    pub prefix_queries: u64,
-    /// Prompt tokens found there.
-    pub prefix_hits: u64,
-    /// Steps that did something.
-    pub steps: u64,
-    /// Prompt tokens computed, those computed again after a preemption included.
-    pub computed_prompt_tokens: u64,
-}
 
 /// A simulated inference engine.
 #[derive(Debug)]

@@ -7,11 +7,14 @@
 
 mod blocks;
 mod decoders;
+mod ids;
 mod job;
 mod machine;
 mod policy;
 #[cfg(test)]
 mod tests;
+mod told;
 
 pub use job::{Job, Refusal};
-pub use machine::{Counters, Engine, Load, Produced, Step, StepKind};
+pub use machine::Engine;
+pub use told::{Counters, Load, Produced, Step, StepKind};
