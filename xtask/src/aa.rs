@@ -1,10 +1,12 @@
 //! `cargo xtask aa [COUNT [PROGRAM]]`: how often `compare` cries wolf, and how often it finds what is there.
 //!
 //! Comparisons of a simulated server with itself must show a difference about once in twenty; one
-//! with a server whose every time is 3 % longer should be found. Both ways are tried: three runs a
-//! side, and two targets measured in turn. Prints the table of `docs/compare.md`. A program that is
-//! named is used as it is; otherwise the release build is made.
+//! with a server whose every step takes 3 % longer should be found. Tried in three ways: predicted
+//! runs in virtual time, which know of no machine, three runs a side on this machine, and two targets
+//! measured in turn. Prints the table of `docs/compare.md`. A program that is named is used as it is;
+//! otherwise the release build is made.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -22,6 +24,11 @@ const RUNS: usize = 3;
 /// What is measured: a closed loop against the default engine, about two seconds a run.
 const LOAD: &str = "--max-concurrency 4 --random-input-len 64 --random-output-len 16 --num-warmups 4 \
                     --no-scrape --disable-tqdm --quiet";
+/// What is predicted: an open loop with answers of many lengths, so that seeds make a difference.
+const PREDICTED: &str = "--request-rate 10 --num-prompts 400 --random-input-len 256 \
+                         --random-output-len 64 --random-range-ratio 0.5 --quiet";
+/// Predictions cost next to nothing: so many comparisons for one on the clock.
+const VIRTUAL: usize = 5;
 const REQUESTS_OF_A_RUN: usize = 48;
 /// Twenty pairs of blocks of eight.
 const REQUESTS_IN_TURN: usize = 320;
@@ -47,19 +54,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     };
     let folder = root().join("target/aa");
     std::fs::create_dir_all(&folder)?;
-    let stage = Stage { program, folder };
-    let mut tallies = Vec::new();
+    let stage = Stage { program, folder, seed: Cell::new(0) };
+    let mut ways = [Way::new("virtual time"), Way::new("runs"), Way::new("in turn")];
     for factor in ["1", "1.03"] {
         let (a, b) = (stage.server("1")?, stage.server(factor)?);
-        let (mut runs, mut turns) = (Tally::default(), Tally::default());
         for at in 0..count {
             announce(&format!("{factor} times as long, comparison {} of {count}", at + 1));
-            runs.add(&stage.of_runs(&a, &b)?);
-            turns.add(&stage.in_turn(&a, &b)?);
+            for _ in 0..VIRTUAL {
+                ways[0].tally(factor).add(&stage.predicted(factor)?);
+            }
+            ways[1].tally(factor).add(&stage.of_runs(&a, &b)?);
+            ways[2].tally(factor).add(&stage.in_turn(&a, &b)?);
         }
-        tallies.push((runs, turns));
     }
-    print(&tallies, count);
+    ways.iter().for_each(Way::print);
     Ok(())
 }
 
@@ -74,6 +82,8 @@ fn built() -> Result<PathBuf> {
 struct Stage {
     program: PathBuf,
     folder: PathBuf,
+    /// The last seed used: no two predictions share one.
+    seed: Cell<u64>,
 }
 
 /// A simulated server. It is ended when dropped.
@@ -128,10 +138,32 @@ impl Stage {
                 let _stdout = self.tokometer(&line)?;
             }
         }
+        self.compared("a", "b")
+    }
+
+    fn compared(&self, a: &str, b: &str) -> Result<Vec<Value>> {
         let names =
             |name: &str| (0..RUNS).map(|at| format!("{name}{at}")).collect::<Vec<_>>().join(" ");
-        let line = format!("compare --a {} --b {} --format json", names("a"), names("b"));
+        let line = format!("compare --a {} --b {} --format json --force", names(a), names(b));
         rows(&self.tokometer(&line)?)
+    }
+
+    /// Three predicted runs a side, each with a seed of its own.
+    fn predicted(&self, factor: &str) -> Result<Vec<Value>> {
+        let profile = std::fs::read_to_string(root().join("crates/sim/profiles/default.toml"))?;
+        let slower = profile.replacen("[cost]\n", &format!("[cost]\nscale = {factor}\n"), 1);
+        std::fs::write(self.folder.join("slower.toml"), slower)?;
+        for at in 0..RUNS {
+            for (name, engine) in [("pa", "default"), ("pb", "slower.toml")] {
+                self.seed.set(self.seed.get() + 1);
+                let seed = self.seed.get();
+                let line = format!(
+                    "predict --engine {engine} {PREDICTED} --seed {seed} --run-dir {name}{at}"
+                );
+                let _stdout = self.tokometer(&line)?;
+            }
+        }
+        self.compared("pa", "pb")
     }
 
     /// Both targets in one run.
@@ -150,65 +182,67 @@ fn rows(page: &str) -> Result<Vec<Value>> {
     page["rows"].as_array().cloned().context("the comparison has no rows")
 }
 
+/// One way of comparing: what it said of equal servers, and of unequal ones.
+struct Way {
+    name: &'static str,
+    equal: Tally,
+    slower: Tally,
+}
+
+impl Way {
+    fn new(name: &'static str) -> Self {
+        Self { name, equal: Tally::default(), slower: Tally::default() }
+    }
+
+    fn tally(&mut self, factor: &str) -> &mut Tally {
+        if factor == "1" { &mut self.equal } else { &mut self.slower }
+    }
+
+    #[expect(clippy::print_stdout, reason = "the table is the result of the task")]
+    fn print(&self) {
+        let (equal, slower) = (&self.equal, &self.slower);
+        println!("\n| {} | false alarms | 3 % found | could show |\n|---|--:|--:|--:|", self.name);
+        for figure in FIGURES {
+            let (alarms, found) =
+                (equal.with(figure, &["better", "worse"]), slower.with(figure, &["worse"]));
+            let (all, tried) = (equal.count, slower.count);
+            let could_show = equal.could_show(figure);
+            println!("| `{figure}` | {alarms} of {all} | {found} of {tried} | {could_show} |");
+        }
+        let alarms: usize = FIGURES.iter().map(|one| equal.with(one, &["better", "worse"])).sum();
+        println!("| all | {alarms} of {} | | |", equal.count * FIGURES.len());
+    }
+}
+
 /// What was concluded of each figure.
 #[derive(Default)]
 struct Tally {
-    better: BTreeMap<String, usize>,
-    worse: BTreeMap<String, usize>,
+    count: usize,
+    conclusions: BTreeMap<(String, String), usize>,
     detectable: BTreeMap<String, Vec<f64>>,
 }
 
 impl Tally {
     fn add(&mut self, rows: &[Value]) {
+        self.count += 1;
         for row in rows {
-            let figure = row["figure"].as_str().unwrap_or_default().to_owned();
-            match row["conclusion"].as_str() {
-                Some("better") => *self.better.entry(figure.clone()).or_default() += 1,
-                Some("worse") => *self.worse.entry(figure.clone()).or_default() += 1,
-                _ => {}
-            }
-            self.detectable.entry(figure).or_default().extend(row["detectable"].as_f64());
+            let word = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            *self.conclusions.entry((word("figure"), word("conclusion"))).or_default() += 1;
+            self.detectable.entry(word("figure")).or_default().extend(row["detectable"].as_f64());
         }
     }
 
-    fn alarms(&self, figure: &str) -> usize {
-        let of = |found: &BTreeMap<String, usize>| found.get(figure).copied().unwrap_or(0);
-        of(&self.better) + of(&self.worse)
-    }
-
-    fn found(&self, figure: &str) -> usize {
-        self.worse.get(figure).copied().unwrap_or(0)
+    /// Comparisons that concluded one of these of a figure.
+    fn with(&self, figure: &str, conclusions: &[&str]) -> usize {
+        let of = |one: &&str| self.conclusions.get(&(figure.to_owned(), (*one).to_owned()));
+        conclusions.iter().filter_map(of).sum()
     }
 
     /// The median of what the comparisons could have shown, in percent.
     fn could_show(&self, figure: &str) -> String {
         let mut found = self.detectable.get(figure).cloned().unwrap_or_default();
         found.sort_by(f64::total_cmp);
-        found
-            .get(found.len() / 2)
-            .map_or("—".to_owned(), |share| format!("{:.1} %", 100.0 * share))
+        let median = found.get(found.len() / 2);
+        median.map_or("—".to_owned(), |share| format!("{:.1} %", 100.0 * share))
     }
-}
-
-#[expect(clippy::print_stdout, reason = "the table is the result of the task")]
-fn print(tallies: &[(Tally, Tally)], count: usize) {
-    let [(runs, turns), (slower_runs, slower_turns)] = tallies else { return };
-    println!(
-        "| figure | runs: false alarms | 3 % found | could show | in turn: false alarms | 3 % found | could show |"
-    );
-    println!("|---|--:|--:|--:|--:|--:|--:|");
-    for figure in FIGURES {
-        println!(
-            "| `{figure}` | {} of {count} | {} of {count} | {} | {} of {count} | {} of {count} | {} |",
-            runs.alarms(figure),
-            slower_runs.found(figure),
-            runs.could_show(figure),
-            turns.alarms(figure),
-            slower_turns.found(figure),
-            turns.could_show(figure),
-        );
-    }
-    let all = |tally: &Tally| FIGURES.iter().map(|figure| tally.alarms(figure)).sum::<usize>();
-    let total = count * FIGURES.len();
-    println!("\nfalse alarms: {} of {total} by runs, {} of {total} in turn", all(runs), all(turns));
 }
