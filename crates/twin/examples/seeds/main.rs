@@ -13,7 +13,8 @@ use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Calibration, Candidate, Effort, Metric, Row, Settings, calibrate, errors, main_errors,
+    Accuracy, Calibration, Candidate, Effort, Metric, Row, Settings, calibrate, errors,
+    main_errors, quantum_of,
 };
 use tokometer_twin::markdown::{FittedTable, twin_page};
 
@@ -113,7 +114,8 @@ fn main() {
     for table in TABLES.iter().filter(|table| is_chosen(only, table)) {
         let text = std::fs::read_to_string(folder.join(table.file)).expect("a seed file");
         let rows = table::rows(&text);
-        let template = template(table.profile);
+        let mut template = template(table.profile);
+        template.profile.cost.quantum_ms = quantum_of(rows.iter()).unwrap_or(0.0);
         let settings = Settings { template, effort, threads: 2, seed: Seed(1) };
         let calibration = calibrate(&rows, &settings, &|_| {}).expect("the seeds fit");
         print(table.heading, &rows, &calibration);

@@ -235,7 +235,7 @@ impl Search {
     ) -> Self {
         let done = AtomicUsize::new(0);
         let searches = sets.len() * (STARTS.len() + 1);
-        let total = searches * settings.effort.generations * settings.effort.population;
+        let total = searches * settings.effort.generations * settings.effort.population * 3 / 2;
         let evaluated = || {
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             progress(Progress { done: done.min(total), total });
@@ -245,7 +245,7 @@ impl Search {
         for set in sets {
             for (number, place) in (0..).zip(STARTS) {
                 let start = vec![place; model.parameters.len()];
-                tasks.push(Task { model, set, start, effort: settings.effort, number });
+                tasks.push(Task { model, set, start, stage: Stage::Declared, number });
             }
         }
         let fits = in_parallel(&tasks, settings.threads, run);
@@ -255,8 +255,8 @@ impl Search {
             let fits = search.of_set(number).iter();
             let best = fits.min_by(|one, other| one.loss.total_cmp(&other.loss));
             let start = best.expect("every set has a fit per declared start").point.clone();
-            let effort = polish(settings.effort);
-            tasks.push(Task { model, set, start, effort, number: STARTS.len() as u64 });
+            let number = STARTS.len() as u64;
+            tasks.push(Task { model, set, start, stage: Stage::Refined, number });
         }
         search.refined = in_parallel(&tasks, settings.threads, run);
         search
@@ -282,7 +282,19 @@ pub fn predict_rows(
     chosen.iter().map(predict).collect()
 }
 
+/// Share of the largest row's tokens up to which a row counts as small.
+const SMALL: u64 = 8;
+
 impl Prepared<'_> {
+    /// The rows of a set that cost little; all of them where these are too few to say anything.
+    fn small_rows(&self, set: &[usize]) -> Vec<usize> {
+        let tokens = |at: &usize| self.rows[*at].input_tokens + self.rows[*at].output_tokens;
+        let most = set.iter().map(tokens).max().unwrap_or(0);
+        let small: Vec<usize> =
+            set.iter().copied().filter(|at| tokens(at) * SMALL <= most).collect();
+        if small.len() * 2 >= set.len() { small } else { set.to_vec() }
+    }
+
     fn report(&self, candidate: &Candidate, at: usize) -> Result<Cells, Error> {
         model::predict_row(candidate, &self.rows[at], &self.blocks[at], REPORT_SEEDS)
     }
@@ -308,56 +320,73 @@ struct Task<'a> {
     model: &'a Model,
     set: &'a [usize],
     start: Vec<f64>,
-    effort: Effort,
+    stage: Stage,
     number: u64,
 }
 
+/// Where a fit begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// At a declared point.
+    Declared,
+    /// Where the best of the declared ones ended.
+    Refined,
+}
+
 impl Task<'_> {
-    /// Half of the search, a look at other limits of the scheduler, and the other half.
+    /// From a declared start the rows that cost little come first; then all of them, in smaller steps,
+    /// with a look at other limits of the scheduler between them.
     fn run(&self, prepared: &Prepared<'_>, settings: &Settings, evaluated: &dyn Fn()) -> Fit {
         let seed = Seed(settings.seed.stream("calibrate").draw(self.number));
-        let loss = |point: &[f64]| {
+        let loss = |point: &[f64], set: &[usize]| {
             evaluated();
-            prepared.loss(&self.model.candidate(point), self.set)
+            prepared.loss(&self.model.candidate(point), set)
         };
-        let half = Effort { generations: self.effort.generations.div_ceil(2), ..self.effort };
-        let first = cma::minimise(&self.start, half, seed, loss);
-        let start = self.scan_limits(&first, loss).point;
-        let best = cma::minimise(&start, polish(half), seed, loss);
+        let all = |point: &[f64]| loss(point, self.set);
+        let effort = settings.effort;
+        let half = Effort { generations: effort.generations.div_ceil(2), ..effort };
+        let mut point = self.start.clone();
+        if self.stage == Stage::Declared {
+            let small = prepared.small_rows(self.set);
+            point = cma::minimise(&point, effort, seed, |point| loss(point, &small)).point;
+        }
+        let rounds: &[f64] = match self.stage {
+            Stage::Declared => &[0.5],
+            Stage::Refined => &[0.4, 0.2],
+        };
+        let mut best = self.scan_limits(&point, all);
+        for share in rounds {
+            let smaller = Effort { sigma: effort.sigma * share, ..half };
+            best = cma::minimise(&best.point, smaller, seed, all);
+            best = self.scan_limits(&best.point, all);
+        }
         Fit { point: best.point, loss: best.value }
     }
 
-    /// The best of a grid over the limits of the scheduler, the rest being kept. Between two limits the
-    /// loss often rises before it falls, which a search in small steps does not cross.
-    fn scan_limits(&self, best: &Best, loss: impl Fn(&[f64]) -> f64) -> Best {
+    /// The best place of each limit of the scheduler, the rest being kept, one after the other and over
+    /// again. Between two limits the loss often rises before it falls, which a search in small steps does
+    /// not cross.
+    fn scan_limits(&self, start: &[f64], loss: impl Fn(&[f64]) -> f64) -> Best {
+        let mut best = Best { point: start.to_vec(), value: loss(start) };
         let limits: Vec<usize> = (0..self.model.parameters.len())
             .filter(|at| self.model.parameters[*at].is_limit)
             .collect();
-        let combinations = GRID.len().pow(u32::try_from(limits.len()).unwrap_or(0));
-        let mut found = best.clone();
-        for number in 0..combinations {
-            let mut point = best.point.clone();
-            let mut rest = number;
-            for at in &limits {
-                point[*at] = GRID[rest % GRID.len()];
-                rest /= GRID.len();
-            }
-            let value = loss(&point);
-            if value < found.value {
-                found = Best { point, value };
+        for at in limits.iter().chain(&limits) {
+            for place in 0..=SCAN_PLACES {
+                let mut point = best.point.clone();
+                point[*at] = f64::from(place) / f64::from(SCAN_PLACES);
+                let value = loss(&point);
+                if value < best.value {
+                    best = Best { point, value };
+                }
             }
         }
-        found
+        best
     }
 }
 
-/// Places in a limit's range that are looked at.
-const GRID: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
-
-/// The better half of the search: from where the best of the declared starts ended, in small steps.
-fn polish(effort: Effort) -> Effort {
-    Effort { sigma: effort.sigma * 0.4, ..effort }
-}
+/// Places in a limit's range that are looked at: each a seventh above the one before, or closer.
+const SCAN_PLACES: u32 = 48;
 
 /// Largest ratio between ends of an identified parameter.
 const IDENTIFIED_RATIO: f64 = 1.2;

@@ -79,7 +79,7 @@ const COMMON: [Parameter; 9] = [
     parameter!("cost.token_ms", 0.0, 5.0, profile.cost.token_ms),
     parameter!("cost.cliff_ms", 0.0, 800.0, profile.cost.cliff_ms),
     parameter!("cost.cliff_tokens", 4.0, 512.0, profile.cost.cliff_tokens),
-    parameter!("cost.cliff_steepness", 0.7, 8.0, profile.cost.cliff_steepness),
+    parameter!("cost.cliff_steepness", 0.7, 3.0, profile.cost.cliff_steepness),
     parameter!("cost.jitter", 0.003, 0.3, profile.cost.jitter),
     parameter!("front_end.arrival_ms", 0.0, 800.0, profile.front_end.arrival_ms),
     parameter!("front_end.serial_ms", 0.0, 2.0, profile.front_end.serial_ms),
@@ -125,18 +125,8 @@ const BLOCKING: [Parameter; 2] = [
     parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms),
 ];
 
-const QUANTUM: [Parameter; 2] = [
-    parameter!("cost.quantum_tail_ms", 0.0, 200.0, profile.cost.quantum_tail_ms),
-    Parameter {
-        name: "cost.quantum_from_ms / quantum_ms",
-        low: 0.7,
-        high: 2.0,
-        is_limit: false,
-        set: |c, value| {
-            c.profile.cost.quantum_from_ms = Some(value * c.profile.cost.quantum_ms);
-        },
-    },
-];
+const QUANTUM: [Parameter; 1] =
+    [parameter!("cost.quantum_tail_ms", 0.0, 200.0, profile.cost.quantum_tail_ms)];
 
 /// Whole numbers of a router are searched between whole numbers too, and rounded when used.
 #[expect(
