@@ -75,7 +75,8 @@ fn request(tokens: usize) -> Vec<u8> {
     );
     let length = body.len();
     format!(
-        "POST /v1/completions HTTP/1.1\r\nhost: floor\r\ncontent-type: application/json\r\n\
+        "POST /v1/completions HTTP/1.1\r\nhost: floor\r\nconnection: close\r\n\
+         content-type: application/json\r\n\
          content-length: {length}\r\n\r\n{body}"
     )
     .into_bytes()
@@ -141,6 +142,7 @@ fn harvest(epoll: &Epoll, streams: &mut [Stream], pace: Pace) -> Result<u64> {
             stamps += message.cmsgs()?.count() as u64;
             let length = message.bytes;
             events += count_markers(&buffer[..length]);
+            // The end mark may be split between two reads; then the close that follows ends it.
             if !stream.is_done && (length == 0 || buffer[..length].ends_with(END)) {
                 stream.is_done = true;
                 open -= 1;

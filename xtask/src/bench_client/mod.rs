@@ -18,7 +18,7 @@ use floor::Pace;
 use scene::{Scene, Server};
 use table::Line;
 
-const FLOOD_EVENTS: usize = 2_000_000;
+const FLOOD_EVENTS: usize = 1_000_000;
 const PACED_TOKENS: usize = 200;
 
 /// The whole benchmark, or the scenes whose name contains the given word.
@@ -41,7 +41,7 @@ fn scenes() -> Vec<Scene> {
     for events_per_write in [1, 64] {
         for streams in [1, 64, 512] {
             // One event per write is two system calls per event: a tenth of the events is enough.
-            let events = if events_per_write == 1 { FLOOD_EVENTS / 10 } else { FLOOD_EVENTS };
+            let events = if events_per_write == 1 { FLOOD_EVENTS / 5 } else { FLOOD_EVENTS };
             scenes.push(Scene::Flood { streams, tokens: events / streams, events_per_write });
         }
     }
