@@ -116,7 +116,7 @@ const LEAST_READINGS: usize = 32;
 /// A backlog that grows by this share of what is sent means that the server falls behind.
 const GROWTH_SHARE: f64 = 0.08;
 /// A backlog has run away once it grew by this many times its natural wandering.
-const FAR: f64 = 6.0;
+const FAR: f64 = 4.0;
 
 /// Whether the number in flight grows without end. `readings` are (seconds, in flight), `rate` is
 /// requests sent per second. Only for open loops: a closed loop cannot run away.
