@@ -97,6 +97,11 @@ fn datasets_that_cannot_be_used_are_named_with_the_reason() {
     row("--dataset-name custom", &["--dataset-path"]);
     write("book.txt", "too short a book");
     row("--dataset-name book --dataset-path book.txt --book-input-len 1000", &["book.txt"]);
+    write("short.txt", "A book of few words.");
+    row(
+        "--dataset-name book --dataset-path short.txt --book-input-len 1000",
+        &["short.txt", "1000"],
+    );
 }
 
 #[test]

@@ -205,6 +205,12 @@ fn models(control: &Control, dialect: &Dialect) -> Result<Vec<Model>, Refusal> {
     }
 }
 
+/// Whether a request of this protocol names its model.
+fn sends_a_name(dialect: &Dialect) -> bool {
+    let path = dialect.default_path();
+    !path.ends_with("_stream") && path != "/generate"
+}
+
 /// Settles the name that is sent: the user's, checked against the server's list, or its first.
 fn settle_model(
     settings: &mut Settings,
@@ -214,9 +220,7 @@ fn settle_model(
 ) -> Result<Option<Model>, Refusal> {
     if settings.model.is_empty() {
         let Some(first) = models.first() else {
-            let needs_no_name = dialect.default_path().ends_with("_stream")
-                || dialect.default_path() == "/generate";
-            return if needs_no_name {
+            return if !sends_a_name(dialect) {
                 Ok(None)
             } else {
                 Err(Refusal::new(Exit::Target, "the server lists no model")
@@ -234,8 +238,10 @@ fn settle_model(
         }
         return Ok(Some(found.clone()));
     }
-    // llama.cpp's server answers to any name.
-    if models.is_empty() || dialect.family() == client::Family::Plain {
+    // llama.cpp's server answers to any name, and some protocols send none: the name then only says
+    // whose tokenizer is meant.
+    let is_free = dialect.family() == client::Family::Plain || !sends_a_name(dialect);
+    if models.is_empty() || is_free {
         return Ok(models.first().cloned());
     }
     let listed: Vec<String> = models.iter().map(|model| format!("`{}`", model.id)).collect();
