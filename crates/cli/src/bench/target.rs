@@ -220,11 +220,11 @@ fn settle_model(
 ) -> Result<Option<Model>, Refusal> {
     if settings.model.is_empty() {
         let Some(first) = models.first() else {
-            return if !sends_a_name(dialect) {
-                Ok(None)
-            } else {
+            return if sends_a_name(dialect) {
                 Err(Refusal::new(Exit::Target, "the server lists no model")
                     .hint("name one with `--model`"))
+            } else {
+                Ok(None)
             };
         };
         settings.model.clone_from(&first.id);
