@@ -78,11 +78,11 @@ const COMMON: [Parameter; 9] = [
     parameter!("cost.base_ms", 2.0, 500.0, profile.cost.base_ms),
     parameter!("cost.token_ms", 0.0, 5.0, profile.cost.token_ms),
     parameter!("cost.cliff_ms", 0.0, 800.0, profile.cost.cliff_ms),
-    parameter!("cost.cliff_tokens", 4.0, 512.0, profile.cost.cliff_tokens),
+    parameter!("cost.cliff_tokens", 16.0, 512.0, profile.cost.cliff_tokens),
     parameter!("cost.cliff_steepness", 0.7, 3.0, profile.cost.cliff_steepness),
     parameter!("cost.jitter", 0.003, 0.3, profile.cost.jitter),
     parameter!("front_end.arrival_ms", 0.0, 800.0, profile.front_end.arrival_ms),
-    parameter!("front_end.serial_ms", 0.0, 2.0, profile.front_end.serial_ms),
+    parameter!("front_end.serial_ms", 0.0, 0.5, profile.front_end.serial_ms),
     parameter!("spread of answer lengths", 0.05, 0.8, spread),
 ];
 

@@ -1,0 +1,55 @@
+//! The regression test of the model: the shipped profiles still describe the tables they were fitted to.
+//! Not evidence, which is predicting runs of a real server; only a guard against a change that makes the
+//! model worse.
+
+#[path = "../examples/seeds/table.rs"]
+mod table;
+
+use std::path::Path;
+
+use tokometer_sim::Profile;
+use tokometer_twin::OldClient;
+use tokometer_twin::fit::{Accuracy, Candidate, Row, main_errors, predict_rows, stalls};
+
+fn rows(name: &str) -> Vec<Row> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/seeds").join(name);
+    table::rows(&std::fs::read_to_string(path).expect("a seed table"))
+}
+
+/// How well a shipped profile describes its table, the stalled rows left out.
+fn accuracy(name: &str, seed_file: &str, spread: f64) -> Accuracy {
+    let rows = rows(seed_file);
+    let profile = Profile::shipped(name).expect("a shipped profile");
+    let candidate = Candidate { profile, client: OldClient::default(), spread };
+    let stalled = stalls(&rows);
+    let is_kept = |at: &usize| stalled.iter().all(|left| left.row != *at);
+    let kept: Vec<usize> = (0..rows.len()).filter(is_kept).collect();
+    let predicted = predict_rows(&candidate, &rows, &kept, 4).expect("every row fits the engine");
+    Accuracy::of(&main_errors(&rows, &predicted)).expect("every row has figures")
+}
+
+#[test]
+fn shipped_profiles_describe_their_tables_within_the_stated_bounds() {
+    let tables = [
+        ("vllm-405b", "002_902df92d1b3a4732.txt", VLLM_SPREAD),
+        ("tgi-405b", "003_8b5b9f497242493f.txt", TGI_SPREAD),
+    ];
+    for (name, seed_file, spread) in tables {
+        let accuracy = accuracy(name, seed_file, spread);
+        assert!(accuracy.median <= 0.03, "{name}: {accuracy:?}");
+        assert!(accuracy.within_10 >= 0.90, "{name}: {accuracy:?}");
+        assert!(accuracy.within_25 >= 1.0, "{name}: {accuracy:?}");
+    }
+}
+
+/// Spreads of answer lengths that were fitted with the profiles. They belong to the tables.
+const VLLM_SPREAD: f64 = 0.17;
+const TGI_SPREAD: f64 = 0.31;
+
+#[test]
+fn the_two_stalled_rows_are_found_and_no_other() {
+    let tgi = rows("003_8b5b9f497242493f.txt");
+    let found: Vec<u64> = stalls(&tgi).iter().map(|left| tgi[left.row].requests).collect();
+    assert_eq!(found, [2, 32]);
+    assert!(stalls(&rows("002_902df92d1b3a4732.txt")).is_empty());
+}
