@@ -126,20 +126,27 @@ fn completions_agree_with_the_servers_own_counters_and_timings() {
     }
 }
 
+/// The server leaves its role event out when the first token is half a character: about one answer in
+/// twenty of a model that writes noise.
 #[test]
-fn chat_has_a_role_event_without_content_before_its_first_token() {
+fn a_role_event_opens_a_chat_and_is_not_its_first_token() {
     let server = LlamaCpp::start();
     let folder = tempfile::tempdir().unwrap();
     let line = format!(
         "bench --backend llamacpp-oai-chat --base-url {} --dataset-name random --random-input-len 16 \
-         --random-output-len 8 --num-prompts 4 --ignore-eos --quiet --run-dir run",
+         --random-output-len 8 --num-prompts 8 --ignore-eos --quiet --run-dir run",
         server.url
     );
     let _ended = program::run(folder.path(), &line).succeeded();
-    for row in timelines(folder.path()) {
-        let first = row.first_event().unwrap();
-        assert_eq!(first.kind, tokometer_record::EventKind::Role);
-        assert!(row.first_content().unwrap().at >= first.at);
+    let rows = timelines(folder.path());
+    let is_role = |event: &tokometer_record::Event| event.kind == tokometer_record::EventKind::Role;
+    assert!(rows.iter().any(|row| row.events.iter().any(is_role)), "no answer has a role event");
+    for row in &rows {
+        assert!(
+            !row.events.iter().skip(1).any(is_role),
+            "a role event opens an answer or is absent"
+        );
+        assert!(row.first_content().unwrap().at >= row.first_event().unwrap().at);
     }
 }
 
