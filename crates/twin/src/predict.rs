@@ -3,7 +3,7 @@
 use base::{Nanos, Seed};
 use record::Timeline;
 use sim::Profile;
-use sim::profile::Policy;
+use sim::profile::{Policy, PrefixCache};
 use tokometer_base as base;
 use tokometer_record as record;
 use tokometer_sim as sim;
@@ -149,7 +149,10 @@ fn telling(profile: &Profile, options: Options) -> Telling {
         Policy::Chunked { token_budget } => profile.scheduler.max_seqs <= token_budget,
         Policy::Blocking { .. } | Policy::Tgi { .. } => true,
     };
-    let is_regular = options.client.event_ms <= 0.0 && profile.scheduler.speculation.is_none();
+    // Where prefixes are cached, the blocks of an answer become known token by token.
+    let is_caching = profile.kv.as_ref().is_some_and(|kv| kv.prefix_cache == PrefixCache::Lru);
+    let is_regular =
+        options.client.event_ms <= 0.0 && profile.scheduler.speculation.is_none() && !is_caching;
     match options.keep {
         Keep::Figures if reaches_all && is_regular => Telling::Ends,
         Keep::Figures | Keep::Timelines => Telling::Events,

@@ -75,7 +75,8 @@ impl Engine {
 
     /// The same engine, which tells only first and last tokens (and the first after a preemption) of
     /// each request in [`Engine::produced`]: every other decoding request gets one token in each step
-    /// that decodes. The steps are the same, at a fraction of the work.
+    /// that decodes. The steps are the same, at a fraction of the work. Not for engines that cache
+    /// prefixes: the blocks of their answers become known token by token.
     #[must_use]
     pub fn telling_ends_only(mut self) -> Self {
         self.decoders = Some(Decoders::new(self.blocks.tokens_per_block()));

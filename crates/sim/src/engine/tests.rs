@@ -267,11 +267,9 @@ proptest! {
     fn telling_only_ends_changes_no_step(
         policy in any_policy(),
         blocks in 12_u64..60,
-        caching in any::<bool>(),
         jobs in prop::collection::vec((1_u32..30, 1_u32..20, 0_u64..4, any::<bool>()), 1..25),
     ) {
-        let cache = if caching { PrefixCache::Lru } else { PrefixCache::Off };
-        let profile = profile(&policy, Some((blocks * 4, 4, cache)));
+        let profile = profile(&policy, Some((blocks * 4, 4, PrefixCache::Off)));
         let mut full = Engine::new(profile.clone(), Seed(3));
         let mut short = Engine::new(profile, Seed(3)).telling_ends_only();
         for (id, (prompt, output, family, has_answer_hashes)) in (0_u64..).zip(jobs) {
