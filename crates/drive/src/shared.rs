@@ -180,6 +180,9 @@ impl Shared {
             inbox.post(Mail::Pace(flight));
         } else if let Some(flight) = self.gate.admit(flight, MonotonicClock.now()) {
             inbox.post(Mail::Send(flight));
+        } else if self.is_stopping() {
+            // The line was sent away just before this one joined it: nobody else will do it.
+            self.dismiss(self.gate.dismiss(MonotonicClock.now()));
         }
     }
 
