@@ -1,6 +1,6 @@
 //! Room `twin`: an engine model that can be fitted to measured runs and asked what would happen.
 //!
-//! [`predict`] drives the simulator's own engine in virtual time and gives what a client would have
+//! [`predict()`] drives the simulator's own engine in virtual time and gives what a client would have
 //! seen, as timelines for the usual reports or as weighted figures for runs of any size;
 //! [`fit::calibrate`] finds the engine's constants from printed tables. No clock, no socket, no file:
 //! the same input gives the same bytes everywhere.

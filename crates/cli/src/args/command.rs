@@ -162,8 +162,13 @@ pub(crate) struct DoctorArgs {
     /// Files with printed reports, saved result files, and run folders
     #[arg(required_unless_present = "load", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Examine this machine instead: "concurrency=2048 itl=20ms [ttft=50ms] [tokens=200] [tls]"
-    #[arg(long, value_name = "LOAD", conflicts_with = "files")]
+    /// The load that this machine is examined for, instead of files.
+    #[arg(
+        long,
+        value_name = "LOAD",
+        conflicts_with = "files",
+        help = "Examine this machine instead: \"concurrency=2048 itl=20ms [ttft=50ms] [tokens=200] [tls]\""
+    )]
     pub(crate) load: Option<String>,
     /// A table in this form instead of text
     #[arg(long, value_enum, default_value_t)]
