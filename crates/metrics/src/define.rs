@@ -352,6 +352,13 @@ pub static METRICS: &[Metric] = &[
         formula: Formula::Run(|totals| totals.event_share(totals.merged_events)),
     },
     Metric {
+        key: "merged_inner_share",
+        label: "Of these, before the answer's last",
+        unit: Unit::Share,
+        definition: "The same without the last content event of each answer, which servers send together with usage and end mark / all content events.",
+        formula: Formula::Run(|totals| totals.event_share(totals.merged_inner_events)),
+    },
+    Metric {
         key: "refill_delay_ms_p99",
         label: "Refill delay, P99",
         unit: Unit::Millis,

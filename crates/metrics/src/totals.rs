@@ -1,7 +1,7 @@
 //! Sums over a run, from which the figures of the whole run are computed.
 
 use tokometer_base::Nanos;
-use tokometer_record::{EventKind, Timeline};
+use tokometer_record::{Event, EventKind, Timeline};
 
 use crate::goodput::Goodput;
 use crate::measure;
@@ -29,6 +29,8 @@ pub struct Totals {
     pub shared_events: u64,
     /// Content events whose read merged segments.
     pub merged_events: u64,
+    /// Of these, those that were not the last of their answer.
+    pub merged_inner_events: u64,
     /// Time in flight of all requests, in nanoseconds.
     pub in_flight_nanos: f64,
     /// Most requests in flight at once.
@@ -80,12 +82,41 @@ impl Totals {
     }
 
     fn add_reads(&mut self, timeline: &Timeline) {
-        let mut last_read = None;
+        let mut last: Option<&Event> = None;
         for event in timeline.events.iter().filter(|event| EventKind::is_content(event.kind)) {
             self.content_events += 1;
-            self.shared_events += u64::from(last_read == Some(event.read));
+            self.shared_events += u64::from(last.is_some_and(|last| last.read == event.read));
             self.merged_events += u64::from(event.is_upper_bound());
-            last_read = Some(event.read);
+            self.merged_inner_events += u64::from(last.is_some_and(Event::is_upper_bound));
+            last = Some(event);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_record::{Asked, Identity, Phase};
+
+    use super::*;
+
+    /// A server writes the last token, the usage and the end mark in one go, so that they merge in
+    /// every answer: that is no sign of a slow client, while a token in the middle is.
+    #[test]
+    fn the_last_token_of_an_answer_is_told_apart_among_merged_ones() {
+        let check = |merged: [bool; 3], all: u64, inner: u64| {
+            let identity = Identity::new(0, Phase::Measure);
+            let mut timeline = Timeline::new(identity, Asked::default(), Nanos(0));
+            for (read, merged) in (0..).zip(merged) {
+                let event = Event::new(Nanos(7), read, EventKind::Text);
+                timeline.events.push(event.with_upper_bound(merged));
+            }
+            timeline.events.push(Event::new(Nanos(9), 2, EventKind::End));
+            let mut totals = Totals::default();
+            totals.add_reads(&timeline);
+            assert_eq!((totals.merged_events, totals.merged_inner_events), (all, inner));
+        };
+        check([false, false, true], 1, 0);
+        check([false, true, true], 2, 1);
+        check([true, false, false], 1, 1);
     }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::floor::Pace;
 use super::table::Line;
+use super::{FLOOD_PASSES, PACED_PASSES};
 use crate::ci::root;
 
 /// A case.
@@ -28,6 +29,14 @@ impl Scene {
                 format!("flood, {events_per_write} per write, {streams} streams")
             }
             Self::Paced { streams, .. } => format!("paced 20 ms, {streams} streams"),
+        }
+    }
+
+    /// How often each reader is measured.
+    pub(crate) fn passes(&self) -> usize {
+        match self {
+            Self::Flood { .. } => FLOOD_PASSES,
+            Self::Paced { .. } => PACED_PASSES,
         }
     }
 

@@ -19,6 +19,27 @@ pub(crate) struct Line {
     wall_secs: f64,
     peak_bytes: f64,
     error: Option<InstrumentError>,
+    /// CPU seconds per million events in the cheapest and the dearest pass.
+    spread: (f64, f64),
+}
+
+/// One line per reader: its pass of median CPU, with the range of all passes.
+pub(crate) fn medians(passes: Vec<Vec<Line>>) -> Vec<Line> {
+    let mut readers: Vec<Vec<Line>> = Vec::new();
+    for pass in passes {
+        readers.resize_with(pass.len(), Vec::new);
+        for (reader, line) in readers.iter_mut().zip(pass) {
+            reader.push(line);
+        }
+    }
+    let median = |mut lines: Vec<Line>| {
+        lines.sort_by(|a, b| a.cpu_per_million().total_cmp(&b.cpu_per_million()));
+        let least = lines.first()?.cpu_per_million();
+        let most = lines.last()?.cpu_per_million();
+        let line = lines.swap_remove(lines.len() / 2);
+        Some(Line { spread: (least, most), ..line })
+    };
+    readers.into_iter().filter_map(median).collect()
 }
 
 /// Text events of the log per request; the request's index is the end of its id.
@@ -47,6 +68,7 @@ impl Line {
             wall_secs: number(&effort["wall_secs"]),
             peak_bytes: number(&effort["peak_bytes"]),
             error: None,
+            spread: (f64::NAN, f64::NAN),
         }
     }
 
@@ -72,6 +94,7 @@ impl Line {
             wall_secs: wall / 1e9,
             peak_bytes: number(&end["health"]["peak_memory_bytes"]),
             error,
+            spread: (f64::NAN, f64::NAN),
         })
     }
 
@@ -84,7 +107,7 @@ impl Line {
 #[expect(clippy::print_stdout, reason = "the table is the result")]
 pub(crate) fn print(lines: &[Line]) {
     println!(
-        "| scene | reader | CPU s per M events | ratio to floor | events/s | peak MiB | TTFT error mean / p99 µs | gap error p99 µs | merged |"
+        "| scene | reader | CPU s per M events (range) | ratio to floor | events/s | peak MiB | TTFT error mean / p99 µs | gap error p99 µs | marked |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
     for line in lines {
@@ -105,10 +128,12 @@ pub(crate) fn print(lines: &[Line]) {
             },
         );
         println!(
-            "| {} | {} | {:.3} | {:.2} | {:.0} | {:.1} | {error} |",
+            "| {} | {} | {:.3} ({:.3} to {:.3}) | {:.2} | {:.0} | {:.1} | {error} |",
             line.scene,
             line.reader,
             line.cpu_per_million(),
+            line.spread.0,
+            line.spread.1,
             line.cpu_per_million() / floor,
             line.events / line.wall_secs,
             line.peak_bytes / f64::from(1 << 20),

@@ -172,9 +172,13 @@ pub(super) fn shared_reads(evidence: &Evidence<'_>, limit: f64) -> Found {
 }
 
 pub(super) fn merged_segments(evidence: &Evidence<'_>, limit: f64) -> Found {
-    let found = evidence.summary.figure("merged_share")?;
-    (found > limit)
-        .then(|| format!("{} of the content events have an upper-bound time", percent(found)))
+    let found = evidence.summary.figure("merged_inner_share")?;
+    (found > limit).then(|| {
+        format!(
+            "{} of the content events have an upper-bound time and were not their answer's last",
+            percent(found)
+        )
+    })
 }
 
 pub(super) fn busy_client(evidence: &Evidence<'_>, limit: f64) -> Found {

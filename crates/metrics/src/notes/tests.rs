@@ -80,7 +80,7 @@ fn sound() -> Scene {
         ("total_output_tokens", 100_000.0),
         ("peak_in_flight", 20.0),
         ("shared_read_share", 0.01),
-        ("merged_share", 0.001),
+        ("merged_inner_share", 0.001),
         ("hidden_tokens", 0.0),
     ];
     let summary = Summary {
@@ -156,7 +156,7 @@ fn spoil(scene: &mut Scene, code: &str) {
         }
         "slow-reads" => scene.health.workers[0].kernel_to_user.add(Nanos::from_millis(50)),
         "shared-reads" => scene.set_figure("shared_read_share", 0.06),
-        "merged-segments" => scene.set_figure("merged_share", 0.06),
+        "merged-segments" => scene.set_figure("merged_inner_share", 0.06),
         "busy-client" => scene.health.workers[0].cpu_time = Some(Nanos::from_secs(95)),
         "stolen-time" => scene.health.stolen = Some(Nanos::from_secs(12)),
         "cpu-pressure" => scene.health.cpu_pressure = Some(Nanos::from_secs(50)),
