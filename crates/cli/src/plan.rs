@@ -14,6 +14,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokometer_client as client;
+use tokometer_client::conn::Stamps;
 use tokometer_client::secret::{ExtraBody, Headers};
 use tokometer_client::settings::Delivery;
 use tokometer_drive as drive;
@@ -307,6 +308,9 @@ pub(crate) struct Client {
     pub(crate) connections: drive::Connections,
     /// How sockets are read.
     pub(crate) harvest: drive::Harvest,
+    /// Whose clock stamps what arrives.
+    #[serde(default)]
+    pub(crate) stamps: Stamps,
     /// Worker threads; absent: by the number of cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) workers: Option<u16>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, Seed};
-use tokometer_client::conn::Endpoint;
+use tokometer_client::conn::{Endpoint, Stamps};
 use tokometer_client::{Dialect, KeepText, Settings};
 use tokometer_schedule::{Arrivals, Limits};
 
@@ -82,6 +82,8 @@ pub struct Config {
     pub connections: Connections,
     /// How sockets are visited.
     pub harvest: Harvest,
+    /// Whose clock stamps what arrives.
+    pub stamps: Stamps,
     /// When to give up.
     pub timeouts: Timeouts,
     /// How often a failed request is tried again; each attempt has its own timeline.
@@ -103,6 +105,7 @@ impl Config {
             seed: Seed(0),
             connections: Connections::default(),
             harvest: Harvest::default(),
+            stamps: Stamps::default(),
             timeouts: Timeouts::default(),
             retries: 0,
             workers: None,

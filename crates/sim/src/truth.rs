@@ -121,6 +121,20 @@ pub struct TrueRequest {
     pub end: Option<(Nanos, Outcome)>,
 }
 
+impl TrueRequest {
+    /// The number that ends the request's id: its place in the client's plan, where the client wrote
+    /// its ids so.
+    pub fn index(&self) -> Option<u64> {
+        self.request_id.as_deref()?.rsplit('-').next()?.parse().ok()
+    }
+
+    /// Just before each event with text was handed to the kernel.
+    pub fn texts_sent(&self) -> Vec<Nanos> {
+        let texts = self.events.iter().filter(|event| event.kind == Kind::Text);
+        texts.map(|event| event.before).collect()
+    }
+}
+
 /// One event of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrueEvent {

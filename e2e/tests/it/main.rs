@@ -10,6 +10,7 @@ mod compare;
 mod dialects;
 mod experiments;
 mod help;
+mod instrument;
 mod killed;
 mod plans;
 mod predict;

@@ -42,16 +42,8 @@ pub(crate) fn medians(passes: Vec<Vec<Line>>) -> Vec<Line> {
     readers.into_iter().filter_map(median).collect()
 }
 
-/// Text events of the log per request; the request's index is the end of its id.
-fn emissions(requests: &[truth::TrueRequest]) -> Vec<Emission> {
-    let index = |request: &truth::TrueRequest| {
-        request.request_id.as_deref()?.rsplit('-').next()?.parse::<u64>().ok()
-    };
-    let emission = |request: &truth::TrueRequest| {
-        let texts = request.events.iter().filter(|event| event.kind == truth::Kind::Text);
-        Some(Emission { index: index(request)?, sent: texts.map(|event| event.before).collect() })
-    };
-    requests.iter().filter_map(emission).collect()
+fn emission(request: &truth::TrueRequest) -> Option<Emission> {
+    Some(Emission { index: request.index()?, sent: request.texts_sent() })
 }
 
 fn number(value: &Value) -> f64 {
@@ -80,10 +72,10 @@ impl Line {
         log: &Path,
     ) -> Result<Self> {
         let timelines: Vec<Timeline> = RunReader::open(folder)?.timelines()?.collect();
-        let emitted = truth::read(log)?;
+        let emitted: Vec<Emission> = truth::read(log)?.iter().filter_map(emission).collect();
         let error = match scene {
             Scene::Flood { .. } => None,
-            Scene::Paced { .. } => Some(instrument::error(&timelines, &emissions(&emitted))),
+            Scene::Paced { .. } => Some(instrument::error(&timelines, &emitted)),
         };
         let wall = number(&end["measure_end"]) - number(&end["measure_begin"]);
         Ok(Self {

@@ -12,6 +12,9 @@ pub(crate) struct ClientArgs {
     /// How sockets are read [default: adaptive]
     #[arg(long, value_name = "HOW", value_parser = ["eager", "adaptive"])]
     pub(crate) harvest: Option<String>,
+    /// Whose clock stamps arrivals; `user` shows what a client without kernel stamps would report [default: kernel]
+    #[arg(long, value_name = "CLOCK", value_parser = ["kernel", "user"])]
+    pub(crate) stamps: Option<String>,
     /// Measure this client's own error at this load first, and print no digits below it
     #[arg(long)]
     pub(crate) calibrate: bool,

@@ -167,7 +167,8 @@ pub(crate) struct DoctorArgs {
         long,
         value_name = "LOAD",
         conflicts_with = "files",
-        help = "Examine this machine instead: \"concurrency=2048 itl=20ms [ttft=50ms] [tokens=200] [tls]\""
+        allow_hyphen_values = true,
+        help = "Examine this machine instead: \"concurrency=2048 itl=20ms [rate=50] [ttft=50ms] [tokens=200] [tls]\", or the flags of a bench in quotes"
     )]
     pub(crate) load: Option<String>,
     /// A table in this form instead of text

@@ -391,6 +391,7 @@ fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
         seed: Seed(plan.seed),
         connections: client.connections,
         harvest: client.harvest,
+        stamps: client.stamps,
         timeouts: drive::Timeouts {
             connect: Nanos::from_secs_f64(client.connect_timeout_s),
             stall: client.stall_timeout_s.map(Nanos::from_secs_f64),

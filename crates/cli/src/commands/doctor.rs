@@ -15,7 +15,7 @@ use crate::terminal::print;
 /// Examines every file; an inconsistent one is an objective missed.
 pub(crate) fn doctor(args: &DoctorArgs, environment: &Environment) -> anyhow::Result<Exit> {
     if let Some(load) = &args.load {
-        let load = instrument::Load::parse(load)?;
+        let load = instrument::load_of(load, environment)?;
         return instrument::doctor(&load, environment, args.format);
     }
     let sources = Source::open_all(&args.files, &View::plain(Shown::default()))?;

@@ -5,11 +5,16 @@ use tokometer_base::{Nanos, units};
 use crate::exit::Refusal;
 use crate::plan::{Address, Plan};
 
+/// Most streams that are opened for a plan without a cap.
+const STREAMS_MAX: u64 = 4_096;
+
 /// Streams open at once, and their pace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Load {
-    /// Streams open at once.
+    /// Most streams open at once.
     pub(crate) concurrency: u32,
+    /// Requests per second where they arrive one by one; absent: all streams start at once.
+    pub(crate) rate: Option<f64>,
     /// Time to the first token of each.
     pub(crate) ttft: Nanos,
     /// Time between tokens of each.
@@ -24,6 +29,7 @@ impl Default for Load {
     fn default() -> Self {
         Self {
             concurrency: 64,
+            rate: None,
             ttft: Nanos::from_millis(50),
             itl: Nanos::from_millis(20),
             tokens: 200,
@@ -32,23 +38,38 @@ impl Default for Load {
     }
 }
 
-const HINT: &str = "write it as `concurrency=2048 itl=20ms`, also with ttft=, tokens= and tls";
+const HINT: &str = "write it as `concurrency=2048 itl=20ms`, also with rate=, ttft=, tokens= and tls, or give the flags of a bench";
 
 impl Load {
-    /// The load that a plan will probably make: its cap, else two seconds of its rate, else all its
-    /// requests, each at the default pace.
+    /// The load of a plan: its rate and cap and the length of its answers, at the default pace. A
+    /// burst without a cap opens all its requests.
     pub(crate) fn of(plan: &Plan) -> Self {
-        const STREAMS_MAX: u64 = 4_096;
-        let by_rate = Some(plan.load.request_rate.0).filter(|rate| rate.is_finite());
+        let rate = Some(plan.load.request_rate.0).filter(|rate| rate.is_finite());
         let streams = plan.load.max_concurrency.map(u64::from);
-        let streams =
-            streams.or(by_rate.map(|rate| Nanos::from_secs_f64(2.0 * rate).0 / 1_000_000_000));
-        let streams = streams.or(plan.load.num_prompts).unwrap_or(64).clamp(1, STREAMS_MAX);
+        // Without a cap a rate opens as many streams as it needs; this bounds the examination.
+        let streams = streams.or(rate.map(|_| STREAMS_MAX)).or(plan.load.num_prompts);
+        let streams = streams.unwrap_or(64).clamp(1, STREAMS_MAX);
         let is_tls = plan.targets.first().is_some_and(
             |target| matches!(&target.address, Address::Server(url) if url.is_encrypted()),
         );
         let concurrency = u32::try_from(streams).unwrap_or(64);
-        Self { concurrency, tokens: 100, is_tls, ..Self::default() }
+        Self { concurrency, rate, tokens: 100, is_tls, ..Self::default() }
+    }
+
+    /// The same as flags of a `bench`. A rate is kept up for the length of three answers.
+    pub(crate) fn flags(&self) -> String {
+        let n = self.concurrency;
+        match self.rate {
+            None => format!("--num-prompts {n} --max-concurrency {n}"),
+            Some(rate) => {
+                let requests = (rate * self.answer_secs() * 3.0).ceil().clamp(16.0, 1e5);
+                format!("--request-rate {rate} --num-prompts {requests} --max-concurrency {n}")
+            }
+        }
+    }
+
+    fn answer_secs(&self) -> f64 {
+        self.ttft.as_secs_f64() + f64::from(self.tokens - 1) * self.itl.as_secs_f64()
     }
 
     /// Reads words such as `concurrency=2048 itl=20ms tls`.
@@ -73,6 +94,14 @@ impl Load {
                 "tokens" => load.tokens = count()?.max(2),
                 "ttft" => load.ttft = span()?,
                 "itl" => load.itl = span()?,
+                "rate" => {
+                    load.rate = Some(rate(value).ok_or_else(|| {
+                        Refusal::usage(
+                            format!("cannot use `{word}`: a rate above zero is needed"),
+                            HINT,
+                        )
+                    })?)
+                }
                 "tls" => load.is_tls = true,
                 _ => return Err(Refusal::usage(format!("cannot use `{word}` of `--load`"), HINT)),
             }
@@ -88,8 +117,13 @@ impl Load {
 
     /// Events per second that this load sends.
     pub(crate) fn events_per_s(&self) -> f64 {
-        f64::from(self.concurrency) / self.itl.as_secs_f64()
+        let by_streams = f64::from(self.concurrency) / self.itl.as_secs_f64();
+        self.rate.map_or(by_streams, |rate| by_streams.min(rate * f64::from(self.tokens)))
     }
+}
+
+fn rate(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0)
 }
 
 #[cfg(test)]
@@ -105,7 +139,9 @@ mod tests {
         );
         assert_eq!(load.ttft, Load::default().ttft);
         assert!((load.events_per_s() - 102_400.0).abs() < 1e-6);
-        for bad in ["concurrency=0", "speed=3", "itl=0ms", "itl=soon"] {
+        let load = Load::parse("rate=50 tokens=100").unwrap();
+        assert_eq!(load.flags(), "--request-rate 50 --num-prompts 305 --max-concurrency 64");
+        for bad in ["concurrency=0", "rate=0", "rate=inf", "speed=3", "itl=0ms", "itl=soon"] {
             assert!(Load::parse(bad).is_err(), "{bad}");
         }
     }

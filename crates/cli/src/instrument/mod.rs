@@ -14,12 +14,12 @@ use serde::Serialize;
 use tokometer_base::Nanos;
 use tokometer_metrics::instrument::{Emission, ErrorSpread, InstrumentError, error};
 use tokometer_record::{RunReader, Timeline};
-use tokometer_sim::truth::{self, Kind};
+use tokometer_sim::truth;
 
-use crate::args::{self, Command, Format};
+use crate::args::{self, Command, Format, Outcome};
 use crate::bench::{Bar, Session, Signals, Simulator};
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Environment, lower};
+use crate::lower::{Environment, Lowered, lower};
 use crate::plan::Plan;
 use crate::terminal::{print, tell};
 
@@ -172,6 +172,26 @@ fn examine(load: &Load, environment: &Environment, passes: &[Pass]) -> anyhow::R
     })
 }
 
+/// The load that is asked about: words such as `concurrency=64`, or the flags of a `bench`.
+pub(crate) fn load_of(text: &str, environment: &Environment) -> anyhow::Result<Load> {
+    if !text.split_whitespace().any(|word| word.starts_with("--")) {
+        return Ok(Load::parse(text)?);
+    }
+    let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+    Ok(Load::of(&lower_words(&words, environment)?.plan))
+}
+
+/// The flags of a `bench`, lowered.
+fn lower_words(words: &[String], environment: &Environment) -> anyhow::Result<Lowered> {
+    let words = [&["bench".to_owned()], words].concat();
+    let typed = args::parse(&words).map_err(|outcome| match outcome {
+        Outcome::Clap(error) => Refusal::new(Exit::Usage, error.to_string()),
+        Outcome::Refused(refusal) => refusal,
+    })?;
+    let Command::Bench(bench) = typed.command else { anyhow::bail!("a bench is no bench") };
+    Ok(lower(&bench, &typed.order, environment)?)
+}
+
 /// A run against a server with these flags: the record's folder and CPU nanoseconds.
 fn run(
     load: &Load,
@@ -186,20 +206,16 @@ fn run(
     let place = folder.join("run");
     let _absent = std::fs::remove_dir_all(&place);
     let line = format!(
-        "bench --backend openai --base-url {} --dataset-name random --random-input-len 16 \
-         --random-output-len {} --num-prompts {n} --max-concurrency {n} --connections preopen \
-         --harvest {harvest} --no-scrape --insecure --quiet --request-id-prefix truth- --run-dir",
+        "--backend openai --base-url {} --dataset-name random --random-input-len 16 \
+         --random-output-len {} {} --connections preopen --harvest {harvest} --no-scrape \
+         --insecure --quiet --request-id-prefix truth- --run-dir",
         simulator.url(),
         load.tokens,
-        n = load.concurrency,
+        load.flags(),
     );
     let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     words.push(place.display().to_string());
-    let Ok(typed) = args::parse(&words) else {
-        anyhow::bail!("the doctor's own words make no sense")
-    };
-    let Command::Bench(bench) = typed.command else { anyhow::bail!("the doctor runs no bench") };
-    let lowered = lower(&bench, &typed.order, environment)?;
+    let lowered = lower_words(&words, environment)?;
     let mut session = Session::new(lowered.secrets.clone(), Signals::catch(), Bar::Hidden);
     let _measured = session.measure(&lowered.plan, 0, &place)?;
     if session.signals().is_interrupted() {
@@ -231,9 +247,10 @@ fn measure(
     let timelines: Vec<Timeline> = reader.timelines()?.collect();
     let events: usize = timelines.iter().map(|timeline| timeline.events.len()).sum();
     let cpu = cpu_nanos(&place);
+    let emissions: Vec<Emission> = truth::read(&log)?.iter().filter_map(emission).collect();
     Ok(Found {
         name: pass.name.to_owned(),
-        error: error(&timelines, &emissions(&truth::read(&log)?)),
+        error: error(&timelines, &emissions),
         cpu_secs_per_million: cpu.map(|nanos| nanos / 1e3 / events.max(1) as f64),
     })
 }
@@ -264,21 +281,8 @@ fn cpu_nanos(place: &Path) -> Option<f64> {
     }
 }
 
-/// The log's text events per request; the request's index is the end of its id.
-pub(crate) fn emissions(requests: &[truth::TrueRequest]) -> Vec<Emission> {
-    let index = |request: &truth::TrueRequest| {
-        request.request_id.as_deref()?.rsplit('-').next()?.parse::<u64>().ok()
-    };
-    requests
-        .iter()
-        .filter_map(|request| {
-            let texts = request.events.iter().filter(|event| event.kind == Kind::Text);
-            Some(Emission {
-                index: index(request)?,
-                sent: texts.map(|event| event.before).collect(),
-            })
-        })
-        .collect()
+fn emission(request: &truth::TrueRequest) -> Option<Emission> {
+    Some(Emission { index: request.index()?, sent: request.texts_sent() })
 }
 
 #[cfg(test)]

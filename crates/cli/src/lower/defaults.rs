@@ -102,8 +102,8 @@ pub(crate) fn defaults(situation: &Situation) -> Result<Layer, Refusal> {
         "request": { "ignore_eos": ignore_eos(situation), "delivery": "streamed", "usage": "at_end" },
         "client": {
             "connections": if is_sglang { "per-request" } else { "on-demand" },
-            "harvest": "adaptive", "timeout_s": 21_600.0, "connect_timeout_s": 10.0, "retries": 0,
-            "scrape_interval_s": 1.0,
+            "harvest": "adaptive", "stamps": "kernel", "timeout_s": 21_600.0,
+            "connect_timeout_s": 10.0, "retries": 0, "scrape_interval_s": 1.0,
         },
         "metrics": {
             "layout": "auto", "sections": ["ttft", "tpot", "itl"], "percentiles": [99.0],

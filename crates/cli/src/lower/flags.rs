@@ -175,6 +175,7 @@ fn put_client(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
     let client = &args.client;
     layer.put("client.connections", &client.connections);
     layer.put("client.harvest", &client.harvest);
+    layer.put("client.stamps", &client.stamps);
     layer.put("client.workers", client.workers);
     layer.put("client.timeout_s", seconds("--timeout", client.timeout.as_deref())?);
     let connect = seconds("--connect-timeout", client.connect_timeout.as_deref())?;

@@ -18,5 +18,5 @@ pub use endpoint::{Endpoint, TlsClient};
 pub use info::TransportInfo;
 pub use link::{Arrival, Link, Sent};
 pub use segments::Segments;
-pub use socket::{ByteSource, Received, Socket, StampKeeper};
+pub use socket::{ByteSource, Received, Socket, StampKeeper, Stamps};
 pub use stamp::{StampClock, StepWatch};

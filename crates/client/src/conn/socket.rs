@@ -9,6 +9,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage,
     TimestampingFlag, connect, getsockopt, recvmsg, send, setsockopt, socket, sockopt,
 };
+use serde::{Deserialize, Serialize};
 use tokometer_base::WallNanos;
 
 use super::buffer::ReadBuffer;
@@ -39,21 +40,34 @@ pub struct Socket {
     descriptor: OwnedFd,
 }
 
-fn stamped_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+/// Whose clock tells when bytes arrived.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stamps {
+    /// The kernel's, when the packet came. Where it has none, the user's.
+    #[default]
+    Kernel,
+    /// The user's, after the read: what a client without kernel stamps would report.
+    User,
+}
+
+fn new_socket(family: AddressFamily, stamps: Stamps) -> Result<OwnedFd, Errno> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let descriptor = socket(family, SockType::Stream, flags, None)?;
-    let wanted = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
-        | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
-    // A kernel without stamps leaves the user's clock; each read says which it was.
-    let _refused = setsockopt(&descriptor, sockopt::Timestamping, &wanted);
+    if stamps == Stamps::Kernel {
+        let wanted = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+            | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
+        // A kernel without stamps leaves the user's clock; each read says which it was.
+        let _refused = setsockopt(&descriptor, sockopt::Timestamping, &wanted);
+    }
     Ok(descriptor)
 }
 
 impl Socket {
     /// Begins to connect. The socket becomes writable when it is done or refused.
-    pub fn connect(address: SocketAddr) -> io::Result<Self> {
+    pub fn connect(address: SocketAddr, stamps: Stamps) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-        let descriptor = stamped_socket(family)?;
+        let descriptor = new_socket(family, stamps)?;
         setsockopt(&descriptor, sockopt::TcpNoDelay, &true)?;
         match connect(descriptor.as_raw_fd(), &SockaddrStorage::from(address)) {
             Ok(()) | Err(Errno::EINPROGRESS) => Ok(Self { descriptor }),
@@ -124,7 +138,7 @@ pub struct StampKeeper {
 impl StampKeeper {
     /// Asks for stamps from now on.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { _descriptor: stamped_socket(AddressFamily::Inet)? })
+        Ok(Self { _descriptor: new_socket(AddressFamily::Inet, Stamps::Kernel)? })
     }
 }
 
@@ -145,7 +159,7 @@ mod tests {
 
     fn pair(address: &str) -> (Socket, std::net::TcpStream) {
         let listener = TcpListener::bind(address).unwrap();
-        let socket = Socket::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = Socket::connect(listener.local_addr().unwrap(), Stamps::Kernel).unwrap();
         let (peer, _address) = listener.accept().unwrap();
         wait(&socket, PollFlags::POLLOUT);
         socket.connected().unwrap();
@@ -199,7 +213,7 @@ mod tests {
     #[test]
     fn a_refused_connection_says_so() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let refused = match Socket::connect(address) {
+        let refused = match Socket::connect(address, Stamps::Kernel) {
             Ok(socket) => {
                 wait(&socket, PollFlags::POLLOUT);
                 socket.connected().unwrap_err()

@@ -104,11 +104,12 @@ impl Worker {
 
     fn open(&mut self, target: u16, flight: Option<Box<Flight>>) -> Result<(), OpenError> {
         let begin = self.reader.now;
+        let stamps = self.shared.config.stamps;
         let config = &self.shared.config.targets[usize::from(target)];
         let addresses = &config.endpoint.addresses;
         let address = addresses.get(self.address[usize::from(target)] % addresses.len().max(1));
         let made = address.ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable));
-        let made = made.and_then(|address| Socket::connect(*address));
+        let made = made.and_then(|address| Socket::connect(*address, stamps));
         let made = made.and_then(|socket| Link::new(socket, config.endpoint.tls.as_ref()));
         let link = match made {
             Ok(link) => link,

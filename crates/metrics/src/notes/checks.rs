@@ -350,8 +350,17 @@ pub(super) fn hidden_reasoning(evidence: &Evidence<'_>, _limit: f64) -> Found {
 
 pub(super) fn same_host(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let is_simulated = evidence.info.targets.iter().any(|target| target.is_simulated);
-    (evidence.health?.is_same_host == Some(true) && !is_simulated)
+    let health = evidence.health?;
+    // One core is the graver form of the same remark.
+    (health.is_same_host == Some(true) && !is_simulated && health.cores != Some(1))
         .then(|| "client and server share this host".to_owned())
+}
+
+pub(super) fn one_core(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let health = evidence.health?;
+    let is_alone = f64::from(health.cores?) <= limit;
+    (is_alone && health.is_same_host == Some(true))
+        .then(|| "one core for this client, and a server on the same host".to_owned())
 }
 
 pub(super) fn simulated_target(evidence: &Evidence<'_>, _limit: f64) -> Found {

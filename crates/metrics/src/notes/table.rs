@@ -220,7 +220,7 @@ pub(crate) static RULES: &[Rule] = &[
         limit: 0.0,
         threshold: "no answer has kernel stamps",
         why: "times were taken after the read returned: they include the client's own delay",
-        action: "run on Linux with software timestamps allowed",
+        action: "run on Linux with software timestamps allowed, without --stamps user",
         check: checks::user_stamps,
     },
     Rule {
@@ -442,6 +442,16 @@ pub(crate) static RULES: &[Rule] = &[
         why: "runs with other lengths do not compare",
         action: "--ignore-eos where the server knows it",
         check: checks::answer_length,
+    },
+    Rule {
+        code: "one-core",
+        severity: Suspect,
+        figure: "all",
+        limit: 1.0,
+        threshold: "this client may use one core, and the server runs on the same host",
+        why: "if they share that core, each waits while the other runs, and the server is measured slower than it is",
+        action: "give the client a core of its own, or measure from another host",
+        check: checks::one_core,
     },
     Rule {
         code: "same-host",

@@ -188,6 +188,10 @@ fn spoil_load(scene: &mut Scene, code: &str) {
         "partial-run" => scene.summary.ended = Ended::Early(Stop::Interrupted),
         "hidden-reasoning" => scene.set_figure("hidden_tokens", 50.0),
         "answer-length" => scene.observed.answer_lengths.right = 90_000,
+        "one-core" => {
+            scene.health.cores = Some(1);
+            scene.health.is_same_host = Some(true);
+        }
         "same-host" => scene.health.is_same_host = Some(true),
         "simulated-target" => scene.info.targets[0].is_simulated = true,
         "dropped-fields" => scene.health.dropped_fields = vec!["stream_options".into()],
