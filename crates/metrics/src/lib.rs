@@ -26,6 +26,7 @@ pub mod server;
 pub mod slo;
 pub mod statistics;
 pub mod steady;
+pub mod steps;
 pub mod summary;
 mod ticks;
 pub mod totals;

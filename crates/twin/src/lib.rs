@@ -147,6 +147,9 @@ pub enum Error {
         /// Steps needed.
         least: usize,
     },
+    /// A record that does not show the engine's steps.
+    #[error("cannot see engine steps: {0}")]
+    Steps(#[from] tokometer_metrics::steps::Refusal),
     /// Runs in which every step had the same shape.
     #[error(
         "cannot calibrate: every engine step of these runs had the same number of streams, so its cost per stream is unknown\n  add a run at another concurrency"

@@ -1,135 +1,27 @@
-//! Engine steps as seen from outside: tokens of one step reach all streams together.
+//! Engine steps of recorded runs, for fitting.
 //!
-//! In: the timelines of a run. Out: one [`SeenStep`] per group of events that arrived at about the
-//! same time, with what the engine must have done in it. Pure functions; a record whose events shared
-//! reads is refused, because its times say when the client read and not when the engine stepped.
+//! The steps themselves are found by [`tokometer_metrics::steps`]; here every token of a run is kept,
+//! because a fit looks at pairs of neighbouring steps, and a refusal becomes this room's error.
 
-use record::{EventKind, Timeline};
-use tokometer_base::Nanos;
-use tokometer_record as record;
+use tokometer_metrics::steps::{Collector, Refusal};
+use tokometer_record::Timeline;
 
 use crate::Error;
 
-/// Share of events that may have come in one read with the event before.
-pub const SHARED_READS_MAX: f64 = 0.05;
-
-/// Groups of a run below which nothing is concluded.
-pub const STEPS_MIN: usize = 30;
-
-/// What one step did, as far as streams tell.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SeenStep {
-    /// When its last token arrived.
-    pub at: Nanos,
-    /// Time since the step before.
-    pub span: Nanos,
-    /// Streams that got a further token.
-    pub decodes: u32,
-    /// Sum of their contexts.
-    pub context: u64,
-    /// Streams that got their first token.
-    pub firsts: u32,
-    /// Prompt tokens of those.
-    pub prefill_tokens: u64,
-    /// Requests that had been sent before the step began and were still without a token after it:
-    /// some of their prompt may have been computed in it.
-    pub pending: u32,
-}
-
-impl SeenStep {
-    /// Whether nothing but decoding can have gone on.
-    pub fn is_decode_only(&self) -> bool {
-        self.firsts == 0 && self.pending == 0 && self.decodes > 0
-    }
-}
-
-struct Token {
-    at: Nanos,
-    is_first: bool,
-    context: u64,
-    prompt: u64,
-}
+pub use tokometer_metrics::steps::{STEPS_MIN, SeenStep};
 
 /// The steps of a run. Requests that failed are left out; they held the engine up all the same, so a
 /// run with many of them should not be used.
 pub fn steps(timelines: &[Timeline]) -> Result<Vec<SeenStep>, Error> {
-    let good: Vec<&Timeline> = timelines.iter().filter(|timeline| timeline.is_success()).collect();
-    let (mut tokens, mut shared) = (Vec::new(), 0_usize);
-    for timeline in &good {
-        let prompt = u64::from(timeline.prompt_tokens().unwrap_or(0));
-        let mut read_before = None;
-        let events = timeline.events.iter().filter(|event| is_token(event.kind));
-        for (number, event) in (0_u64..).zip(events) {
-            shared += usize::from(read_before == Some(event.read));
-            read_before = Some(event.read);
-            let is_first = number == 0;
-            tokens.push(Token { at: event.at, is_first, context: prompt + number, prompt });
-        }
+    let mut collector = Collector::unbounded();
+    for timeline in timelines.iter().filter(|timeline| timeline.is_success()) {
+        collector.add(timeline);
     }
-    if shared as f64 > SHARED_READS_MAX * tokens.len() as f64 {
-        return Err(Error::SharedReads { shared, events: tokens.len() });
-    }
-    tokens.sort_by_key(|token| token.at);
-    let width = group_width(&good);
-    let mut steps = Vec::new();
-    for group in tokens.chunk_by(|one, other| other.at - one.at <= width) {
-        steps.push(step_of(group, steps.last()));
-    }
-    if steps.len() < STEPS_MIN {
-        return Err(Error::TooFewSteps { steps: steps.len(), least: STEPS_MIN });
-    }
-    count_pending(&good, &mut steps);
-    Ok(steps)
-}
-
-fn is_token(kind: EventKind) -> bool {
-    kind.is_content() || kind == EventKind::Empty
-}
-
-/// Events closer than this belong to one step: a fifth of the shorter gaps within streams.
-fn group_width(timelines: &[&Timeline]) -> Nanos {
-    let mut gaps: Vec<u64> = timelines
-        .iter()
-        .flat_map(|timeline| timeline.events.windows(2))
-        .map(|pair| (pair[1].at - pair[0].at).0)
-        .filter(|gap| *gap > 0)
-        .collect();
-    gaps.sort_unstable();
-    Nanos(gaps.get(gaps.len() / 10).copied().unwrap_or(0) / 5)
-}
-
-fn step_of(group: &[Token], before: Option<&SeenStep>) -> SeenStep {
-    let at = group.last().map_or(Nanos::ZERO, |token| token.at);
-    let mut step = SeenStep {
-        at,
-        span: before.map_or(Nanos::ZERO, |before| at - before.at),
-        decodes: 0,
-        context: 0,
-        firsts: 0,
-        prefill_tokens: 0,
-        pending: 0,
-    };
-    for token in group {
-        if token.is_first {
-            step.firsts += 1;
-            step.prefill_tokens += token.prompt;
-        } else {
-            step.decodes += 1;
-            step.context += token.context;
-        }
-    }
-    step
-}
-
-fn count_pending(timelines: &[&Timeline], steps: &mut [SeenStep]) {
-    for timeline in timelines {
-        let Some(sent) = timeline.times.first_byte_sent else { continue };
-        let Some(first) = timeline.first_event().map(|event| event.at) else { continue };
-        let from = steps.partition_point(|step| step.at <= sent);
-        let until = steps.partition_point(|step| step.at < first);
-        for step in steps.iter_mut().take(until).skip(from) {
-            step.pending += 1;
-        }
+    match collector.seen() {
+        Ok(seen) => Ok(seen.steps),
+        Err(Refusal::SharedReads { shared, events }) => Err(Error::SharedReads { shared, events }),
+        Err(Refusal::TooFewSteps { steps, least }) => Err(Error::TooFewSteps { steps, least }),
+        Err(why @ Refusal::Apart { .. }) => Err(Error::Steps(why)),
     }
 }
 

@@ -1,0 +1,446 @@
+//! Engine steps as seen from outside: tokens of one step reach all streams together.
+//!
+//! In: timelines, one by one. Out: one [`SeenStep`] per group of events that arrived at about the same
+//! time, and what these say together ([`Steps`]). A record whose events shared reads is refused,
+//! because its times say when the client read and not when the engine stepped; so is one whose streams
+//! do not move together, because something between engine and client smooths them, or several engines
+//! answer. Of long runs evenly spaced stretches are kept, so that memory is bounded.
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::Nanos;
+use tokometer_record::{EventKind, Phase, Timeline};
+
+use crate::statistics::percentile;
+
+/// Share of events that may have come in one read with the event before.
+pub const SHARED_READS_MAX: f64 = 0.05;
+
+/// Groups of a run below which nothing is concluded.
+pub const STEPS_MIN: usize = 30;
+
+/// Of the streams that were under way, a step must have reached this share on average. An engine
+/// reaches nearly all of them; two engines behind one address, or streams smoothed one by one, half of
+/// them at most.
+pub const TOGETHER_MIN: f64 = 0.6;
+
+/// Tokens that are kept of a run. A step's duration needs all its tokens, not all steps.
+const TOKENS_MAX: usize = 2_000_000;
+
+/// Length of the stretches of which every second, fourth, eighth one is kept when there are too many
+/// tokens.
+const STRETCH: Nanos = Nanos::from_secs(4);
+
+/// A step this many times as long as the median step that only decodes held streams up.
+const STALL_FACTOR: f64 = 2.0;
+
+/// What one step did, as far as streams tell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SeenStep {
+    /// When its last token arrived.
+    pub at: Nanos,
+    /// Time since the step before; zero where that is not known.
+    pub span: Nanos,
+    /// Streams that got a further token.
+    pub decodes: u32,
+    /// Sum of their contexts.
+    pub context: u64,
+    /// Streams that got their first token.
+    pub firsts: u32,
+    /// Prompt tokens of those.
+    pub prefill_tokens: u64,
+    /// Requests that had been sent before the step began and were still without a token after it:
+    /// some of their prompt may have been computed in it.
+    pub pending: u32,
+}
+
+impl SeenStep {
+    /// Whether nothing but decoding can have gone on.
+    pub fn is_decode_only(&self) -> bool {
+        self.firsts == 0 && self.pending == 0 && self.decodes > 0
+    }
+
+    /// Whether its span is the engine's: where no stream was under way the engine may have idled.
+    fn is_timed(&self) -> bool {
+        self.decodes > 0 && self.span > Nanos::ZERO
+    }
+
+    /// Streams that got a token.
+    pub fn batch(&self) -> u32 {
+        self.decodes + self.firsts
+    }
+}
+
+/// Why no steps can be seen.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// The times are those of reads.
+    #[error(
+        "{shared} of {events} events came in one read with the event before, so their times are not the engine's"
+    )]
+    SharedReads {
+        /// Events that shared a read.
+        shared: usize,
+        /// All events.
+        events: usize,
+    },
+    /// Too little to conclude from.
+    #[error("only {steps} groups of tokens, {least} are needed")]
+    TooFewSteps {
+        /// Groups seen.
+        steps: usize,
+        /// Groups needed.
+        least: usize,
+    },
+    /// The streams do not move together.
+    #[error(
+        "a group of tokens reached only {:.0} % of the streams under way, so a proxy smooths them or several engines answer",
+        share * 100.0
+    )]
+    Apart {
+        /// Mean share of the streams under way that a group reached.
+        share: f64,
+    },
+}
+
+/// One content event: 16 bytes, because there are many.
+#[derive(Debug, Clone, Copy)]
+struct Token {
+    at: Nanos,
+    /// Nanoseconds since the token before in its stream, cut off at 4 s; zero marks a first token.
+    gap: u32,
+    context: u32,
+}
+
+/// One stream: when it was sent, and its first and last token.
+#[derive(Debug, Clone, Copy)]
+struct Stream {
+    sent: Option<Nanos>,
+    first: Nanos,
+    last: Nanos,
+}
+
+/// Takes the timelines of a run. Requests that failed are left out; they held the engine up all the
+/// same, so a run with many of them says less.
+#[derive(Debug, Clone)]
+pub struct Collector {
+    tokens: Vec<Token>,
+    streams: Vec<Stream>,
+    shared: usize,
+    events: usize,
+    /// Every such stretch is kept, counted from `base`.
+    stride: u64,
+    base: Option<u64>,
+    tokens_max: usize,
+}
+
+impl Default for Collector {
+    fn default() -> Self {
+        Self {
+            tokens: Vec::new(),
+            streams: Vec::new(),
+            shared: 0,
+            events: 0,
+            stride: 1,
+            base: None,
+            tokens_max: TOKENS_MAX,
+        }
+    }
+}
+
+/// What a run shows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Seen {
+    /// The steps in order.
+    pub steps: Vec<SeenStep>,
+    /// Mean share of the streams under way that a step reached; `None` where there was never more than
+    /// one, so that nothing shows whether they move together.
+    pub together: Option<f64>,
+}
+
+fn is_token(kind: EventKind) -> bool {
+    kind.is_content() || kind == EventKind::Empty
+}
+
+fn stretch(at: Nanos) -> u64 {
+    at.0 / STRETCH.0
+}
+
+impl Collector {
+    /// A collector that keeps every token, however many there are.
+    pub fn unbounded() -> Self {
+        Self { tokens_max: usize::MAX, ..Self::default() }
+    }
+
+    /// Takes a request of the measured phase; others are passed over.
+    pub fn push(&mut self, timeline: &Timeline) {
+        if timeline.is_success() && timeline.identity.phase == Phase::Measure {
+            self.add(timeline);
+        }
+    }
+
+    /// Takes a request that succeeded, whatever its phase.
+    pub fn add(&mut self, timeline: &Timeline) {
+        let prompt = timeline.prompt_tokens().unwrap_or(0);
+        let mut before: Option<(Nanos, u32)> = None;
+        let mut first = None;
+        let events = timeline.events.iter().filter(|event| is_token(event.kind));
+        for (number, event) in (0_u32..).zip(events) {
+            self.events += 1;
+            self.shared += usize::from(before.is_some_and(|(_, read)| read == event.read));
+            let gap = before
+                .map_or(0, |(at, _)| u32::try_from((event.at - at).0.max(1)).unwrap_or(u32::MAX));
+            before = Some((event.at, event.read));
+            let _first = first.get_or_insert(event.at);
+            let _base = self.base.get_or_insert(stretch(event.at));
+            if self.keeps(event.at) {
+                let context = prompt.saturating_add(number);
+                self.tokens.push(Token { at: event.at, gap, context });
+            }
+        }
+        if let (Some(first), Some((last, _))) = (first, before) {
+            self.streams.push(Stream { sent: timeline.times.first_byte_sent, first, last });
+        }
+        if self.tokens.len() > self.tokens_max {
+            self.thin();
+        }
+    }
+
+    /// Whether the stretch of this time is kept. Counted from the first token seen, so that one always
+    /// is.
+    fn keeps(&self, at: Nanos) -> bool {
+        let base = self.base.unwrap_or(0);
+        stretch(at).abs_diff(base).is_multiple_of(self.stride)
+    }
+
+    /// Drops every second stretch.
+    fn thin(&mut self) {
+        self.stride *= 2;
+        let mut tokens = std::mem::take(&mut self.tokens);
+        tokens.retain(|token| self.keeps(token.at));
+        self.tokens = tokens;
+        // All of it may lie in one stretch, which is then kept whole.
+        self.tokens_max = self.tokens_max.max(self.tokens.len() * 2);
+    }
+
+    /// The steps, or why there are none. `Ok` says nothing yet of whether streams move together.
+    pub fn seen(mut self) -> Result<Seen, Refusal> {
+        if self.shared as f64 > SHARED_READS_MAX * self.events as f64 {
+            return Err(Refusal::SharedReads { shared: self.shared, events: self.events });
+        }
+        self.tokens.sort_by_key(|token| token.at);
+        let width = group_width(&self.tokens);
+        let mut steps: Vec<SeenStep> = Vec::new();
+        let (mut reached, mut under_way) = (0_u64, 0_u64);
+        let sweep = Sweep::new(&self.streams);
+        for group in self.tokens.chunk_by(|one, other| other.at - one.at <= width) {
+            let begin = group.first().map_or(Nanos::ZERO, |token| token.at);
+            let step = step_of(group, begin, steps.last());
+            let streams = sweep.between(begin, step.at);
+            if streams > 1 {
+                reached += u64::from(step.batch());
+                under_way += streams;
+            }
+            steps.push(step);
+        }
+        if steps.len() < STEPS_MIN {
+            return Err(Refusal::TooFewSteps { steps: steps.len(), least: STEPS_MIN });
+        }
+        if self.stride > 1 {
+            forget_spans_across(&mut steps);
+        }
+        count_pending(&self.streams, &mut steps);
+        let together = (under_way > 0).then(|| reached as f64 / under_way as f64);
+        Ok(Seen { steps, together })
+    }
+
+    /// What is said of the run's steps; `None` where nothing was streamed.
+    pub fn finish(self) -> Option<Steps> {
+        if self.events == 0 {
+            return None;
+        }
+        let kept = 1.0 / self.stride as f64;
+        let checked = self.seen().and_then(Seen::checked);
+        Some(match checked {
+            Ok(seen) => figures(&seen, kept),
+            Err(why) => Steps::Refused { why: why.to_string() },
+        })
+    }
+}
+
+impl Seen {
+    /// The same, unless the streams do not move together.
+    pub fn checked(self) -> Result<Self, Refusal> {
+        match self.together {
+            Some(share) if share < TOGETHER_MIN => Err(Refusal::Apart { share }),
+            _ => Ok(self),
+        }
+    }
+}
+
+/// How many streams are under way, from sorted first and last tokens.
+struct Sweep {
+    firsts: Vec<Nanos>,
+    lasts: Vec<Nanos>,
+}
+
+impl Sweep {
+    fn new(streams: &[Stream]) -> Self {
+        let mut firsts: Vec<Nanos> = streams.iter().map(|stream| stream.first).collect();
+        let mut lasts: Vec<Nanos> = streams.iter().map(|stream| stream.last).collect();
+        firsts.sort_unstable();
+        lasts.sort_unstable();
+        Self { firsts, lasts }
+    }
+
+    /// Streams that began by `end` and had not ended before `begin`.
+    fn between(&self, begin: Nanos, end: Nanos) -> u64 {
+        let begun = self.firsts.partition_point(|first| *first <= end);
+        let ended = self.lasts.partition_point(|last| *last < begin);
+        begun.saturating_sub(ended) as u64
+    }
+}
+
+/// Events closer than this belong to one step: a fifth of the shorter gaps within streams.
+fn group_width(tokens: &[Token]) -> Nanos {
+    let mut gaps: Vec<u32> = tokens.iter().map(|token| token.gap).filter(|gap| *gap > 1).collect();
+    let tenth = gaps.len() / 10;
+    let gap = (!gaps.is_empty()).then(|| *gaps.select_nth_unstable(tenth).1);
+    Nanos(u64::from(gap.unwrap_or(0)) / 5)
+}
+
+fn step_of(group: &[Token], begin: Nanos, before: Option<&SeenStep>) -> SeenStep {
+    let at = group.last().map_or(Nanos::ZERO, |token| token.at);
+    let mut step = SeenStep {
+        at,
+        span: before.map_or(Nanos::ZERO, |before| at - before.at),
+        decodes: 0,
+        context: 0,
+        firsts: 0,
+        prefill_tokens: 0,
+        pending: 0,
+    };
+    // A stream is served once by a step: what else it got, such as a bare finish reason, is no token.
+    let is_new = |token: &&Token| token.gap == 0 || token.at - Nanos(token.gap.into()) < begin;
+    for token in group.iter().filter(is_new) {
+        if token.gap == 0 {
+            step.firsts += 1;
+            step.prefill_tokens += u64::from(token.context);
+        } else {
+            step.decodes += 1;
+            step.context += u64::from(token.context);
+        }
+    }
+    step
+}
+
+/// The first step of a stretch follows one that was dropped.
+fn forget_spans_across(steps: &mut [SeenStep]) {
+    for at in (1..steps.len()).rev() {
+        if stretch(steps[at - 1].at) != stretch(steps[at].at) {
+            steps[at].span = Nanos::ZERO;
+        }
+    }
+}
+
+fn count_pending(streams: &[Stream], steps: &mut [SeenStep]) {
+    let mut changes = vec![0_i64; steps.len() + 1];
+    for stream in streams {
+        let Some(sent) = stream.sent else { continue };
+        let from = steps.partition_point(|step| step.at <= sent);
+        let until = steps.partition_point(|step| step.at < stream.first).max(from);
+        changes[from] += 1;
+        changes[until] -= 1;
+    }
+    let mut pending = 0;
+    for (step, change) in steps.iter_mut().zip(changes) {
+        pending += change;
+        step.pending = u32::try_from(pending).unwrap_or(0);
+    }
+}
+
+/// What is said of the engine's steps, or why nothing is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Steps {
+    /// They could be told apart.
+    Seen(StepFigures),
+    /// They could not.
+    Refused {
+        /// The reason, as part of a sentence.
+        why: String,
+    },
+}
+
+/// The engine's steps in numbers. Durations are those of steps in which some stream was under way.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct StepFigures {
+    /// Steps that were told apart.
+    pub steps: u64,
+    /// Share of the run's time that was looked at.
+    pub kept_share: f64,
+    /// Median duration in milliseconds.
+    pub span_ms_p50: Option<f64>,
+    /// 99th percentile of the durations in milliseconds.
+    pub span_ms_p99: Option<f64>,
+    /// Median number of streams that a step served.
+    pub batch_p50: Option<f64>,
+    /// Most streams that a step served.
+    pub batch_max: u32,
+    /// Mean share of the streams under way that a step reached; `None` with one stream at a time.
+    pub together: Option<f64>,
+    /// Steps that held streams up while a prompt was computed; `None` where no step only decoded, so
+    /// that there is nothing to compare with.
+    pub stalls: Option<Stalls>,
+}
+
+/// Steps at least twice as long as the median one that only decodes, while a prompt was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stalls {
+    /// How many.
+    pub count: u64,
+    /// The longest, in milliseconds.
+    pub longest_ms: f64,
+    /// What they took beyond the median decoding step, as a share of all steps' time.
+    pub time_share: f64,
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+fn figures(seen: &Seen, kept_share: f64) -> Steps {
+    let timed = || seen.steps.iter().filter(|step| step.is_timed());
+    let spans = sorted(timed().map(|step| step.span.as_millis_f64()));
+    let batches = sorted(timed().map(|step| f64::from(step.batch())));
+    let quiet =
+        sorted(timed().filter(|step| step.is_decode_only()).map(|step| step.span.as_millis_f64()));
+    let stalls = percentile(&quiet, 50.0).map(|usual| {
+        let is_stall = |step: &&SeenStep| {
+            !step.is_decode_only() && step.span.as_millis_f64() > STALL_FACTOR * usual
+        };
+        let long: Vec<f64> =
+            timed().filter(is_stall).map(|step| step.span.as_millis_f64()).collect();
+        let beyond: f64 = long.iter().map(|span| span - usual).sum();
+        Stalls {
+            count: long.len() as u64,
+            longest_ms: long.iter().copied().fold(0.0, f64::max),
+            time_share: beyond / spans.iter().sum::<f64>(),
+        }
+    });
+    Steps::Seen(StepFigures {
+        steps: seen.steps.len() as u64,
+        kept_share,
+        span_ms_p50: percentile(&spans, 50.0),
+        span_ms_p99: percentile(&spans, 99.0),
+        batch_p50: percentile(&batches, 50.0),
+        batch_max: seen.steps.iter().map(SeenStep::batch).max().unwrap_or(0),
+        together: seen.together,
+        stalls,
+    })
+}
+
+#[cfg(test)]
+#[path = "steps_tests.rs"]
+mod tests;

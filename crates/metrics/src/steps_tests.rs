@@ -1,0 +1,96 @@
+use tokometer_record::EventKind::Text;
+
+use super::*;
+use crate::testing::answer;
+
+/// Streams that all get a token at the given milliseconds.
+fn in_step(streams: u64, times: &[u64]) -> Vec<Timeline> {
+    let events: Vec<_> = times.iter().map(|at| (*at, Text)).collect();
+    (0..streams).map(|index| answer(index, times[0] - 10, &events)).collect()
+}
+
+fn steps(timelines: &[Timeline]) -> Steps {
+    let mut collector = Collector::default();
+    for timeline in timelines {
+        collector.push(timeline);
+    }
+    collector.finish().unwrap()
+}
+
+fn seen(timelines: &[Timeline]) -> StepFigures {
+    match steps(timelines) {
+        Steps::Seen(figures) => figures,
+        Steps::Refused { why } => panic!("{why}"),
+    }
+}
+
+fn refused(timelines: &[Timeline]) -> String {
+    match steps(timelines) {
+        Steps::Refused { why } => why,
+        Steps::Seen(figures) => panic!("{figures:?}"),
+    }
+}
+
+#[test]
+fn tokens_that_arrive_together_are_one_step() {
+    let times: Vec<u64> = (1..=50).map(|step| step * 20).collect();
+    let figures = seen(&in_step(8, &times));
+    assert_eq!((figures.steps, figures.batch_max, figures.batch_p50), (50, 8, Some(8.0)));
+    assert_eq!((figures.span_ms_p50, figures.span_ms_p99), (Some(20.0), Some(20.0)));
+    assert_eq!(figures.together, Some(1.0));
+    assert_eq!(figures.stalls, Some(Stalls::default()));
+}
+
+#[test]
+fn a_long_step_while_a_prompt_is_waited_for_is_a_stall() {
+    let mut times: Vec<u64> = (1..=40).map(|step| step * 20).collect();
+    times.extend((1..=40).map(|step| 900 + step * 20));
+    let mut timelines = in_step(4, &times);
+    timelines.push(answer(9, 810, &[(920, Text), (940, Text)]));
+    let stalls = seen(&timelines).stalls.unwrap();
+    assert_eq!((stalls.count, stalls.longest_ms), (1, 120.0));
+    assert!((stalls.time_share - 100.0 / 1_680.0).abs() < 1e-9, "{stalls:?}");
+}
+
+#[test]
+fn streams_that_do_not_move_together_are_refused_with_the_reason() {
+    let stream = |index: u64| {
+        let events: Vec<_> = (1..=60).map(|token| (token * 20 + index * 5, Text)).collect();
+        answer(index, 1, &events)
+    };
+    let why = refused(&(0..4).map(stream).collect::<Vec<_>>());
+    assert!(why.contains("reached only 25 % of the streams"), "{why}");
+    // Spread so densely that groups run into each other and serve a stream again and again.
+    let stream = |index: u64| {
+        let events: Vec<_> = (1..=600).map(|token| (token * 20 + index, Text)).collect();
+        answer(index, 1, &events)
+    };
+    let why = refused(&(0..20).map(stream).collect::<Vec<_>>());
+    assert!(why.contains("groups of tokens") || why.contains("of the streams"), "{why}");
+}
+
+#[test]
+fn shared_reads_and_short_runs_are_refused_with_the_reason() {
+    let times: Vec<u64> = (1..=50).map(|step| step * 20).collect();
+    let mut timelines = in_step(2, &times);
+    for event in &mut timelines[0].events {
+        event.read = 0;
+    }
+    assert!(refused(&timelines).contains("49 of 100 events came in one read"));
+    assert!(refused(&in_step(2, &[20, 40])).contains("only 2 groups of tokens, 30 are needed"));
+    assert_eq!(Collector::default().finish(), None);
+}
+
+#[test]
+fn long_runs_are_seen_in_stretches_and_no_duration_spans_a_hole() {
+    let times: Vec<u64> = (1..=2_000).map(|step| step * 20).collect();
+    let mut collector = Collector { tokens_max: 2_000, ..Collector::default() };
+    for timeline in in_step(4, &times) {
+        collector.push(&timeline);
+    }
+    let stride = collector.stride;
+    assert!(stride > 1);
+    let Some(Steps::Seen(figures)) = collector.finish() else { panic!("refused") };
+    assert_eq!((figures.span_ms_p50, figures.span_ms_p99), (Some(20.0), Some(20.0)));
+    assert!((figures.kept_share * stride as f64 - 1.0).abs() < 1e-9);
+}
