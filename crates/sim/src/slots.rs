@@ -27,6 +27,11 @@ fn split(key: u64) -> (usize, u32) {
 }
 
 impl<T> Slots<T> {
+    /// Values in the table.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
     pub(crate) fn insert(&mut self, value: T) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.places.push(Place { generation: 0, value: None });
@@ -67,7 +72,7 @@ mod tests {
     fn an_old_key_does_not_open_a_place_that_is_used_again() {
         let mut slots = Slots::default();
         let old = slots.insert('a');
-        assert_eq!(slots.remove(old), Some('a'));
+        assert_eq!((slots.len(), slots.remove(old), slots.len()), (1, Some('a'), 0));
         let new = slots.insert('b');
         assert_ne!(old, new);
         assert_eq!(slots.get(old), None);

@@ -113,6 +113,9 @@ impl Reactor {
         if let Some(engine) = &self.engine {
             self.snapshot.load = engine.load();
             self.snapshot.counters = engine.counters();
+        } else {
+            // A fixed pace keeps nobody waiting: every open stream is being answered.
+            self.snapshot.load.running = u32::try_from(self.streams.len()).unwrap_or(u32::MAX);
         }
         let made_id = || format!("{:016x}", scramble(self.config.seed ^ scramble(number)));
         let request_id = request.request_id.clone().unwrap_or_else(made_id);
