@@ -71,7 +71,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn built() -> Result<PathBuf> {
+/// The release build, made when it is old.
+pub(crate) fn built() -> Result<PathBuf> {
     cargo("build --release --package tokometer")?;
     let target =
         option_env!("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);

@@ -9,6 +9,7 @@ mod licences;
 mod provision;
 mod referee;
 mod tidy;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   tidy           the project's own rules, from files alone
   bench-client   the client against a bare floor reader, in one pass [SCENE]
   aa             false alarms and power of `compare` on the simulator [COUNT [PROGRAM]]
+  verdicts       how often the plain bench comes out VALID [COUNT [PROGRAM]]
   referee        a packet capture judges the client's times (root, tcpdump)
 ";
 
@@ -31,6 +33,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),
         "aa" => aa::run(&arguments[1..]),
+        "verdicts" => verdicts::run(&arguments[1..]),
         "referee" => referee::run(),
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
         other => bail!("no task is called `{other}`\n{USAGE}"),
