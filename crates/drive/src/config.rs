@@ -8,6 +8,8 @@ use tokometer_client::conn::{Endpoint, Stamps};
 use tokometer_client::{Dialect, KeepText, Settings};
 use tokometer_schedule::{Arrivals, Limits};
 
+use crate::turns::Places;
+
 /// When connections are opened, and how long they live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -84,6 +86,8 @@ pub struct Config {
     pub harvest: Harvest,
     /// Whose clock stamps what arrives.
     pub stamps: Stamps,
+    /// When a conversation takes a place among the requests in flight.
+    pub places: Places,
     /// When to give up.
     pub timeouts: Timeouts,
     /// How often a failed request is tried again; each attempt has its own timeline.
@@ -106,6 +110,7 @@ impl Config {
             connections: Connections::default(),
             harvest: Harvest::default(),
             stamps: Stamps::default(),
+            places: Places::default(),
             timeouts: Timeouts::default(),
             retries: 0,
             workers: None,

@@ -71,7 +71,8 @@ impl Flight {
         true
     }
 
-    /// Starts over after a refusal, as if the refused request had never been sent.
+    /// Starts over after a refusal, as if the refused request had never been sent. It counts as let
+    /// through when the refusal came: the server's time for refusing is no lateness of ours.
     pub(crate) fn start_over(&mut self) {
         let identity = self.timeline.identity.clone();
         let before = std::mem::replace(
@@ -79,7 +80,8 @@ impl Flight {
             Timeline::new(identity, self.request.asked, Nanos::ZERO),
         );
         self.timeline.times.intended = before.times.intended;
-        self.timeline.times.admitted = before.times.admitted;
+        self.timeline.times.admitted = before.times.end.unwrap_or(before.times.admitted);
+        self.place_freed = None;
         self.has_heard = false;
         self.written = 0;
     }
@@ -186,6 +188,20 @@ pub(crate) mod tests {
         assert!(first.request.bytes.is_empty() && !second.request.bytes.is_empty());
         assert_eq!((second.timeline.identity.attempt, second.tries_left), (1, 0));
         assert_eq!(second.timeline.times.intended, Some(Nanos(7)));
+    }
+
+    /// A server that took 99 ms to refuse a field made every first request of a run look late, and the
+    /// run INVALID.
+    #[test]
+    fn the_time_of_a_refusal_is_not_the_clients_lateness() {
+        let mut flight = flight(7);
+        flight.place_freed = Some(Nanos(8));
+        flight.timeline.times.admitted = Nanos(9);
+        flight.timeline.times.end = Some(Nanos::from_millis(99));
+        flight.start_over();
+        assert_eq!(flight.timeline.times.admitted, Nanos::from_millis(99));
+        assert_eq!(flight.timeline.times.intended, Some(Nanos(7)));
+        assert_eq!(flight.place_freed, None, "nothing is known of the refill");
     }
 
     #[test]

@@ -4,6 +4,8 @@ use tokometer_base::Nanos;
 use tokometer_client::PreparedRequest;
 use tokometer_record::{Identity, Timeline};
 
+use crate::turns::{FollowUp, TurnEnd};
+
 /// One request, ready to be sent.
 #[derive(Debug, Clone)]
 pub struct Item {
@@ -24,6 +26,13 @@ pub type PrepareError = Box<dyn std::error::Error + Send + Sync>;
 pub trait Prepare: Send {
     /// The next item; `Ok(None)` when there are no more.
     fn prepare(&mut self) -> Result<Option<Item>, PrepareError>;
+
+    /// The turn that follows one that has ended; `Ok(None)` when the conversation is over. Asked once
+    /// for each request of a conversation (its identity names a session), sent or not. Only first
+    /// turns come from [`Prepare::prepare`].
+    fn follow(&mut self, _ended: &TurnEnd) -> Result<Option<FollowUp>, PrepareError> {
+        Ok(None)
+    }
 
     /// Whether the item begins a block: it is not sent before everything sent earlier has ended, and
     /// the intended times of its block count from that moment. A run without blocks has none.

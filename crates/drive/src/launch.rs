@@ -72,8 +72,10 @@ pub fn run(
         source,
         offsets: offsets.clone(),
         block_begin: Nanos::ZERO,
+        conversations: 0,
     };
     let preparer = spawn("preparer", move || preparer.run())?;
+    shared.turns.wake(preparer.thread().clone());
     let mut owner =
         Owner { shared, progress, offsets, interrupt: outlets.interrupt, stop: None, limit };
     let measured = owner.conduct(outlets.between, preparer.thread());

@@ -21,6 +21,7 @@ mod live;
 mod pacer;
 mod preparer;
 mod shared;
+mod turns;
 mod vitals;
 mod worker;
 
@@ -34,3 +35,4 @@ pub use interrupt::Interrupt;
 pub use item::{Item, Notice, Prepare, PrepareError};
 pub use launch::{Between, Outlets, run};
 pub use live::{Counts, Live};
+pub use turns::{FollowUp, Places, TurnEnd};

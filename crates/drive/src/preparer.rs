@@ -3,7 +3,8 @@
 //! Warm-up items go out as they come. Measured items are held until the measured phase is opened,
 //! then each gets its intended time. How much is prepared and not yet sent is limited by number and
 //! by bytes: ten thousand prompts of 128k tokens do not fit into memory. Where the source makes
-//! blocks, the items after a block's end are made and held until the block has drained.
+//! blocks, the items after a block's end are made and held until the block has drained. The turns of
+//! a conversation are made one by one, as soon as the answer before each is known.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use crate::error::Error;
 use crate::flight::Flight;
 use crate::item::{Item, Prepare};
 use crate::shared::Shared;
+use crate::turns::{FollowUp, Places};
 
 /// Measured items made before the measured phase begins, so that its first sends find no one busy.
 const HEAD_START: usize = 1_024;
@@ -83,13 +85,15 @@ pub(crate) struct Preparer {
     pub(crate) offsets: Offsets,
     /// The current block's beginning, counted from the start of the measured phase.
     pub(crate) block_begin: Nanos,
+    /// Conversations that were begun and are not over.
+    pub(crate) conversations: u64,
 }
 
 /// Whether there is more to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Feed {
     GoesOn,
-    /// A block has to drain before the next item.
+    /// A block has to drain, or a conversation to end, before the next item.
     Waits,
     Ends,
 }
@@ -107,12 +111,28 @@ impl Preparer {
 
     fn prepare_all(&mut self) -> Result<(), Error> {
         let mut held = VecDeque::new();
+        self.prepare_ahead(&mut held)?;
+        self.await_start();
+        while !self.shared.is_stopping() {
+            let feed = self.feed_held(&mut held)?;
+            self.follow_up()?;
+            if feed != Feed::Waits && self.conversations == 0 {
+                break;
+            }
+            std::thread::park_timeout(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Makes items until there are no more, and feeds what may be fed by then.
+    fn prepare_ahead(&mut self, held: &mut VecDeque<Item>) -> Result<(), Error> {
         let mut prepared = 0;
         while !self.shared.is_stopping() {
-            if self.progress.start().is_some() && self.feed_held(&mut held)? == Feed::Ends {
-                return Ok(());
+            self.follow_up()?;
+            if self.progress.start().is_some() && self.feed_held(held)? == Feed::Ends {
+                break;
             }
-            if is_head_start(&held) {
+            if is_head_start(held) {
                 self.progress.is_head_start_made.store(true, Ordering::Release);
                 std::thread::park_timeout(PAUSE);
                 continue;
@@ -123,15 +143,31 @@ impl Preparer {
             prepared += 1;
             self.check(&item)?;
             if item.identity.phase == Phase::Warmup {
-                self.feed(Flight::new(item, None, 0));
+                self.feed(Flight::new(item, None, 0))?;
             } else {
                 self.progress.are_warmups_fed.store(true, Ordering::Release);
                 held.push_back(item);
             }
         }
-        self.await_start();
-        while self.feed_held(&mut held)? == Feed::Waits && !self.shared.is_stopping() {
-            std::thread::park_timeout(PAUSE);
+        Ok(())
+    }
+
+    /// Feeds the turns whose answers have come. Somebody waits for them, so no limit on what is
+    /// prepared ahead holds them up.
+    fn follow_up(&mut self) -> Result<(), Error> {
+        for end in self.shared.turns.take() {
+            let index = end.identity.index;
+            let next = self.source.follow(&end);
+            let next = next.map_err(|source| Error::Prepare { index, source })?;
+            let Some(FollowUp { item, think }) = next else {
+                self.conversations = self.conversations.saturating_sub(1);
+                continue;
+            };
+            self.check(&item)?;
+            // Without a pause the turn is due when the gate lets it pass, as in any closed loop.
+            let intended = (think > Nanos::ZERO).then(|| end.at + think);
+            self.shared.feed(Flight::new(item, intended, self.shared.config.retries));
+            let _before = self.progress.fed.fetch_add(1, Ordering::AcqRel);
         }
         Ok(())
     }
@@ -157,6 +193,9 @@ impl Preparer {
         let Some(start) = self.progress.start() else { return Ok(Feed::GoesOn) };
         let extent = self.shared.config.limits.extent;
         while let Some(item) = held.front() {
+            if self.is_full_of(item) {
+                return Ok(Feed::Waits);
+            }
             if self.source.begins_block(item) {
                 if self.shared.pending() > 0 {
                     return Ok(Feed::Waits);
@@ -173,7 +212,8 @@ impl Preparer {
                 return Ok(Feed::Ends);
             }
             let intended = offset.map(|offset| start + offset);
-            self.feed(Flight::new(item, intended, self.shared.config.retries));
+            self.conversations += u64::from(item.identity.session.is_some());
+            self.feed(Flight::new(item, intended, self.shared.config.retries))?;
             let _before = self.progress.fed.fetch_add(1, Ordering::AcqRel);
         }
         let is_last = extent.count.is_some_and(|count| self.progress.fed() >= count);
@@ -186,11 +226,22 @@ impl Preparer {
         extent.admits(self.progress.fed(), offset)
     }
 
-    fn feed(&self, flight: Box<Flight>) {
+    /// Whether the item would begin a conversation while the places of all are taken.
+    fn is_full_of(&self, item: &Item) -> bool {
+        let config = &self.shared.config;
+        let limit = config.limits.max_concurrency.filter(|_| {
+            config.places == Places::PerConversation && item.identity.session.is_some()
+        });
+        limit.is_some_and(|limit| self.conversations >= u64::from(limit))
+    }
+
+    fn feed(&mut self, flight: Box<Flight>) -> Result<(), Error> {
         while self.shared.is_well_ahead() && !self.shared.is_stopping() {
             std::thread::park_timeout(PAUSE);
+            self.follow_up()?;
         }
         self.shared.feed(flight);
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::flight::Flight;
 use crate::gate::Gate;
 use crate::inbox::{Inbox, Mail};
 use crate::live::Live;
+use crate::turns::Turns;
 
 /// A target that refuses so many connections in a row, with none made between, is lost.
 const LOST_AFTER: u32 = 50;
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) live: Arc<Live>,
+    pub(crate) turns: Turns,
     /// Flights fed and not yet ended for good.
     pending: AtomicU64,
     ahead_items: AtomicU64,
@@ -51,6 +53,7 @@ impl Shared {
             config,
             inboxes,
             live,
+            turns: Turns::default(),
             pending: AtomicU64::new(0),
             ahead_items: AtomicU64::new(0),
             ahead_bytes: AtomicU64::new(0),
@@ -88,6 +91,7 @@ impl Shared {
     pub(crate) fn dismiss(&self, flights: impl IntoIterator<Item = Box<Flight>>) {
         for flight in flights {
             self.taken(&flight);
+            self.turns.post(&flight.timeline, MonotonicClock.now());
             self.ended(1);
         }
     }

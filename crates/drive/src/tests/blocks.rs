@@ -1,13 +1,13 @@
 //! Runs in blocks: each begins when the one before it has drained.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 
 use tokometer_base::Nanos;
 use tokometer_record::{Phase, Timeline};
 
-use super::server::{Then, answer, config, item, serve};
-use crate::{Config, Interrupt, Item, Live, Notice, Outlets, Prepare, PrepareError};
+use super::server::{Then, answer, config, item, run_source, serve};
+use crate::{Config, Interrupt, Item, Prepare, PrepareError};
 
 /// Items in blocks of this many, each due a millisecond after the one before it.
 const BLOCK: u64 = 3;
@@ -49,20 +49,12 @@ fn a_block_begins_when_everything_before_it_has_ended() {
     let entered = Arc::new(AtomicU64::new(0));
     let source =
         Blocks { config: config.clone(), made: 0, count: 9, entered: Arc::clone(&entered) };
-    let (notices, received) = mpsc::channel();
-    let (live, interrupt) = (Arc::new(Live::default()), Arc::new(Interrupt::default()));
-    let outlets = Outlets { notices, live, interrupt, between: None };
-    let end = crate::run(config, Box::new(source), outlets).unwrap();
-    assert_eq!((end.never_sent, entered.load(Ordering::SeqCst)), (0, 3));
-    let ended = received.into_iter().filter_map(|notice| match notice {
-        Notice::Ended(timeline) => Some(*timeline),
-        Notice::Started { .. } => None,
-    });
-    let mut timelines: Vec<Timeline> = ended.collect();
-    timelines.sort_by_key(|timeline| timeline.identity.index);
+    let outcome = run_source(config, Box::new(source), Arc::new(Interrupt::default()));
+    assert_eq!((outcome.end.never_sent, entered.load(Ordering::SeqCst)), (0, 3));
+    let timelines = outcome.measured();
     assert_eq!(timelines.len(), 9);
     let block_size = usize::try_from(BLOCK).unwrap();
-    let blocks: Vec<&[Timeline]> = timelines.chunks(block_size).collect();
+    let blocks: Vec<&[&Timeline]> = timelines.chunks(block_size).collect();
     for pair in blocks.windows(2) {
         let last_end = pair[0].iter().filter_map(|timeline| timeline.times.end).max();
         let intended: Vec<_> = pair[1].iter().map(|timeline| timeline.times.intended).collect();

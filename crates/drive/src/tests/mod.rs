@@ -6,3 +6,4 @@
 mod behaviour;
 mod blocks;
 mod server;
+mod turns;

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 
-use crate::{Config, Interrupt, Item, Live, Notice, Outlets, PrepareError, Target};
+use crate::{Config, Interrupt, Item, Live, Notice, Outlets, Prepare, PrepareError, Target};
 use tokometer_base::{Nanos, Prompt};
 use tokometer_client::conn::Endpoint;
 use tokometer_client::{Ask, Dialect, KeepText, Settings, Url};
@@ -186,10 +186,19 @@ pub(crate) fn run_with(config: Config, interrupt: Arc<Interrupt>) -> Outcome {
             item(&source, next - 1 - warmups, Phase::Measure)
         }))
     };
+    run_source(config, Box::new(prepare), interrupt)
+}
+
+/// Runs what `source` yields to the end.
+pub(crate) fn run_source(
+    config: Config,
+    source: Box<dyn Prepare>,
+    interrupt: Arc<Interrupt>,
+) -> Outcome {
     let (notices, received) = mpsc::channel();
     let live = Arc::new(Live::default());
     let outlets = Outlets { notices, live, interrupt, between: None };
-    let end = crate::run(config, Box::new(prepare), outlets).unwrap();
+    let end = crate::run(config, source, outlets).unwrap();
     let (mut started, mut timelines) = (Vec::new(), Vec::new());
     for notice in received {
         match notice {

@@ -136,6 +136,7 @@ impl Worker {
             self.deferred.push((at, next));
         } else {
             live.ended(&flight.timeline.outcome);
+            self.shared.turns.post(&flight.timeline, self.reader.now);
             self.shared.ended(1);
         }
         self.notify(Notice::Ended(Box::new(flight.timeline)));
@@ -143,7 +144,7 @@ impl Worker {
 
     /// Drops a flight that was fed and never sent.
     pub(super) fn dismiss(&mut self, flight: Box<Flight>) {
-        drop(flight);
+        self.shared.turns.post(&flight.timeline, self.reader.now);
         let next = self.shared.gate.release(self.reader.now);
         self.ready.extend(next);
         self.shared.ended(1);

@@ -1,0 +1,167 @@
+//! Conversations: each turn waits for the answer before it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokometer_base::{Nanos, Prompt};
+use tokometer_client::Ask;
+use tokometer_record::{Identity, Phase, Timeline};
+
+use super::server::{Outcome, Then, answer, config, refuse, run_source, serve};
+use crate::{Config, FollowUp, Interrupt, Item, Places, Prepare, PrepareError, TurnEnd};
+
+const TURNS: u32 = 3;
+
+/// Conversations of three turns; each prompt repeats the answer before it.
+struct Talks {
+    config: Config,
+    begun: u64,
+    count: u64,
+    think: Nanos,
+}
+
+impl Talks {
+    fn turn(&self, session: u64, turn: u32, text: String) -> Item {
+        let target = &self.config.targets[0];
+        let index = session + u64::from(turn) * self.count;
+        let prompt = Prompt { output_tokens: Some(2), ..Prompt::text(text) };
+        let request = target.dialect.prepare(&target.settings, &Ask::new(&prompt, index)).unwrap();
+        let place = Identity::new(index, Phase::Measure);
+        let identity = Identity { session: Some(session), turn, ..place };
+        Item { request, identity, due: None }
+    }
+}
+
+impl Prepare for Talks {
+    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+        let session = self.begun;
+        self.begun += 1;
+        Ok((session < self.count).then(|| self.turn(session, 0, format!("talk {session}"))))
+    }
+
+    fn follow(&mut self, ended: &TurnEnd) -> Result<Option<FollowUp>, PrepareError> {
+        let (session, turn) = (ended.identity.session.unwrap(), ended.identity.turn + 1);
+        let answer = ended.answer.as_ref().filter(|_| turn < TURNS);
+        let item = answer.map(|answer| self.turn(session, turn, format!("after{answer}")));
+        Ok(item.map(|item| FollowUp { item, think: self.think }))
+    }
+}
+
+fn run(config: Config, count: u64, think: Nanos) -> Outcome {
+    let talks = Talks { config: config.clone(), begun: 0, count, think };
+    run_source(config, Box::new(talks), Arc::new(Interrupt::default()))
+}
+
+fn by_session(outcome: &Outcome, session: u64) -> Vec<&Timeline> {
+    let mut turns = outcome.measured();
+    turns.retain(|timeline| timeline.identity.session == Some(session));
+    turns.sort_by_key(|timeline| timeline.identity.turn);
+    turns
+}
+
+#[test]
+fn a_turn_is_sent_after_the_answer_before_it_and_knows_that_answer() {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&bodies);
+    let address = serve(move |asked| {
+        seen.lock().unwrap().push(asked.body.clone());
+        answer(asked.stream, 2);
+        Then::Stays
+    });
+    let outcome = run(config(address, 12, 4), 4, Nanos::ZERO);
+    assert_eq!((outcome.timelines.len(), outcome.end.never_sent), (12, 0));
+    for session in 0..4 {
+        let turns = by_session(&outcome, session);
+        assert_eq!(turns.len(), 3);
+        for pair in turns.windows(2) {
+            assert!(pair[0].times.end < pair[1].times.first_byte_sent);
+            assert_eq!(pair[1].times.intended, None);
+        }
+    }
+    let bodies = bodies.lock().unwrap();
+    assert_eq!(bodies.iter().filter(|body| body.contains("after word word")).count(), 8);
+}
+
+#[test]
+fn a_pause_is_counted_from_the_end_of_the_answer() {
+    let address = serve(|asked| {
+        answer(asked.stream, 2);
+        Then::Stays
+    });
+    let think = Nanos::from_millis(3);
+    let outcome = run(config(address, 6, 2), 2, think);
+    for session in 0..2 {
+        for pair in by_session(&outcome, session).windows(2) {
+            assert_eq!(pair[1].times.intended, pair[0].times.end.map(|end| end + think));
+            assert!(pair[1].times.first_byte_sent >= pair[1].times.intended);
+        }
+    }
+}
+
+#[test]
+fn a_failed_turn_ends_its_conversation_and_no_other() {
+    let address = serve(|asked| {
+        if asked.body.contains("talk 1") {
+            refuse(asked.stream, "400 Bad Request", "", "no");
+        } else {
+            answer(asked.stream, 2);
+        }
+        Then::Stays
+    });
+    let outcome = run(config(address, 9, 3), 3, Nanos::ZERO);
+    let turns: Vec<usize> = (0..3).map(|session| by_session(&outcome, session).len()).collect();
+    assert_eq!(turns, [3, 1, 3]);
+    assert_eq!(outcome.end.never_sent, 0, "turns that nobody made are not missing");
+}
+
+#[test]
+fn a_conversation_keeps_its_place_to_its_end_if_asked() {
+    let (open, most) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU32::new(0)));
+    let seen = Arc::clone(&most);
+    let turns = AtomicU32::new(0);
+    let address = serve(move |asked| {
+        // A first turn opens a conversation, and every third request on the whole ends one.
+        let mut open = open.lock().unwrap();
+        if asked.body.contains("talk") {
+            open.push(());
+        }
+        let _before = most.fetch_max(u32::try_from(open.len()).unwrap(), Ordering::SeqCst);
+        if turns.fetch_add(1, Ordering::SeqCst) % TURNS == TURNS - 1 {
+            let _ended = open.pop();
+        }
+        answer(asked.stream, 2);
+        Then::Stays
+    });
+    let mut config = config(address, 15, 1);
+    config.places = Places::PerConversation;
+    let outcome = run(config, 5, Nanos::ZERO);
+    assert_eq!(outcome.timelines.len(), 15);
+    assert_eq!(seen.load(Ordering::SeqCst), 1, "one conversation at a time");
+}
+
+/// With one place per turn the first turns of all conversations go before the second of any.
+#[test]
+fn a_place_per_turn_lets_conversations_alternate() {
+    let address = serve(|asked| {
+        answer(asked.stream, 2);
+        Then::Stays
+    });
+    let outcome = run(config(address, 6, 1), 2, Nanos::ZERO);
+    let mut started = outcome.started;
+    started.sort_by_key(|(_, _, at)| *at);
+    let first: Vec<u64> = started.iter().take(2).map(|(index, _, _)| *index).collect();
+    assert_eq!(first, [0, 1]);
+}
+
+#[test]
+fn the_end_of_the_time_ends_conversations_too() {
+    let address = serve(|asked| {
+        answer(asked.stream, 2);
+        Then::Stays
+    });
+    let mut config = config(address, 1_000_000, 2);
+    config.limits.extent.count = None;
+    config.limits.extent.duration = Some(Nanos::from_millis(30));
+    let outcome = run(config, 1_000_000, Nanos::from_millis(1));
+    assert!(!outcome.timelines.is_empty());
+}
