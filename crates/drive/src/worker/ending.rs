@@ -145,6 +145,7 @@ impl Worker {
     /// Drops a flight that was fed and never sent.
     pub(super) fn dismiss(&mut self, flight: Box<Flight>) {
         self.shared.turns.post(&flight.timeline, self.reader.now);
+        drop(flight);
         let next = self.shared.gate.release(self.reader.now);
         self.ready.extend(next);
         self.shared.ended(1);
