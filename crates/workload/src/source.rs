@@ -16,6 +16,12 @@ pub trait Source: Send + Sync {
     /// Beyond [`Source::len`] a dataset goes on: generated prompts are new, rows are repeated.
     fn item(&self, index: u64) -> Result<Item>;
 
+    /// The index of the turn that follows the prompt at `index`; `None` after the last one, and for
+    /// prompts that stand alone.
+    fn next_turn(&self, _index: u64) -> Option<u64> {
+        None
+    }
+
     /// What was noticed while opening the dataset.
     fn notes(&self) -> Vec<Note> {
         Vec::new()

@@ -34,6 +34,11 @@ impl Workload {
         self.source.is_empty()
     }
 
+    /// The turn after the prompt at `index`; see [`Source::next_turn`].
+    pub fn next_turn(&self, index: u64) -> Option<u64> {
+        self.source.next_turn(index)
+    }
+
     /// The prompt at `index`; see [`Source::item`].
     pub fn item(&self, index: u64) -> Result<Item> {
         let mut item = self.source.item(index)?;

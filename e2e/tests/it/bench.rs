@@ -103,3 +103,35 @@ fn a_reader_that_leaves_early_is_no_error() {
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0", "{output:?}");
 }
+
+/// Each turn waits for the answer before it and carries what was said; a server with a prefix cache
+/// would be asked for the same beginning again.
+#[test]
+fn conversations_are_held_turn_by_turn() {
+    let server = Server::new(&["--ttft", "3ms", "--itl", "1ms"]);
+    for backend in ["sglang-oai-chat", "vllm"] {
+        let folder = tempfile::tempdir().unwrap();
+        let line = format!(
+            "bench --backend {backend} --base-url {} --dataset-name generated-shared-prefix \
+             --gsp-num-groups 2 --gsp-prompts-per-group 2 --gsp-system-prompt-len 20 \
+             --gsp-question-len 10 --gsp-output-len 5 --gsp-num-turns 3 --max-concurrency 2 \
+             --quiet --run-dir r",
+            server.url
+        );
+        let _ended = run(folder.path(), &line).succeeded();
+        let reader = RunReader::open(&folder.path().join("r")).unwrap();
+        let rows = reader.timelines().unwrap();
+        let mut rows: Vec<_> = rows.filter(|row| row.identity.phase == Phase::Measure).collect();
+        rows.sort_by_key(|row| (row.identity.session, row.identity.turn));
+        assert_eq!(rows.len(), 12, "{backend}");
+        for talk in rows.chunks(3) {
+            let turns: Vec<u32> = talk.iter().map(|row| row.identity.turn).collect();
+            assert_eq!(turns, [0, 1, 2]);
+            for pair in talk.windows(2) {
+                assert!(pair[0].times.end < pair[1].times.first_byte_sent);
+                let tokens = |at: usize| pair[at].usage.unwrap().prompt_tokens.unwrap();
+                assert!(tokens(1) >= tokens(0) + 10, "{backend}: what was said is sent again");
+            }
+        }
+    }
+}

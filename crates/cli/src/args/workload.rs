@@ -149,6 +149,9 @@ pub(crate) struct SharedPrefixArgs {
     /// Spread of the lengths; 1 is none [default: 1]
     #[arg(long, value_name = "RATIO")]
     pub(crate) gsp_range_ratio: Option<f64>,
+    /// Questions of a conversation, each sent after the answer before it [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) gsp_num_turns: Option<u64>,
     /// Send group after group instead of shuffled
     #[arg(long)]
     pub(crate) gsp_ordered: bool,

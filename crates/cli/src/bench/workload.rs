@@ -37,6 +37,11 @@ impl Opened {
         let all = self.kept.as_ref().map_or(self.workload.len(), |kept| kept.len() as u64);
         self.against.as_ref().map_or(all, |against| against.turns.whole_pairs(all))
     }
+
+    /// Whether there are conversations of several turns among them.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.workload.next_turn(0).is_some()
+    }
 }
 
 /// What opens a plan's prompts.

@@ -128,6 +128,7 @@ fn put_shared(typed: &mut TypedOptions, args: &WorkloadArgs) {
     typed.one("gsp-question-len", (SHARED, "question_len"), shared.gsp_question_len);
     typed.one("gsp-output-len", (SHARED, "output_len"), shared.gsp_output_len);
     typed.one("gsp-range-ratio", (SHARED, "range_ratio"), shared.gsp_range_ratio);
+    typed.one("gsp-num-turns", (SHARED, "num_turns"), shared.gsp_num_turns);
     typed.one("gsp-ordered", (SHARED, "order"), shared.gsp_ordered.then_some("grouped"));
     let routing = shared.gsp_send_routing_key.then_some("send");
     typed.one("gsp-send-routing-key", (SHARED, "routing_key"), routing);

@@ -242,6 +242,11 @@ impl Source for SharedPrefix {
         Ok(Item { asked_tokens: Some(tokens), after, class, ..Item::new(index, prompt) })
     }
 
+    fn next_turn(&self, index: u64) -> Option<u64> {
+        let next = index + self.groups.len() as u64;
+        (next < self.len()).then_some(next)
+    }
+
     fn notes(&self) -> Vec<Note> {
         let (planned, asked) = (self.len(), self.context.count);
         let text = format!("{planned} prompts are sent (groups × prompts × turns), not {asked}");
@@ -313,5 +318,6 @@ mod tests {
         let later = talks.item(13).unwrap();
         assert_eq!(later.after, Some(After { session: 1, turn: 1, think: Nanos::ZERO }));
         assert_eq!(later.prompt.prompt_tokens, Some(6));
+        assert_eq!((talks.next_turn(1), talks.next_turn(13)), (Some(13), None));
     }
 }

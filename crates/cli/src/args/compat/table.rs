@@ -23,7 +23,7 @@ const fn row(flag: &'static str, tools: &'static str, fate: Fate) -> Row {
 
 const IMAGES: &str = "images, video and audio are not sent yet";
 const POOLING: &str = "embedding and rerank routes are not measured yet";
-const TURNS: &str = "conversations of several turns are not driven yet";
+const TURNS: &str = "conversations are driven only for generated-shared-prefix yet";
 const PLOTS: &str = "figures are not drawn here; the run folder holds every time for any plotter";
 const PROFILER: &str = "only the plain start and stop of the server's profiler is sent";
 const DISAGGREGATED: &str = "separate prefill and decode servers are not driven yet";
@@ -213,7 +213,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("--gsp-question-len", "S", Kept("")),
     row("--gsp-output-len", "S", Kept("")),
     row("--gsp-range-ratio", "S", Kept("")),
-    row("--gsp-num-turns", "S", Refused(TURNS)),
+    row("--gsp-num-turns", "S", Kept("on any route; chat routes get messages")),
     row("--gsp-ordered", "S", Kept("")),
     row("--gsp-fast-prepare", "S", Ignored("prompts are always prepared quickly")),
     row("--gsp-send-routing-key", "S", Kept("")),
