@@ -260,7 +260,7 @@ fn flood(load: &Load, environment: &Environment, folder: &Path) -> anyhow::Resul
     const EVENTS: u32 = 400_000;
     tell("examining: flood");
     let tokens = (EVENTS / load.concurrency).max(50);
-    let flooded = Load { tokens, ..*load };
+    let flooded = Load { tokens, rate: None, ..*load };
     let server = ["--flood".to_owned(), "1".to_owned()];
     let place = run(&flooded, &server, "adaptive", environment, folder)?;
     let reader = RunReader::open(&place)?;
