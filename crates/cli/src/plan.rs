@@ -194,6 +194,9 @@ pub(crate) struct Prompts {
     /// Longest prompt and answer together; longer ones are left out. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_model_len: Option<u64>,
+    /// Makes conversations of the prompts; absent: each stands alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) turns: Option<workload::Turns>,
 }
 
 /// How prompts reach the server.

@@ -62,8 +62,11 @@ pub(crate) struct Observed {
     pub(crate) least_surplus: Option<i64>,
     /// Asked answer length against the one that came.
     pub(crate) answer_lengths: Pair,
-    /// Prompt tokens against those found in the prefix cache.
+    /// Prompt tokens against those found in the prefix cache, first turns only: a later turn repeats
+    /// what was said.
     pub(crate) cached: Pair,
+    /// Later turns of conversations.
+    pub(crate) later_turns: u64,
     pub(crate) uncounted: u64,
     pub(crate) count_sources: BTreeMap<String, u64>,
     pub(crate) reopened: u64,
@@ -135,7 +138,11 @@ impl Observed {
         self.usage_and_events.add(usage.completion_tokens, timeline.event_tokens());
         self.usage_and_text.add(usage.completion_tokens, timeline.retokenized_tokens);
         self.prompt_lengths.add(timeline.asked.prompt_tokens, usage.prompt_tokens);
-        self.cached.add(usage.prompt_tokens, usage.cached_tokens);
+        if timeline.identity.turn == 0 {
+            self.cached.add(usage.prompt_tokens, usage.cached_tokens);
+        } else {
+            self.later_turns += 1;
+        }
         let counted = timeline.output_tokens();
         self.answer_lengths.add(timeline.asked.output_tokens, counted.map(|(tokens, _)| tokens));
         if let (Some(asked), Some(told)) = (timeline.asked.prompt_tokens, usage.prompt_tokens) {
@@ -211,6 +218,23 @@ mod tests {
         connecting.times.connect_begin = Some(Nanos::from_millis(991));
         connecting.times.connect_end = Some(Nanos::from_millis(999));
         check(connecting, Capped::No, 0);
+    }
+
+    /// A later turn repeats what was said, and finding it in the cache is what the cache is for.
+    #[test]
+    fn only_first_turns_tell_of_a_warm_cache() {
+        let mut observed = Observed::default();
+        for (turn, cached) in [(0, 0), (1, 90)] {
+            let mut timeline = testing::answer(0, 0, &[]);
+            timeline.identity.turn = turn;
+            timeline.usage = Some(tokometer_record::Usage {
+                cached_tokens: Some(cached),
+                ..testing::usage(100, 1)
+            });
+            observed.add_counts(&timeline, Route::Chat);
+        }
+        assert_eq!(observed.cached, Pair { requests: 1, left: 100, right: 0 });
+        assert_eq!(observed.later_turns, 1);
     }
 
     #[test]

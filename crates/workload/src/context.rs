@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::{PromptContent, Seed};
 use tokometer_tokenize::{Specials, Tokenizer, hub};
 
-use crate::Adapters;
+use crate::{Adapters, Turns};
 
 /// Whose rules count where the tools that users come from differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -81,8 +81,10 @@ pub struct Context {
     pub family: Family,
     /// How prompts reach the server.
     pub form: Form,
-    /// The number of prompts. 0 means every row of a file.
+    /// The number of prompts, or of conversations. 0 means every row of a file.
     pub count: u64,
+    /// Makes conversations of the prompts. `None` leaves each alone.
+    pub turns: Option<Turns>,
     /// The order of a file's rows.
     pub row_order: RowOrder,
     /// What to do when rows run out.
@@ -107,6 +109,7 @@ impl Context {
             family: Family::default(),
             form: Form::default(),
             count,
+            turns: None,
             row_order: RowOrder::default(),
             oversample: Oversample::default(),
             templating: Templating::default(),

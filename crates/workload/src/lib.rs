@@ -20,6 +20,7 @@ mod rows;
 mod selection;
 mod source;
 mod spec;
+mod talks;
 mod template;
 mod workload;
 
@@ -33,4 +34,5 @@ pub use item::{After, Item, Note};
 pub use lengths::Ratio;
 pub use source::Source;
 pub use spec::Spec;
+pub use talks::Turns;
 pub use workload::{Workload, open};

@@ -4,6 +4,7 @@ use tokometer_base::PromptContent;
 use tokometer_tokenize::Specials;
 
 use crate::check::{self, LengthCheck};
+use crate::talks::Talks;
 use crate::{Composer, Context, Form, Item, Note, Result, Source, Spec};
 
 /// The prompt length of a warm-up whose dataset does not count tokens.
@@ -19,7 +20,10 @@ pub struct Workload {
 /// Opens a dataset.
 pub fn open(spec: &Spec, context: &Context) -> Result<Workload> {
     let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
-    let source = spec.source(context)?;
+    let source = match &context.turns {
+        None => spec.source(context)?,
+        Some(turns) => Box::new(Talks::open(spec, context, turns)?),
+    };
     Ok(Workload { source, context: context.clone(), composer })
 }
 

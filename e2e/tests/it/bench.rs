@@ -1,6 +1,7 @@
 //! `bench` from end to end.
 
 use serde_json::Value;
+use tokometer_base::Nanos;
 use tokometer_record::{Phase, RunReader, RunState, Stop};
 
 use crate::program::{Server, run};
@@ -133,5 +134,27 @@ fn conversations_are_held_turn_by_turn() {
                 assert!(tokens(1) >= tokens(0) + 10, "{backend}: what was said is sent again");
             }
         }
+    }
+}
+
+#[test]
+fn any_dataset_can_be_held_as_conversations() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "3ms", "--itl", "1ms"]);
+    let line = format!(
+        "bench --backend openai-chat --base-url {} --num-prompts 4 --random-input-len 12 \
+         --random-output-len 4 --multi-turn --multi-turn-num-turns 2 --multi-turn-delay-ms 5 \
+         --multi-turn-concurrency 2 --per-turn-input-len 6 --quiet --run-dir r",
+        server.url
+    );
+    let _ended = run(folder.path(), &line).succeeded();
+    let reader = RunReader::open(&folder.path().join("r")).unwrap();
+    let rows = reader.timelines().unwrap();
+    let mut rows: Vec<_> = rows.filter(|row| row.identity.phase == Phase::Measure).collect();
+    rows.sort_by_key(|row| (row.identity.session, row.identity.turn));
+    assert_eq!(rows.len(), 8);
+    for talk in rows.chunks(2) {
+        let think = Nanos::from_millis(5);
+        assert_eq!(talk[1].times.intended, talk[0].times.end.map(|end| end + think));
     }
 }

@@ -31,4 +31,4 @@ pub(crate) use sampling::SamplingArgs;
 pub(crate) use stop::StopArgs;
 pub(crate) use target::{Compat, TargetArgs};
 pub(crate) use values::{Rate, Term, Values};
-pub(crate) use workload::WorkloadArgs;
+pub(crate) use workload::{TurnArgs, WorkloadArgs};

@@ -53,6 +53,8 @@ pub(crate) struct WorkloadArgs {
     pub(crate) shared: SharedPrefixArgs,
     #[command(flatten)]
     pub(crate) trace: TraceArgs,
+    #[command(flatten)]
+    pub(crate) turns: TurnArgs,
 }
 
 /// Options of `random` and its kin.
@@ -188,4 +190,31 @@ pub(crate) struct TraceArgs {
     /// Rounds that a mooncake request is sent in [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) mooncake_num_rounds: Option<u64>,
+}
+
+/// Options of conversations.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Workload: conversations")]
+pub(crate) struct TurnArgs {
+    /// Make conversations of the prompts: each turn waits for the answer before it
+    #[arg(long)]
+    pub(crate) multi_turn: bool,
+    /// Turns of a conversation [default: 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) multi_turn_num_turns: Option<u32>,
+    /// Turns of the shortest conversation; 0: as many as --multi-turn-num-turns
+    #[arg(long, value_name = "N")]
+    pub(crate) multi_turn_min_turns: Option<u32>,
+    /// Turns of the longest conversation; 0: as many as --multi-turn-num-turns
+    #[arg(long, value_name = "N")]
+    pub(crate) multi_turn_max_turns: Option<u32>,
+    /// Requests in flight at one time, as --max-concurrency
+    #[arg(long, value_name = "N")]
+    pub(crate) multi_turn_concurrency: Option<Values<u64>>,
+    /// Milliseconds between an answer and the next question [default: 0]
+    #[arg(long, value_name = "MS")]
+    pub(crate) multi_turn_delay_ms: Option<f64>,
+    /// Prompt length of later turns (random); 0: as in the first
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) per_turn_input_len: Option<u32>,
 }

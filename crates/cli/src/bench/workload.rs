@@ -62,6 +62,7 @@ pub(crate) fn open(plan: &Plan, means: Means) -> Result<Opened, Refusal> {
         form: form(plan)?,
         row_order: plan.prompts.row_order,
         oversample: plan.prompts.oversample,
+        turns: plan.prompts.turns,
         templating: plan.prompts.templating.clone(),
         hub: means.hub,
         ..Context::new(means.tokenizer, Seed(plan.seed), count(&plan.load))

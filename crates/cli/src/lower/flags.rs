@@ -5,7 +5,7 @@ use tokometer_base::{Nanos, units};
 use tokometer_metrics::sequential::Until;
 
 use super::layer::{Given, Layer};
-use crate::args::{BenchArgs, Compat, StopArgs, Term, Values};
+use crate::args::{BenchArgs, Compat, StopArgs, Term, TurnArgs, Values};
 use crate::exit::Refusal;
 
 /// What the flags set: single values, and the fields that take several.
@@ -40,6 +40,7 @@ pub(crate) fn flags(args: &BenchArgs) -> Result<Flags, Refusal> {
     put_target(&mut flags.layer, args);
     super::turns::put_against(&mut flags.layer, &args.against)?;
     put_prompts(&mut flags.layer, args);
+    put_turns(&mut flags, &args.workload.turns);
     put_load(&mut flags, args)?;
     put_phases(&mut flags.layer, args);
     put_request(&mut flags.layer, args)?;
@@ -80,6 +81,26 @@ fn put_prompts(layer: &mut Layer, args: &BenchArgs) {
     layer.put_if(Given::from(workload.skip_chat_template), "prompts.templating", "skip");
     layer.put_if(Given::from(workload.apply_chat_template), "prompts.templating", "apply");
     layer.put("prompts.max_model_len", workload.max_model_len);
+}
+
+/// Turns of a conversation in vLLM's Rust client.
+const TURNS: u32 = 3;
+
+fn put_turns(flags: &mut Flags, turns: &TurnArgs) {
+    if !turns.multi_turn {
+        return;
+    }
+    // Zero stands for "as many as the others".
+    let all = turns.multi_turn_num_turns.unwrap_or(TURNS);
+    let of = |count: Option<u32>| count.filter(|count| *count > 0).unwrap_or(all);
+    let layer = &mut flags.layer;
+    layer.put("prompts.turns.least", of(turns.multi_turn_min_turns));
+    layer.put("prompts.turns.most", of(turns.multi_turn_max_turns));
+    layer.put("prompts.turns.think_ms", turns.multi_turn_delay_ms);
+    let later = turns.per_turn_input_len.filter(|tokens| *tokens > 0);
+    layer.put("prompts.turns.later_input_len", later);
+    let cap = turns.multi_turn_concurrency.as_ref();
+    flags.put_values("multi-turn-concurrency", "load.max_concurrency", cap);
 }
 
 fn put_load(flags: &mut Flags, args: &BenchArgs) -> Result<(), Refusal> {

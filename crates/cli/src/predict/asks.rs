@@ -15,7 +15,7 @@ use tokometer_tokenize::{Specials, Tokenizer};
 use tokometer_twin::{After, Ask, Source};
 use tokometer_workload::datasets::random;
 use tokometer_workload::lengths::Span;
-use tokometer_workload::{Item, Spec};
+use tokometer_workload::{self as workload, Spec};
 
 use crate::bench::{Means, Opened, count, open, place, tokenizer};
 use crate::exit::Refusal;
@@ -83,9 +83,11 @@ impl Asks {
     }
 }
 
-/// Lengths need no dataset unless texts of a file fill the prompts or a limit leaves some out.
+/// Lengths need no dataset unless texts of a file fill the prompts, a limit leaves some out, or
+/// prompts are turns of conversations.
 fn is_drawn(plan: &Plan, options: &random::Options) -> bool {
-    options.content_path.is_none() && plan.prompts.max_model_len.is_none()
+    let prompts = &plan.prompts;
+    options.content_path.is_none() && prompts.max_model_len.is_none() && prompts.turns.is_none()
 }
 
 /// Tokens per block where equal beginnings are reused.
@@ -162,8 +164,18 @@ pub(crate) struct Listed {
     seed: Seed,
     remarks: Vec<String>,
     made: Arc<Vec<Ask>>,
-    /// The last request of each conversation so far.
-    sessions: BTreeMap<u64, u64>,
+    /// Conversations so far.
+    sessions: BTreeMap<u64, Talk>,
+}
+
+/// A conversation up to its last turn.
+struct Talk {
+    /// The last turn's request.
+    request: u64,
+    /// Tokens said, its answer included.
+    said_tokens: u32,
+    /// Hashes of the blocks of its prompt.
+    hashes: Box<[u64]>,
 }
 
 impl Listed {
@@ -212,24 +224,41 @@ impl Listed {
         let place = usize::try_from(at).unwrap_or(usize::MAX);
         let index = kept.map_or(Some(at), |kept| kept.get(place).copied()).unwrap_or(at);
         let item = self.opened.workload.item(index).map_err(|why| refused(why.to_string()))?;
-        let prompt_tokens = self.prompt_tokens(&item.prompt).map_err(refused)?;
+        let new_tokens = self.prompt_tokens(&item.prompt).map_err(refused)?;
         let output_tokens = item.prompt.output_tokens.ok_or_else(|| {
             refused("the dataset does not say how long its answer is".to_owned())
                 .hint("give it a length with `--output-len`")
         })?;
-        Ok(Ask {
-            due: item.due,
-            after: self.after(at, &item),
-            block_hashes: self.hashes(&item.prompt).map_err(refused)?,
-            lora: adapter(self.lora.as_ref(), at, self.seed),
-            ..Ask::new(prompt_tokens, output_tokens)
-        })
+        let hashes = self.hashes(&item.prompt).map_err(refused)?;
+        let ask =
+            Ask { due: item.due, block_hashes: hashes, ..Ask::new(new_tokens, output_tokens) };
+        let ask = match item.after {
+            Some(after) => self.continued(at, after, ask),
+            None => ask,
+        };
+        Ok(Ask { lora: adapter(self.lora.as_ref(), at, self.seed), ..ask })
     }
 
-    fn after(&mut self, at: u64, item: &Item) -> Option<After> {
-        let place = item.after?;
-        let before = self.sessions.insert(place.session, at);
-        before.map(|request| After { request, think: place.think })
+    /// The request of a turn: everything said before it, then what is new. What answers will say is
+    /// unknown, so that blocks behind the last prompt are named after their conversation.
+    fn continued(&mut self, at: u64, after: workload::After, mut ask: Ask) -> Ask {
+        if let Some(talk) = self.sessions.get(&after.session) {
+            ask.prompt_tokens += talk.said_tokens;
+            let blocks = self.block_tokens.map_or(0, |block| ask.prompt_tokens / block.max(1));
+            let names = self.seed.stream("conversations");
+            let name = |block: u32| names.draw(after.session << 32 | u64::from(block));
+            let known = u32::try_from(talk.hashes.len()).unwrap_or(u32::MAX);
+            ask.block_hashes =
+                talk.hashes.iter().copied().chain((known..blocks).map(name)).collect();
+            ask.after = Some(After { request: talk.request, think: after.think });
+        }
+        let talk = Talk {
+            request: at,
+            said_tokens: ask.prompt_tokens + ask.output_tokens,
+            hashes: ask.block_hashes.clone(),
+        };
+        let _before = self.sessions.insert(after.session, talk);
+        ask
     }
 
     fn prompt_tokens(&self, prompt: &Prompt) -> Result<u32, String> {
@@ -331,6 +360,25 @@ mod tests {
         // An engine without a prefix cache needs no hashes.
         let (mut plain, _) = asks(line, "vllm-405b");
         assert!(plain.source(1, Seed(0)).unwrap().ask(0).block_hashes.is_empty());
+    }
+
+    #[test]
+    fn a_predicted_turn_repeats_what_was_said_and_finds_it_in_the_cache() {
+        let line = "bench --sim --num-prompts 2 --random-input-len 64 --random-output-len 16 \
+                    --multi-turn --multi-turn-num-turns 3";
+        let (mut listed, _) = asks(line, "default");
+        assert_eq!(listed.len(), 6);
+        let source = listed.source(6, Seed(0)).unwrap();
+        let turns: Vec<Ask> = [1, 3, 5].map(|index| source.ask(index)).into();
+        let lengths: Vec<u32> = turns.iter().map(|turn| turn.prompt_tokens).collect();
+        assert_eq!(lengths, [64, 144, 224]);
+        assert_eq!(turns[0].after, None);
+        assert_eq!(turns[2].after.map(|after| after.request), Some(3));
+        for pair in turns.windows(2) {
+            assert!(pair[1].block_hashes.starts_with(&pair[0].block_hashes));
+            assert!(pair[1].block_hashes.len() > pair[0].block_hashes.len());
+        }
+        assert_ne!(source.ask(2).block_hashes.last(), turns[1].block_hashes.last());
     }
 
     #[test]

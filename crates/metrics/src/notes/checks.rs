@@ -267,7 +267,8 @@ pub(super) fn warm_cache(evidence: &Evidence<'_>, limit: f64) -> Found {
     }
     let Pair { left, right, .. } = evidence.observed.cached;
     let told = (left > 0).then(|| right as f64 / left as f64);
-    let scraped = evidence.summary.server.as_ref().and_then(|server| server.prefix_hit_share);
+    let server = evidence.summary.server.as_ref().filter(|_| evidence.observed.later_turns == 0);
+    let scraped = server.and_then(|server| server.prefix_hit_share);
     let found = told.or(scraped)?;
     (found >= limit)
         .then(|| format!("{} of the prompt tokens came from the prefix cache", percent(found)))

@@ -23,7 +23,7 @@ const fn row(flag: &'static str, tools: &'static str, fate: Fate) -> Row {
 
 const IMAGES: &str = "images, video and audio are not sent yet";
 const POOLING: &str = "embedding and rerank routes are not measured yet";
-const TURNS: &str = "conversations are driven only for generated-shared-prefix yet";
+const TURNS: &str = "conversations of this kind are not made yet";
 const PLOTS: &str = "figures are not drawn here; the run folder holds every time for any plotter";
 const PROFILER: &str = "only the plain start and stop of the server's profiler is sent";
 const DISAGGREGATED: &str = "separate prefill and decode servers are not driven yet";
@@ -132,15 +132,15 @@ pub(crate) const ROWS: &[Row] = &[
     row("--sweep-request-rate", "R", Renamed("--request-rate")),
     row("--sweep-num-prompts-factor", "R", Refused("give `--num-prompts` a list instead")),
     row("--sweep-summary-percentiles", "R", Ignored("the table has fixed columns")),
-    row("--multi-turn", "R", Refused(TURNS)),
-    row("--multi-turn-num-turns", "R", Refused(TURNS)),
-    row("--multi-turn-min-turns", "R", Refused(TURNS)),
-    row("--multi-turn-max-turns", "R", Refused(TURNS)),
-    row("--multi-turn-concurrency", "R", Refused(TURNS)),
-    row("--multi-turn-delay-ms", "R", Refused(TURNS)),
+    row("--multi-turn", "R", Kept("on any route; chat routes get messages")),
+    row("--multi-turn-num-turns", "R", Kept("")),
+    row("--multi-turn-min-turns", "R", Kept("")),
+    row("--multi-turn-max-turns", "R", Kept("")),
+    row("--multi-turn-concurrency", "R", Kept("")),
+    row("--multi-turn-delay-ms", "R", Kept("")),
     row("--multi-turn-prefix-global-ratio", "R", Refused(TURNS)),
     row("--multi-turn-prefix-conversation-ratio", "R", Refused(TURNS)),
-    row("--per-turn-input-len", "R", Refused(TURNS)),
+    row("--per-turn-input-len", "R", Kept("")),
     row("--profile", "PRSO", Kept("")),
     row("--profile-batch-threshold", "R", Refused(PROFILER)),
     row("--profile-duration", "R", Refused(PROFILER)),

@@ -1,0 +1,180 @@
+//! Prompts of any dataset as the turns of conversations.
+//!
+//! Conversation `s` takes one prompt of the dataset per turn. First turns have the lowest indexes,
+//! then all second turns, and so on, so that a run begins with first turns; a conversation with few
+//! turns is missing among the later ones.
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::seed::whole_between;
+use tokometer_base::{Nanos, Seed};
+
+use crate::{After, Context, Error, Item, Note, Result, Source, Spec};
+
+/// How long conversations are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Turns {
+    /// Turns of the shortest conversation.
+    pub least: u32,
+    /// Turns of the longest one.
+    pub most: u32,
+    /// Milliseconds between an answer and the next question.
+    #[serde(default)]
+    pub think_ms: f64,
+    /// Prompt length of later turns, for `random`; absent: as in the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later_input_len: Option<u32>,
+}
+
+/// The header that tells a router which conversation a request belongs to.
+const SESSION_HEADER: &str = "x-session-id";
+
+pub(crate) struct Talks {
+    first: Box<dyn Source>,
+    later: Option<Box<dyn Source>>,
+    /// For each turn, the conversations that have it, in their order.
+    levels: Vec<Vec<u64>>,
+    think: Nanos,
+}
+
+impl Talks {
+    pub(crate) fn open(spec: &Spec, context: &Context, turns: &Turns) -> Result<Self> {
+        let refused = |reason: &str| Error::Options { dataset: spec.name(), reason: reason.into() };
+        if turns.least == 0 || turns.least > turns.most {
+            return Err(refused(
+                "the turns of a conversation are at least 1 and not fewer than the least",
+            ));
+        }
+        if context.count == 0 {
+            return Err(refused("conversations need a number of prompts, which is theirs"));
+        }
+        let levels = levels(context.count, turns, context.seed);
+        let total: usize = levels.iter().map(Vec::len).sum();
+        let context = Context { count: total as u64, turns: None, ..context.clone() };
+        let later = match (turns.later_input_len, spec) {
+            (None, _) => None,
+            (Some(input_len), Spec::Random(options)) => {
+                let options = crate::datasets::random::Options { input_len, ..options.clone() };
+                Some(Spec::Random(options).source(&context)?)
+            }
+            (Some(_), _) => {
+                return Err(refused("later turns have their own length only with `random`"));
+            }
+        };
+        let think = Nanos::from_secs_f64(turns.think_ms.max(0.0) / 1e3);
+        Ok(Self { first: spec.source(&context)?, later, levels, think })
+    }
+
+    /// The turn and the conversation of an index. Beyond the last, conversations begin anew.
+    fn place(&self, index: u64) -> (u32, u64) {
+        let mut left = index % self.len().max(1);
+        for (turn, level) in (0..).zip(&self.levels) {
+            match usize::try_from(left).ok().and_then(|at| level.get(at)) {
+                Some(session) => return (turn, *session),
+                None => left -= level.len() as u64,
+            }
+        }
+        (0, 0)
+    }
+}
+
+fn levels(conversations: u64, turns: &Turns, seed: Seed) -> Vec<Vec<u64>> {
+    let mut levels = vec![Vec::new(); turns.most as usize];
+    let stream = seed.stream("turns");
+    for session in 0..conversations {
+        let drawn = whole_between(&mut stream.at(session), turns.least.into(), turns.most.into());
+        for level in levels.iter_mut().take(usize::try_from(drawn).unwrap_or(1)) {
+            level.push(session);
+        }
+    }
+    levels
+}
+
+impl Source for Talks {
+    fn len(&self) -> u64 {
+        self.levels.iter().map(|level| level.len() as u64).sum()
+    }
+
+    fn item(&self, index: u64) -> Result<Item> {
+        let (turn, session) = self.place(index);
+        let source =
+            if turn == 0 { &self.first } else { self.later.as_ref().unwrap_or(&self.first) };
+        let mut item = source.item(index)?;
+        item.prompt.headers.push((SESSION_HEADER.to_owned(), session.to_string()));
+        let think = if turn == 0 { Nanos::ZERO } else { self.think };
+        Ok(Item { after: Some(After { session, turn, think }), ..item })
+    }
+
+    fn next_turn(&self, index: u64) -> Option<u64> {
+        let (turn, session) = self.place(index);
+        let turn = turn as usize + 1;
+        let place = self.levels.get(turn)?.binary_search(&session).ok()?;
+        let before: usize = self.levels[..turn].iter().map(Vec::len).sum();
+        Some((before + place) as u64)
+    }
+
+    fn notes(&self) -> Vec<Note> {
+        let (conversations, requests) = (self.levels[0].len(), self.len());
+        let text = format!("{conversations} conversations make {requests} requests");
+        let mut notes = self.first.notes();
+        notes.push(Note::new("conversations", text));
+        notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Family, open};
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    fn workload(turns: Turns) -> Result<crate::Workload> {
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::Cl100k));
+        let spec = Spec::defaults("random", Family::Vllm).unwrap();
+        let Spec::Random(options) = spec else { panic!("not random") };
+        let options = crate::datasets::random::Options { input_len: 20, output_len: 5, ..options };
+        let context = Context { turns: Some(turns), ..Context::new(tokenizer, Seed(1), 4) };
+        open(&Spec::Random(options), &context)
+    }
+
+    const THREE: Turns = Turns { least: 3, most: 3, think_ms: 50.0, later_input_len: Some(8) };
+
+    #[test]
+    fn first_turns_come_first_and_each_knows_its_next() {
+        let workload = workload(THREE).unwrap();
+        assert_eq!(workload.len(), 12);
+        let item = workload.item(1).unwrap();
+        assert_eq!(item.after, Some(After { session: 1, turn: 0, think: Nanos::ZERO }));
+        assert_eq!((item.prompt.prompt_tokens, workload.next_turn(1)), (Some(20), Some(5)));
+        let item = workload.item(5).unwrap();
+        let think = Nanos::from_millis(50);
+        assert_eq!(item.after, Some(After { session: 1, turn: 1, think }));
+        assert_eq!((item.prompt.prompt_tokens, workload.next_turn(9)), (Some(8), None));
+        assert_eq!(item.prompt.headers, [("x-session-id".to_owned(), "1".to_owned())]);
+    }
+
+    #[test]
+    fn conversations_of_different_lengths_end_at_their_own_turn() {
+        let workload = workload(Turns { least: 1, most: 6, ..THREE }).unwrap();
+        let mut seen = Vec::new();
+        for session in 0..4 {
+            let mut next = Some(session);
+            while let Some(index) = next {
+                assert_eq!(workload.item(index).unwrap().after.unwrap().session, session);
+                seen.push(index);
+                next = workload.next_turn(index);
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..workload.len()).collect::<Vec<_>>(), "every request once");
+        assert!((5..24).contains(&workload.len()));
+    }
+
+    #[test]
+    fn turns_that_make_no_sense_are_refused() {
+        assert!(workload(Turns { least: 0, ..THREE }).is_err());
+        assert!(workload(Turns { least: 4, ..THREE }).is_err());
+    }
+}
