@@ -3,7 +3,9 @@
 //! Reading many sockets once per interval costs half the CPU of waking for each event, and with
 //! kernel stamps it costs no precision, as long as no two events of a stream fall into one interval.
 //! So a stream is read lazily only while its gaps are several times the interval, never before its
-//! first content, and never near its end: in a closed loop a late end is idle time of the server.
+//! first content, and never near its end: in a closed loop a late end is idle time of the server. And
+//! only where there is much to read: looking a thousand times a second costs more than waking for a
+//! few events.
 
 use tokometer_base::Nanos;
 
@@ -17,6 +19,39 @@ const GAPS_TO_RETURN: u64 = 3;
 const GAPS_SEEN: u32 = 4;
 /// Tokens before the asked length at which a stream is near its end.
 const NEAR_END: u32 = 4;
+
+/// A worker with so many reads a second saves by looking once per interval,
+const DENSE_FROM: u64 = 8_000;
+/// and goes on doing so down to this many.
+const DENSE_UNTIL: u64 = 4_000;
+
+/// How much a worker has to read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traffic {
+    reads: u64,
+    since: Nanos,
+    is_dense: bool,
+}
+
+impl Traffic {
+    /// Notes a read.
+    pub(crate) fn read(&mut self) {
+        self.reads += 1;
+    }
+
+    /// Judges the time since the last look.
+    pub(crate) fn look(&mut self, now: Nanos) {
+        let elapsed = (now - self.since).0.max(1);
+        let least = if self.is_dense { DENSE_UNTIL } else { DENSE_FROM };
+        self.is_dense = self.reads.saturating_mul(1_000_000_000) / elapsed >= least;
+        *self = Self { reads: 0, since: now, is_dense: self.is_dense };
+    }
+
+    /// Whether reading lazily pays.
+    pub(crate) fn is_dense(&self) -> bool {
+        self.is_dense
+    }
+}
 
 /// How a stream's socket is visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,6 +124,22 @@ mod tests {
         check(&[20, 20, 20, 20], None, Lane::Eager);
         check(&[3, 3, 3, 3], Some(100), Lane::Eager);
         check(&[20, 20, 20, 2], Some(100), Lane::Eager);
+    }
+
+    #[test]
+    fn only_a_worker_with_much_to_read_looks_once_per_interval() {
+        let mut traffic = Traffic::default();
+        let mut second = 0;
+        let mut after = |reads| {
+            (0..reads).for_each(|_| traffic.read());
+            second += 1;
+            traffic.look(Nanos::from_secs(second));
+            traffic.is_dense()
+        };
+        assert!(!after(7_999));
+        assert!(after(8_000));
+        assert!(after(4_000), "it returns later than it left");
+        assert!(!after(3_999));
     }
 
     #[test]

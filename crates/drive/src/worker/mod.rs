@@ -26,7 +26,7 @@ use reader::{ReadEnd, Reader};
 use crate::config::Harvest;
 use crate::error::Error;
 use crate::flight::Flight;
-use crate::harvest::{self, Lane};
+use crate::harvest::{self, Lane, Traffic};
 use crate::inbox::Mail;
 use crate::item::Notice;
 use crate::pacer::{self, Wait};
@@ -75,6 +75,7 @@ pub(crate) struct Worker {
     /// Further attempts, with their times. Few, if any.
     deferred: Vec<(Nanos, Box<Flight>)>,
     lazy: usize,
+    traffic: Traffic,
     last_harvest: Nanos,
     last_sweep: Nanos,
     spin: Nanos,
@@ -112,6 +113,7 @@ impl Worker {
             spare: 0,
             deferred: Vec::new(),
             lazy: 0,
+            traffic: Traffic::default(),
             last_harvest: Nanos::ZERO,
             last_sweep: Nanos::ZERO,
             spin,
@@ -311,9 +313,14 @@ impl Worker {
         if self.shared.config.harvest == Harvest::Eager {
             return;
         }
+        self.traffic.read();
         let Some(flight) = &connection.flight else { return };
         let asked = flight.timeline.asked.output_tokens;
-        let lane = connection.pulse.lane(connection.lane, asked);
+        let lane = if self.traffic.is_dense() {
+            connection.pulse.lane(connection.lane, asked)
+        } else {
+            Lane::Eager
+        };
         self.shift(connection, lane);
     }
 

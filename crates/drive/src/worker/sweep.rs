@@ -10,6 +10,7 @@ use crate::config::Timeouts;
 impl Worker {
     pub(super) fn sweep(&mut self) {
         self.reader.update_stamps();
+        self.traffic.look(self.reader.now);
         if self.shared.is_abandoning() {
             self.abandon_all();
         } else {
