@@ -87,6 +87,12 @@ impl Control {
         Self { settings: settings.clone(), tls, timeout, tokenize_form: OnceLock::new() }
     }
 
+    /// The same client with another patience.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Nanos) -> Self {
+        Self { timeout, ..self.clone() }
+    }
+
     /// `GET path`, whatever the status of the answer.
     pub fn get(&self, path: &str) -> Result<Answer, Error> {
         let head = Head::get(&self.full_path(path), &self.settings.base_url.authority());
@@ -249,9 +255,11 @@ impl Control {
         self.post_accepted("/reset_prefix_cache", None)
     }
 
-    /// SGLang's `POST /flush_cache`, which waits for running requests.
-    pub fn flush_cache(&self) -> Result<(), Error> {
-        self.post_accepted("/flush_cache?timeout=60", None)
+    /// SGLang's `POST /flush_cache`. Its own server waits `patience` for running requests; others
+    /// are told no time.
+    pub fn flush_cache(&self, patience: Option<Nanos>) -> Result<(), Error> {
+        let query = patience.map(|patience| format!("?timeout={}", patience.as_secs_f64()));
+        self.post_accepted(&format!("/flush_cache{}", query.unwrap_or_default()), None)
     }
 
     /// SGLang's `GET /server_info`, under its new or old name.

@@ -37,6 +37,8 @@ pub struct Faults {
     pub done: DoneFault,
     /// Request fields that are refused with 400 and their name.
     pub refused_fields: Vec<String>,
+    /// Paths that are answered with 500.
+    pub broken_paths: Vec<String>,
     /// Idle connections are closed after this long.
     pub idle_close: Option<Nanos>,
     /// The server dies when this many requests have arrived.

@@ -108,16 +108,38 @@ impl Repository<'_> {
             .map_err(|error| self.failed(name, reason(&error)))
     }
 
-    /// The names of all files.
+    /// The names of all files; without the hub those of the cache's current snapshot.
     pub fn files(&self) -> Result<Vec<String>> {
+        let unlisted = |reason| self.failed("the list of files", reason);
         if self.access.traffic == Traffic::CacheOnly {
-            return Err(self.failed("(list of files)", "the hub is offline".into()));
+            let reason = "it is not in the cache and the hub is offline";
+            return self.cached_files().ok_or_else(|| unlisted(reason.to_owned()));
         }
-        let info = self
-            .api()
-            .and_then(|api| api.info())
-            .map_err(|error| self.failed("(list of files)", reason(&error)))?;
-        Ok(info.siblings.into_iter().map(|sibling| sibling.rfilename).collect())
+        match self.api().and_then(|api| api.info()) {
+            Ok(info) => Ok(info.siblings.into_iter().map(|sibling| sibling.rfilename).collect()),
+            Err(error) => self.cached_files().ok_or_else(|| unlisted(reason(&error))),
+        }
+    }
+
+    /// The names of the files in the cache's current snapshot; `None` when there are none.
+    fn cached_files(&self) -> Option<Vec<String>> {
+        let repo = self.repo();
+        let folder = self.access.cache().path().join(repo.folder_name());
+        let commit = std::fs::read_to_string(folder.join("refs").join(repo.revision())).ok()?;
+        let snapshot = folder.join("snapshots").join(commit.trim());
+        let mut names = Vec::new();
+        let mut folders = vec![snapshot.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).ok()?.flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if let Ok(name) = path.strip_prefix(&snapshot) {
+                    names.push(name.to_string_lossy().into_owned());
+                }
+            }
+        }
+        Some(names).filter(|names| !names.is_empty())
     }
 }
 
@@ -151,6 +173,18 @@ mod tests {
             "cannot fetch `config.json` of `org/name` from the hub: it is not in the cache and the \
              hub is offline"
         );
+    }
+
+    #[test]
+    fn without_the_hub_the_files_of_the_cache_are_listed() {
+        let (folder, mut access) = cached();
+        let files = |access: &Access, id| access.repository(id, Kind::Model).files();
+        assert_eq!(files(&access, "org/name").unwrap(), ["tokenizer.json"]);
+        assert!(files(&access, "org/other").unwrap_err().to_string().contains("offline"));
+        access.traffic = Traffic::Fetch;
+        access.endpoint = Some("http://127.0.0.1:1".into());
+        assert_eq!(files(&access, "org/name").unwrap(), ["tokenizer.json"]);
+        drop(folder);
     }
 
     #[test]

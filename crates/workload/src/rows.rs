@@ -23,11 +23,12 @@ struct Place {
     bytes: u64,
 }
 
-/// Rows of one file, or rows that were made in memory from another format.
+/// Rows of one file, rows that were made in memory from another format, or several of those.
 #[derive(Debug)]
 pub(crate) enum Rows {
     File(RowFile),
     Memory { path: PathBuf, rows: Vec<String> },
+    Joined { path: PathBuf, parts: Vec<Rows> },
 }
 
 /// A file whose rows are known by place.
@@ -40,7 +41,42 @@ pub(crate) struct RowFile {
     is_cut: bool,
 }
 
+#[cfg(feature = "parquet")]
+impl RowFile {
+    /// Rows that lie one after the other in `file`, made from the file at `path`.
+    pub(crate) fn spooled(path: PathBuf, file: File, lengths: &[u64]) -> Self {
+        let mut offset = 0;
+        let place = |bytes: &u64| {
+            let place = Place { offset, bytes: *bytes };
+            offset += bytes;
+            place
+        };
+        let places = lengths.iter().map(place).collect();
+        Self { path, file, places, is_cut: false }
+    }
+}
+
 impl Rows {
+    /// The rows of several files, one file after the other. `path` is what they have in common.
+    pub(crate) fn join(path: PathBuf, mut parts: Vec<Self>) -> Self {
+        match parts.len() {
+            1 => parts.remove(0),
+            _ => Self::Joined { path, parts },
+        }
+    }
+
+    /// The part that holds a row, and the row's number in it.
+    fn part(&self, mut row: usize) -> (&Self, usize) {
+        let Self::Joined { parts, .. } = self else { return (self, row) };
+        for part in parts {
+            if row < part.len() {
+                return (part, row);
+            }
+            row -= part.len();
+        }
+        (self, row)
+    }
+
     /// Finds the rows of a JSON array or of JSON lines.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(Error::read(path))?;
@@ -68,23 +104,39 @@ impl Rows {
         match self {
             Self::File(file) => file.places.len(),
             Self::Memory { rows, .. } => rows.len(),
+            Self::Joined { parts, .. } => parts.iter().map(Self::len).sum(),
         }
     }
 
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Self::File(RowFile { path, .. }) | Self::Memory { path, .. } => path,
+            Self::File(RowFile { path, .. })
+            | Self::Memory { path, .. }
+            | Self::Joined { path, .. } => path,
         }
+    }
+
+    /// The file that holds a row.
+    pub(crate) fn path_of(&self, row: usize) -> &Path {
+        self.part(row).0.path()
     }
 
     /// Whether the file ended within its last row.
     pub(crate) fn is_cut(&self) -> bool {
-        matches!(self, Self::File(RowFile { is_cut: true, .. }))
+        match self {
+            Self::File(file) => file.is_cut,
+            Self::Memory { .. } => false,
+            Self::Joined { parts, .. } => parts.iter().any(Self::is_cut),
+        }
     }
 
     /// The text of a row. Bytes that are no UTF-8 give the replacement character.
     pub(crate) fn text(&self, row: usize) -> Result<String> {
         match self {
+            Self::Joined { .. } => {
+                let (part, row) = self.part(row);
+                part.text(row)
+            }
             Self::Memory { rows, .. } => Ok(rows[row].clone()),
             Self::File(RowFile { path, file, places, .. }) => {
                 let Place { offset, bytes } = places[row];
@@ -99,6 +151,10 @@ impl Rows {
     /// The line on which a row begins, counted from 1. Reads the file again: for messages only.
     pub(crate) fn line(&self, row: usize) -> u64 {
         match self {
+            Self::Joined { .. } => {
+                let (part, row) = self.part(row);
+                part.line(row)
+            }
             Self::Memory { .. } => row as u64 + 1,
             Self::File(RowFile { file, places, .. }) => {
                 let (mut at, mut lines) = (0, 1);

@@ -115,11 +115,17 @@ impl<R: RowReader> Selection<R> {
         Ok(selection)
     }
 
+    /// Adds what was noticed before the rows were chosen.
+    pub(crate) fn add_notes(&mut self, notes: Vec<Note>) {
+        self.notes.extend(notes);
+    }
+
     /// Decides how many prompts there are, and what must be said about it.
     fn settle(&mut self, wanted: usize, tally: &Tally) -> Result<()> {
         let path = self.rows.path().to_owned();
         if let Some((row, reason)) = &tally.first_broken {
             let line = self.rows.line(*row);
+            let path = self.rows.path_of(*row).to_owned();
             if self.reader.tolerance() == Tolerance::Refuse {
                 return Err(Error::Malformed { path, line, reason: reason.clone() });
             }
@@ -203,7 +209,7 @@ impl<R: RowReader> Source for Selection<R> {
         let Chosen { row, counts } = self.chosen[at];
         let Reading::Draft(mut draft) = self.reader.read(&self.rows.text(row)?) else {
             let reason = "an entry changed while the program ran".to_owned();
-            let path = self.rows.path().to_owned();
+            let path = self.rows.path_of(row).to_owned();
             return Err(Error::Malformed { path, line: self.rows.line(row), reason });
         };
         draft.prompt.prompt_tokens = counts.prompt.or(draft.prompt.prompt_tokens);

@@ -1,14 +1,14 @@
 //! One run: from a plan to a record on disk.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, PoisonError};
 
 use serde_json::json;
 use tokometer_base::{Clock, MonotonicClock, Nanos, Seed};
 use tokometer_client::KeepText;
 use tokometer_client::control::Model;
-use tokometer_drive::{self as drive, Interrupt, Live, Notice, Outlets, Prepare};
+use tokometer_drive::{self as drive, Interrupt, Live, Outlets, Prepare};
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_record::server::Scrape;
 use tokometer_record::{self as record, RunEnd, RunInfo, RunWriter};
@@ -17,13 +17,13 @@ use tokometer_tokenize::Tokenizer;
 use tokometer_workload::Family;
 
 use super::alternating::{self, Alternating, BlockTimes, Switch};
+use super::between::{SidesPlace, between};
 use super::exporter::Exporter;
 use super::preparer::Preparer;
-use super::probe::{Probes, Question};
 use super::progress::{Bar, Goal, Progress};
+use super::readiness;
 use super::recorder::{Onlookers, Recorded, Recorder};
 use super::retokenize::retokenize;
-use super::scraper::Scraper;
 use super::sidelights::Sidelights;
 use super::signals::Signals;
 use super::target::{Reached, reach};
@@ -33,7 +33,7 @@ use super::workload::{self, Means, Opened};
 use crate::dashboard::{Dashboard, Watched};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Secrets;
-use crate::plan::{Cache, Content, Load, Plan, Profiler, Strategy, Timing};
+use crate::plan::{Content, Load, Plan, Profiler, Strategy, Timing};
 
 /// What several runs of one measurement share: the server, the tokenizer, the terminal.
 pub(crate) struct Session {
@@ -52,6 +52,8 @@ struct Ready {
     against: Option<Reached>,
     tokenizer: Arc<dyn Tokenizer>,
     remarks: Vec<String>,
+    /// Whether it has passed the plan's ready check.
+    is_proved: bool,
 }
 
 /// Looks at a server that should become idle, and the time between two.
@@ -124,6 +126,8 @@ impl Session {
         let hub = self.secrets.hub.clone();
         let means = Means { tokenizer: Arc::clone(&ready.tokenizer), salt, hub };
         let opened = workload::open(plan, means)?;
+        self.prove_ready(plan, &opened)?;
+        let ready = self.ready.as_ref().ok_or_else(|| Refusal::usage("no target", ""))?;
         let info = info(plan, ready, &opened, salt);
         let writer = RunWriter::create(folder, &info)
             .map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
@@ -171,14 +175,30 @@ impl Session {
         let reached = reach(plan, &self.secrets)?;
         let against = plan.second().map(|second| reach(&second, &self.secrets)).transpose()?;
         let opened = tokenizer(plan, &self.secrets, Some(&reached))?;
+        let remarks = reached.remarks.iter().cloned().chain(opened.notes).collect();
         self.ready = Some(Ready {
             target: plan.targets.clone(),
             wish: plan.prompts.tokenizer.clone(),
             reached,
             against,
             tokenizer: opened.tokenizer,
-            remarks: opened.notes,
+            remarks,
+            is_proved: false,
         });
+        Ok(())
+    }
+
+    /// Sends the first prompt to a target that has not answered one yet, where the plan says so.
+    fn prove_ready(&mut self, plan: &Plan, opened: &Opened) -> Result<(), Refusal> {
+        let Some(ready) = &mut self.ready else { return Ok(()) };
+        if ready.is_proved {
+            return Ok(());
+        }
+        for reached in std::iter::once(&ready.reached).chain(&ready.against) {
+            let first = preparer(plan, reached, opened);
+            readiness::prove(plan, reached, &first, &self.signals)?;
+        }
+        ready.is_proved = true;
         Ok(())
     }
 
@@ -242,52 +262,6 @@ impl Session {
     }
 }
 
-/// What runs beside the measured phase.
-struct Sides {
-    _scrapers: Vec<Scraper>,
-    _probes: Option<Probes>,
-}
-
-/// Filled when the measured phase begins, emptied when it has ended.
-type SidesPlace = Arc<Mutex<Option<Sides>>>;
-
-/// What happens between warm-up and measurement: the server is prepared, and what runs beside the
-/// load begins. Not earlier, because the server's counters must not hold the warm-up.
-fn between(
-    plan: &Plan,
-    reached: &Reached,
-    outlets: (Sender<Scrape>, Sender<Notice>),
-    sides: &SidesPlace,
-) -> Result<Box<dyn FnOnce() + Send>, Refusal> {
-    let phases = plan.phases.clone();
-    let interval = plan.client.scrape_interval_s;
-    let is_sglang = plan.family == Family::Sglang;
-    let control = reached.control.clone();
-    let question = (phases.probe_rate > 0.0).then(|| {
-        let path = reached.dialect.request_path(&reached.settings);
-        Question::new(control.clone(), path, &reached.settings, &reached.dialect)
-    });
-    let (scrapes, notices) = outlets;
-    let sides = Arc::clone(sides);
-    let sources = if interval > 0.0 { reached.metrics_sources(plan)? } else { Vec::new() };
-    Ok(Box::new(move || {
-        // Servers that offer neither can still be measured; the prefix-cache note then tells.
-        if phases.cache == Cache::Flush {
-            let _flushed =
-                if is_sglang { control.flush_cache() } else { control.reset_prefix_cache() };
-        }
-        if phases.profiler == Profiler::On {
-            let _started = control.start_profile(None);
-        }
-        let start =
-            |source| Scraper::start(source, Nanos::from_secs_f64(interval), scrapes.clone());
-        let readers = sources.into_iter().map(start).collect();
-        let probes = question.map(|question| Probes::start(question, phases.probe_rate, notices));
-        let started = Sides { _scrapers: readers, _probes: probes };
-        *sides.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
-    }))
-}
-
 fn finish(folder: PathBuf, recorded: Recorded, end: RunEnd) -> Measured {
     let Recorded { writer, failure } = recorded;
     let finished = writer.map(|writer| writer.finish(&end));
@@ -311,13 +285,13 @@ fn salt(plan: &Plan, point: u32, fresh: u64) -> Seed {
 
 /// Text is kept where something needs it: counts of its tokens, or detailed result files.
 fn keep_text(plan: &Plan) -> KeepText {
-    let is_openai = plan.targets.first().is_some_and(|target| {
+    let is_counted_by_usage = plan.targets.first().is_some_and(|target| {
         let dialect = tokometer_client::Dialect::named(&target.backend);
-        dialect.is_some_and(|dialect| dialect.default_path().ends_with("/completions"))
+        dialect.is_some_and(|dialect| dialect.is_openai())
     });
     let is_detailed = plan.output.vllm_result.as_ref().is_some_and(|file| file.is_detailed)
         || plan.output.sglang_result.as_ref().is_some_and(|file| file.is_detailed);
-    if plan.family == Family::Sglang || !is_openai || is_detailed {
+    if plan.family == Family::Sglang || !is_counted_by_usage || is_detailed {
         KeepText::Yes
     } else {
         KeepText::No

@@ -5,6 +5,7 @@
 //! alone, so `report` shows the same.
 
 mod alternating;
+mod between;
 mod exporter;
 mod folder;
 mod measure;
@@ -12,6 +13,7 @@ mod preparer;
 mod present;
 mod probe;
 mod progress;
+mod readiness;
 mod recorder;
 mod results;
 mod retokenize;
@@ -28,7 +30,7 @@ mod workload;
 pub(crate) use folder::{Place, is_complete};
 pub(crate) use measure::{Session, arrivals, asked_load};
 pub(crate) use preparer::place;
-pub(crate) use present::{Shown, View, summarise, summarise_kept};
+pub(crate) use present::{Shown, View, layout_of, summarise, summarise_kept};
 pub(crate) use progress::Bar;
 pub(crate) use results::write as write_results;
 pub(crate) use sidelights::Sidelights;

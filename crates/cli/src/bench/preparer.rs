@@ -47,14 +47,27 @@ impl Prepare for Preparer {
 }
 
 impl Preparer {
-    /// The warm-up request `at`.
+    /// The warm-up request `at`, shaped like one of those that are sent.
     pub(crate) fn warmup(&self, at: u64) -> Result<Item, PrepareError> {
-        let mut item = self.workload.warmup_item(at)?;
+        let mut item = self.workload.warmup_item(self.shape_of(at))?;
         if let Some(limit) = self.warmup_output_max {
             item.prompt.output_tokens = item.prompt.output_tokens.map(|tokens| tokens.min(limit));
         }
         item.due = None;
         self.item(item, &Identity::new(at, Phase::Warmup))
+    }
+
+    /// The request that proves a server ready: the first one's lengths, content of its own.
+    pub(crate) fn ready_check(&self) -> Result<Item, PrepareError> {
+        let item = self.workload.warmup_item(self.shape_of(0))?;
+        self.item(item, &Identity::new(0, Phase::Measure))
+    }
+
+    /// The prompt whose shape the warm-up `at` has.
+    fn shape_of(&self, at: u64) -> u64 {
+        let Some(kept) = self.kept.as_ref().filter(|kept| !kept.is_empty()) else { return at };
+        let place = usize::try_from(at).unwrap_or(0) % kept.len();
+        kept[place]
     }
 
     /// The measured request `at`; `None` when there are no more.

@@ -122,13 +122,22 @@ struct Against {
     comparison: Comparison,
 }
 
+/// The layout meant: by default the newest of the tool whose rules the run followed. Some backends
+/// (`truss`, `vllm-chat`) are names of SGLang's tool alone.
+pub(crate) fn layout_of(choice: LayoutChoice, info: &RunInfo) -> Layout {
+    let backend = info.targets.first().map_or("", |target| target.backend.as_str());
+    match choice {
+        LayoutChoice::Auto if info.family == "sglang" => Layout::S3,
+        _ => choice.for_backend(backend),
+    }
+}
+
 /// Reads a run and computes its summary.
 pub(crate) fn summarise(folder: &Path, view: &View) -> Result<Shown, Refusal> {
     let unreadable = |why: record::Error| Refusal::usage(why.to_string(), "");
     let reader = RunReader::open(folder).map_err(unreadable)?;
     let info = reader.info().clone();
-    let backend = info.targets.first().map_or("", |target| target.backend.as_str());
-    let layout = view.layout.for_backend(backend);
+    let layout = layout_of(view.layout, &info);
     if let Some(turns) = Turns::of(&info) {
         let options = view.options(layout);
         let [a, b] = halves(&reader, turns, &options).map_err(unreadable)?;
@@ -154,8 +163,7 @@ pub(crate) fn summarise_kept(
     end: RunEnd,
     view: &View,
 ) -> Shown {
-    let backend = info.targets.first().map_or("", |target| target.backend.as_str());
-    let layout = view.layout.for_backend(backend);
+    let layout = layout_of(view.layout, &info);
     let mut collector = Collector::new(&info, view.options(layout));
     for timeline in timelines {
         collector.push(timeline);

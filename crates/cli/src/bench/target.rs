@@ -40,6 +40,8 @@ pub(crate) struct Reached {
     pub(crate) model: Option<Model>,
     /// For the record.
     pub(crate) described: record::Target,
+    /// What the user should know of it.
+    pub(crate) remarks: Vec<String>,
     /// Kept so that the server lives as long as the measurement.
     simulator: Option<Simulator>,
 }
@@ -107,9 +109,9 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets) -> Result<Reached, Refusal> 
     let endpoint = endpoint(target, &settings.base_url)?;
     let tls = endpoint.tls.as_ref().map(|tls| Arc::clone(&tls.config));
     let control = |settings: &Settings| Control::new(settings, tls.clone(), CONTROL_TIMEOUT);
-    wait_until_ready(&control(&settings), plan.phases.ready_timeout_s)?;
-    let models = models(&control(&settings), &dialect)?;
-    let model = settle_model(&mut settings, target, &models, &dialect)?;
+    wait_until_up(&control(&settings), up_path(plan, &dialect), plan.phases.ready_timeout_s)?;
+    let listed = models(&control(&settings), &settings.model, &dialect)?;
+    let model = settle_model(&mut settings, target, &listed.models, &dialect)?;
     let control = control(&settings);
     let described = record::Target {
         base_url: settings.base_url.to_string(),
@@ -120,7 +122,8 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets) -> Result<Reached, Refusal> 
         server: server_name(&control),
     };
     let settings = Arc::new(settings);
-    Ok(Reached { dialect, settings, endpoint, control, model, described, simulator })
+    let remarks = listed.remark.into_iter().collect();
+    Ok(Reached { dialect, settings, endpoint, control, model, described, remarks, simulator })
 }
 
 fn target_of(plan: &Plan) -> Result<&plan::Target, Refusal> {
@@ -164,44 +167,69 @@ fn endpoint(target: &plan::Target, url: &Url) -> Result<Endpoint, Refusal> {
     })
 }
 
-/// Tries to reach the server until it answers anything at all, or the time is over.
-fn wait_until_ready(control: &Control, timeout_s: f64) -> Result<(), Refusal> {
+/// The route that says whether the server is up. Triton has no list of models where OpenAI has it,
+/// and SGLang's tool asks its root instead.
+fn up_path(plan: &Plan, dialect: &Dialect) -> &'static str {
+    let is_triton = dialect.default_path().starts_with("/v2/");
+    if is_triton && plan.family == tokometer_workload::Family::Sglang { "/" } else { "/v1/models" }
+}
+
+/// Tries to reach the server until it answers without an error of its own, or the time is over. A
+/// server that still answers is then taken as it is: whether it can be used is seen later.
+fn wait_until_up(control: &Control, path: &str, timeout_s: f64) -> Result<(), Refusal> {
     let clock = MonotonicClock;
     let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
     loop {
-        let why = match control.get("/v1/models") {
-            Ok(answer) if answer.status < 500 || timeout_s <= 0.0 => return Ok(()),
-            Ok(answer) => format!("it answers {}", answer.status),
-            Err(why) => why.to_string(),
-        };
-        if clock.now() >= deadline {
-            let waited =
-                if timeout_s > 0.0 { format!(" (after {timeout_s} s)") } else { String::new() };
-            return Err(Refusal::new(Exit::Target, format!("{why}{waited}"))
-                .hint("is the server up? `tokometer sim` starts a simulated one"));
+        let answer = control.get(path);
+        let is_over = clock.now() >= deadline;
+        match answer {
+            Ok(answer) if answer.status < 500 || is_over => return Ok(()),
+            Err(why) if is_over => {
+                let waited =
+                    if timeout_s > 0.0 { format!(" (after {timeout_s} s)") } else { String::new() };
+                return Err(Refusal::new(Exit::Target, format!("{why}{waited}"))
+                    .hint("is the server up? `tokometer sim` starts a simulated one"));
+            }
+            _ => std::thread::sleep(READY_PAUSE),
         }
-        std::thread::sleep(READY_PAUSE);
     }
 }
 
-/// The server's models. A server without that route lists none; one that refuses us is not usable.
-fn models(control: &Control, dialect: &Dialect) -> Result<Vec<Model>, Refusal> {
-    match control.models() {
-        Ok(models) => Ok(models),
+/// What a server says of its models.
+struct Listed {
+    models: Vec<Model>,
+    /// Why there are none, where the user should know.
+    remark: Option<String>,
+}
+
+/// The server's models. A server without that route lists none; one that fails on it is used as it
+/// is once the user has named the model; one that refuses us is not usable.
+fn models(control: &Control, named: &str, dialect: &Dialect) -> Result<Listed, Refusal> {
+    let nothing = |remark| Ok(Listed { models: Vec::new(), remark });
+    let why = match control.models() {
+        Ok(models) => return Ok(Listed { models, remark: None }),
         Err(
             client::Error::Status { status: 404 | 405 | 501, .. } | client::Error::Answer { .. },
-        ) => Ok(Vec::new()),
-        Err(why) => {
-            let refusal =
-                Refusal::new(Exit::Target, format!("cannot ask the server for its models: {why}"));
-            let hint = match &why {
-                client::Error::Status { status: 401 | 403, .. } => {
-                    "set OPENAI_API_KEY, or send a key with `--header`".to_owned()
-                }
-                _ => format!("the backend `{}` was meant; is this its server?", dialect.name()),
-            };
-            Err(refusal.hint(hint))
+        ) => return nothing(None),
+        Err(why) => why,
+    };
+    let refusal =
+        Refusal::new(Exit::Target, format!("cannot ask the server for its models: {why}"));
+    match &why {
+        client::Error::Status { status: 401 | 403, .. } => {
+            Err(refusal.hint("set OPENAI_API_KEY, or send a key with `--header`"))
         }
+        client::Error::Status { .. } if !named.is_empty() || !sends_a_name(dialect) => {
+            nothing(Some(format!(
+                "the server does not list its models, so `--model` is taken as given: {why}"
+            )))
+        }
+        client::Error::Status { .. } => Err(refusal.hint(format!(
+            "name the model with `--model`; the backend `{}` was meant, is this its server?",
+            dialect.name()
+        ))),
+        _ => Err(refusal
+            .hint(format!("the backend `{}` was meant; is this its server?", dialect.name()))),
     }
 }
 

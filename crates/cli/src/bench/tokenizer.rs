@@ -35,7 +35,19 @@ pub(crate) fn tokenizer(
     let model_root = root.or_else(|| target.and_then(|target| target.model.clone()));
     let wish =
         Wish { given, server, model_root, built_in: Encoding::default(), hub: secrets.hub.clone() };
-    open(wish).map_err(refused)
+    let mut opened = open(wish).map_err(refused)?;
+    opened.notes.extend(substitute(plan, reached, opened.tokenizer.name()));
+    Ok(opened)
+}
+
+/// Says who counts where another tool would have fetched the tokenizer of `--model` from the hub.
+fn substitute(plan: &Plan, reached: Option<&Reached>, name: &str) -> Option<String> {
+    let model =
+        plan.targets.first()?.model.as_ref().filter(|_| plan.prompts.tokenizer.is_none())?;
+    let is_server_s = name == reached?.settings.base_url.at("/tokenize");
+    let text =
+        format!("prompt lengths are counted by {name} instead of the hub's tokenizer of `{model}`");
+    is_server_s.then_some(text)
 }
 
 fn calls(control: &Control, url: &Url) -> ServerCalls {

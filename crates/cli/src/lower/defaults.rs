@@ -140,8 +140,7 @@ fn timing(dataset: &str) -> &'static str {
 /// SGLang's lets none at all.
 fn ignore_eos(situation: &Situation) -> &'static str {
     let is_made_up = matches!(situation.dataset.as_str(), "random" | "random-ids" | "timed_trace");
-    let is_openai =
-        situation.dialect.is_chat() || situation.dialect.default_path().ends_with("/completions");
+    let is_openai = situation.dialect.is_openai();
     match situation.family {
         Family::Sglang => "implied",
         Family::Vllm if is_made_up && is_openai => "implied",

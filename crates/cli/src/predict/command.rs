@@ -15,7 +15,7 @@ use super::outcome::{self, Detail, Outcome, Setting};
 use super::shown;
 use super::views::{Explain, Page};
 use crate::args::BenchArgs;
-use crate::bench::{View, summarise_kept, write_results};
+use crate::bench::{View, layout_of, summarise_kept, write_results};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, Point, Secrets, lower, written};
 use crate::plan::{self, Plan};
@@ -201,8 +201,7 @@ impl Command<'_> {
             peak_memory_bytes: if is_large { peak() } else { None },
         };
         if outcome.detail == Detail::Figures {
-            let backend = info.targets.first().map_or("", |target| target.backend.as_str());
-            let layout = view.layout.for_backend(backend);
+            let layout = layout_of(view.layout, info);
             let block = shown::block(info, &outcome.prediction.figures, layout, &view.shown);
             let text = format!("{}\n{}", report::print(&block, layout, self.style), page.text());
             return Ok((text, serde_json::json!({ "prediction": page.json() }), block));

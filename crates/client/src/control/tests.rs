@@ -144,3 +144,16 @@ fn the_version_comes_from_the_first_route_that_knows_it() {
     assert_eq!(control.server_version().as_deref(), Some("SGLang 0.5.23"));
     assert_eq!(server.join().unwrap().len(), 2);
 }
+
+#[test]
+fn a_flush_tells_sglang_how_long_it_may_take_and_others_nothing() {
+    let check = |patience: Option<Nanos>, line: &str| {
+        let (control, server) = serve(vec![json_answer(200, "Cache flushed.")]);
+        control.with_timeout(Nanos::from_secs(9)).flush_cache(patience).unwrap();
+        let request = &server.join().unwrap()[0];
+        assert!(request.starts_with(line), "{request}");
+    };
+    check(Some(Nanos::from_secs(7)), "POST /flush_cache?timeout=7 HTTP/1.1\r\n");
+    check(Some(Nanos::from_millis(500)), "POST /flush_cache?timeout=0.5 HTTP/1.1\r\n");
+    check(None, "POST /flush_cache HTTP/1.1\r\n");
+}

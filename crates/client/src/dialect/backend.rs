@@ -108,6 +108,11 @@ impl Dialect {
         self.protocol == Protocol::Chat
     }
 
+    /// Whether it speaks one of OpenAI's routes, whose servers tell counts when asked.
+    pub fn is_openai(&self) -> bool {
+        matches!(self.protocol, Protocol::Completions | Protocol::Chat)
+    }
+
     /// Whether a prompt may be sent as token ids.
     pub fn takes_token_ids(&self) -> bool {
         matches!(

@@ -136,6 +136,10 @@ pub(crate) fn route(desk: &mut Desk<'_>, request: &Request) -> Reply {
         let complaint = Complaint::new(401, "Invalid or missing API key");
         return Reply::Now(complaint.response(flavour));
     }
+    if desk.config.faults.broken_paths.contains(&request.path) {
+        let complaint = Complaint::new(500, "this route is broken on purpose");
+        return Reply::Now(complaint.response(flavour));
+    }
     if request.method == "GET" {
         return get(desk, &request.path)
             .unwrap_or_else(|| Reply::Now(Complaint::not_found().response(flavour)));

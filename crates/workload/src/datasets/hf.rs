@@ -1,16 +1,17 @@
 //! A dataset of the hub, or local files in the formats that the hub holds.
 //!
-//! JSON, JSON lines and CSV are read; Parquet too when the program is built with it. The column that
-//! asks is found by its name: a conversation first, then the names that datasets commonly use.
+//! Parquet, JSON, JSON lines and CSV are read, all files of a split together. The column that asks
+//! is found by its name: a conversation first, then the names that datasets commonly use.
 
-use std::path::{Path, PathBuf};
+mod files;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod tables;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokometer_base::{Prompt, PromptContent};
-use tokometer_tokenize::hub::Kind;
 
-use crate::rows::Rows;
 use crate::selection::{Counts, Draft, Reading, RowReader, Selection};
 use crate::template::{Habit, Template};
 use crate::{Context, Error, Result};
@@ -29,13 +30,6 @@ const ANSWERS: [&str; 6] =
 /// The answer length of a row that has no answer.
 const OUTPUT_LEN: u32 = 128;
 
-/// File name endings that can be read.
-const FORMATS: &[&str] = if cfg!(feature = "parquet") {
-    &["jsonl", "json", "csv", "parquet"]
-} else {
-    &["jsonl", "json", "csv"]
-};
-
 /// The options of `hf`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -44,7 +38,7 @@ pub struct Options {
     pub path: String,
     /// The subset: files in a folder of this name, or named after it.
     pub subset: Option<String>,
-    /// The split: files named after it.
+    /// The split: all files named after it. `None` takes training data, else the first files.
     pub split: Option<String>,
     /// The column that asks. `None` finds it by name.
     pub text_column: Option<String>,
@@ -70,125 +64,20 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Hf>
     if options.path.is_empty() {
         return Err(Error::NoFile("hf"));
     }
-    let file = locate(options, context)?;
+    let found = files::find(options, context)?;
     let template = Template::open(context, Habit::VllmApplies)?;
     let reader = Hf { options: options.clone(), context: context.clone(), template };
-    Selection::open(table(&file)?, reader, context)
+    let mut selection = Selection::open(found.rows, reader, context)?;
+    selection.add_notes(found.notes);
+    Ok(selection)
 }
 
-/// The local file to read, fetched from the hub if need be.
-fn locate(options: &Options, context: &Context) -> Result<PathBuf> {
-    let path = Path::new(&options.path);
-    if path.is_file() {
-        return Ok(path.to_owned());
+/// Columns that may be needed; the others of a table are not read.
+fn is_wanted(options: &Options, column: &str) -> bool {
+    match &options.text_column {
+        Some(text) => text == column,
+        None => [&CONVERSATIONS[..], &QUESTIONS, &ANSWERS].concat().contains(&column),
     }
-    let too_short = |reason: String| Error::TooShort { path: path.to_owned(), reason };
-    if path.is_dir() {
-        let names = files_below(path)?;
-        let name = best(&names, options)
-            .ok_or_else(|| too_short(format!("it has no file in one of {}", FORMATS.join(", "))))?;
-        return Ok(path.join(name));
-    }
-    if path.extension().is_some_and(|extension| FORMATS.iter().any(|format| extension == *format)) {
-        // A file name that does not exist is a mistake, not an id on the hub.
-        return Err(Error::read(path)(std::io::ErrorKind::NotFound.into()));
-    }
-    let repository = context.hub.repository(&options.path, Kind::Dataset);
-    let names = repository.files()?;
-    let name = best(&names, options).ok_or_else(|| {
-        too_short(format!("the hub has no file of it in one of {}", FORMATS.join(", ")))
-    })?;
-    Ok(repository.file(name)?)
-}
-
-fn files_below(folder: &Path) -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(Error::read(folder))? {
-        let entry = entry.map_err(Error::read(folder))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if entry.path().is_dir() {
-            let inner = files_below(&entry.path())?;
-            names.extend(inner.into_iter().map(|file| format!("{name}/{file}")));
-        } else {
-            names.push(name);
-        }
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// The first file of the wanted subset and split. Without a wish for a split, training data is
-/// preferred, because it is the largest part.
-fn best<'a>(names: &'a [String], options: &Options) -> Option<&'a str> {
-    let has = |name: &str, part: Option<&str>| part.is_none_or(|part| name.contains(part));
-    let format = |name: &str| {
-        FORMATS.iter().position(|format| {
-            Path::new(name).extension().is_some_and(|extension| extension == *format)
-        })
-    };
-    // Descriptions of a dataset are JSON too, but no data.
-    let is_data = |name: &str| !name.contains("dataset_info") && !name.starts_with('.');
-    let rank = |name: &str| {
-        let is_first_choice = name.contains(options.split.as_deref().unwrap_or("train"));
-        (u8::from(!is_first_choice), format(name))
-    };
-    names
-        .iter()
-        .map(String::as_str)
-        .filter(|name| format(name).is_some() && is_data(name))
-        .filter(|name| has(name, options.subset.as_deref()) && has(name, options.split.as_deref()))
-        .min_by_key(|name| rank(name))
-}
-
-fn table(path: &Path) -> Result<Rows> {
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("csv") => csv_rows(path),
-        Some("parquet") => parquet_rows(path),
-        _ => Rows::open(path),
-    }
-}
-
-fn csv_rows(path: &Path) -> Result<Rows> {
-    let malformed = |error: csv::Error| {
-        let line = error.position().map_or(1, csv::Position::line);
-        Error::Malformed { path: path.to_owned(), line, reason: error.to_string() }
-    };
-    let file = std::fs::File::open(path).map_err(Error::read(path))?;
-    let mut reader = csv::Reader::from_reader(file);
-    let header = reader.headers().map_err(malformed)?.clone();
-    let mut rows = Vec::new();
-    for record in reader.records() {
-        let record = record.map_err(malformed)?;
-        let fields = header.iter().zip(record.iter());
-        let row: Map<String, Value> =
-            fields.map(|(name, value)| (name.to_owned(), value.into())).collect();
-        rows.push(Value::Object(row).to_string());
-    }
-    Ok(Rows::Memory { path: path.to_owned(), rows })
-}
-
-#[cfg(feature = "parquet")]
-fn parquet_rows(path: &Path) -> Result<Rows> {
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    let malformed = |error: parquet::errors::ParquetError| Error::Malformed {
-        path: path.to_owned(),
-        line: 1,
-        reason: error.to_string(),
-    };
-    let file = std::fs::File::open(path).map_err(Error::read(path))?;
-    let reader = SerializedFileReader::new(file).map_err(malformed)?;
-    let rows = reader
-        .get_row_iter(None)
-        .map_err(malformed)?
-        .map(|row| row.map(|row| row.to_json_value().to_string()).map_err(malformed))
-        .collect::<Result<Vec<_>>>()?;
-    Ok(Rows::Memory { path: path.to_owned(), rows })
-}
-
-#[cfg(not(feature = "parquet"))]
-fn parquet_rows(path: &Path) -> Result<Rows> {
-    let reason = "this build does not read Parquet\n  try a JSON or CSV export, or build with `--features parquet`";
-    Err(Error::Malformed { path: path.to_owned(), line: 1, reason: reason.to_owned() })
 }
 
 impl Hf {
@@ -262,7 +151,7 @@ mod tests {
     use tokometer_base::Seed;
     use tokometer_tokenize::{BuiltIn, Encoding};
 
-    fn workload(path: &Path, options: Options) -> Result<Workload> {
+    fn workload(path: &std::path::Path, options: Options) -> Result<Workload> {
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
         let context =
             Context { row_order: RowOrder::AsInFile, ..Context::new(tokenizer, Seed(1), 0) };
@@ -302,6 +191,55 @@ mod tests {
         };
         let item = workload(folder.path(), options).unwrap().item(0).unwrap();
         assert_eq!(item.prompt.content, PromptContent::Text("c".into()));
+    }
+
+    #[test]
+    fn all_files_of_a_split_are_read_and_those_of_others_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, prompt: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{{\"prompt\":\"{prompt}\"}}\n")).unwrap();
+        };
+        write("main/train-00000-of-00002.jsonl", "a");
+        write("main/train-00001-of-00002.jsonl", "b");
+        write("main/test-00000-of-00001.jsonl", "c");
+        write("other/train-00000-of-00001.jsonl", "d");
+        write("main/latest.jsonl", "e");
+        let texts = |subset: Option<&str>, split: Option<&str>| {
+            let (subset, split) = (subset.map(str::to_owned), split.map(str::to_owned));
+            let workload =
+                workload(folder.path(), Options { subset, split, ..Options::default() }).unwrap();
+            (0..workload.len())
+                .map(|index| match workload.item(index).unwrap().prompt.content {
+                    PromptContent::Text(text) => text,
+                    other => panic!("{other:?}"),
+                })
+                .collect::<String>()
+        };
+        assert_eq!(texts(None, None), "ab");
+        assert_eq!(texts(Some("main"), Some("test")), "c");
+        assert_eq!(texts(Some("other"), None), "d");
+    }
+
+    #[test]
+    fn a_dataset_in_the_hub_s_cache_needs_no_hub() {
+        let folder = tempfile::tempdir().unwrap();
+        let repo = folder.path().join("datasets--org--name");
+        let snapshot = repo.join("snapshots/abc/data");
+        std::fs::create_dir_all(&snapshot).unwrap();
+        std::fs::create_dir_all(repo.join("refs")).unwrap();
+        std::fs::write(repo.join("refs/main"), "abc").unwrap();
+        std::fs::write(snapshot.join("train-00000.jsonl"), "{\"prompt\":\"a\"}\n").unwrap();
+        std::fs::write(snapshot.join("train-00001.jsonl"), "{\"prompt\":\"b\"}\n").unwrap();
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let mut context = Context::new(tokenizer, Seed(1), 0);
+        context.hub.cache = Some(folder.path().to_owned());
+        context.hub.traffic = tokometer_tokenize::hub::Traffic::CacheOnly;
+        let spec = |path: &str| Spec::Hf(Options { path: path.to_owned(), ..Options::default() });
+        assert_eq!(open(&spec("org/name"), &context).unwrap().len(), 2);
+        let refused = open(&spec("org/missing"), &context).err().unwrap().to_string();
+        assert!(refused.contains("`org/missing`") && refused.contains("offline"), "{refused}");
     }
 
     #[test]

@@ -1,0 +1,130 @@
+//! What happens between warm-up and measurement: the server is prepared, and what runs beside the
+//! load begins. Not earlier, because the server's counters must not hold the warm-up.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokometer_base::Nanos;
+use tokometer_client::{Control, Dialect, Error};
+use tokometer_drive::{Between, Notice};
+use tokometer_record::server::Scrape;
+use tokometer_workload::Family;
+
+use super::probe::{Probes, Question};
+use super::scraper::Scraper;
+use super::target::Reached;
+use crate::exit::Refusal;
+use crate::plan::{Cache, Plan, Profiler};
+use crate::terminal::tell;
+
+/// What runs beside the measured phase.
+pub(crate) struct Sides {
+    _scrapers: Vec<Scraper>,
+    _probes: Option<Probes>,
+}
+
+/// Filled when the measured phase begins, emptied when it has ended.
+pub(crate) type SidesPlace = Arc<Mutex<Option<Sides>>>;
+
+/// The call between the phases.
+pub(crate) fn between(
+    plan: &Plan,
+    reached: &Reached,
+    outlets: (Sender<Scrape>, Sender<Notice>),
+    sides: &SidesPlace,
+) -> Result<Between, Refusal> {
+    let phases = plan.phases.clone();
+    let interval = plan.client.scrape_interval_s;
+    let control = reached.control.clone();
+    let flush = (phases.cache == Cache::Flush).then(|| Flush::new(plan, reached));
+    let question = (phases.probe_rate > 0.0).then(|| {
+        let path = reached.dialect.request_path(&reached.settings);
+        Question::new(control.clone(), path, &reached.settings, &reached.dialect)
+    });
+    let (scrapes, notices) = outlets;
+    let sides = Arc::clone(sides);
+    let sources = if interval > 0.0 { reached.metrics_sources(plan)? } else { Vec::new() };
+    Ok(Box::new(move || {
+        // A server that cannot flush can still be measured, but nobody may take it for flushed.
+        if let Some(Err(why)) = flush.map(|flush| flush.send()) {
+            tell(&format!(
+                "note: the prefix cache was not flushed: {why}\n  figures may hold cached prefixes"
+            ));
+        }
+        if phases.profiler == Profiler::On {
+            let _started = control.start_profile(None);
+        }
+        let start =
+            |source| Scraper::start(source, Nanos::from_secs_f64(interval), scrapes.clone());
+        let readers = sources.into_iter().map(start).collect();
+        let probes = question.map(|question| Probes::start(question, phases.probe_rate, notices));
+        let started = Sides { _scrapers: readers, _probes: probes };
+        *sides.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+    }))
+}
+
+/// How a server is told to forget prefixes.
+struct Flush {
+    control: Control,
+    form: FlushForm,
+}
+
+/// The route that a server offers for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FlushForm {
+    /// SGLang's own server, which waits this long for running requests.
+    Sglang { patience: Nanos },
+    /// Other servers by SGLang's rules.
+    Plain,
+    /// vLLM's server, in its development mode.
+    Vllm,
+}
+
+/// The answer may take this much longer than the server's own patience.
+const ANSWER_SLACK: Nanos = Nanos::from_secs(5);
+
+impl Flush {
+    fn new(plan: &Plan, reached: &Reached) -> Self {
+        let patience = Nanos::from_secs_f64(plan.phases.flush_timeout_s);
+        let control = reached.control.with_timeout(patience + ANSWER_SLACK);
+        Self { control, form: FlushForm::of(plan.family, &reached.dialect, patience) }
+    }
+
+    fn send(&self) -> Result<(), Error> {
+        match self.form {
+            FlushForm::Sglang { patience } => self.control.flush_cache(Some(patience)),
+            FlushForm::Plain => self.control.flush_cache(None),
+            FlushForm::Vllm => self.control.reset_prefix_cache(),
+        }
+    }
+}
+
+impl FlushForm {
+    fn of(family: Family, dialect: &Dialect, patience: Nanos) -> Self {
+        let name = dialect.name();
+        match family {
+            Family::Vllm => Self::Vllm,
+            Family::Sglang if name.starts_with("vllm") => Self::Vllm,
+            Family::Sglang if name.starts_with("sglang") => Self::Sglang { patience },
+            Family::Sglang => Self::Plain,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_is_flushed_by_its_own_route() {
+        let patience = Nanos::from_secs(7);
+        let check = |family, backend: &str, expected| {
+            let dialect = Dialect::named(backend).unwrap();
+            assert_eq!(FlushForm::of(family, &dialect, patience), expected, "{backend}");
+        };
+        check(Family::Vllm, "openai", FlushForm::Vllm);
+        check(Family::Sglang, "vllm-chat", FlushForm::Vllm);
+        check(Family::Sglang, "sglang-oai", FlushForm::Sglang { patience });
+        check(Family::Sglang, "lmdeploy", FlushForm::Plain);
+    }
+}

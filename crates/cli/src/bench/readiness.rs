@@ -1,0 +1,131 @@
+//! vLLM's ready check: a prompt of the workload is sent until it is answered, or the time is over.
+//!
+//! It has the lengths of the first prompt and content of its own, as warm-ups have: the run must not
+//! find its first prefix in the server's cache. It goes the measured way, so what it proves is what
+//! is measured. It is not part of the record.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_client::KeepText;
+use tokometer_drive::{self as drive, Interrupt, Item, Live, Notice, Outlets, Prepare};
+use tokometer_record::{Failure, FailureKind, Outcome};
+use tokometer_schedule::{Extent, Limits};
+use tokometer_workload::Family;
+
+use super::preparer::Preparer;
+use super::signals::Signals;
+use super::target::Reached;
+use crate::exit::{Exit, Refusal};
+use crate::plan::Plan;
+use crate::terminal::tell;
+
+/// Time between two tries, as in vLLM's tool.
+const PAUSE: Nanos = Nanos::from_secs(5);
+
+/// A short wait still gets this many tries.
+const LEAST_TRIES: f64 = 10.0;
+
+/// Sends prompts of `first` to the target until one is answered. Returns at once where the plan has
+/// no time for it, or another family's rules.
+pub(crate) fn prove(
+    plan: &Plan,
+    reached: &Reached,
+    first: &Preparer,
+    signals: &Signals,
+) -> Result<(), Refusal> {
+    let timeout_s = plan.phases.ready_timeout_s;
+    if plan.family != Family::Vllm || timeout_s <= 0.0 {
+        return Ok(());
+    }
+    let clock = MonotonicClock;
+    let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
+    let pause = PAUSE.min(Nanos::from_secs_f64(timeout_s / LEAST_TRIES));
+    for attempt in 0.. {
+        let left = deadline.max(clock.now()) - clock.now();
+        let Err(failure) = try_once(reached, first, left, signals)? else {
+            return Ok(());
+        };
+        if signals.is_interrupted() {
+            return Err(Refusal::new(Exit::Interrupted, "interrupted during the ready check"));
+        }
+        let why = said(&failure);
+        if is_final(&failure) || clock.now() + pause >= deadline {
+            let message =
+                format!("the server did not answer the first prompt within {timeout_s} s: {why}");
+            let hint = "`--ready-check-timeout-sec` is the time it has; 0 skips the check";
+            return Err(Refusal::new(Exit::Target, message).hint(hint));
+        }
+        if attempt == 0 {
+            tell(&format!("the server is not ready yet ({why}); it has {timeout_s} s"));
+        }
+        std::thread::sleep(pause.to_duration());
+    }
+    Ok(())
+}
+
+/// A refusal of the request itself, which no waiting will change.
+fn is_final(failure: &Failure) -> bool {
+    matches!(failure.status, Some(400 | 401 | 403 | 413 | 422))
+}
+
+fn said(failure: &Failure) -> String {
+    match failure.status {
+        Some(status) => format!("it answers {status}: {}", failure.message),
+        None => failure.message.clone(),
+    }
+}
+
+/// One request, and what became of it.
+fn try_once(
+    reached: &Reached,
+    first: &Preparer,
+    left: Nanos,
+    signals: &Signals,
+) -> Result<Result<(), Failure>, Refusal> {
+    let unmade = |why: drive::PrepareError| Refusal::usage(why.to_string(), "");
+    let item = first.ready_check().map_err(unmade)?;
+    let target = drive::Target {
+        endpoint: reached.endpoint.clone(),
+        dialect: reached.dialect,
+        settings: Arc::clone(&reached.settings),
+        keep_text: KeepText::No,
+    };
+    let extent = Extent { count: Some(1), duration: None };
+    let limits = Limits { max_concurrency: Some(1), extent, warmups: 0 };
+    let mut config = drive::Config::new(vec![target], limits);
+    config.connections = drive::Connections::PerRequest;
+    config.timeouts.total = Some(left);
+    let interrupt = Arc::new(Interrupt::default());
+    let (notices, ended) = channel();
+    let outlets = Outlets {
+        notices,
+        live: Arc::new(Live::default()),
+        interrupt: Arc::clone(&interrupt),
+        between: None,
+    };
+    let directed = signals.direct_to(&interrupt);
+    let _end = drive::run(config, Box::new(Once(Some(item))), outlets)
+        .map_err(|why| Refusal::usage(why.to_string(), ""))?;
+    drop(directed);
+    // A request whose optional field was refused ends twice; the last word counts.
+    let outcome = ended.iter().filter_map(|notice| match notice {
+        Notice::Ended(timeline) => Some(timeline.outcome),
+        _ => None,
+    });
+    Ok(match outcome.last() {
+        Some(Outcome::Success) => Ok(()),
+        Some(Outcome::Failed(failure)) => Err(failure),
+        _ => Err(Failure::new(FailureKind::Connect, "it did not end")),
+    })
+}
+
+/// Yields one request.
+struct Once(Option<Item>);
+
+impl Prepare for Once {
+    fn prepare(&mut self) -> Result<Option<Item>, drive::PrepareError> {
+        Ok(self.0.take())
+    }
+}

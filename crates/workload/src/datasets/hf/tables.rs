@@ -1,0 +1,48 @@
+//! Tables as rows of JSON, whatever the format of their file.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::Options;
+use crate::rows::Rows;
+use crate::{Error, Result};
+
+/// The rows of a file; its name says the format.
+pub(super) fn open(path: &Path, options: &Options) -> Result<Rows> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => csv_rows(path),
+        Some("parquet") => parquet_rows(path, options),
+        _ => Rows::open(path),
+    }
+}
+
+fn csv_rows(path: &Path) -> Result<Rows> {
+    let malformed = |error: csv::Error| {
+        let line = error.position().map_or(1, csv::Position::line);
+        Error::Malformed { path: path.to_owned(), line, reason: error.to_string() }
+    };
+    let file = std::fs::File::open(path).map_err(Error::read(path))?;
+    let mut reader = csv::Reader::from_reader(file);
+    let header = reader.headers().map_err(malformed)?.clone();
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(malformed)?;
+        let fields = header.iter().zip(record.iter());
+        let row: Map<String, Value> =
+            fields.map(|(name, value)| (name.to_owned(), value.into())).collect();
+        rows.push(Value::Object(row).to_string());
+    }
+    Ok(Rows::Memory { path: path.to_owned(), rows })
+}
+
+#[cfg(feature = "parquet")]
+fn parquet_rows(path: &Path, options: &Options) -> Result<Rows> {
+    super::parquet::rows(path, options)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet_rows(path: &Path, _options: &Options) -> Result<Rows> {
+    let reason = "this build does not read Parquet\n  try a JSON or CSV export, or build with `--features parquet`";
+    Err(Error::Malformed { path: path.to_owned(), line: 1, reason: reason.to_owned() })
+}

@@ -1,0 +1,125 @@
+//! What happens before the measured phase: is the server up, is it warm, is its cache empty.
+
+use crate::program::{Server, run};
+
+/// A small load that ends quickly.
+const SMALL: &str =
+    "--num-prompts 4 --random-input-len 20 --random-output-len 3 --tokenizer cl100k";
+
+/// The server's own log of the requests it answered, by their paths.
+fn paths(truth: &std::path::Path) -> Vec<String> {
+    let log = std::fs::read_to_string(truth).unwrap();
+    let requests = log.lines().filter(|line| line.starts_with("R "));
+    requests.map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn vllm_s_check_sends_a_prompt_until_it_is_answered_and_leaves_it_out_of_the_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let truth = folder.path().join("truth");
+    let faults = r#"{"errors":{"status":503,"which":{"first":2}}}"#;
+    let server = Server::new(&[
+        "--ttft",
+        "5ms",
+        "--itl",
+        "1ms",
+        "--faults",
+        faults,
+        "--truth",
+        &truth.display().to_string(),
+    ]);
+    let line =
+        format!("bench --base-url {} {SMALL} --ready-check-timeout-sec 3 --run-dir r", server.url);
+    let ended = run(folder.path(), &line).succeeded();
+    assert!(ended.stderr.contains("not ready yet (it answers 503"), "{}", ended.stderr);
+    let page = run(folder.path(), "report r --format json").succeeded().json();
+    assert_eq!(page["summary"]["counts"]["succeeded"], 4, "{page:#}");
+    assert_eq!(page["summary"]["counts"]["sent"], 4);
+    server.stop();
+    // One for the check that succeeded, and the four of the run.
+    assert_eq!(paths(&truth), ["/v1/completions"; 5]);
+}
+
+#[test]
+fn without_a_time_for_it_there_is_no_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = r#"{"errors":{"status":503,"which":{"first":2}}}"#;
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]);
+    let line = format!("bench --base-url {} {SMALL} --json --no-run-dir", server.url);
+    let page = run(folder.path(), &line).succeeded().json();
+    assert_eq!(page["summary"]["counts"]["failed"], 2);
+}
+
+#[test]
+fn a_server_that_never_gets_ready_is_named_with_its_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |faults: &str, more: &str, parts: &[&str]| {
+        let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]);
+        let line = format!("bench --base-url {} {SMALL} --no-run-dir {more}", server.url);
+        let ended = run(folder.path(), &line);
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+        for part in parts {
+            assert!(ended.stderr.contains(part), "`{part}` is not in {}", ended.stderr);
+        }
+    };
+    let overloaded = r#"{"errors":{"status":503,"which":{"share":1.0}}}"#;
+    let words = ["did not answer the first prompt within 0.3 s", "503"];
+    check(overloaded, "--ready-check-timeout-sec 0.3", &words);
+    // A refusal of the request itself is not waited for: the test would take an hour.
+    let refused = r#"{"errors":{"status":400,"which":{"share":1.0}}}"#;
+    check(refused, "--ready-check-timeout-sec 3600", &["it answers 400"]);
+}
+
+#[test]
+fn sglang_s_check_asks_for_the_models_and_sends_no_prompt() {
+    let folder = tempfile::tempdir().unwrap();
+    let truth = folder.path().join("truth");
+    let path = truth.display().to_string();
+    let server =
+        Server::new(&["--ttft", "5ms", "--itl", "1ms", "--flavour", "sglang", "--truth", &path]);
+    let line = format!(
+        "bench --backend sglang --base-url {} {SMALL} --dataset-name random --warmup-requests 0 \
+         --ready-check-timeout-sec 30 --no-run-dir",
+        server.url
+    );
+    let _ended = run(folder.path(), &line).succeeded();
+    server.stop();
+    assert_eq!(paths(&truth), ["/generate"; 4]);
+}
+
+#[test]
+fn a_server_that_cannot_list_its_models_is_measured_once_the_model_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = r#"{"broken_paths":["/v1/models"]}"#;
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]);
+    let line = format!("bench --base-url {} {SMALL} --no-run-dir", server.url);
+    let refused = run(folder.path(), &line);
+    assert_eq!(refused.code, Some(3), "{}", refused.stderr);
+    assert!(refused.stderr.contains("500") && refused.stderr.contains("--model"), "{refused:?}");
+    let shown = run(folder.path(), &format!("{line} --model simulated")).succeeded().stdout;
+    assert!(shown.contains("Successful requests:                     4 "), "{shown}");
+    assert!(shown.contains("the server does not list its models"), "{shown}");
+}
+
+#[test]
+fn a_flush_that_the_server_refuses_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |backend: &str, flavour: &str, path: &str| {
+        let faults = format!(r#"{{"broken_paths":["{path}"]}}"#);
+        let flags = ["--ttft", "5ms", "--itl", "1ms", "--flavour", flavour, "--faults", &faults];
+        let server = Server::new(&flags);
+        let line = format!(
+            "bench --backend {backend} --base-url {} {SMALL} --dataset-name random --flush-cache \
+             --flush-cache-timeout 7 --no-run-dir",
+            server.url
+        );
+        let ended = run(folder.path(), &line).succeeded();
+        let said = format!("the prefix cache was not flushed: {}{path}", server.url);
+        assert!(ended.stderr.contains(&said), "{}", ended.stderr);
+        let sound = Server::new(&flags[..6]);
+        let ended = run(folder.path(), &line.replace(&server.url, &sound.url)).succeeded();
+        assert!(!ended.stderr.contains("flushed"), "{}", ended.stderr);
+    };
+    check("openai", "vllm", "/reset_prefix_cache");
+    check("sglang", "sglang", "/flush_cache");
+}
