@@ -1,12 +1,15 @@
 //! Where the time to the first token went, as far as it can be known.
 //!
-//! In: timelines. Out: mean milliseconds per part, each marked as measured by us, told by the server,
-//! or inferred. Parts that nothing tells stay inside `server`, which is what is left over: a guess at
-//! how much of it was queue would be a guess.
+//! In: timelines, and what the server's counters say. Out: mean milliseconds per part, each marked as
+//! measured by us, told by the server, or inferred. Means are over all requests, so that the parts
+//! after sending add up to the mean time to first token. Parts that nothing tells stay inside `server`,
+//! which is what is left over: how much of it was queue would be a guess.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 use tokometer_record::{Phase, Timeline};
+
+use crate::server::ServerFigures;
 
 /// How a part is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,10 +17,20 @@ use tokometer_record::{Phase, Timeline};
 pub enum Known {
     /// By our own clock.
     Measured,
-    /// The server reported it with the answer.
+    /// The server reported it, with the answer or by its counters.
     Told,
     /// From something else, or left over.
     Inferred,
+}
+
+/// Where a part lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Before the first byte of the request: not part of the time to first token.
+    Before,
+    /// Between the first byte of the request and the first content.
+    Within,
 }
 
 /// One part of the time to the first token.
@@ -25,10 +38,10 @@ pub enum Known {
 pub struct Part {
     /// What it was spent on.
     pub name: String,
-    /// Mean over the requests that have it.
+    /// Mean over all requests, those without it included.
     pub mean_ms: f64,
-    /// Share of the whole, from 0 to 1.
-    pub share: f64,
+    /// Whether it belongs to the time to first token.
+    pub stage: Stage,
     /// How it is known.
     pub known: Known,
 }
@@ -55,7 +68,9 @@ pub struct Anatomy {
     client_queue: Sum,
     connect: Sum,
     send: Sum,
-    network: Sum,
+    /// The kernel smooths round trips and counts waits of its own for acknowledgements into them, so
+    /// the smallest of the run is nearest to the network's.
+    least_round_trip: Option<Nanos>,
     server_queue: Sum,
     prefill: Sum,
     rest: Sum,
@@ -80,34 +95,47 @@ impl Anatomy {
         let upload = times.last_byte_sent.map_or(Nanos::ZERO, |last| last - sent);
         self.send.add(Some(upload));
         let round_trip = timeline.network.map(|network| network.round_trip);
-        self.network.add(round_trip);
+        self.least_round_trip = self.least_round_trip.into_iter().chain(round_trip).min();
         let told = timeline.server_timings.unwrap_or_default();
         self.server_queue.add(told.queue);
         self.prefill.add(told.prefill);
-        let known = [round_trip, told.queue, told.prefill].into_iter().flatten();
+        let known = [told.queue, told.prefill].into_iter().flatten();
         let known = known.fold(upload, |sum, span| sum + span);
         self.rest.add(Some((first.at - sent) - known));
     }
 
-    /// The parts in the order of a request's life; those that no request had are left out.
-    pub fn parts(&self) -> Vec<Part> {
-        let named = [
-            ("client queue", self.client_queue, Known::Measured),
-            ("connect", self.connect, Known::Measured),
-            ("sending the request", self.send, Known::Measured),
-            ("network round trip", self.network, Known::Inferred),
-            ("server queue", self.server_queue, Known::Told),
-            ("prefill", self.prefill, Known::Told),
-            ("server, not told apart", self.rest, Known::Inferred),
-        ];
-        let total: f64 = named.iter().map(|(_, sum, _)| sum.nanos).sum();
-        let part = |(name, sum, known): (&str, Sum, Known)| {
-            (sum.count > 0).then(|| Part {
-                name: name.to_owned(),
-                mean_ms: sum.nanos / sum.count as f64 / 1e6,
-                share: if total > 0.0 { sum.nanos / total } else { 0.0 },
-                known,
+    /// The parts in the order of a request's life; those that no request had are left out. Where no
+    /// answer told of queue or prefill, the server's counters do, if they are known: their means are
+    /// taken from what is left over.
+    pub fn parts(&self, server: Option<&ServerFigures>) -> Vec<Part> {
+        if self.requests == 0 {
+            return Vec::new();
+        }
+        let mean = |sum: Sum| (sum.count > 0).then(|| sum.nanos / self.requests as f64 / 1e6);
+        let mut rest = mean(self.rest).unwrap_or(0.0);
+        let network = self.least_round_trip.map(|least| least.as_millis_f64().min(rest));
+        rest -= network.unwrap_or(0.0);
+        let mut told = |sum: Sum, counted: Option<f64>| {
+            mean(sum).or_else(|| {
+                // Counters hold other clients' requests too, and may not take more than there is.
+                let taken = counted?.min(rest);
+                rest -= taken;
+                Some(taken)
             })
+        };
+        let queue = told(self.server_queue, server.and_then(|server| server.queue_ms_mean));
+        let prefill = told(self.prefill, server.and_then(|server| server.prefill_ms_mean));
+        let named = [
+            ("client queue", mean(self.client_queue), Known::Measured, Stage::Before),
+            ("connect", mean(self.connect), Known::Measured, Stage::Before),
+            ("sending the request", mean(self.send), Known::Measured, Stage::Within),
+            ("network round trip", network, Known::Inferred, Stage::Within),
+            ("server queue", queue, Known::Told, Stage::Within),
+            ("prefill", prefill, Known::Told, Stage::Within),
+            ("rest in the server", Some(rest), Known::Inferred, Stage::Within),
+        ];
+        let part = |(name, mean_ms, known, stage): (&str, Option<f64>, Known, Stage)| {
+            Some(Part { name: name.to_owned(), mean_ms: mean_ms?, stage, known })
         };
         named.into_iter().filter_map(part).collect()
     }
@@ -136,7 +164,7 @@ mod tests {
     fn shown(timeline: &Timeline) -> Vec<(String, f64)> {
         let mut anatomy = Anatomy::default();
         anatomy.push(timeline);
-        anatomy.parts().into_iter().map(|part| (part.name, part.mean_ms)).collect()
+        anatomy.parts(None).into_iter().map(|part| (part.name, part.mean_ms)).collect()
     }
 
     #[test]
@@ -146,7 +174,7 @@ mod tests {
             ("client queue", 5.0),
             ("connect", 2.0),
             ("sending the request", 1.0),
-            ("server, not told apart", 40.0),
+            ("rest in the server", 40.0),
         ];
         assert_eq!(parts, expected.map(|(name, mean)| (name.to_owned(), mean)));
     }
@@ -161,7 +189,7 @@ mod tests {
             ..ServerTimings::default()
         });
         let parts = shown(&timeline);
-        assert_eq!(parts.last(), Some(&("server, not told apart".to_owned(), 8.0)));
+        assert_eq!(parts.last(), Some(&("rest in the server".to_owned(), 8.0)));
         assert!(parts.contains(&("prefill".to_owned(), 30.0)));
     }
 
@@ -170,5 +198,37 @@ mod tests {
         let mut timeline = request();
         timeline.outcome = Outcome::Abandoned;
         assert!(shown(&timeline).is_empty());
+    }
+
+    #[test]
+    fn counters_tell_what_answers_do_not_and_take_no_more_than_there_is() {
+        let mut anatomy = Anatomy::default();
+        anatomy.push(&request());
+        let mean = |queue: f64, prefill: f64, name: &str| {
+            let server = ServerFigures {
+                queue_ms_mean: Some(queue),
+                prefill_ms_mean: Some(prefill),
+                ..ServerFigures::default()
+            };
+            let parts = anatomy.parts(Some(&server));
+            parts.into_iter().find(|part| part.name == name).map(|part| part.mean_ms)
+        };
+        assert_eq!(mean(10.0, 25.0, "server queue"), Some(10.0));
+        assert_eq!(mean(10.0, 25.0, "rest in the server"), Some(5.0));
+        assert_eq!(mean(10.0, 90.0, "prefill"), Some(30.0));
+        assert_eq!(mean(10.0, 90.0, "rest in the server"), Some(0.0));
+    }
+
+    #[test]
+    fn parts_after_sending_add_up_to_the_mean_time_to_first_token() {
+        let mut anatomy = Anatomy::default();
+        anatomy.push(&request());
+        let mut reused = request();
+        (reused.times.connect_begin, reused.times.connect_end) = (None, None);
+        anatomy.push(&reused);
+        let parts = anatomy.parts(None);
+        let within = parts.iter().filter(|part| part.stage == Stage::Within);
+        assert!((within.map(|part| part.mean_ms).sum::<f64>() - 41.0).abs() < 1e-9);
+        assert!(parts.iter().any(|part| part.name == "connect" && part.mean_ms < 1.5));
     }
 }

@@ -10,6 +10,7 @@ use tokometer_base::Nanos;
 use tokometer_record::server::Scrape;
 use tokometer_record::{Health, Load, Outcome, Phase, RunInfo, RunState, Stop, Timeline};
 
+use crate::anatomy::Anatomy;
 use crate::blocks::Blocks;
 use crate::define::{Formula, METRICS, Unit};
 use crate::family::aggregate::{Details, Frame};
@@ -23,6 +24,7 @@ use crate::rows::{self, FailureClass, Fate, Part, Row};
 use crate::sample::Sample;
 use crate::server;
 use crate::steady::{self, LoadClass, Steady};
+use crate::steps;
 use crate::summary::{Counts, Distribution, Ended, FailureGroup, Summary};
 use crate::totals::Totals;
 use crate::windows::{self, TokenSeconds};
@@ -70,6 +72,8 @@ pub struct Collector {
     observed: Observed,
     families: Vec<FamilyCollector>,
     scrapes: server::Scrapes,
+    steps: steps::Collector,
+    anatomy: Anatomy,
     warmups: u64,
     probes: (Sample, u64),
 }
@@ -90,6 +94,8 @@ impl Collector {
             observed: Observed::default(),
             families: options.families.iter().map(collector).collect(),
             scrapes: server::Scrapes::default(),
+            steps: steps::Collector::default(),
+            anatomy: Anatomy::default(),
             warmups: 0,
             probes: (Sample::default(), 0),
             info: info.clone(),
@@ -118,6 +124,8 @@ impl Collector {
         let is_capped =
             if self.info.load.max_concurrency.is_some() { Capped::Yes } else { Capped::No };
         self.observed.add(timeline, is_capped);
+        self.steps.push(timeline);
+        self.anatomy.push(timeline);
         for family in &mut self.families {
             family.push(timeline, route);
         }
@@ -177,6 +185,7 @@ impl Collector {
         let overload = steady::overload(&self.rows, &self.info.load);
         let windows = windows::series(self.info.origin, &self.rows, &self.token_seconds);
         let observed = std::mem::take(&mut self.observed);
+        let server = self.server(span);
         let mut summary = Summary {
             ended: ended(state),
             counts,
@@ -187,7 +196,9 @@ impl Collector {
             goodput,
             load_class: LoadClass::of(&self.info.load),
             steady,
-            server: std::mem::take(&mut self.scrapes).figures(span),
+            steps: std::mem::take(&mut self.steps).finish(),
+            ttft_parts: self.anatomy.parts(server.as_ref()),
+            server,
             windows,
             blocks: windows::blocks(span, &self.rows, &self.token_seconds),
             ..Summary::default()
@@ -206,6 +217,16 @@ impl Collector {
         summary.notes = notes::find(&evidence);
         summary.verdict = notes::verdict(&summary.notes);
         summary
+    }
+
+    fn server(&mut self, span: Option<Part>) -> Option<server::ServerFigures> {
+        let mut figures = std::mem::take(&mut self.scrapes).figures(span)?;
+        if let Some(gpu) = &mut figures.gpu {
+            let tokens = self.totals.output_tokens.filter(|tokens| *tokens > 0);
+            gpu.energy_j_per_output_token =
+                gpu.energy_j.zip(tokens).map(|(energy, tokens)| energy / tokens as f64);
+        }
+        Some(figures)
     }
 
     fn goodput(&self, planned: u64, span: Option<Part>) -> Option<Goodput> {

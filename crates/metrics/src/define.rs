@@ -44,7 +44,7 @@ impl Unit {
     }
 
     /// What a formula's value is divided by to get this unit.
-    pub(crate) fn divisor(self) -> f64 {
+    pub fn divisor(self) -> f64 {
         if self == Self::Millis { 1e6 } else { 1.0 }
     }
 }

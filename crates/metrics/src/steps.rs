@@ -75,7 +75,8 @@ impl SeenStep {
 pub enum Refusal {
     /// The times are those of reads.
     #[error(
-        "{shared} of {events} events came in one read with the event before, so their times are not the engine's"
+        "{:.0} % of the events came in one read with the event before, so their times are not the engine's",
+        *shared as f64 / (*events).max(1) as f64 * 100.0
     )]
     SharedReads {
         /// Events that shared a read.
@@ -294,9 +295,9 @@ impl Sweep {
 
     /// Streams that began by `end` and had not ended before `begin`.
     fn between(&self, begin: Nanos, end: Nanos) -> u64 {
-        let begun = self.firsts.partition_point(|first| *first <= end);
-        let ended = self.lasts.partition_point(|last| *last < begin);
-        begun.saturating_sub(ended) as u64
+        let started = self.firsts.partition_point(|first| *first <= end);
+        let over = self.lasts.partition_point(|last| *last < begin);
+        started.saturating_sub(over) as u64
     }
 }
 

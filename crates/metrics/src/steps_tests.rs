@@ -76,7 +76,7 @@ fn shared_reads_and_short_runs_are_refused_with_the_reason() {
     for event in &mut timelines[0].events {
         event.read = 0;
     }
-    assert!(refused(&timelines).contains("49 of 100 events came in one read"));
+    assert!(refused(&timelines).contains("49 % of the events came in one read"));
     assert!(refused(&in_step(2, &[20, 40])).contains("only 2 groups of tokens, 30 are needed"));
     assert_eq!(Collector::default().finish(), None);
 }

@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tokometer_record::{FailureKind, Stop};
 
+use crate::anatomy;
 use crate::family::Family;
 use crate::figures::FamilyFigures;
 use crate::goodput::Goodput;
 use crate::notes::{Note, Verdict};
 use crate::server::ServerFigures;
 use crate::steady::{LoadClass, Steady};
+use crate::steps::Steps;
 use crate::windows::{Block, Window};
 
 /// One run in numbers, notes and a verdict.
@@ -41,6 +43,12 @@ pub struct Summary {
     pub steady: Option<Steady>,
     /// What the server's own metrics say; `None` when they were not read.
     pub server: Option<ServerFigures>,
+    /// The engine's steps as streams show them, or why they do not; `None` when nothing was streamed.
+    #[serde(default)]
+    pub steps: Option<Steps>,
+    /// Where the time to the first token went, on average; empty when no request had one.
+    #[serde(default)]
+    pub ttft_parts: Vec<anatomy::Part>,
     /// Other tools' figures, for those families that were asked for.
     pub families: BTreeMap<Family, FamilyFigures>,
     /// Doubts, worst first.

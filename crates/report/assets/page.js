@@ -23,14 +23,15 @@
   const table = (columns, rows) => {
     const body = make("tbody");
     for (const row of rows) body.append(make("tr", {}, ...row.map((cell) =>
-      cell && cell.text != null ? make("td", { class: "text" }, cell.text) : make("td", {}, cell == null ? absent : String(cell)))));
+      cell && cell.element ? make("td", {}, cell.element)
+      : cell && cell.value !== undefined ? make("td", {}, cell.value == null ? absent : cell.value, cell.range ? make("div", { class: "range" }, cell.range) : null) : cell && cell.text != null ? make("td", { class: "text" }, cell.text) : make("td", {}, cell == null ? absent : String(cell)))));
     return make("div", { class: "wide" }, make("table", {},
       make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", {}, name)))), body));
   };
 
   const axis = (label, more = {}) => ({
-    label, labelSize: 18, size: 52, stroke: colour("dim"), labelFont: "12px system-ui", font: "11px system-ui",
-    grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, ...more,
+    label, labelSize: 16, size: 52, gap: 4, stroke: () => colour("dim"), labelFont: "12px system-ui", font: "11px system-ui",
+    grid: { stroke: () => colour("line"), width: 1 }, ticks: { stroke: () => colour("line"), width: 1, size: 5 }, ...more,
   });
 
   // A card with a plot in it, kept as wide as the card.
@@ -46,7 +47,7 @@
     return plot;
   };
   const line = (label, index, more = {}) => ({
-    label, stroke: colour(palette[index % palette.length]), width: 1.6, points: { show: false },
+    label, stroke: () => colour(palette[index % palette.length]), width: 1.6, points: { show: false },
     value: (_, value) => digits(value), ...more,
   });
 
@@ -82,7 +83,7 @@
         scales: { x: { time: false, distr: spread.is_log ? 3 : 1 } },
         axes: [axis(spread.unit), axis("count", { size: 58 })],
         series: [{ label: spread.unit, value: (_, value) => digits(value) },
-          line("count", 2, { fill: colour("c") + "55", paths: uPlot.paths.stepped({ align: 1 }) })],
+          line("count", 2, { fill: () => colour("c") + "55", paths: uPlot.paths.stepped({ align: 1 }) })],
       }, [spread.bins.map((bin) => bin[0]), spread.bins.map((bin) => bin[1])]);
     }
   };
@@ -94,7 +95,8 @@
     ctx.beginPath();
     ctx.rect(plot.bbox.left, plot.bbox.top, plot.bbox.width, plot.bbox.height);
     ctx.clip();
-    for (const mark of spread.percentiles) {
+    // Labels of neighbours would lie on each other: each has a line of its own.
+    for (const [place, mark] of spread.percentiles.entries()) {
       const at = plot.valToPos(mark.value, "x", true);
       if (mark.low != null && mark.high != null) {
         const from = plot.valToPos(mark.low, "x", true), to = plot.valToPos(mark.high, "x", true);
@@ -109,7 +111,7 @@
       ctx.stroke();
       ctx.fillStyle = colour("dim");
       ctx.font = 11 * devicePixelRatio + "px system-ui";
-      ctx.fillText("p" + mark.percent, at + 3, plot.bbox.top + 12 * devicePixelRatio);
+      ctx.fillText("p" + mark.percent, at + 3, plot.bbox.top + (12 + 12 * place) * devicePixelRatio);
     }
     ctx.restore();
   };
@@ -128,9 +130,55 @@
       series: [x, line("in flight", 0)] }, [seconds, column(4)]);
     draw(box, "Output tokens per second", { ...sync, scales: time, axes: [axis("seconds into the run"), axis("tokens/s", { size: 62 })],
       series: [x, line("tokens/s", 2)] }, [seconds, column(5)]);
-    for (const gauge of run.gauges) draw(box, "Server: " + gauge.label, { ...sync, scales: time,
+    for (const gauge of run.gauges) draw(box, gauge.label, { ...sync, scales: time,
       axes: [axis("seconds into the run"), axis(gauge.unit, { size: 62 })], series: [x, ...gauge.series.map((name, index) => line(name, index))] },
       [gauge.at, ...gauge.values]);
+  };
+
+  // Where the time to the first token went: one bar, told by widths, with its legend as a table.
+  const split = (run) => {
+    const parts = run.split.filter((part) => part.ms > 0);
+    if (!parts.length) return;
+    heading("Where the time to the first token went");
+    const total = parts.reduce((sum, part) => sum + part.ms, 0);
+    const bar = make("div", { class: "split", role: "img", "aria-label": parts.map((part) => part.name + " " + digits(part.ms) + " ms").join(", ") });
+    for (const [index, part] of parts.entries()) {
+      const share = part.ms / total;
+      const piece = make("div", { style: "flex-grow:" + share.toFixed(4), class: "piece part" + index % 7 + (part.known === "inferred" ? " inferred" : ""),
+        title: part.name + ": " + digits(part.ms) + " ms (" + part.known + ")" }, share > 0.12 ? part.name : "");
+      bar.append(piece);
+    }
+    const rows = parts.map((part, index) => [
+      { element: make("span", {}, make("span", { class: "swatch part" + index % 7 + (part.known === "inferred" ? " inferred" : "") }), part.name) },
+      digits(part.ms), (part.ms / total * 100).toFixed(1) + " %", { text: part.known }, { text: part.is_before ? "before it" : "part of it" }]);
+    page.append(make("div", { class: "plot" }, bar), table(["mean over all requests", "ms", "share", "how it is known", "of TTFT"], rows));
+  };
+
+  const server = (run) => {
+    if (!run.server || !run.server.length) return;
+    heading("What the server says");
+    page.append(table(["", "server", "ours"], run.server));
+  };
+
+  // The engine's steps as streams show them.
+  const steps = (run) => {
+    if (!run.steps) return;
+    heading("Engine steps, seen from outside");
+    if (run.steps.refused) {
+      page.append(make("p", { class: "dim" }, "Not shown: " + run.steps.refused + "."));
+      return;
+    }
+    page.append(make("p", { class: "dim" }, run.steps.remark));
+    const box = make("div", { class: "plots" });
+    page.append(box);
+    const column = (index) => run.steps.points.map((point) => point[index]);
+    const sync = { cursor: { sync: { key: run.name } } };
+    const x = { label: "s", value: (_, value) => digits(value) };
+    const spans = run.steps.is_grouped ? [line("usual", 0), line("longest", 1)] : [line("duration", 0)];
+    draw(box, "Duration of a step", { ...sync, scales: { x: { time: false } }, axes: [axis("seconds into the run"), axis("ms")],
+      series: [x, ...spans] }, [column(0), column(1), ...(run.steps.is_grouped ? [column(2)] : [])]);
+    draw(box, "Streams served by a step", { ...sync, scales: { x: { time: false } }, axes: [axis("seconds into the run"), axis("streams")],
+      series: [x, line("streams", 2)] }, [column(0), column(3)]);
   };
 
   // One line per request: queue, connect, waiting for the first token, tokens.
@@ -140,12 +188,15 @@
     page.append(make("p", { class: "dim" }, "Drag to zoom into a stretch of time, double-click to see all. " + run.lanes_remark));
     const box = make("div", { class: "plots" });
     page.append(box);
-    const parts = [["queue", "b"], ["connect", "d"], ["first token", "a"], ["tokens", "c"]];
+    const parts = [["waiting to be sent", "b"], ["connecting", "d"], ["waiting for the first token", "a"], ["receiving tokens", "c"]];
     const starts = run.lanes.map((lane) => lane[0]);
     const rows = run.lanes.map((_, index) => index);
     // Lanes are sorted by their start; the last one to end is not the last one to start.
-    const lastStart = starts[starts.length - 1], lastEnd = Math.max(...run.lanes.map((lane) => lane[4]));
-    draw(box, "Swim lanes: " + parts.map(([name]) => name).join(", "), {
+    const lastStart = starts[starts.length - 1], lastEnd = run.lanes.reduce((most, lane) => Math.max(most, lane[4]), 0);
+    const key = make("p", { class: "key" });
+    for (const [name, hue] of [...parts, ["failed", "bad"]]) key.append(make("span", { class: "swatch", style: "background:var(--" + hue + ")" }), name + "  ");
+    page.insertBefore(key, box);
+    draw(box, "A line for each request", {
       height: 420, scales: { x: { time: false, range: (_, low, high) => high >= lastStart ? [low, lastEnd] : [low, high] }, y: { range: [-1, rows.length], dir: -1 } },
       axes: [axis("seconds into the run"), axis("request")],
       series: [{ label: "s", value: (_, value) => digits(value) },
@@ -158,6 +209,7 @@
           ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
           ctx.clip();
           const height = Math.max(1, bbox.height / (rows.length + 1) * 0.8);
+          const hues = parts.map(([, hue]) => colour(hue)), bad = colour("bad");
           const low = plot.scales.x.min, high = plot.scales.x.max;
           for (let index = 0; index < rows.length; index++) {
             const lane = run.lanes[index];
@@ -166,7 +218,7 @@
             for (let part = 0; part < parts.length; part++) {
               const from = plot.valToPos(lane[part], "x", true), to = plot.valToPos(lane[part + 1], "x", true);
               if (to - from <= 0) continue;
-              ctx.fillStyle = lane[5] ? colour("bad") : colour(parts[part][1]);
+              ctx.fillStyle = lane[5] ? bad : hues[part];
               ctx.fillRect(from, top, Math.max(0.7, to - from), height);
             }
           }
@@ -191,12 +243,22 @@
 
   const show = (run) => {
     page.append(make("h1", {}, run.title), make("p", { class: "dim" }, run.subtitle), verdict(run), notes(run), tiles(run));
-    heading("Figures");
-    page.append(table(run.table.columns, run.table.rows));
-    heading("Distributions");
-    distributions(run);
-    heading("Over time");
-    overTime(run);
+    if (run.table.rows.length) {
+      heading("Figures");
+      page.append(table(run.table.columns, run.table.rows),
+        make("p", { class: "dim" }, "Small figures are 95 % intervals; a percentile with ? has too few requests to support one. Failed requests count as infinitely slow."));
+    }
+    if (run.spreads.length) {
+      heading("Distributions");
+      distributions(run);
+    }
+    if (run.windows.length) {
+      heading("Over time");
+      overTime(run);
+    }
+    split(run);
+    steps(run);
+    server(run);
     lanes(run);
     failures(run);
     plan(run);
@@ -229,6 +291,7 @@
   page.append(make("footer", {}, data.footer));
 
   // A card drawn before its neighbours was as wide as the page; now all have their places.
+  const redraw = () => plots.forEach(({ plot }) => plot.redraw(false, true));
   const fit = () => plots.forEach(({ plot, width }) => plot.setSize({ width: width(), height: plot.height }));
   fit();
   let pending = null;
@@ -236,6 +299,8 @@
     clearTimeout(pending);
     pending = setTimeout(fit, 100);
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => location.reload());
+  // Canvases hold colours as they were drawn; on paper everything is light.
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  matchMedia("print").addEventListener("change", redraw);
   globalThis.tokometerPlots = plots;
 })();

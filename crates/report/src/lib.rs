@@ -14,8 +14,11 @@ pub mod from_summary;
 pub mod html;
 pub mod layout;
 pub mod model;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod parse;
 pub mod quantity;
+pub mod rows;
 pub mod sparkline;
 pub mod style;
 pub mod summary;
@@ -30,5 +33,5 @@ pub use layout::{Layout, LayoutChoice, print, print_same};
 pub use model::{Field, Key, Metric, Percentile, Quantity, Report, Stat, Title};
 pub use parse::parse;
 pub use style::{Colours, Style};
-pub use summary::print_summary;
+pub use summary::{print_summary, summary_markdown};
 pub use table::{TableFormat, table};

@@ -4,6 +4,9 @@
 //! full below; what was not measured has no line; a percentile that the sample cannot support has a
 //! `?`, and one that falls among failed requests is shown as a lower bound.
 
+mod inside;
+mod markdown;
+
 use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
@@ -14,6 +17,8 @@ use crate::differences::differences;
 use crate::layout::Layout;
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
+
+pub use markdown::summary_markdown;
 
 /// Bytes of a server's error body that are shown.
 const BODY_SHOWN: usize = 300;
@@ -37,6 +42,8 @@ const LATENCIES: [(&str, &str, Option<&str>); 11] = [
     ("connect", "connect_ms", Some("")),
 ];
 
+const COLUMNS: [&str; 5] = ["mean", "p50", "p90", "p99", "max"];
+
 /// The summary. `beside` is the layout of the block that is printed above it, whose differing
 /// figures are then explained.
 pub fn print_summary(
@@ -53,7 +60,12 @@ pub fn print_summary(
     lines.extend(page.latencies());
     lines.extend(page.goodput());
     lines.extend(page.steady());
+    lines.extend(page.ttft_split());
+    lines.extend(page.steps());
     lines.extend(page.server());
+    lines.extend(page.server_ttft());
+    lines.extend(page.speculation());
+    lines.extend(page.gpu());
     lines.extend(page.course());
     lines.extend(page.failures());
     lines.extend(page.differences(beside));
@@ -85,7 +97,7 @@ fn count(value: u64) -> String {
     clippy::cast_sign_loss,
     reason = "token counts are whole and not negative; the cast saturates otherwise"
 )]
-fn whole(value: f64) -> String {
+pub(crate) fn whole(value: f64) -> String {
     count(value.round() as u64)
 }
 
@@ -205,18 +217,22 @@ impl Page<'_> {
     }
 
     fn latencies(&self) -> Vec<String> {
-        let rows: Vec<String> = LATENCIES
-            .iter()
-            .filter(|(_, key, beside)| self.is_worth_showing(key, *beside))
-            .filter_map(|(label, key, _)| self.latency(label, key))
-            .collect();
+        let rows: Vec<String> =
+            self.shown_latencies().filter_map(|(label, key)| self.latency(label, key)).collect();
         if rows.is_empty() {
             return rows;
         }
-        let heads = ["mean", "p50", "p90", "p99", "max"].map(|head| format!("{head:>CELL$}"));
+        let heads = COLUMNS.map(|head| format!("{head:>CELL$}"));
         let heads = heads.concat();
         let head = self.style.paint(Tone::Faint, &format!("{:<LABEL$}{heads}", "ms"));
         std::iter::once(head).chain(rows).collect()
+    }
+
+    fn shown_latencies(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        LATENCIES
+            .iter()
+            .filter(|(_, key, beside)| self.is_worth_showing(key, *beside))
+            .map(|(label, key, _)| (*label, *key))
     }
 
     /// A row that explains another is shown when its mean differs by more than a percent; one that
@@ -236,20 +252,23 @@ impl Page<'_> {
 
     fn latency(&self, label: &str, key: &str) -> Option<String> {
         let values = self.summary.distribution(key)?;
-        let marks = self.marks(&[key]);
+        let (cells, marks) = (self.latency_cells(values).concat(), self.marks(&[key]));
+        Some(format!("{label:<LABEL$}{cells}{marks}"))
+    }
+
+    /// Mean, percentiles and largest value, each as wide as its column.
+    fn latency_cells(&self, values: &Distribution) -> Vec<String> {
         if values.is_withheld {
-            let mean = self.plain(values.mean);
-            return Some(format!("{label:<LABEL$}{mean}   percentiles withheld{marks}"));
+            return vec![self.plain(values.mean), "   percentiles withheld".to_owned()];
         }
         let percentile = |percent: f64| self.percentile(values, percent);
-        let cells = [
+        vec![
             self.plain(values.mean),
             percentile(50.0),
             percentile(90.0),
             percentile(99.0),
             self.largest(values),
-        ];
-        Some(format!("{label:<LABEL$}{}{marks}", cells.concat()))
+        ]
     }
 
     fn plain(&self, value: Option<f64>) -> String {
@@ -311,26 +330,6 @@ impl Page<'_> {
                 p99(&steady.e2e_ms)
             ),
         ))
-    }
-
-    fn server(&self) -> Option<String> {
-        let server = self.summary.server.as_ref()?;
-        let share = |value: Option<f64>, word: &str| {
-            value.map(|share| format!("{word} {:.0} %", share * 100.0))
-        };
-        let number =
-            |value: Option<f64>, word: &str| value.map(|value| format!("{word} {value:.0}"));
-        let parts: Vec<String> = [
-            number(server.running_max, "running at most"),
-            number(server.waiting_max, "waiting at most"),
-            share(server.kv_use_max, "KV cache at most"),
-            number(server.preemptions.filter(|count| *count > 0.0), "preemptions"),
-            share(server.prefix_hit_share, "prefix hits"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        (!parts.is_empty()).then(|| line("server says", &parts.join(" · ")))
     }
 
     /// The run's course: requests in flight and output tokens by the second.
@@ -431,7 +430,7 @@ fn shortened(text: &str, limit: usize) -> String {
     if end < text.len() { flat + " …" } else { flat }
 }
 
-fn load_text(load: &Load, class: LoadClass) -> String {
+pub(crate) fn load_text(load: &Load, class: LoadClass) -> String {
     let rate = match (&load.ramp, load.request_rate) {
         (Some((strategy, begin, end)), _) => format!("{strategy} ramp from {begin} to {end} req/s"),
         (None, _) if load.is_traced => "times of a trace".to_owned(),

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 use tokometer_base::{Nanos, Seed, WallNanos};
+use tokometer_metrics::anatomy::{Known, Part, Stage};
 use tokometer_metrics::figures::{Detail, Probe, SteadyWindow};
 use tokometer_metrics::goodput::{Goodput, Objectives};
-use tokometer_metrics::server::{ServerFigures, Speculation};
+use tokometer_metrics::server::{BucketQuantile, GpuFigures, ServerFigures, Speculation};
 use tokometer_metrics::steady::{LoadClass, Steady};
+use tokometer_metrics::steps::{Stalls, StepFigures, Steps};
 use tokometer_metrics::summary::{Counts, FailureGroup};
 use tokometer_metrics::windows::Window;
 use tokometer_metrics::{
@@ -216,9 +218,61 @@ fn server() -> ServerFigures {
         waiting_max: Some(5.0),
         kv_use_max: Some(0.42),
         prefix_hit_share: Some(0.03),
+        is_whole: true,
+        ttft_ms_mean: Some(118.0),
+        ttft_p50: Some(BucketQuantile {
+            value_ms: Some(112.5),
+            low_ms: 100.0,
+            high_ms: Some(250.0),
+        }),
+        ttft_p99: Some(BucketQuantile {
+            value_ms: Some(487.5),
+            low_ms: 250.0,
+            high_ms: Some(500.0),
+        }),
+        gpu: Some(GpuFigures {
+            source: "DCGM".to_owned(),
+            devices: 1,
+            unused_devices: 1,
+            utilisation_percent_mean: Some(87.4),
+            memory_mib_max: Some(40_960.0),
+            power_w_mean: Some(412.0),
+            energy_j: Some(21_630.0),
+            is_energy_from_power: false,
+            energy_j_per_output_token: Some(0.171),
+        }),
         speculation: Some(speculation),
         ..ServerFigures::default()
     }
+}
+
+fn steps() -> Steps {
+    Steps::Seen(StepFigures {
+        steps: 3_120,
+        kept_share: 1.0,
+        span_ms_p50: Some(11.9),
+        span_ms_p99: Some(45.25),
+        batch_p50: Some(31.0),
+        batch_max: 64,
+        together: Some(0.97),
+        stalls: Some(Stalls { count: 85, longest_ms: 92.5, time_share: 0.061 }),
+    })
+}
+
+fn ttft_parts() -> Vec<Part> {
+    let part = |name: &str, mean_ms: f64, known: Known, stage: Stage| Part {
+        name: name.to_owned(),
+        mean_ms,
+        stage,
+        known,
+    };
+    vec![
+        part("client queue", 3.25, Known::Measured, Stage::Before),
+        part("sending the request", 0.05, Known::Measured, Stage::Within),
+        part("network round trip", 0.2, Known::Inferred, Stage::Within),
+        part("prefill", 90.5, Known::Told, Stage::Within),
+        part("rest in the server", 59.5, Known::Inferred, Stage::Within),
+    ]
 }
 
 /// A run with something of everything: failures, notes, a steady part, all families.
@@ -271,6 +325,8 @@ pub(crate) fn summary() -> Summary {
             e2e_ms: small(1_700.0),
         }),
         server: Some(server()),
+        steps: Some(steps()),
+        ttft_parts: ttft_parts(),
         families: families.map(|family| (family, family_figures())).into(),
         notes: vec![
             note("late-sends", Severity::Suspect, "e2e_ms"),

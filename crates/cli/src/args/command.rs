@@ -128,6 +128,15 @@ pub(crate) struct ReportArgs {
     /// Write a trace for Perfetto
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// Write one row per request as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write one row per request as Parquet, with its events
+    #[arg(long, value_name = "FILE")]
+    pub(crate) parquet: Option<PathBuf>,
+    /// Write the summary as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
     /// Mend the torn end of a record first
     #[arg(long)]
     pub(crate) repair: bool,

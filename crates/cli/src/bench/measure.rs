@@ -9,6 +9,7 @@ use tokometer_base::{Clock, MonotonicClock, Nanos, Seed};
 use tokometer_client::KeepText;
 use tokometer_client::control::Model;
 use tokometer_drive::{self as drive, Interrupt, Live, Outlets, Prepare};
+use tokometer_metrics::server::{Keep, parse};
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_record::server::Scrape;
 use tokometer_record::{self as record, RunEnd, RunInfo, RunWriter};
@@ -65,7 +66,7 @@ fn busy(metrics_text: &str) -> Option<f64> {
     let scrape = Scrape {
         at: Nanos::ZERO,
         endpoint: 0,
-        values: tokometer_metrics::server::parse(metrics_text),
+        values: parse(metrics_text, Keep::Values),
         error: None,
     };
     let reading = tokometer_metrics::server::read(&scrape)?;

@@ -6,6 +6,7 @@
 
 mod alternating;
 mod between;
+mod devices;
 mod exporter;
 mod folder;
 mod measure;

@@ -1,17 +1,28 @@
 //! Reads the server's own metrics now and then, on a thread of its own and the run's clock.
+//!
+//! An endpoint may hang, trickle or lie: the run waits for it a few seconds at most, before its start
+//! and after its end, and goes on without it.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_client::Control;
+use tokometer_metrics::server::{Keep, parse};
 use tokometer_record::server::Scrape;
+
+use super::devices::Devices;
+
+/// The longest that a run waits for a reading. An answer that trickles keeps every read short and
+/// never ends, so the limit of a single read is not enough.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A scraper under way. It stops when dropped, after one last reading.
 pub(crate) struct Scraper {
     stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Nothing ever comes through it: it closes when the thread ends.
+    ended: Receiver<()>,
 }
 
 impl Scraper {
@@ -19,83 +30,137 @@ impl Scraper {
     /// until stopped. A server whose first reading fails has no metrics for us and is left alone.
     pub(crate) fn start(source: Source, interval: Nanos, scrapes: Sender<Scrape>) -> Self {
         let (stop, stopped) = channel();
-        let first = source.scrape();
-        let is_useless = first.error.is_some();
-        if scrapes.send(first).is_err() || is_useless {
-            return Self { stop: None, thread: None };
-        }
+        let (at_end, ended) = channel();
+        let (at_first, first) = channel::<()>();
         let read = move || {
-            loop {
+            // Dropped with the thread, whichever way it ends.
+            let _at_end = at_end;
+            let baseline = source.scrape(Keep::Buckets);
+            let is_useless = baseline.error.is_some();
+            let is_unwanted = scrapes.send(baseline).is_err();
+            drop(at_first);
+            while !is_useless && !is_unwanted {
                 let is_over =
                     stopped.recv_timeout(interval.to_duration()) != Err(RecvTimeoutError::Timeout);
-                if scrapes.send(source.scrape()).is_err() || is_over {
+                let keep = if is_over { Keep::Buckets } else { Keep::Values };
+                if scrapes.send(source.scrape(keep)).is_err() || is_over {
                     return;
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("scraper".to_owned()).spawn(read).ok();
-        Self { stop: Some(stop), thread }
+        // Without a thread both channels are closed at once, and there is nothing to wait for.
+        let _thread = std::thread::Builder::new().name("scraper".to_owned()).spawn(read);
+        let _read = first.recv_timeout(PATIENCE);
+        Self { stop: Some(stop), ended }
     }
 }
 
 impl Drop for Scraper {
     fn drop(&mut self) {
         drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
+        // A thread that still waits for its endpoint is left behind; its readings go nowhere.
+        let _ended = self.ended.recv_timeout(PATIENCE);
     }
 }
 
-/// One endpoint that tells metrics.
+/// One source of metrics.
 pub(crate) struct Source {
-    /// How it is asked.
-    pub(crate) control: Control,
+    origin: Origin,
     /// Its number among those that are read.
-    pub(crate) endpoint: u16,
+    endpoint: u16,
+}
+
+enum Origin {
+    /// A page in Prometheus' form.
+    Page(Box<Control>),
+    /// The GPUs of this host.
+    Devices(Devices),
 }
 
 impl Source {
-    fn scrape(&self) -> Scrape {
-        let answer = self.control.metrics_text();
-        let (at, endpoint) = (MonotonicClock.now(), self.endpoint);
-        match answer {
-            Ok(text) => Scrape { at, endpoint, values: values(&text), error: None },
-            Err(why) => {
-                Scrape { at, endpoint, values: BTreeMap::new(), error: Some(why.to_string()) }
-            }
-        }
+    /// The page that `control` asks for.
+    pub(crate) fn page(control: Control, endpoint: u16) -> Self {
+        Self { origin: Origin::Page(Box::new(control)), endpoint }
     }
-}
 
-/// The samples of a text in Prometheus' form: name and labels as printed, then the value.
-fn values(text: &str) -> BTreeMap<String, f64> {
-    let sample = |line: &str| {
-        if line.starts_with('#') || line.contains("_bucket{") {
-            return None;
-        }
-        // Labels may hold blanks, the value never does; a time stamp may follow it.
-        let name_end = line.rfind('}').map_or_else(|| line.find(' '), |brace| Some(brace + 1))?;
-        let value = line[name_end..].split_whitespace().next()?.parse().ok()?;
-        Some((line[..name_end].to_owned(), value))
-    };
-    text.lines().filter_map(sample).collect()
+    /// The GPUs of this host.
+    pub(crate) fn devices(devices: Devices, endpoint: u16) -> Self {
+        Self { origin: Origin::Devices(devices), endpoint }
+    }
+
+    fn scrape(&self, keep: Keep) -> Scrape {
+        let (values, error) = match &self.origin {
+            Origin::Page(control) => match control.metrics_text() {
+                Ok(text) => (parse(&text, keep), None),
+                Err(why) => (BTreeMap::new(), Some(why.to_string())),
+            },
+            Origin::Devices(devices) => (devices.values(), None),
+        };
+        Scrape { at: MonotonicClock.now(), endpoint: self.endpoint, values, error }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use tokometer_client::{Settings, Url};
+
     use super::*;
 
+    /// An endpoint that does `answer` to each connection, on a thread that ends with the test.
+    fn endpoint(answer: fn(TcpStream)) -> Source {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let _server = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let _answering = std::thread::spawn(move || answer(stream.unwrap()));
+            }
+        });
+        let settings = Settings::new(Url::parse(&url).unwrap(), String::new());
+        Source::page(Control::new(&settings, None, Nanos::from_millis(200)), 0)
+    }
+
+    fn page(mut stream: TcpStream, body: &str) {
+        let mut head = [0; 4096];
+        let _read = stream.read(&mut head);
+        let length = body.len();
+        let _written = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+    }
+
+    fn readings(source: Source) -> Vec<Scrape> {
+        let (sender, receiver) = channel();
+        drop(Scraper::start(source, Nanos::from_secs(3_600), sender));
+        receiver.try_iter().collect()
+    }
+
     #[test]
-    fn samples_keep_their_labels_and_histograms_are_left_out() {
-        let text = "# HELP x y\n\
-            vllm:num_requests_running{model_name=\"a b\"} 3.0\n\
-            plain_total 5 1700000000\n\
-            h_bucket{le=\"1\"} 4\n\
-            broken\n";
-        let values = values(text);
-        assert_eq!(values.len(), 2);
-        assert_eq!(values.get("vllm:num_requests_running{model_name=\"a b\"}"), Some(&3.0));
-        assert_eq!(values.get("plain_total"), Some(&5.0));
+    fn the_first_and_the_last_reading_hold_buckets() {
+        let source = endpoint(|stream| {
+            page(stream, "vllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} 4\nother 1\n");
+        });
+        let found = readings(source);
+        assert_eq!(found.len(), 2);
+        for reading in found {
+            let names: Vec<&str> = reading.values.keys().map(String::as_str).collect();
+            assert_eq!(names, ["vllm:time_to_first_token_seconds_bucket{le=\"+Inf\"}"]);
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_hangs_fails_its_first_reading_and_is_left_alone() {
+        let found = readings(endpoint(|mut stream| {
+            let mut all = Vec::new();
+            let _read = stream.read_to_end(&mut all);
+        }));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].error.is_some());
+    }
+
+    #[test]
+    fn an_endpoint_that_tells_nonsense_gives_no_values() {
+        let found = readings(endpoint(|stream| page(stream, "<html>vllm: NaN</html>")));
+        assert!(found.iter().all(|reading| reading.values.is_empty()));
     }
 }

@@ -10,6 +10,7 @@ use tokometer_client::tls::Trust;
 use tokometer_client::{self as client, Control, Dialect, Settings, Url};
 use tokometer_record as record;
 
+use super::devices::Devices;
 use super::scraper::Source;
 use super::simulator::{Simulator, Wanted};
 use crate::exit::{Exit, Refusal};
@@ -52,13 +53,24 @@ impl Reached {
         self.simulator.is_some()
     }
 
+    /// What is read beside the load: pages of metrics, and the GPUs of this host where the server
+    /// runs on it.
+    pub(crate) fn metrics_sources(&self, plan: &Plan) -> Result<Vec<Source>, Refusal> {
+        let mut sources = self.metrics_pages(plan)?;
+        let devices = Some(&self.settings.base_url)
+            .filter(|_| !self.is_simulated())
+            .and_then(Devices::beside);
+        let next = u16::try_from(sources.len()).unwrap_or(u16::MAX);
+        sources.extend(devices.map(|devices| Source::devices(devices, next)));
+        Ok(sources)
+    }
+
     /// The endpoints whose metrics are read: those named in the plan, else the server itself. An
     /// endpoint that hangs is given up soon, because the run waits for its last reading.
-    pub(crate) fn metrics_sources(&self, plan: &Plan) -> Result<Vec<Source>, Refusal> {
+    fn metrics_pages(&self, plan: &Plan) -> Result<Vec<Source>, Refusal> {
         let tls = || self.endpoint.tls.as_ref().map(|tls| Arc::clone(&tls.config));
-        let source = |endpoint: u16, settings: &Settings| Source {
-            control: Control::new(settings, tls(), SCRAPE_TIMEOUT),
-            endpoint,
+        let source = |endpoint: u16, settings: &Settings| {
+            Source::page(Control::new(settings, tls(), SCRAPE_TIMEOUT), endpoint)
         };
         let urls = &plan.client.metrics_urls;
         if urls.is_empty() {

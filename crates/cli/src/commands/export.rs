@@ -1,4 +1,4 @@
-//! Pages and traces of saved runs.
+//! Files made of saved runs: pages, traces, tables.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -8,6 +8,8 @@ use serde_json::json;
 use tokometer_base::Nanos;
 use tokometer_record::{self as record, RunInfo, RunReader, RunState};
 use tokometer_report::html::{Curve, Page, RunPage, Table};
+use tokometer_report::rows::CsvWriter;
+use tokometer_report::summary_markdown;
 use tokometer_report::trace::TraceWriter;
 
 use crate::bench::{Shown, View, summarise};
@@ -70,6 +72,57 @@ fn run_page(folder: &Path, shown: &Shown) -> Result<RunPage, Refusal> {
         page.push_scrape(scrape);
     }
     Ok(page)
+}
+
+/// Writes the summaries of these runs, one after the other.
+pub(crate) fn markdown(folders: &[PathBuf], view: &View, out: &Path) -> Result<(), Refusal> {
+    let mut parts = Vec::new();
+    for folder in folders {
+        let shown = summarise(folder, view)?;
+        parts.push(summary_markdown(&shown.summary, &shown.info));
+    }
+    std::fs::write(out, parts.join("\n")).map_err(|why| unwritable(out, &why))
+}
+
+/// Writes one row per request as CSV.
+pub(crate) fn csv(folder: &Path, out: &Path) -> Result<(), Refusal> {
+    let reader = RunReader::open(folder).map_err(unreadable)?;
+    let timelines = reader.timelines().map_err(unreadable)?;
+    let begin = begin(&reader)?;
+    let write = || -> std::io::Result<()> {
+        let mut writer = CsvWriter::new(BufWriter::new(File::create(out)?), begin)?;
+        for timeline in timelines {
+            writer.push(&timeline)?;
+        }
+        writer.finish()
+    };
+    write().map_err(|why| unwritable(out, &why))
+}
+
+/// Writes one row per request as Parquet.
+#[cfg(feature = "parquet")]
+pub(crate) fn parquet(folder: &Path, out: &Path) -> Result<(), Refusal> {
+    let reader = RunReader::open(folder).map_err(unreadable)?;
+    let timelines = reader.timelines().map_err(unreadable)?;
+    let begin = begin(&reader)?;
+    let write = || -> std::io::Result<()> {
+        let file = BufWriter::new(File::create(out)?);
+        let mut writer = tokometer_report::parquet::ParquetWriter::new(file, begin)?;
+        for timeline in timelines {
+            writer.push(&timeline)?;
+        }
+        writer.finish()
+    };
+    write().map_err(|why| unwritable(out, &why))
+}
+
+/// Says that this build cannot.
+#[cfg(not(feature = "parquet"))]
+pub(crate) fn parquet(_folder: &Path, out: &Path) -> Result<(), Refusal> {
+    Err(Refusal::usage(
+        format!("cannot write `{}`: this build has no Parquet", out.display()),
+        "build with the feature `parquet`, or use `--csv`",
+    ))
 }
 
 /// Writes the trace of a run.

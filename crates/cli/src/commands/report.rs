@@ -1,12 +1,12 @@
 //! `tokometer report`: saved runs and printed reports, shown again.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tokometer_record::RunReader;
 use tokometer_report::{self as views, Layout, LayoutChoice, Report, Style, TableFormat};
 
-use super::export::{html, trace};
+use super::export::{csv, html, markdown, parquet, trace};
 use super::source::{Source, expanded};
 use crate::args::{Format, ReportArgs};
 use crate::bench::View;
@@ -25,7 +25,8 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
         }
     }
     let view = View::new(&metrics(args)?)?;
-    if args.html.is_some() || args.trace.is_some() {
+    let files = [&args.html, &args.trace, &args.csv, &args.parquet, &args.markdown];
+    if files.iter().any(|file| file.is_some()) {
         return export(args, &view);
     }
     let sources = Source::open_all(&args.sources, &view)?;
@@ -41,6 +42,9 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
     Ok(Exit::Done)
 }
 
+/// Writes something of one run into a file.
+type Write = fn(&Path, &Path) -> Result<(), Refusal>;
+
 /// Writes files instead of printing.
 fn export(args: &ReportArgs, view: &View) -> anyhow::Result<Exit> {
     let mut folders = Vec::new();
@@ -51,13 +55,22 @@ fn export(args: &ReportArgs, view: &View) -> anyhow::Result<Exit> {
         html(&folders, view, args.gpus, out)?;
         tell(&format!("wrote {}", out.display()));
     }
-    if let Some(out) = &args.trace {
+    if let Some(out) = &args.markdown {
+        markdown(&folders, view, out)?;
+        tell(&format!("wrote {}", out.display()));
+    }
+    let single: [(&Option<PathBuf>, Write); 3] =
+        [(&args.trace, trace), (&args.csv, csv), (&args.parquet, parquet)];
+    for (out, write) in single {
+        let Some(out) = out else { continue };
         let [folder] = folders.as_slice() else {
-            return Err(
-                Refusal::usage("cannot write one trace of several runs", "name one run").into()
-            );
+            return Err(Refusal::usage(
+                format!("cannot write `{}` of several runs", out.display()),
+                "name one run",
+            )
+            .into());
         };
-        trace(folder, out)?;
+        write(folder, out)?;
         tell(&format!("wrote {}", out.display()));
     }
     Ok(Exit::Done)

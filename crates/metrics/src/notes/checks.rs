@@ -110,7 +110,9 @@ pub(super) fn answer_length(evidence: &Evidence<'_>, limit: f64) -> Found {
 }
 
 pub(super) fn server_counted_less(evidence: &Evidence<'_>, limit: f64) -> Found {
-    let theirs = evidence.summary.server.as_ref()?.generation_tokens?;
+    // A counter that was not read after the run, or began anew, tells of a part of it only.
+    let server = evidence.summary.server.as_ref().filter(|server| server.is_whole)?;
+    let theirs = server.generation_tokens?;
     let ours = evidence.summary.figure("total_output_tokens").filter(|ours| *ours > 0.0)?;
     (theirs < ours * (1.0 - limit))
         .then(|| format!("the server's counter rose by {theirs:.0}, we counted {ours:.0} tokens"))

@@ -91,6 +91,7 @@ fn sound() -> Scene {
         load_class: LoadClass::Open,
         server: Some(ServerFigures {
             generation_tokens: Some(100_500.0),
+            is_whole: true,
             present_max: Some(20.0),
             prefix_hit_share: Some(0.0),
             preemptions: Some(0.0),
@@ -271,4 +272,17 @@ fn the_page_of_notes_has_a_row_for_each_with_its_threshold() {
     let codes: std::collections::BTreeSet<_> = RULES.iter().map(|rule| rule.code).collect();
     assert_eq!(codes.len(), RULES.len(), "a code has one meaning");
     assert!(RULES.iter().any(|rule| rule.severity == Severity::Remark));
+}
+
+/// The last reading of a server that died came before the run's end: its counter then fell short of
+/// ours without anything being wrong with either.
+#[test]
+fn a_server_that_was_not_read_to_the_end_is_not_said_to_have_counted_less() {
+    let mut scene = sound();
+    scene.server().generation_tokens = Some(50_000.0);
+    let has_note =
+        |scene: &Scene| scene.notes().iter().any(|note| note.code == "server-counted-less");
+    assert!(has_note(&scene));
+    scene.server().is_whole = false;
+    assert!(!has_note(&scene));
 }

@@ -5,6 +5,7 @@
 //! resampled and lanes are thinned, and the page says so where it happens.
 
 mod curves;
+mod inside;
 mod lanes;
 mod run;
 mod spread;

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
-use tokometer_metrics::define::{self, Formula};
+use tokometer_metrics::define::{self, Formula, Unit};
 use tokometer_metrics::notes::Severity;
+use tokometer_metrics::steps;
 use tokometer_metrics::summary::{Distribution, Summary};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Phase, RunInfo, Timeline};
 
+use super::inside;
 use super::lanes::Lanes;
 use super::spread::Spread;
+use crate::summary::{load_text, whole};
 
 /// Distributions that get plots, in this order.
 const PLOTTED: [&str; 4] = ["ttft_ms", "gap_ms", "tpot_ms", "e2e_ms"];
@@ -36,38 +39,6 @@ const TILES: [&str; 6] = [
     "peak_in_flight",
     "goodput_requests_per_s",
 ];
-/// Server gauges that get a plot: title, unit, and (name of the line, ends of metric names).
-type Gauge = (&'static str, &'static str, &'static [(&'static str, &'static [&'static str])]);
-const GAUGES: [Gauge; 2] = [
-    (
-        "running and waiting",
-        "requests",
-        &[
-            (
-                "running",
-                &[
-                    "num_requests_running",
-                    "num_running_reqs",
-                    "requests_processing",
-                    "tgi_batch_current_size",
-                ],
-            ),
-            (
-                "waiting",
-                &["num_requests_waiting", "num_queue_reqs", "requests_deferred", "tgi_queue_size"],
-            ),
-        ],
-    ),
-    (
-        "KV cache in use",
-        "share",
-        &[(
-            "in use",
-            &["kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage", "kv_cache_usage_ratio"],
-        )],
-    ),
-];
-
 /// Collects one run.
 #[derive(Debug)]
 pub struct RunPage {
@@ -76,6 +47,7 @@ pub struct RunPage {
     spreads: BTreeMap<&'static str, Spread>,
     lanes: Lanes,
     scrapes: Vec<Scrape>,
+    steps: steps::Collector,
     summary: Summary,
 }
 
@@ -88,6 +60,7 @@ impl RunPage {
             spreads: BTreeMap::new(),
             lanes: Lanes::default(),
             scrapes: Vec::new(),
+            steps: steps::Collector::default(),
             summary,
         }
     }
@@ -98,6 +71,7 @@ impl RunPage {
             return;
         }
         self.lanes.add(timeline, self.begin);
+        self.steps.push(timeline);
         for key in PLOTTED {
             let Some(metric) = define::metric(key) else { continue };
             let spread = self.spreads.entry(key).or_default();
@@ -139,9 +113,9 @@ impl RunPage {
                 json!([w.at_s, w.arrivals, w.completions, w.failures, w.in_flight, w.output_tokens])
             })
             .collect();
-        let gauges = gauges(&self.scrapes, self.begin);
+        let gauges = inside::gauges(&self.scrapes, self.begin);
         let lanes_remark = self.lanes.remark();
-        let (title, subtitle) = (title(&self.info), subtitle(&self.info));
+        let (title, subtitle) = (title(&self.info), subtitle(&self.info, summary));
         let (lanes, lane_names) = self.lanes.into_json();
         json!({
             "name": self.info.name,
@@ -160,6 +134,9 @@ impl RunPage {
             "spreads": spreads,
             "windows": windows,
             "gauges": gauges,
+            "steps": inside::steps(summary.steps.as_ref(), self.steps, self.begin),
+            "split": inside::split(&summary.ttft_parts),
+            "server": summary.server.as_ref().map(|server| inside::server(server, summary)),
             "lanes": lanes,
             "lane_names": lane_names,
             "lanes_remark": lanes_remark,
@@ -189,13 +166,10 @@ fn title(info: &RunInfo) -> String {
     }
 }
 
-fn subtitle(info: &RunInfo) -> String {
-    let rate =
-        info.load.request_rate.map_or("all at once".to_owned(), |rate| format!("{rate} req/s"));
-    let cap =
-        info.load.max_concurrency.map_or(String::new(), |cap| format!(", at most {cap} in flight"));
+fn subtitle(info: &RunInfo, summary: &Summary) -> String {
+    let load = load_text(&info.load, summary.load_class);
     let backend = info.targets.first().map_or("", |target| target.backend.as_str());
-    format!("{backend}, dataset {}, {rate}{cap}, tokometer {}", info.dataset, info.version)
+    format!("{backend}, dataset {}, {load}, tokometer {}", info.dataset, info.version)
 }
 
 fn remark(summary: &Summary) -> String {
@@ -203,7 +177,9 @@ fn remark(summary: &Summary) -> String {
     let partial = if summary.ended.is_partial() { "Partial run: " } else { "" };
     format!(
         "{partial}{} of {} planned requests answered, {} failed.",
-        counts.succeeded, counts.planned, counts.failed
+        whole(counts.succeeded as f64),
+        whole(counts.planned as f64),
+        whole(counts.failed as f64)
     )
 }
 
@@ -211,37 +187,81 @@ fn tiles(summary: &Summary) -> Vec<Value> {
     let tile = |key: &&str| {
         let metric = define::metric(key)?;
         let value = summary.figure(key)?;
-        Some(
-            json!({"label": format!("{} ({})", metric.label, metric.unit.name()), "value": short(value)}),
-        )
+        let label = match metric.unit {
+            Unit::Requests => metric.label.to_owned(),
+            unit => format!("{} ({})", metric.label, unit.name()),
+        };
+        Some(json!({"label": label, "value": short(value)}))
     };
-    TILES.iter().filter_map(tile).collect()
+    let latency = |key: &&str| {
+        let metric = define::metric(key)?;
+        let distribution = summary.distribution(key).filter(|found| found.count > 0)?;
+        let (p50, p99) = (percentile(distribution, 50.0)?, percentile(distribution, 99.0)?);
+        let label = format!("{}, p50 and p99 ({})", metric.label, metric.unit.name());
+        Some(json!({"label": label, "value": format!("{p50} · {p99}")}))
+    };
+    let gpu = summary.server.as_ref().and_then(|server| server.gpu.as_ref());
+    let energy = gpu.and_then(|gpu| gpu.energy_j_per_output_token).map(
+        |energy| json!({"label": "GPU energy per output token (J)", "value": format!("{energy:.3}")}),
+    );
+    let latencies = ["ttft_ms", "tpot_ms"];
+    TILES
+        .iter()
+        .filter_map(tile)
+        .chain(latencies.iter().filter_map(latency))
+        .chain(energy)
+        .collect()
 }
 
-/// Three significant digits, as a person reads them.
-fn short(value: f64) -> String {
+/// Three significant digits, as a person reads them, in groups of three.
+pub(super) fn short(value: f64) -> String {
     match value.abs() {
+        size if size >= 1_000.0 => whole(value),
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     }
 }
 
+/// Rows that say the same as another unless they differ from it.
+const BESIDE: [(&str, &str); 3] = [
+    ("first_answer_ms", "ttft_ms"),
+    ("ttft_from_intended_ms", "ttft_ms"),
+    ("e2e_from_intended_ms", "e2e_ms"),
+];
+
 fn figures(summary: &Summary) -> Value {
+    let mean = |key: &str| summary.distribution(key).and_then(|found| found.mean);
+    let repeats = |key: &str| {
+        let other = BESIDE.iter().find(|(name, _)| *name == key).map(|(_, other)| *other);
+        let means = mean(key).zip(other.and_then(mean));
+        means.is_some_and(|(own, other)| (own / other - 1.0).abs() < 0.001)
+    };
     let row = |key: &&str| {
         let metric = define::metric(key)?;
-        let distribution = summary.distribution(key).filter(|found| found.count > 0)?;
+        let distribution =
+            summary.distribution(key).filter(|found| found.count > 0 && !repeats(key))?;
         let mut cells = vec![json!(format!("{} ({})", metric.label, metric.unit.name()))];
-        cells.push(json!(distribution.mean.map(short)));
-        cells.extend([50.0, 90.0, 99.0].map(|percent| json!(percentile(distribution, percent))));
+        let margin = distribution.mean_margin.map(|margin| format!("± {}", short(margin)));
+        cells.push(json!({"value": distribution.mean.map(short), "range": margin}));
+        cells.extend([50.0, 90.0, 99.0].map(|percent| {
+            json!({"value": percentile(distribution, percent), "range": range(distribution, percent)})
+        }));
         cells.push(json!(distribution.max.map(short)));
-        cells.push(json!(distribution.count));
+        cells.push(json!(whole(distribution.count as f64)));
         Some(Value::Array(cells))
     };
     json!({
         "columns": ["", "mean", "p50", "p90", "p99", "max", "n"],
         "rows": LISTED.iter().filter_map(row).collect::<Vec<_>>(),
     })
+}
+
+/// The interval of a percentile, where the sample supports one.
+fn range(distribution: &Distribution, percent: f64) -> Option<String> {
+    let entry = distribution.percentile(percent).filter(|_| !distribution.is_withheld)?;
+    let (low, high) = (entry.low?, entry.high.filter(|_| entry.is_supported)?);
+    Some(format!("{} to {}", short(low), short(high)))
 }
 
 fn percentile(distribution: &Distribution, percent: f64) -> Option<String> {
@@ -255,35 +275,4 @@ fn percentile(distribution: &Distribution, percent: f64) -> Option<String> {
         (None, Some(above)) => Some(format!("> {}{doubt}", short(above))),
         (None, None) => None,
     }
-}
-
-fn gauges(scrapes: &[Scrape], begin: Nanos) -> Vec<Value> {
-    let good: Vec<&Scrape> = scrapes.iter().filter(|scrape| scrape.error.is_none()).collect();
-    let plot = |(label, unit, lines): &Gauge| {
-        let values: Vec<Vec<Option<f64>>> = lines
-            .iter()
-            .map(|(_, ends)| good.iter().map(|scrape| reading(scrape, ends)).collect())
-            .collect();
-        let has_some = values.iter().flatten().any(Option::is_some);
-        has_some.then(|| {
-            json!({
-                "label": label,
-                "unit": unit,
-                "series": lines.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
-                "at": good.iter().map(|scrape| scrape.at.signed_since(begin) as f64 / 1e9).collect::<Vec<_>>(),
-                "values": values,
-            })
-        })
-    };
-    GAUGES.iter().filter_map(plot).collect()
-}
-
-/// The sum over label sets of the first metric whose name ends in one of `ends`.
-fn reading(scrape: &Scrape, ends: &[&str]) -> Option<f64> {
-    let name = |key: &str| key.split('{').next().unwrap_or(key).to_owned();
-    ends.iter().find_map(|end| {
-        let mut found = scrape.values.iter().filter(|(key, _)| name(key).ends_with(end)).peekable();
-        let _some = found.peek()?;
-        Some(found.map(|(_, value)| value).sum())
-    })
 }

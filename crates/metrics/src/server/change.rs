@@ -1,0 +1,211 @@
+//! From readings of a run to what changed over its measured phase.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokometer_record::server::Scrape;
+
+use super::buckets::Buckets;
+use super::gpu::{self, GpuReading};
+use super::{Reading, ServerFigures, Speculation, read};
+use crate::rows::Part;
+
+/// Sum and count of a histogram, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Mean {
+    pub(super) sum: Option<f64>,
+    pub(super) count: Option<f64>,
+}
+
+impl Mean {
+    fn millis(self) -> Option<f64> {
+        ratio(self.sum, self.count).map(|seconds| seconds * 1e3)
+    }
+}
+
+fn ratio(above: Option<f64>, below: Option<f64>) -> Option<f64> {
+    above.zip(below).filter(|(_, below)| *below > 0.0).map(|(above, below)| above / below)
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Counters {
+    pub(super) preemptions: Option<f64>,
+    pub(super) prompt_tokens: Option<f64>,
+    pub(super) generation_tokens: Option<f64>,
+    pub(super) finished: Option<f64>,
+    pub(super) prefix_queries: Option<f64>,
+    pub(super) prefix_hits: Option<f64>,
+    pub(super) ttft: Mean,
+    pub(super) queue: Mean,
+    pub(super) prefill: Mean,
+    pub(super) drafts: Option<f64>,
+    pub(super) draft_tokens: Option<f64>,
+    pub(super) accepted_tokens: Option<f64>,
+    pub(super) per_position: BTreeMap<u32, f64>,
+}
+
+/// All readings of a run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scrapes {
+    readings: Vec<Reading>,
+    devices: BTreeMap<u16, Vec<GpuReading>>,
+    failed: u64,
+    /// Endpoints with a failed scrape.
+    failing: BTreeSet<u16>,
+}
+
+impl Scrapes {
+    pub(crate) fn push(&mut self, scrape: &Scrape) {
+        let (engine, devices) = (read(scrape), gpu::read(scrape));
+        if engine.is_none() && devices.is_none() {
+            self.failed += 1;
+            let _new = self.failing.insert(scrape.endpoint);
+        }
+        self.readings.extend(engine);
+        if let Some(devices) = devices {
+            self.devices.entry(scrape.endpoint).or_default().push(devices);
+        }
+    }
+
+    /// Figures over `span`, the measured phase. `None` when nothing was scraped.
+    pub(crate) fn figures(mut self, span: Option<Part>) -> Option<ServerFigures> {
+        if self.readings.is_empty() && self.devices.is_empty() && self.failed == 0 {
+            return None;
+        }
+        self.readings.sort_by_key(|reading| reading.at);
+        let mut endpoints: BTreeMap<u16, Vec<&Reading>> = BTreeMap::new();
+        for reading in &self.readings {
+            endpoints.entry(reading.endpoint).or_default().push(reading);
+        }
+        let found: Vec<Ends<'_>> =
+            endpoints.values().filter_map(|readings| ends(readings, span)).collect();
+        let total = found
+            .iter()
+            .map(|ends| combined(&ends.last.counters, &ends.first.counters, change))
+            .reduce(|one, other| combined(&one, &other, |a, b| a + b))
+            .unwrap_or_default();
+        let is_read = |endpoint: &u16| {
+            endpoints.contains_key(endpoint) || self.devices.contains_key(endpoint)
+        };
+        let is_whole = !found.is_empty()
+            && found.iter().all(|ends| ends.is_whole)
+            && self.failing.iter().all(is_read);
+        let ttft = endpoints
+            .values()
+            .map(|readings| ttft_change(readings))
+            .reduce(|one, other| one?.joined(&other?, |a, b| a + b))
+            .flatten();
+        let quantile = |share: f64| ttft.as_ref().and_then(|buckets| buckets.quantile(share));
+        let peak = |value: fn(&Reading) -> Option<f64>| peak_sum(&endpoints, value);
+        let present = |reading: &Reading| Some(reading.running? + reading.waiting.unwrap_or(0.0));
+        let kv = self.readings.iter().filter_map(|reading| reading.kv_use).max_by(f64::total_cmp);
+        let devices: Vec<Vec<GpuReading>> = self.devices.values().cloned().collect();
+        Some(ServerFigures {
+            engine: self.readings.first().map(|reading| reading.engine.to_owned()),
+            scrapes: (self.readings.len() + devices.iter().map(Vec::len).sum::<usize>()) as u64,
+            failed_scrapes: self.failed,
+            running_max: peak(|reading| reading.running),
+            waiting_max: peak(|reading| reading.waiting),
+            present_max: peak(present),
+            kv_use_max: kv,
+            preemptions: total.preemptions,
+            prompt_tokens: total.prompt_tokens,
+            generation_tokens: total.generation_tokens,
+            finished_requests: total.finished,
+            prefix_hit_share: ratio(total.prefix_hits, total.prefix_queries),
+            is_whole,
+            ttft_ms_mean: total.ttft.millis(),
+            ttft_p50: quantile(0.5),
+            ttft_p99: quantile(0.99),
+            queue_ms_mean: total.queue.millis(),
+            prefill_ms_mean: total.prefill.millis(),
+            accept_length: accept_length(&self.readings),
+            gpu: gpu::figures(&devices, span),
+            speculation: speculation(&total),
+        })
+    }
+}
+
+fn accept_length(readings: &[Reading]) -> Option<f64> {
+    let lengths: Vec<f64> = readings.iter().filter_map(|reading| reading.accept_length).collect();
+    crate::statistics::mean(&lengths)
+}
+
+/// Sum over replicas of each one's peak: their scrapes are not simultaneous, so this is an upper
+/// bound of the peak of the sum.
+fn peak_sum(
+    endpoints: &BTreeMap<u16, Vec<&Reading>>,
+    value: fn(&Reading) -> Option<f64>,
+) -> Option<f64> {
+    let peaks = endpoints.values().filter_map(|readings| {
+        readings.iter().filter_map(|reading| value(reading)).max_by(f64::total_cmp)
+    });
+    peaks.reduce(|sum, peak| sum + peak)
+}
+
+/// The last reading before the measured phase, or the first there is, and the first after it, or the
+/// last: counters of a few requests may be late, never early.
+struct Ends<'a> {
+    first: &'a Reading,
+    last: &'a Reading,
+    is_whole: bool,
+}
+
+fn ends<'a>(readings: &[&'a Reading], span: Option<Part>) -> Option<Ends<'a>> {
+    let before = span.and_then(|span| readings.iter().rev().find(|r| r.at <= span.begin));
+    let after = span.and_then(|span| readings.iter().find(|r| r.at >= span.end));
+    let (first, last) = (before.or(readings.first())?, after.or(readings.last())?);
+    let tokens = |reading: &Reading| reading.counters.generation_tokens;
+    let fell = readings.windows(2).any(|pair| tokens(pair[1]) < tokens(pair[0]));
+    Some(Ends { first, last, is_whole: before.is_some() && after.is_some() && !fell })
+}
+
+fn change(last: f64, first: f64) -> f64 {
+    // A counter that fell was reset by a restart: what it shows now came after that.
+    if last >= first { last - first } else { last }
+}
+
+/// What came into the histogram of first-token times between the first and the last reading that hold
+/// one.
+fn ttft_change(readings: &[&Reading]) -> Option<Buckets> {
+    let mut held = readings.iter().filter(|reading| !reading.ttft.is_empty());
+    let (first, last) = (held.next()?, held.next_back()?);
+    last.ttft.joined(&first.ttft, change)
+}
+
+fn combined(a: &Counters, b: &Counters, join: fn(f64, f64) -> f64) -> Counters {
+    let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| join(a, b));
+    let means = |a: Mean, b: Mean| Mean { sum: both(a.sum, b.sum), count: both(a.count, b.count) };
+    let positions = a.per_position.keys().chain(b.per_position.keys());
+    let at = |counters: &Counters, position: &u32| {
+        counters.per_position.get(position).copied().unwrap_or(0.0)
+    };
+    Counters {
+        preemptions: both(a.preemptions, b.preemptions),
+        prompt_tokens: both(a.prompt_tokens, b.prompt_tokens),
+        generation_tokens: both(a.generation_tokens, b.generation_tokens),
+        finished: both(a.finished, b.finished),
+        prefix_queries: both(a.prefix_queries, b.prefix_queries),
+        prefix_hits: both(a.prefix_hits, b.prefix_hits),
+        ttft: means(a.ttft, b.ttft),
+        queue: means(a.queue, b.queue),
+        prefill: means(a.prefill, b.prefill),
+        drafts: both(a.drafts, b.drafts),
+        draft_tokens: both(a.draft_tokens, b.draft_tokens),
+        accepted_tokens: both(a.accepted_tokens, b.accepted_tokens),
+        per_position: positions.map(|p| (*p, join(at(a, p), at(b, p)))).collect(),
+    }
+}
+
+fn speculation(change: &Counters) -> Option<Speculation> {
+    let draft_tokens = change.draft_tokens.filter(|tokens| *tokens > 0.0)?;
+    let (drafts, accepted) = (change.drafts?, change.accepted_tokens?);
+    let per_draft = |amount: f64| if drafts > 0.0 { amount / drafts } else { 0.0 };
+    Some(Speculation {
+        drafts,
+        draft_tokens,
+        accepted_tokens: accepted,
+        acceptance_rate_percent: accepted / draft_tokens * 100.0,
+        acceptance_length: 1.0 + per_draft(accepted),
+        per_position: change.per_position.values().map(|accepted| per_draft(*accepted)).collect(),
+    })
+}

@@ -1,0 +1,283 @@
+//! What GPUs did during a run, as NVIDIA's DCGM exporter or the driver's own library tells.
+//!
+//! In: readings of one source, each with values per device. Out: [`GpuFigures`] over the measured
+//! phase. A device that never showed any use is not the server's and is left out, and counted as
+//! such. Energy comes from the device's own counter where it has one, else from power over time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::Nanos;
+use tokometer_record::server::Scrape;
+
+use super::prometheus::{bare_name, label};
+use crate::rows::Part;
+
+/// One source's names.
+struct Source {
+    name: &'static str,
+    utilisation_percent: &'static str,
+    memory_mib: &'static str,
+    power_w: &'static str,
+    energy_mj: &'static str,
+}
+
+const SOURCES: [Source; 2] = [
+    Source {
+        name: "DCGM",
+        utilisation_percent: "DCGM_FI_DEV_GPU_UTIL",
+        memory_mib: "DCGM_FI_DEV_FB_USED",
+        power_w: "DCGM_FI_DEV_POWER_USAGE",
+        energy_mj: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+    },
+    Source {
+        name: "NVML",
+        utilisation_percent: UTILISATION_PERCENT,
+        memory_mib: MEMORY_MIB,
+        power_w: POWER_W,
+        energy_mj: ENERGY_MJ,
+    },
+];
+
+/// Name under which a reading of the driver's library holds a device's utilisation.
+pub const UTILISATION_PERCENT: &str = "nvml:utilisation_percent";
+/// Name of its memory in use.
+pub const MEMORY_MIB: &str = "nvml:memory_mib";
+/// Name of its power.
+pub const POWER_W: &str = "nvml:power_w";
+/// Name of its energy since the driver was loaded.
+pub const ENERGY_MJ: &str = "nvml:energy_mj";
+
+impl Source {
+    fn names(&self) -> [&'static str; 4] {
+        [self.utilisation_percent, self.memory_mib, self.power_w, self.energy_mj]
+    }
+}
+
+pub(super) fn is_known(bare: &str) -> bool {
+    SOURCES.iter().any(|source| source.names().contains(&bare))
+}
+
+/// GPUs over the measured phase.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct GpuFigures {
+    /// Who told: `DCGM` or `NVML`.
+    pub source: String,
+    /// Devices that showed any use.
+    pub devices: u32,
+    /// Devices that showed none and are left out.
+    pub unused_devices: u32,
+    /// Mean utilisation over time and devices, in percent.
+    pub utilisation_percent_mean: Option<f64>,
+    /// Sum of the devices' largest memory in use, in MiB.
+    pub memory_mib_max: Option<f64>,
+    /// Mean power of all devices together, in watts.
+    pub power_w_mean: Option<f64>,
+    /// Energy of all devices together over the measured phase, in joules.
+    pub energy_j: Option<f64>,
+    /// Whether the energy is power over time, because the devices have no counter.
+    pub is_energy_from_power: bool,
+    /// Energy for each output token that we counted, in joules.
+    pub energy_j_per_output_token: Option<f64>,
+}
+
+/// One device at one time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Device {
+    utilisation_percent: Option<f64>,
+    memory_mib: Option<f64>,
+    power_w: Option<f64>,
+    energy_mj: Option<f64>,
+}
+
+/// All devices of an endpoint at one time.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct GpuReading {
+    pub(super) at: Nanos,
+    source: &'static str,
+    devices: BTreeMap<String, Device>,
+}
+
+/// What GPUs used at one time, over all devices that a reading tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct GpuGauges {
+    /// Mean utilisation in percent.
+    pub utilisation_percent: Option<f64>,
+    /// Memory in use, in MiB.
+    pub memory_mib: Option<f64>,
+    /// Power in watts.
+    pub power_w: Option<f64>,
+}
+
+/// The GPUs of a scrape; `None` where it tells of none.
+pub fn gauges(scrape: &Scrape) -> Option<GpuGauges> {
+    let reading = read(scrape)?;
+    let all = |value: fn(&Device) -> Option<f64>| {
+        let values: Vec<f64> = reading.devices.values().filter_map(value).collect();
+        (!values.is_empty()).then(|| (values.iter().sum::<f64>(), values.len()))
+    };
+    Some(GpuGauges {
+        utilisation_percent: all(|device| device.utilisation_percent)
+            .map(|(sum, count)| sum / count as f64),
+        memory_mib: all(|device| device.memory_mib).map(|(sum, _)| sum),
+        power_w: all(|device| device.power_w).map(|(sum, _)| sum),
+    })
+}
+
+pub(super) fn read(scrape: &Scrape) -> Option<GpuReading> {
+    let has = |source: &&Source| {
+        scrape.values.keys().any(|name| source.names().contains(&bare_name(name)))
+    };
+    let source = SOURCES.iter().find(has)?;
+    let mut devices: BTreeMap<String, Device> = BTreeMap::new();
+    for (name, value) in &scrape.values {
+        let place: fn(&mut Device) -> &mut Option<f64> = match bare_name(name) {
+            bare if bare == source.utilisation_percent => |device| &mut device.utilisation_percent,
+            bare if bare == source.memory_mib => |device| &mut device.memory_mib,
+            bare if bare == source.power_w => |device| &mut device.power_w,
+            bare if bare == source.energy_mj => |device| &mut device.energy_mj,
+            _ => continue,
+        };
+        // One device may be listed once for each of its parts; its number is the same in all.
+        let number = label(name, "UUID").or_else(|| label(name, "gpu")).unwrap_or_default();
+        *place(devices.entry(number.to_owned()).or_default()) = Some(*value);
+    }
+    Some(GpuReading { at: scrape.at, source: source.name, devices })
+}
+
+/// Figures over `span` of readings in the order of time, one list for each endpoint.
+pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<Part>) -> Option<GpuFigures> {
+    let source = endpoints.iter().flatten().next()?.source;
+    let mut found = GpuFigures { source: source.to_owned(), ..GpuFigures::default() };
+    let (mut use_sum, mut use_count) = (0.0, 0_u32);
+    let add = |place: &mut Option<f64>, value: Option<f64>| {
+        if let Some(value) = value {
+            *place = Some(place.unwrap_or(0.0) + value);
+        }
+    };
+    for readings in endpoints {
+        let readings: Vec<&GpuReading> =
+            readings.iter().filter(|reading| reading.source == source).collect();
+        for device in course(&bracketed(&readings, span)) {
+            let uses = || device.iter().filter_map(|(_, seen)| seen.utilisation_percent);
+            // Without a figure of use nothing tells whose device it is.
+            if uses().next().is_some() && uses().all(|percent| percent <= 0.0) {
+                found.unused_devices += 1;
+                continue;
+            }
+            found.devices += 1;
+            use_sum += uses().sum::<f64>();
+            use_count += u32::try_from(uses().count()).unwrap_or(u32::MAX);
+            let memory = device.iter().filter_map(|(_, seen)| seen.memory_mib);
+            add(&mut found.memory_mib_max, memory.max_by(f64::total_cmp));
+            let from_power = power_over_time(&device);
+            add(&mut found.power_w_mean, from_power.map(|(mean, _)| mean));
+            let counted = counted_energy(&device);
+            found.is_energy_from_power |= counted.is_none() && from_power.is_some();
+            add(&mut found.energy_j, counted.or(from_power.map(|(_, energy)| energy)));
+        }
+    }
+    found.utilisation_percent_mean = (use_count > 0).then(|| use_sum / f64::from(use_count));
+    Some(found)
+}
+
+/// Readings from the last before the span to the first after it.
+fn bracketed<'a>(readings: &[&'a GpuReading], span: Option<Part>) -> Vec<&'a GpuReading> {
+    let Some(span) = span else { return readings.to_vec() };
+    let from = readings.partition_point(|reading| reading.at <= span.begin).saturating_sub(1);
+    let until = readings.partition_point(|reading| reading.at < span.end) + 1;
+    readings.get(from..until.min(readings.len())).unwrap_or_default().to_vec()
+}
+
+/// Each device's values over time.
+fn course(readings: &[&GpuReading]) -> Vec<Vec<(Nanos, Device)>> {
+    let numbers: BTreeSet<&String> =
+        readings.iter().flat_map(|reading| reading.devices.keys()).collect();
+    let of = |number: &&String| {
+        let seen = |reading: &&GpuReading| Some((reading.at, *reading.devices.get(*number)?));
+        readings.iter().filter_map(seen).collect()
+    };
+    numbers.iter().map(of).collect()
+}
+
+/// Mean power, and energy in joules, of a device whose power was read at least twice.
+fn power_over_time(device: &[(Nanos, Device)]) -> Option<(f64, f64)> {
+    let (mut seconds, mut joules) = (0.0, 0.0);
+    for pair in device.windows(2) {
+        let Some((before, now)) = pair[0].1.power_w.zip(pair[1].1.power_w) else { continue };
+        let span = (pair[1].0 - pair[0].0).as_secs_f64();
+        seconds += span;
+        joules += span * f64::midpoint(before, now);
+    }
+    (seconds > 0.0).then(|| (joules / seconds, joules))
+}
+
+/// Joules by the device's own counter.
+fn counted_energy(device: &[(Nanos, Device)]) -> Option<f64> {
+    let first = device.iter().find_map(|(_, seen)| seen.energy_mj)?;
+    let last = device.iter().rev().find_map(|(_, seen)| seen.energy_mj)?;
+    (last > first).then(|| (last - first) / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::prometheus::{Keep, parse};
+
+    fn reading(at: u64, text: &str) -> GpuReading {
+        let values = parse(text, Keep::Values);
+        read(&Scrape { at: Nanos::from_secs(at), endpoint: 0, values, error: None }).unwrap()
+    }
+
+    fn over(readings: Vec<GpuReading>) -> GpuFigures {
+        let span = Part { begin: Nanos::from_secs(1), end: Nanos::from_secs(9) };
+        figures(&[readings], Some(span)).unwrap()
+    }
+
+    /// Two devices of an exporter, of which the second belongs to nobody.
+    fn exporter(at: u64, percent: u32, watts: u32, energy: Option<u64>) -> GpuReading {
+        let labels = |gpu: u32| format!("{{gpu=\"{gpu}\",UUID=\"GPU-{gpu}\",modelName=\"x y\"}}");
+        let text = format!(
+            "DCGM_FI_DEV_GPU_UTIL{a} {percent}\nDCGM_FI_DEV_GPU_UTIL{b} 0\n\
+             DCGM_FI_DEV_FB_USED{a} 40000\nDCGM_FI_DEV_FB_USED{b} 3\n\
+             DCGM_FI_DEV_POWER_USAGE{a} {watts}\nDCGM_FI_DEV_POWER_USAGE{b} 70\n",
+            a = labels(0),
+            b = labels(1)
+        );
+        let counter = energy
+            .map(|energy| format!("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{} {energy}\n", labels(0)));
+        reading(at, &(text + &counter.unwrap_or_default()))
+    }
+
+    #[test]
+    fn energy_comes_from_the_counter_and_unused_devices_are_left_out() {
+        let found = over(vec![
+            exporter(0, 0, 100, Some(1_000)),
+            exporter(1, 50, 300, Some(2_000)),
+            exporter(5, 100, 300, Some(1_202_000)),
+            exporter(9, 90, 300, Some(2_402_000)),
+            exporter(12, 0, 100, Some(9_999_000)),
+        ]);
+        assert_eq!((found.source.as_str(), found.devices, found.unused_devices), ("DCGM", 1, 1));
+        assert_eq!((found.energy_j, found.is_energy_from_power), (Some(2_400.0), false));
+        assert_eq!((found.power_w_mean, found.memory_mib_max), (Some(300.0), Some(40_000.0)));
+        assert_eq!(found.utilisation_percent_mean, Some(80.0));
+    }
+
+    #[test]
+    fn without_a_counter_energy_is_power_over_time() {
+        let found = over(vec![
+            exporter(1, 50, 100, None),
+            exporter(5, 50, 200, None),
+            exporter(9, 50, 300, None),
+        ]);
+        assert_eq!((found.energy_j, found.is_energy_from_power), (Some(1_600.0), true));
+        assert_eq!(found.power_w_mean, Some(200.0));
+    }
+
+    #[test]
+    fn one_reading_tells_no_energy() {
+        let found = over(vec![exporter(1, 50, 100, Some(5))]);
+        assert_eq!((found.energy_j, found.power_w_mean), (None, None));
+    }
+}

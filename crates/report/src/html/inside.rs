@@ -1,0 +1,332 @@
+//! What went on inside the server, for the page: its own metrics, its GPUs, its steps as seen from
+//! outside, and where the time to the first token went.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tokometer_base::Nanos;
+use tokometer_metrics::anatomy::{Known, Part, Stage};
+use tokometer_metrics::server::{self, BucketQuantile, GpuFigures, GpuGauges, ServerFigures};
+use tokometer_metrics::steps::{Collector, SeenStep, Stalls, StepFigures, Steps};
+use tokometer_metrics::summary::Summary;
+use tokometer_record::server::Scrape;
+
+use super::run::short;
+
+/// More points than this cannot be told apart on a screen.
+const POINTS_MAX: usize = 1_000;
+
+/// Values of all sources at one time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Row {
+    running: Option<f64>,
+    waiting: Option<f64>,
+    kv_use: Option<f64>,
+    gpu: GpuGauges,
+}
+
+type Line = (&'static str, fn(&Row) -> Option<f64>);
+
+/// Plots: title, unit, lines.
+const GAUGES: [(&str, &str, &[Line]); 5] = [
+    (
+        "Server: running and waiting",
+        "requests",
+        &[("running", |row| row.running), ("waiting", |row| row.waiting)],
+    ),
+    ("Server: KV cache in use", "share", &[("in use", |row| row.kv_use)]),
+    ("GPU: utilisation", "%", &[("in use", |row| row.gpu.utilisation_percent)]),
+    ("GPU: memory in use", "MiB", &[("in use", |row| row.gpu.memory_mib)]),
+    ("GPU: power", "W", &[("power", |row| row.gpu.power_w)]),
+];
+
+/// Gauges over time, summed over replicas.
+pub(super) fn gauges(scrapes: &[Scrape], begin: Nanos) -> Vec<Value> {
+    let rows = rows(scrapes);
+    let plot = |(title, unit, lines): &(&str, &str, &[Line])| {
+        let is_told = |row: &&(Nanos, Row)| lines.iter().any(|(_, value)| value(&row.1).is_some());
+        let told: Vec<&(Nanos, Row)> = rows.iter().filter(is_told).collect();
+        let told = thinned(&told);
+        let seconds = |at: Nanos| rounded(at.signed_since(begin) as f64 / 1e9);
+        (!told.is_empty()).then(|| {
+            json!({
+                "label": title,
+                "unit": unit,
+                "series": lines.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+                "at": told.iter().map(|(at, _)| seconds(*at)).collect::<Vec<_>>(),
+                "values": lines.iter().map(|(_, value)| {
+                    told.iter().map(|(_, row)| value(row).map(rounded)).collect::<Vec<_>>()
+                }).collect::<Vec<_>>(),
+            })
+        })
+    };
+    GAUGES.iter().filter_map(plot).collect()
+}
+
+/// Evenly spaced rows, where there are too many.
+fn thinned<'a, T>(rows: &[&'a T]) -> Vec<&'a T> {
+    let stride = rows.len().div_ceil(POINTS_MAX).max(1);
+    rows.iter().step_by(stride).copied().collect()
+}
+
+/// Of each source its latest reading, whenever one of them was read.
+fn rows(scrapes: &[Scrape]) -> Vec<(Nanos, Row)> {
+    let mut latest: BTreeMap<u16, Row> = BTreeMap::new();
+    let mut rows = Vec::new();
+    let mut sorted: Vec<&Scrape> = scrapes.iter().collect();
+    sorted.sort_by_key(|scrape| scrape.at);
+    for scrape in sorted {
+        let engine = server::read(scrape);
+        let gpu = server::gauges(scrape);
+        if engine.is_none() && gpu.is_none() {
+            // A source that fails now tells nothing now.
+            let _dead = latest.remove(&scrape.endpoint);
+            continue;
+        }
+        let row = Row {
+            running: engine.as_ref().and_then(|reading| reading.running),
+            waiting: engine.as_ref().and_then(|reading| reading.waiting),
+            kv_use: engine.as_ref().and_then(|reading| reading.kv_use),
+            gpu: gpu.unwrap_or_default(),
+        };
+        let _before = latest.insert(scrape.endpoint, row);
+        rows.push((scrape.at, latest.values().copied().fold(Row::default(), joined)));
+    }
+    rows
+}
+
+fn joined(one: Row, other: Row) -> Row {
+    let sum = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a + b.unwrap_or(0.0)));
+    let most = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a.max(b.unwrap_or(a))));
+    Row {
+        running: sum(one.running, other.running),
+        waiting: sum(one.waiting, other.waiting),
+        kv_use: most(one.kv_use, other.kv_use),
+        gpu: GpuGauges {
+            utilisation_percent: most(one.gpu.utilisation_percent, other.gpu.utilisation_percent),
+            memory_mib: sum(one.gpu.memory_mib, other.gpu.memory_mib),
+            power_w: sum(one.gpu.power_w, other.gpu.power_w),
+        },
+    }
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+/// The engine's steps over time: `null` where nothing was streamed, a reason where they are not seen.
+pub(super) fn steps(found: Option<&Steps>, collected: Collector, begin: Nanos) -> Value {
+    let figures = match found {
+        None => return Value::Null,
+        Some(Steps::Refused { why }) => return json!({ "refused": why }),
+        Some(Steps::Seen(figures)) => figures,
+    };
+    let Ok(seen) = collected.seen() else { return Value::Null };
+    let timed: Vec<&SeenStep> =
+        seen.steps.iter().filter(|step| step.decodes > 0 && step.span > Nanos::ZERO).collect();
+    // Each point stands for several steps of a long run: the usual one and the longest.
+    let group = timed.len().div_ceil(POINTS_MAX).max(1);
+    let point = |steps: &[&SeenStep]| {
+        let mut spans: Vec<f64> = steps.iter().map(|step| step.span.as_millis_f64()).collect();
+        spans.sort_by(f64::total_cmp);
+        let at = steps.first().map_or(begin, |step| step.at);
+        let batch: u32 = steps.iter().map(|step| step.batch()).sum();
+        json!([
+            rounded(at.signed_since(begin) as f64 / 1e9),
+            rounded(spans[spans.len() / 2]),
+            rounded(spans[spans.len() - 1]),
+            rounded(f64::from(batch) / steps.len() as f64),
+        ])
+    };
+    json!({
+        "remark": step_remark(figures, group),
+        "is_grouped": group > 1,
+        "points": timed.chunks(group).map(point).collect::<Vec<_>>(),
+    })
+}
+
+fn step_remark(figures: &StepFigures, group: usize) -> String {
+    let mut parts = vec![format!(
+        "Tokens of one engine step reach all streams together, so {} steps could be told apart without access to the server.",
+        figures.steps
+    )];
+    if let (Some(p50), Some(p99), Some(batch)) =
+        (figures.span_ms_p50, figures.span_ms_p99, figures.batch_p50)
+    {
+        parts.push(format!(
+            "A step took {} ms at the median and {} ms at p99, and served {batch:.0} streams at the median, {} at most.",
+            short(p50),
+            short(p99),
+            figures.batch_max
+        ));
+    }
+    match figures.stalls {
+        Some(Stalls { count: 0, .. }) => parts.push("No prompt held the others up.".to_owned()),
+        Some(Stalls { count, longest_ms, time_share }) => parts.push(format!(
+            "{count} steps held streams up while a prompt was waited for, up to {} ms, {:.1} % of the time.",
+            short(longest_ms),
+            time_share * 100.0
+        )),
+        None => {}
+    }
+    if let Some(together) = figures.together {
+        parts.push(format!("A step reached {:.0} % of the streams under way.", together * 100.0));
+    }
+    if figures.kept_share < 1.0 {
+        parts.push(format!("Seen in {:.0} % of the time.", figures.kept_share * 100.0));
+    }
+    if group > 1 {
+        parts.push(format!("Each point stands for {group} steps."));
+    }
+    parts.join(" ")
+}
+
+/// Mean parts of the time to first token, with how each is known.
+pub(super) fn split(parts: &[Part]) -> Vec<Value> {
+    let known = |known: Known| match known {
+        Known::Measured => "measured",
+        Known::Told => "told by the server",
+        Known::Inferred => "inferred",
+    };
+    parts
+        .iter()
+        .map(|part| {
+            json!({
+                "name": part.name,
+                "ms": part.mean_ms,
+                "known": known(part.known),
+                "is_before": part.stage == Stage::Before,
+            })
+        })
+        .collect()
+}
+
+/// What the server says of itself beside what we saw, as rows of a table.
+pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
+    let percent = |share: Option<f64>| share.map(|share| format!("{:.0} %", share * 100.0));
+    let number = |value: Option<f64>| value.map(|value| format!("{value:.0}"));
+    let millis = |value: Option<f64>| value.map(|value| format!("{} ms", short(value)));
+    let ours = summary.distribution("ttft_ms");
+    let our = |at: f64| ours?.percentile(at)?.value;
+    let our_tokens = summary.figure("total_output_tokens");
+    let mut rows = vec![
+        ("TTFT p50", bucket(server.ttft_p50), millis(our(50.0))),
+        ("TTFT p99", bucket(server.ttft_p99), millis(our(99.0))),
+        ("TTFT mean", millis(server.ttft_ms_mean), millis(ours.and_then(|ours| ours.mean))),
+        ("output tokens", number(server.generation_tokens), number(our_tokens)),
+        ("running at most", number(server.running_max), None),
+        ("waiting at most", number(server.waiting_max), None),
+        ("KV cache at most", percent(server.kv_use_max), None),
+        ("preemptions", number(server.preemptions), None),
+        ("prefix hits", percent(server.prefix_hit_share), None),
+        ("tokens per step, speculating", server.accept_length.map(short), None),
+    ];
+    if let Some(found) = &server.speculation {
+        let places: Vec<String> =
+            found.per_position.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
+        rows.extend([
+            ("speculation: drafts", number(Some(found.drafts)), None),
+            ("speculation: drafted tokens", number(Some(found.draft_tokens)), None),
+            (
+                "speculation: accepted tokens",
+                Some(format!(
+                    "{:.0} ({:.1} %)",
+                    found.accepted_tokens, found.acceptance_rate_percent
+                )),
+                None,
+            ),
+            ("speculation: tokens per step", Some(short(found.acceptance_length)), None),
+            (
+                "speculation: accepted by place",
+                (!places.is_empty()).then(|| places.join(", ")),
+                None,
+            ),
+        ]);
+    }
+    rows.extend(server.gpu.iter().flat_map(gpu_rows));
+    let shown: Vec<Value> = rows
+        .into_iter()
+        .filter(|(_, theirs, _)| theirs.is_some())
+        .map(|(name, theirs, ours)| json!([name, theirs, ours]))
+        .collect();
+    json!(shown)
+}
+
+type ServerRow = (&'static str, Option<String>, Option<String>);
+
+fn gpu_rows(gpu: &GpuFigures) -> Vec<ServerRow> {
+    let about = if gpu.is_energy_from_power { "about " } else { "" };
+    let devices = match gpu.unused_devices {
+        0 => format!("{} ({})", gpu.devices, gpu.source),
+        unused => format!("{} ({}; {unused} unused left out)", gpu.devices, gpu.source),
+    };
+    let told =
+        |value: Option<f64>, unit: &str| value.map(|value| format!("{} {unit}", short(value)));
+    let energy =
+        |value: Option<f64>, unit: &str| value.map(|value| format!("{about}{value:.3} {unit}"));
+    vec![
+        ("GPUs", Some(devices), None),
+        ("GPU utilisation", told(gpu.utilisation_percent_mean, "%"), None),
+        ("GPU memory at most", told(gpu.memory_mib_max.map(|mib| mib / 1024.0), "GiB"), None),
+        ("GPU power, mean", told(gpu.power_w_mean, "W"), None),
+        ("GPU energy", energy(gpu.energy_j.map(|joules| joules / 1e3), "kJ"), None),
+        ("GPU energy per output token", energy(gpu.energy_j_per_output_token, "J"), None),
+    ]
+}
+
+/// A quantile of the server's buckets with the edges that it is known to lie between.
+fn bucket(found: Option<BucketQuantile>) -> Option<String> {
+    let found = found?;
+    Some(match (found.value_ms, found.high_ms) {
+        (Some(value), Some(high)) => {
+            format!("{} ms (bucket {:.0} to {high:.0})", short(value), found.low_ms)
+        }
+        _ => format!("> {:.0} ms", found.low_ms),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn scrape(at: u64, endpoint: u16, text: &str) -> Scrape {
+        let values = server::parse(text, server::Keep::Values);
+        Scrape { at: Nanos::from_secs(at), endpoint, values, error: None }
+    }
+
+    #[test]
+    fn replicas_add_up_at_every_reading_and_a_dead_one_leaves() {
+        let text = |running: u32| format!("vllm:num_requests_running {running}\n");
+        let dead = Scrape { error: Some("refused".into()), ..scrape(3, 1, "") };
+        let plots = gauges(
+            &[scrape(1, 0, &text(3)), scrape(2, 1, &text(4)), dead, scrape(4, 0, &text(5))],
+            Nanos::from_secs(1),
+        );
+        assert_eq!(plots[0]["at"], json!([0.0, 1.0, 3.0]));
+        assert_eq!(plots[0]["values"][0], json!([3.0, 7.0, 5.0]));
+        assert_eq!(plots.len(), 1, "gauges that nobody tells have no plot");
+    }
+
+    #[test]
+    fn the_server_s_figures_stand_beside_ours() {
+        let run = testing::summary();
+        let rows = server(run.server.as_ref().unwrap(), &run);
+        let row = |name: &str| {
+            let rows = rows.as_array().unwrap();
+            rows.iter().find(|row| row[0] == name).cloned().unwrap_or_default()
+        };
+        assert_eq!(row("TTFT p50"), json!(["TTFT p50", "112 ms (bucket 100 to 250)", "135 ms"]));
+        assert_eq!(row("GPU energy per output token")[1], "0.171 J");
+        assert_eq!(row("speculation: accepted by place")[1], "80 %, 60 %");
+        assert_eq!(row("preemptions"), Value::Null, "what is not told has no row");
+    }
+
+    #[test]
+    fn a_refusal_reaches_the_page_with_its_reason() {
+        let refused = Steps::Refused { why: "because".to_owned() };
+        let page = steps(Some(&refused), Collector::default(), Nanos::ZERO);
+        assert_eq!(page, json!({"refused": "because"}));
+        assert_eq!(steps(None, Collector::default(), Nanos::ZERO), Value::Null);
+    }
+}

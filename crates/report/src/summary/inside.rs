@@ -1,0 +1,218 @@
+//! Lines about what went on inside the server: what it says itself, and what can be seen from outside.
+//!
+//! A part that is not known has no line; what could have been seen and was not says why.
+
+use tokometer_metrics::anatomy::{Known, Part, Stage};
+use tokometer_metrics::server::BucketQuantile;
+use tokometer_metrics::steps::{Stalls, StepFigures, Steps};
+
+use super::{Page, count, line, whole};
+
+impl Page<'_> {
+    pub(super) fn server(&self) -> Option<String> {
+        let server = self.summary.server.as_ref()?;
+        let share = |value: Option<f64>, word: &str| {
+            value.map(|share| format!("{word} {:.0} %", share * 100.0))
+        };
+        let number =
+            |value: Option<f64>, word: &str| value.map(|value| format!("{word} {value:.0}"));
+        let parts: Vec<String> = [
+            number(server.running_max, "running at most"),
+            number(server.waiting_max, "waiting at most"),
+            share(server.kv_use_max, "KV cache at most"),
+            number(server.preemptions.filter(|count| *count > 0.0), "preemptions"),
+            share(server.prefix_hit_share, "prefix hits"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        (!parts.is_empty()).then(|| line("server says", &parts.join(" · ")))
+    }
+
+    /// The server's own first-token times beside ours.
+    pub(super) fn server_ttft(&self) -> Option<String> {
+        let server = self.summary.server.as_ref()?;
+        let millis = |value: f64| self.style.millis(value);
+        let quantile = |name: &str, found: Option<BucketQuantile>| {
+            found.map(|found| match (found.value_ms, found.high_ms) {
+                (Some(value), Some(high)) => format!(
+                    "{name} {} (bucket {} to {})",
+                    millis(value),
+                    whole(found.low_ms),
+                    whole(high)
+                ),
+                _ => format!("{name} > {}", whole(found.low_ms)),
+            })
+        };
+        let theirs: Vec<String> = [
+            quantile("p50", server.ttft_p50),
+            quantile("p99", server.ttft_p99),
+            server.ttft_ms_mean.map(|mean| format!("mean {}", millis(mean))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if theirs.is_empty() {
+            return None;
+        }
+        let ours = self.summary.distribution("ttft_ms");
+        let percentile = |percent: f64| {
+            let value = ours?.percentile(percent)?.value?;
+            Some(format!("p{percent:.0} {}", millis(value)))
+        };
+        let mean = ours.and_then(|ours| ours.mean).map(|mean| format!("mean {}", millis(mean)));
+        let ours: Vec<String> =
+            [percentile(50.0), percentile(99.0), mean].into_iter().flatten().collect();
+        let beside =
+            if ours.is_empty() { String::new() } else { format!("; ours {}", ours.join(" · ")) };
+        Some(line("server TTFT", &format!("{} ms{beside}", theirs.join(" · "))))
+    }
+
+    pub(super) fn speculation(&self) -> Option<String> {
+        let server = self.summary.server.as_ref()?;
+        let Some(found) = &server.speculation else {
+            let length = server.accept_length?;
+            return Some(line("speculation", &format!("{length:.2} tokens per step")));
+        };
+        let places: Vec<String> =
+            found.per_position.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
+        let mut parts = vec![
+            format!("{:.1} % of drafted tokens accepted", found.acceptance_rate_percent),
+            format!("{:.2} tokens per step", found.acceptance_length),
+            format!("{} drafts", whole(found.drafts)),
+        ];
+        if !places.is_empty() {
+            parts.push(format!("by place {}", places.join(", ")));
+        }
+        Some(line("speculation", &parts.join(" · ")))
+    }
+
+    pub(super) fn gpu(&self) -> Option<String> {
+        let gpu = self.summary.server.as_ref()?.gpu.as_ref()?;
+        let about = if gpu.is_energy_from_power { "about " } else { "" };
+        let parts: Vec<String> = [
+            gpu.utilisation_percent_mean.map(|percent| format!("{percent:.0} % in use")),
+            gpu.memory_mib_max.map(|memory| format!("{:.1} GiB", memory / 1024.0)),
+            gpu.power_w_mean.map(|power| format!("{power:.0} W")),
+            gpu.energy_j.map(|energy| format!("{about}{} J", whole(energy))),
+            gpu.energy_j_per_output_token
+                .map(|energy| format!("{about}{energy:.3} J per output token")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let unused = match gpu.unused_devices {
+            0 => String::new(),
+            unused => format!(", {unused} unused left out"),
+        };
+        let source = format!("({} GPU by {}{unused})", gpu.devices, gpu.source);
+        Some(line("GPU", &format!("{} {source}", parts.join(" · "))))
+    }
+
+    /// Mean parts of the time to first token, by how they are known.
+    pub(super) fn ttft_split(&self) -> Option<String> {
+        let parts = &self.summary.ttft_parts;
+        // Smaller parts than can be shown are noise in a line that should be short.
+        let is_shown = |part: &&Part| part.mean_ms >= 0.005;
+        let named = |part: &Part| format!("{} {}", part.name, self.style.millis(part.mean_ms));
+        let of = |word: &str, choose: &dyn Fn(&Part) -> bool| {
+            let chosen: Vec<String> =
+                parts.iter().filter(is_shown).filter(|part| choose(part)).map(named).collect();
+            (!chosen.is_empty()).then(|| format!("{word}: {}", chosen.join(", ")))
+        };
+        let within =
+            |known: Known| move |part: &Part| part.stage == Stage::Within && part.known == known;
+        let groups: Vec<String> = [
+            of("measured", &within(Known::Measured)),
+            of("told", &within(Known::Told)),
+            of("inferred", &within(Known::Inferred)),
+            of("before it", &|part| part.stage == Stage::Before),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        (!groups.is_empty()).then(|| line("TTFT split", &(groups.join(" · ") + " (means, ms)")))
+    }
+
+    pub(super) fn steps(&self) -> Option<String> {
+        let text = match self.summary.steps.as_ref()? {
+            Steps::Refused { why } => format!("not seen: {why}"),
+            Steps::Seen(found) => self.seen_steps(found),
+        };
+        Some(line("engine steps", &text))
+    }
+
+    fn seen_steps(&self, found: &StepFigures) -> String {
+        let millis = |value: f64| self.style.millis(value);
+        let mut parts = Vec::new();
+        parts.extend(found.span_ms_p50.map(|span| format!("p50 {} ms", millis(span))));
+        parts.extend(found.span_ms_p99.map(|span| format!("p99 {} ms", millis(span))));
+        parts.extend(
+            found
+                .batch_p50
+                .map(|batch| format!("batch p50 {batch:.0}, at most {}", found.batch_max)),
+        );
+        parts.extend(found.stalls.map(|Stalls { count: number, longest_ms, time_share }| {
+            match number {
+                0 => "no prefill stall".to_owned(),
+                _ => format!(
+                    "{} prefill stalls up to {} ms, {:.1} % of the time",
+                    count(number),
+                    millis(longest_ms),
+                    time_share * 100.0
+                ),
+            }
+        }));
+        parts.push(format!("{} steps seen from outside", count(found.steps)));
+        if found.kept_share < 1.0 {
+            parts.push(format!("in {:.0} % of the time", found.kept_share * 100.0));
+        }
+        parts.join(" · ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_metrics::server::GpuFigures;
+
+    use crate::style::Style;
+    use crate::summary::print_summary;
+    use crate::testing::{info, summary};
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_said_with_its_reason() {
+        let mut run = summary();
+        run.steps = Some(Steps::Refused { why: "9 of 20 events shared a read".to_owned() });
+        let text = print_summary(&run, &info(), None, Style::default());
+        assert!(text.contains("\nengine steps not seen: 9 of 20 events shared a read\n"), "{text}");
+    }
+
+    #[test]
+    fn energy_from_power_is_said_to_be_about_right() {
+        let mut run = summary();
+        let gpu = GpuFigures {
+            source: "NVML".to_owned(),
+            devices: 1,
+            energy_j: Some(12_345.0),
+            is_energy_from_power: true,
+            energy_j_per_output_token: Some(0.0976),
+            ..GpuFigures::default()
+        };
+        run.server.as_mut().unwrap().gpu = Some(gpu);
+        let text = print_summary(&run, &info(), None, Style::default());
+        let expected =
+            "\nGPU          about 12,345 J · about 0.098 J per output token (1 GPU by NVML)\n";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn first_tokens_above_the_last_bucket_are_a_lower_bound() {
+        let mut run = summary();
+        let beyond = BucketQuantile { value_ms: None, low_ms: 10_000.0, high_ms: None };
+        run.server.as_mut().unwrap().ttft_p99 = Some(beyond);
+        let text = print_summary(&run, &info(), None, Style::default());
+        assert!(text.contains(" · p99 > 10,000 · mean"), "{text}");
+    }
+}

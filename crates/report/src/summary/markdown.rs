@@ -1,0 +1,105 @@
+//! The summary as Markdown, for an issue or a page of a wiki.
+//!
+//! The same facts in the same order as the text: what stands in columns there is a table here, what has
+//! a label there is an item of a list.
+
+use tokometer_metrics::Summary;
+use tokometer_record::RunInfo;
+
+use super::{COLUMNS, LABEL, Page};
+use crate::style::Style;
+
+/// The summary of a run.
+pub fn summary_markdown(summary: &Summary, info: &RunInfo) -> String {
+    let page = Page { summary, info, style: Style::default() };
+    let mut parts = Vec::new();
+    for (number, line) in page.head().iter().enumerate() {
+        let mark = if number == 0 { "## " } else { "" };
+        parts.push(format!("{mark}{}", escaped(line)));
+    }
+    parts.push(format!("**{}**", escaped(&page.verdict())));
+    let items = [
+        page.requests(),
+        page.throughput().into_iter().collect(),
+        page.tokens().into_iter().collect(),
+    ];
+    parts.push(list(&items.concat()));
+    parts.extend(page.latency_table());
+    let lines = [page.goodput(), page.steady(), page.ttft_split(), page.steps(), page.server()];
+    let more = [page.server_ttft(), page.speculation(), page.gpu()];
+    let lines: Vec<String> =
+        lines.into_iter().chain(more).flatten().chain(page.failures()).collect();
+    parts.push(list(&lines));
+    let note = |note: &tokometer_metrics::Note| {
+        let advice =
+            if note.action.is_empty() { String::new() } else { format!("; {}", note.action) };
+        format!(
+            "- `{}` {}: {}",
+            note.code,
+            escaped(&note.found),
+            escaped(&(note.why.clone() + &advice))
+        )
+    };
+    parts.push(summary.notes.iter().map(note).collect::<Vec<_>>().join("\n"));
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n\n") + "\n"
+}
+
+impl Page<'_> {
+    fn latency_table(&self) -> Option<String> {
+        let row = |(label, key): (&str, &str)| {
+            let values = self.summary.distribution(key)?;
+            let mut cells: Vec<String> =
+                self.latency_cells(values).iter().map(|cell| escaped(cell.trim())).collect();
+            cells.resize(COLUMNS.len(), String::new());
+            let marks = escaped(self.marks(&[key]).trim());
+            Some(format!("| {label} | {} | {marks} |", cells.join(" | ")))
+        };
+        let rows: Vec<String> = self.shown_latencies().filter_map(row).collect();
+        let head = format!(
+            "| ms | {} | |\n|---|{}---|",
+            COLUMNS.join(" | "),
+            "---:|".repeat(COLUMNS.len())
+        );
+        (!rows.is_empty()).then(|| format!("{head}\n{}", rows.join("\n")))
+    }
+}
+
+/// Lines that begin with a label of fixed width, as items.
+fn list(lines: &[String]) -> String {
+    let item = |line: &String| {
+        // Labels are of plain letters, so the cut falls between characters.
+        let (label, text) = line.split_at_checked(LABEL).unwrap_or((line, ""));
+        format!("- **{}** {}", label.trim(), escaped(text))
+    };
+    lines.iter().map(item).collect::<Vec<_>>().join("\n")
+}
+
+/// Characters that Markdown would take for its own.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if matches!(letter, '|' | '*' | '_' | '<' | '>' | '`' | '\\' | '[' | ']') {
+            out.push('\\');
+        }
+        out.push(letter);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{info, summary};
+
+    #[test]
+    fn a_fixed_run_s_summary_in_markdown() {
+        insta::assert_snapshot!("markdown", summary_markdown(&summary(), &info()));
+    }
+
+    #[test]
+    fn an_empty_run_has_no_table_and_no_empty_items() {
+        let text = summary_markdown(&Summary::default(), &info());
+        assert!(!text.contains("| ms |") && !text.contains("****"), "{text}");
+    }
+}
