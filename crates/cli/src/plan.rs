@@ -191,6 +191,9 @@ pub(crate) struct Prompts {
     pub(crate) oversample: workload::Oversample,
     /// Whether chat templates are applied here.
     pub(crate) templating: workload::Templating,
+    /// Further values for a chat template; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) template_values: Option<serde_json::Map<String, Value>>,
     /// Longest prompt and answer together; longer ones are left out. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_model_len: Option<u64>,

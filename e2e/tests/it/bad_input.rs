@@ -36,6 +36,7 @@ fn bad_command_lines_are_refused_with_a_hint() {
     row("bench --metric-percentiles 50,x", &["`x` is no percentile"]);
     row("bench --duration soon", &["cannot use `--duration soon`", "30s"]);
     row("bench --extra-body [1]", &["--extra-body", "JSON object"]);
+    row("bench --chat-template-kwargs x", &["--chat-template-kwargs", "JSON object"]);
     row("bench --base-url ftp://h --model m", &["ftp://h"]);
     row("bench --multi-turn", &["cannot honour `--multi-turn`"]);
     row("bench --tokenizer missing/tokenizer.json", &["missing/tokenizer.json"]);
@@ -102,6 +103,57 @@ fn datasets_that_cannot_be_used_are_named_with_the_reason() {
         "--dataset-name book --dataset-path short.txt --book-input-len 1000",
         &["short.txt", "1000"],
     );
+}
+
+#[test]
+fn datasets_with_faults_are_used_as_far_as_they_go_and_it_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let row = |flags: &str, parts: &[&str]| {
+        let line = format!("bench --base-url {} --no-run-dir {flags}", server.url);
+        let ended = run(folder.path(), &line).succeeded();
+        for part in parts {
+            assert!(ended.stdout.contains(part), "`{part}` is not in {}", ended.stdout);
+        }
+    };
+    let talk = r#"{"conversations":[{"value":"How are you on this day?"},{"value":"Very well, thank you."}]}"#;
+    write("talks.json", &format!("[{talk},\n{{\"conversations\":3}},\n{{\"id\":1}},\n{talk}]"));
+    row(
+        "--dataset-name sharegpt --dataset-path talks.json --num-prompts 4",
+        &["2 of 4 entries", "line 2", "2 usable entries for 4 prompts"],
+    );
+    let call = |at: f64, block: u32| {
+        format!(r#"{{"timestamp":{at},"input_length":16,"output_length":2,"hash_ids":[{block}]}}"#)
+    };
+    write("trace.jsonl", &[call(0.05, 1), call(0.01, 2), call(0.03, 3)].join("\n"));
+    row(
+        "--dataset-name timed_trace --dataset-path trace.jsonl --num-prompts 3",
+        &["1 of 3 requests in `trace.jsonl` are earlier", "line 2", "in order of time"],
+    );
+}
+
+#[test]
+fn reports_that_were_cut_or_mixed_are_read_as_far_as_they_go_and_called_inconsistent() {
+    let folder = tempfile::tempdir().unwrap();
+    let seed = |name: &str| {
+        std::fs::read_to_string(crate::program::root().join("fixtures/seeds").join(name)).unwrap()
+    };
+    let whole = seed("000_659e43dd1329acd2.txt");
+    let other = seed("004_8163290e84c3957c.txt");
+    let other = &other[other.find("====").unwrap()..];
+    let cut: Vec<&str> = whole.lines().take(12).collect();
+    let mixed: Vec<&str> = whole.lines().zip(other.lines()).flat_map(|(a, b)| [a, b]).collect();
+    let row = |name: &str, lines: &[&str], finding: &str| {
+        std::fs::write(folder.path().join(name), lines.join("\n")).unwrap();
+        let ended = run(folder.path(), &format!("doctor {name}"));
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.stdout.contains(finding), "`{finding}` is not in {}", ended.stdout);
+        let rows = run(folder.path(), &format!("report {name} --format csv")).succeeded().stdout;
+        assert!(rows.contains("3000"), "{rows}");
+    };
+    row("cut.txt", &cut, "the block is cut off after line");
+    row("mixed.txt", &mixed, "lines of two blocks are mixed");
 }
 
 #[test]

@@ -57,6 +57,37 @@ fn result_files_of_both_families_are_written() {
 }
 
 #[test]
+fn a_ramp_s_whole_rates_and_the_server_s_words_are_in_the_result_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let line = format!(
+        "bench --base-url {} --num-prompts 9 --random-input-len 20 --random-output-len 3 \
+         --ramp-up-strategy linear --ramp-up-start-rps 30 --ramp-up-end-rps 32 --save-result \
+         --result-filename a.json --no-run-dir --quiet",
+        server.url
+    );
+    let _ended = run(folder.path(), &line).succeeded();
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let vllm: Value = serde_json::from_str(&read("a.json")).unwrap();
+    let changes = vllm["rps_change_events"].as_array().unwrap();
+    let rates: Vec<f64> = changes.iter().map(|change| change["rps"].as_f64().unwrap()).collect();
+    assert_eq!(rates, [30.0, 31.0, 32.0]);
+    let times: Vec<&str> =
+        changes.iter().map(|change| change["timestamp"].as_str().unwrap()).collect();
+    assert!(times.is_sorted() && times[0] < times[2], "{times:?}");
+
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--flavour", "sglang"]);
+    let line = format!(
+        "bench --backend sglang --base-url {} --dataset-name random --num-prompts 3 \
+         --random-input-len 20 --random-output-len 3 --output-file b.jsonl --no-run-dir --quiet",
+        server.url
+    );
+    let _ended = run(folder.path(), &line).succeeded();
+    let sglang: Value = serde_json::from_str(read("b.jsonl").trim()).unwrap();
+    assert_eq!(sglang["server_info"]["server"], "tokometer-sim");
+}
+
+#[test]
 fn a_duration_ends_the_run_without_a_number_of_requests() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::quick();

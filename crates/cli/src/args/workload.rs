@@ -24,7 +24,7 @@ pub(crate) struct WorkloadArgs {
     /// Answer length in tokens, whatever the dataset
     #[arg(long, value_name = "TOKENS")]
     pub(crate) output_len: Option<Values<u64>>,
-    /// Fail instead of repeating rows of a dataset that is too short
+    /// Send fewer requests instead of repeating rows of a dataset that is too short
     #[arg(long)]
     pub(crate) no_oversample: bool,
     /// Keep the order of the dataset's rows
@@ -36,6 +36,9 @@ pub(crate) struct WorkloadArgs {
     /// Apply the tokenizer's chat template to prompts
     #[arg(long)]
     pub(crate) apply_chat_template: bool,
+    /// Further values for the tokenizer's chat template
+    #[arg(long, value_name = "JSON")]
+    pub(crate) chat_template_kwargs: Option<String>,
     /// Text added to each prompt of a conversation dataset
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt_suffix: Option<String>,

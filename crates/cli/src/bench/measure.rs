@@ -96,6 +96,14 @@ impl Session {
         matches!(answer, Some(Err(tokometer_client::Error::Reach { .. })))
     }
 
+    /// What SGLang's server says of itself, where SGLang's result file is asked for.
+    pub(crate) fn server_info(&self, plan: &Plan) -> Option<serde_json::Value> {
+        let ready = self.ready.as_ref().filter(|_| plan.output.sglang_result.is_some())?;
+        let reached = &ready.reached;
+        let is_sglang = reached.dialect.name().starts_with("sglang");
+        is_sglang.then(|| reached.control.server_info().ok())?
+    }
+
     /// The signals.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals

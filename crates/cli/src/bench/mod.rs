@@ -33,7 +33,7 @@ pub(crate) use measure::{Session, arrivals, asked_load};
 pub(crate) use preparer::place;
 pub(crate) use present::{Shown, View, layout_of, summarise, summarise_kept};
 pub(crate) use progress::Bar;
-pub(crate) use results::write as write_results;
+pub(crate) use results::{Facts, write as write_results};
 pub(crate) use sidelights::Sidelights;
 pub(crate) use signals::Signals;
 pub(crate) use simulator::Simulator;

@@ -7,9 +7,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tokometer_base::{Nanos, Seed};
+use tokometer_record::RunInfo;
 use tokometer_report::files::{
     APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name, vllm_json,
 };
+use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
 use super::folder;
 use super::present::Shown;
@@ -50,17 +53,59 @@ fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
         .hint("choose another place with `--result-dir` or `--output-file`")
 }
 
+/// What is known of a run besides its record.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    /// When the measured phase began; absent: it never did, or time is not the wall's.
+    pub(crate) begin: Option<Nanos>,
+    /// What SGLang's server says of itself; absent: it was not asked, or did not answer.
+    pub(crate) server_info: Option<Value>,
+}
+
 /// Writes the files that the plan asks for. Returns their paths.
-pub(crate) fn write(shown: &Shown, plan: &Plan) -> Result<Vec<PathBuf>, Refusal> {
-    let workload = workload(plan);
+pub(crate) fn write(shown: &Shown, plan: &Plan, facts: &Facts) -> Result<Vec<PathBuf>, Refusal> {
+    let mut workload = workload(plan);
     let mut written = Vec::new();
     if let Some(file) = &plan.output.vllm_result {
-        written.push(write_vllm(shown, file, &workload)?);
+        let changes = facts.begin.and_then(|begin| rate_changes(plan, &shown.info, begin));
+        let changes = changes.map(|changes| ("rps_change_events".to_owned(), changes.into()));
+        written.push(write_vllm(shown, file, &changes.into_iter().collect())?);
     }
     if let Some(file) = &plan.output.sglang_result {
+        let info = facts.server_info.clone();
+        workload.extend(info.map(|info| ("server_info".to_owned(), info)));
         written.push(write_sglang(shown, file, &workload)?);
     }
     Ok(written)
+}
+
+/// Each whole rate that a ramp reached and when, as vLLM's `rps_change_events`. `None` where the
+/// load has no ramp over a known number of requests.
+fn rate_changes(plan: &Plan, info: &RunInfo, begin: Nanos) -> Option<Vec<Value>> {
+    let count = info.load.planned_requests.filter(|_| plan.load.ramp.is_some())?;
+    let arrivals = super::measure::arrivals(&plan.load, plan.family);
+    let Arrivals::Paced(pace) = arrivals else { return None };
+    let extent = schedule::Extent { count: Some(count), duration: None };
+    let mut offsets = Offsets::new(&arrivals, extent, Seed(plan.seed)).ok()?;
+    let start = info.started.0 + (begin - info.origin).0;
+    let last = count.saturating_sub(1).max(1) as f64;
+    let mut reached = pace.curve.rate_at(0.0).floor();
+    let mut changes = vec![change(reached, start)];
+    for index in 0..count {
+        let at = start + offsets.advance()?.0;
+        let rate = pace.curve.rate_at(index as f64 / last).floor();
+        while reached < rate {
+            reached += 1.0;
+            changes.push(change(reached, at));
+        }
+    }
+    Some(changes)
+}
+
+fn change(rate: f64, wall_ns: u64) -> Value {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(wall_ns));
+    let time = time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string());
+    serde_json::json!({ "rps": rate, "timestamp": time.unwrap_or_default() })
 }
 
 type Workload = Vec<(String, Value)>;

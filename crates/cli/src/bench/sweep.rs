@@ -124,7 +124,9 @@ fn one(
     let plan = &point.plan;
     let measured = session.measure(plan, number, folder)?;
     let shown = show(folder, plan, style)?;
-    for path in results::write(&shown, plan)? {
+    let begin = measured.end.as_ref().map(|end| end.measure_begin);
+    let facts = results::Facts { begin, server_info: session.server_info(plan) };
+    for path in results::write(&shown, plan, &facts)? {
         tell(&format!("results: {}", path.display()));
     }
     let mut exit = judged(&measured, &shown, plan);

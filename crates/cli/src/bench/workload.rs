@@ -64,6 +64,7 @@ pub(crate) fn open(plan: &Plan, means: Means) -> Result<Opened, Refusal> {
         oversample: plan.prompts.oversample,
         turns: plan.prompts.turns,
         templating: plan.prompts.templating.clone(),
+        template_values: plan.prompts.template_values.clone(),
         hub: means.hub,
         ..Context::new(means.tokenizer, Seed(plan.seed), count(&plan.load))
     };

@@ -39,7 +39,7 @@ pub(crate) fn flags(args: &BenchArgs) -> Result<Flags, Refusal> {
     let mut flags = Flags::default();
     put_target(&mut flags.layer, args);
     super::turns::put_against(&mut flags.layer, &args.against)?;
-    put_prompts(&mut flags.layer, args);
+    put_prompts(&mut flags.layer, args)?;
     put_turns(&mut flags, &args.workload.turns);
     put_load(&mut flags, args)?;
     put_phases(&mut flags.layer, args);
@@ -71,7 +71,7 @@ fn put_target(layer: &mut Layer, args: &BenchArgs) {
     layer.put_if(Given::from(target.insecure), "targets.0.trust", "anybody");
 }
 
-fn put_prompts(layer: &mut Layer, args: &BenchArgs) {
+fn put_prompts(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
     let (target, workload) = (&args.target, &args.workload);
     layer.put_if(Given::from(target.skip_tokenizer_init), "prompts.tokenizer", "cl100k");
     layer.put("prompts.tokenizer", &target.tokenizer);
@@ -80,7 +80,10 @@ fn put_prompts(layer: &mut Layer, args: &BenchArgs) {
     layer.put_if(Given::from(workload.no_oversample), "prompts.oversample", "never");
     layer.put_if(Given::from(workload.skip_chat_template), "prompts.templating", "skip");
     layer.put_if(Given::from(workload.apply_chat_template), "prompts.templating", "apply");
+    let kwargs = object("--chat-template-kwargs", workload.chat_template_kwargs.as_deref())?;
+    layer.put("prompts.template_values", kwargs);
     layer.put("prompts.max_model_len", workload.max_model_len);
+    Ok(())
 }
 
 /// Turns of a conversation in vLLM's Rust client.
@@ -171,15 +174,8 @@ fn put_request(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
     layer.put_if(Given::from(sampling.disable_stream), "request.delivery", "whole");
     layer.put_if(Given::from(sampling.continuous_usage), "request.usage", "continuous");
     layer.put("request.request_id_prefix", &sampling.request_id_prefix);
-    if let Some(text) = &sampling.extra_body {
-        let body: serde_json::Map<String, Value> = serde_json::from_str(text).map_err(|why| {
-            Refusal::usage(
-                format!("cannot use the value of `--extra-body`: {why}"),
-                r#"write a JSON object, such as '{"min_tokens": 5}'"#,
-            )
-        })?;
-        layer.put("request.extra_body", body);
-    }
+    let body = object("--extra-body", sampling.extra_body.as_deref())?;
+    layer.put("request.extra_body", body);
     layer.put("request.extra_body.logprob_start_len", sampling.logprob_start_len);
     layer.put_if(
         Given::from(!target.lora_modules.is_empty()),
@@ -250,6 +246,20 @@ fn put_output(layer: &mut Layer, args: &BenchArgs) {
     layer.put("output.sglang_result.file", &output.output_file);
     layer.put("output.sglang_result.tag", &output.tag);
     layer.put_if(Given::from(output.output_details), "output.sglang_result.is_detailed", true);
+}
+
+/// A flag's value as a JSON object.
+fn object(
+    flag: &str,
+    text: Option<&str>,
+) -> Result<Option<serde_json::Map<String, Value>>, Refusal> {
+    let Some(text) = text else { return Ok(None) };
+    serde_json::from_str(text).map(Some).map_err(|why| {
+        Refusal::usage(
+            format!("cannot use the value of `{flag}`: {why}"),
+            r#"write a JSON object, such as '{"min_tokens": 5}'"#,
+        )
+    })
 }
 
 /// `a,b,c` as words.

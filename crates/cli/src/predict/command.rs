@@ -15,7 +15,7 @@ use super::outcome::{self, Detail, Outcome, Setting};
 use super::shown;
 use super::views::{Explain, Page};
 use crate::args::BenchArgs;
-use crate::bench::{View, layout_of, summarise_kept, write_results};
+use crate::bench::{Facts, View, layout_of, summarise_kept, write_results};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, Point, Secrets, lower, written};
 use crate::plan::{self, Plan};
@@ -208,7 +208,7 @@ impl Command<'_> {
         }
         let end = shown::end(outcome, info);
         let run = summarise_kept(info.clone(), &outcome.prediction.timelines, end, view);
-        for path in write_results(&run, plan)? {
+        for path in write_results(&run, plan, &Facts::default())? {
             tell(&format!("results: {}", path.display()));
         }
         let mut json: Value = serde_json::from_str(&run.json()).unwrap_or_default();

@@ -11,6 +11,9 @@ use super::{Extent, ResultFile, metric_key, provenance};
 use crate::Error;
 use crate::from_summary::python_float;
 
+/// Of the workload's options only the changes of a ramp's rate are part of this file.
+const RATE_CHANGES: &str = "rps_change_events";
+
 /// What `--append-result` puts between the objects of one file.
 pub const APPEND_SEPARATOR: &str = "\n";
 
@@ -48,6 +51,9 @@ pub fn vllm_json(file: &ResultFile<'_>) -> Result<String, Error> {
     set_figures(&mut object, figures);
     if let Some(probe) = &figures.probe {
         set_probe(&mut object, probe);
+    }
+    if let Some((key, changes)) = file.workload.iter().find(|(key, _)| key == RATE_CHANGES) {
+        object.set(key.as_str(), changes);
     }
     let server = file.summary.server.as_ref();
     if let Some(speculation) = server.and_then(|server| server.speculation.as_ref()) {

@@ -250,10 +250,14 @@ impl Source for Book {
         if wanted <= slices {
             return Vec::new();
         }
+        let length = self.options.input_len;
+        let has = match slices {
+            1 => format!("1 slice of {length} tokens"),
+            _ => format!("{slices} slices of {length} tokens"),
+        };
         let text = format!(
-            "`{}` has {slices} slices of {} tokens for {wanted} prompts: it starts again at a shifted place",
-            self.options.path.display(),
-            self.options.input_len
+            "`{}` has {has} for {wanted} prompts: it starts again at a shifted place",
+            self.options.path.display()
         );
         vec![Note::new("book-restarts", text)]
     }

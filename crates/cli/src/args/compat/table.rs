@@ -47,7 +47,11 @@ pub(crate) const ROWS: &[Row] = &[
     row("--trust-remote-code", "PRO", Ignored("no code of a model is ever run")),
     row("--skip-tokenizer-init", "PR", Kept("prompts are then counted by the built-in encoding")),
     row("--insecure", "PR", Kept("")),
-    row("--ready-check-timeout-sec", "PRS", Kept("")),
+    row(
+        "--ready-check-timeout-sec",
+        "PRS",
+        Kept("vLLM's rules send the first prompt, SGLang's ask for the models"),
+    ),
     row("--extra-body", "PR", Kept("")),
     row("--extra-request-body", "S", Renamed("--extra-body")),
     // The load.
@@ -162,7 +166,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("--no-oversample", "P", Kept("")),
     row("--disable-shuffle", "P", Kept("")),
     row("--skip-chat-template", "P", Kept("")),
-    row("--chat-template-kwargs", "P", Refused("templates are rendered with the prompt alone")),
+    row("--chat-template-kwargs", "P", Kept("where a template is applied here")),
     row("--enable-multimodal-chat", "P", Refused(IMAGES)),
     row("--random-input-len", "PRS", Kept("a list makes a sweep")),
     row("--random-output-len", "PRS", Kept("a list makes a sweep")),
