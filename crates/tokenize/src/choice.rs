@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::hub::{Access, Kind};
 use crate::{
     BuiltIn, Config, Encoding, Error, ModelTokenizer, Result, ServerCalls, ServerTokenizer,
-    Tokenizer, config, model,
+    Specials, Tokenizer, config, model,
 };
 
 /// A tokenizer as a user names it.
@@ -38,6 +38,9 @@ impl Choice {
         Err(Error::Unknown(text.to_owned()))
     }
 }
+
+/// Words, figures, signs and letters of several scripts: two vocabularies that agree on this are one.
+const PROBE: &str = "Twelve tokens, 1,024 of 65536: na\u{ef}ve \u{65e5}\u{672c}\u{8a9e} \u{2014} {\"x\": []}\n\tdone";
 
 /// `name` or `org/name`, of the characters that the hub allows.
 fn is_hub_id(text: &str) -> bool {
@@ -92,13 +95,24 @@ pub fn open(wish: Wish) -> Result<Opened> {
     }
     if let Some(calls) = server {
         match ServerTokenizer::open(calls) {
-            Ok(tokenizer) => return opened(tokenizer, notes),
+            Ok(tokenizer) => {
+                return match same_on_this_machine(&tokenizer, model_root.as_deref()) {
+                    Some(own) => opened(own, notes),
+                    None => opened(tokenizer, notes),
+                };
+            }
             Err(error) => notes.push(error.to_string()),
         }
     }
     if let Some(root) = model_root {
         match open_root(&root, &hub) {
-            Ok(tokenizer) => return opened(tokenizer, notes),
+            Ok(tokenizer) => {
+                if !notes.is_empty() {
+                    notes
+                        .push(format!("prompt lengths are counted with the tokenizer of `{root}`"));
+                }
+                return opened(tokenizer, notes);
+            }
             Err(error) => notes.push(error.to_string()),
         }
     }
@@ -111,6 +125,16 @@ pub fn open(wish: Wish) -> Result<Opened> {
 #[expect(clippy::unnecessary_wraps, reason = "every caller returns a result")]
 fn opened(tokenizer: impl Tokenizer + 'static, notes: Vec<String>) -> Result<Opened> {
     Ok(Opened { tokenizer: Arc::new(tokenizer), notes })
+}
+
+/// The server's tokenizer, if it lies in a folder of this machine too: it needs no round trips. That
+/// it is the same is not believed but tried.
+fn same_on_this_machine(server: &ServerTokenizer, root: Option<&str>) -> Option<ModelTokenizer> {
+    let Ok(Choice::File(path)) = Choice::parse(root?) else { return None };
+    let own = ModelTokenizer::open(&path).ok()?;
+    let encodings = |tokenizer: &dyn Tokenizer| tokenizer.encode(PROBE, Specials::Add).ok();
+    let ours = encodings(&own)?;
+    (encodings(server)? == ours).then_some(own)
 }
 
 fn open_root(root: &str, hub: &Access) -> Result<ModelTokenizer> {

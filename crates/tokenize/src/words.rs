@@ -6,10 +6,11 @@
 //! from those, and the same words then keep their length on a server whose vocabulary we do not
 //! have. For any other tokenizer the table is verified once and what fails is dropped.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use crate::{BuiltIn, Encoding, Result, Specials, Tokenizer};
+use crate::{BuiltIn, Encoding, Reach, Result, Specials, Tokenizer};
 
 /// One word per line, sorted; printed by the example `words`.
 const EMBEDDED: &str = include_str!("../assets/words.txt");
@@ -23,8 +24,15 @@ const WORDS_MIN: usize = 256;
 /// How many words may begin a text. They are checked one by one, so they are few.
 const STARTERS: usize = 64;
 
+/// And so few where each check is a round trip.
+const STARTERS_REMOTE: usize = 8;
+
 /// The part of the table that is tried at once when the whole fails.
 const BATCH_WORDS: usize = 512;
+
+/// Encodings that a server is asked for at most: what is proven by then is the table. A vocabulary of
+/// other words would otherwise be asked twice for each word of the table.
+const ENCODINGS_REMOTE: u32 = 1_000;
 
 static SHARED: LazyLock<Arc<SafeWords>> = LazyLock::new(|| {
     let table = |text: &str| text.lines().map(|word| Box::from(word.trim())).collect();
@@ -49,17 +57,29 @@ impl SafeWords {
     /// The words of the embedded table that are safe in `tokenizer`. `None` when they are too few.
     pub fn verified(tokenizer: &dyn Tokenizer) -> Result<Option<Arc<Self>>> {
         let all = Self::embedded();
+        let (starters_max, encodings_max) = match tokenizer.reach() {
+            Reach::Local => (STARTERS, u32::MAX),
+            Reach::Remote => (STARTERS_REMOTE, ENCODINGS_REMOTE),
+        };
         let mut starters = Vec::new();
         for word in &all.starters {
+            if starters.len() == starters_max {
+                break;
+            }
             if tokenizer.count(&format!("{word} {word}"))? == 2 {
                 starters.push(word.clone());
             }
         }
         let Some(front) = starters.first() else { return Ok(None) };
-        let proof = Proof { tokenizer, front };
+        let proof = Proof { tokenizer, front, encodings_left: Cell::new(encodings_max) };
         // As a whole first: for a server's tokenizer that is one round trip instead of many.
         let mut safe = Vec::new();
-        if !proof.keep_whole(&all.words, &mut safe)? {
+        let tokens = proof.keep_whole(&all.words, &mut safe)?;
+        let is_foreign = tokens > 2 * all.words.len();
+        if is_foreign && tokenizer.reach() == Reach::Remote {
+            return Ok(None);
+        }
+        if safe.is_empty() {
             for batch in all.words.chunks(BATCH_WORDS) {
                 proof.keep_parts(batch, &mut safe)?;
             }
@@ -94,23 +114,28 @@ struct Proof<'a> {
     tokenizer: &'a dyn Tokenizer,
     /// A word that is one token at the front of a text.
     front: &'a str,
+    encodings_left: Cell<u32>,
 }
 
 impl Proof<'_> {
-    /// Keeps all words with their ids if each is one token; says whether it did.
-    fn keep_whole(&self, words: &[Box<str>], safe: &mut Vec<(u32, Box<str>)>) -> Result<bool> {
+    /// Keeps all words with their ids if each is one token. Returns how many tokens they are.
+    fn keep_whole(&self, words: &[Box<str>], safe: &mut Vec<(u32, Box<str>)>) -> Result<usize> {
+        self.encodings_left.update(|left| left.saturating_sub(1));
         let text = format!("{} {}", self.front, words.join(" "));
         let ids = self.tokenizer.encode(&text, Specials::Skip)?;
-        let is_safe = ids.len() == words.len() + 1;
-        if is_safe {
+        let tokens = ids.len().saturating_sub(1);
+        if tokens == words.len() {
             safe.extend(ids.into_iter().skip(1).zip(words.iter().cloned()));
         }
-        Ok(is_safe)
+        Ok(tokens)
     }
 
-    /// Splits a batch until what fails is single words.
+    /// Splits a batch until what fails is single words, or no more may be asked.
     fn keep_parts(&self, words: &[Box<str>], safe: &mut Vec<(u32, Box<str>)>) -> Result<()> {
-        if !self.keep_whole(words, safe)? && words.len() > 1 {
+        if self.encodings_left.get() == 0 {
+            return Ok(());
+        }
+        if self.keep_whole(words, safe)? != words.len() && words.len() > 1 {
             let (left, right) = words.split_at(words.len() / 2);
             self.keep_parts(left, safe)?;
             self.keep_parts(right, safe)?;
@@ -169,6 +194,8 @@ pub fn tables(text: &str) -> Result<Tables> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use super::*;
 
     /// Gives each word its id, or two tokens where the function says 2.
@@ -202,6 +229,53 @@ mod tests {
         fn words(&self) -> Result<Option<Arc<SafeWords>>> {
             SafeWords::verified(self)
         }
+    }
+
+    /// The same at the other end of a network, which counts how often it is asked.
+    struct Far(ByWord, AtomicU32);
+
+    impl Tokenizer for Far {
+        fn name(&self) -> &'static str {
+            "far"
+        }
+        fn encode(&self, text: &str, specials: Specials) -> Result<Vec<u32>> {
+            let _before = self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.encode(text, specials)
+        }
+        fn decode(&self, ids: &[u32]) -> Result<String> {
+            self.0.decode(ids)
+        }
+        fn vocab_size(&self) -> Option<u32> {
+            None
+        }
+        fn special_ids(&self) -> Vec<u32> {
+            Vec::new()
+        }
+        fn added_specials(&self) -> Result<u32> {
+            Ok(0)
+        }
+        fn words(&self) -> Result<Option<Arc<SafeWords>>> {
+            SafeWords::verified(self)
+        }
+        fn reach(&self) -> Reach {
+            Reach::Remote
+        }
+    }
+
+    /// A server with another vocabulary was asked some 20,000 times before a run of twelve requests.
+    #[test]
+    fn a_server_is_not_asked_for_every_word() {
+        let check = |id: fn(&str) -> u32, expected_words: std::ops::Range<usize>| {
+            let far = Far(ByWord(id), AtomicU32::new(0));
+            let words = far.words().unwrap().map_or(0, |table| table.len());
+            assert!(expected_words.contains(&words), "{words} words");
+            let asked = far.1.into_inner();
+            assert!(asked <= ENCODINGS_REMOTE + 64, "asked {asked} times");
+        };
+        let all = SafeWords::embedded().len();
+        check(|word| 1 + word_id(word), all..all + 1);
+        check(|word| if word.ends_with('e') { 2 } else { 1 + word_id(word) }, WORDS_MIN..all);
+        check(|_| 2, 0..1);
     }
 
     #[test]
