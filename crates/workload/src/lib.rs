@@ -7,6 +7,7 @@
 //! not meet its own prefix cache. Knows nothing of servers, clocks or flags.
 
 mod adapters;
+mod ahead;
 mod check;
 mod compose;
 mod context;

@@ -22,6 +22,11 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// Whether making a prompt asks the tokenizer; see [`crate::Workload`] for why it matters.
+    fn asks_tokenizer(&self) -> bool {
+        false
+    }
+
     /// What was noticed while opening the dataset.
     fn notes(&self) -> Vec<Note> {
         Vec::new()

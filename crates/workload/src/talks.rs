@@ -113,6 +113,11 @@ impl Source for Talks {
         Some((before + place) as u64)
     }
 
+    fn asks_tokenizer(&self) -> bool {
+        self.first.asks_tokenizer()
+            || self.later.as_ref().is_some_and(|later| later.asks_tokenizer())
+    }
+
     fn notes(&self) -> Vec<Note> {
         let (conversations, requests) = (self.levels[0].len(), self.len());
         let text = format!("{conversations} conversations make {requests} requests");

@@ -1,11 +1,11 @@
 //! An opened dataset with what all datasets share: warm-up prompts and the check of lengths.
 
 use tokometer_base::PromptContent;
-use tokometer_tokenize::Specials;
+use tokometer_tokenize::{Reach, Specials};
 
 use crate::check::{self, LengthCheck};
 use crate::talks::Talks;
-use crate::{Composer, Context, Form, Item, Note, Result, Source, Spec};
+use crate::{Composer, Context, Form, Item, Note, Result, Source, Spec, ahead};
 
 /// The prompt length of a warm-up whose dataset does not count tokens.
 const UNCOUNTED_TOKENS: u32 = 32;
@@ -15,6 +15,8 @@ pub struct Workload {
     source: Box<dyn Source>,
     context: Context,
     composer: Composer,
+    /// Prompts made when the dataset was opened, from the first on; see [`ahead`].
+    made: Vec<Item>,
 }
 
 /// Opens a dataset.
@@ -24,7 +26,11 @@ pub fn open(spec: &Spec, context: &Context) -> Result<Workload> {
         None => spec.source(context)?,
         Some(turns) => Box::new(Talks::open(spec, context, turns)?),
     };
-    Ok(Workload { source, context: context.clone(), composer })
+    let mut workload = Workload { source, context: context.clone(), composer, made: Vec::new() };
+    if workload.asks_during_the_run()? && workload.len() <= ahead::MOST_PROMPTS {
+        workload.made = ahead::items(workload.len(), &|index| workload.fresh_item(index))?;
+    }
+    Ok(workload)
 }
 
 impl Workload {
@@ -43,8 +49,22 @@ impl Workload {
         self.source.next_turn(index)
     }
 
+    /// Whether prompts would be made by asking a server, which is the one that is measured.
+    fn asks_during_the_run(&self) -> Result<bool> {
+        let tokenizer = &self.context.tokenizer;
+        Ok(tokenizer.reach() == Reach::Remote
+            && (self.source.asks_tokenizer()
+                || self.context.form == Form::TokenIds
+                || tokenizer.words()?.is_none()))
+    }
+
     /// The prompt at `index`; see [`Source::item`].
     pub fn item(&self, index: u64) -> Result<Item> {
+        let made = usize::try_from(index).ok().and_then(|index| self.made.get(index));
+        made.map_or_else(|| self.fresh_item(index), |item| Ok(item.clone()))
+    }
+
+    fn fresh_item(&self, index: u64) -> Result<Item> {
         let mut item = self.source.item(index)?;
         if let (Form::TokenIds, PromptContent::Text(text)) =
             (self.context.form, &item.prompt.content)
@@ -90,7 +110,14 @@ impl Workload {
 
     /// What was noticed while opening the dataset.
     pub fn notes(&self) -> Vec<Note> {
-        self.source.notes()
+        let mut notes = self.source.notes();
+        let is_late = self.made.is_empty() && self.asks_during_the_run().unwrap_or(false);
+        if is_late {
+            let text = "there are too many prompts to make them all before the run, so the server's \
+                        tokenizer is asked during it: give a tokenizer of your own with `--tokenizer`";
+            notes.push(Note::new("late-prompts", text.to_owned()));
+        }
+        notes
     }
 
     /// Whether [`Workload::check_lengths`] can find anything. Prompts made of words that were

@@ -93,7 +93,7 @@ fn put_random(typed: &mut TypedOptions, args: &WorkloadArgs) -> Result<(), Refus
 
 fn put_files(typed: &mut TypedOptions, args: &WorkloadArgs) {
     let files = &args.files;
-    let sharegpt: (&[&str], _) = (&["sharegpt", "openai"], "output_len");
+    let sharegpt: (&[&str], _) = (&["sharegpt", "openai", "custom"], "output_len");
     typed.one("sharegpt-output-len", sharegpt, files.sharegpt_output_len);
     let context: (&[&str], _) = (&["sharegpt", "custom"], "context_len");
     typed.one("sharegpt-context-len", context, files.sharegpt_context_len);

@@ -24,6 +24,8 @@ pub struct Options {
     pub output_len: Option<u32>,
     /// The longest prompt with its answer, by SGLang's rules. `None` is no limit.
     pub context_len: Option<u32>,
+    /// Text behind every prompt, by SGLang's rules.
+    pub prompt_suffix: String,
 }
 
 impl Default for Options {
@@ -39,7 +41,7 @@ impl Options {
             Family::Vllm => Some(256),
             Family::Sglang => None,
         };
-        Self { path: PathBuf::new(), output_len, context_len: None }
+        Self { path: PathBuf::new(), output_len, context_len: None, prompt_suffix: String::new() }
     }
 }
 
@@ -71,7 +73,8 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Cus
             let like_sharegpt = sharegpt::Options {
                 output_len: options.output_len,
                 context_len: options.context_len,
-                ..sharegpt::Options::default()
+                prompt_suffix: options.prompt_suffix.clone(),
+                path: options.path.clone(),
             };
             Custom::Sglang(Box::new(ShareGpt::new(like_sharegpt, context)?))
         }
@@ -228,10 +231,13 @@ mod tests {
         let workload = workload(text, 0, |context, options| {
             context.family = Family::Sglang;
             options.output_len = None;
+            options.prompt_suffix = " Be brief.".into();
         });
         let workload = workload.unwrap();
         assert_eq!(workload.len(), 1);
-        assert_eq!(workload.item(0).unwrap().prompt.output_tokens, Some(2));
+        let prompt = workload.item(0).unwrap().prompt;
+        assert_eq!(prompt.output_tokens, Some(2));
+        assert_eq!(prompt.content, PromptContent::Text("how are you Be brief.Assistant:".into()));
         assert_eq!(workload.notes()[0].code, "skipped-rows");
     }
 }

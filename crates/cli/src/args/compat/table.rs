@@ -185,7 +185,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("--sonnet-input-len", "PRO", Kept("")),
     row("--sonnet-output-len", "PRO", Kept("")),
     row("--sonnet-prefix-len", "PRO", Kept("")),
-    row("--hf-name", "P", Renamed("--dataset-path")),
+    row("--hf-name", "P", Ignored("columns are found by their own names")),
     row("--hf-subset", "PR", Kept("")),
     row("--hf-split", "PR", Kept("")),
     row("--hf-output-len", "PR", Kept("")),
