@@ -21,6 +21,8 @@ pub struct Batch {
     pub prefill_pairs: f64,
     /// The longest context of the step.
     pub longest_context: u32,
+    /// Requests that the step admits.
+    pub admissions: u32,
     /// Requests that wait for admission while the step runs.
     pub waiting: u32,
     /// Adapters that must be loaded before the step can run.
@@ -60,6 +62,10 @@ pub struct Cost {
     /// Per token of decode context.
     #[serde(default)]
     pub context_ms: f64,
+    /// Tokens of decode context that cost nothing: reading them hides behind work that does not depend on
+    /// them, so that the time of a step has a kink there.
+    #[serde(default)]
+    pub context_free: f64,
     /// Per pair of tokens that prefill attention looks at.
     #[serde(default)]
     pub pair_ms: f64,
@@ -93,6 +99,9 @@ pub struct Cost {
     /// Mean of the exponential delay after a quantum.
     #[serde(default)]
     pub quantum_tail_ms: f64,
+    /// Per request that the step admits: telling every worker of it.
+    #[serde(default)]
+    pub admission_ms: f64,
     /// Per waiting request.
     #[serde(default)]
     pub waiting_ms: f64,
@@ -147,12 +156,14 @@ impl Cost {
             ("cliff_steepness", self.cliff_steepness),
             ("sequence_ms", self.sequence_ms),
             ("context_ms", self.context_ms),
+            ("context_free", self.context_free),
             ("pair_ms", self.pair_ms),
             ("eager_ms", self.eager_ms),
             ("jitter", self.jitter),
             ("quantum_ms", self.quantum_ms),
             ("quantum_from_ms", self.quantum_from_ms.unwrap_or(0.0)),
             ("quantum_tail_ms", self.quantum_tail_ms),
+            ("admission_ms", self.admission_ms),
             ("waiting_ms", self.waiting_ms),
             ("draft_ms", self.draft_ms),
             ("lora_load_ms", self.lora_load_ms),
@@ -195,7 +206,8 @@ impl Cost {
             }
             _ => self.mixed_ms(batch),
         };
-        work + self.lora_load_ms * f64::from(batch.lora_loads)
+        work + self.admission_ms * f64::from(batch.admissions)
+            + self.lora_load_ms * f64::from(batch.lora_loads)
     }
 
     fn mixed_ms(&self, batch: &Batch) -> f64 {
@@ -210,7 +222,7 @@ impl Cost {
         let tokens = if is_eager { tokens } else { padded.unwrap_or(tokens) };
         self.dense_ms(f64::from(tokens))
             + self.sequence_ms * f64::from(sequences)
-            + self.context_ms * batch.decode_context as f64
+            + self.context_ms * (batch.decode_context as f64 - self.context_free).max(0.0)
             + self.pair_ms * batch.prefill_pairs
             + self.draft_ms * f64::from(batch.draft_depth)
             + eager
@@ -256,6 +268,7 @@ mod tests {
             cliff_steepness: 4.0,
             sequence_ms: 0.1,
             context_ms: 1e-4,
+            context_free: 0.0,
             pair_ms: 1e-5,
             eager_ms: 17.0,
             graph_context_max: Some(8192),
@@ -266,6 +279,7 @@ mod tests {
             quantum_ms: 0.0,
             quantum_from_ms: None,
             quantum_tail_ms: 0.0,
+            admission_ms: 0.0,
             waiting_ms: 0.0,
             draft_ms: 0.0,
             lora_load_ms: 0.0,
@@ -313,6 +327,16 @@ mod tests {
         let cost = Cost { cliff_ms: 0.0, sequence_ms: 0.0, compute_ms: 0.8, ..chunked() };
         let at = |decodes| cost.mean_ms(&Batch { decodes, ..Batch::default() });
         assert!((at(50) - 65.0).abs() < 1e-9 && (at(200) - 160.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn admissions_cost_each_and_context_costs_only_beyond_what_is_free() {
+        let cost = Cost { admission_ms: 5.0, context_free: 4_000.0, cliff_ms: 0.0, ..chunked() };
+        let at = |admissions, decode_context| {
+            cost.mean_ms(&Batch { decodes: 10, admissions, decode_context, ..Batch::default() })
+        };
+        assert!((at(0, 0) - 54.0).abs() < 1e-9 && (at(0, 4_000) - 54.0).abs() < 1e-9);
+        assert!((at(0, 14_000) - 55.0).abs() < 1e-9 && (at(3, 0) - 69.0).abs() < 1e-9);
     }
 
     #[test]

@@ -41,6 +41,42 @@ pub struct Window {
     pub decode_tokens: u64,
     /// Prompt tokens computed.
     pub prefill_tokens: u64,
+    /// What the engine's memory did.
+    #[serde(flatten)]
+    pub memory: Memory,
+}
+
+/// What an engine's memory did in a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// Running requests put back because it ran out.
+    pub preemptions: u64,
+    /// Prompt tokens looked up in the prefix cache.
+    pub prefix_queries: u64,
+    /// Prompt tokens found there.
+    pub prefix_hits: u64,
+}
+
+impl Memory {
+    /// What happened between two readings of an engine's counters.
+    pub(crate) fn between(before: &Counters, after: &Counters) -> Self {
+        Self {
+            preemptions: after.preemptions - before.preemptions,
+            prefix_queries: after.prefix_queries - before.prefix_queries,
+            prefix_hits: after.prefix_hits - before.prefix_hits,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.preemptions += other.preemptions;
+        self.prefix_queries += other.prefix_queries;
+        self.prefix_hits += other.prefix_hits;
+    }
+
+    /// Share of the prompt tokens that were found, in percent.
+    fn hits_percent(&self) -> f64 {
+        100.0 * self.prefix_hits as f64 / self.prefix_queries.max(1) as f64
+    }
 }
 
 /// Where the time to first token went, in seconds summed over requests.
@@ -177,13 +213,19 @@ impl Explanation {
     const LINES_MAX: usize = 24;
 
     fn fmt_windows(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "     time    busy  running  waiting  decode tok/s  prefill tok/s")?;
+        write!(f, "     time    busy  running  waiting  decode tok/s  prefill tok/s")?;
+        let has = |is_used: bool, head: &'static str| if is_used { head } else { "" };
+        let (has_kv, has_preemptions) = (self.peak_kv.is_some(), self.preemptions > 0);
+        let has_prefixes = self.prefix_queries > 0;
+        write!(f, "{}", has(has_kv, "    KV"))?;
+        write!(f, "{}", has(has_preemptions, "  preempted"))?;
+        writeln!(f, "{}", has(has_prefixes, "  prefix hits"))?;
         let per_line = self.windows.len().div_ceil(Self::LINES_MAX).max(1);
         for (at, group) in self.windows.chunks(per_line).enumerate() {
             let window = group.iter().fold(Window::default(), join);
             let width = self.window_s * group.len() as f64;
             let mean = |sum: f64| if window.busy_s > 0.0 { sum / window.busy_s } else { 0.0 };
-            writeln!(
+            write!(
                 f,
                 "{:7.1} s  {:4.0} %  {:7.1}  {:7.1}  {:12.0}  {:13.0}",
                 self.window_s * (at * per_line) as f64,
@@ -193,6 +235,16 @@ impl Explanation {
                 window.decode_tokens as f64 / width,
                 window.prefill_tokens as f64 / width,
             )?;
+            if has_kv {
+                write!(f, "  {:2.0} %", 100.0 * mean(window.kv))?;
+            }
+            if has_preemptions {
+                write!(f, "  {:9}", window.memory.preemptions)?;
+            }
+            if has_prefixes {
+                write!(f, "  {:9.1} %", window.memory.hits_percent())?;
+            }
+            writeln!(f)?;
         }
         Ok(())
     }
@@ -214,7 +266,7 @@ impl Tally {
         Self { explanation, width: Nanos::from_millis(100), first_token: [0; 3] }
     }
 
-    pub(crate) fn step(&mut self, now: Nanos, step: &Step, load: Load) {
+    pub(crate) fn step(&mut self, now: Nanos, step: &Step, (load, memory): (Load, Memory)) {
         let seconds = (step.until - now).as_secs_f64();
         let explanation = &mut self.explanation;
         let kind = match step.kind {
@@ -241,6 +293,7 @@ impl Tally {
         window.kv += load.kv_share.unwrap_or(0.0) * seconds;
         window.decode_tokens += decoded;
         window.prefill_tokens += prefilled;
+        window.memory.add(&memory);
     }
 
     fn window(&mut self, now: Nanos) -> &mut Window {
@@ -290,5 +343,6 @@ fn join(mut one: Window, other: &Window) -> Window {
     one.kv += other.kv;
     one.decode_tokens += other.decode_tokens;
     one.prefill_tokens += other.prefill_tokens;
+    one.memory.add(&other.memory);
     one
 }

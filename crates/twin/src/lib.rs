@@ -13,6 +13,7 @@ mod fleet;
 mod intervals;
 pub mod markdown;
 mod mechanism;
+mod parts;
 mod predict;
 mod replica;
 pub mod roofline;

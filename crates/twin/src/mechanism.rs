@@ -32,6 +32,14 @@ pub enum Mechanism {
     Priority,
     /// Adapters.
     Lora,
+    /// Tokens guessed ahead.
+    Speculation,
+    /// Steps scheduled while the one before them runs.
+    AsyncScheduling,
+    /// Prompts and answers on engines of their own.
+    Disaggregation,
+    /// Experts that are read as far as tokens need them.
+    Experts,
     /// More than one server.
     Fleet,
 }
@@ -50,6 +58,10 @@ impl Mechanism {
             Self::Preemption => "preemption",
             Self::Priority => "priority",
             Self::Lora => "lora",
+            Self::Speculation => "speculation",
+            Self::AsyncScheduling => "async-scheduling",
+            Self::Disaggregation => "disaggregation",
+            Self::Experts => "mixture-of-experts",
             Self::Fleet => "fleet",
         }
     }
@@ -80,6 +92,10 @@ pub fn in_play(profile: &Profile, workload: &Workload, explanation: &Explanation
         (Mechanism::Preemption, explanation.preemptions > 0),
         (Mechanism::Priority, profile.scheduler.order == Order::Priority),
         (Mechanism::Lora, first.lora.is_some()),
+        (Mechanism::Speculation, profile.scheduler.speculation.is_some()),
+        (Mechanism::AsyncScheduling, profile.scheduler.is_async),
+        (Mechanism::Disaggregation, profile.disaggregation.is_some()),
+        (Mechanism::Experts, profile.cost.experts.is_some()),
         (Mechanism::Fleet, explanation.replicas > 1),
     ];
     let validated = profile.evidence.as_ref().map(|evidence| evidence.validated.as_slice());
@@ -91,4 +107,34 @@ pub fn in_play(profile: &Profile, workload: &Workload, explanation: &Explanation
                 .is_some_and(|names| names.iter().any(|name| name == mechanism.name())),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ask;
+    use sim::cost::Experts;
+    use sim::profile::{Disaggregation, Speculation};
+
+    #[test]
+    fn whatever_the_profile_switches_on_is_in_play_and_not_validated_by_bursts() {
+        let mut profile = Profile::default();
+        let workload = Workload::burst(vec![Ask::new(10, 3)]);
+        let names = |profile: &Profile| -> Vec<&str> {
+            let used = in_play(profile, &workload, &Explanation::default());
+            used.iter().map(|one| one.mechanism.name()).collect()
+        };
+        assert_eq!(names(&profile), ["chunked-prefill", "burst"]);
+        profile.scheduler.speculation = Some(Speculation { tokens: 3, acceptance: 0.7 });
+        profile.scheduler.is_async = true;
+        profile.cost.experts = Some(Experts { all_ms: 10.0, share: 0.1 });
+        profile.disaggregation = Some(Disaggregation {
+            prefill_engines: 1,
+            decode_engines: 1,
+            transfer_ms: 1.0,
+            transfer_token_ms: 0.0,
+        });
+        let more = ["speculation", "async-scheduling", "disaggregation", "mixture-of-experts"];
+        assert_eq!(names(&profile)[2..], more);
+    }
 }

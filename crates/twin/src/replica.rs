@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use base::Nanos;
-use sim::engine::{Engine, Job};
+use sim::engine::{Counters, Engine, Job};
 use sim::profile::FrontEnd;
 use tokometer_base as base;
 use tokometer_sim as sim;
@@ -12,6 +12,8 @@ use crate::virtual_time::Sink;
 
 pub(crate) struct Replica {
     pub(crate) engine: Engine,
+    /// What it had counted when its last step began.
+    pub(crate) counters: Counters,
     /// Tokens that the step under way gives to decoding requests.
     pub(crate) decodes: u32,
     /// When its decoding requests last got a token.
@@ -31,6 +33,7 @@ impl Replica {
     pub(crate) fn new(engine: Engine) -> Self {
         Self {
             engine,
+            counters: Counters::default(),
             decodes: 0,
             advanced_at: Nanos::ZERO,
             joiners: Vec::new(),
@@ -60,7 +63,7 @@ impl Replica {
         })
     }
 
-    /// Lets a share of the events wait for the next one, and hands on those that waited. Returns how
+    /// Lets a share of the tokens wait for the next one, and hands on those that waited, two in one event. Returns how
     /// many of `together` neither wait nor waited.
     pub(crate) fn hold(
         &mut self,
@@ -72,7 +75,6 @@ impl Replica {
         let (held, waited) = self.held;
         let held = held.min(together);
         sink.gaps(waited + gap, held);
-        sink.gaps(Nanos::ZERO, held);
         let ends = self.engine.produced().iter().filter(|produced| produced.is_last).count();
         let ends = u32::try_from(ends).unwrap_or(u32::MAX);
         let free = (together - held).saturating_sub(ends);

@@ -14,13 +14,14 @@ use base::seed::{Generator, unit_float};
 use base::{Nanos, Seed};
 use sim::Profile;
 use sim::engine::{Engine, Job, StepKind};
-use sim::profile::{Disaggregation, FrontEnd};
+use sim::profile::FrontEnd;
 use tokometer_base as base;
 use tokometer_sim as sim;
 
 use crate::Error;
 use crate::client::{Bench, OldClient};
-use crate::explain::Tally;
+use crate::explain::{Memory, Tally};
+use crate::parts::Parts;
 use crate::replica::Replica;
 use crate::router::{Router, Routing};
 use crate::sender::{Due, Sender, Share};
@@ -42,8 +43,8 @@ pub(crate) struct Active {
     pub(crate) output_tokens: u32,
     /// Since when it is out of the engine's running requests, though it has begun.
     out_since: Option<Nanos>,
-    /// Events of one token that wait to travel with the next one.
-    held_events: u32,
+    /// Tokens that wait to travel in one event with the next one.
+    held: u32,
     /// Tokens handed on so far.
     told: u32,
     /// What another engine is to do after the first token.
@@ -190,9 +191,8 @@ impl<'a, K: Sink> World<'a, K> {
         let Some(due) = self.sender.take() else { return Ok(()) };
         self.check(&due)?;
         let on_wire = self.client.send(self.now);
-        let (engines, parts) = (&self.engines, self.parts);
-        let load = |range: Range<usize>| range.map(|number| engines[number].load()).sum();
-        let replica = self.router.choose(&due.ask, |replica| load(parts.of(replica)));
+        let parts = self.parts;
+        let replica = self.router.choose(&due.ask);
         let number = self.least_loaded(parts.prefill_of(replica));
         let front_end = &self.setup.profile.front_end;
         let arrived = self.engines[number].arrival(on_wire, front_end);
@@ -207,7 +207,7 @@ impl<'a, K: Sink> World<'a, K> {
             last: Nanos::ZERO,
             output_tokens: due.ask.output_tokens.max(1),
             out_since: None,
-            held_events: 0,
+            held: 0,
             told: 0,
             rest,
         });
@@ -289,7 +289,10 @@ impl<'a, K: Sink> World<'a, K> {
             self.wakes.push(Reverse((replica.wake_at, number)));
         }
         if replica.is_stepping {
-            self.tally.step(self.now, &step, replica.engine.load());
+            let counters = replica.engine.counters();
+            let memory = Memory::between(&replica.counters, &counters);
+            replica.counters = counters;
+            self.tally.step(self.now, &step, (replica.engine.load(), memory));
         }
         Ok(())
     }
@@ -301,30 +304,30 @@ impl<'a, K: Sink> World<'a, K> {
         for produced in self.engines[number].engine.produced() {
             let slot = slot_of(produced.id);
             let request = &mut self.active[slot];
+            let tokens = produced.tokens + request.held;
+            // The last text never waits, nor does an end without text.
             let waits = coalesce > 0.0
                 && request.first.is_some()
-                && !produced.is_last
+                && request.told + tokens < request.output_tokens
                 && unit_float(&mut self.coalescing) < coalesce;
             if waits {
-                request.held_events += 1;
+                request.held = tokens;
                 continue;
             }
-            let held = std::mem::take(&mut request.held_events);
-            let tokens = produced.tokens.min(request.output_tokens - request.told);
-            let events = (0..held).map(|_| 1).chain(std::iter::once(tokens));
-            for tokens in events {
-                let seen = Seen { at: self.client.stamp(self.now), tokens };
-                self.sink.event(slot, request, seen);
-                let _first = request.first.get_or_insert(seen.at);
-                request.last = seen.at;
-                request.told = (request.told + tokens).min(request.output_tokens);
-            }
+            request.held = 0;
+            let tokens = tokens.min(request.output_tokens - request.told);
+            let seen = Seen { at: self.client.stamp(self.now), tokens };
+            self.sink.event(slot, request, seen);
+            let _first = request.first.get_or_insert(seen.at);
+            request.last = seen.at;
+            request.told += tokens;
             if let Some(rest) = request.rest.take() {
                 handed_over.push((slot, *rest));
             } else if produced.is_last {
                 self.tally.answered(request);
                 self.sink.ended(slot, request);
                 self.sender.ended(request.index, request.last);
+                self.router.answered(number / self.parts.engines());
                 self.last_end = self.last_end.max(request.last);
                 self.free_slots.push(slot);
             }
@@ -337,31 +340,10 @@ impl<'a, K: Sink> World<'a, K> {
     /// The same for an engine that tells only ends: all other decoding requests got one token now,
     /// as they did when they last advanced together.
     fn deliver_ends(&mut self, number: usize) {
+        self.note_preempted(number);
+        self.tell_gaps(number);
         let now = self.now;
         let replica = &mut self.engines[number];
-        for id in replica.engine.preempted() {
-            let slot = slot_of(*id);
-            let joined = replica.joiners.iter().position(|(_, joiner)| *joiner == slot);
-            let since = joined.map(|at| replica.joiners.swap_remove(at).0);
-            self.active[slot].out_since = Some(since.unwrap_or(replica.advanced_at));
-        }
-        if replica.decodes > 0 {
-            let joined = u32::try_from(replica.joiners.len()).unwrap_or(u32::MAX);
-            for (since, _) in replica.joiners.drain(..) {
-                self.sink.gaps(now - since, 1);
-            }
-            let together = replica.decodes.saturating_sub(joined);
-            let gap = now - replica.advanced_at;
-            let coalesce = self.setup.profile.front_end.coalesce;
-            let plain = if coalesce > 0.0 {
-                let draw = (coalesce, unit_float(&mut self.coalescing));
-                replica.hold(together, gap, draw, &mut self.sink)
-            } else {
-                together
-            };
-            self.sink.gaps(gap, plain);
-            replica.advanced_at = now;
-        }
         for produced in replica.engine.produced() {
             let slot = slot_of(produced.id);
             let request = &mut self.active[slot];
@@ -379,12 +361,48 @@ impl<'a, K: Sink> World<'a, K> {
                 self.tally.answered(request);
                 self.sink.ended(slot, request);
                 self.sender.ended(request.index, now);
+                self.router.answered(number / self.parts.engines());
                 self.last_end = now;
                 self.free_slots.push(slot);
             } else if has_joined {
                 replica.joiners.push((now, slot));
             }
         }
+    }
+
+    /// Remembers since when the requests that were put back have had no token.
+    fn note_preempted(&mut self, number: usize) {
+        let replica = &mut self.engines[number];
+        for id in replica.engine.preempted() {
+            let slot = slot_of(*id);
+            let joined = replica.joiners.iter().position(|(_, joiner)| *joiner == slot);
+            let since = joined.map(|at| replica.joiners.swap_remove(at).0);
+            self.active[slot].out_since = Some(since.unwrap_or(replica.advanced_at));
+        }
+    }
+
+    /// Tells how long the decoding requests had waited for the token that they all got now.
+    fn tell_gaps(&mut self, number: usize) {
+        let now = self.now;
+        let replica = &mut self.engines[number];
+        if replica.decodes == 0 {
+            return;
+        }
+        let joined = u32::try_from(replica.joiners.len()).unwrap_or(u32::MAX);
+        for (since, _) in replica.joiners.drain(..) {
+            self.sink.gaps(now - since, 1);
+        }
+        let together = replica.decodes.saturating_sub(joined);
+        let gap = now - replica.advanced_at;
+        let coalesce = self.setup.profile.front_end.coalesce;
+        let plain = if coalesce > 0.0 {
+            let draw = (coalesce, unit_float(&mut self.coalescing));
+            replica.hold(together, gap, draw, &mut self.sink)
+        } else {
+            together
+        };
+        self.sink.gaps(gap, plain);
+        replica.advanced_at = now;
     }
 }
 
@@ -411,63 +429,5 @@ fn job(index: u64, ask: &Ask, front_end: &FrontEnd) -> Job {
         priority: ask.priority,
         lora: ask.lora,
         has_kv: false,
-    }
-}
-
-/// The engines of one replica.
-#[derive(Debug, Clone, Copy)]
-struct Parts {
-    prefill: usize,
-    decode: usize,
-    transfer: Option<Disaggregation>,
-}
-
-impl Parts {
-    fn new(transfer: Option<Disaggregation>) -> Self {
-        let (prefill, decode) = transfer.map_or((1, 0), |parts| {
-            (parts.prefill_engines as usize, parts.decode_engines as usize)
-        });
-        Self { prefill, decode, transfer }
-    }
-
-    fn engines(self) -> usize {
-        self.prefill + self.decode
-    }
-
-    fn of(self, replica: usize) -> Range<usize> {
-        replica * self.engines()..(replica + 1) * self.engines()
-    }
-
-    fn prefill_of(self, replica: usize) -> Range<usize> {
-        let all = self.of(replica);
-        all.start..all.start + self.prefill
-    }
-
-    fn decode_of(self, replica: usize) -> Range<usize> {
-        let all = self.of(replica);
-        all.start + self.prefill..all.end
-    }
-
-    /// Leaves a request only its first token, where another engine writes the others, and returns
-    /// those.
-    fn split(self, job: &mut Job) -> Option<Box<Job>> {
-        let _parts = self.transfer.filter(|_| job.output_tokens > 1)?;
-        let rest = Job {
-            prompt_tokens: job.prompt_tokens + 1,
-            output_tokens: job.output_tokens - 1,
-            output_limit: job.output_limit.saturating_sub(1),
-            block_hashes: Box::default(),
-            has_kv: true,
-            ..job.clone()
-        };
-        (job.output_tokens, job.output_limit) = (1, 1);
-        Some(Box::new(rest))
-    }
-
-    fn transfer(self, prompt_tokens: u32) -> Nanos {
-        let millis = self.transfer.map_or(0.0, |parts| {
-            parts.transfer_ms + parts.transfer_token_ms * f64::from(prompt_tokens)
-        });
-        Nanos::from_millis_f64(millis)
     }
 }

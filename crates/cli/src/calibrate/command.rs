@@ -185,7 +185,7 @@ fn from_tables(
     let settings = Settings {
         template: unfitted(template),
         effort: Effort { generations: args.generations, population: POPULATION, sigma: 0.2 },
-        threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads: threads(),
         seed: Seed(args.seed),
     };
     let bar = bar();
@@ -204,6 +204,10 @@ fn from_tables(
     let mut profile = found.profile(rows, name, &source_names(&args.sources));
     profile.kv = memory;
     Ok(profile)
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// The template as a table's engine: answers that end by themselves cost one more step, and memory
@@ -229,7 +233,7 @@ fn from_runs(
     client: OldClient,
     name: &str,
 ) -> Result<Profile, Refusal> {
-    let found: RunCalibration = fit::calibrate_runs(&evidence.runs, template)?;
+    let found: RunCalibration = fit::calibrate_runs(&evidence.runs, template, threads())?;
     let mut text = views::of_runs(&found, evidence.runs.len());
     let rows = &evidence.table.rows;
     if !rows.is_empty() {

@@ -59,6 +59,15 @@ pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
         found.decode_steps,
         100.0 * found.held_out_median
     );
+    if let Some(accuracy) = found.held_out_runs {
+        let _written = writeln!(
+            text,
+            "held-out error of whole runs, half of them at a time: median {:.1} % over {} cells, {:.0} % within 10 %",
+            100.0 * accuracy.median,
+            accuracy.cells,
+            100.0 * accuracy.within_10
+        );
+    }
     text
 }
 

@@ -223,6 +223,7 @@ impl Engine {
         }
         let mut batch = self.plan();
         batch.stale = self.stale;
+        batch.admissions = u32::try_from(self.admitted.len()).unwrap_or(u32::MAX);
         batch.waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
         let kind = match (batch.prefill_tokens, batch.decodes) {
             (0, 0) => {

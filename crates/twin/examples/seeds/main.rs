@@ -1,6 +1,6 @@
 //! Fits the engine model to the seed tables and prints measured against predicted.
 //!
-//! `cargo run --release -p tokometer-twin --example seeds -- DIR [generations] [population] [vllm|tgi|all] [OUT]`
+//! `cargo run --release -p tokometer-twin --example seeds -- DIR [generations] [population] [vllm|tgi|all] [OUT] [threads]`
 
 #![expect(clippy::print_stdout, reason = "what it prints is its result")]
 
@@ -66,6 +66,7 @@ fn print(name: &str, rows: &[Row], calibration: &Calibration) {
 fn template(name: &str) -> Candidate {
     let mut profile = Profile::shipped(name).expect("the profile is shipped");
     profile.cost.quantum_ms = 0.0;
+    profile.cost.quantum_from_ms = None;
     profile.cost.quantum_tail_ms = 0.0;
     profile.front_end.gather_ms = 0.0;
     profile.front_end.eos_step = true;
@@ -107,7 +108,7 @@ fn main() {
     let number = |at: usize, default: usize| {
         arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let effort = Effort { generations: number(2, 100), population: number(3, 14), sigma: 0.2 };
+    let effort = Effort { generations: number(2, 100), population: number(3, 14), sigma: 0.25 };
     let only = arguments.get(4).map(String::as_str);
     let out = arguments.get(5).map(Path::new);
     let mut done = Vec::new();
@@ -116,7 +117,7 @@ fn main() {
         let rows = table::rows(&text);
         let mut template = template(table.profile);
         template.profile.cost.quantum_ms = quantum_of(rows.iter()).unwrap_or(0.0);
-        let settings = Settings { template, effort, threads: 2, seed: Seed(1) };
+        let settings = Settings { template, effort, threads: number(6, 2), seed: Seed(1) };
         let calibration = calibrate(&rows, &settings, &|_| {}).expect("the seeds fit");
         print(table.heading, &rows, &calibration);
         if let Some(out) = out {

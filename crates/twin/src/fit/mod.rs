@@ -7,9 +7,11 @@
 
 mod accuracy;
 pub mod cma;
+mod layer;
 mod lengths;
 mod model;
 mod regress;
+mod replay;
 mod row;
 mod runs;
 mod screen;
@@ -196,9 +198,18 @@ pub fn calibrate(
     let odd: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 1).collect();
     let model = Model::new(settings.template.clone());
     let search = Search::run(&prepared, &model, [&kept, &even, &odd], (settings, progress));
-    let candidate = model.candidate(&search.refined[0].point);
-    let by_even = model.candidate(&search.refined[1].point);
-    let by_odd = model.candidate(&search.refined[2].point);
+    let fits: Vec<(Candidate, &[usize])> = search
+        .refined
+        .iter()
+        .zip([&kept[..], &even, &odd])
+        .map(|(fit, set)| (model.candidate(&fit.point), set))
+        .collect();
+    let layered = in_parallel(&fits, settings.threads, |(candidate, set)| {
+        layer::with_client(&prepared, candidate, set)
+    });
+    let Ok([candidate, by_even, by_odd]) = <[Candidate; 3]>::try_from(layered) else {
+        unreachable!("three sets of rows give three fits")
+    };
     let mut held_out = Vec::new();
     let mut in_sample = Vec::new();
     for row in kept {
@@ -206,8 +217,10 @@ pub fn calibrate(
         held_out.push(HeldOut { row, predicted: prepared.report(other, row)? });
         in_sample.push(HeldOut { row, predicted: prepared.report(&candidate, row)? });
     }
+    let mut parameters = fitted(&model, search.of_set(0), &search.refined[0]);
+    parameters.push(layer::fitted(&candidate, [&by_even, &by_odd]));
     Ok(Calibration {
-        parameters: fitted(&model, search.of_set(0), &search.refined[0]),
+        parameters,
         candidate,
         folds: [by_even, by_odd],
         held_out,
@@ -340,7 +353,7 @@ impl Task<'_> {
         let seed = Seed(settings.seed.stream("calibrate").draw(self.number));
         let loss = |point: &[f64], set: &[usize]| {
             evaluated();
-            prepared.loss(&self.model.candidate(point), set)
+            prepared.loss(&self.model.candidate(point), set) + self.model.price(point)
         };
         let all = |point: &[f64]| loss(point, self.set);
         let effort = settings.effort;

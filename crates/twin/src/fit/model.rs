@@ -25,6 +25,9 @@ use crate::workload::Workload;
 /// Places of the three declared starting points in every parameter's range.
 pub const STARTS: [f64; 3] = [0.35, 0.5, 0.65];
 
+/// Loss that a term in the middle of its range must save, twice.
+const PRICE: f64 = 4e-4;
+
 /// An engine under trial, with what belongs to the table and not to the engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
@@ -74,19 +77,20 @@ macro_rules! parameter {
     };
 }
 
-const COMMON: [Parameter; 9] = [
+const COMMON: [Parameter; 8] = [
     parameter!("cost.base_ms", 2.0, 500.0, profile.cost.base_ms),
     parameter!("cost.token_ms", 0.0, 5.0, profile.cost.token_ms),
     parameter!("cost.cliff_ms", 0.0, 800.0, profile.cost.cliff_ms),
     parameter!("cost.cliff_tokens", 16.0, 512.0, profile.cost.cliff_tokens),
-    parameter!("cost.cliff_steepness", 0.7, 3.0, profile.cost.cliff_steepness),
     parameter!("cost.jitter", 0.003, 0.3, profile.cost.jitter),
     parameter!("front_end.arrival_ms", 0.0, 800.0, profile.front_end.arrival_ms),
     parameter!("front_end.serial_ms", 0.0, 0.5, profile.front_end.serial_ms),
     parameter!("spread of answer lengths", 0.05, 0.8, spread),
 ];
 
-const CHUNKED: [Parameter; 8] = [
+const CHUNKED: [Parameter; 10] = [
+    parameter!("cost.cliff_steepness", 0.7, 8.0, profile.cost.cliff_steepness),
+    parameter!("cost.admission_ms", 0.0, 100.0, profile.cost.admission_ms),
     parameter!("front_end.gather_ms", 0.0, 100.0, profile.front_end.gather_ms),
     parameter!("cost.compute_ms", 0.0, 5.0, profile.cost.compute_ms),
     parameter!("cost.sequence_ms", 0.0, 3.0, profile.cost.sequence_ms),
@@ -125,8 +129,16 @@ const BLOCKING: [Parameter; 2] = [
     parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms),
 ];
 
-const QUANTUM: [Parameter; 1] =
-    [parameter!("cost.quantum_tail_ms", 0.0, 200.0, profile.cost.quantum_tail_ms)];
+const QUANTUM: [Parameter; 2] = [
+    parameter!("cost.quantum_tail_ms", 0.0, 200.0, profile.cost.quantum_tail_ms),
+    Parameter {
+        name: "cost.quantum_from_ms / quantum_ms",
+        low: 1.0,
+        high: 1.5,
+        is_limit: false,
+        set: |c, value| c.profile.cost.quantum_from_ms = Some(value * c.profile.cost.quantum_ms),
+    },
+];
 
 /// Whole numbers of a router are searched between whole numbers too, and rounded when used.
 #[expect(
@@ -175,16 +187,19 @@ pub struct Model {
 }
 
 impl Model {
-    /// The parameters that make sense for a template's policy.
-    pub fn new(template: Candidate) -> Self {
+    /// The parameters that make sense for a template's policy. Where prompts have steps of their own, the
+    /// jump of the other steps is a plain saturation: decodes alone do not determine its steepness.
+    pub fn new(mut template: Candidate) -> Self {
         let mut parameters = COMMON.to_vec();
         match template.profile.scheduler.policy {
             Policy::Chunked { .. } => parameters.extend(CHUNKED),
             Policy::Blocking { .. } => {
+                template.profile.cost.cliff_steepness = 1.0;
                 parameters.extend(PREFILL);
                 parameters.extend(BLOCKING);
             }
             Policy::Tgi { .. } => {
+                template.profile.cost.cliff_steepness = 1.0;
                 parameters.extend(PREFILL);
                 parameters.extend(ROUTER);
             }
@@ -193,6 +208,14 @@ impl Model {
             parameters.extend(QUANTUM);
         }
         Self { template, parameters }
+    }
+
+    /// What the terms at a point cost that an engine may not have: each must pay for itself, so that rows
+    /// which say nothing about a term leave it out.
+    pub fn price(&self, point: &[f64]) -> f64 {
+        let optional =
+            self.parameters.iter().zip(point).filter(|(parameter, _)| parameter.low <= 0.0);
+        PRICE * optional.map(|(_, place)| place).sum::<f64>()
     }
 
     /// The candidate at a point of the unit cube.

@@ -3,7 +3,9 @@
 //! Steps that only decode give the base, the cost per sequence and per token of context; steps in which
 //! first tokens came, of requests that had all been waiting when the step began, give the cost of prompt
 //! tokens; requests that met an idle engine give the front end's delay. Every second step is held out
-//! from a fit whose error is then stated.
+//! from a fit whose error is then stated. Then whole runs are predicted and compared ([`super::replay`]).
+
+use std::fmt::Write as _;
 
 use record::Timeline;
 use sim::Profile;
@@ -12,7 +14,9 @@ use tokometer_base::Nanos;
 use tokometer_record as record;
 use tokometer_sim as sim;
 
-use super::regress::regress;
+use super::accuracy::Accuracy;
+use super::regress::{Line, regress};
+use super::replay::{Refined, Replay, refine};
 use crate::Error;
 use crate::steps::{STEPS_MIN, SeenStep, steps};
 
@@ -42,10 +46,17 @@ pub struct RunCalibration {
     pub decode_steps: usize,
     /// Median error of the durations of held-out decode steps, as a share.
     pub held_out_median: f64,
+    /// Errors of whole runs that a fit to the other half of the runs had not seen; `None` for fewer than
+    /// four runs.
+    pub held_out_runs: Option<Accuracy>,
 }
 
-/// Fits a template's costs to runs of one server.
-pub fn calibrate_runs(runs: &[Vec<Timeline>], template: Profile) -> Result<RunCalibration, Error> {
+/// Fits a template's costs to runs of one server, on as many threads as are given.
+pub fn calibrate_runs(
+    runs: &[Vec<Timeline>],
+    template: Profile,
+    threads: usize,
+) -> Result<RunCalibration, Error> {
     let mut all = Vec::new();
     for run in runs {
         all.extend(steps(run)?);
@@ -61,19 +72,28 @@ pub fn calibrate_runs(runs: &[Vec<Timeline>], template: Profile) -> Result<RunCa
     found.set_prefill(&decode, &all);
     found.set_arrival(runs);
     let held_out_median = held_out(&quiet, &decode);
+    let replays: Vec<Replay> = runs.iter().filter_map(|run| Replay::new(run)).collect();
+    let refined = refine(&found.profile, &replays, threads);
+    let held_out_runs = refined.as_ref().and_then(|refined| refined.held_out);
+    if let Some(refined) = refined {
+        found.take(refined);
+    }
     let Found { mut profile, constants } = found;
-    profile.provenance = format!(
-        "Fitted to {} engine steps of {} recorded runs, {} of them decoding only. Held-out error of their \
-         durations: median {:.1} %.",
-        all.len(),
-        runs.len(),
-        quiet.len(),
-        100.0 * held_out_median
-    );
+    profile.provenance = provenance((runs.len(), all.len(), quiet.len()), held_out_median);
+    if let Some(accuracy) = held_out_runs {
+        let _done = write!(
+            profile.provenance,
+            " Held-out error of whole runs (two folds, {} cells of throughput, TTFT, TPOT mean and median, and ITL \
+             mean): median {:.1} %, {:.0} % within 10 %.",
+            accuracy.cells,
+            100.0 * accuracy.median,
+            100.0 * accuracy.within_10
+        );
+    }
     let unsure = constants.iter().filter(|constant| !constant.is_identified);
     profile.evidence = Some(Evidence {
-        held_out_median: Some(held_out_median),
-        held_out_within_10: None,
+        held_out_median: held_out_runs.map(|all| all.median).or(Some(held_out_median)),
+        held_out_within_10: held_out_runs.map(|all| all.within_10),
         not_identified: unsure.map(|constant| constant.name.to_owned()).collect(),
         validated: Vec::new(),
     });
@@ -84,7 +104,16 @@ pub fn calibrate_runs(runs: &[Vec<Timeline>], template: Profile) -> Result<RunCa
         steps: all.len(),
         decode_steps: quiet.len(),
         held_out_median,
+        held_out_runs,
     })
+}
+
+fn provenance((runs, steps, decoding): (usize, usize, usize), held_out: f64) -> String {
+    format!(
+        "Fitted to {steps} engine steps of {runs} recorded runs, {decoding} of them decoding only. Held-out error of \
+         their durations: median {:.1} %.",
+        100.0 * held_out
+    )
 }
 
 /// The duration of a step that only decodes.
@@ -93,28 +122,29 @@ struct Decode {
     base: (f64, f64),
     sequence: (f64, f64),
     context: (f64, f64),
+    /// Context that costs nothing.
+    context_free: f64,
     jitter: f64,
 }
 
+/// Places among the steps, by their context, at which a kink is looked for.
+const KINKS: usize = 24;
+/// Share of the error that a kink must save.
+const KINK_GAIN: f64 = 0.03;
+
 impl Decode {
-    /// With a term for the context if it comes out above zero, else without.
+    /// With a term for the context if it comes out above zero, else without; with a kink in that term where it
+    /// makes the errors clearly smaller. Errors are relative: a short step counts as much as a long one.
     fn fit(steps: &[&SeenStep]) -> Option<Self> {
-        let spans: Vec<f64> = steps.iter().map(|step| step.span.as_millis_f64()).collect();
-        let line = |has_context: bool| {
-            let input = |step: &&SeenStep| {
-                let mut row = vec![1.0, f64::from(step.decodes)];
-                row.extend(has_context.then_some(step.context as f64));
-                row
-            };
-            regress(&steps.iter().map(input).collect::<Vec<_>>(), &spans)
-        };
-        let is_sound = |line: &super::regress::Line| line.coefficients.iter().all(|c| *c >= 0.0);
-        let line = line(true).filter(is_sound).or_else(|| line(false))?;
-        let of = |at: usize| {
-            let value = line.coefficients.get(at).copied().unwrap_or(0.0);
-            (value.max(0.0), line.errors.get(at).copied().unwrap_or(0.0))
-        };
-        let mut decode = Self { base: of(0), sequence: of(1), context: of(2), jitter: 0.0 };
+        let plain = Self::with_kink(steps, Some(0.0)).or_else(|| Self::with_kink(steps, None))?;
+        let mut contexts: Vec<u64> = steps.iter().map(|step| step.context).collect();
+        contexts.sort_unstable();
+        let place = |at: usize| contexts[at * (contexts.len() - 1) / KINKS] as f64;
+        let bent = (1..KINKS).filter_map(|at| Self::with_kink(steps, Some(place(at))));
+        let error = |decode: &Self| decode.mean_error(steps);
+        let best = bent.min_by(|one, other| error(one).total_cmp(&error(other)));
+        let is_better = |bent: &Self| error(bent) < (1.0 - KINK_GAIN) * error(&plain);
+        let mut decode = best.filter(is_better).unwrap_or(plain);
         let mut ratios: Vec<f64> =
             steps.iter().map(|step| libm::log(decode.ratio(step)).abs()).collect();
         ratios.sort_by(f64::total_cmp);
@@ -123,10 +153,36 @@ impl Decode {
         Some(decode)
     }
 
+    /// The line with so much context for nothing, or without any context; `None` where a cost would be
+    /// negative.
+    fn with_kink(steps: &[&SeenStep], context_free: Option<f64>) -> Option<Self> {
+        let input = |step: &&SeenStep| {
+            let span = step.span.as_millis_f64();
+            let mut row = vec![1.0 / span, f64::from(step.decodes) / span];
+            row.extend(context_free.map(|free| (step.context as f64 - free).max(0.0) / span));
+            row
+        };
+        let inputs: Vec<Vec<f64>> = steps.iter().map(input).collect();
+        let line = regress(&inputs, &vec![1.0; steps.len()])?;
+        let is_sound = |line: &Line| line.coefficients.iter().all(|c| *c >= 0.0);
+        let line = Some(line).filter(|line| context_free.is_none() || is_sound(line))?;
+        let of = |at: usize| {
+            let value = line.coefficients.get(at).copied().unwrap_or(0.0);
+            (value.max(0.0), line.errors.get(at).copied().unwrap_or(0.0))
+        };
+        let context_free = context_free.unwrap_or(0.0);
+        Some(Self { base: of(0), sequence: of(1), context: of(2), context_free, jitter: 0.0 })
+    }
+
+    fn mean_error(&self, steps: &[&SeenStep]) -> f64 {
+        let errors = steps.iter().map(|step| (1.0 / self.ratio(step) - 1.0).abs().min(1.0));
+        errors.sum::<f64>() / steps.len().max(1) as f64
+    }
+
     fn mean_ms(&self, step: &SeenStep) -> f64 {
         self.base.0
             + self.sequence.0 * f64::from(step.decodes)
-            + self.context.0 * step.context as f64
+            + self.context.0 * (step.context as f64 - self.context_free).max(0.0)
     }
 
     fn ratio(&self, step: &SeenStep) -> f64 {
@@ -166,10 +222,16 @@ impl Found {
         cost.token_ms = 0.0;
         cost.sequence_ms = decode.sequence.0;
         cost.context_ms = decode.context.0;
+        cost.context_free = decode.context_free;
+        (cost.admission_ms, cost.quantum_from_ms) = (0.0, None);
         cost.jitter = decode.jitter.min(0.5);
         self.note("cost.base_ms", decode.base);
         self.note("cost.sequence_ms", decode.sequence);
         self.note("cost.context_ms", decode.context);
+        if decode.context_free > 0.0 {
+            let (name, value) = ("cost.context_free", decode.context_free);
+            self.constants.push(Measured { name, value, error: None, is_identified: true });
+        }
         let (name, value) = ("cost.jitter", decode.jitter);
         self.constants.push(Measured { name, value, error: None, is_identified: true });
     }
@@ -186,8 +248,9 @@ impl Found {
         for pair in pairs {
             let step = &pair[1];
             let decoding = if is_blocking { 0.0 } else { decode.mean_ms(step) };
-            inputs.push(vec![1.0, step.prefill_tokens as f64]);
-            targets.push(step.span.as_millis_f64() - decoding);
+            let span = step.span.as_millis_f64();
+            inputs.push(vec![1.0 / span, step.prefill_tokens as f64 / span]);
+            targets.push(1.0 - decoding / span);
         }
         let enough = inputs.len() >= 8;
         let Some(line) = enough.then(|| regress(&inputs, &targets)).flatten() else {
@@ -216,13 +279,36 @@ impl Found {
         let mut delays: Vec<f64> = runs.iter().flat_map(|run| self.idle_delays(run)).collect();
         delays.sort_by(f64::total_cmp);
         let Some(median) = delays.get(delays.len() / 2).copied() else { return };
-        let value = median.max(0.0);
-        self.profile.front_end.arrival_ms = value;
+        self.profile.front_end.arrival_ms = median.max(0.0);
         self.profile.front_end.serial_ms = 0.0;
         self.profile.front_end.gather_ms = 0.0;
+        if median < 0.0 {
+            // Sooner than the steps would allow: a prompt that is alone costs less than one among others.
+            let cost = &mut self.profile.cost;
+            match &mut cost.prefill {
+                Some(prefill) => prefill.base_ms = (prefill.base_ms + median).max(0.0),
+                None => cost.eager_ms = (cost.eager_ms + median).max(0.0),
+            }
+        }
+        let (name, value) = ("front_end.arrival_ms", self.profile.front_end.arrival_ms);
         let is_identified = delays.len() >= 8;
-        let name = "front_end.arrival_ms";
         self.constants.push(Measured { name, value, error: None, is_identified });
+    }
+
+    /// Takes over what whole runs say.
+    fn take(&mut self, refined: Refined) {
+        self.profile = refined.profile;
+        for (name, value, is_identified) in refined.turned {
+            match self.constants.iter_mut().find(|constant| constant.name == name) {
+                Some(known) => {
+                    known.value = value;
+                    known.is_identified &= is_identified;
+                }
+                None => {
+                    self.constants.push(Measured { name, value, error: None, is_identified });
+                }
+            }
+        }
     }
 
     fn idle_delays(&self, run: &[Timeline]) -> Vec<f64> {
@@ -263,7 +349,7 @@ mod tests {
     use tokometer_schedule::Arrivals;
 
     fn run(profile: &Profile, rate: f64) -> Vec<Timeline> {
-        let asks: Vec<Ask> = (0_u32..400)
+        let asks: Vec<Ask> = (0_u32..150)
             .map(|index| Ask::new(50 + index * 37 % 700, 20 + index * 13 % 90))
             .collect();
         let workload = Workload::burst(asks).arriving(Arrivals::poisson(rate));
@@ -279,7 +365,7 @@ mod tests {
         let runs = [run(&truth, 1.0), run(&truth, 8.0), run(&truth, 15.0)];
         let mut template = Profile::shipped("small").unwrap();
         template.scheduler = truth.scheduler.clone();
-        let found = calibrate_runs(&runs, template).unwrap();
+        let found = calibrate_runs(&runs, template, 2).unwrap();
         let check = |name: &str, got: f64, expected: f64, tolerated: f64| {
             assert!((got / expected - 1.0).abs() < tolerated, "{name}: {got} against {expected}");
         };
@@ -290,7 +376,9 @@ mod tests {
         check("token", got.token_ms, cost.token_ms, 0.1);
         check("jitter", got.jitter, cost.jitter, 0.3);
         let arrival = truth.front_end.arrival_ms + truth.front_end.serial_ms;
-        check("arrival", found.profile.front_end.arrival_ms, arrival, 0.15);
+        // Requests that come alone tell the sum of both delays, not each.
+        let front_end = &found.profile.front_end;
+        check("arrival", front_end.arrival_ms + front_end.serial_ms, arrival, 0.3);
         assert!(found.held_out_median < 0.02, "{}", found.held_out_median);
     }
 
@@ -300,6 +388,6 @@ mod tests {
         let workload = Workload::burst(vec![Ask::new(10, 3)]);
         let options = Options { keep: Keep::Timelines, ..Options::default() };
         let run = predict(&profile, &workload, Seed(3), options).unwrap().timelines;
-        assert!(matches!(calibrate_runs(&[run], profile), Err(Error::TooFewSteps { .. })));
+        assert!(matches!(calibrate_runs(&[run], profile, 1), Err(Error::TooFewSteps { .. })));
     }
 }

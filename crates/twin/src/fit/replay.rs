@@ -1,0 +1,295 @@
+//! Whole runs predicted and compared: what single steps seen from outside do not tell.
+//!
+//! In: recorded runs and a profile whose costs came from their steps. Out: the profile with its front end
+//! and its prompt costs turned so that the same requests under the same load give the printed figures, and
+//! the error on runs that such a fit had not seen. Requests that a closed loop sends at one moment reach an
+//! engine one after the other, and who comes first is computed alone: no step shows that, every mean does.
+
+use record::Timeline;
+use schedule::Arrivals;
+use sim::Profile;
+use tokometer_base::{Nanos, Seed};
+use tokometer_record as record;
+use tokometer_schedule as schedule;
+use tokometer_sim as sim;
+
+use super::accuracy::{Accuracy, main_errors};
+use super::cma::{self, Effort};
+use super::model::{cells_of, loss};
+use super::row::{Cells, Row};
+use super::{HeldOut, IDENTIFIED_RATIO, in_parallel};
+use crate::figures::Figures;
+use crate::predict::{Options, predict};
+use crate::workload::{Ask, Workload};
+
+/// A recorded run as a workload, with what was measured.
+pub(super) struct Replay {
+    workload: Workload,
+    row: Row,
+}
+
+/// Fewest requests of a run that is replayed.
+const REQUESTS_MIN: usize = 4;
+
+impl Replay {
+    /// `None` where too little is known of the requests.
+    pub(super) fn new(run: &[Timeline]) -> Option<Self> {
+        let mut sent: Vec<(Nanos, Nanos, &Timeline)> = run
+            .iter()
+            .filter_map(|one| Some((one.times.first_byte_sent?, one.times.end?, one)))
+            .collect();
+        sent.sort_by_key(|(at, ..)| *at);
+        let origin = sent.first()?.0;
+        let is_timed = sent.iter().all(|(.., one)| one.times.intended.is_some());
+        let mut asks = Vec::with_capacity(sent.len());
+        for (at, _, one) in &sent {
+            let mut ask = Ask::new(one.prompt_tokens()?, one.output_tokens()?.0.max(1));
+            let due = one.times.intended.unwrap_or(*at).max(origin);
+            ask.due = is_timed.then_some(due - origin);
+            asks.push(ask);
+        }
+        let peak = peak_in_flight(&sent);
+        let cells = cells_of(&figures(&sent)?);
+        let row = Row { requests: asks.len() as u64, cells, ..Row::default() };
+        let is_capped = !is_timed && (peak as usize) < asks.len();
+        let mut workload = Workload::burst(asks);
+        if is_timed {
+            workload = workload.arriving(Arrivals::Traced);
+        }
+        if is_capped {
+            workload = workload.capped(peak);
+        }
+        (sent.len() >= REQUESTS_MIN).then_some(Self { workload, row })
+    }
+
+    fn predicted(&self, profile: &Profile) -> Option<Cells> {
+        let found = predict(profile, &self.workload, Seed(0), Options::default());
+        found.ok().map(|prediction| cells_of(&prediction.figures))
+    }
+}
+
+fn peak_in_flight(sent: &[(Nanos, Nanos, &Timeline)]) -> u32 {
+    // Ends before sends of the same moment: the place was free.
+    let mut changes: Vec<(Nanos, i32)> =
+        sent.iter().flat_map(|(at, end, _)| [(*at, 1), (*end, -1)]).collect();
+    changes.sort_unstable();
+    let (mut open, mut peak) = (0_i32, 0_i32);
+    for (_, change) in changes {
+        open += change;
+        peak = peak.max(open);
+    }
+    u32::try_from(peak).unwrap_or(1).max(1)
+}
+
+/// The figures of a measured run, by the definitions of the predicted ones.
+fn figures(sent: &[(Nanos, Nanos, &Timeline)]) -> Option<Figures> {
+    let mut figures = Figures::default();
+    let mut end = Nanos::ZERO;
+    for (at, _, one) in sent {
+        let (first, last) = (one.first_content()?.at, one.last_content()?.at);
+        let tokens = one.output_tokens()?.0;
+        figures.completed += 1;
+        figures.output_tokens += u64::from(tokens);
+        figures.ttft.push((first - *at).0, 1);
+        figures.e2el.push((last - *at).0, 1);
+        if tokens > 1 {
+            figures.tpot.push((last - first).0 / u64::from(tokens - 1), 1);
+        }
+        let content = one.events.iter().filter(|event| event.kind.is_content());
+        let times: Vec<Nanos> = content.map(|event| event.at).collect();
+        for pair in times.windows(2) {
+            figures.itl.push((pair[1] - pair[0]).0, 1);
+        }
+        end = end.max(last);
+    }
+    for samples in [&mut figures.ttft, &mut figures.tpot, &mut figures.itl, &mut figures.e2el] {
+        samples.sort();
+    }
+    figures.duration_s = (end - sent.first()?.0).as_secs_f64();
+    Some(figures)
+}
+
+/// A number that is turned, and within which bounds.
+struct Knob {
+    name: &'static str,
+    low: f64,
+    high: f64,
+    get: fn(&Profile) -> f64,
+    set: fn(&mut Profile, f64),
+    /// How hard it is held where the steps put it.
+    hold: f64,
+}
+
+/// Loss of a number that has moved by its whole range, where many steps have told it.
+const HOLD: f64 = 0.05;
+
+impl Knob {
+    /// Ratios between positive bounds; from zero on by the fourth power, as in a fit to tables.
+    fn value(&self, place: f64) -> f64 {
+        if self.low > 0.0 {
+            self.low * libm::pow(self.high / self.low, place)
+        } else {
+            self.high * place * place * place * place
+        }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        let place = if self.low > 0.0 {
+            libm::log(value / self.low) / libm::log(self.high / self.low)
+        } else {
+            libm::sqrt(libm::sqrt(value / self.high))
+        };
+        place.clamp(0.02, 0.98)
+    }
+}
+
+macro_rules! knob {
+    ($name:literal, $($field:ident).+, $bounds:expr) => {{
+        let (low, high) = $bounds;
+        Knob {
+            name: $name,
+            low,
+            high,
+            get: |p| p.$($field).+,
+            set: |p, value| p.$($field).+ = value,
+            hold: 0.0,
+        }
+    }};
+}
+
+/// Costs of decoding are known from many steps and may move little; what a prompt costs and what lies
+/// before the engine are known from few, and may move far.
+fn knobs(profile: &Profile) -> Vec<Knob> {
+    let cost = &profile.cost;
+    let around = |value: f64, factor: f64| (value / factor, value * factor);
+    let base = cost.base_ms.max(0.1);
+    let most = |value: f64| (0.0, (4.0 * value).max(2.0 * base));
+    let mut knobs = vec![
+        knob!("front_end.arrival_ms", front_end.arrival_ms, most(profile.front_end.arrival_ms)),
+        knob!("front_end.serial_ms", front_end.serial_ms, (0.0, base)),
+    ];
+    let decoding = [
+        knob!("cost.base_ms", cost.base_ms, around(cost.base_ms, 1.25)),
+        knob!("cost.sequence_ms", cost.sequence_ms, around(cost.sequence_ms, 2.0)),
+        knob!("cost.context_ms", cost.context_ms, around(cost.context_ms, 2.0)),
+    ];
+    let known = decoding.into_iter().filter(|knob| knob.low > 0.0);
+    knobs.extend(known.map(|knob| Knob { hold: HOLD, ..knob }));
+    if let Some(prefill) = &cost.prefill {
+        knobs.push(Knob {
+            name: "cost.prefill.base_ms",
+            hold: 0.0,
+            low: 0.0,
+            high: most(prefill.base_ms).1,
+            get: |p| p.cost.prefill.as_ref().map_or(0.0, |prefill| prefill.base_ms),
+            set: |p, value| {
+                if let Some(prefill) = &mut p.cost.prefill {
+                    prefill.base_ms = value;
+                }
+            },
+        });
+        knobs.push(Knob {
+            name: "cost.prefill.token_ms",
+            hold: 0.0,
+            low: (prefill.token_ms / 2.5).max(1e-6),
+            high: (prefill.token_ms * 2.5).max(1e-4),
+            get: |p| p.cost.prefill.as_ref().map_or(0.0, |prefill| prefill.token_ms),
+            set: |p, value| {
+                if let Some(prefill) = &mut p.cost.prefill {
+                    prefill.token_ms = value;
+                }
+            },
+        });
+    } else {
+        let token = knob!("cost.token_ms", cost.token_ms, around(cost.token_ms, 2.5));
+        knobs.extend((token.low > 0.0).then_some(token));
+        knobs.push(knob!("cost.eager_ms", cost.eager_ms, most(cost.eager_ms)));
+    }
+    knobs
+}
+
+/// What whole runs say.
+pub(super) struct Refined {
+    pub(super) profile: Profile,
+    /// Every number that was turned, and whether fits from three places of the front end's serial work end
+    /// within 20 % of each other.
+    pub(super) turned: Vec<(&'static str, f64, bool)>,
+    /// The error on runs that a fit had not seen, the runs being split in two; `None` for few runs.
+    pub(super) held_out: Option<Accuracy>,
+}
+
+/// Where a search begins, as places in the range of the front end's serial work.
+const STARTS: [f64; 3] = [0.15, 0.35, 0.55];
+const EFFORT: Effort = Effort { generations: 30, population: 11, sigma: 0.08 };
+
+/// Turns a profile so that it predicts these runs.
+pub(super) fn refine(profile: &Profile, replays: &[Replay], threads: usize) -> Option<Refined> {
+    let all: Vec<&Replay> = replays.iter().collect();
+    let halves =
+        [0, 1].map(|rest| -> Vec<&Replay> { replays.iter().skip(rest).step_by(2).collect() });
+    let mut jobs: Vec<(&[&Replay], f64)> = STARTS.map(|start| (&all[..], start)).to_vec();
+    let has_halves = replays.len() >= 4;
+    if has_halves {
+        jobs.extend(halves.iter().map(|half| (&half[..], STARTS[1])));
+    }
+    let knobs = knobs(profile);
+    let ends = in_parallel(&jobs, threads, |(set, start)| search(profile, &knobs, set, *start));
+    let best =
+        ends[..STARTS.len()].iter().min_by(|one, other| one.value.total_cmp(&other.value))?;
+    let refined = turned(profile, &knobs, &best.point);
+    let of = |at: usize| ends[..STARTS.len()].iter().map(move |end| end.point[at]);
+    let list = knobs.iter().enumerate().map(|(at, knob)| {
+        let values: Vec<f64> = of(at).map(|place| knob.value(place)).collect();
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(0.0, f64::max);
+        (knob.name, (knob.get)(&refined), high <= low * IDENTIFIED_RATIO)
+    });
+    let turned_list = list.collect();
+    let held_out = has_halves.then(|| {
+        let folds =
+            [STARTS.len(), STARTS.len() + 1].map(|at| turned(profile, &knobs, &ends[at].point));
+        errors_of(replays, &folds)
+    });
+    let held_out = held_out.and_then(|errors| Accuracy::of(&errors));
+    Some(Refined { profile: refined, turned: turned_list, held_out })
+}
+
+/// Errors of each run by the fold that had not seen it.
+fn errors_of(replays: &[Replay], folds: &[Profile; 2]) -> Vec<f64> {
+    let rows: Vec<Row> = replays.iter().map(|replay| replay.row.clone()).collect();
+    let held = replays.iter().enumerate().filter_map(|(row, replay)| {
+        let predicted = replay.predicted(&folds[1 - row % 2])?;
+        Some(HeldOut { row, predicted })
+    });
+    main_errors(&rows, &held.collect::<Vec<_>>())
+}
+
+fn turned(profile: &Profile, knobs: &[Knob], point: &[f64]) -> Profile {
+    let mut profile = profile.clone();
+    for (knob, place) in knobs.iter().zip(point) {
+        (knob.set)(&mut profile, knob.value(*place));
+    }
+    profile
+}
+
+fn search(profile: &Profile, knobs: &[Knob], set: &[&Replay], start: f64) -> cma::Best {
+    let mut point: Vec<f64> = knobs.iter().map(|knob| knob.place((knob.get)(profile))).collect();
+    for (place, knob) in point.iter_mut().zip(knobs) {
+        if knob.name == "front_end.serial_ms" {
+            *place = start;
+        }
+    }
+    let start = point.clone();
+    cma::minimise(&start, EFFORT, Seed(0), |point| {
+        let profile = turned(profile, knobs, point);
+        let moved = knobs.iter().zip(point.iter().zip(&start));
+        let held: f64 = moved.map(|(knob, (to, from))| knob.hold * (to - from) * (to - from)).sum();
+        let (mut sum, mut weight) = (0.0, 0.0);
+        for replay in set {
+            let Some(cells) = replay.predicted(&profile) else { return f64::INFINITY };
+            let (one, its) = loss(&cells, &replay.row.cells);
+            (sum, weight) = (sum + one, weight + its);
+        }
+        sum / weight + held
+    })
+}
