@@ -19,6 +19,7 @@ use tokometer_workload::Family;
 
 use super::alternating::{self, Alternating, BlockTimes, Switch};
 use super::between::{SidesPlace, between};
+use super::conversation::{Conversations, Telling};
 use super::exporter::Exporter;
 use super::preparer::Preparer;
 use super::progress::{Bar, Goal, Progress};
@@ -309,6 +310,12 @@ fn keep_text(plan: &Plan) -> KeepText {
 
 /// What makes the requests: one target's, or two targets' in turn.
 fn source(plan: &Plan, ready: &Ready, opened: &Opened) -> Result<Box<dyn Prepare>, Refusal> {
+    if opened.has_turns() && (opened.against.is_some() || opened.kept.is_some()) {
+        return Err(Refusal::usage(
+            "cannot hold conversations with two targets in turn or with `--max-model-len`",
+            "measure one target after the other, without that limit",
+        ));
+    }
     let own = preparer(plan, &ready.reached, opened);
     let Some((against, reached)) = opened.against.as_ref().zip(ready.against.as_ref()) else {
         return Ok(Box::new(own));
@@ -349,6 +356,11 @@ fn preparer(plan: &Plan, reached: &Reached, opened: &Opened) -> Preparer {
         lora: plan.request.lora.clone(),
         timing: plan.load.timing,
         seed: Seed(plan.seed),
+        conversations: Conversations::new(if reached.dialect.is_chat() {
+            Telling::Messages
+        } else {
+            Telling::Text
+        }),
         made: 0,
     }
 }
@@ -358,7 +370,7 @@ fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
         endpoint: reached.endpoint.clone(),
         dialect: reached.dialect,
         settings: Arc::clone(&reached.settings),
-        keep_text: keep_text(plan),
+        keep_text: if opened.has_turns() { KeepText::Yes } else { keep_text(plan) },
     };
     let targets = std::iter::once(&ready.reached).chain(&ready.against).map(target).collect();
     let load = &plan.load;
@@ -375,6 +387,10 @@ fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
         connections: client.connections,
         harvest: client.harvest,
         stamps: client.stamps,
+        places: match plan.family {
+            Family::Sglang => drive::Places::PerConversation,
+            Family::Vllm => drive::Places::PerTurn,
+        },
         timeouts: drive::Timeouts {
             connect: Nanos::from_secs_f64(client.connect_timeout_s),
             stall: client.stall_timeout_s.map(Nanos::from_secs_f64),

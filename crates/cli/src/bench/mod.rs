@@ -6,6 +6,7 @@
 
 mod alternating;
 mod between;
+mod conversation;
 mod devices;
 mod exporter;
 mod folder;

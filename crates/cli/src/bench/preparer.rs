@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use tokometer_base::seed::unit_float;
-use tokometer_base::{Prompt, Seed};
+use tokometer_base::{Nanos, Prompt, Seed};
 use tokometer_client::{Ask, Dialect, Settings};
-use tokometer_drive::{Item, Prepare, PrepareError};
+use tokometer_drive::{FollowUp, Item, Prepare, PrepareError, TurnEnd};
 use tokometer_record::{Identity, Phase};
 use tokometer_workload::{self as workload, Workload};
 
+use super::conversation::Conversations;
 use crate::plan::{Assignment, Lora, Timing};
 
 /// Yields the warm-up requests, then the measured ones.
@@ -31,6 +32,8 @@ pub(crate) struct Preparer {
     pub(crate) timing: Timing,
     /// Root of the assignment of adapters.
     pub(crate) seed: Seed,
+    /// What was said so far, where the workload holds conversations.
+    pub(crate) conversations: Conversations,
     /// Items made so far.
     pub(crate) made: u64,
 }
@@ -43,6 +46,21 @@ impl Prepare for Preparer {
             return self.warmup(made).map(Some);
         }
         self.measured(made - self.warmups)
+    }
+
+    fn follow(&mut self, ended: &TurnEnd) -> Result<Option<FollowUp>, PrepareError> {
+        let Some(session) = ended.identity.session else { return Ok(None) };
+        // Conversations are never a selection of prompts: a request's index is its prompt's.
+        let next = self.workload.next_turn(ended.identity.index);
+        // A turn without an answer ends its conversation.
+        let (Some(next), Some(answer)) = (next, &ended.answer) else {
+            self.conversations.forget(session);
+            return Ok(None);
+        };
+        self.conversations.answered(session, answer);
+        let item = self.workload.item(next)?;
+        let think = item.after.map_or(Nanos::ZERO, |after| after.think);
+        Ok(Some(FollowUp { item: self.said(item, next)?, think }))
     }
 }
 
@@ -71,19 +89,33 @@ impl Preparer {
     }
 
     /// The measured request `at`; `None` when there are no more.
-    pub(crate) fn measured(&self, at: u64) -> Result<Option<Item>, PrepareError> {
+    pub(crate) fn measured(&mut self, at: u64) -> Result<Option<Item>, PrepareError> {
         let index = match &self.kept {
             Some(kept) => kept.get(usize::try_from(at)?).copied(),
             None => Some(at).filter(|at| *at < self.workload.len()),
         };
         let Some(index) = index else { return Ok(None) };
         let item = self.workload.item(index)?;
-        self.item(item, &Identity::new(at, Phase::Measure)).map(Some)
+        // First turns come first; the others are made when their time has come.
+        if item.after.is_some_and(|after| after.turn > 0) {
+            return Ok(None);
+        }
+        self.said(item, at).map(Some)
+    }
+
+    /// The measured request of a prompt, with what was said before it.
+    fn said(&mut self, mut item: workload::Item, index: u64) -> Result<Item, PrepareError> {
+        if let Some(after) = item.after {
+            item.prompt = self.conversations.ask(after.session, item.prompt)?;
+        }
+        self.item(item, &Identity::new(index, Phase::Measure))
     }
 
     fn item(&self, item: workload::Item, identity: &Identity) -> Result<Item, PrepareError> {
         let workload::Item { prompt, due, after, class, lora, .. } = item;
         let lora = lora.or_else(|| self.assigned(identity.index));
+        // A warm-up stands alone, whatever its shape.
+        let after = after.filter(|_| identity.phase == Phase::Measure);
         let request = self.request(&prompt, identity.index, lora.as_deref())?;
         let identity = Identity {
             session: after.map(|after| after.session),
