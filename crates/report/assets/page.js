@@ -13,7 +13,7 @@
     for (const child of children) if (child != null) element.append(child);
     return element;
   };
-  const heading = (text) => page.append(make("h2", {}, text));
+  const heading = (text) => page.append(make("h2", { id: text.toLowerCase().replace(/[^a-z]+/g, "-") }, text));
   const absent = "\u2013";
   const digits = (value) => value == null || !isFinite(value) ? absent
     : Math.abs(value) >= 1000 ? value.toFixed(0).replace(/\B(?=(\d{3})+(?!\d))/g, ",")
@@ -25,14 +25,19 @@
     for (const row of rows) body.append(make("tr", {}, ...row.map((cell) =>
       cell && cell.element ? make("td", {}, cell.element)
       : cell && cell.value !== undefined ? make("td", {}, cell.value == null ? absent : cell.value, cell.range ? make("div", { class: "range" }, cell.range) : null) : cell && cell.text != null ? make("td", { class: "text" }, cell.text) : make("td", {}, cell == null ? absent : String(cell)))));
+    const isText = (column) => rows.some((row) => row[column] && row[column].text != null);
     return make("div", { class: "wide" }, make("table", {},
-      make("thead", {}, make("tr", {}, ...columns.map((name) => make("th", {}, name)))), body));
+      make("thead", {}, make("tr", {}, ...columns.map((name, column) => make("th", isText(column) ? { class: "text" } : {}, name)))), body));
   };
 
   const axis = (label, more = {}) => ({
     label, labelSize: 16, size: 52, gap: 4, stroke: () => colour("dim"), labelFont: "12px system-ui", font: "11px system-ui",
     grid: { stroke: () => colour("line"), width: 1 }, ticks: { stroke: () => colour("line"), width: 1, size: 5 }, ...more,
   });
+
+  // Amounts over time: a course that begins above zero looks steeper than it is.
+  const fromZero = { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } };
+  const across = (label) => axis(label, { size: 32 });
 
   // A card with a plot in it, kept as wide as the card.
   const draw = (parent, title, options, columns, kind = "") => {
@@ -73,15 +78,15 @@
     page.append(box);
     for (const spread of run.spreads) {
       const marks = { hooks: { draw: [(plot) => percentileMarks(plot, spread)] } };
-      draw(box, spread.label + ": share of requests at or below", {
+      draw(box, spread.label + ": share at or below", {
         scales: { x: { time: false, distr: spread.is_log ? 3 : 1 }, y: { range: [0, 1] } },
-        axes: [axis(spread.unit), axis("share", { size: 44 })],
+        axes: [across(spread.unit), axis("share", { size: 44 })],
         series: [{ label: spread.unit, value: (_, value) => digits(value) }, line("share", 0, { value: (_, value) => value == null ? absent : (value * 100).toFixed(2) + " %" })],
         ...marks,
       }, [spread.cdf.map((point) => point[0]), spread.cdf.map((point) => point[1])]);
       draw(box, spread.label + ": how many of each size", {
         scales: { x: { time: false, distr: spread.is_log ? 3 : 1 } },
-        axes: [axis(spread.unit), axis("count", { size: 58 })],
+        axes: [across(spread.unit), axis("count", { size: 58 })],
         series: [{ label: spread.unit, value: (_, value) => digits(value) },
           line("count", 2, { fill: () => colour("c") + "55", paths: uPlot.paths.stepped({ align: 1 }) })],
       }, [spread.bins.map((bin) => bin[0]), spread.bins.map((bin) => bin[1])]);
@@ -111,7 +116,9 @@
       ctx.stroke();
       ctx.fillStyle = colour("dim");
       ctx.font = 11 * devicePixelRatio + "px system-ui";
-      ctx.fillText("p" + mark.percent, at + 3, plot.bbox.top + (12 + 12 * place) * devicePixelRatio);
+      const isRight = at > plot.bbox.left + plot.bbox.width * 0.9;
+      ctx.textAlign = isRight ? "right" : "left";
+      ctx.fillText("p" + mark.percent, isRight ? at - 3 : at + 3, plot.bbox.top + (12 + 12 * place) * devicePixelRatio);
     }
     ctx.restore();
   };
@@ -122,16 +129,16 @@
     const sync = { cursor: { sync: { key: run.name } } };
     const seconds = run.windows.map((window) => window[0]);
     const column = (index) => run.windows.map((window) => window[index]);
-    const time = { x: { time: false } };
+    const time = fromZero;
     const x = { label: "s", value: (_, value) => digits(value) };
-    draw(box, "Requests per second", { ...sync, scales: time, axes: [axis("seconds into the run"), axis("requests/s")],
+    draw(box, "Requests per second", { ...sync, scales: time, axes: [across("seconds into the run"), axis("requests/s")],
       series: [x, line("arrived", 0), line("completed", 2), line("failed", 1)] }, [seconds, column(1), column(2), column(3)]);
-    draw(box, "In flight", { ...sync, scales: time, axes: [axis("seconds into the run"), axis("requests")],
+    draw(box, "In flight", { ...sync, scales: time, axes: [across("seconds into the run"), axis("requests")],
       series: [x, line("in flight", 0)] }, [seconds, column(4)]);
-    draw(box, "Output tokens per second", { ...sync, scales: time, axes: [axis("seconds into the run"), axis("tokens/s", { size: 62 })],
+    draw(box, "Output tokens per second", { ...sync, scales: time, axes: [across("seconds into the run"), axis("tokens/s", { size: 62 })],
       series: [x, line("tokens/s", 2)] }, [seconds, column(5)]);
     for (const gauge of run.gauges) draw(box, gauge.label, { ...sync, scales: time,
-      axes: [axis("seconds into the run"), axis(gauge.unit, { size: 62 })], series: [x, ...gauge.series.map((name, index) => line(name, index))] },
+      axes: [across("seconds into the run"), axis(gauge.unit, { size: 62 })], series: [x, ...gauge.series.map((name, index) => line(name, index))] },
       [gauge.at, ...gauge.values]);
   };
 
@@ -175,9 +182,9 @@
     const sync = { cursor: { sync: { key: run.name } } };
     const x = { label: "s", value: (_, value) => digits(value) };
     const spans = run.steps.is_grouped ? [line("usual", 0), line("longest", 1)] : [line("duration", 0)];
-    draw(box, "Duration of a step", { ...sync, scales: { x: { time: false } }, axes: [axis("seconds into the run"), axis("ms")],
+    draw(box, "Duration of a step", { ...sync, scales: fromZero, axes: [across("seconds into the run"), axis("ms")],
       series: [x, ...spans] }, [column(0), column(1), ...(run.steps.is_grouped ? [column(2)] : [])]);
-    draw(box, "Streams served by a step", { ...sync, scales: { x: { time: false } }, axes: [axis("seconds into the run"), axis("streams")],
+    draw(box, "Streams served by a step", { ...sync, scales: fromZero, axes: [across("seconds into the run"), axis("streams")],
       series: [x, line("streams", 2)] }, [column(0), column(3)]);
   };
 
@@ -198,7 +205,7 @@
     page.insertBefore(key, box);
     draw(box, "A line for each request", {
       height: 420, scales: { x: { time: false, range: (_, low, high) => high >= lastStart ? [low, lastEnd] : [low, high] }, y: { range: [-1, rows.length], dir: -1 } },
-      axes: [axis("seconds into the run"), axis("request")],
+      axes: [across("seconds into the run"), axis("request")],
       series: [{ label: "s", value: (_, value) => digits(value) },
         { label: "request", paths: () => null, points: { show: false }, value: (_, value, __, index) => index == null ? absent : "#" + run.lane_names[index] }],
       hooks: {
@@ -272,7 +279,7 @@
     page.append(box);
     for (const curve of data.curves) {
       const series = curve.names.map((name, index) => line(name, index, { points: { show: true, size: 6 }, width: curve.is_front && index === 0 ? 0 : 1.6 }));
-      draw(box, curve.title, { scales: { x: { time: false } }, axes: [axis(curve.x), axis(curve.y, { size: 62 })],
+      draw(box, curve.title, { scales: { x: { time: false } }, axes: [across(curve.x), axis(curve.y, { size: 62 })],
         series: [{ label: curve.x, value: (_, value) => digits(value) }, ...series] }, curve.columns);
     }
   };

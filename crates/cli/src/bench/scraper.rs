@@ -16,7 +16,8 @@ use super::devices::Devices;
 
 /// The longest that a run waits for a reading. An answer that trickles keeps every read short and
 /// never ends, so the limit of a single read is not enough.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration =
+    if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(5) };
 
 /// A scraper under way. It stops when dropped, after one last reading.
 pub(crate) struct Scraper {
@@ -156,6 +157,20 @@ mod tests {
         }));
         assert_eq!(found.len(), 1);
         assert!(found[0].error.is_some());
+    }
+
+    /// Each read of such an answer is quick, so the limit of a single read never ends it.
+    #[test]
+    fn an_endpoint_that_trickles_is_not_waited_for() {
+        let found = readings(endpoint(|mut stream| {
+            let _head = write!(stream, "HTTP/1.1 200 OK\r\n\r\nvllm:generation_tokens_total 5");
+            while stream.write_all(b"0").is_ok() {
+                std::thread::yield_now();
+                let _paused = stream.set_read_timeout(Some(Duration::from_millis(20)));
+                let _waited = stream.read(&mut [0; 512]);
+            }
+        }));
+        assert!(found.is_empty(), "{found:?}");
     }
 
     #[test]

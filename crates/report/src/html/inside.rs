@@ -12,6 +12,7 @@ use tokometer_metrics::summary::Summary;
 use tokometer_record::server::Scrape;
 
 use super::run::short;
+use crate::summary::whole;
 
 /// More points than this cannot be told apart on a screen.
 const POINTS_MAX: usize = 1_000;
@@ -204,7 +205,7 @@ pub(super) fn split(parts: &[Part]) -> Vec<Value> {
 /// What the server says of itself beside what we saw, as rows of a table.
 pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
     let percent = |share: Option<f64>| share.map(|share| format!("{:.0} %", share * 100.0));
-    let number = |value: Option<f64>| value.map(|value| format!("{value:.0}"));
+    let number = |value: Option<f64>| value.map(whole);
     let millis = |value: Option<f64>| value.map(|value| format!("{} ms", short(value)));
     let ours = summary.distribution("ttft_ms");
     let our = |at: f64| ours?.percentile(at)?.value;
@@ -230,8 +231,9 @@ pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
             (
                 "speculation: accepted tokens",
                 Some(format!(
-                    "{:.0} ({:.1} %)",
-                    found.accepted_tokens, found.acceptance_rate_percent
+                    "{} ({:.1} %)",
+                    whole(found.accepted_tokens),
+                    found.acceptance_rate_percent
                 )),
                 None,
             ),

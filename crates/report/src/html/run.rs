@@ -106,11 +106,14 @@ impl RunPage {
                 Some(spread.to_json([metric.label, metric.unit.name()], summary.distribution(key)))
             })
             .collect();
+        // Windows count from the run's origin; everything else here from the measured phase.
+        let warming_s = self.begin.signed_since(self.info.origin) as f64 / 1e9;
         let windows: Vec<Value> = summary
             .windows
             .iter()
             .map(|w| {
-                json!([w.at_s, w.arrivals, w.completions, w.failures, w.in_flight, w.output_tokens])
+                let at = ((w.at_s - warming_s) * 1e3).round() / 1e3;
+                json!([at, w.arrivals, w.completions, w.failures, w.in_flight, w.output_tokens])
             })
             .collect();
         let gauges = inside::gauges(&self.scrapes, self.begin);
