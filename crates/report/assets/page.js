@@ -147,16 +147,19 @@
     const parts = run.split.filter((part) => part.ms > 0);
     if (!parts.length) return;
     heading("Where the time to the first token went");
+    // A part has the same colour on every page.
+    const order = ["client queue", "connect", "sending the request", "network round trip", "server queue", "prefill", "rest in the server"];
+    const look = (part) => "part" + Math.max(0, order.indexOf(part.name)) + (part.known === "inferred" ? " inferred" : "");
     const total = parts.reduce((sum, part) => sum + part.ms, 0);
     const bar = make("div", { class: "split", role: "img", "aria-label": parts.map((part) => part.name + " " + digits(part.ms) + " ms").join(", ") });
-    for (const [index, part] of parts.entries()) {
+    for (const part of parts) {
       const share = part.ms / total;
-      const piece = make("div", { style: "flex-grow:" + share.toFixed(4), class: "piece part" + index % 7 + (part.known === "inferred" ? " inferred" : ""),
+      const piece = make("div", { style: "flex-grow:" + share.toFixed(4), class: "piece " + look(part),
         title: part.name + ": " + digits(part.ms) + " ms (" + part.known + ")" }, share > 0.12 ? part.name : "");
       bar.append(piece);
     }
-    const rows = parts.map((part, index) => [
-      { element: make("span", {}, make("span", { class: "swatch part" + index % 7 + (part.known === "inferred" ? " inferred" : "") }), part.name) },
+    const rows = parts.map((part) => [
+      { element: make("span", {}, make("span", { class: "swatch " + look(part) }), part.name) },
       digits(part.ms), (part.ms / total * 100).toFixed(1) + " %", { text: part.known }, { text: part.is_before ? "before it" : "part of it" }]);
     page.append(make("div", { class: "plot" }, bar), table(["mean over all requests", "ms", "share", "how it is known", "of TTFT"], rows));
   };
@@ -181,9 +184,10 @@
     const column = (index) => run.steps.points.map((point) => point[index]);
     const sync = { cursor: { sync: { key: run.name } } };
     const x = { label: "s", value: (_, value) => digits(value) };
-    const spans = run.steps.is_grouped ? [line("usual", 0), line("longest", 1)] : [line("duration", 0)];
+    // The longest of each group lies behind the usual one, which would else be hidden.
+    const spans = run.steps.is_grouped ? [line("longest", 1, { width: 1, stroke: () => colour("b") + "99" }), line("usual", 0)] : [line("duration", 0)];
     draw(box, "Duration of a step", { ...sync, scales: fromZero, axes: [across("seconds into the run"), axis("ms")],
-      series: [x, ...spans] }, [column(0), column(1), ...(run.steps.is_grouped ? [column(2)] : [])]);
+      series: [x, ...spans] }, [column(0), ...(run.steps.is_grouped ? [column(2)] : []), column(1)]);
     draw(box, "Streams served by a step", { ...sync, scales: fromZero, axes: [across("seconds into the run"), axis("streams")],
       series: [x, line("streams", 2)] }, [column(0), column(3)]);
   };

@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use nix::sys::signal::Signal;
+use tokometer_record::RunReader;
+
 use crate::program;
 use crate::webdriver::Browser;
 
@@ -78,4 +81,56 @@ fn the_page_renders_answers_to_the_mouse_and_asks_nobody() {
 
     assert_eq!(complaints(&browser), Vec::<Value>::new());
     assert_eq!(remote_requests(&browser), Vec::<String>::new());
+}
+
+/// The page of the run `r` in `folder`, opened, with its whole text.
+fn opened(folder: &std::path::Path, browser: &Browser) -> String {
+    let _written = program::run(folder, "report r --html page.html").succeeded();
+    browser.open(&format!("file://{}/page.html", folder.display())).unwrap();
+    browser.script("return document.body.innerText").unwrap().as_str().unwrap().to_owned()
+}
+
+#[test]
+fn pages_of_interrupted_and_of_failed_runs_render_on_a_phone() {
+    let profile = tempfile::tempdir().unwrap();
+    let browser = Browser::start(profile.path()).unwrap();
+    browser.resize(390, 844).unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let server = program::Server::quick();
+    let line = format!(
+        "bench --base-url {} --duration 10m --max-concurrency 4 --random-input-len 8 \
+         --random-output-len 12 --quiet --run-dir r",
+        server.url
+    );
+    let bench = program::Started::new(folder.path(), &line);
+    program::wait_until("some requests are on disk", || {
+        let reader = RunReader::open(&folder.path().join("r")).ok();
+        reader.is_some_and(|reader| reader.timelines().is_ok_and(|rows| rows.count() >= 8))
+    });
+    bench.signal(Signal::SIGKILL);
+    let _ended = bench.wait();
+    let text = opened(folder.path(), &browser);
+    assert!(text.contains("Partial run"), "{text}");
+    assert!(text.contains("Figures"), "{text}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let faults = r#"{"errors":{"status":503,"which":{"every":1}}}"#;
+    let server = program::Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]);
+    let line = format!(
+        "bench --base-url {} --num-prompts 5 --random-input-len 8 --random-output-len 4 \
+         --ready-check-timeout-sec 0 --quiet --run-dir r",
+        server.url
+    );
+    let _failed = program::run(folder.path(), &line);
+    let text = opened(folder.path(), &browser);
+    assert!(text.contains("INVALID") && text.contains("503"), "{text}");
+    for absent in ["NaN", "undefined", "Infinity"] {
+        assert!(!text.contains(absent), "{absent} in {text}");
+    }
+
+    let widths = "return [document.documentElement.scrollWidth, innerWidth]";
+    let widths = browser.script(widths).unwrap();
+    assert!(widths[0].as_i64() <= widths[1].as_i64(), "the page is wider than a phone: {widths}");
+    assert_eq!(complaints(&browser), Vec::<Value>::new());
 }

@@ -19,6 +19,7 @@ mod program;
 mod readiness;
 mod real;
 mod reports;
+mod scrapes;
 mod signals;
 mod sweeps;
 mod truth;

@@ -109,6 +109,13 @@ impl Browser {
         Ok(())
     }
 
+    /// Makes the window this wide and high.
+    pub(crate) fn resize(&self, width: u32, height: u32) -> Result<()> {
+        let body = json!({"width": width, "height": height});
+        let _null = self.call("POST", &format!("{}/window/rect", self.session), &body)?;
+        Ok(())
+    }
+
     /// Runs a script in the page and gives what it returns.
     pub(crate) fn script(&self, script: &str) -> Result<Value> {
         self.call(

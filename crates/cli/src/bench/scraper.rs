@@ -40,7 +40,10 @@ impl Scraper {
             let is_useless = baseline.error.is_some();
             let is_unwanted = scrapes.send(baseline).is_err();
             drop(at_first);
-            while !is_useless && !is_unwanted {
+            if is_useless || is_unwanted {
+                return;
+            }
+            loop {
                 let is_over =
                     stopped.recv_timeout(interval.to_duration()) != Err(RecvTimeoutError::Timeout);
                 let keep = if is_over { Keep::Buckets } else { Keep::Values };
@@ -75,7 +78,7 @@ enum Origin {
     /// A page in Prometheus' form.
     Page(Box<Control>),
     /// The GPUs of this host.
-    Devices(Devices),
+    Devices(Box<Devices>),
 }
 
 impl Source {
@@ -86,7 +89,7 @@ impl Source {
 
     /// The GPUs of this host.
     pub(crate) fn devices(devices: Devices, endpoint: u16) -> Self {
-        Self { origin: Origin::Devices(devices), endpoint }
+        Self { origin: Origin::Devices(Box::new(devices)), endpoint }
     }
 
     fn scrape(&self, keep: Keep) -> Scrape {

@@ -1,5 +1,6 @@
 //! What a display shows besides counters: the server's gauges, and doubts as they come up.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use tokometer_base::Nanos;
@@ -18,7 +19,8 @@ pub(crate) struct Sidelights {
 
 #[derive(Debug, Default)]
 struct State {
-    gauges: Vec<(String, f64)>,
+    /// The latest of each endpoint.
+    gauges: BTreeMap<u16, Vec<(String, f64)>>,
     late: u64,
     sent: u64,
     failed: u64,
@@ -28,17 +30,19 @@ struct State {
 impl Sidelights {
     /// Takes a scrape.
     pub(crate) fn scraped(&self, scrape: &Scrape) {
-        let Some(reading) = server::read(scrape) else { return };
+        let engine = server::read(scrape).unwrap_or_default();
+        let gpu = server::gauges(scrape).unwrap_or_default();
         let named = [
-            ("running", reading.running),
-            ("waiting", reading.waiting),
-            ("KV use", reading.kv_use),
+            ("running", engine.running),
+            ("waiting", engine.waiting),
+            ("KV use %", engine.kv_use.map(|share| share * 100.0)),
+            ("GPU %", gpu.utilisation_percent),
+            ("GPU MiB", gpu.memory_mib),
+            ("GPU W", gpu.power_w),
         ];
+        let told = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         if let Ok(mut state) = self.state.lock() {
-            state.gauges = named
-                .into_iter()
-                .filter_map(|(name, value)| Some((name.to_owned(), value?)))
-                .collect();
+            let _before = state.gauges.insert(scrape.endpoint, told.collect());
         }
     }
 
@@ -61,7 +65,10 @@ impl Sidelights {
 
     /// The server's gauges, by name.
     pub(crate) fn gauges(&self) -> Vec<(String, f64)> {
-        self.state.lock().map(|state| state.gauges.clone()).unwrap_or_default()
+        let all = |state: std::sync::MutexGuard<'_, State>| {
+            state.gauges.values().flatten().cloned().collect()
+        };
+        self.state.lock().map(all).unwrap_or_default()
     }
 
     /// Doubts so far, one line each.

@@ -172,8 +172,8 @@ impl Board {
     }
 
     fn render_server(&self, frame: &mut Frame<'_>, area: Rect) {
-        let shown = |(name, value): &(String, f64)| format!("{name} {value:.6}");
-        let trimmed = |text: String| text.trim_end_matches('0').trim_end_matches('.').to_owned();
+        let shown = |(name, value): &(String, f64)| format!("{name} {value:.1}");
+        let trimmed = |text: String| text.trim_end_matches(".0").to_owned();
         let text: Vec<String> =
             self.last.gauges.iter().map(|gauge| trimmed(shown(gauge))).collect();
         let block = Block::bordered().title(" server ");
@@ -201,7 +201,7 @@ mod tests {
                     tokens: second * second * 50,
                     ttft_mean: Some(Nanos::from_millis(42)),
                 },
-                gauges: vec![("running".into(), 12.0), ("KV use".into(), 0.25)],
+                gauges: vec![("running".into(), 12.0), ("KV use %".into(), 25.5)],
                 notes: vec!["late-sends: 3 of 80".into()],
             });
         }
@@ -222,7 +222,7 @@ mod tests {
         "│ ▂▄▅▇███████████████                 ││ ▂▄▅▇███████████████                 │"
         "└─────────────────────────────────────┘└─────────────────────────────────────┘"
         "┌ server ────────────────────────────────────────────────────────────────────┐"
-        "│running 12   KV use 0.25                                                    │"
+        "│running 12   KV use % 25.5                                                  │"
         "└────────────────────────────────────────────────────────────────────────────┘"
         "┌ notes ─────────────────────────────────────────────────────────────────────┐"
         "│late-sends: 3 of 80                                                         │"

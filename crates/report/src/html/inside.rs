@@ -149,7 +149,7 @@ pub(super) fn steps(found: Option<&Steps>, collected: Collector, begin: Nanos) -
 fn step_remark(figures: &StepFigures, group: usize) -> String {
     let mut parts = vec![format!(
         "Tokens of one engine step reach all streams together, so {} steps could be told apart without access to the server.",
-        figures.steps
+        whole(figures.steps as f64)
     )];
     if let (Some(p50), Some(p99), Some(batch)) =
         (figures.span_ms_p50, figures.span_ms_p99, figures.batch_p50)
@@ -164,7 +164,8 @@ fn step_remark(figures: &StepFigures, group: usize) -> String {
     match figures.stalls {
         Some(Stalls { count: 0, .. }) => parts.push("No prompt held the others up.".to_owned()),
         Some(Stalls { count, longest_ms, time_share }) => parts.push(format!(
-            "{count} steps held streams up while a prompt was waited for, up to {} ms, {:.1} % of the time.",
+            "{} steps held streams up while a prompt was waited for, up to {} ms, {:.1} % of the time.",
+            whole(count as f64),
             short(longest_ms),
             time_share * 100.0
         )),

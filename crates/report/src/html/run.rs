@@ -198,7 +198,7 @@ fn tiles(summary: &Summary) -> Vec<Value> {
     };
     let latency = |key: &&str| {
         let metric = define::metric(key)?;
-        let distribution = summary.distribution(key).filter(|found| found.count > 0)?;
+        let distribution = summary.distribution(key).filter(|found| found.mean.is_some())?;
         let (p50, p99) = (percentile(distribution, 50.0)?, percentile(distribution, 99.0)?);
         let label = format!("{}, p50 and p99 ({})", metric.label, metric.unit.name());
         Some(json!({"label": label, "value": format!("{p50} · {p99}")}))
