@@ -103,7 +103,7 @@ fn accuracy_of(tables: &[FittedTable<'_>], metric: Metric) -> Option<Accuracy> {
 const HEAD: &str = "# The twin: measured against predicted
 
 Written by the program; do not edit by hand. `cargo run --release -p tokometer-twin --example seeds -- \
-fixtures/seeds 200 64 all OUT 16` makes it anew (the last number: threads).
+fixtures/seeds 200 64 all OUT 2` makes it anew (generations, candidates per generation, and threads, whose number changes nothing).
 
 The simulator's engine is fitted to a printed table and predicts rows that the fit had not seen: even rows by the fit of the odd
 ones, and the other way round. Cells read *measured → predicted (error)*; times are milliseconds. Every prediction is a mean over 20
@@ -117,7 +117,9 @@ must not be read as a fact about the engine. The work per event of the client th
 ends are the values of the two folds. It belongs to the table: profiles do not carry it.
 
 The folds are not untouched: some ranges (the cliff's place and steepness, the jitter, the front end's serial work) were narrowed, the router's ratio and waiting limit were
-left at their defaults, terms were added and the length of the search was chosen after held-out errors had been seen. Only the parameters themselves are held out.
+left at their defaults, terms were added and the length of the search was chosen after held-out errors had been seen, and the interval of the completion quantum is read from the gaps of
+all rows. Only the parameters of the two tables below are held out. Where the ends differ as much as here, another search ends elsewhere with a similar loss: of seven earlier ones of other lengths and
+settings three missed the row of 64 x 81 by a third and more.
 
 ";
 

@@ -1,6 +1,8 @@
 //! Predictions: the usual reports without a server, and profiles made from what was measured.
 
-use crate::program::{command, ended, root, run};
+use std::io::{Read as _, Write as _};
+
+use crate::program::{Server, command, ended, root, run};
 
 #[test]
 fn the_same_plan_and_seed_predict_the_same_bytes() {
@@ -137,4 +139,69 @@ fn what_cannot_be_predicted_or_calibrated_is_refused() {
     let _brief = run(folder.path(), line).succeeded();
     check("calibrate brief -o mine.toml", "steady ones are needed");
     assert!(!folder.path().join("mine.toml").exists());
+}
+
+/// One engine in real time behind HTTP and in virtual time. Real time is only worth comparing while the
+/// simulator keeps to its own schedule: above these latenesses a comparison is void.
+#[test]
+fn the_simulator_and_the_prediction_of_one_profile_agree() {
+    const MEAN_MS_MAX: f64 = 0.1;
+    const MAX_MS_MAX: f64 = 1.5;
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(root().join("crates/sim/profiles/default.toml")).unwrap();
+    let text = text.replace("jitter = 0.02", "jitter = 0.0");
+    let text = text.replace("[front_end]", "[front_end]\ncoalesce = 0.05");
+    let profile = folder.path().join("even.toml");
+    std::fs::write(&profile, text).unwrap();
+    let server = Server::new(&["--profile", profile.to_str().unwrap(), "--seed", "5"]);
+    let line = format!(
+        "bench --base-url {} --num-prompts 96 --max-concurrency 8 --random-input-len 200 \
+         --random-output-len 40 --ignore-eos --num-warmups 0 --seed 5 --run-dir real",
+        server.url
+    );
+    let real = run(folder.path(), &line).stdout;
+    let (mean, max) = lateness(&server);
+    let line = "predict --engine even.toml --plan real/plan.json";
+    let predicted = run(folder.path(), line).succeeded().stdout;
+    if mean > MEAN_MS_MAX || max > MAX_MS_MAX || real.contains("verdict: INVALID") {
+        return;
+    }
+    let check = |label: &str, tolerated: f64| {
+        let (real, predicted) = (printed(&real, label), printed(&predicted, label));
+        let off = real / predicted - 1.0;
+        assert!(
+            off.abs() <= tolerated,
+            "{label} {real} in real time, {predicted} in virtual time; late by {mean} ms, at most {max} ms"
+        );
+    };
+    for label in
+        ["Output token throughput (tok/s):", "Mean TTFT (ms):", "Mean TPOT (ms):", "Mean ITL (ms):"]
+    {
+        check(label, 0.01);
+    }
+    // Which tokens wait for the next one is drawn apart, and they make the longest gaps.
+    for label in ["P99 TTFT (ms):", "P99 TPOT (ms):"] {
+        check(label, 0.03);
+    }
+}
+
+fn printed(block: &str, label: &str) -> f64 {
+    let line = block.lines().find(|line| line.starts_with(label)).unwrap_or(block);
+    line[label.len()..].trim().parse().unwrap()
+}
+
+/// How late the simulator's steps were, on average and at most, in milliseconds.
+fn lateness(server: &Server) -> (f64, f64) {
+    let authority = server.url.trim_start_matches("http://");
+    let mut stream = std::net::TcpStream::connect(authority).unwrap();
+    let request =
+        format!("GET /server_info HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _bytes = stream.read_to_string(&mut answer).unwrap();
+    let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
+    let body = &body[body.find('{').unwrap()..=body.rfind('}').unwrap()];
+    let info: serde_json::Value = serde_json::from_str(body).unwrap();
+    let of = |key: &str| info[key].as_f64().unwrap();
+    (of("lateness_ms_mean"), of("lateness_ms_max"))
 }

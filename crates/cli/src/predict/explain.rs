@@ -156,6 +156,27 @@ fn courses(explanation: &Explanation) -> String {
         };
         let _written = writeln!(text, "{name:<17} {} up to {shown}", sparkline(&series, COURSE));
     }
+    text.push_str(&memory_courses(explanation));
+    text
+}
+
+/// What the memory did over the time of the run, where it did something.
+fn memory_courses(explanation: &Explanation) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, series: &[f64], shown: &dyn Fn(f64) -> String| {
+        let largest = series.iter().copied().fold(0.0, f64::max);
+        if largest > 0.0 {
+            let course = sparkline(series, COURSE);
+            let _written = writeln!(text, "{name:<17} {course} up to {}", shown(largest));
+        }
+    };
+    let windows = explanation.windows.iter().map(|window| window.memory);
+    let preempted: Vec<f64> = windows.clone().map(|memory| memory.preemptions as f64).collect();
+    line("preemptions", &preempted, &|most| format!("{most:.0}"));
+    let hits: Vec<f64> = windows
+        .map(|memory| memory.prefix_hits as f64 / memory.prefix_queries.max(1) as f64)
+        .collect();
+    line("prefix hits", &hits, &|most| format!("{:.0} %", 100.0 * most));
     text
 }
 
@@ -182,6 +203,11 @@ mod tests {
             profile.kv.as_mut().unwrap().tokens = 4_096;
         });
         assert!(memory.starts_with("what limited it   memory for keys and values"), "{memory}");
+        assert!(memory.contains("\npreemptions "), "{memory}");
+        let mut alike = Ask::new(160, 4);
+        alike.block_hashes = (1..=10).collect();
+        let prefixes = explained(vec![alike; 600], |_| {});
+        assert!(prefixes.contains("\nprefix hits "), "{prefixes}");
         let prompts = explained(vec![Ask::new(8_000, 2); 30], |_| {});
         assert!(prompts.starts_with("what limited it   prompts:"), "{prompts}");
         for part in ["steps ", "batch ", "queue ", "KV cache ", "TTFT ", "running "] {

@@ -1,9 +1,10 @@
 //! Fits the engine model to the seed tables and prints measured against predicted.
 //!
-//! `cargo run --release -p tokometer-twin --example seeds -- DIR [generations] [population] [vllm|tgi|all] [OUT] [threads]`
+//! `cargo run --release -p tokometer-twin --example seeds -- DIR [generations] [population] [vllm|tgi|all|others] [OUT] [threads]`
 
 #![expect(clippy::print_stdout, reason = "what it prints is its result")]
 
+mod others;
 mod table;
 
 use std::path::Path;
@@ -112,6 +113,10 @@ fn main() {
     let only = arguments.get(4).map(String::as_str);
     let out = arguments.get(5).map(Path::new);
     let mut done = Vec::new();
+    if only == Some("others") {
+        others::describe_all(folder, effort, (number(6, 2), out));
+        return;
+    }
     for table in TABLES.iter().filter(|table| is_chosen(only, table)) {
         let text = std::fs::read_to_string(folder.join(table.file)).expect("a seed file");
         let rows = table::rows(&text);

@@ -197,7 +197,7 @@ pub fn calibrate(
     let even: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 0).collect();
     let odd: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 1).collect();
     let model = Model::new(settings.template.clone());
-    let search = Search::run(&prepared, &model, [&kept, &even, &odd], (settings, progress));
+    let search = Search::run(&prepared, &model, &[&kept, &even, &odd], (settings, progress));
     let fits: Vec<(Candidate, &[usize])> = search
         .refined
         .iter()
@@ -231,6 +231,29 @@ pub fn calibrate(
     })
 }
 
+/// What a fit to too few rows for folds found: a description, not a prediction.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// The engine.
+    pub candidate: Candidate,
+    /// Its parameters.
+    pub parameters: Vec<Fitted>,
+    /// Every row, as the fit describes it.
+    pub in_sample: Vec<HeldOut>,
+}
+
+/// Fits a model to rows that are too few to hold any out.
+pub fn describe(rows: &[Row], model: &Model, settings: &Settings) -> Result<Description, Error> {
+    let all: Vec<usize> = (0..rows.len()).collect();
+    let blocks = all.iter().map(|at| lengths::blocks(rows, *at)).collect();
+    let prepared = Prepared { rows, blocks };
+    let search = Search::run(&prepared, model, &[&all], (settings, &|_| {}));
+    let candidate = model.candidate(&search.refined[0].point);
+    let in_sample = predict_rows(&candidate, rows, &all, REPORT_SEEDS)?;
+    let parameters = fitted(model, search.of_set(0), &search.refined[0]);
+    Ok(Description { candidate, parameters, in_sample })
+}
+
 /// The fits of several sets of rows.
 struct Search {
     /// From every declared start, set by set.
@@ -243,7 +266,7 @@ impl Search {
     fn run(
         prepared: &Prepared<'_>,
         model: &Model,
-        sets: [&[usize]; 3],
+        sets: &[&[usize]],
         (settings, progress): (&Settings, &(dyn Fn(Progress) + Sync)),
     ) -> Self {
         let done = AtomicUsize::new(0);
@@ -255,7 +278,7 @@ impl Search {
         };
         let run = |task: &Task<'_>| task.run(prepared, settings, &evaluated);
         let mut tasks = Vec::new();
-        for set in sets {
+        for set in sets.iter().copied() {
             for (number, place) in (0..).zip(STARTS) {
                 let start = vec![place; model.parameters.len()];
                 tasks.push(Task { model, set, start, stage: Stage::Declared, number });
@@ -264,7 +287,7 @@ impl Search {
         let fits = in_parallel(&tasks, settings.threads, run);
         let mut search = Self { fits, refined: Vec::new() };
         let mut tasks = Vec::new();
-        for (number, set) in sets.into_iter().enumerate() {
+        for (number, set) in sets.iter().copied().enumerate() {
             let fits = search.of_set(number).iter();
             let best = fits.min_by(|one, other| one.loss.total_cmp(&other.loss));
             let start = best.expect("every set has a fit per declared start").point.clone();

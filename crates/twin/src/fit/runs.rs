@@ -140,9 +140,9 @@ impl Decode {
         let mut contexts: Vec<u64> = steps.iter().map(|step| step.context).collect();
         contexts.sort_unstable();
         let place = |at: usize| contexts[at * (contexts.len() - 1) / KINKS] as f64;
-        let bent = (1..KINKS).filter_map(|at| Self::with_kink(steps, Some(place(at))));
+        let kinked = (1..KINKS).filter_map(|at| Self::with_kink(steps, Some(place(at))));
         let error = |decode: &Self| decode.mean_error(steps);
-        let best = bent.min_by(|one, other| error(one).total_cmp(&error(other)));
+        let best = kinked.min_by(|one, other| error(one).total_cmp(&error(other)));
         let is_better = |bent: &Self| error(bent) < (1.0 - KINK_GAIN) * error(&plain);
         let mut decode = best.filter(is_better).unwrap_or(plain);
         let mut ratios: Vec<f64> =
