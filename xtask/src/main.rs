@@ -7,6 +7,7 @@ mod bench_client;
 mod ci;
 mod licences;
 mod provision;
+mod real;
 mod referee;
 mod tidy;
 mod verdicts;
@@ -23,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   aa             false alarms and power of `compare` on the simulator [COUNT [PROGRAM]]
   verdicts       how often the plain bench comes out VALID [COUNT [PROGRAM]]
   referee        a packet capture judges the client's times (root, tcpdump)
+  real           the program against a real server that is installed and started for it: --server NAME
 ";
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -35,6 +37,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "aa" => aa::run(&arguments[1..]),
         "verdicts" => verdicts::run(&arguments[1..]),
         "referee" => referee::run(),
+        "real" => real::run(&arguments[1..]),
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
         other => bail!("no task is called `{other}`\n{USAGE}"),
     }

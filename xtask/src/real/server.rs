@@ -1,0 +1,224 @@
+//! A server under way on loopback: started, waited for, ended by its process id.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokometer_base::{Clock, MonotonicClock, Nanos};
+
+use super::install;
+use super::recipe::Recipe;
+use crate::ci::{announce, root};
+
+/// Starting takes vLLM on two busy cores up to ten minutes.
+const LONGEST_START: Nanos = Nanos::from_secs(1_200);
+/// A server that does not end by itself in this time is killed.
+const LONGEST_END: u32 = 600;
+const PAUSE: Duration = Duration::from_millis(100);
+/// The line of the simulated server's profile that limits prompt and answer together.
+const CONTEXT: &str = "max_model_len = 2048";
+
+/// A running server, or one that somebody else runs.
+pub(super) struct Server {
+    /// Its address.
+    pub(super) url: String,
+    /// Where its counters are read: the simulated server's behind a gateway.
+    pub(super) counters_url: String,
+    /// How long it took to come up. `None` for somebody else's.
+    pub(super) start_s: Option<f64>,
+    child: Option<Child>,
+    upstream: Option<Child>,
+}
+
+/// What a server is started from.
+pub(super) struct Parts<'a> {
+    pub(super) recipe: &'a Recipe,
+    /// Its folder below `target/real`.
+    pub(super) own: PathBuf,
+    /// Its model, where it has one.
+    pub(super) model: Option<PathBuf>,
+    /// The built `tokometer`, which is the server behind a gateway.
+    pub(super) program: &'a Path,
+}
+
+impl Server {
+    /// A server that runs already.
+    pub(super) fn elsewhere(url: &str) -> Self {
+        let url = url.trim_end_matches('/').to_owned();
+        Self { counters_url: url.clone(), url, start_s: None, child: None, upstream: None }
+    }
+
+    /// Starts a server and waits until it is up. What it prints goes to `server.log`.
+    pub(super) fn start(parts: &Parts<'_>) -> Result<Self> {
+        let port = free_port()?;
+        let url = format!("http://127.0.0.1:{port}");
+        let (upstream, counters_url) = match parts.model {
+            Some(_) => (None, url.clone()),
+            None => simulator(parts).map(|(child, url)| (Some(child), url))?,
+        };
+        let fill = |text: &str| parts.fill(text, port, &counters_url);
+        let log = File::create(parts.own.join("server.log"))?;
+        let line = fill(parts.recipe.command);
+        announce(&line);
+        let mut words = line.split_whitespace();
+        let mut command = Command::new(words.next().context("a command line is empty")?);
+        let _command = command
+            .args(words)
+            .current_dir(&parts.own)
+            .env("HF_HUB_OFFLINE", "1")
+            .env("HF_HOME", install::folder().join("hf"))
+            .envs(parts.recipe.variables.iter().map(|(name, value)| (*name, fill(value))))
+            // Kept open: the script of llama.cpp serves until it closes.
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        let child = command.spawn().with_context(|| format!("cannot start `{line}`"))?;
+        let mut server = Self { url, counters_url, start_s: None, child: Some(child), upstream };
+        server.wait_until_up(parts)?;
+        Ok(server)
+    }
+
+    fn wait_until_up(&mut self, parts: &Parts<'_>) -> Result<()> {
+        let begin = MonotonicClock.now();
+        let log = parts.own.join("server.log");
+        let health = format!("{}{}", self.url, parts.recipe.health);
+        while !matches!(get(&health), Ok((200, _))) {
+            let ended = self.child.as_mut().map_or(Ok(None), Child::try_wait)?;
+            if let Some(status) = ended {
+                bail!("the server ended before it was up ({status}); see {}", log.display());
+            }
+            if MonotonicClock.now() - begin > LONGEST_START {
+                bail!("the server did not come up in 20 minutes; see {}", log.display());
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.start_s = Some((MonotonicClock.now() - begin).as_secs_f64());
+        Ok(())
+    }
+}
+
+impl Parts<'_> {
+    fn fill(&self, text: &str, port: u16, upstream: &str) -> String {
+        let slots = self.recipe.slots.unwrap_or(1).to_string();
+        let model = self.model.as_deref().unwrap_or(Path::new(""));
+        let shown = |path: &Path| path.display().to_string();
+        text.replace("{bin}", &shown(&self.own.join("venv/bin")))
+            .replace("{here}", &shown(&install::scripts()))
+            .replace("{folder}", &shown(&self.own))
+            .replace("{model}", &shown(model))
+            .replace("{port}", &port.to_string())
+            .replace("{slots}", &slots)
+            .replace("{upstream}", upstream)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for child in [self.child.take(), self.upstream.take()].into_iter().flatten() {
+            end(child);
+        }
+    }
+}
+
+/// Asks a server to end, waits for it, and kills what is left of it and its own processes.
+fn end(mut child: Child) {
+    drop(child.stdin.take());
+    let own = descendants(child.id());
+    let _sent = kill(pid(child.id()), Signal::SIGTERM);
+    for _ in 0..LONGEST_END {
+        if !matches!(child.try_wait(), Ok(None)) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let _killed = child.kill();
+    let _status = child.wait();
+    for (process, name) in own {
+        // The number may belong to another program by now.
+        if name_of(process).is_some_and(|found| found == name) {
+            let _killed = kill(pid(process), Signal::SIGKILL);
+        }
+    }
+}
+
+fn pid(process: u32) -> Pid {
+    Pid::from_raw(process.cast_signed())
+}
+
+/// The processes below one, with their start times.
+fn descendants(parent: u32) -> Vec<(u32, String)> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let all: Vec<u32> =
+        entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    let mut found = Vec::new();
+    let mut parents = vec![parent];
+    while let Some(parent) = parents.pop() {
+        for process in all.iter().copied().filter(|one| parent_of(*one) == Some(parent)) {
+            parents.push(process);
+            found.extend(name_of(process).map(|name| (process, name)));
+        }
+    }
+    found
+}
+
+/// The fields of a process's `stat` after its name, which may hold blanks.
+fn stat(process: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    Some(text.rsplit_once(')')?.1.to_owned())
+}
+
+fn parent_of(process: u32) -> Option<u32> {
+    stat(process)?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// What tells a process from a later one of the same number: its start time.
+fn name_of(process: u32) -> Option<String> {
+    stat(process)?.split_whitespace().nth(19).map(str::to_owned)
+}
+
+/// A port that was free a moment ago. Servers cannot all be told to choose one and to tell it.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// A simulated server with as short a context as the real models have, and its address.
+fn simulator(parts: &Parts<'_>) -> Result<(Child, String)> {
+    let profile = std::fs::read_to_string(root().join("crates/sim/profiles/default.toml"))?;
+    let is_context = |line: &str| line.starts_with("max_model_len");
+    let lines = profile.lines().map(|line| if is_context(line) { CONTEXT } else { line });
+    let short = parts.own.join("upstream.toml");
+    std::fs::write(&short, lines.collect::<Vec<_>>().join("\n"))?;
+    let mut child = Command::new(parts.program)
+        .args(["sim", "--port", "0", "--follow-stdin", "--model", "tiny", "--profile"])
+        .arg(&short)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start the simulated server")?;
+    let stdout = child.stdout.take().context("the simulated server has no stdout")?;
+    let mut line = String::new();
+    let _length = BufReader::new(stdout).read_line(&mut line)?;
+    let url = line.split_whitespace().last().unwrap_or_default().to_owned();
+    Ok((child, url))
+}
+
+/// The status and the body of a page. HTTP/1.0, so that no server sends it in chunks.
+pub(super) fn get(url: &str) -> Result<(u16, String)> {
+    let rest = url.strip_prefix("http://").context("only http can be asked")?;
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let mut stream = TcpStream::connect(authority)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nhost: {authority}\r\n\r\n")?;
+    let mut answer = Vec::new();
+    let _length = stream.read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").context("the answer has no head")?;
+    let status = head.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+    Ok((status.context("the answer has no status")?, body.to_owned()))
+}

@@ -1,0 +1,107 @@
+//! The program under test and where its runs go.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tokometer_record::{Phase, RunReader, Timeline};
+
+/// The program, its target and a folder for its runs.
+pub(super) struct Stage {
+    pub(super) program: PathBuf,
+    pub(super) folder: PathBuf,
+    pub(super) url: String,
+    pub(super) counters_url: String,
+    /// The key that the server demands.
+    pub(super) key: Option<&'static str>,
+    /// The model's path, for flags that name it.
+    pub(super) model: PathBuf,
+}
+
+/// A run that ended.
+pub(super) struct Ended {
+    pub(super) code: Option<i32>,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    /// Where its record is.
+    pub(super) folder: PathBuf,
+}
+
+impl Ended {
+    /// The measured requests.
+    pub(super) fn rows(&self) -> Result<Vec<Timeline>> {
+        let rows = RunReader::open(&self.folder)?.timelines()?;
+        Ok(rows.filter(|row| row.identity.phase == Phase::Measure).collect())
+    }
+
+    /// The printed summary.
+    pub(super) fn summary(&self) -> Result<Value> {
+        let page: Value = serde_json::from_str(&self.stdout)
+            .with_context(|| format!("the program printed no JSON: {}", self.stderr.trim()))?;
+        Ok(page["summary"].clone())
+    }
+
+    /// The last words of the program, for the table.
+    pub(super) fn last_words(&self) -> String {
+        let line = self.stderr.lines().rfind(|line| line.starts_with("error"));
+        line.unwrap_or("no error was printed").to_owned()
+    }
+}
+
+impl Stage {
+    /// Measures to the end.
+    pub(super) fn bench(&self, name: &str, flags: &str) -> Result<Ended> {
+        let folder = self.folder.join(name);
+        let output = self.command(flags, &folder).output().context("cannot start tokometer")?;
+        Ok(ended(&output, folder))
+    }
+
+    /// Measures until a first request has ended, and interrupts.
+    pub(super) fn interrupted(&self, name: &str, flags: &str) -> Result<Ended> {
+        let folder = self.folder.join(name);
+        let _gone = std::fs::remove_dir_all(&folder);
+        let mut command = self.command(flags, &folder);
+        let _command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().context("cannot start tokometer")?;
+        while !has_rows(&folder) && child.try_wait()?.is_none() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let _sent = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT);
+        let output = child.wait_with_output()?;
+        Ok(ended(&output, folder))
+    }
+
+    fn command(&self, flags: &str, folder: &Path) -> Command {
+        let flags = flags.replace("{model}", &self.model.display().to_string());
+        let mut command = Command::new(&self.program);
+        let _command = command
+            .arg("bench")
+            .args(["--base-url", &self.url, "--metrics-url", &self.counters_url])
+            .args(flags.split_whitespace())
+            .args(["--dataset-name", "random", "--json", "--run-dir"])
+            .arg(folder)
+            .current_dir(&self.folder)
+            .env("HF_HUB_OFFLINE", "1")
+            .env_remove("OPENAI_API_KEY")
+            .stdin(Stdio::null());
+        if let Some(key) = self.key {
+            let _command = command.env("OPENAI_API_KEY", key);
+        }
+        command
+    }
+}
+
+fn ended(output: &std::process::Output, folder: PathBuf) -> Ended {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    Ended { code: output.status.code(), stdout, stderr, folder }
+}
+
+fn has_rows(folder: &Path) -> bool {
+    let reader = RunReader::open(folder);
+    reader.and_then(|reader| Ok(reader.timelines()?.next().is_some())).unwrap_or(false)
+}
