@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let mut notes = BTreeMap::new();
     for at in 1..=count {
         announce(&format!("run {at} of {count}"));
-        let summary = measure(&program, folder.clone())?;
+        let summary = measure(&program, &folder)?;
         let verdict = summary["verdict"].as_str().context("the run has no verdict")?;
         *verdicts.entry(verdict.to_owned()).or_insert(0) += 1;
         for note in summary["notes"].as_array().into_iter().flatten() {
@@ -44,11 +44,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// One run, and its summary.
-fn measure(program: &Path, folder: PathBuf) -> Result<Value> {
-    let _absent = std::fs::remove_dir_all(&folder);
+fn measure(program: &Path, folder: &Path) -> Result<Value> {
+    let _absent = std::fs::remove_dir_all(folder);
     let ended = Command::new(program)
         .args(["bench", "--quiet", "--run-dir"])
-        .arg(&folder)
+        .arg(folder)
         .output()
         .with_context(|| format!("cannot start {}", program.display()))?;
     ensure!(ended.status.success(), "a run failed: {}", String::from_utf8_lossy(&ended.stderr));
