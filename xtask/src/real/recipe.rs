@@ -182,7 +182,12 @@ const TRANSFORMERS_CPU: Recipe = Recipe {
     key: None,
     routes: &[
         free("completions", "--backend openai --model {model}", Some(0)),
-        free("chat", "--backend openai-chat --model {model}", None),
+        // It ignores the newer name of the limit in a chat, and then writes a thousand tokens.
+        free(
+            "chat",
+            "--backend openai-chat --model {model} --extra-body {\"max_tokens\":16}",
+            None,
+        ),
     ],
     counters: None,
     too_long: TooLong::Taken,
