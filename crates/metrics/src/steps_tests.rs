@@ -1,3 +1,5 @@
+//! Steps found in made-up streams: in step, held up, apart, joined, and too many.
+
 use tokometer_record::EventKind::Text;
 
 use super::*;

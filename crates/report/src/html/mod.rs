@@ -93,6 +93,9 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_base::Nanos;
+    use tokometer_record::{Asked, Event, EventKind, Identity, Outcome, Phase, Timeline};
+
     use super::*;
 
     #[test]
@@ -114,5 +117,24 @@ mod tests {
         };
         let page = Page { overview: Some(overview), ..Page::default() }.render();
         assert!(!page.contains("</script><script>alert(1)"));
+    }
+
+    #[test]
+    fn a_hundred_thousand_requests_stay_below_ten_megabytes() {
+        let mut run = RunPage::new(crate::testing::info(), Nanos::ZERO, crate::testing::summary());
+        for index in 0..100_000 {
+            let at = |ms: u64| Nanos::from_millis(index * 3 + ms);
+            let mut timeline =
+                Timeline::new(Identity::new(index, Phase::Measure), Asked::default(), at(1));
+            timeline.times.first_byte_sent = Some(at(2));
+            for (read, ms) in (0..).zip([30, 41, 52]) {
+                timeline.push(Event::new(at(ms + index % 7), read, EventKind::Text));
+            }
+            timeline.outcome = Outcome::Success;
+            run.push(&timeline);
+        }
+        let page = Page { runs: vec![run], ..Page::default() }.render();
+        assert!(page.len() < 10_000_000, "{} bytes", page.len());
+        assert!(page.contains("th of 100000 requests."), "thinned lanes say so");
     }
 }
