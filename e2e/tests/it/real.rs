@@ -26,7 +26,8 @@ fn environment() -> &'static Path {
             };
             std::fs::create_dir_all(&folder).unwrap();
             run(&format!("python3 -m venv {}/venv", folder.display()));
-            run(&format!("{}/venv/bin/pip install --quiet xllamacpp gguf numpy", folder.display()));
+            let packages = "xllamacpp==2026.10.11549 gguf==0.19.0 numpy";
+            run(&format!("{}/venv/bin/pip install --quiet {packages}", folder.display()));
             std::fs::write(&is_ready, "").unwrap();
         }
         folder
