@@ -1,7 +1,7 @@
 //! What the server's own metrics say.
 //!
 //! In: Prometheus text or [`Scrape`]s of it, of one or several replicas. Out: gauges and counters
-//! under one name each, whatever the engine calls them ([`engines`]), and their change over the
+//! under one name each, whatever the engine calls them (`engines`), and their change over the
 //! measured phase. A name that an engine does not have stays `None`. GPUs are told of by other
 //! endpoints ([`gpu`]) and stand beside.
 
