@@ -14,7 +14,10 @@ pub(crate) const MOST_PROMPTS: u64 = 20_000;
 const THREADS: u64 = 16;
 
 /// The items of indexes below `count`, made on several threads.
-pub(crate) fn items(count: u64, make: &(dyn Fn(u64) -> Result<Item> + Sync)) -> Result<Vec<Item>> {
+pub(crate) fn items(
+    count: u64,
+    item_at: &(dyn Fn(u64) -> Result<Item> + Sync),
+) -> Result<Vec<Item>> {
     let next = AtomicU64::new(0);
     let work = || {
         let mut made = Vec::new();
@@ -23,7 +26,7 @@ pub(crate) fn items(count: u64, make: &(dyn Fn(u64) -> Result<Item> + Sync)) -> 
             if index >= count {
                 return made;
             }
-            let item = make(index);
+            let item = item_at(index);
             let is_failure = item.is_err();
             made.push(item);
             if is_failure {

@@ -73,6 +73,7 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Hf>
 }
 
 /// Columns that may be needed; the others of a table are not read.
+#[cfg(feature = "parquet")]
 fn is_wanted(options: &Options, column: &str) -> bool {
     match &options.text_column {
         Some(text) => text == column,
