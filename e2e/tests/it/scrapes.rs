@@ -113,3 +113,29 @@ fn a_run_becomes_tables_and_a_page_of_markdown() {
     assert!(markdown.starts_with("## run ") && markdown.contains("| TTFT |"), "{markdown}");
     let _trace: Value = serde_json::from_slice(&read("r.json")).unwrap();
 }
+
+/// What an endpoint of metrics on `host` was sent by a run whose target gets a header of its own.
+fn heard_on(host: &str) -> String {
+    let listener = TcpListener::bind((host, 0)).unwrap();
+    let url = format!("http://{}/metrics", listener.local_addr().unwrap());
+    let (heard, requests) = std::sync::mpsc::channel();
+    let _server = std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).unwrap_or(0);
+            let _told = heard.send(String::from_utf8_lossy(&request[..length]).into_owned());
+            let _written = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let _summary = summary(folder.path(), &format!("--header x-team=red --metrics-url {url}"));
+    requests.recv().unwrap()
+}
+
+#[test]
+fn headers_for_the_target_are_not_told_to_another_host() {
+    assert!(heard_on("127.0.0.1").contains("x-team: red"), "replicas beside the target get them");
+    let heard = heard_on("127.0.0.2");
+    assert!(heard.starts_with("GET /metrics") && !heard.contains("x-team"), "{heard}");
+}

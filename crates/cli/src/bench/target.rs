@@ -81,10 +81,18 @@ impl Reached {
             let url = Url::parse(base).map_err(|why| {
                 Refusal::usage(format!("cannot use `--metrics-url {text}`: {why}"), "")
             })?;
-            let settings = Settings { base_url: url, ..(*self.settings).clone() };
-            Ok(source(number, &settings))
+            Ok(source(number, &self.settings_for(url)))
         };
         (0..).zip(urls).map(named).collect()
+    }
+
+    /// The settings for reading metrics from `url`. The key and the headers are meant for the target:
+    /// another host does not get them.
+    fn settings_for(&self, url: Url) -> Settings {
+        if url.host == self.settings.base_url.host {
+            return Settings { base_url: url, ..(*self.settings).clone() };
+        }
+        Settings::new(url, self.settings.model.clone())
     }
 
     /// Takes over what another plan says of bodies; address and model stay.
