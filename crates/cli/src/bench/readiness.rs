@@ -112,7 +112,7 @@ fn try_once(
     // A request whose optional field was refused ends twice; the last word counts.
     let outcome = ended.iter().filter_map(|notice| match notice {
         Notice::Ended(timeline) => Some(timeline.outcome),
-        _ => None,
+        Notice::Started { .. } => None,
     });
     Ok(match outcome.last() {
         Some(Outcome::Success) => Ok(()),

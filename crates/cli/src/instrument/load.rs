@@ -89,19 +89,18 @@ impl Load {
                     )
                 })
             };
+            let rate = || {
+                rate(value).ok_or_else(|| {
+                    let message = format!("cannot use `{word}`: a rate above zero is needed");
+                    Refusal::usage(message, HINT)
+                })
+            };
             match name {
                 "concurrency" | "streams" => load.concurrency = count()?,
                 "tokens" => load.tokens = count()?.max(2),
                 "ttft" => load.ttft = span()?,
                 "itl" => load.itl = span()?,
-                "rate" => {
-                    load.rate = Some(rate(value).ok_or_else(|| {
-                        Refusal::usage(
-                            format!("cannot use `{word}`: a rate above zero is needed"),
-                            HINT,
-                        )
-                    })?)
-                }
+                "rate" => load.rate = Some(rate()?),
                 "tls" => load.is_tls = true,
                 _ => return Err(Refusal::usage(format!("cannot use `{word}` of `--load`"), HINT)),
             }

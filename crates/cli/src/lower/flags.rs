@@ -100,8 +100,8 @@ fn put_turns(flags: &mut Flags, turns: &TurnArgs) {
     layer.put("prompts.turns.least", of(turns.multi_turn_min_turns));
     layer.put("prompts.turns.most", of(turns.multi_turn_max_turns));
     layer.put("prompts.turns.think_ms", turns.multi_turn_delay_ms);
-    let later = turns.per_turn_input_len.filter(|tokens| *tokens > 0);
-    layer.put("prompts.turns.later_input_len", later);
+    let input_len = turns.per_turn_input_len.filter(|tokens| *tokens > 0);
+    layer.put("prompts.turns.later_input_len", input_len);
     let cap = turns.multi_turn_concurrency.as_ref();
     flags.put_values("multi-turn-concurrency", "load.max_concurrency", cap);
 }
