@@ -38,7 +38,7 @@ fn bad_command_lines_are_refused_with_a_hint() {
     row("bench --extra-body [1]", &["--extra-body", "JSON object"]);
     row("bench --chat-template-kwargs x", &["--chat-template-kwargs", "JSON object"]);
     row("bench --base-url ftp://h --model m", &["ftp://h"]);
-    row("bench --multi-turn", &["cannot honour `--multi-turn`"]);
+    row("bench --pd-separated", &["cannot honour `--pd-separated`"]);
     row("bench --tokenizer missing/tokenizer.json", &["missing/tokenizer.json"]);
     row("bench --plan missing.toml", &["missing.toml"]);
     row("report missing.txt", &["missing.txt"]);
