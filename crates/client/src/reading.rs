@@ -344,10 +344,44 @@ fn merge(known: &mut Usage, told: Usage) {
     known.reasoning_tokens = told.reasoning_tokens.or(known.reasoning_tokens);
 }
 
-/// The first bytes of a server's body, fit to be shown.
+/// What a server's body says, fit to be shown: its own error message where there is one, else its
+/// first bytes.
 pub(crate) fn message(body: &[u8], secrets: &[String]) -> String {
+    let said = error_message(body);
+    let said = said.map_or_else(|| String::from_utf8_lossy(body), Into::into);
     // A key that is cut in the middle would not be recognised, so the cut comes last.
-    let clean = redact(&String::from_utf8_lossy(body), secrets);
+    let clean = redact(&said, secrets);
     let end = (0..=MESSAGE_BYTES.min(clean.len())).rev().find(|at| clean.is_char_boundary(*at));
     clean[..end.unwrap_or(0)].trim().to_owned()
+}
+
+/// The message inside an error document, with the name of the field it is about: servers are asked
+/// again without a field they refuse, and some name it only there.
+fn error_message(body: &[u8]) -> Option<String> {
+    let document: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let error = document.get("error").unwrap_or(&document);
+    let text = |key: &str| error.get(key).and_then(serde_json::Value::as_str);
+    let said = error.as_str().or(text("message")).or(text("detail"))?;
+    Some(match text("param").filter(|param| !said.contains(param)) {
+        Some(param) => format!("{said} ({param})"),
+        None => said.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_the_servers_own_words() {
+        let check = |body: &str, expected: &str| {
+            assert_eq!(message(body.as_bytes(), &[]), expected, "{body}");
+        };
+        check(r#"{"error":{"message":"too long","code":400}}"#, "too long");
+        check(r#"{"error":{"message":"unknown field","param":"min_p"}}"#, "unknown field (min_p)");
+        check(r#"{"object":"error","message":"no model"}"#, "no model");
+        check(r#"{"error":"overloaded"}"#, "overloaded");
+        check(r#"{"detail":[{"loc":["body"]}]}"#, r#"{"detail":[{"loc":["body"]}]}"#);
+        check("plain words", "plain words");
+    }
 }

@@ -106,7 +106,15 @@ pub(super) fn text_disagrees(evidence: &Evidence<'_>, limit: f64) -> Found {
 }
 
 pub(super) fn answer_length(evidence: &Evidence<'_>, limit: f64) -> Found {
-    disagreement(&evidence.observed.answer_lengths, limit, ["asked for", "answered with"])
+    let lengths = &evidence.observed.answer_lengths;
+    let is_shorter = lengths.right < lengths.left;
+    disagreement(lengths, limit, ["asked for", "answered with"]).filter(|_| is_shorter)
+}
+
+pub(super) fn long_answers(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let lengths = &evidence.observed.answer_lengths;
+    let is_longer = lengths.right > lengths.left;
+    disagreement(lengths, limit, ["asked for", "answered with"]).filter(|_| is_longer)
 }
 
 pub(super) fn server_counted_less(evidence: &Evidence<'_>, limit: f64) -> Found {

@@ -189,6 +189,7 @@ fn spoil_load(scene: &mut Scene, code: &str) {
         "partial-run" => scene.summary.ended = Ended::Early(Stop::Interrupted),
         "hidden-reasoning" => scene.set_figure("hidden_tokens", 50.0),
         "answer-length" => scene.observed.answer_lengths.right = 90_000,
+        "long-answers" => scene.observed.answer_lengths.right = 110_000,
         "one-core" => {
             scene.health.cores = Some(1);
             scene.health.is_same_host = Some(true);

@@ -95,9 +95,15 @@ impl Scrapes {
             .reduce(|one, other| one?.joined(&other?, |a, b| a + b))
             .flatten();
         let quantile = |share: f64| ttft.as_ref().and_then(|buckets| buckets.quantile(share));
-        let peak = |value: fn(&Reading) -> Option<f64>| peak_sum(&endpoints, value);
+        // A gauge that was read only before and after the run would say that nothing ran.
+        let is_during = |reading: &Reading| {
+            span.is_none_or(|span| (span.begin..=span.end).contains(&reading.at))
+        };
+        let mut during = endpoints.clone();
+        during.values_mut().for_each(|readings| readings.retain(|reading| is_during(reading)));
+        let peak = |value: fn(&Reading) -> Option<f64>| peak_sum(&during, value);
         let present = |reading: &Reading| Some(reading.running? + reading.waiting.unwrap_or(0.0));
-        let kv = self.readings.iter().filter_map(|reading| reading.kv_use).max_by(f64::total_cmp);
+        let kv = during.values().flatten().filter_map(|reading| reading.kv_use);
         let devices: Vec<Vec<GpuReading>> = self.devices.values().cloned().collect();
         Some(ServerFigures {
             engine: self.readings.first().map(|reading| reading.engine.to_owned()),
@@ -106,7 +112,7 @@ impl Scrapes {
             running_max: peak(|reading| reading.running),
             waiting_max: peak(|reading| reading.waiting),
             present_max: peak(present),
-            kv_use_max: kv,
+            kv_use_max: kv.max_by(f64::total_cmp),
             preemptions: total.preemptions,
             prompt_tokens: total.prompt_tokens,
             generation_tokens: total.generation_tokens,

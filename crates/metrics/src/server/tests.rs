@@ -36,7 +36,7 @@ fn counters_are_differences_over_the_measured_phase_and_gauges_are_peaks() {
     ]);
     assert_eq!(found.engine.as_deref(), Some("vllm"));
     assert_eq!(found.generation_tokens, Some(1_000.0));
-    assert_eq!((found.running_max, found.present_max), (Some(9.0), Some(11.0)));
+    assert_eq!((found.running_max, found.present_max), (Some(7.0), Some(9.0)));
     assert_eq!(found.prefix_hit_share, None, "nothing was queried");
     assert_eq!(found.preemptions, None, "never told is not none");
 }
