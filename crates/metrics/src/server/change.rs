@@ -100,7 +100,9 @@ impl Scrapes {
             span.is_none_or(|span| (span.begin..=span.end).contains(&reading.at))
         };
         let mut during = endpoints.clone();
-        during.values_mut().for_each(|readings| readings.retain(|reading| is_during(reading)));
+        for readings in during.values_mut() {
+            readings.retain(|reading| is_during(reading));
+        }
         let peak = |value: fn(&Reading) -> Option<f64>| peak_sum(&during, value);
         let present = |reading: &Reading| Some(reading.running? + reading.waiting.unwrap_or(0.0));
         let kv = during.values().flatten().filter_map(|reading| reading.kv_use);
