@@ -21,8 +21,8 @@ use crate::ci::{announce, cargo, root};
 const COUNT: usize = 20;
 /// Runs a side.
 const RUNS: usize = 3;
-/// What is measured: a closed loop against the default engine, about two seconds a run.
-const LOAD: &str = "--max-concurrency 4 --random-input-len 64 --random-output-len 16 --num-warmups 4 \
+/// What is measured: a closed loop against the default engine, about a second a run.
+const LOAD: &str = "--max-concurrency 8 --random-input-len 64 --random-output-len 8 --num-warmups 8 \
                     --no-scrape --disable-tqdm --quiet";
 /// What is predicted: an open loop with answers of many lengths, so that seeds make a difference.
 const PREDICTED: &str = "--request-rate 10 --num-prompts 400 --random-input-len 256 \
@@ -30,7 +30,7 @@ const PREDICTED: &str = "--request-rate 10 --num-prompts 400 --random-input-len 
 /// Predictions cost next to nothing: so many comparisons for one on the clock.
 const VIRTUAL: usize = 5;
 const REQUESTS_OF_A_RUN: usize = 48;
-/// Twenty pairs of blocks of eight.
+/// Twenty pairs of blocks of eight: as many as are in flight.
 const REQUESTS_IN_TURN: usize = 320;
 /// Figures shown.
 const FIGURES: [&str; 8] = [
@@ -67,6 +67,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
             ways[2].tally(factor).add(&stage.in_turn(&a, &b)?);
         }
     }
+    announce(&format!(
+        "measured: {LOAD}, {REQUESTS_OF_A_RUN} requests a run, {REQUESTS_IN_TURN} in turn"
+    ));
+    announce(&format!(
+        "load average at the end: {}",
+        std::fs::read_to_string("/proc/loadavg")?.trim()
+    ));
     ways.iter().for_each(Way::print);
     Ok(())
 }

@@ -113,30 +113,42 @@ fn inflation(values: &[f64], value: f64, share: f64) -> f64 {
 
 /// The least number of readings before a trend is believed.
 const LEAST_READINGS: usize = 32;
-/// A backlog that grows by this share of what is sent means that the server falls behind.
-const GROWTH_SHARE: f64 = 0.08;
-/// A backlog has run away once it grew by this many times its natural wandering.
+/// A server that answers this share less than it is sent falls behind.
+const DEFICIT: f64 = 0.2;
+/// A growth between two parts of a run is more than chance when it exceeds the scatter of what was sent
+/// in between this many times.
 const FAR: f64 = 4.0;
+/// Answers may speed up by this share and still count as no faster.
+const STEADY: f64 = 0.1;
 
 /// Whether the number in flight grows without end. `readings` are (seconds, in flight), `rate` is
 /// requests sent per second. Only for open loops: a closed loop cannot run away.
+///
+/// A run begins empty, and a server that fills up looks like one that falls behind: both have ever more
+/// in flight. But one that fills up answers ever faster, until it answers as fast as it is asked; one
+/// that falls behind answers at its own steady pace.
 pub fn is_running_away(readings: &[(f64, f64)], rate: f64) -> bool {
     if readings.len() < LEAST_READINGS {
         return false;
     }
-    // The start is left out: a run begins empty, and filling up looks like falling behind.
     let late = &readings[readings.len() / 3..];
     let third = late.len() / 3;
-    let mean =
-        |part: &[(f64, f64)]| part.iter().map(|(_, y)| y).sum::<f64>() / part.len().max(1) as f64;
+    let mean = |part: &[(f64, f64)]| {
+        let sum = part.iter().fold((0.0, 0.0), |sum, (x, y)| (sum.0 + x, sum.1 + y));
+        (sum.0 / part.len() as f64, sum.1 / part.len() as f64)
+    };
     let (first, middle, last) =
         (mean(&late[..third]), mean(&late[third..2 * third]), mean(&late[2 * third..]));
-    let Some(slope) = statistics::slope(late) else { return false };
-    // A server that keeps up has a number in flight that wanders by its square root. Neighbouring
-    // readings are alike, so a slope's probability alone would cry wolf.
-    let wander = first.max(1.0).sqrt();
-    let is_growing = first + wander < middle && middle + wander < last;
-    is_growing && last - first > FAR * wander && slope.per_x > GROWTH_SHARE * rate
+    let growth = |from: (f64, f64), to: (f64, f64)| {
+        let sent = rate * (to.0 - from.0);
+        let grown = to.1 - from.1;
+        let is_far = grown > FAR * sent.max(from.1).max(1.0).sqrt() && grown > DEFICIT * sent;
+        (is_far, 1.0 - grown / sent)
+    };
+    let ((is_growing, answered), (is_still, answered_late)) =
+        (growth(first, middle), growth(middle, last));
+    let is_steady = answered > 0.02 && answered_late <= answered * (1.0 + STEADY);
+    is_growing && is_still && is_steady
 }
 
 #[cfg(test)]
@@ -178,13 +190,27 @@ mod tests {
     #[test]
     fn a_backlog_that_grows_is_found_and_a_full_server_is_not() {
         let seconds = |count: u32| (0..count).map(|i| f64::from(i) * 0.25);
-        let growing: Vec<_> = seconds(60).map(|t| (t, 10.0 + 5.0 * t)).collect();
-        assert!(is_running_away(&growing, 20.0));
-        let filling: Vec<_> = seconds(60).map(|t| (t, 50.0 * (1.0 - (-t).exp()))).collect();
-        assert!(!is_running_away(&filling, 20.0));
-        let noisy: Vec<_> = seconds(60).map(|t| (t, 40.0 + 8.0 * (t * 3.0).sin())).collect();
-        assert!(!is_running_away(&noisy, 20.0));
-        assert!(!is_running_away(&growing[..10], 20.0), "too early to tell");
+        let growing: Vec<_> = seconds(80).map(|t| (t, 10.0 + 20.0 * t)).collect();
+        assert!(is_running_away(&growing, 60.0));
+        assert!(!is_running_away(&growing[..10], 60.0), "too early to tell");
+        let noisy: Vec<_> = seconds(80).map(|t| (t, 40.0 + 8.0 * (t * 3.0).sin())).collect();
+        assert!(!is_running_away(&noisy, 60.0));
+    }
+
+    /// An engine whose answers take six seconds once had "overload" at half of what it can do, because
+    /// its first twelve seconds looked like a growing backlog.
+    #[test]
+    fn a_server_that_fills_up_is_not_called_overloaded_at_any_moment() {
+        let seconds = |count: u32| (0..count).map(|i| f64::from(i) * 0.25);
+        let check = |name: &str, run: Vec<(f64, f64)>| {
+            let alarm = (1..run.len()).find(|end| is_running_away(&run[..*end], 60.0));
+            assert_eq!(alarm, None, "{name}");
+        };
+        for stay in [2.0, 6.0, 20.0] {
+            check("equal answers", seconds(400).map(|t| (t, 60.0 * t.min(stay))).collect());
+            let filled = |t: f64| 60.0 * stay * (1.0 - (-t / stay).exp());
+            check("answers of all lengths", seconds(400).map(|t| (t, filled(t))).collect());
+        }
     }
 
     /// Requests arrive at random and stay for a second: a sound server at 32 requests per second.
@@ -199,6 +225,24 @@ mod tests {
         let in_flight =
             |t: f64| arrivals.iter().filter(|a| **a <= t && **a > t - 1.0).count() as f64;
         (0..80_u32).map(|i| f64::from(i) * 0.25).map(|t| (t, in_flight(t))).collect()
+    }
+
+    /// A server with a pace of its own, below what it is sent: found, and the sooner the worse it is.
+    #[test]
+    fn servers_that_fall_behind_are_found_soon() {
+        for (pace, soon) in [(16.0, 20.0), (24.0, 80.0)] {
+            let mut generator = Seed(7).stream("behind").at(0);
+            let mut waiting = 0.0_f64;
+            let run: Vec<(f64, f64)> = (0..400_u32)
+                .map(|i| {
+                    let arrived = (0..32).filter(|_| unit_float(&mut generator) < 0.25).count();
+                    waiting = (waiting + arrived as f64 - pace / 4.0).max(0.0);
+                    (f64::from(i) * 0.25, waiting)
+                })
+                .collect();
+            let alarm = (1..run.len()).find(|end| is_running_away(&run[..*end], 32.0)).unwrap();
+            assert!(run[alarm].0 < soon, "a pace of {pace} was found after {} s", run[alarm].0);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod bad_input;
 mod bench;
 mod browser;
+mod capacity;
 mod compare;
 mod dialects;
 mod experiments;

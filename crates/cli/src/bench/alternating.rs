@@ -3,12 +3,13 @@
 //! Both blocks of a pair ask for the same lengths at the same times after their start. The content
 //! differs, so that neither side meets the other's prompts in a cache that both share.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_client::Control;
-use tokometer_drive::{Item, Prepare, PrepareError};
+use tokometer_drive::{Interrupt, Item, Prepare, PrepareError};
 use tokometer_record::Phase;
 use tokometer_schedule::Offsets;
 
@@ -117,18 +118,27 @@ pub(crate) struct Switch {
     command: String,
     control: Control,
     patience: Nanos,
+    interrupt: Arc<Interrupt>,
     current: u16,
 }
 
 /// Time between two tries to reach a server that is switching over.
 const PAUSE: Duration = Duration::from_millis(250);
+/// Time between two looks at a command that is still running.
+const LOOK: Duration = Duration::from_millis(20);
 /// A switch may restart the server: it gets at least this long to come up again.
 const LEAST_PATIENCE: Nanos = Nanos::from_secs(300);
 
 impl Switch {
-    /// A server that was switched to A already.
-    pub(crate) fn new(command: String, control: Control, ready_timeout: Nanos) -> Self {
-        Self { command, control, patience: ready_timeout.max(LEAST_PATIENCE), current: 0 }
+    /// A server that was switched to A already. A raised interrupt ends every wait.
+    pub(crate) fn new(
+        command: String,
+        control: Control,
+        ready_timeout: Nanos,
+        interrupt: &Arc<Interrupt>,
+    ) -> Self {
+        let patience = ready_timeout.max(LEAST_PATIENCE);
+        Self { command, control, patience, interrupt: Arc::clone(interrupt), current: 0 }
     }
 
     /// Switches to `target`, unless that is the current one, and waits until the server answers.
@@ -136,11 +146,14 @@ impl Switch {
         if self.current == target {
             return Ok(());
         }
-        switch(&self.command, target)?;
+        switch(&self.command, target, &self.interrupt)?;
         self.current = target;
         let clock = MonotonicClock;
         let deadline = clock.now() + self.patience;
         while !self.control.get("/v1/models").is_ok_and(|answer| answer.status < 500) {
+            if self.interrupt.is_raised() {
+                return Ok(());
+            }
             if clock.now() >= deadline {
                 let message =
                     format!("the server did not answer after `{} {}`", self.command, word(target));
@@ -156,8 +169,9 @@ fn word(target: u16) -> &'static str {
     if target == 0 { "a" } else { "b" }
 }
 
-/// Runs the command of `--switch-command` for one side and waits for its end.
-pub(crate) fn switch(command: &str, target: u16) -> Result<(), Refusal> {
+/// Runs the command of `--switch-command` for one side and waits for its end, or for an interrupt,
+/// after which the run stops anyway and nobody minds what the command made of it.
+pub(crate) fn switch(command: &str, target: u16, interrupt: &Interrupt) -> Result<(), Refusal> {
     let side = word(target);
     let refused = |why: String| {
         Refusal::new(
@@ -166,14 +180,34 @@ pub(crate) fn switch(command: &str, target: u16) -> Result<(), Refusal> {
         )
     };
     // Stdout is the result of the measurement, so the command's own words go nowhere.
-    let status = Command::new("sh")
+    let child = Command::new("sh")
         .arg("-c")
         .arg(format!("{command} {side}"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .status()
+        .spawn()
         .map_err(|why| refused(why.to_string()))?;
-    if status.success() { Ok(()) } else { Err(refused(format!("it ended with {status}"))) }
+    match ended(child, interrupt).map_err(|why| refused(why.to_string()))? {
+        Some(status) if !status.success() && !interrupt.is_raised() => {
+            Err(refused(format!("it ended with {status}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Waits for the end of a command; `None` when an interrupt came first, which ends it.
+fn ended(mut child: Child, interrupt: &Interrupt) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if interrupt.is_raised() {
+            // One that has just ended cannot be killed, and need not be.
+            let _killed = child.kill();
+            return child.wait().map(|_status| None);
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 #[cfg(test)]
@@ -213,8 +247,16 @@ mod tests {
 
     #[test]
     fn a_switch_command_that_fails_is_named() {
-        switch("test a =", 0).unwrap();
-        let refusal = switch("test a =", 1).unwrap_err();
+        let quiet = Interrupt::default();
+        switch("test a =", 0, &quiet).unwrap();
+        let refusal = switch("test a =", 1, &quiet).unwrap_err();
         assert!(refusal.to_string().contains("`test a = b`"), "{refusal}");
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_wait_for_a_switch_command() {
+        let raised = Interrupt::default();
+        raised.raise();
+        switch("exec sleep 600 #", 1, &raised).unwrap();
     }
 }

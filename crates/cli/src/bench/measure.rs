@@ -180,7 +180,7 @@ impl Session {
         // Dropped before the next one starts: two simulated servers would share the cores.
         self.ready = None;
         if let Some(command) = switch_command(plan) {
-            alternating::switch(command, 0)?;
+            alternating::switch(command, 0, &Interrupt::default())?;
         }
         let reached = reach(plan, &self.secrets)?;
         let against = plan.second().map(|second| reach(&second, &self.secrets)).transpose()?;
@@ -253,7 +253,7 @@ impl Session {
         let outlets =
             Outlets { notices, live, interrupt: interrupt_shared, between: Some(between) };
         let directed = self.signals.direct_to(&interrupt);
-        let source = source(plan, ready, opened)?;
+        let source = source(plan, ready, opened, &interrupt)?;
         let ended = drive::run(config(plan, ready, opened), source, outlets);
         drop(directed);
         drop(progress);
@@ -309,7 +309,12 @@ fn keep_text(plan: &Plan) -> KeepText {
 }
 
 /// What makes the requests: one target's, or two targets' in turn.
-fn source(plan: &Plan, ready: &Ready, opened: &Opened) -> Result<Box<dyn Prepare>, Refusal> {
+fn source(
+    plan: &Plan,
+    ready: &Ready,
+    opened: &Opened,
+    interrupt: &Arc<Interrupt>,
+) -> Result<Box<dyn Prepare>, Refusal> {
     if opened.has_turns() && (opened.against.is_some() || opened.kept.is_some()) {
         return Err(Refusal::usage(
             "cannot hold conversations with two targets in turn or with `--max-model-len`",
@@ -328,8 +333,10 @@ fn source(plan: &Plan, ready: &Ready, opened: &Opened) -> Result<Box<dyn Prepare
     let offsets = Offsets::new(&config.arrivals, of_side, config.seed)
         .map_err(|why| Refusal::usage(why.to_string(), ""))?;
     let patience = Nanos::from_secs_f64(plan.phases.ready_timeout_s);
-    let switch = switch_command(plan)
-        .map(|command| Switch::new(command.to_owned(), ready.reached.control.clone(), patience));
+    let switch = switch_command(plan).map(|command| {
+        let control = ready.reached.control.clone();
+        Switch::new(command.to_owned(), control, patience, interrupt)
+    });
     Ok(Box::new(Alternating {
         sides: [own, other],
         turns: against.turns,

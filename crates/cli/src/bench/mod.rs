@@ -29,7 +29,7 @@ mod tokenizer;
 mod watch;
 mod workload;
 
-pub(crate) use folder::{Place, is_complete};
+pub(crate) use folder::Place;
 pub(crate) use measure::{Session, arrivals, asked_load};
 pub(crate) use preparer::place;
 pub(crate) use present::{Shown, View, layout_of, summarise, summarise_kept};

@@ -42,10 +42,10 @@ impl Signals {
         signals
     }
 
-    /// Directs signals to a run until the guard is dropped.
+    /// Directs signals to a run until the guard is dropped, then to where they went before.
     pub(crate) fn direct_to(&self, interrupt: &Arc<Interrupt>) -> Directed<'_> {
-        self.state().interrupt = Some(Arc::clone(interrupt));
-        Directed { signals: self }
+        let before = self.state().interrupt.replace(Arc::clone(interrupt));
+        Directed { signals: self, before }
     }
 
     /// Whether a signal came during a run: a sweep then ends after it.
@@ -62,11 +62,12 @@ impl Signals {
 #[derive(Debug)]
 pub(crate) struct Directed<'a> {
     signals: &'a Signals,
+    before: Option<Arc<Interrupt>>,
 }
 
 impl Drop for Directed<'_> {
     fn drop(&mut self) {
-        self.signals.state().interrupt = None;
+        self.signals.state().interrupt = self.before.take();
     }
 }
 

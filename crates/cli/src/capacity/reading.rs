@@ -1,0 +1,176 @@
+//! One measured point as it is kept and shown.
+
+use std::path::Path;
+
+use serde::Serialize;
+use tokometer_base::Nanos;
+use tokometer_metrics::search::{Allowance, Fit, Point, Use};
+use tokometer_metrics::{Severity, Slo, Summary, slo};
+
+/// How one objective came out at a point.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Judged {
+    /// The objective as typed.
+    pub(crate) objective: String,
+    /// Its value as people read it, such as `1.92 s`; absent when there was none.
+    pub(crate) shown: Option<String>,
+    /// The value in the unit of the metric.
+    pub(crate) value: Option<f64>,
+    /// Whether it is met; absent when that cannot be told.
+    pub(crate) is_met: Option<bool>,
+    /// How much of its allowance was used: 1 is the limit.
+    pub(crate) allowance: Option<Use>,
+    /// Whether the sample is large enough for its percentile.
+    pub(crate) is_supported: bool,
+}
+
+/// One point.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Reading {
+    /// Its load.
+    pub(crate) load: f64,
+    /// How it came out.
+    pub(crate) fit: Fit,
+    /// Each objective, in the order typed.
+    pub(crate) objectives: Vec<Judged>,
+    /// Requests per second that were answered.
+    pub(crate) requests_per_s: Option<f64>,
+    /// Output tokens per second.
+    pub(crate) tokens_per_s: Option<f64>,
+    /// Median output tokens per second of one request.
+    pub(crate) tokens_per_s_per_user: Option<f64>,
+    /// Requests measured.
+    pub(crate) requests: u64,
+    /// Notes that say that the client, not the server, was at its limit.
+    pub(crate) client_notes: Vec<String>,
+    /// Folder of the run.
+    pub(crate) folder: String,
+}
+
+impl Reading {
+    /// What a finished run says.
+    pub(crate) fn new(
+        (load, fit): (f64, Fit),
+        slo: &Slo,
+        summary: &Summary,
+        allowance: &Allowance<'_>,
+        folder: &Path,
+    ) -> Self {
+        let per_user = summary.distribution("tokens_per_s_per_user");
+        let results = slo.results(summary);
+        let uses = allowance.uses(summary);
+        let spoiling = summary.notes.iter().filter(|note| note.severity == Severity::Invalid);
+        Self {
+            load,
+            fit,
+            objectives: slo
+                .objectives
+                .iter()
+                .zip(results)
+                .zip(uses)
+                .map(|((objective, result), used)| judged(objective, &result, used))
+                .collect(),
+            requests_per_s: summary.figure("requests_per_s"),
+            tokens_per_s: summary.figure("output_tokens_per_s"),
+            tokens_per_s_per_user: per_user
+                .and_then(|spread| spread.percentile(50.0))
+                .and_then(|entry| entry.value),
+            requests: summary.counts.sent,
+            client_notes: spoiling.map(|note| note.code.clone()).collect(),
+            folder: folder.display().to_string(),
+        }
+    }
+
+    /// A point that could not be measured.
+    pub(crate) fn failed(load: f64, folder: &Path) -> Self {
+        Self {
+            load,
+            fit: Fit::Failed,
+            objectives: Vec::new(),
+            requests_per_s: None,
+            tokens_per_s: None,
+            tokens_per_s_per_user: None,
+            requests: 0,
+            client_notes: Vec::new(),
+            folder: folder.display().to_string(),
+        }
+    }
+
+    /// What the search sees of it.
+    pub(crate) fn point(&self) -> Point {
+        Point {
+            load: self.load,
+            fit: self.fit,
+            requests: self.requests,
+            uses: self.objectives.iter().map(|one| one.allowance).collect(),
+        }
+    }
+
+    /// The objective nearest to its limit or farthest beyond.
+    pub(crate) fn worst(&self) -> Option<&Judged> {
+        let used = |one: &Judged| one.allowance.map_or(f64::INFINITY, |one| one.used);
+        self.objectives.iter().max_by(|a, b| used(a).total_cmp(&used(b)))
+    }
+}
+
+fn judged(objective: &slo::Objective, result: &slo::Result, allowance: Option<Use>) -> Judged {
+    let shown = match result.value {
+        None if result.is_met == Some(false) => Some("∞".to_owned()),
+        None => None,
+        Some(value) if objective.key.ends_with("_ms") => {
+            Some(Nanos::from_millis_f64(value).to_string())
+        }
+        Some(value) if objective.key.ends_with("_share") => Some(format!("{:.2}%", value * 100.0)),
+        Some(value) => Some(format!("{value:.1}")),
+    };
+    Judged {
+        objective: result.text.trim().to_owned(),
+        shown,
+        value: result.value,
+        is_met: result.is_met,
+        // A number that JSON has a word for.
+        allowance: allowance.map(|one| Use { used: one.used.min(1e6), ..one }),
+        is_supported: result.is_supported,
+    }
+}
+
+impl Judged {
+    /// The objective with its value in its place: `p99 ttft 1.92 s < 2s`.
+    pub(crate) fn words(&self) -> String {
+        let value = self.shown.as_deref().unwrap_or("unknown");
+        match self.objective.find(['<', '>']) {
+            Some(at) => {
+                let (name, limit) = self.objective.split_at(at);
+                format!("{} {value} {limit}", name.trim())
+            }
+            None => format!("{}: {value}", self.objective),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stands_where_a_reader_expects_it() {
+        let slo = Slo::parse("p99 ttft < 2s, goodput > 99%").unwrap();
+        let result = |at: usize, value| slo::Result {
+            text: slo.objectives[at].text.clone(),
+            value,
+            limit: 1.0,
+            is_met: Some(false),
+            use_of_limit: None,
+            is_supported: true,
+        };
+        let check = |at: usize, value, expected: &str| {
+            let endless = Use { used: f64::INFINITY, variance: 0.0 };
+            let found = judged(&slo.objectives[at], &result(at, value), Some(endless));
+            assert_eq!(found.words(), expected);
+            assert!(serde_json::to_value(&found).unwrap()["allowance"]["used"].is_number());
+        };
+        check(0, Some(1_920.0), "p99 ttft 1.92 s < 2s");
+        check(0, None, "p99 ttft ∞ < 2s");
+        check(1, Some(0.9876), "goodput 98.76% > 99%");
+    }
+}

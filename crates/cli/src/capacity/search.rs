@@ -1,0 +1,243 @@
+//! The search on the clock: measures the loads that [`tokometer_metrics::search`] asks for.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokometer_base::{Nanos, Seed, units};
+use tokometer_metrics::Slo;
+use tokometer_metrics::search::{Allowance, Fit, Length, Limits, Next, Point, fit};
+use tokometer_record::{RunReader, RunState, Stop};
+
+use super::CapacityArgs;
+use super::answer::{Ending, Over};
+use super::reading::Reading;
+use crate::args::Rate;
+use crate::bench::{Resume, Session, View, summarise};
+use crate::exit::Refusal;
+use crate::lower::Lowered;
+use crate::plan::{self, Cache, Overload, Plan};
+use crate::terminal::tell;
+
+/// Looks for a server that went away, and the time between two.
+const RETURN_TRIES: u32 = 60;
+const RETURN_PAUSE: Duration = Duration::from_millis(500);
+/// Requests that the longest point sends at least, so that the least load still says something.
+const LEAST_REQUESTS: f64 = 20.0;
+
+/// A search under way.
+pub(crate) struct Search {
+    /// The objectives.
+    pub(crate) slo: Slo,
+    over: Over,
+    limits: Limits,
+    length: Length,
+    view: View,
+    /// The points so far.
+    pub(crate) readings: Vec<Reading>,
+}
+
+impl Search {
+    /// A search as it was asked for, or why it cannot be made.
+    pub(crate) fn new(args: &CapacityArgs, lowered: &Lowered) -> Result<Self, Refusal> {
+        // The error brings its own hint.
+        let slo = Slo::parse(&args.slo)
+            .map_err(|why| Refusal::usage(format!("cannot use `--slo`: {why}"), ""))?;
+        let length = length(args)?;
+        let resolution = units::parse_share(&args.resolution)
+            .map_err(|why| Refusal::usage(format!("cannot use `--resolution`: {why}"), ""))?;
+        if !(args.start > 0.0 && args.max >= args.start && resolution > 0.0) {
+            return Err(Refusal::usage(
+                "cannot search: `--start` and `--resolution` must be above zero, `--max` not below `--start`",
+                "",
+            ));
+        }
+        let is_whole = args.over == Over::Concurrency;
+        let least = (args.start / 64.0).max(LEAST_REQUESTS / length.longest.as_secs_f64());
+        let view = View::new(&lowered.plan.metrics)?.with_objectives(&slo);
+        Ok(Self {
+            limits: Limits {
+                start: args.start,
+                least: if is_whole { 1.0 } else { least.min(args.start) },
+                most: args.max,
+                resolution,
+                repeats: 3,
+                points: args.points,
+                is_whole,
+            },
+            slo,
+            over: args.over,
+            length,
+            view,
+            readings: Vec::new(),
+        })
+    }
+
+    fn points(&self) -> Vec<Point> {
+        self.readings.iter().map(Reading::point).collect()
+    }
+
+    /// Measures until the answer is known, a signal comes, or the server is gone.
+    pub(crate) fn run(
+        &mut self,
+        session: &mut Session,
+        plan: &Plan,
+        (place, resume): (&Path, Resume),
+    ) -> Result<Ending, Refusal> {
+        loop {
+            let load = match self.limits.next(&self.points()) {
+                Next::Done(answer) => return Ok(Ending::Answered(answer)),
+                Next::Measure(load) => load,
+            };
+            let number = self.readings.len();
+            let folder = place.join(format!("{number:03}-{}", load_name(load)));
+            let is_there = resume == Resume::Finished && is_finished(&folder);
+            let reading = if is_there {
+                self.reading(load, &folder)?
+            } else {
+                tell(&format!("point {}: {} {}", number + 1, load_name(load), self.over.unit()));
+                self.measure(session, plan, load, &folder)?
+            };
+            if session.signals().is_interrupted() {
+                return Ok(Ending::Interrupted);
+            }
+            let fit = reading.fit;
+            self.readings.push(reading);
+            if fit == Fit::Failed && !is_there && !has_come_back(session) {
+                return Ok(Ending::ServerGone);
+            }
+        }
+    }
+
+    fn measure(
+        &self,
+        session: &mut Session,
+        plan: &Plan,
+        load: f64,
+        folder: &Path,
+    ) -> Result<Reading, Refusal> {
+        let plan = self.plan_of(plan, load);
+        let number = u32::try_from(self.readings.len()).unwrap_or(u32::MAX);
+        match session.measure(&plan, number, folder) {
+            Ok(_measured) => {
+                session.wait_until_idle();
+                self.reading(load, folder)
+            }
+            // The first point tells whether there is a server at all.
+            Err(refusal) if self.readings.is_empty() => Err(refusal),
+            Err(refusal) => {
+                tell(&format!("point failed: {refusal}"));
+                Ok(Reading::failed(load, folder))
+            }
+        }
+    }
+
+    /// The plan of one point: its load, long enough for the percentiles of the objectives, and
+    /// arrivals of its own: the same arrivals again would repeat their luck instead of showing it.
+    fn plan_of(&self, plan: &Plan, load: f64) -> Plan {
+        let mut plan = plan.clone();
+        let rate = (self.over == Over::RequestRate).then_some(load);
+        let duration = self.length.next(&self.slo, &self.points(), rate);
+        match self.over {
+            Over::RequestRate => plan.load.request_rate = Rate(load),
+            Over::Concurrency => {
+                plan.load.request_rate = Rate(f64::INFINITY);
+                plan.load.max_concurrency = Some(whole(load));
+            }
+        }
+        plan.load.duration_s = Some(duration.as_secs_f64());
+        plan.load.num_prompts = None;
+        plan.load.overload = Overload::Stop;
+        plan.seed = Seed(plan.seed).stream("point").draw(self.readings.len() as u64);
+        plan.phases.cache = Cache::Flush;
+        plan.output.shown = plan::Shown::Nothing;
+        plan
+    }
+
+    /// What a finished run says about the objectives.
+    fn reading(&self, load: f64, folder: &Path) -> Result<Reading, Refusal> {
+        let unreadable = |why: tokometer_record::Error| Refusal::usage(why.to_string(), "");
+        let shown = summarise(folder, &self.view)?;
+        let reader = RunReader::open(folder).map_err(unreadable)?;
+        let mut allowance = Allowance::new(&self.slo);
+        for timeline in reader.timelines().map_err(unreadable)? {
+            allowance.push(&timeline);
+        }
+        let fit = fit(&self.slo, &shown.summary, stop(folder));
+        Ok(Reading::new((load, fit), &self.slo, &shown.summary, &allowance, folder))
+    }
+}
+
+fn length(args: &CapacityArgs) -> Result<Length, Refusal> {
+    let span = |flag: &str, text: &str| {
+        units::parse_span(text, Nanos::from_secs(1))
+            .ok()
+            .filter(|span| *span > Nanos::ZERO)
+            .ok_or_else(|| {
+                Refusal::usage(
+                    format!("cannot use `{flag} {text}`: it is no time above zero"),
+                    format!("try `{flag} 60s`"),
+                )
+            })
+    };
+    let shortest = span("--min-duration", &args.min_duration)?;
+    let longest = span("--max-duration", &args.max_duration)?;
+    if longest < shortest {
+        return Err(Refusal::usage(
+            "cannot search: `--max-duration` must not be below `--min-duration`",
+            "",
+        ));
+    }
+    Ok(Length { shortest, longest })
+}
+
+fn stop(folder: &Path) -> Option<Stop> {
+    match RunReader::open(folder).and_then(|reader| reader.state()) {
+        Ok(RunState::Ended(end)) => Some(end.stop),
+        _ => None,
+    }
+}
+
+/// Whether a folder holds a point that need not be measured again. One that was ended for overload
+/// has said what it had to say.
+fn is_finished(folder: &Path) -> bool {
+    matches!(stop(folder), Some(Stop::Complete | Stop::Overloaded))
+}
+
+/// Whether the server answers, if need be after a while.
+fn has_come_back(session: &Session) -> bool {
+    for attempt in 0..RETURN_TRIES {
+        if session.signals().is_interrupted() || !session.is_target_gone() {
+            return true;
+        }
+        if attempt == 0 {
+            tell("the server went away; waiting for it to come back");
+        }
+        std::thread::sleep(RETURN_PAUSE);
+    }
+    false
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "loads over concurrency are whole and positive, and the cast saturates"
+)]
+fn whole(load: f64) -> u32 {
+    load.round() as u32
+}
+
+fn load_name(load: f64) -> String {
+    let text = format!("{load:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_name_their_folders_without_needless_digits() {
+        assert_eq!(load_name(12.0), "12");
+        assert_eq!(load_name(0.125), "0.125");
+    }
+}

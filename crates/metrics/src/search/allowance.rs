@@ -1,0 +1,228 @@
+//! How much of its allowance a run uses of each objective: 1 is the limit.
+//!
+//! `p99 ttft < 2s` lets one request in a hundred take longer than two seconds; a run in which three in
+//! a hundred do uses 3. A percentile of a short run is too low on average, because the tail of a nearly
+//! full server comes in rare bursts that most short runs do not see. The share beyond the limit has the
+//! right mean however short the run is, so that shares of several runs may be averaged.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tokometer_record::{Outcome, Phase, Timeline};
+
+use crate::define::{self, Formula};
+use crate::slo::{self, Objective, Side, Slo, Statistic};
+use crate::summary::Summary;
+
+/// Values seen, and how many of them lie beyond the limit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    all: u64,
+    beyond: u64,
+}
+
+impl Tally {
+    /// Takes a value by the side of the limit on which it lies.
+    fn add(&mut self, place: Place, weight: u64) {
+        self.all += weight;
+        self.beyond += if place == Place::Beyond { weight } else { 0 };
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Within,
+    Beyond,
+}
+
+/// So many good requests in a row end a burst of bad ones.
+const QUIET: u32 = 20;
+
+/// What a run uses of an objective's allowance.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Use {
+    /// The share used: 1 is the limit.
+    pub used: f64,
+    /// How far another run of this kind might differ by chance, as a variance. Requests beyond a limit
+    /// come in bursts, and what counts is the number of bursts. Zero where it is not known.
+    pub variance: f64,
+}
+
+/// Counts what lies beyond the limits of objectives, request by request.
+#[derive(Debug)]
+pub struct Allowance<'a> {
+    slo: &'a Slo,
+    /// By request: the attempt that counts, which is its last one, and a tally per objective.
+    requests: BTreeMap<u64, (u32, Vec<Tally>)>,
+}
+
+impl<'a> Allowance<'a> {
+    /// Nothing seen yet.
+    pub fn new(slo: &'a Slo) -> Self {
+        Self { slo, requests: BTreeMap::new() }
+    }
+
+    /// Takes one attempt of one request, in any order.
+    pub fn push(&mut self, timeline: &Timeline) {
+        let identity = &timeline.identity;
+        if identity.phase != Phase::Measure {
+            return;
+        }
+        let (attempt, tallies) = self.requests.entry(identity.index).or_default();
+        if tallies.is_empty() || identity.attempt >= *attempt {
+            *attempt = identity.attempt;
+            *tallies = self.slo.objectives.iter().map(|one| tally(one, timeline)).collect();
+        }
+    }
+
+    /// Requests that were seen.
+    pub fn requests(&self) -> u64 {
+        self.requests.len() as u64
+    }
+
+    /// The share of each objective's allowance that the run uses. `None` where the run has no value.
+    pub fn uses(&self, summary: &Summary) -> Vec<Option<Use>> {
+        let results = self.slo.results(summary);
+        let named = self.slo.objectives.iter().zip(&results).enumerate();
+        named.map(|(at, (objective, result))| self.used(at, objective, result)).collect()
+    }
+
+    fn used(&self, at: usize, objective: &Objective, result: &slo::Result) -> Option<Use> {
+        let is_known = result.value.is_some() || result.is_met == Some(false);
+        let plain = |used: f64| Use { used, variance: 0.0 };
+        match (objective.statistic, objective.side) {
+            (Statistic::Percentile(percent), Side::Below) if is_known => {
+                self.share(at, 1.0 - percent / 100.0)
+            }
+            (Statistic::Percentile(percent), Side::Above) if is_known => {
+                self.share(at, percent / 100.0)
+            }
+            (Statistic::Figure, Side::Above)
+                if objective.key == "goodput_share" && objective.limit < 1.0 =>
+            {
+                result.value.map(|good| plain((1.0 - good) / (1.0 - objective.limit)))
+            }
+            _ => result
+                .use_of_limit
+                .or((result.is_met == Some(false)).then_some(f64::INFINITY))
+                .map(plain),
+        }
+    }
+
+    /// The share beyond the limit, of the share that is `allowed` there.
+    fn share(&self, at: usize, allowed: f64) -> Option<Use> {
+        let (mut all, mut beyond, mut squares) = (0, 0, 0.0);
+        let (mut burst, mut quiet) = (0_u64, 0);
+        for one in self.requests.values().filter_map(|(_, tallies)| tallies.get(at)) {
+            all += one.all;
+            beyond += one.beyond;
+            burst += one.beyond;
+            quiet = if one.beyond > 0 { 0 } else { quiet + 1 };
+            if quiet == QUIET {
+                squares += (burst as f64).powi(2);
+                burst = 0;
+            }
+        }
+        squares += (burst as f64).powi(2);
+        let whole = all as f64 * allowed;
+        (all > 0).then(|| Use { used: beyond as f64 / whole, variance: squares / whole.powi(2) })
+    }
+}
+
+fn tally(objective: &Objective, timeline: &Timeline) -> Tally {
+    let mut tally = Tally::default();
+    let place = |value: f64| match objective.side {
+        Side::Below if value > objective.limit => Place::Beyond,
+        Side::Above if value < objective.limit => Place::Beyond,
+        _ => Place::Within,
+    };
+    let Some(metric) = define::metric(&objective.key) else { return tally };
+    let unit = metric.unit.divisor();
+    match (metric.formula, &timeline.outcome) {
+        (Formula::Latency(value) | Formula::Value(value), Outcome::Success) => {
+            if let Some(value) = value(timeline) {
+                tally.add(place(value / unit), 1);
+            }
+        }
+        // A failed request is slower than any limit.
+        (Formula::Latency(_), Outcome::Failed(_)) => tally.add(place(f64::INFINITY), 1),
+        (Formula::Stream(values), Outcome::Success) => {
+            let mut take =
+                |value: f64, weight: u32| tally.add(place(value / unit), u64::from(weight));
+            values(timeline, &mut take);
+        }
+        _ => {}
+    }
+    tally
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::Nanos;
+    use tokometer_record::{Asked, Event, EventKind, Failure, FailureKind, Identity};
+
+    use super::*;
+
+    fn request(index: u64, ttft_ms: u64) -> Timeline {
+        let sent = Nanos::from_secs(index);
+        let mut timeline =
+            Timeline::new(Identity::new(index, Phase::Measure), Asked::default(), sent);
+        timeline.times.first_byte_sent = Some(sent);
+        timeline.push(Event::new(sent + Nanos::from_millis(ttft_ms), 0, EventKind::Text));
+        timeline.times.end = Some(sent + Nanos::from_millis(ttft_ms));
+        timeline.outcome = Outcome::Success;
+        timeline
+    }
+
+    fn summary(good: f64) -> Summary {
+        let percentile = |percent: f64| crate::Percentile {
+            percent,
+            value: Some(1.0),
+            above: None,
+            low: None,
+            high: None,
+            is_supported: true,
+        };
+        let ttft = crate::Distribution {
+            percentiles: vec![percentile(90.0)],
+            mean: Some(50.0),
+            ..crate::Distribution::default()
+        };
+        Summary {
+            distributions: [("ttft_ms".to_owned(), ttft)].into(),
+            figures: [("goodput_share".to_owned(), Some(good))].into(),
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn a_percentile_uses_the_share_beyond_its_limit_and_a_last_attempt_counts() {
+        let slo = Slo::parse("p90 ttft < 100ms, mean ttft < 200ms, goodput > 99%, p90 tpot < 1s");
+        let slo = slo.unwrap();
+        let mut allowance = Allowance::new(&slo);
+        for index in 0..10 {
+            allowance.push(&request(index, if index < 2 { 150 } else { 20 }));
+        }
+        let mut failed = request(10, 20);
+        failed.outcome = Outcome::Failed(Failure {
+            kind: FailureKind::Connect,
+            status: None,
+            message: "refused".to_owned(),
+        });
+        let mut again = request(10, 20);
+        again.identity.attempt = 1;
+        allowance.push(&again);
+        allowance.push(&failed);
+        assert_eq!(allowance.requests(), 11);
+        let uses = allowance.uses(&summary(0.97));
+        let near = |at: usize, expected: f64| {
+            assert!((uses[at].unwrap().used - expected).abs() < 1e-9, "{at}: {uses:?}");
+        };
+        near(0, 2.0 / 11.0 / 0.1);
+        near(1, 0.25);
+        near(2, 3.0);
+        assert_eq!(uses[3], None, "no request has a TPOT");
+        // The two that are beyond are one burst.
+        assert!((uses[0].unwrap().variance - 4.0 / 1.21).abs() < 1e-9, "{uses:?}");
+    }
+}

@@ -1,0 +1,232 @@
+//! The search for capacity against an engine in virtual time: the same search, the same length of
+//! points, the same rule for overload and the same figures as `tokometer capacity`, but each point is
+//! run by the twin with a seed of its own.
+
+use tokometer_base::seed::unit_float;
+use tokometer_base::{Nanos, Seed, WallNanos};
+use tokometer_metrics::search::{Allowance, Answer, Length, Limits, Next, Point, fit};
+use tokometer_metrics::sequential::is_running_away;
+use tokometer_metrics::slo::Statistic;
+use tokometer_metrics::{Collector, Details, Options, Slo};
+use tokometer_record::run::SCHEMA_VERSION;
+use tokometer_record::{Health, Load, RunEnd, RunInfo, RunState, Stop, Timeline};
+use tokometer_schedule::Arrivals;
+use tokometer_sim::Profile;
+use tokometer_twin::{self as twin, Ask, Keep, Source, Workload, predict};
+
+/// Looks at the number in flight, as often as on the clock.
+const LOOK: Nanos = Nanos::from_millis(250);
+
+/// The flags of the command, with their defaults.
+pub(crate) const LIMITS: Limits = Limits {
+    start: 1.0,
+    least: 1.0 / 64.0,
+    most: 4096.0,
+    resolution: 0.05,
+    repeats: 3,
+    points: 20,
+    is_whole: false,
+};
+
+/// The time of a point: `--max-duration 10m`, which the slower engines need for a P99.
+pub(crate) const LENGTH: Length =
+    Length { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(600) };
+
+/// An engine, what is asked of it, and the objective.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    /// Shipped profile.
+    pub(crate) engine: &'static str,
+    /// Mean lengths of prompts and answers; both vary by half.
+    pub(crate) lengths: (u32, u32),
+    /// The objective.
+    pub(crate) slo: &'static str,
+    /// The highest rate that meets it, from long runs: see [`truth`].
+    pub(crate) truth: f64,
+}
+
+/// Three engines, two objectives each. The truths are those that [`Case::long_truth`] finds.
+pub(crate) const CASES: [Case; 6] = [
+    Case { engine: "default", lengths: (512, 128), slo: "p99 ttft < 200ms", truth: 43.0 },
+    Case { engine: "default", lengths: (512, 128), slo: "p99 tpot < 30ms", truth: 34.0 },
+    Case { engine: "small", lengths: (256, 64), slo: "p99 ttft < 2s", truth: 8.25 },
+    Case { engine: "small", lengths: (256, 64), slo: "p99 tpot < 25ms", truth: 4.3 },
+    Case { engine: "sglang-rust", lengths: (512, 128), slo: "p99 ttft < 2s", truth: 16.9 },
+    Case { engine: "sglang-rust", lengths: (512, 128), slo: "p99 tpot < 100ms", truth: 12.0 },
+];
+
+/// Lengths drawn evenly around their means.
+struct Drawn {
+    lengths: (u32, u32),
+    count: u64,
+    seed: Seed,
+}
+
+impl Source for Drawn {
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between half and one and a half times a length"
+    )]
+    fn ask(&self, index: u64) -> Ask {
+        let mut generator = self.seed.stream("lengths").at(index);
+        let mut around =
+            |mean: u32| (f64::from(mean) * (0.5 + unit_float(&mut generator))).round() as u32;
+        Ask::new(around(self.lengths.0), around(self.lengths.1))
+    }
+}
+
+impl Case {
+    fn workload(&self, rate: f64, duration: Nanos, seed: Seed) -> Workload {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "far more requests than are sent in the time"
+        )]
+        let count = (rate * duration.as_secs_f64() * 2.0) as u64 + 1_000;
+        let asks = Drawn { lengths: self.lengths, count, seed };
+        let paced = Workload::burst(asks).arriving(Arrivals::poisson(rate));
+        Workload { duration: Some(duration), ..paced }
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::shipped(self.engine).expect("a shipped profile")
+    }
+
+    /// One point, as `capacity` would have measured it.
+    pub(crate) fn point(&self, load: f64, duration: Nanos, seed: Seed) -> Point {
+        let slo = Slo::parse(self.slo).expect("a sound objective");
+        let options = twin::Options { keep: Keep::Timelines, ..twin::Options::default() };
+        let workload = self.workload(load, duration, seed);
+        let run = predict(&self.profile(), &workload, seed, options).expect("a sound workload");
+        let stop = if runs_away(&run.timelines, duration, load) {
+            Stop::Overloaded
+        } else {
+            Stop::Complete
+        };
+        let options = Options {
+            percentiles: slo.percentiles(),
+            objectives: slo.request_limits(),
+            families: Vec::new(),
+            details: Details::Drop,
+        };
+        let mut collector = Collector::new(&info(load, duration), options);
+        let mut allowance = Allowance::new(&slo);
+        for timeline in &run.timelines {
+            collector.push(timeline);
+            allowance.push(timeline);
+        }
+        let end = RunEnd {
+            stop,
+            measure_begin: Nanos::ZERO,
+            measure_end: run.end,
+            abandoned: 0,
+            never_sent: 0,
+            health: Health::default(),
+        };
+        let summary = collector.finish(&RunState::Ended(Box::new(end)));
+        Point {
+            load,
+            fit: fit(&slo, &summary, Some(stop)),
+            requests: allowance.requests(),
+            uses: allowance.uses(&summary),
+        }
+    }
+
+    /// The highest rate that meets the objective in runs of half an hour, by bisection over the mean of
+    /// six seeds. Only for one percentile of one latency.
+    pub(crate) fn long_truth(&self) -> f64 {
+        let slo = Slo::parse(self.slo).expect("a sound objective");
+        let objective = &slo.objectives[0];
+        let Statistic::Percentile(percent) = objective.statistic else { return f64::NAN };
+        let mean_of_seeds = |rate: f64| {
+            let values = (0..6_u64).map(|seed| {
+                let seed = Seed(1_000 + seed);
+                let workload = self.workload(rate, Nanos::from_secs(1_800), seed);
+                let run = predict(&self.profile(), &workload, seed, twin::Options::default());
+                let figures = run.expect("a sound workload").figures;
+                let sample = if objective.key == "ttft_ms" { figures.ttft } else { figures.tpot };
+                sample.percentiles_ms(&[percent])[0]
+            });
+            values.sum::<f64>() / 6.0
+        };
+        let (mut low, mut high) = (0.85 * self.truth, 1.15 * self.truth);
+        while high / low > 1.005 {
+            let middle = f64::midpoint(low, high);
+            if mean_of_seeds(middle) <= objective.limit {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        f64::midpoint(low, high)
+    }
+
+    /// A whole search. Every point has a seed of its own.
+    pub(crate) fn search(&self, seed: u64, limits: Limits, length: Length) -> (Answer, Vec<Point>) {
+        let slo = Slo::parse(self.slo).expect("a sound objective");
+        let mut points = Vec::new();
+        loop {
+            match limits.next(&points) {
+                Next::Done(answer) => return (answer, points),
+                Next::Measure(load) => {
+                    let duration = length.next(&slo, &points, Some(load));
+                    let seed = Seed(Seed(seed).stream("point").draw(points.len() as u64));
+                    points.push(self.point(load, duration, seed));
+                }
+            }
+        }
+    }
+}
+
+/// The rule of the clock, at every look until the last request was sent.
+fn runs_away(timelines: &[Timeline], duration: Nanos, rate: f64) -> bool {
+    let mut sent: Vec<Nanos> =
+        timelines.iter().filter_map(|one| one.times.first_byte_sent).collect();
+    let mut ended: Vec<Nanos> = timelines.iter().filter_map(|one| one.times.end).collect();
+    sent.sort_unstable();
+    ended.sort_unstable();
+    let mut readings = Vec::new();
+    let mut at = LOOK;
+    while at <= duration {
+        let until = |times: &[Nanos]| times.partition_point(|time| *time <= at) as f64;
+        readings.push((at.as_secs_f64(), until(&sent) - until(&ended)));
+        if is_running_away(&readings, rate) {
+            return true;
+        }
+        at += LOOK;
+    }
+    false
+}
+
+fn info(rate: f64, duration: Nanos) -> RunInfo {
+    RunInfo {
+        schema: SCHEMA_VERSION,
+        version: String::new(),
+        name: String::new(),
+        started: WallNanos(0),
+        origin: Nanos::ZERO,
+        seed: Seed(0),
+        salt: 0,
+        family: String::new(),
+        targets: Vec::new(),
+        load: Load {
+            request_rate: Some(rate),
+            burstiness: 1.0,
+            max_concurrency: None,
+            planned_requests: None,
+            duration: Some(duration),
+            is_traced: false,
+            ramp: None,
+        },
+        dataset: String::new(),
+        tokenizer: None,
+        plan: serde_json::Value::Null,
+        environment: serde_json::Value::Null,
+        remarks: Vec::new(),
+    }
+}

@@ -1,0 +1,70 @@
+//! `tokometer capacity` as its user meets it. How near it comes to the truth is proved in virtual time.
+
+use nix::sys::signal::Signal;
+
+use crate::program::{Ended, Server, Started, command, ended, wait_until};
+
+const SMALL: &str = "--random-input-len 20 --random-output-len 3 --disable-tqdm --run-dir r";
+
+fn capacity(folder: &std::path::Path, slo: &str, line: &str) -> Ended {
+    let mut command = command(folder, &format!("capacity {line} {SMALL}"));
+    ended(command.args(["--slo", slo]))
+}
+
+#[test]
+fn objectives_that_cannot_be_read_are_refused_with_one_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = capacity(folder.path(), "p99 ttft 2s", "--base-url http://127.0.0.1:9");
+    assert_eq!(refused.code, Some(2));
+    assert_eq!(refused.stderr.matches("try `").count(), 1, "{}", refused.stderr);
+    assert!(!folder.path().join("r").exists(), "nothing was measured, so nothing is left");
+}
+
+#[test]
+fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let times = "--start 20 --min-duration 300ms --max-duration 600ms";
+    let line = format!("--base-url {} {times} --max 40", server.url);
+    let none = capacity(folder.path(), "p50 ttft < 1us", &line);
+    assert_eq!(none.code, Some(1), "{}\n{}", none.stdout, none.stderr);
+    assert!(none.stdout.contains("capacity: no load meets the objectives"), "{}", none.stdout);
+    let all = capacity(folder.path(), "p50 ttft < 10min", &format!("{line} --gpus 2")).succeeded();
+    assert!(all.stdout.contains("capacity: at least 40.00 req/s"), "{}", all.stdout);
+    assert!(all.stdout.contains("`--max` was the limit"), "{}", all.stdout);
+    assert!(all.stdout.contains("tok/s per GPU"), "{}", all.stdout);
+}
+
+#[test]
+fn an_interrupted_search_says_what_is_known_and_goes_on_from_its_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let line = format!(
+        "capacity --base-url {} --start 20 --min-duration 500ms --max-duration 500ms {SMALL} --slo requests>0.001",
+        server.url
+    );
+    let search = Started::new(folder.path(), &line);
+    wait_until("the second point is under way", || folder.path().join("r/001-40").exists());
+    search.signal(Signal::SIGINT);
+    let stopped = search.wait();
+    assert_eq!(stopped.code, Some(130), "{}", stopped.stderr);
+    assert!(
+        stopped.stdout.contains("(interrupted before the edge was found)"),
+        "{}",
+        stopped.stdout
+    );
+    let end = folder.path().join("r/000-20/end.json");
+    let written = || std::fs::metadata(&end).unwrap().modified().unwrap();
+    let before = written();
+    let resumed = crate::program::run(folder.path(), &format!("{line} --resume --points 2"));
+    let resumed = resumed.succeeded();
+    assert_eq!(written(), before, "a finished point was measured again");
+    assert!(
+        resumed.stdout.contains("at least 40.00 req/s (the points ran out"),
+        "{}",
+        resumed.stdout
+    );
+    let json = std::fs::read_to_string(folder.path().join("r/capacity.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["points"].as_array().unwrap().len(), 2);
+}
