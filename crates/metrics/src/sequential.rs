@@ -126,8 +126,13 @@ const STEADY: f64 = 0.1;
 ///
 /// A run begins empty, and a server that fills up looks like one that falls behind: both have ever more
 /// in flight. But one that fills up answers ever faster, until it answers as fast as it is asked; one
-/// that falls behind answers at its own steady pace.
+/// that falls behind answers at its own steady pace. Chance may make the first look like the second
+/// for a moment, so that the alarm is believed when it was given before, two thirds of the way.
 pub fn is_running_away(readings: &[(f64, f64)], rate: f64) -> bool {
+    falls_behind(readings, rate) && falls_behind(&readings[..readings.len() * 2 / 3], rate)
+}
+
+fn falls_behind(readings: &[(f64, f64)], rate: f64) -> bool {
     if readings.len() < LEAST_READINGS {
         return false;
     }

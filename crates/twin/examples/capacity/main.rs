@@ -6,7 +6,7 @@
 
 mod search;
 
-use search::{CASES, Case, LENGTH, LIMITS};
+use search::{CASES, Case, LENGTH, LIMITS, in_parallel};
 use tokometer_metrics::search::Answer;
 
 /// What the searches of one case came to.
@@ -27,8 +27,8 @@ enum Talk {
 #[expect(clippy::print_stderr, reason = "an example that was asked to tell every point")]
 fn tally(case: &Case, searches: u64, talk: Talk) -> Tally {
     let mut tally = Tally::default();
-    for seed in 0..searches {
-        let (answer, points) = case.search(seed, LIMITS, LENGTH);
+    let found = in_parallel(searches, |seed| case.search(seed, LIMITS, LENGTH));
+    for (seed, (answer, points)) in found.into_iter().enumerate() {
         tally.points.push(points.len());
         if let Answer::Found { load, margin, .. } = answer {
             tally.errors.push(load / case.truth - 1.0);
