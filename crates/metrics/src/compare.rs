@@ -14,6 +14,8 @@ use crate::statistics;
 const POWER: f64 = 0.8;
 /// "No difference shown" is said only when one of this share of A would probably have been found.
 const USEFUL: f64 = 0.1;
+/// A difference below this share of A prints as 0.0 %, and is none, however little the data scatter.
+const TINY: f64 = 5e-4;
 
 /// Which way is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,7 +129,8 @@ fn conclude(estimate: &Estimate, basis: Basis, better: Better) -> Option<Differe
     let (change, margin) = ((b - a) / scale, t * error / scale);
     let (low, high) = (change - margin, change + margin);
     let detectable = (t + statistics::student_quantile(POWER, freedom)) * error / scale;
-    let conclusion = match (low > 0.0, high < 0.0, better) {
+    let is_some = change.abs() >= TINY;
+    let conclusion = match (is_some && low > 0.0, is_some && high < 0.0, better) {
         (true, _, Better::Higher) | (_, true, Better::Lower) => Conclusion::Better,
         (true, _, Better::Lower) | (_, true, Better::Higher) => Conclusion::Worse,
         _ if detectable <= USEFUL => Conclusion::NoDifferenceShown,
@@ -169,6 +172,13 @@ mod tests {
         };
         check(Better::Lower, Conclusion::Worse);
         check(Better::Higher, Conclusion::Better);
+    }
+
+    /// Two runs of counted blocks that scatter by nothing once were "worse by 0.0 %".
+    #[test]
+    fn a_difference_that_prints_as_nothing_is_none() {
+        let found = unpaired(&[10.0, 10.0], &[10.001, 10.001], Basis::Blocks, Better::Lower);
+        assert_eq!(found.unwrap().conclusion, Conclusion::NoDifferenceShown);
     }
 
     #[test]
