@@ -8,14 +8,14 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::ci::{announce, cargo, root};
+use crate::ci::{announce, root};
+use crate::program;
 
 /// Comparisons of each kind, unless another number is given.
 const COUNT: usize = 20;
@@ -48,10 +48,7 @@ const FIGURES: [&str; 8] = [
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let count = arguments.first().map_or(Ok(COUNT), |count| count.parse());
     let count = count.context("the count is a whole number")?;
-    let program = match arguments.get(1) {
-        Some(path) => std::path::absolute(path)?,
-        None => built()?,
-    };
+    let program = program::named(arguments.get(1))?;
     let folder = root().join("target/aa");
     std::fs::create_dir_all(&folder)?;
     let stage = Stage { program, folder, seed: Cell::new(0) };
@@ -78,14 +75,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The release build, made when it is old.
-pub(crate) fn built() -> Result<PathBuf> {
-    cargo("build --release --package tokometer")?;
-    let target =
-        option_env!("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("release/tokometer"))
-}
-
 /// The program, and the folder that its runs go to.
 struct Stage {
     program: PathBuf,
@@ -109,16 +98,7 @@ impl Drop for Server {
 
 impl Stage {
     fn server(&self, factor: &str) -> Result<Server> {
-        let mut child = Command::new(&self.program)
-            .args(["sim", "--port", "0", "--follow-stdin", "--slower", factor])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start the simulated server")?;
-        let stdout = child.stdout.take().context("the simulated server has no stdout")?;
-        let mut line = String::new();
-        let _count = BufReader::new(stdout).read_line(&mut line)?;
-        let url = line.split_whitespace().last().unwrap_or_default().to_owned();
+        let (child, url) = program::simulator(&self.program, &["--slower", factor])?;
         Ok(Server { child, url })
     }
 

@@ -6,6 +6,7 @@ mod aa;
 mod bench_client;
 mod ci;
 mod licences;
+mod program;
 mod provision;
 mod real;
 mod referee;

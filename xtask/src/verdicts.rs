@@ -11,8 +11,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::aa;
 use crate::ci::{announce, root};
+use crate::program;
 
 const COUNT: usize = 20;
 
@@ -20,10 +20,7 @@ const COUNT: usize = 20;
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let count = arguments.first().map_or(Ok(COUNT), |count| count.parse());
     let count = count.context("the count is a whole number")?;
-    let program = match arguments.get(1) {
-        Some(path) => std::path::absolute(path)?,
-        None => aa::built()?,
-    };
+    let program = program::named(arguments.get(1))?;
     let folder = root().join("target/verdicts");
     let mut verdicts = BTreeMap::new();
     let mut notes = BTreeMap::new();

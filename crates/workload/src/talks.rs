@@ -39,14 +39,15 @@ pub(crate) struct Talks {
 
 impl Talks {
     pub(crate) fn open(spec: &Spec, context: &Context, turns: &Turns) -> Result<Self> {
-        let refused = |reason: &str| Error::Options { dataset: spec.name(), reason: reason.into() };
+        let refused = |reason: String| Error::Options { dataset: spec.name(), reason };
         if turns.least == 0 || turns.least > turns.most {
-            return Err(refused(
-                "the turns of a conversation are at least 1 and not fewer than the least",
-            ));
+            let Turns { least, most, .. } = turns;
+            return Err(refused(format!(
+                "its conversations would have from {least} to {most} turns; at least 1 is needed, and the shortest has no more than the longest"
+            )));
         }
         if context.count == 0 {
-            return Err(refused("conversations need a number of prompts, which is theirs"));
+            return Err(refused("conversations need a number of them, `--num-prompts`".into()));
         }
         let levels = levels(context.count, turns, context.seed);
         let total: usize = levels.iter().map(Vec::len).sum();
@@ -58,7 +59,7 @@ impl Talks {
                 Some(Spec::Random(options).source(&context)?)
             }
             (Some(_), _) => {
-                return Err(refused("later turns have their own length only with `random`"));
+                return Err(refused("later turns have their own length only with `random`".into()));
             }
         };
         let think = Nanos::from_secs_f64(turns.think_ms.max(0.0) / 1e3);

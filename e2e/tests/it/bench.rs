@@ -1,8 +1,10 @@
 //! `bench` from end to end.
 
+use std::path::Path;
+
 use serde_json::Value;
 use tokometer_base::Nanos;
-use tokometer_record::{Phase, RunReader, RunState, Stop};
+use tokometer_record::{Phase, RunReader, RunState, Stop, Timeline};
 
 use crate::program::{Server, run};
 
@@ -136,6 +138,15 @@ fn a_reader_that_leaves_early_is_no_error() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "0", "{output:?}");
 }
 
+/// The measured requests of the run in `folder`, conversation by conversation.
+fn turns(folder: &Path) -> Vec<Timeline> {
+    let reader = RunReader::open(&folder.join("r")).unwrap();
+    let rows = reader.timelines().unwrap();
+    let mut rows: Vec<_> = rows.filter(|row| row.identity.phase == Phase::Measure).collect();
+    rows.sort_by_key(|row| (row.identity.session, row.identity.turn));
+    rows
+}
+
 /// Each turn waits for the answer before it and carries what was said; a server with a prefix cache
 /// would be asked for the same beginning again.
 #[test]
@@ -151,10 +162,7 @@ fn conversations_are_held_turn_by_turn() {
             server.url
         );
         let _ended = run(folder.path(), &line).succeeded();
-        let reader = RunReader::open(&folder.path().join("r")).unwrap();
-        let rows = reader.timelines().unwrap();
-        let mut rows: Vec<_> = rows.filter(|row| row.identity.phase == Phase::Measure).collect();
-        rows.sort_by_key(|row| (row.identity.session, row.identity.turn));
+        let rows = turns(folder.path());
         assert_eq!(rows.len(), 12, "{backend}");
         for talk in rows.chunks(3) {
             let turns: Vec<u32> = talk.iter().map(|row| row.identity.turn).collect();
@@ -179,10 +187,7 @@ fn any_dataset_can_be_held_as_conversations() {
         server.url
     );
     let _ended = run(folder.path(), &line).succeeded();
-    let reader = RunReader::open(&folder.path().join("r")).unwrap();
-    let rows = reader.timelines().unwrap();
-    let mut rows: Vec<_> = rows.filter(|row| row.identity.phase == Phase::Measure).collect();
-    rows.sort_by_key(|row| (row.identity.session, row.identity.turn));
+    let rows = turns(folder.path());
     assert_eq!(rows.len(), 8);
     for talk in rows.chunks(2) {
         let think = Nanos::from_millis(5);

@@ -1,7 +1,8 @@
 //! A server under way on loopback: started, waited for, ended by its process id.
 
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,6 +16,7 @@ use tokometer_base::{Clock, MonotonicClock, Nanos};
 use super::install;
 use super::recipe::Recipe;
 use crate::ci::{announce, root};
+use crate::program;
 
 /// Starting takes vLLM on two busy cores up to ten minutes.
 const LONGEST_START: Nanos = Nanos::from_secs(1_200);
@@ -194,18 +196,8 @@ fn simulator(parts: &Parts<'_>) -> Result<(Child, String)> {
     let lines = profile.lines().map(|line| if is_context(line) { CONTEXT } else { line });
     let short = parts.own.join("upstream.toml");
     std::fs::write(&short, lines.collect::<Vec<_>>().join("\n"))?;
-    let mut child = Command::new(parts.program)
-        .args(["sim", "--port", "0", "--follow-stdin", "--model", "tiny", "--profile"])
-        .arg(&short)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start the simulated server")?;
-    let stdout = child.stdout.take().context("the simulated server has no stdout")?;
-    let mut line = String::new();
-    let _length = BufReader::new(stdout).read_line(&mut line)?;
-    let url = line.split_whitespace().last().unwrap_or_default().to_owned();
-    Ok((child, url))
+    let flags = [OsStr::new("--model"), "tiny".as_ref(), "--profile".as_ref(), short.as_ref()];
+    program::simulator(parts.program, &flags)
 }
 
 /// The status and the body of a page. HTTP/1.0, so that no server sends it in chunks.

@@ -35,7 +35,7 @@ use super::workload::{self, Means, Opened};
 use crate::dashboard::{Dashboard, Watched};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Secrets;
-use crate::plan::{Content, Load, Plan, Profiler, Strategy, Timing};
+use crate::plan::{Content, Form, Load, Plan, Profiler, Strategy, Timing};
 
 /// What several runs of one measurement share: the server, the tokenizer, the terminal.
 pub(crate) struct Session {
@@ -319,6 +319,12 @@ fn source(
         return Err(Refusal::usage(
             "cannot hold conversations with two targets in turn or with `--max-model-len`",
             "measure one target after the other, without that limit",
+        ));
+    }
+    if opened.has_turns() && plan.prompts.form == Form::TokenIds {
+        return Err(Refusal::usage(
+            "cannot hold conversations in token ids: answers come back as text",
+            "leave out --prompt-token-ids",
         ));
     }
     let own = preparer(plan, &ready.reached, opened);
