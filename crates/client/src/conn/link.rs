@@ -42,8 +42,10 @@ pub enum Sent {
 pub struct Arrival<'a> {
     /// Plain bytes. May be empty under TLS, when a record is not complete.
     pub bytes: &'a [u8],
-    /// Bytes taken from the wire. Zero: the peer has closed its side.
+    /// Bytes taken from the wire.
     pub wire_bytes: usize,
+    /// Whether the peer has closed its side: nothing comes after these bytes.
+    pub is_last: bool,
     /// Whether more may be waiting.
     pub has_more: bool,
     /// The kernel's stamp, where it gave one.
@@ -116,12 +118,14 @@ impl<S: ByteSource> Link<S> {
         let received = self.source.receive(buffer)?;
         let (wire_bytes, has_more, stamp) = (received.bytes, received.is_full, received.stamp);
         let Some(tls) = &mut self.tls else {
-            return Ok(Arrival { bytes: &buffer.wire[..wire_bytes], wire_bytes, has_more, stamp });
+            let (bytes, is_last) = (&buffer.wire[..wire_bytes], wire_bytes == 0);
+            return Ok(Arrival { bytes, wire_bytes, is_last, has_more, stamp });
         };
         buffer.plain.clear();
-        tls.decrypt(&buffer.wire[..wire_bytes], &mut buffer.plain)?;
+        let is_closed = tls.decrypt(&buffer.wire[..wire_bytes], &mut buffer.plain)?;
         let _is_flushed = tls.flush(&mut self.source)?;
-        Ok(Arrival { bytes: &buffer.plain, wire_bytes, has_more, stamp })
+        let is_last = wire_bytes == 0 || is_closed;
+        Ok(Arrival { bytes: &buffer.plain, wire_bytes, is_last, has_more, stamp })
     }
 }
 
@@ -153,9 +157,14 @@ impl Tls {
         Ok(self.outgoing.is_empty())
     }
 
-    fn decrypt(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> io::Result<()> {
+    /// Adds the plain bytes and says whether the peer has taken its leave. Servers do that before
+    /// they close the connection, and some wait for an answer to it: a request would get none.
+    fn decrypt(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> io::Result<bool> {
         while !wire.is_empty() {
-            let _count = self.session.read_tls(&mut wire)?;
+            // Nothing is taken any more once the peer has taken its leave.
+            if self.session.read_tls(&mut wire)? == 0 {
+                return Ok(true);
+            }
             let state = self.session.process_new_packets().map_err(tls_error)?;
             let waiting = state.plaintext_bytes_to_read();
             if waiting > 0 {
@@ -163,8 +172,11 @@ impl Tls {
                 plain.resize(start + waiting, 0);
                 self.session.reader().read_exact(&mut plain[start..])?;
             }
+            if state.peer_has_closed() {
+                return Ok(true);
+            }
         }
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -292,6 +304,23 @@ mod tests {
         let arrival = link.read(&mut buffer).unwrap();
         assert_eq!((arrival.bytes, arrival.stamp), (&b"answer"[..], Some(WallNanos(7))));
         assert_eq!(link.kernel_source(), StampSource::KernelBelowTls);
+    }
+
+    /// The answer and the leave-taking come in one read: the connection must not be used again.
+    #[test]
+    fn under_tls_the_servers_leave_ends_the_link_before_the_socket_closes() {
+        let mut link = open(tls_peer(usize::MAX));
+        let session = link.source.session.as_mut().unwrap();
+        session.writer().write_all(b"answer").unwrap();
+        let mut buffer = ReadBuffer::default();
+        assert!(!link.read(&mut buffer).unwrap().is_last);
+        let session = link.source.session.as_mut().unwrap();
+        session.writer().write_all(b"answer").unwrap();
+        session.send_close_notify();
+        let arrival = link.read(&mut buffer).unwrap();
+        assert_eq!((arrival.bytes, arrival.is_last), (&b"answer"[..], true));
+        link.source.outbox = vec![0; 10_000];
+        assert!(link.read(&mut buffer).unwrap().is_last, "what comes after it is not read");
     }
 
     /// A prompt of 128k tokens is larger than any socket buffer: nothing is lost or sent twice.

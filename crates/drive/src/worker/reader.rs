@@ -76,7 +76,7 @@ impl Reader {
         self.now = MonotonicClock.now();
         let kernel = arrival.stamp.map(|stamp| self.stamps.monotonic(stamp));
         let stamped = judge(kernel, self.now, connection.link.kernel_source());
-        if arrival.wire_bytes == 0 {
+        if arrival.bytes.is_empty() && arrival.is_last {
             return ReadEnd::Closed;
         }
         if stamped.source != StampSource::User {
@@ -84,18 +84,22 @@ impl Reader {
         }
         connection.segments.read(arrival.wire_bytes);
         connection.last_heard = stamped.at;
-        let (bytes, has_more) = (arrival.bytes, arrival.has_more);
+        let (bytes, has_more, is_last) = (arrival.bytes, arrival.has_more, arrival.is_last);
         if !bytes.is_empty() {
             match feed(connection, bytes, &stamped, live) {
                 Some(Progress::More) => {}
                 Some(Progress::Done { keep_alive, unread }) => {
                     // Bytes behind an answer belong to no request: such a connection is not kept.
-                    return ReadEnd::Done { keep_alive: keep_alive && unread == 0 };
+                    return ReadEnd::Done { keep_alive: keep_alive && unread == 0 && !is_last };
                 }
                 None => return ReadEnd::Unasked,
             }
         }
-        if has_more { ReadEnd::More } else { ReadEnd::Drained }
+        match (is_last, has_more) {
+            (true, _) => ReadEnd::Closed,
+            (false, true) => ReadEnd::More,
+            (false, false) => ReadEnd::Drained,
+        }
     }
 }
 
