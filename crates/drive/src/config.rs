@@ -43,6 +43,10 @@ pub struct Timeouts {
     pub stall: Option<Nanos>,
     /// For the whole request, from its first byte. `None` waits for ever.
     pub total: Option<Nanos>,
+    /// A kept connection that closes within this time of a request, without a byte of an answer, had
+    /// been given up by the server before: the request is sent once more. One that closes later
+    /// closed upon the request, and sending that again would hide how long it had waited.
+    pub stale: Nanos,
 }
 
 impl Default for Timeouts {
@@ -52,6 +56,7 @@ impl Default for Timeouts {
             connect: Nanos::from_secs(10),
             stall: None,
             total: Some(Nanos::from_secs(6 * 60 * 60)),
+            stale: Nanos::from_secs(2),
         }
     }
 }

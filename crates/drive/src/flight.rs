@@ -130,11 +130,13 @@ impl Flight {
         })
     }
 
-    /// Makes ready to be written again on another connection, as if nothing had been sent.
+    /// Makes ready to be written again on another connection. The record keeps when it went out
+    /// first; its other times will be those of the second sending.
     pub(crate) fn rewind(&mut self) {
         self.written = 0;
+        self.timeline.connection.reopened += 1;
         let times = &mut self.timeline.times;
-        times.first_byte_sent = None;
+        times.lost_send = times.first_byte_sent.take();
         times.last_byte_sent = None;
     }
 }

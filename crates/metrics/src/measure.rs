@@ -46,12 +46,14 @@ pub(crate) fn client_queue(timeline: &Timeline) -> Option<f64> {
 }
 
 /// Connecting and the handshake are subtracted when they happened after the gate: they have lines of
-/// their own.
+/// their own. A request that went into a dead connection had been sent then: what passed until its
+/// second sending was the server's doing.
 pub(crate) fn send_lateness(timeline: &Timeline) -> Option<f64> {
     let times = &timeline.times;
-    let wait = times.first_byte_sent? - times.admitted;
+    let sent = times.lost_send.or(times.first_byte_sent)?;
+    let wait = sent - times.admitted;
     let connecting = match (times.connect_begin, times.tls_end.or(times.connect_end)) {
-        (Some(begin), Some(end)) if begin >= times.admitted => end - begin,
+        (Some(begin), Some(end)) if begin >= times.admitted && end <= sent => end - begin,
         _ => Nanos::ZERO,
     };
     Some((wait - connecting).0 as f64)

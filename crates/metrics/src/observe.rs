@@ -220,6 +220,20 @@ mod tests {
         check(connecting, Capped::No, 0);
     }
 
+    /// llama.cpp's server closes its connections behind its answers and takes its time for it.
+    #[test]
+    fn what_passed_after_a_send_into_a_dead_connection_is_not_lateness() {
+        let lateness = |lost: u64| {
+            let mut timeline = sent(900, 900, 0);
+            timeline.times.lost_send = Some(Nanos::from_millis(lost));
+            timeline.times.connect_begin = Some(Nanos::from_millis(990));
+            timeline.times.connect_end = Some(Nanos::from_millis(999));
+            measure::send_lateness(&timeline).map(|nanos| nanos / 1e6)
+        };
+        assert_eq!(lateness(901), Some(1.0));
+        assert_eq!(lateness(950), Some(50.0), "the first sending itself was late");
+    }
+
     /// A later turn repeats what was said, and finding it in the cache is what the cache is for.
     #[test]
     fn only_first_turns_tell_of_a_warm_cache() {

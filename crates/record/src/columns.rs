@@ -102,11 +102,12 @@ fn add_identity(table: &mut Table, timelines: &[Timeline]) {
 /// A point of a request's life, and the column that holds it.
 type Point = (&'static str, fn(&mut Times) -> &mut Option<Nanos>);
 
-const POINTS: [Point; 8] = [
+const POINTS: [Point; 9] = [
     ("intended_ns", |times| &mut times.intended),
     ("connect_begin_ns", |times| &mut times.connect_begin),
     ("connect_end_ns", |times| &mut times.connect_end),
     ("tls_end_ns", |times| &mut times.tls_end),
+    ("lost_send_ns", |times| &mut times.lost_send),
     ("first_byte_sent_ns", |times| &mut times.first_byte_sent),
     ("last_byte_sent_ns", |times| &mut times.last_byte_sent),
     ("headers_ns", |times| &mut times.headers),

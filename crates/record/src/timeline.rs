@@ -162,6 +162,9 @@ pub struct Times {
     pub connect_end: Option<Nanos>,
     /// TLS handshake done.
     pub tls_end: Option<Nanos>,
+    /// Just before its first byte went into a kept connection that turned out dead. All later points
+    /// are then those of the second sending, on a new connection.
+    pub lost_send: Option<Nanos>,
     /// Just before the write of the request's first byte.
     pub first_byte_sent: Option<Nanos>,
     /// After the write of its last byte.

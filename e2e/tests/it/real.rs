@@ -127,6 +127,28 @@ fn completions_agree_with_the_servers_own_counters_and_timings() {
     }
 }
 
+/// The server ends its side of the connection behind every stream that it promised to keep, and throws
+/// away what comes after: a request that is lost there must not wait for an answer.
+#[test]
+fn requests_sent_behind_an_answer_are_answered_on_another_connection() {
+    let server = LlamaCpp::start();
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!(
+        "bench --backend llamacpp-oai --base-url {} --dataset-name random --random-input-len 16 \
+         --random-output-len 4 --num-prompts 60 --ignore-eos --max-concurrency 1 --stall-timeout 60s \
+         --quiet --run-dir run",
+        server.url
+    );
+    let _ended = program::run(folder.path(), &line).succeeded();
+    let rows = timelines(folder.path());
+    assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 60);
+    for row in rows {
+        let is_lost = row.times.lost_send.is_some();
+        assert_eq!(u32::from(is_lost), row.connection.reopened);
+        assert!(row.times.lost_send <= row.times.first_byte_sent);
+    }
+}
+
 /// The server leaves its role event out when the first token is half a character: about one answer in
 /// twenty of a model that writes noise.
 #[test]

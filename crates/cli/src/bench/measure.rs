@@ -408,6 +408,7 @@ fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
             connect: Nanos::from_secs_f64(client.connect_timeout_s),
             stall: client.stall_timeout_s.map(Nanos::from_secs_f64),
             total: client.timeout_s.map(Nanos::from_secs_f64),
+            ..drive::Timeouts::default()
         },
         retries: client.retries,
         workers: client.workers,

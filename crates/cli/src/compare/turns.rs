@@ -194,6 +194,7 @@ fn move_earlier(timeline: &mut Timeline, by: Nanos) {
         &mut times.connect_begin,
         &mut times.connect_end,
         &mut times.tls_end,
+        &mut times.lost_send,
         &mut times.first_byte_sent,
         &mut times.last_byte_sent,
         &mut times.headers,

@@ -5,5 +5,6 @@
 
 mod behaviour;
 mod blocks;
+mod closing;
 mod server;
 mod turns;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tokometer_base::{Clock, MonotonicClock};
+use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_record::{Failure, FailureKind, Network, Outcome, Phase};
 
 use super::connection::{Connection, Stage};
@@ -179,15 +179,14 @@ impl Worker {
         Fate::Close
     }
 
-    /// The connection broke. A kept one that dies before the first byte of the answer had died before
-    /// the request came: the request goes out once more, on a new connection.
+    /// The connection broke. A kept one that dies right behind the request and before the first byte
+    /// of an answer was given up before the request came: the request goes out once more, on a new
+    /// connection.
     pub(super) fn on_broken(&mut self, connection: &mut Connection, error: &io::Error) -> Fate {
         let Some(mut flight) = connection.flight.take() else { return Fate::Close };
-        let is_stale =
-            connection.was_kept() && !flight.has_heard && flight.timeline.connection.reopened == 0;
-        if is_stale {
+        self.reader.now = MonotonicClock.now();
+        if connection.was_kept() && self.is_lost(&flight) {
             self.account.reopened += 1;
-            flight.timeline.connection.reopened += 1;
             flight.rewind();
             self.connect(flight);
             return Fate::Close;
@@ -205,6 +204,15 @@ impl Worker {
         note_network(connection, &mut flight);
         self.fail(flight, kind, &why);
         Fate::Close
+    }
+
+    /// Whether a request whose kept connection died can not have reached anybody. Once only: a new
+    /// connection that dies is the server's answer.
+    fn is_lost(&self, flight: &Flight) -> bool {
+        let sent = flight.timeline.times.last_byte_sent;
+        let waited = sent.map_or(Nanos::ZERO, |sent| self.reader.now - sent);
+        let is_first = flight.timeline.connection.reopened == 0;
+        is_first && !flight.has_heard && waited <= self.shared.config.timeouts.stale
     }
 }
 

@@ -287,7 +287,8 @@ impl Worker {
                     return Fate::Keep;
                 }
                 // Servers such as llama.cpp's promise to keep a connection and close it behind the
-                // answer: a request sent on it would wait for ever.
+                // answer. They read on for a moment and throw away what comes: a request sent on it
+                // would be acknowledged and never answered, and the end would ring no second time.
                 ReadEnd::Done { .. } if is_ending => {
                     return self.on_end(connection, ReadEnd::Done { keep_alive: false });
                 }

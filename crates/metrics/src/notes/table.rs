@@ -499,7 +499,8 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "connect_ms",
         limit: 0.0,
         threshold: "kept connections turned out dead and were opened again",
-        why: "the server closes idle connections; these requests paid for a new one",
+        why: "the server closes kept connections, idle ones or behind an answer; these requests were sent \
+              again on a new one, and their times begin there",
         action: "nothing, or --connections per-request to pay always",
         check: checks::reopened,
     },

@@ -59,6 +59,7 @@ fn timeline(index: u64) -> Timeline {
     let identity = Identity { class: Some("gold".into()), ..Identity::new(index, Phase::Measure) };
     let asked = Asked { prompt_tokens: Some(10), output_tokens: None, body_bytes: 77 };
     let mut timeline = Timeline::new(identity, asked, Nanos(5_000));
+    timeline.times.lost_send = Some(Nanos(5_500));
     timeline.times.first_byte_sent = Some(Nanos(6_000));
     timeline.times.end = Some(Nanos(90_000));
     timeline.stamp_source = StampSource::Kernel;
