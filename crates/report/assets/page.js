@@ -295,6 +295,7 @@
   };
 
   if (data.title) page.append(make("h1", {}, data.title), make("p", { class: "dim" }, data.subtitle || ""));
+  page.append(notes(data));
   differences();
   if (data.overview) page.append(table(data.overview.columns, data.overview.rows));
   curves();

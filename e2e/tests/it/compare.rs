@@ -59,8 +59,10 @@ fn a_single_pair_is_compared_with_a_warning_and_other_work_is_refused() {
     assert_eq!(ended.code, Some(2));
     let line = "the plans differ: load.max_concurrency is — in a and 2 in b";
     assert!(ended.stderr.contains(line) && ended.stdout.is_empty(), "{ended:?}");
-    let ended = run(folder.path(), "compare --a a --b c --force").succeeded();
+    let ended = run(folder.path(), "compare --a a --b c --force --html page.html").succeeded();
     assert!(ended.stdout.contains(&format!("MEANINGLESS: {line}")), "{}", ended.stdout);
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains(line), "the page repeats what the terminal warned of");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 use tokometer_metrics::compare::{Basis, Conclusion};
-use tokometer_report::html::{Page, Table};
+use tokometer_report::html::{Page, PageNote, Table};
 
 use super::comparison::{Comparison, Row, Side, counted};
 use super::figure::Quantity;
@@ -154,13 +154,10 @@ pub(crate) fn text(comparison: &Comparison) -> String {
     let _written =
         writeln!(page, "a  {}\nb  {}", side(&comparison.a, what), side(&comparison.b, what));
     for warning in &comparison.likeness.warnings {
-        let word = if warning.weight == Weight::Meaningless { "MEANINGLESS" } else { "warning" };
-        let _written = writeln!(page, "{word}: {}", warning.text);
+        let _written = writeln!(page, "{}: {}", word(warning.weight), warning.text);
     }
-    let subjects = comparison.likeness.lines.iter().filter(|line| line.weight == Weight::Subject);
-    for line in subjects {
-        let _written =
-            writeln!(page, "compared: {} is {} in a and {} in b", line.field, line.a, line.b);
+    for subject in subjects(comparison) {
+        let _written = writeln!(page, "compared: {subject}");
     }
     page.push('\n');
     page.push_str(&table(comparison));
@@ -170,6 +167,16 @@ pub(crate) fn text(comparison: &Comparison) -> String {
         let _written = writeln!(page, "rule \"{}\": {}", judged.rule, outcome(judged.outcome));
     }
     page
+}
+
+fn word(weight: Weight) -> &'static str {
+    if weight == Weight::Meaningless { "MEANINGLESS" } else { "warning" }
+}
+
+/// In what the sides were meant to differ.
+fn subjects(comparison: &Comparison) -> impl Iterator<Item = String> {
+    let lines = comparison.likeness.lines.iter().filter(|line| line.weight == Weight::Subject);
+    lines.map(|line| format!("{} is {} in a and {} in b", line.field, line.a, line.b))
 }
 
 fn table(comparison: &Comparison) -> String {
@@ -234,12 +241,34 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     page
 }
 
+/// What stands above the table of a page: all that the text says besides it.
+fn page_notes(comparison: &Comparison) -> Vec<PageNote> {
+    let what = run_word(comparison);
+    let note = |severity, code: &str, text| PageNote { severity, code: code.to_owned(), text };
+    let sides = [("a", &comparison.a), ("b", &comparison.b)];
+    let mut notes: Vec<PageNote> = Vec::new();
+    notes.extend(comparison.likeness.warnings.iter().map(|warning| {
+        let is_refusal = warning.weight == Weight::Meaningless;
+        let severity = if is_refusal { "invalid" } else { "suspect" };
+        note(severity, word(warning.weight), warning.text.clone())
+    }));
+    notes.extend(comparison.rules.iter().map(|judged| {
+        let severity = if judged.outcome == Outcome::Broken { "invalid" } else { "remark" };
+        note(severity, "rule", format!("\"{}\": {}", judged.rule, outcome(judged.outcome)))
+    }));
+    notes.extend(subjects(comparison).map(|subject| note("remark", "compared", subject)));
+    notes.extend(sides.map(|(name, of)| note("remark", name, side(of, what))));
+    notes.push(note("remark", "chance", chance(comparison)));
+    notes
+}
+
 /// The comparison as a page that opens offline.
 pub(crate) fn html(comparison: &Comparison) -> String {
     let cell = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
     let page = Page {
         title: "a against b".to_owned(),
         subtitle: format!("{}. {}", headline(comparison), ground(comparison)),
+        notes: page_notes(comparison),
         differences: Some(Table {
             columns: HEADS.map(str::to_owned).to_vec(),
             rows: comparison.rows.iter().map(|row| cells(row).map(cell).to_vec()).collect(),
@@ -252,6 +281,7 @@ pub(crate) fn html(comparison: &Comparison) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::comparison::tests::run;
+    use super::super::likeness::Warning;
     use super::super::rule::Rule;
     use super::*;
 
@@ -310,6 +340,25 @@ mod tests {
     fn the_page_holds_the_table() {
         let page = html(&comparison());
         assert!(page.contains("Output throughput") && page.contains("+5.5 % to +14.5 %"));
+    }
+
+    /// Whoever gets the page by mail has not seen the terminal.
+    #[test]
+    fn the_page_repeats_what_the_text_warns_of() {
+        let mut forced = comparison();
+        let text = "the plans differ".to_owned();
+        forced.likeness.warnings.push(Warning { weight: Weight::Meaningless, text });
+        let notes = page_notes(&forced);
+        let told = |severity: &str| {
+            let of = notes.iter().filter(|note| note.severity == severity);
+            of.map(|note| format!("{}: {}", note.code, note.text)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told("invalid"),
+            ["MEANINGLESS: the plans differ", "rule: \"ttft worse by 5%\": BROKEN"]
+        );
+        assert_eq!(told("suspect"), ["warning: b: 2 of 102 requests failed"]);
+        assert!(html(&forced).contains("the plans differ"));
     }
 
     #[test]

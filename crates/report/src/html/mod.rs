@@ -10,6 +10,7 @@ mod lanes;
 mod run;
 mod spread;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use curves::{Curve, Table};
@@ -21,6 +22,17 @@ const PAGE_JS: &str = include_str!("../../assets/page.js");
 const UPLOT_JS: &str = include_str!("../../assets/uplot.min.js");
 const UPLOT_CSS: &str = include_str!("../../assets/uplot.min.css");
 
+/// Something that a reader must know before the figures of the whole page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PageNote {
+    /// How much it matters: `invalid`, `suspect` or `remark`.
+    pub severity: &'static str,
+    /// Its word, such as `warning`.
+    pub code: String,
+    /// What there is to know.
+    pub text: String,
+}
+
 /// A page under construction.
 #[derive(Debug, Default)]
 pub struct Page {
@@ -28,6 +40,8 @@ pub struct Page {
     pub title: String,
     /// A line under the title.
     pub subtitle: String,
+    /// What to know of all that follows.
+    pub notes: Vec<PageNote>,
     /// One row per run of a sweep or a search.
     pub overview: Option<Table>,
     /// Differences of a comparison.
@@ -46,6 +60,7 @@ impl Page {
         let data = json!({
             "title": if is_single { Value::Null } else { Value::from(self.title.clone()) },
             "subtitle": self.subtitle,
+            "notes": self.notes,
             "overview": self.overview,
             "differences": self.differences,
             "curves": if self.curves.is_empty() { Value::Null } else { json!(self.curves) },
