@@ -10,6 +10,8 @@ mod comparison;
 mod figure;
 mod likeness;
 mod load;
+#[cfg(test)]
+mod reliability;
 mod requests;
 mod rule;
 mod run;

@@ -1,0 +1,102 @@
+//! How often a comparison cries wolf, and whether it finds what is there: sets of runs in virtual time,
+//! whose truth is known. `cargo xtask aa` does the same with the built program and on the clock.
+
+use std::collections::BTreeMap;
+
+use tokometer_base::Seed;
+use tokometer_base::seed::whole_between;
+use tokometer_metrics::compare::Conclusion;
+use tokometer_schedule::{Arrivals, Curve, First, Pace};
+use tokometer_sim::Profile;
+use tokometer_twin::{Ask, Options, Workload, predict};
+
+use super::comparison::{Comparison, Row};
+use super::figure::{Figure, Quantity, Statistic};
+use super::run::Run;
+
+/// Comparisons of each kind.
+const COUNT: u64 = 100;
+/// Runs a side, each with arrivals and lengths of its own.
+const RUNS: u64 = 3;
+const REQUESTS: u64 = 120;
+/// A verdict at 95 % is wrong in 5 of 100 comparisons of equals on average; more than this many are
+/// so unlikely (once in a thousand) that the level must be wrong.
+const MOST_ALARMS: usize = 12;
+
+/// One run of a server whose every step takes `scale` times as long.
+fn run(scale: f64, seed: Seed) -> Run {
+    let mut profile = Profile::default();
+    profile.cost.scale = scale;
+    let lengths = seed.stream("lengths");
+    let ask = |index: u64| {
+        let mut generator = lengths.at(index);
+        let mut tokens =
+            |low, high| u32::try_from(whole_between(&mut generator, low, high)).unwrap();
+        Ask::new(tokens(128, 384), tokens(32, 96))
+    };
+    let asks: Vec<Ask> = (0..REQUESTS).map(ask).collect();
+    let pace =
+        Pace { curve: Curve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
+    let workload = Workload::burst(asks).arriving(Arrivals::Paced(pace));
+    let figures = predict(&profile, &workload, seed, Options::default()).unwrap().figures;
+    let mean = |quantity| Figure { quantity, statistic: Statistic::Mean };
+    let output = Figure { quantity: Quantity::Output, statistic: Statistic::Whole };
+    let values = BTreeMap::from([
+        (output, figures.output_throughput()),
+        (mean(Quantity::Ttft), figures.ttft.mean_ms().unwrap()),
+        (mean(Quantity::Tpot), figures.tpot.mean_ms().unwrap()),
+        (mean(Quantity::Gap), figures.itl.mean_ms().unwrap()),
+        (mean(Quantity::E2e), figures.e2el.mean_ms().unwrap()),
+    ]);
+    Run { values, ..Run::default() }
+}
+
+/// The rows of all comparisons of a server with one that is `scale` times as slow, by figure.
+fn rows(scale: f64) -> BTreeMap<Figure, Vec<Row>> {
+    let mut rows: BTreeMap<Figure, Vec<Row>> = BTreeMap::new();
+    for at in 0..COUNT {
+        let side = |scale: f64, number: u64| {
+            let seed = |of: u64| Seed((at * 2 + number) * RUNS + of);
+            (0..RUNS).map(|of| run(scale, seed(of))).collect::<Vec<Run>>()
+        };
+        for row in Comparison::of_runs(&side(1.0, 0), &side(scale, 1)).rows {
+            rows.entry(row.figure).or_default().push(row);
+        }
+    }
+    rows
+}
+
+fn concluded(rows: &[Row], wanted: &[Conclusion]) -> usize {
+    let is_wanted =
+        |row: &&Row| row.difference.is_some_and(|found| wanted.contains(&found.conclusion));
+    rows.iter().filter(is_wanted).count()
+}
+
+#[test]
+fn equal_servers_differ_no_more_often_than_the_level_says() {
+    let rows = rows(1.0);
+    assert_eq!(rows.len(), 5);
+    for (figure, rows) in rows {
+        let alarms = concluded(&rows, &[Conclusion::Better, Conclusion::Worse]);
+        assert!(alarms <= MOST_ALARMS, "{}: {alarms} of {}", figure.label(), rows.len());
+    }
+}
+
+/// What is found follows what a comparison says that it could show: all of it where that is well below
+/// the change, and never the opposite.
+#[test]
+fn a_server_that_is_three_percent_slower_is_found_where_three_percent_could_be_shown() {
+    for (figure, rows) in rows(1.03) {
+        let label = figure.label();
+        let could_show = |row: &&Row| row.difference.is_some_and(|found| found.detectable < 0.02);
+        let able: Vec<Row> = rows.iter().filter(could_show).copied().collect();
+        // The arrivals of an open loop set its throughput: there the servers are equals.
+        if figure.quantity != Quantity::Output {
+            assert_eq!(concluded(&able, &[Conclusion::Worse]), able.len(), "{label}");
+        }
+        assert_eq!(concluded(&rows, &[Conclusion::Better]), 0, "{label}");
+        if matches!(figure.quantity, Quantity::Tpot | Quantity::Gap) {
+            assert_eq!(concluded(&rows, &[Conclusion::Worse]), rows.len(), "{label}");
+        }
+    }
+}
