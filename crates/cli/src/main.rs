@@ -34,6 +34,9 @@ fn main() -> ExitCode {
         Ok(typed) => finish(commands::run(typed)),
         Err(args::Outcome::Refused(refusal)) => finish(Err(refusal.into())),
         Err(args::Outcome::Clap(error)) => {
+            if let Some(refusal) = args::complaint(&error, &words) {
+                return finish(Err(refusal.into()));
+            }
             let text = error.render();
             if error.use_stderr() {
                 tell(text.to_string().trim_end());

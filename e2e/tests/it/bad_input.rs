@@ -30,6 +30,8 @@ fn bad_command_lines_are_refused_with_a_hint() {
     row("bench --harvest eagre", &["eagre", "eager"]);
     row("bench --layout v9", &["v9", "v4"]);
     row("bench --request-rate 0", &["a rate must be above zero", "--request-rate inf"]);
+    row("bench --random-input-len -3", &["`-3`", "must not be negative", "`--random-input-len <"]);
+    row("bench --num-prompts 3.5", &["`3.5`", "not a whole number", "`--num-prompts <"]);
     row("bench --max-concurrency 0", &["no request could be sent"]);
     row("bench --num-prompts 1,2,...,5", &["never meets 5"]);
     row("bench --goodput ttft=5", &["cannot use the objective `ttft=5`", "ttft:200"]);

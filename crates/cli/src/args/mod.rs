@@ -8,6 +8,7 @@ mod arrival;
 mod client;
 mod command;
 pub(crate) mod compat;
+mod complaint;
 mod metric;
 mod output;
 mod sampling;
@@ -25,6 +26,7 @@ pub(crate) use command::{
     BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, Format, Outcome, ReportArgs, SimArgs,
     Typed, parse,
 };
+pub(crate) use complaint::complaint;
 pub(crate) use metric::MetricArgs;
 pub(crate) use output::OutputArgs;
 pub(crate) use sampling::SamplingArgs;

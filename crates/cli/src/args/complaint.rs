@@ -1,0 +1,125 @@
+//! What is said about a value that a flag cannot take.
+//!
+//! In: clap's error and the words as typed. Out: the same in our own form (what, why, what to try), or
+//! nothing where clap's own words are as good. One place for all flags: none says what its type says.
+
+use std::error::Error as _;
+
+use clap::Subcommand as _;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::command::Command;
+use crate::exit::Refusal;
+
+/// Our words for clap's, about the value of a flag.
+pub(crate) fn complaint(error: &clap::Error, words: &[String]) -> Option<Refusal> {
+    match error.kind() {
+        ErrorKind::ValueValidation => {
+            let flag = text(error, ContextKind::InvalidArg)?;
+            let flag = flag.split_whitespace().next()?;
+            let why = reason(&error.source()?.to_string());
+            refused(words, flag, &text(error, ContextKind::InvalidValue)?, &why)
+        }
+        // A negative number looks like a flag, and clap says that there is no such flag.
+        ErrorKind::UnknownArgument => {
+            let is_negative = |word: &str| {
+                let rest = word.strip_prefix('-').unwrap_or_default();
+                rest.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+            };
+            let at = words.iter().position(|word| is_negative(word))?;
+            let flag = words.get(at.checked_sub(1)?)?;
+            refused(words, flag, &words[at], "it must not be negative")
+        }
+        _ => None,
+    }
+}
+
+fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
+    match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// The standard library's words, for people.
+fn reason(said: &str) -> String {
+    match said {
+        "invalid digit found in string" => "it is not a whole number".to_owned(),
+        "invalid float literal" => "it is not a number".to_owned(),
+        "number too large to fit in target type" => "it is too large".to_owned(),
+        "cannot parse integer from empty string" | "cannot parse float from empty string" => {
+            "it is empty".to_owned()
+        }
+        other => other.to_owned(),
+    }
+}
+
+/// `None` where the flag is unknown or takes no value: then the value is not what is wrong.
+fn refused(words: &[String], flag: &str, value: &str, why: &str) -> Option<Refusal> {
+    let command = words.first()?;
+    let mut all = Command::augment_subcommands(clap::Command::new("tokometer"));
+    all.build();
+    let name = flag.strip_prefix("--")?.replace('_', "-");
+    let is_it = |arg: &&clap::Arg| {
+        let aliases = arg.get_all_aliases().unwrap_or_default();
+        arg.get_long() == Some(name.as_str()) || aliases.contains(&name.as_str())
+    };
+    let found = all.find_subcommand(command)?.get_arguments().find(is_it)?;
+    if !found.get_action().takes_values() {
+        return None;
+    }
+    let help = found.get_help().map(ToString::to_string).unwrap_or_default();
+    let shown = found.to_string();
+    let shown = shown.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+    Some(Refusal::usage(
+        format!("cannot use `{value}` for `{flag}`: {why}"),
+        format!("`{shown}`: {}", help.lines().next().unwrap_or_default()),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command::{Outcome, parse};
+    use super::*;
+
+    fn said(line: &str) -> Option<String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        match parse(&words) {
+            Err(Outcome::Clap(error)) => {
+                complaint(&error, &words).map(|refusal| refusal.to_string())
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_value_that_makes_no_sense_is_refused_with_what_the_flag_is_for() {
+        let check = |line: &str, message: &str, hint: &str| {
+            let said = said(line).unwrap();
+            let (first, second) = said.split_once("\n  ").unwrap();
+            assert_eq!(first, message);
+            assert!(second.starts_with(hint), "{second}");
+        };
+        let input = "`--random-input-len <TOKENS>`: ";
+        let negative = "cannot use `-3` for `--random-input-len`: it must not be negative";
+        check("bench --random-input-len -3", negative, input);
+        let negative = "cannot use `-3` for `--random-input-len`: it is not a whole number";
+        check("bench --random-input-len=-3", negative, input);
+        let list = "cannot use `4,x` for `--random-input-len`: it is not a whole number";
+        check("bench --random-input-len 4,x", list, input);
+        let rate = "cannot use `-2.5` for `--request-rate`: it must not be negative";
+        check("bench --request-rate -2.5", rate, "`--request-rate <");
+        let large = "cannot use `99999999999999999999` for `--seed`: it is too large";
+        check("bench --seed 99999999999999999999", large, "`--seed <");
+        let port = "cannot use `70000` for `--port`: 70000 is not in 0..=65535";
+        check("sim --port 70000", port, "`--port <PORT>`: ");
+    }
+
+    #[test]
+    fn what_is_not_about_a_value_is_left_to_clap() {
+        assert_eq!(said("bench --ignore-eos -3"), None);
+        assert_eq!(said("bench --compat x"), None);
+        assert_eq!(said("bench --seed"), None);
+        assert_eq!(said("bench -3"), None);
+    }
+}
