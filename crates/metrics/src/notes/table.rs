@@ -530,8 +530,8 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "all",
         limit: 0.0,
         threshold: "the preparation of the run had something to say",
-        why: "the run differs from the command in this",
-        action: "see the remark",
+        why: "this is how the command was carried out",
+        action: "nothing, if it is what was meant",
         check: checks::preparation,
     },
 ];
