@@ -141,6 +141,50 @@ fn what_cannot_be_predicted_or_calibrated_is_refused() {
     assert!(!folder.path().join("mine.toml").exists());
 }
 
+/// The same load on the same engine with fewer places: what the change was stands in every view.
+#[test]
+fn a_number_of_the_profile_can_be_another_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = "--engine default --num-prompts 64 --random-input-len 64 --random-output-len 16";
+    let as_is = run(folder.path(), &format!("predict {load}")).succeeded().stdout;
+    let line =
+        format!("predict {load} --set scheduler.max_seqs=4 --set cost.scale=2 --run-dir changed");
+    let changed = run(folder.path(), &line).succeeded().stdout;
+    let label = "Output token throughput (tok/s):";
+    assert!(printed(&changed, label) < 0.5 * printed(&as_is, label), "{as_is}\n{changed}");
+    let said = "what-if           scheduler.max_seqs 256 → 4; cost.scale 1.0 → 2.0";
+    assert!(changed.contains(said), "{changed}");
+    assert!(!as_is.contains("what-if"), "{as_is}");
+    let json = run(folder.path(), &format!("{line} --json")).succeeded().json();
+    assert_eq!(json["prediction"]["what_if"][0]["before"], 256);
+    assert_eq!(json["run"]["remarks"][0], "what-if: scheduler.max_seqs 256 → 4");
+    let check = |line: &str, part: &str| {
+        let ended = run(folder.path(), line);
+        assert_eq!(ended.code, Some(2), "{line}: {ended:?}");
+        assert!(ended.stderr.contains(part), "{line}: {}", ended.stderr);
+    };
+    check(&format!("predict {load} --set scheduler.max_seq=4"), "did you mean scheduler.max_seqs");
+    check(&format!("predict {load} --set cost.base_ms=-1"), "`cost.base_ms = -1`");
+    check("sim --port 0 --set cost.base_ms=slow", "`cost.base_ms` is a number");
+}
+
+#[test]
+fn a_simulated_server_takes_other_numbers_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--set", "max_model_len=64", "--set", "cost.scale=0.1"]);
+    let bench = |input: u32| {
+        let line = format!(
+            "bench --base-url {} --num-prompts 2 --num-warmups 0 --random-input-len {input} \
+             --random-output-len 2 --no-scrape",
+            server.url
+        );
+        run(folder.path(), &line)
+    };
+    assert_eq!(bench(32).code, Some(0));
+    let ended = bench(100);
+    assert_eq!(ended.code, Some(7), "{ended:?}");
+}
+
 /// One engine in real time behind HTTP and in virtual time. Real time is only worth comparing while the
 /// simulator keeps to its own schedule: above these latenesses a comparison is void.
 #[test]

@@ -197,6 +197,9 @@ pub(crate) struct SimArgs {
     /// Engine profile: a name or a file
     #[arg(long, visible_alias = "engine", value_name = "NAME|FILE", default_value = "default")]
     pub(crate) profile: String,
+    /// A what-if: another value for a number of the profile, such as cost.scale=1.1
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["ttft", "flood"])]
+    pub(crate) set: Vec<String>,
     /// Name of the simulated model
     #[arg(long, value_name = "NAME", default_value = "simulated")]
     pub(crate) model: String,

@@ -11,7 +11,8 @@ use tokometer_sim::{Config, Faults, Flavour, Pace, Profile, Server, Transport};
 use crate::args::SimArgs;
 use crate::args::compat::nearest;
 use crate::exit::{Exit, Refusal};
-use crate::terminal::print;
+use crate::predict::changed;
+use crate::terminal::{print, tell};
 
 /// Runs until a signal comes, or until the parent goes away.
 pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<Exit> {
@@ -77,6 +78,10 @@ fn pace(args: &SimArgs) -> Result<Pace, Refusal> {
                 let names: Vec<&str> = Profile::names().collect();
                 Refusal::usage(why.to_string(), format!("the profiles are {}", names.join(", ")))
             })?;
+            let (profile, changes) = changed(profile, &args.set)?;
+            for change in changes {
+                tell(&format!("what-if: {change}"));
+            }
             Ok(Pace::Engine(Box::new(profile)))
         }
     }

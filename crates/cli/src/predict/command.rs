@@ -35,6 +35,9 @@ pub(crate) struct PredictArgs {
     /// An engine that nobody has measured: "params=70e9 bytes=2 gpus=8 tflops=800 gbs=3350"
     #[arg(long, value_name = "DATA SHEET", help_heading = "Engine")]
     pub(crate) roofline: Option<String>,
+    /// A what-if: another value for a number of the profile, such as cost.scale=1.1
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Engine")]
+    pub(crate) set: Vec<String>,
     /// Servers behind a router
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Engine")]
     pub(crate) replicas: usize,
@@ -73,7 +76,7 @@ pub(crate) fn predict(
     order: &[String],
     environment: &Environment,
 ) -> anyhow::Result<Exit> {
-    let engine = Engine::open(args.engine.as_deref(), args.roofline.as_deref())?;
+    let engine = Engine::open(args.engine.as_deref(), args.roofline.as_deref())?.set(&args.set)?;
     let lowered = lowered(args, order, environment)?;
     for remark in &lowered.remarks {
         tell(&format!("note: {remark}"));
@@ -166,7 +169,8 @@ impl Command<'_> {
         let memory_bytes = kibibytes("/proc/meminfo", "MemAvailable:");
         let setting = Setting { plan, profile, options: self.options, memory_bytes };
         let mut outcome = outcome::predict(setting, &mut asks)?;
-        let info = shown::info(setting, &asks);
+        let mut info = shown::info(setting, &asks);
+        info.remarks.extend(self.engine.changes.iter().map(|change| format!("what-if: {change}")));
         let view = View::new(&plan.metrics)?.with_files(&plan.output);
         let (text, json, block) = self.views(&info, &outcome, &view, plan)?;
         match plan.output.shown {

@@ -4,6 +4,7 @@ use tokometer_sim::Profile;
 use tokometer_twin::roofline::UNCERTAINTY;
 use tokometer_twin::{self as twin, OldClient, Roofline};
 
+use super::what_if::{Change, changed};
 use crate::exit::Refusal;
 
 /// An engine and how far its times may be off by construction.
@@ -13,6 +14,8 @@ pub(crate) struct Engine {
     pub(crate) profile: Profile,
     /// Share by which times may be off; absent where the profile's own evidence speaks.
     pub(crate) uncertainty: Option<f64>,
+    /// Numbers that were changed for this prediction.
+    pub(crate) changes: Vec<Change>,
 }
 
 impl Engine {
@@ -20,11 +23,21 @@ impl Engine {
     pub(crate) fn open(name: Option<&str>, sheet: Option<&str>) -> Result<Self, Refusal> {
         let template = Profile::open(name.unwrap_or("default"))
             .map_err(|why| Refusal::usage(why.to_string(), ""))?;
-        let Some(sheet) = sheet else { return Ok(Self { profile: template, uncertainty: None }) };
+        let Some(sheet) = sheet else { return Ok(Self::unchanged(template, None)) };
         let mut profile = parse_sheet(sheet)?.profile(template);
         profile.evidence = None;
         profile.check().map_err(|why| Refusal::usage(why.to_string(), ""))?;
-        Ok(Self { profile, uncertainty: Some(UNCERTAINTY) })
+        Ok(Self::unchanged(profile, Some(UNCERTAINTY)))
+    }
+
+    fn unchanged(profile: Profile, uncertainty: Option<f64>) -> Self {
+        Self { profile, uncertainty, changes: Vec::new() }
+    }
+
+    /// The same engine with the numbers of `KEY=VALUE` settings.
+    pub(crate) fn set(self, settings: &[String]) -> Result<Self, Refusal> {
+        let (profile, changes) = changed(self.profile, settings)?;
+        Ok(Self { profile, changes, ..self })
     }
 }
 

@@ -12,6 +12,8 @@ mod explain;
 mod outcome;
 mod shown;
 mod views;
+mod what_if;
 
 pub(crate) use command::{PredictArgs, predict};
 pub(crate) use engine::old_client;
+pub(crate) use what_if::changed;

@@ -9,6 +9,7 @@ use tokometer_twin::{self as twin, Interval, SEEDS};
 use super::engine::Engine;
 use super::explain;
 use super::outcome::{Detail, EXACT_TOKENS_MAX, Outcome};
+use super::what_if::Change;
 
 /// Width of the labels, and of lines of running text.
 const LABEL: usize = 17;
@@ -47,6 +48,7 @@ impl Page<'_> {
             &format!("from the engine profile `{}`; no server was measured", profile.name),
         )];
         lines.push(line("provenance", &profile.provenance));
+        lines.extend(self.what_if());
         lines.push(line("held-out error", &self.evidence()));
         lines.extend(self.mechanisms());
         lines.extend(self.fleet_and_client());
@@ -58,6 +60,16 @@ impl Page<'_> {
             text.push_str(&explain::text(prediction, profile, in_play));
         }
         text
+    }
+
+    /// What was changed. The error below is that of the profile as it was.
+    fn what_if(&self) -> Vec<String> {
+        let changes: Vec<String> = self.engine.changes.iter().map(Change::to_string).collect();
+        let mut lines = Vec::new();
+        if !changes.is_empty() {
+            lines.push(line("what-if", &changes.join("; ")));
+        }
+        lines
     }
 
     fn evidence(&self) -> String {
@@ -179,6 +191,7 @@ impl Page<'_> {
             "provenance": profile.provenance,
             "evidence": profile.evidence,
             "uncertainty": self.engine.uncertainty,
+            "what_if": self.engine.changes.iter().map(Change::json).collect::<Vec<Value>>(),
             "replicas": self.options.replicas,
             "router": self.options.routing,
             "old_client": self.options.client,
