@@ -1,18 +1,20 @@
 """Serves a tiny model with random weights through llama.cpp's own HTTP server.
 
-    python llamacpp.py MODEL.gguf PORT SLOTS
+    python llamacpp.py MODEL.gguf PORT SLOTS [--hidden N --layers N --heads N --feed-forward N]
+        [--threads N] [--batch N] [--slot-context N] [--plain-text] [--no-memory]
 
 Writes MODEL.gguf when it is missing (a few hundred kB, two layers, a vocabulary of bytes and common
-words), starts the server on loopback, prints one line with its address, and serves until its standard
+words, unless other sizes are given), starts the server on loopback, prints one line with its address, and serves until its standard
 input closes, so that it never outlives the test that started it.
 """
 
+import argparse
 import sys
 from pathlib import Path
 
 import numpy
 
-HIDDEN, LAYERS, HEADS, FEED_FORWARD, CONTEXT = 64, 2, 4, 128, 2048
+CONTEXT = 2048
 
 WORDS = """the of and to in is that it was for on are as with his they at be this from have or by one
 had not but what all were when we there can an your which their said if do will each about how up out
@@ -41,10 +43,11 @@ def vocabulary():
     return tokens, scores, types
 
 
-def write_model(path: Path) -> None:
+def write_model(path: Path, size: argparse.Namespace) -> None:
     """A llama model whose weights are noise from a fixed seed."""
     import gguf
 
+    hidden, layers, heads, feed_forward = size.hidden, size.layers, size.heads, size.feed_forward
     tokens, scores, types = vocabulary()
     random = numpy.random.default_rng(7)
 
@@ -54,13 +57,13 @@ def write_model(path: Path) -> None:
     writer = gguf.GGUFWriter(str(path), "llama")
     writer.add_name("tiny")
     writer.add_context_length(CONTEXT)
-    writer.add_embedding_length(HIDDEN)
-    writer.add_block_count(LAYERS)
-    writer.add_feed_forward_length(FEED_FORWARD)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(HEADS)
+    writer.add_embedding_length(hidden)
+    writer.add_block_count(layers)
+    writer.add_feed_forward_length(feed_forward)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(heads)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(HIDDEN // HEADS)
+    writer.add_rope_dimension_count(hidden // heads)
     writer.add_vocab_size(len(tokens))
     writer.add_tokenizer_model("llama")
     writer.add_token_list([token.encode() for token in tokens])
@@ -73,36 +76,45 @@ def write_model(path: Path) -> None:
     writer.add_chat_template(
         "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}assistant:"
     )
-    writer.add_tensor("token_embd.weight", noise(len(tokens), HIDDEN))
-    writer.add_tensor("output_norm.weight", numpy.ones(HIDDEN, numpy.float32))
-    writer.add_tensor("output.weight", noise(len(tokens), HIDDEN))
-    for layer in range(LAYERS):
+    writer.add_tensor("token_embd.weight", noise(len(tokens), hidden))
+    writer.add_tensor("output_norm.weight", numpy.ones(hidden, numpy.float32))
+    output = noise(len(tokens), hidden)
+    if size.plain_text:
+        # Bytes of half a character are never the likeliest, so that no event waits for the other half.
+        output[[kind != 1 for kind in types]] = 0.0
+    writer.add_tensor("output.weight", output)
+    for layer in range(layers):
         name = f"blk.{layer}."
-        writer.add_tensor(name + "attn_norm.weight", numpy.ones(HIDDEN, numpy.float32))
-        writer.add_tensor(name + "ffn_norm.weight", numpy.ones(HIDDEN, numpy.float32))
+        writer.add_tensor(name + "attn_norm.weight", numpy.ones(hidden, numpy.float32))
+        writer.add_tensor(name + "ffn_norm.weight", numpy.ones(hidden, numpy.float32))
         for part in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            writer.add_tensor(name + part + ".weight", noise(HIDDEN, HIDDEN))
-        writer.add_tensor(name + "ffn_gate.weight", noise(FEED_FORWARD, HIDDEN))
-        writer.add_tensor(name + "ffn_up.weight", noise(FEED_FORWARD, HIDDEN))
-        writer.add_tensor(name + "ffn_down.weight", noise(HIDDEN, FEED_FORWARD))
+            writer.add_tensor(name + part + ".weight", noise(hidden, hidden))
+        writer.add_tensor(name + "ffn_gate.weight", noise(feed_forward, hidden))
+        writer.add_tensor(name + "ffn_up.weight", noise(feed_forward, hidden))
+        writer.add_tensor(name + "ffn_down.weight", noise(hidden, feed_forward))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
-def serve(path: Path, port: int, slots: int) -> None:
+def serve(asked: argparse.Namespace) -> None:
     import xllamacpp
 
     parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(path)
+    parameters.model.path = str(asked.model)
     parameters.model_alias = {"tiny"}
     parameters.hostnames = ["127.0.0.1"]
-    parameters.port = port
-    parameters.n_parallel = slots
-    parameters.n_ctx = CONTEXT
-    parameters.cpuparams.n_threads = 1
-    parameters.cpuparams_batch.n_threads = 1
+    parameters.port = asked.port
+    parameters.n_parallel = asked.slots
+    parameters.n_ctx = CONTEXT if asked.slot_context is None else asked.slots * asked.slot_context
+    parameters.cpuparams.n_threads = asked.threads
+    parameters.cpuparams_batch.n_threads = asked.threads
+    if asked.batch is not None:
+        parameters.n_batch = asked.batch
+        parameters.n_ubatch = min(asked.batch, parameters.n_ubatch)
+    if asked.no_memory:
+        parameters.cache_ram_mib = 0
     parameters.endpoint_metrics = True
     parameters.warmup = False
     parameters.verbosity = 0
@@ -111,10 +123,24 @@ def serve(path: Path, port: int, slots: int) -> None:
     sys.stdin.read()
 
 
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", type=Path)
+    parser.add_argument("port", type=int)
+    parser.add_argument("slots", type=int)
+    for name, usual in [("hidden", 64), ("layers", 2), ("heads", 4), ("feed-forward", 128), ("threads", 1)]:
+        parser.add_argument(f"--{name}", type=int, default=usual)
+    parser.add_argument("--batch", type=int, help="tokens per batch")
+    parser.add_argument("--slot-context", type=int, help="tokens per slot, instead of 2048 for all together")
+    parser.add_argument("--plain-text", action="store_true", help="a model that writes no half characters")
+    parser.add_argument("--no-memory", action="store_true", help="keep no prompts in memory beside the slots'")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    model = Path(sys.argv[1])
-    if not model.exists():
-        part = model.with_suffix(".part")
-        write_model(part)
-        part.rename(model)
-    serve(model, int(sys.argv[2]), int(sys.argv[3]))
+    asked = arguments()
+    if not asked.model.exists():
+        part = asked.model.with_suffix(".part")
+        write_model(part, asked)
+        part.rename(asked.model)
+    serve(asked)

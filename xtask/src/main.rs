@@ -5,6 +5,7 @@
 mod aa;
 mod bench_client;
 mod ci;
+mod evidence;
 mod licences;
 mod program;
 mod provision;
@@ -26,6 +27,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   verdicts       how often the plain bench comes out VALID [COUNT [PROGRAM]]
   referee        a packet capture judges the client's times (root, tcpdump)
   real           the program against a real server that is installed and started for it: --server NAME
+  evidence       runs of a real server that a calibrated model has not seen, predicted: run, table, plan
 ";
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -39,6 +41,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "verdicts" => verdicts::run(&arguments[1..]),
         "referee" => referee::run(),
         "real" => real::run(&arguments[1..]),
+        "evidence" => evidence::run(&arguments[1..]),
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
         other => bail!("no task is called `{other}`\n{USAGE}"),
     }

@@ -10,7 +10,7 @@ mod checks;
 mod counters;
 mod install;
 mod recipe;
-mod server;
+pub(crate) mod server;
 mod stage;
 mod task;
 

@@ -129,7 +129,7 @@ impl Drop for Server {
 }
 
 /// Asks a server to end, waits for it, and kills what is left of it and its own processes.
-fn end(mut child: Child) {
+pub(crate) fn end(mut child: Child) {
     drop(child.stdin.take());
     let own = descendants(child.id());
     let _sent = kill(pid(child.id()), Signal::SIGTERM);
@@ -185,7 +185,7 @@ fn name_of(process: u32) -> Option<String> {
 }
 
 /// A port that was free a moment ago. Servers cannot all be told to choose one and to tell it.
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
@@ -201,7 +201,7 @@ fn simulator(parts: &Parts<'_>) -> Result<(Child, String)> {
 }
 
 /// The status and the body of a page. HTTP/1.0, so that no server sends it in chunks.
-pub(super) fn get(url: &str) -> Result<(u16, String)> {
+pub(crate) fn get(url: &str) -> Result<(u16, String)> {
     let rest = url.strip_prefix("http://").context("only http can be asked")?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let mut stream = TcpStream::connect(authority)?;
