@@ -105,7 +105,8 @@ impl Row<'_> {
 }
 
 /// All reports of `files` (name, reports) in one table. Columns that no report fills are left out,
-/// except in JSON, where a missing value is null.
+/// except in JSON, where a missing value is null. Where every name stands for a single report, people
+/// read that the rows are runs; programs find the same columns always.
 pub fn table(files: &[(String, Vec<Report>)], format: TableFormat) -> String {
     let rows: Vec<Row<'_>> = files
         .iter()
@@ -116,8 +117,14 @@ pub fn table(files: &[(String, Vec<Report>)], format: TableFormat) -> String {
     if format == TableFormat::Json {
         return json(&rows);
     }
-    let is_used = |row: &&ColumnRow| rows.iter().any(|one| one.cell(row.2).is_some());
-    let columns: Vec<&ColumnRow> = COLUMNS.iter().filter(is_used).collect();
+    let is_single = files.iter().all(|(_, reports)| reports.len() == 1);
+    let named = |(head, name, column): ColumnRow| match (column, format) {
+        (Column::File, _) if is_single => Some(("run", name, column)),
+        (Column::Block, TableFormat::Text | TableFormat::Markdown) if is_single => None,
+        _ => Some((head, name, column)),
+    };
+    let is_used = |row: &ColumnRow| rows.iter().any(|one| one.cell(row.2).is_some());
+    let columns: Vec<ColumnRow> = COLUMNS.into_iter().filter(is_used).filter_map(named).collect();
     let cells: Vec<Vec<String>> = rows
         .iter()
         .map(|row| columns.iter().map(|(.., column)| row.shown(*column)).collect())
@@ -139,7 +146,7 @@ fn json(rows: &[Row<'_>]) -> String {
     format!("{:#}\n", Value::Array(rows.iter().map(object).collect()))
 }
 
-fn csv(columns: &[&ColumnRow], rows: &[Row<'_>]) -> String {
+fn csv(columns: &[ColumnRow], rows: &[Row<'_>]) -> String {
     let names = columns.iter().map(|(_, name, _)| (*name).to_owned()).collect();
     let exact = |row: &Row<'_>, column: Column| match row.cell(column) {
         None | Some(Value::Null) => String::new(),
@@ -163,7 +170,7 @@ fn quoted(cell: &str) -> String {
     }
 }
 
-fn markdown(columns: &[&ColumnRow], cells: &[Vec<String>]) -> String {
+fn markdown(columns: &[ColumnRow], cells: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let heads: Vec<String> = columns.iter().map(|(head, ..)| (*head).to_owned()).collect();
     let rules: Vec<String> = columns
@@ -181,7 +188,7 @@ fn is_text(column: Column) -> bool {
     matches!(column, Column::File | Column::Heading | Column::Layout)
 }
 
-fn text(columns: &[&ColumnRow], cells: &[Vec<String>]) -> String {
+fn text(columns: &[ColumnRow], cells: &[Vec<String>]) -> String {
     let heads: Vec<String> = columns.iter().map(|(head, ..)| (*head).to_owned()).collect();
     let all: Vec<&Vec<String>> = std::iter::once(&heads).chain(cells).collect();
     let width = |at: usize| all.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
@@ -214,6 +221,19 @@ mod tests {
     #[test]
     fn a_markdown_table_has_the_same_cells() {
         insta::assert_snapshot!("table_markdown", table(&files(), TableFormat::Markdown));
+    }
+
+    /// Points of a sweep and run folders: no file holds them, and none has a second block.
+    #[test]
+    fn reports_that_stand_alone_are_runs_to_people_and_rows_alike_to_programs() {
+        let mut reports = files().remove(0).1;
+        reports.truncate(1);
+        let runs = [("rate=1".to_owned(), reports.clone()), ("rate=2".to_owned(), reports)];
+        let text = table(&runs, TableFormat::Text);
+        let heads: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
+        assert_eq!(heads[..3], ["run", "heading", "layout"]);
+        assert!(table(&runs, TableFormat::Markdown).starts_with("| run | heading |"));
+        assert!(table(&runs, TableFormat::Csv).starts_with("file,block,heading,"));
     }
 
     #[test]
