@@ -3,7 +3,9 @@
 //! Stdout is the result, stderr everything else. A reader that has seen enough closes the pipe; that
 //! is success, so nothing more is written and nobody is told.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
 
 use tokometer_report::style::{Colours, Style};
 
@@ -25,6 +27,15 @@ pub(crate) fn print(text: &str) -> Result<(), Refusal> {
 /// Tells the user something about the process. A closed stderr is nobody listening.
 pub(crate) fn tell(text: &str) {
     let _written = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Tells the user something that holds for all runs of a sweep or a search: the first time only.
+pub(crate) fn tell_once(text: &str) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_new = TOLD.lock().is_ok_and(|mut told| told.insert(text.to_owned()));
+    if is_new {
+        tell(text);
+    }
 }
 
 /// The look of our own summary on this stdout.

@@ -15,7 +15,7 @@ use super::scraper::Scraper;
 use super::target::Reached;
 use crate::exit::Refusal;
 use crate::plan::{Cache, Plan, Profiler};
-use crate::terminal::tell;
+use crate::terminal::tell_once;
 
 /// What runs beside the measured phase.
 pub(crate) struct Sides {
@@ -47,7 +47,7 @@ pub(crate) fn between(
     Ok(Box::new(move || {
         // A server that cannot flush can still be measured, but nobody may take it for flushed.
         if let Some(Err(why)) = flush.map(|flush| flush.send()) {
-            tell(&format!(
+            tell_once(&format!(
                 "note: the prefix cache was not flushed: {why}\n  figures may hold cached prefixes"
             ));
         }
