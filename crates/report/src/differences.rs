@@ -5,12 +5,16 @@
 
 use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
 
+use crate::model::{Field, Key, Metric, Stat};
+
 /// Differences up to this share are not worth a line.
 const WORTH_SAYING: f64 = 0.01;
 
 /// One figure that another tool's block shows otherwise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
+    /// The figure.
+    pub key: Key,
     /// What the block calls it.
     pub label: &'static str,
     /// Its unit.
@@ -32,44 +36,51 @@ fn is_apart(theirs: f64, ours: f64) -> bool {
 pub fn differences(summary: &Summary, family: Family) -> Vec<Difference> {
     let Some(figures) = summary.families.get(&family) else { return Vec::new() };
     let mut found = Vec::new();
-    let mut compare = |label, unit, theirs: f64, ours: Option<f64>, why: &'static str| {
+    let mut compare = |figure: Named, theirs: f64, ours: Option<f64>, why| {
         if let Some(ours) = ours.filter(|ours| is_apart(theirs, *ours)) {
-            found.push(Difference { label, unit, theirs, ours, why });
+            let (key, label, unit) = figure;
+            found.push(Difference { key, label, unit, theirs, ours, why });
         }
     };
     let mean = |key: &str| summary.distribution(key).and_then(|values| values.mean);
     let has = |stats: &Stats| stats.count > 0;
     let output = summary.figure("total_output_tokens");
     let output_differs = output.is_some_and(|ours| is_apart(figures.total_output as f64, ours));
-    compare("output tokens", "", figures.total_output as f64, output, output_reason(family));
+    compare(OUTPUT_TOKENS, figures.total_output as f64, output, output_reason(family));
     let input = summary.figure("total_prompt_tokens");
-    compare("input tokens", "", figures.total_input as f64, input, INPUT);
+    compare(INPUT_TOKENS, figures.total_input as f64, input, INPUT);
     if has(&figures.ttft) {
-        compare(
-            "mean TTFT",
-            "ms",
-            figures.ttft.mean,
-            mean("ttft_ms"),
-            ttft_reason(summary, figures),
-        );
+        compare(TTFT, figures.ttft.mean, mean("ttft_ms"), ttft_reason(summary, figures));
     }
     if has(&figures.tpot) {
         let why = if output_differs { TPOT_COUNT } else { TPOT_SPAN };
-        compare("mean TPOT", "ms", figures.tpot.mean, mean("tpot_ms"), why);
+        compare(TPOT, figures.tpot.mean, mean("tpot_ms"), why);
     }
     if has(&figures.itl) {
-        compare("mean ITL", "ms", figures.itl.mean, mean("gap_ms"), itl_reason(family));
+        compare(ITL, figures.itl.mean, mean("gap_ms"), itl_reason(family));
     }
     if has(&figures.e2el) {
-        compare("mean E2E", "ms", figures.e2el.mean, mean("e2e_ms"), E2E);
+        compare(E2EL, figures.e2el.mean, mean("e2e_ms"), E2E);
     }
     let peak = summary.figure("peak_output_tokens_per_s");
-    compare("peak output", "tok/s", figures.peak_output_throughput, peak, PEAK);
+    compare(PEAK_OUTPUT, figures.peak_output_throughput, peak, PEAK);
     let peak = summary.figure("peak_in_flight");
     let theirs = figures.peak_concurrent_requests as f64;
-    compare("peak concurrency", "requests", theirs, peak, PEAK_CONCURRENCY);
+    compare(PEAK_IN_FLIGHT, theirs, peak, PEAK_CONCURRENCY);
     found
 }
+
+/// A figure, what the block calls it, and its unit.
+type Named = (Key, &'static str, &'static str);
+
+const OUTPUT_TOKENS: Named = (Key::Field(Field::OutputTokens), "output tokens", "");
+const INPUT_TOKENS: Named = (Key::Field(Field::InputTokens), "input tokens", "");
+const TTFT: Named = (Key::Latency(Metric::Ttft, Stat::Mean), "mean TTFT", "ms");
+const TPOT: Named = (Key::Latency(Metric::Tpot, Stat::Mean), "mean TPOT", "ms");
+const ITL: Named = (Key::Latency(Metric::Itl, Stat::Mean), "mean ITL", "ms");
+const E2EL: Named = (Key::Latency(Metric::E2el, Stat::Mean), "mean E2E", "ms");
+const PEAK_OUTPUT: Named = (Key::Field(Field::PeakOutputThroughput), "peak output", "tok/s");
+const PEAK_IN_FLIGHT: Named = (Key::Field(Field::PeakConcurrency), "peak concurrency", "requests");
 
 const INPUT: &str = "it counts prompts as the workload did, we as the server did";
 const TPOT_COUNT: &str = "it divides by its own token count";

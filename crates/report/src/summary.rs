@@ -11,10 +11,11 @@ use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
 use tokometer_metrics::{Distribution, Note, Percentile, Severity, Summary, Verdict};
-use tokometer_record::{Load, RunInfo};
+use tokometer_record::{Load, RunInfo, Target};
 
 use crate::differences::differences;
-use crate::layout::Layout;
+use crate::layout::{Layout, shows};
+use crate::model::Report;
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
 
@@ -44,12 +45,12 @@ const LATENCIES: [(&str, &str, Option<&str>); 11] = [
 
 const COLUMNS: [&str; 5] = ["mean", "p50", "p90", "p99", "max"];
 
-/// The summary. `beside` is the layout of the block that is printed above it, whose differing
-/// figures are then explained.
+/// The summary. `beside` is the report that is printed above it, whose differing figures are then
+/// explained.
 pub fn print_summary(
     summary: &Summary,
     info: &RunInfo,
-    beside: Option<Layout>,
+    beside: Option<&Report>,
     style: Style,
 ) -> String {
     let page = Page { summary, info, style };
@@ -129,6 +130,7 @@ impl Page<'_> {
             };
             lines.push(format!("target: {what}"));
         }
+        lines.extend(self.rules());
         if self.summary.ended.is_partial() {
             let why = match self.summary.ended {
                 Ended::Early(stop) => format!("{stop:?}").to_lowercase(),
@@ -139,6 +141,20 @@ impl Page<'_> {
             lines.push(self.style.paint(Tone::Doubtful, &text));
         }
         lines
+    }
+
+    /// Whose rules made the run, where that is not the default and no backend's name tells it for sure:
+    /// SGLang's tool has a backend `vllm-chat`, too.
+    fn rules(&self) -> Option<String> {
+        let is_sglang = |target: &Target| target.backend.starts_with("sglang");
+        let (whose, other) = match self.info.family.as_str() {
+            "sglang" => ("SGLang's", "`--compat vllm` follows vLLM's"),
+            "vllm" if self.info.targets.iter().any(is_sglang) => {
+                ("vLLM's", "`--compat sglang` follows SGLang's")
+            }
+            _ => return None,
+        };
+        Some(format!("rules: {whose} for prompts, arrivals and connections; {other}"))
     }
 
     /// Codes of the notes that spoil any of these figures, to stand beside them.
@@ -361,8 +377,9 @@ impl Page<'_> {
         self.summary.failures.iter().map(failure).collect()
     }
 
-    fn differences(&self, beside: Option<Layout>) -> Vec<String> {
-        let Some(family) = beside.and_then(Layout::family) else { return Vec::new() };
+    fn differences(&self, beside: Option<&Report>) -> Vec<String> {
+        let Some(block) = beside else { return Vec::new() };
+        let Some(family) = block.layout.and_then(Layout::family) else { return Vec::new() };
         let said = |number: f64, unit: &str| match unit {
             "ms" => format!("{} ms", self.style.millis(number)),
             "" => whole(number),
@@ -371,6 +388,7 @@ impl Page<'_> {
         };
         differences(self.summary, family)
             .iter()
+            .filter(|one| shows(block, one.key))
             .map(|one| {
                 let text = format!(
                     "{} {}, ours {}: {}",
@@ -458,10 +476,31 @@ mod tests {
     use crate::style::Colours;
     use crate::testing::{info, summary};
 
+    /// The block that stands above.
+    fn block(layout: Layout) -> Report {
+        crate::from_summary(&summary(), &info(), layout, &crate::Shown::default()).unwrap()
+    }
+
     #[test]
     fn a_fixed_run_s_summary() {
-        let text = print_summary(&summary(), &info(), Some(Layout::V4), Style::default());
+        let text = print_summary(&summary(), &info(), Some(&block(Layout::V4)), Style::default());
         insta::assert_snapshot!("summary", text);
+    }
+
+    /// vLLM's second layout has no peaks, and its E2E only on demand.
+    #[test]
+    fn what_the_block_above_does_not_show_is_not_explained() {
+        let mut run = summary();
+        for figures in run.families.values_mut() {
+            figures.e2el.mean *= 2.0;
+        }
+        let explained = |layout: Layout| {
+            let text = print_summary(&run, &info(), Some(&block(layout)), Style::default());
+            let lines = text.lines().filter_map(|line| line.strip_prefix("block above  "));
+            lines.map(|line| line.split(',').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(explained(Layout::V2), ["mean TTFT 120.5 ms"]);
+        assert_eq!(explained(Layout::V4)[1..], ["peak output 3", "peak concurrency 71 requests"]);
     }
 
     #[test]
@@ -470,6 +509,23 @@ mod tests {
         info.targets[0].is_simulated = true;
         let text = print_summary(&summary(), &info, None, Style::default());
         assert!(text.contains("\ntarget: embedded simulator (vllm, org/model-8b)\n"), "{text}");
+    }
+
+    #[test]
+    fn the_rules_of_a_tool_that_the_backend_does_not_tell_are_named() {
+        let check = |family: &str, backend: &str, expected: Option<&str>| {
+            let mut info = info();
+            family.clone_into(&mut info.family);
+            backend.clone_into(&mut info.targets[0].backend);
+            let text = print_summary(&summary(), &info, None, Style::default());
+            let found = text.lines().find_map(|line| line.strip_prefix("rules: "));
+            let whose = found.and_then(|line| line.split_whitespace().next());
+            assert_eq!(whose, expected, "{family} {backend}");
+        };
+        check("vllm", "vllm", None);
+        check("sglang", "vllm-chat", Some("SGLang's"));
+        check("sglang", "sglang", Some("SGLang's"));
+        check("vllm", "sglang-oai", Some("vLLM's"));
     }
 
     #[test]
@@ -482,7 +538,8 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_has_no_line() {
-        let text = print_summary(&Summary::default(), &info(), Some(Layout::S3), Style::default());
+        let text =
+            print_summary(&Summary::default(), &info(), Some(&block(Layout::S3)), Style::default());
         for word in ["TTFT", "goodput", "tokens", "throughput", "failed", "NaN"] {
             assert!(!text.contains(word), "{word} in {text}");
         }

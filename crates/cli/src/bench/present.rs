@@ -196,9 +196,9 @@ impl Shown {
         if self.layout == Layout::Tokometer {
             return Ok(report::print_summary(&self.summary, &self.info, None, style));
         }
-        let block = report::print(&self.report()?, self.layout, style);
-        let beside = Some(self.layout);
-        let own = report::print_summary(&self.summary, &self.info, beside, style);
+        let beside = self.report()?;
+        let block = report::print(&beside, self.layout, style);
+        let own = report::print_summary(&self.summary, &self.info, Some(&beside), style);
         Ok(format!("{block}\n{own}"))
     }
 

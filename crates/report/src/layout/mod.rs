@@ -14,4 +14,5 @@ mod vllm;
 mod vllm_rust;
 
 pub use name::{Layout, LayoutChoice};
+pub(crate) use print::shows;
 pub use print::{print, print_same};

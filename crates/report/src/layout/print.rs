@@ -71,6 +71,12 @@ fn same_line(report: &Report, table: Option<&Table>, place: &Place, widths: Widt
     }
 }
 
+/// Whether the report, printed in its own layout, has a line for `key`.
+pub(crate) fn shows(report: &Report, key: Key) -> bool {
+    let label = report.layout.and_then(Layout::table).and_then(|table| label_of(table, key));
+    label.is_some_and(|(_, format)| shown_value(report, key, format).is_some())
+}
+
 /// The label and format of `key` in this table.
 pub(crate) fn label_of(table: &Table, key: Key) -> Option<(String, Format)> {
     let tail_rows = table.tail.map_or(&[][..], |tail| tail.rows);
