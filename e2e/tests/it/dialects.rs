@@ -110,3 +110,20 @@ fn encrypted_connections_are_measured_once_the_certificate_is_accepted() {
     let page = run(folder.path(), &format!("{line} --insecure --json")).succeeded().json();
     assert_eq!(page["summary"]["counts"]["succeeded"], 3);
 }
+
+/// TGI's server counts the token that ends an answer, and sends an event for it: both counts agree.
+#[test]
+fn an_answer_that_ends_by_itself_is_counted_alike_by_tgi_s_events_and_its_details() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--profile", "tgi-405b", "--slower", "0.01", "--flavour", "tgi"]);
+    let line = format!(
+        "bench --backend tgi --base-url {} --model simulated --dataset-name random --num-prompts 8 \
+         --random-input-len 20 --random-output-len 2000 --json --no-run-dir",
+        server.url
+    );
+    let summary = run(folder.path(), &line).succeeded().json();
+    let notes = summary["summary"]["notes"].as_array().unwrap();
+    assert!(notes.iter().all(|note| note["code"] != "token-ids-disagree"), "{notes:?}");
+    let out = summary["summary"]["figures"]["total_output_tokens"].as_f64().unwrap();
+    assert!(out < 16_000.0, "some answers end by themselves, or nothing was tried: {out}");
+}

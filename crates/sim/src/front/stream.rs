@@ -31,6 +31,7 @@ pub(super) struct Stream {
     withheld_tokens: u32,
     /// Whether a token without text is still to come.
     awaits_end_token: bool,
+    has_end_token: bool,
     reason: Reason,
     pub(super) arrived: Nanos,
     first_token: Option<Nanos>,
@@ -92,6 +93,7 @@ impl Stream {
             sent_tokens: 0,
             withheld_tokens: 0,
             awaits_end_token: false,
+            has_end_token: false,
             reason,
             arrived: opening.arrived,
             first_token: None,
@@ -121,7 +123,8 @@ impl Stream {
 
     /// Makes an answer that ends by itself take one more step, whose token has no text.
     pub(super) fn expect_end_token(&mut self) {
-        self.awaits_end_token = self.reason == Reason::Stop;
+        self.has_end_token = self.reason == Reason::Stop;
+        self.awaits_end_token = self.has_end_token;
     }
 
     /// Tokens that the engine must produce.
@@ -208,6 +211,7 @@ impl Stream {
             usage: self.usage(faults),
             first_token: first - self.arrived,
             decoding: now - first,
+            end_tokens: u32::from(self.has_end_token),
         }
     }
 

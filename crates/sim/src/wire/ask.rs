@@ -109,6 +109,8 @@ pub(crate) struct Ending {
     pub(crate) first_token: Nanos,
     /// From the first token to the last.
     pub(crate) decoding: Nanos,
+    /// Tokens without text that ended the answer: one, where the engine took a step for it.
+    pub(crate) end_tokens: u32,
 }
 
 /// Speaks one answer in the words of one protocol.

@@ -107,13 +107,14 @@ impl Script for Native {
 
     fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
         self.text.push_str(piece.text);
-        // The token that ends an answer has an event of its own, without text.
+        // The token that ends an answer has an event of its own, without text. Like every other it is
+        // counted by the server.
         let is_end_token = piece.tokens == 0;
         let end_token = is_end_token.then_some((0, ""));
         let tokens = piece.ids.iter().copied().zip(words(piece.text)).chain(end_token);
         let count = piece.ids.len().max(1);
         for (at, (id, text)) in tokens.enumerate() {
-            self.index += u32::from(!is_end_token);
+            self.index += 1;
             let _sheet = sheet.put("data: {\"index\":").put_number(self.index);
             let _sheet = sheet.put(",\"token\":{\"id\":").put_number(id);
             let _sheet =
@@ -137,7 +138,7 @@ impl Script for Native {
                     let _sheet = sheet.put(",\"generated_text\":null,\"details\":null}");
                 }
             }
-            sheet.close(Kind::Text, u32::from(!is_end_token));
+            sheet.close(Kind::Text, 1);
         }
     }
 
@@ -145,15 +146,15 @@ impl Script for Native {
 
     fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
         let mut body = json!({ "generated_text": piece.text });
+        let generated = piece.tokens + ending.end_tokens;
         if self.wants_details {
-            let tokens: Vec<Value> = piece
-                .ids
-                .iter()
-                .zip(words(piece.text))
-                .map(|(id, text)| token(*id, text))
-                .collect();
+            let spoken = piece.ids.iter().copied().zip(words(piece.text));
+            let mut tokens: Vec<Value> = spoken.map(|(id, text)| token(id, text)).collect();
+            if ending.end_tokens > 0 {
+                tokens.push(json!({ "id": 0, "text": "", "logprob": -1.0, "special": true }));
+            }
             body["details"] = json!({
-                "finish_reason": tgi_reason(ending.reason.name()), "generated_tokens": piece.tokens,
+                "finish_reason": tgi_reason(ending.reason.name()), "generated_tokens": generated,
                 "seed": null, "prefill": [], "tokens": tokens,
             });
         }
@@ -163,7 +164,7 @@ impl Script for Native {
             ("x-compute-type", "gpu+optimized".to_owned()),
             ("x-total-time", format!("{total:.0}")),
             ("x-prompt-tokens", self.prompt_tokens.to_string()),
-            ("x-generated-tokens", piece.tokens.to_string()),
+            ("x-generated-tokens", generated.to_string()),
         ]);
         response
     }

@@ -277,10 +277,12 @@ fn an_answer_that_ends_by_itself_may_have_an_end_token_without_text() {
     let events = server.post("/generate_stream", body).events();
     assert_eq!(events.len(), 4);
     let last: Value = serde_json::from_str(&events[3]).unwrap();
-    assert_eq!(
-        (&last["token"]["special"], &last["details"]["generated_tokens"]),
-        (&json!(true), &json!(3))
-    );
+    // This server counts the token that ended the answer.
+    assert_eq!((&last["token"]["special"], &last["index"]), (&json!(true), &json!(4)));
+    assert_eq!(last["details"]["generated_tokens"], 4);
+    let whole = server.post("/generate", body).json();
+    assert_eq!(whole["details"]["generated_tokens"], 4);
+    assert_eq!(whole["details"]["tokens"].as_array().unwrap().len(), 4);
 }
 
 #[test]
