@@ -31,7 +31,8 @@ pub(super) struct Stream {
     withheld_tokens: u32,
     /// Whether a token without text is still to come.
     awaits_end_token: bool,
-    has_end_token: bool,
+    /// Tokens without text that end the answer.
+    end_tokens: u32,
     reason: Reason,
     pub(super) arrived: Nanos,
     first_token: Option<Nanos>,
@@ -93,7 +94,7 @@ impl Stream {
             sent_tokens: 0,
             withheld_tokens: 0,
             awaits_end_token: false,
-            has_end_token: false,
+            end_tokens: 0,
             reason,
             arrived: opening.arrived,
             first_token: None,
@@ -123,8 +124,8 @@ impl Stream {
 
     /// Makes an answer that ends by itself take one more step, whose token has no text.
     pub(super) fn expect_end_token(&mut self) {
-        self.has_end_token = self.reason == Reason::Stop;
-        self.awaits_end_token = self.has_end_token;
+        self.awaits_end_token = self.reason == Reason::Stop;
+        self.end_tokens = u32::from(self.awaits_end_token);
     }
 
     /// Tokens that the engine must produce.
@@ -211,7 +212,7 @@ impl Stream {
             usage: self.usage(faults),
             first_token: first - self.arrived,
             decoding: now - first,
-            end_tokens: u32::from(self.has_end_token),
+            end_tokens: self.end_tokens,
         }
     }
 
