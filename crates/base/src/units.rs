@@ -82,6 +82,17 @@ pub fn parse_rate(text: &str) -> Result<f64, Error> {
     }
 }
 
+/// The count nearest to a number that is one in all but its type. Below zero and not a number: zero;
+/// beyond the largest count: that.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "float to integer casts saturate, which is what is promised"
+)]
+pub fn nearest_count(number: f64) -> u64 {
+    number.round() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +111,15 @@ mod tests {
         assert!(matches!(parse_span("5 apples", Nanos(1)), Err(Error::UnknownUnit { .. })));
         assert!(matches!(parse_span("soon", Nanos(1)), Err(Error::NotANumber(_))));
         assert!(matches!(parse_span("-1s", Nanos(1)), Err(Error::Negative(_))));
+    }
+
+    #[test]
+    fn the_nearest_count_never_wraps() {
+        for (number, expected) in
+            [(2.5, 3), (2.49, 2), (-1.0, 0), (f64::NAN, 0), (1e300, u64::MAX), (0.0, 0)]
+        {
+            assert_eq!(nearest_count(number), expected, "{number}");
+        }
     }
 
     #[test]

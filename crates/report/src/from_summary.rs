@@ -1,5 +1,6 @@
 //! A run's summary as another tool's report, by that tool's own definitions.
 
+use tokometer_base::units::nearest_count;
 use tokometer_metrics::figures::{Probe, SteadyWindow};
 use tokometer_metrics::server::Speculation;
 use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
@@ -204,21 +205,12 @@ fn set_probe(report: &mut Report, probe: &Probe) {
     report.set_number(Field::ProbeMax, probe.max);
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counters of a server are whole and not negative; the cast saturates otherwise"
-)]
-fn whole(counter: f64) -> u64 {
-    counter.round() as u64
-}
-
 fn set_speculation(report: &mut Report, speculation: &Speculation) {
     report.set_number(Field::SpecAcceptanceRate, speculation.acceptance_rate_percent);
     report.set_number(Field::SpecAcceptanceLength, speculation.acceptance_length);
-    report.set_count(Field::SpecDrafts, whole(speculation.drafts));
-    report.set_count(Field::SpecDraftTokens, whole(speculation.draft_tokens));
-    report.set_count(Field::SpecAcceptedTokens, whole(speculation.accepted_tokens));
+    report.set_count(Field::SpecDrafts, nearest_count(speculation.drafts));
+    report.set_count(Field::SpecDraftTokens, nearest_count(speculation.draft_tokens));
+    report.set_count(Field::SpecAcceptedTokens, nearest_count(speculation.accepted_tokens));
     for (position, share) in (0..).zip(&speculation.per_position) {
         report.set(Key::Position(position), Quantity::Number(share * 100.0));
     }

@@ -7,6 +7,7 @@
 mod inside;
 mod markdown;
 
+use tokometer_base::units::nearest_count;
 use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
@@ -93,13 +94,8 @@ fn count(value: u64) -> String {
     groups.join(",")
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "token counts are whole and not negative; the cast saturates otherwise"
-)]
 pub(crate) fn whole(value: f64) -> String {
-    count(value.round() as u64)
+    count(nearest_count(value))
 }
 
 /// A rate with the digits that matter.

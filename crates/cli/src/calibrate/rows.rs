@@ -1,5 +1,6 @@
 //! Blocks of printed reports as rows of a table that an engine can be fitted to.
 
+use tokometer_base::units::nearest_count;
 use tokometer_report::{Field, Metric as Latency, Report, Stat};
 use tokometer_twin::fit::{Cells, Metric, Row};
 
@@ -68,7 +69,7 @@ fn row(report: &Report, limit: Option<u32>) -> Result<Row, String> {
     }
     let count = |field: Field, what: &str| {
         let number = report.number(field).filter(|number| *number >= 1.0);
-        number.map(whole).ok_or_else(|| format!("it does not tell its {what}"))
+        number.map(nearest_count).ok_or_else(|| format!("it does not tell its {what}"))
     };
     let requests = count(Field::Successful, "successful requests")?;
     let input_tokens = count(Field::InputTokens, "input tokens")?;
@@ -84,7 +85,7 @@ fn row(report: &Report, limit: Option<u32>) -> Result<Row, String> {
     let rate = report.number(Field::RateConfigured).or_else(|| {
         report.words(Field::TrafficRate)?.parse::<f64>().ok().filter(|rate| rate.is_finite())
     });
-    let cap = report.number(Field::MaxConcurrency).filter(|cap| *cap >= 1.0).map(whole);
+    let cap = report.number(Field::MaxConcurrency).filter(|cap| *cap >= 1.0).map(nearest_count);
     Ok(Row {
         label: format!("{requests} x {}", input_tokens / requests),
         requests,
@@ -116,15 +117,6 @@ fn limit_of(command: &str) -> Option<u32> {
         }
     }
     None
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counts of a report are whole and not negative, and the cast saturates"
-)]
-fn whole(number: f64) -> u64 {
-    number.round() as u64
 }
 
 #[cfg(test)]

@@ -141,7 +141,8 @@ impl Search {
             Over::RequestRate => plan.load.request_rate = Rate(load),
             Over::Concurrency => {
                 plan.load.request_rate = Rate(f64::INFINITY);
-                plan.load.max_concurrency = Some(whole(load));
+                let cap = u32::try_from(units::nearest_count(load));
+                plan.load.max_concurrency = Some(cap.unwrap_or(u32::MAX));
             }
         }
         plan.load.duration_s = Some(duration.as_secs_f64());
@@ -215,15 +216,6 @@ fn has_come_back(session: &Session) -> bool {
         std::thread::sleep(RETURN_PAUSE);
     }
     false
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "loads over concurrency are whole and positive, and the cast saturates"
-)]
-fn whole(load: f64) -> u32 {
-    load.round() as u32
 }
 
 fn load_name(load: f64) -> String {

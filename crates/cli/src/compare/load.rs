@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use tokometer_base::units::nearest_count;
 use tokometer_metrics::{Collector, Family, Options, Summary};
 use tokometer_record::{self as record, RunInfo, RunReader};
 use tokometer_report::{self as views, Field, Layout, Report, Shown, Title};
@@ -272,13 +273,8 @@ fn plain(text: &str) -> String {
     text.parse::<f64>().map_or_else(|_| text.to_owned(), |number| number.to_string())
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counts of a report are whole and not negative, and the cast saturates"
-)]
 fn whole(count: Option<f64>) -> u64 {
-    count.map_or(0, |count| count as u64)
+    count.map_or(0, nearest_count)
 }
 
 /// The figures of a report. Tools print 0.00 for what they did not measure.

@@ -11,6 +11,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
 use tokometer_base::Nanos;
+use tokometer_base::units::nearest_count;
 use tokometer_drive::Counts;
 
 /// Readings that are kept.
@@ -50,13 +51,8 @@ fn keep(history: &mut VecDeque<u64>, value: u64) {
     history.push_back(value);
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate on a screen: float to integer casts saturate"
-)]
 fn rate(now: u64, before: u64, seconds: f64) -> u64 {
-    if seconds <= 0.0 { 0 } else { (now.saturating_sub(before) as f64 / seconds).round() as u64 }
+    if seconds <= 0.0 { 0 } else { nearest_count(now.saturating_sub(before) as f64 / seconds) }
 }
 
 impl Board {
