@@ -77,20 +77,19 @@ impl Rig {
         Ok(Self { plan, size, python: python.to_owned(), work, site: None })
     }
 
-    /// Installs packages below the work folder, without a network.
+    /// Unpacks packages below the work folder: no installer and no network are needed for that.
     pub(super) fn install(&mut self, wheels: &Path) -> Result<()> {
+        let site = self.work.join("site");
         let entries = std::fs::read_dir(wheels)
             .with_context(|| format!("cannot read the packages in {}", wheels.display()))?;
-        let is_wheel = |path: &PathBuf| path.extension().is_some_and(|end| end == "whl");
-        let found: Vec<PathBuf> =
-            entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_wheel).collect();
-        let site = self.work.join("site");
-        let mut command = Command::new(&self.python);
-        let _command = command
-            .args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target"])
-            .arg(&site)
-            .args(&found);
-        finish(&mut command)?;
+        for entry in entries {
+            let wheel = entry?.path();
+            if wheel.extension().is_some_and(|end| end == "whl") {
+                let mut command = Command::new(&self.python);
+                let _command = command.args(["-m", "zipfile", "-e"]).arg(wheel).arg(&site);
+                finish(&mut command)?;
+            }
+        }
         self.site = Some(site);
         Ok(())
     }
