@@ -34,6 +34,16 @@ pub enum Harvest {
     Adaptive,
 }
 
+/// What it means when no warm-up request is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WarmUps {
+    /// Nothing: the measured requests will show it. vLLM's client goes on.
+    #[default]
+    Tolerated,
+    /// The run is over before anything was measured. SGLang's client stops.
+    Needed,
+}
+
 /// How long to wait before giving up on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeouts {
@@ -83,6 +93,8 @@ pub struct Config {
     pub arrivals: Arrivals,
     /// Requests in flight, warm-ups, and the end.
     pub limits: Limits,
+    /// What failed warm-ups mean.
+    pub warm_ups: WarmUps,
     /// Seed of the arrivals.
     pub seed: Seed,
     /// When connections are opened.
@@ -111,6 +123,7 @@ impl Config {
             targets,
             arrivals: Arrivals::AtOnce,
             limits,
+            warm_ups: WarmUps::default(),
             seed: Seed(0),
             connections: Connections::default(),
             harvest: Harvest::default(),

@@ -28,6 +28,16 @@ pub enum Error {
         /// What went wrong.
         source: PrepareError,
     },
+    /// No warm-up was answered, and the plan needs one.
+    #[error(
+        "cannot warm up: none of {count} requests was answered: {why}\n  `--num-warmups 0` measures without a warm-up, `--compat vllm` in spite of it"
+    )]
+    WarmUps {
+        /// Warm-ups sent.
+        count: u64,
+        /// How the last of them failed.
+        why: String,
+    },
     /// A request names a target that the run does not have.
     #[error("cannot send request {index} to target {target}: the run has {targets} targets")]
     Target {

@@ -168,6 +168,12 @@ impl Owner {
         }
         let progress = Arc::clone(&self.progress);
         self.watch(|| progress.are_warmups_fed());
+        if let Some(error) = self.shared.warm_up_error().filter(|_| self.stop.is_none()) {
+            let now = MonotonicClock.now();
+            progress.fail(error);
+            self.shared.stop(now);
+            return Measured { begin: now, health: Health::default() };
+        }
         if let Some(between) = between {
             between();
         }

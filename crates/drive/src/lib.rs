@@ -28,7 +28,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, Connections, Harvest, Target, Timeouts};
+pub use config::{Config, Connections, Harvest, Target, Timeouts, WarmUps};
 pub use descriptors::{most_connections, raise_limit};
 pub use error::Error;
 pub use interrupt::Interrupt;

@@ -73,6 +73,11 @@ impl Progress {
         self.fed.load(Ordering::Acquire)
     }
 
+    /// Notes why the run cannot go on.
+    pub(crate) fn fail(&self, error: Error) {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
     pub(crate) fn take_error(&self) -> Option<Error> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -102,7 +107,7 @@ impl Preparer {
     /// Prepares and feeds until the source or the plan ends, or the run stops.
     pub(crate) fn run(mut self) {
         if let Err(error) = self.prepare_all() {
-            *self.progress.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            self.progress.fail(error);
         }
         self.progress.are_warmups_fed.store(true, Ordering::Release);
         self.progress.is_head_start_made.store(true, Ordering::Release);

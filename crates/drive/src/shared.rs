@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_record::Outcome;
 
-use crate::config::Config;
+use crate::config::{Config, WarmUps};
 use crate::error::Error;
 use crate::flight::Flight;
 use crate::gate::Gate;
@@ -43,6 +44,14 @@ pub(crate) struct Shared {
     is_deaf: AtomicBool,
     has_dropped_fields: AtomicBool,
     dropped_fields: Mutex<Vec<&'static str>>,
+    warm_up: Mutex<WarmUp>,
+}
+
+/// How the warm-up went.
+#[derive(Debug, Default)]
+struct WarmUp {
+    answered: u64,
+    failure: Option<String>,
 }
 
 impl Shared {
@@ -66,7 +75,32 @@ impl Shared {
             is_deaf: AtomicBool::new(false),
             has_dropped_fields: AtomicBool::new(false),
             dropped_fields: Mutex::new(Vec::new()),
+            warm_up: Mutex::new(WarmUp::default()),
         })
+    }
+
+    /// Notes how a warm-up ended.
+    pub(crate) fn warmed_up(&self, outcome: &Outcome) {
+        let mut warm_up = self.warm_up.lock().unwrap_or_else(PoisonError::into_inner);
+        match outcome {
+            Outcome::Success => warm_up.answered += 1,
+            Outcome::Failed(failure) => {
+                let status = failure.status.map(|status| format!("status {status}: "));
+                let status = status.unwrap_or_default();
+                warm_up.failure = Some(format!("{status}{}", failure.message));
+            }
+            Outcome::Abandoned => {}
+        }
+    }
+
+    /// Why the run must not go on, if its warm-ups were needed and failed.
+    pub(crate) fn warm_up_error(&self) -> Option<Error> {
+        let mut warm_up = self.warm_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.config.warm_ups == WarmUps::Tolerated || warm_up.answered > 0 {
+            return None;
+        }
+        let why = warm_up.failure.take()?;
+        Some(Error::WarmUps { count: self.config.limits.warmups, why })
     }
 
     /// Notes a flight that is now on its way to a worker.

@@ -124,3 +124,22 @@ fn a_flush_that_the_server_refuses_is_said_once_for_all_points() {
     check("openai", "vllm", "/reset_prefix_cache");
     check("sglang", "sglang", "/flush_cache");
 }
+
+/// SGLang's rules stop there; vLLM's measure on and report that nothing was answered.
+#[test]
+fn a_warm_up_that_nobody_answers_ends_a_run_by_sglang_s_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = r#"{"broken_paths":["/generate"]}"#;
+    let server =
+        Server::new(&["--ttft", "5ms", "--itl", "1ms", "--flavour", "sglang", "--faults", faults]);
+    let line = format!(
+        "bench --backend sglang --base-url {} {SMALL} --dataset-name random --no-run-dir",
+        server.url
+    );
+    let ended = run(folder.path(), &line);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(7), ""), "{}", ended.stderr);
+    assert!(ended.stderr.contains("cannot warm up: none of 1 requests was answered"), "{ended:?}");
+    let ended = run(folder.path(), &format!("{line} --compat vllm --num-warmups 1"));
+    assert_eq!(ended.code, Some(7), "{}", ended.stderr);
+    assert!(ended.stdout.contains("Successful requests:                     0 "), "{ended:?}");
+}

@@ -3,6 +3,7 @@
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokometer_base::Nanos;
 use tokometer_client::{Control, Dialect, Error};
@@ -14,7 +15,7 @@ use super::probe::{Probes, Question};
 use super::scraper::Scraper;
 use super::target::Reached;
 use crate::exit::Refusal;
-use crate::plan::{Cache, Plan, Profiler};
+use crate::plan::{Cache, Phases, Plan, Profiler};
 use crate::terminal::tell_once;
 
 /// What runs beside the measured phase.
@@ -37,6 +38,7 @@ pub(crate) fn between(
     let interval = plan.client.scrape_interval_s;
     let control = reached.control.clone();
     let flush = (phases.cache == Cache::Flush).then(|| Flush::new(plan, reached));
+    let pause = pause(plan.family, &phases);
     let question = (phases.probe_rate > 0.0).then(|| {
         let path = reached.dialect.request_path(&reached.settings);
         Question::new(control.clone(), path, &reached.settings, &reached.dialect)
@@ -51,6 +53,9 @@ pub(crate) fn between(
                 "note: the prefix cache was not flushed: {why}\n  figures may hold cached prefixes"
             ));
         }
+        if let Some(pause) = pause {
+            std::thread::sleep(pause);
+        }
         if phases.profiler == Profiler::On {
             let _started = control.start_profile(None);
         }
@@ -61,6 +66,12 @@ pub(crate) fn between(
         let started = Sides { _scrapers: readers, _probes: probes };
         *sides.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
     }))
+}
+
+/// SGLang's client lets the server come to rest after what it asked before the measurement.
+fn pause(family: Family, phases: &Phases) -> Option<Duration> {
+    let has_asked = phases.warmups > 0 || phases.cache == Cache::Flush;
+    (family == Family::Sglang && has_asked).then_some(Duration::from_secs(1))
 }
 
 /// How a server is told to forget prefixes.
@@ -114,6 +125,19 @@ impl FlushForm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_sglang_s_rules_let_the_server_rest_and_only_after_work() {
+        let check = |line: &str, expected: Option<u64>| {
+            let plan = crate::lower::tests::plan(line);
+            let found = pause(plan.family, &plan.phases).map(|pause| pause.as_secs());
+            assert_eq!(found, expected, "{line}");
+        };
+        check("--backend sglang --model m", Some(1));
+        check("--backend sglang --model m --warmup-requests 0", None);
+        check("--backend sglang --model m --warmup-requests 0 --flush-cache", Some(1));
+        check("--backend openai --model m --num-warmups 3 --flush-cache", None);
+    }
 
     #[test]
     fn each_server_is_flushed_by_its_own_route() {

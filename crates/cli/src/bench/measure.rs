@@ -264,7 +264,10 @@ impl Session {
             let _stopped = ready.reached.control.stop_profile();
         }
         let written = recorder.finish();
-        let mut end = ended.map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        let mut end = ended.map_err(|why| match why {
+            drive::Error::WarmUps { .. } => Refusal::new(Exit::NoSuccess, why.to_string()),
+            other => Refusal::usage(other.to_string(), ""),
+        })?;
         if let Some(reason) = watch.finish() {
             end.stop = reason;
         }
@@ -403,6 +406,10 @@ fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
         places: match plan.family {
             Family::Sglang => drive::Places::PerConversation,
             Family::Vllm => drive::Places::PerTurn,
+        },
+        warm_ups: match plan.family {
+            Family::Sglang => drive::WarmUps::Needed,
+            Family::Vllm => drive::WarmUps::Tolerated,
         },
         timeouts: drive::Timeouts {
             connect: Nanos::from_secs_f64(client.connect_timeout_s),

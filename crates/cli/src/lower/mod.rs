@@ -15,7 +15,7 @@ mod layer;
 mod points;
 mod resolve;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod turns;
 
 pub(crate) use environment::Environment;

@@ -17,7 +17,8 @@ fn lowered(line: &str) -> Lowered {
         .unwrap_or_else(|refusal| panic!("{line}: {refusal}"))
 }
 
-fn plan(line: &str) -> Plan {
+/// The plan of a bench with these flags.
+pub(crate) fn plan(line: &str) -> Plan {
     let mut lowered = lowered(line);
     assert_eq!(lowered.points.len(), 1, "{line}");
     lowered.points.remove(0).plan

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use crate::{Connections, Interrupt, Timeouts};
+use crate::{Connections, Interrupt, Timeouts, WarmUps};
 use tokometer_base::{Nanos, Seed};
 use tokometer_record::{
     EventKind, FailureKind, Outcome as End, Phase, StampSource, Stop, Timeline,
@@ -245,6 +245,48 @@ fn warm_ups_end_before_the_first_measured_request_begins() {
     let first = of(Phase::Measure).map(|timeline| timeline.times.admitted).min();
     assert!(warm_end < first);
     assert_eq!(outcome.started.len(), 5, "only measured requests have start rows");
+}
+
+/// SGLang's rules: measuring a server that answered nothing would only take time.
+#[test]
+fn a_run_that_needs_a_warm_up_ends_when_none_is_answered() {
+    let run_with = |warm_ups: WarmUps, answered: u32| {
+        let asked_before = AtomicU32::new(0);
+        let address = serve(move |asked| {
+            if asked_before.fetch_add(1, Ordering::SeqCst) < answered {
+                answer(asked.stream, 1);
+            } else {
+                refuse(asked.stream, "503 Service Unavailable", "", "busy");
+            }
+            Then::Stays
+        });
+        let mut config = config(address, 5, 1);
+        config.limits.warmups = 2;
+        config.warm_ups = warm_ups;
+        let source = config.clone();
+        let mut next = 0;
+        let prepare = move || {
+            next += 1;
+            let phase = if next <= 2 { Phase::Warmup } else { Phase::Measure };
+            Ok(Some(super::server::item(&source, next - 1, phase)))
+        };
+        let (notices, received) = std::sync::mpsc::channel();
+        let outlets = crate::Outlets {
+            notices,
+            live: Arc::default(),
+            interrupt: Arc::default(),
+            between: None,
+        };
+        let ended = crate::run(config, Box::new(prepare), outlets);
+        let ended = ended.map(drop).map_err(|error| error.to_string());
+        (ended, received.into_iter().count())
+    };
+    let (ended, notices) = run_with(WarmUps::Needed, 0);
+    let said = ended.unwrap_err();
+    assert!(said.contains("none of 2 requests was answered: status 503: busy"), "{said}");
+    assert_eq!(notices, 2, "nothing was measured, and what happened is recorded");
+    assert_eq!(run_with(WarmUps::Needed, 1).0, Ok(()));
+    assert_eq!(run_with(WarmUps::Tolerated, 0).0, Ok(()));
 }
 
 #[test]

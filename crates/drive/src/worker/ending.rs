@@ -136,6 +136,9 @@ impl Worker {
             self.deferred.push((at, next));
         } else {
             live.ended(&flight.timeline.outcome);
+            if flight.timeline.identity.phase == Phase::Warmup {
+                self.shared.warmed_up(&flight.timeline.outcome);
+            }
             self.shared.turns.post(&flight.timeline, self.reader.now);
             self.shared.ended(1);
         }
