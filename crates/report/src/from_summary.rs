@@ -71,7 +71,7 @@ pub fn from_summary(
     let speculation = summary.server.as_ref().and_then(|server| server.speculation.as_ref());
     if family == Family::Sglang {
         report.set_words(Field::Backend, backend);
-        set_sglang(&mut report, figures, layout, speculation);
+        set_sglang(&mut report, figures, layout, accept_length(summary));
     } else {
         set_vllm(&mut report, figures, info, shown);
         if let Some(speculation) = speculation {
@@ -124,11 +124,18 @@ fn set_counts(report: &mut Report, figures: &FamilyFigures) {
     }
 }
 
+/// Tokens per step under speculation: from the counted drafts, else from SGLang's own gauge.
+pub(crate) fn accept_length(summary: &Summary) -> Option<f64> {
+    let server = summary.server.as_ref()?;
+    let counted = server.speculation.as_ref().map(|speculation| speculation.acceptance_length);
+    counted.or(server.accept_length)
+}
+
 fn set_sglang(
     report: &mut Report,
     figures: &FamilyFigures,
     layout: Layout,
-    speculation: Option<&Speculation>,
+    accept_length: Option<f64>,
 ) {
     report.set_number(Field::InputThroughput, figures.input_throughput);
     report.set_count(Field::InputTextTokens, figures.total_input);
@@ -140,8 +147,8 @@ fn set_sglang(
         report.set_count(Field::RetokenizedTokens, count);
     }
     report.set_number(Field::Concurrency, figures.concurrency);
-    if let Some(speculation) = speculation {
-        report.set_number(Field::AcceptLength, speculation.acceptance_length);
+    if let Some(length) = accept_length {
+        report.set_number(Field::AcceptLength, length);
     }
     for metric in [Metric::E2el, Metric::Ttft, Metric::Tpot, Metric::Itl] {
         set_stats(report, metric, stats_of(figures, metric));

@@ -8,7 +8,7 @@ use super::object::Object;
 use super::vllm::{date, set_stats};
 use super::{Extent, ResultFile, provenance};
 use crate::Error;
-use crate::from_summary::Shown;
+use crate::from_summary::{Shown, accept_length};
 
 /// Options that SGLang saves with every run, null where they do not apply.
 const WORKLOAD_KEYS: [&str; 4] =
@@ -41,9 +41,7 @@ pub fn sglang_line(file: &ResultFile<'_>) -> Result<String, Error> {
         set_stats(&mut object, key, &sglang_stats().of(stats));
     }
     object.set("concurrency", figures.concurrency);
-    let server = file.summary.server.as_ref();
-    let speculation = server.and_then(|server| server.speculation.as_ref());
-    object.set("accept_length", speculation.map(|speculation| speculation.acceptance_length));
+    object.set("accept_length", told_accept_length(file).or(accept_length(file.summary)));
     object.set("max_output_tokens_per_s", figures.peak_output_throughput);
     object.set("max_concurrent_requests", figures.peak_concurrent_requests);
     if let (Extent::Requests, Some(detail)) = (file.extent, &figures.detail) {
@@ -51,6 +49,14 @@ pub fn sglang_line(file: &ResultFile<'_>) -> Result<String, Error> {
     }
     object.set("tokometer", provenance(file.summary, file.info));
     Ok(object.to_line())
+}
+
+/// The mean over the server's life that it tells of itself: what SGLang's own file has here. Behind a
+/// router it is that of the first server that decodes.
+fn told_accept_length(file: &ResultFile<'_>) -> Option<f64> {
+    let (_, info) = file.workload.iter().find(|(key, _)| key == "server_info")?;
+    let info = info.get("decode").and_then(|servers| servers.get(0)).unwrap_or(info);
+    info.get("internal_states")?.get(0)?.get("avg_spec_accept_length")?.as_f64()
 }
 
 /// SGLang saves these percentiles whatever is asked for.

@@ -1,6 +1,6 @@
 //! The files' schemas, and that reading gives back what was written.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::from_summary::{Shown, from_summary};
@@ -50,6 +50,29 @@ fn details_are_there_when_asked_for() {
     };
     check(vllm_json(&file).unwrap());
     check(sglang_line(&file).unwrap());
+}
+
+/// SGLang's servers count no drafts: they tell a mean over their life, and a gauge.
+#[test]
+fn the_accept_length_is_the_servers_own_where_it_tells_one() {
+    let (mut summary, info, shown) = (summary(), info(), Shown::default());
+    let check = |summary: &Summary, server_info: Value, expected: Option<f64>| {
+        let workload = [("server_info".to_owned(), server_info)];
+        let file = ResultFile { workload: &workload, ..file(summary, &info, &shown) };
+        let object: Value = serde_json::from_str(&sglang_line(&file).unwrap()).unwrap();
+        assert_eq!(object["accept_length"].as_f64(), expected, "{}", object["server_info"]);
+    };
+    let told = json!({"internal_states": [{"avg_spec_accept_length": 2.75}]});
+    check(&summary, told.clone(), Some(2.75));
+    check(&summary, json!({"prefill": [{}], "decode": [told]}), Some(2.75));
+    check(&summary, json!({"internal_states": [{}]}), Some(3.5));
+    let server = summary.server.as_mut().unwrap();
+    (server.speculation, server.accept_length) = (None, Some(2.5));
+    check(&summary, Value::Null, Some(2.5));
+    let block = from_summary(&summary, &info, Layout::S3, &shown).unwrap();
+    assert_eq!(block.number(Field::AcceptLength), Some(2.5));
+    summary.server = None;
+    check(&summary, Value::Null, None);
 }
 
 #[test]
