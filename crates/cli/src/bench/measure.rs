@@ -13,7 +13,7 @@ use tokometer_metrics::server::{Keep, parse};
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_record::server::Scrape;
 use tokometer_record::{self as record, RunEnd, RunInfo, RunWriter};
-use tokometer_schedule::{Arrivals, Curve, Extent, First, Limits, Offsets, Pace};
+use tokometer_schedule::{Extent, Limits, Offsets};
 use tokometer_tokenize::Tokenizer;
 use tokometer_workload::Family;
 
@@ -21,6 +21,7 @@ use super::alternating::{self, Alternating, BlockTimes, Switch};
 use super::between::{SidesPlace, between};
 use super::conversation::{Conversations, Telling};
 use super::exporter::Exporter;
+use super::load::{arrivals, asked_load};
 use super::preparer::Preparer;
 use super::progress::{Bar, Goal, Progress};
 use super::readiness;
@@ -35,7 +36,7 @@ use super::workload::{self, Means, Opened};
 use crate::dashboard::{Dashboard, Watched};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Secrets;
-use crate::plan::{Content, Form, Load, Plan, Profiler, Strategy, Timing};
+use crate::plan::{Content, Form, Plan, Profiler};
 
 /// What several runs of one measurement share: the server, the tokenizer, the terminal.
 pub(crate) struct Session {
@@ -420,47 +421,6 @@ fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
         retries: client.retries,
         workers: client.workers,
         ..drive::Config::new(targets, limits)
-    }
-}
-
-/// When the requests of a load are intended to start.
-pub(crate) fn arrivals(load: &Load, family: Family) -> Arrivals {
-    if load.timing == Timing::Trace {
-        return Arrivals::Traced;
-    }
-    let curve = match load.ramp {
-        Some(ramp) => match ramp.strategy {
-            Strategy::Linear => Curve::Linear { from: ramp.from, to: ramp.to },
-            Strategy::Exponential => Curve::Exponential { from: ramp.from, to: ramp.to },
-        },
-        None if load.request_rate.is_infinite() => return Arrivals::AtOnce,
-        None => Curve::Flat { rate: load.request_rate.0 },
-    };
-    let burstiness = Some(load.burstiness.0).filter(|shape| shape.is_finite());
-    let first = match family {
-        Family::Vllm => First::Waits,
-        Family::Sglang => First::Immediate,
-    };
-    Arrivals::Paced(Pace { curve, burstiness, first })
-}
-
-/// The load as a record states it; `prompts` is how many there are to send.
-pub(crate) fn asked_load(load: &Load, prompts: u64) -> record::Load {
-    let ramp = load.ramp.map(|ramp| {
-        let name = match ramp.strategy {
-            Strategy::Linear => "linear",
-            Strategy::Exponential => "exponential",
-        };
-        (name.to_owned(), ramp.from, ramp.to)
-    });
-    record::Load {
-        request_rate: Some(load.request_rate.0).filter(|rate| rate.is_finite()),
-        burstiness: load.burstiness.0,
-        max_concurrency: load.max_concurrency,
-        planned_requests: load.num_prompts.map(|_| prompts),
-        duration: load.duration_s.map(Nanos::from_secs_f64),
-        is_traced: load.timing == Timing::Trace,
-        ramp,
     }
 }
 

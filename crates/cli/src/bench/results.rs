@@ -83,7 +83,7 @@ pub(crate) fn write(shown: &Shown, plan: &Plan, facts: &Facts) -> Result<Vec<Pat
 /// load has no ramp over a known number of requests.
 fn rate_changes(plan: &Plan, info: &RunInfo, begin: Nanos) -> Option<Vec<Value>> {
     let count = info.load.planned_requests.filter(|_| plan.load.ramp.is_some())?;
-    let arrivals = super::measure::arrivals(&plan.load, plan.family);
+    let arrivals = super::load::arrivals(&plan.load, plan.family);
     let Arrivals::Paced(pace) = arrivals else { return None };
     let extent = schedule::Extent { count: Some(count), duration: None };
     let mut offsets = Offsets::new(&arrivals, extent, Seed(plan.seed)).ok()?;
