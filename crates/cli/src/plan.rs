@@ -229,6 +229,9 @@ pub(crate) struct Phases {
     pub(crate) flush_timeout_s: f64,
     /// Whether the server's profiler runs during the measured phase.
     pub(crate) profiler: Profiler,
+    /// Body of the request that starts it; absent: by the rules of the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) profile_request: Option<serde_json::Map<String, Value>>,
     /// One-token side requests per second.
     pub(crate) probe_rate: f64,
 }

@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn flags_without_effect_are_named_once_and_taken_out_with_their_values() {
-        let line = "--trust-remote-code --profile-activities CPU GPU --trust-remote-code --seed 1";
+        let line = "--trust-remote-code --tokenizer-mode auto --trust-remote-code --seed 1";
         let rewritten = rewritten(line).unwrap();
         assert_eq!(rewritten.words, ["--seed", "1"]);
         assert_eq!(rewritten.remarks.len(), 2);

@@ -11,6 +11,7 @@ pub(crate) mod compat;
 mod complaint;
 mod metric;
 mod output;
+mod profiling;
 mod sampling;
 mod stop;
 mod target;

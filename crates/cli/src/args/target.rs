@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::profiling::ProfilingArgs;
+
 /// Whose rules hold where vLLM's and SGLang's clients disagree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compat {
@@ -87,6 +89,8 @@ pub(crate) struct TargetArgs {
     /// Start the server's profiler before the measured phase and stop it after
     #[arg(long)]
     pub(crate) profile: bool,
+    #[command(flatten)]
+    pub(crate) profiling: ProfilingArgs,
 }
 
 impl TargetArgs {

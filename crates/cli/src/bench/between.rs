@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_client::{Control, Dialect, Error};
 use tokometer_drive::{Between, Notice};
@@ -39,6 +40,7 @@ pub(crate) fn between(
     let control = reached.control.clone();
     let flush = (phases.cache == Cache::Flush).then(|| Flush::new(plan, reached));
     let pause = pause(plan.family, &phases);
+    let profile = (phases.profiler == Profiler::On).then(|| profile_body(plan.family, &phases));
     let question = (phases.probe_rate > 0.0).then(|| {
         let path = reached.dialect.request_path(&reached.settings);
         Question::new(control.clone(), path, &reached.settings, &reached.dialect)
@@ -56,8 +58,8 @@ pub(crate) fn between(
         if let Some(pause) = pause {
             std::thread::sleep(pause);
         }
-        if phases.profiler == Profiler::On {
-            let _started = control.start_profile(None);
+        if let Some(Err(why)) = profile.map(|body| control.start_profile(body.as_ref())) {
+            tell_once(&format!("note: the server's profiler was not started: {why}"));
         }
         let start =
             |source| Scraper::start(source, Nanos::from_secs_f64(interval), scrapes.clone());
@@ -72,6 +74,16 @@ pub(crate) fn between(
 fn pause(family: Family, phases: &Phases) -> Option<Duration> {
     let has_asked = phases.warmups > 0 || phases.cache == Cache::Flush;
     (family == Family::Sglang && has_asked).then_some(Duration::from_secs(1))
+}
+
+/// What the server is told to profile: SGLang's client names at least the activities, vLLM's nothing.
+fn profile_body(family: Family, phases: &Phases) -> Option<Value> {
+    let mut body = phases.profile_request.clone();
+    if family == Family::Sglang {
+        let activities = body.get_or_insert_default().entry("activities");
+        let _activities = activities.or_insert_with(|| json!(["CPU", "GPU"]));
+    }
+    body.map(Value::Object)
 }
 
 /// How a server is told to forget prefixes.
@@ -137,6 +149,27 @@ mod tests {
         check("--backend sglang --model m --warmup-requests 0", None);
         check("--backend sglang --model m --warmup-requests 0 --flush-cache", Some(1));
         check("--backend openai --model m --num-warmups 3 --flush-cache", None);
+    }
+
+    #[test]
+    fn the_profiler_is_told_what_was_typed_and_sglang_s_activities() {
+        let check = |line: &str, expected: Option<Value>| {
+            let plan = crate::lower::tests::plan(line);
+            assert_eq!(profile_body(plan.family, &plan.phases), expected, "{line}");
+        };
+        check("--backend openai --model m --profile", None);
+        let activities = json!(["CPU", "GPU"]);
+        check("--backend sglang --model m --profile", Some(json!({"activities": activities})));
+        check(
+            "--backend sglang --model m --profile --profile-activities MEM --profile-steps 5 \
+             --profile-by-stage --profile-stages decode --profile-output-dir /tmp/p \
+             --profile-prefix a --profile-start-step 3",
+            Some(json!({
+                "activities": ["MEM"], "num_steps": 5, "profile_by_stage": true,
+                "profile_stages": ["decode"], "output_dir": "/tmp/p", "profile_prefix": "a",
+                "start_step": 3,
+            })),
+        );
     }
 
     #[test]

@@ -154,6 +154,7 @@ fn put_phases(layer: &mut Layer, args: &BenchArgs) {
     layer.put_if(Given::from(target.flush_cache), "phases.cache", "flush");
     layer.put("phases.flush_timeout_s", target.flush_cache_timeout);
     layer.put_if(Given::from(target.profile), "phases.profiler", "on");
+    layer.put("phases.profile_request", target.profiling.body());
     layer.put("phases.probe_rate", arrival.probe_request_rate);
 }
 

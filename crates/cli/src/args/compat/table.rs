@@ -25,7 +25,7 @@ const IMAGES: &str = "images, video and audio are not sent yet";
 const POOLING: &str = "embedding and rerank routes are not measured yet";
 const TURNS: &str = "conversations of this kind are not made yet";
 const PLOTS: &str = "figures are not drawn here; the run folder holds every time for any plotter";
-const PROFILER: &str = "only the plain start and stop of the server's profiler is sent";
+const PROFILER: &str = "the profiler runs for the whole measured phase";
 const DISAGGREGATED: &str = "separate prefill and decode servers are not driven yet";
 const STEADY: &str = "the steady part is found from the record and shown in the summary";
 const SPEED: &str = "the SPEED-Bench dataset is not read yet";
@@ -148,14 +148,14 @@ pub(crate) const ROWS: &[Row] = &[
     row("--profile", "PRSO", Kept("")),
     row("--profile-batch-threshold", "R", Refused(PROFILER)),
     row("--profile-duration", "R", Refused(PROFILER)),
-    row("--profile-activities", "S", Ignored(PROFILER)),
-    row("--profile-start-step", "S", Ignored(PROFILER)),
-    row("--profile-steps", "S", Ignored(PROFILER)),
-    row("--profile-num-steps", "S", Ignored(PROFILER)),
-    row("--profile-by-stage", "S", Ignored(PROFILER)),
-    row("--profile-stages", "S", Ignored(PROFILER)),
-    row("--profile-output-dir", "S", Ignored(PROFILER)),
-    row("--profile-prefix", "S", Ignored(PROFILER)),
+    row("--profile-activities", "S", Kept("")),
+    row("--profile-start-step", "S", Kept("")),
+    row("--profile-steps", "S", Renamed("--profile-num-steps")),
+    row("--profile-num-steps", "S", Kept("")),
+    row("--profile-by-stage", "S", Kept("")),
+    row("--profile-stages", "S", Kept("")),
+    row("--profile-output-dir", "S", Kept("")),
+    row("--profile-prefix", "S", Kept("")),
     row("--profile-prefill-url", "S", Refused(DISAGGREGATED)),
     row("--profile-decode-url", "S", Refused(DISAGGREGATED)),
     // Datasets.
