@@ -83,19 +83,15 @@ pub struct Cost {
     /// The weights of a mixture of experts, read as far as tokens need them.
     #[serde(default)]
     pub experts: Option<Experts>,
-    /// A step that only prefills costs this instead. Required by the policies that keep prefill and
-    /// decode apart.
+    /// A step that only prefills costs this instead. Absent: the one formula holds for it too.
     #[serde(default)]
     pub prefill: Option<PrefillCost>,
     /// Sigma of the log-normal factor on every step. Zero: every step is exact.
     #[serde(default)]
     pub jitter: f64,
-    /// Completion is only noticed at multiples of this. Zero: at once.
+    /// Completion of a step that takes longer than this is only noticed at multiples of it. Zero: at once.
     #[serde(default)]
     pub quantum_ms: f64,
-    /// Steps up to this long are noticed at once all the same. Absent: up to one quantum.
-    #[serde(default)]
-    pub quantum_from_ms: Option<f64>,
     /// Mean of the exponential delay after a quantum.
     #[serde(default)]
     pub quantum_tail_ms: f64,
@@ -161,7 +157,6 @@ impl Cost {
             ("eager_ms", self.eager_ms),
             ("jitter", self.jitter),
             ("quantum_ms", self.quantum_ms),
-            ("quantum_from_ms", self.quantum_from_ms.unwrap_or(0.0)),
             ("quantum_tail_ms", self.quantum_tail_ms),
             ("admission_ms", self.admission_ms),
             ("waiting_ms", self.waiting_ms),
@@ -234,7 +229,7 @@ impl Cost {
         if self.jitter > 0.0 {
             step *= libm::exp(self.jitter * normal(generator));
         }
-        if self.quantum_ms > 0.0 && step > self.quantum_from_ms.unwrap_or(self.quantum_ms) {
+        if self.quantum_ms > 0.0 && step > self.quantum_ms {
             step = self.quantum_ms * libm::ceil(step / self.quantum_ms)
                 + self.quantum_tail_ms * exponential(generator);
         }
@@ -277,7 +272,6 @@ mod tests {
             prefill: None,
             jitter: 0.0,
             quantum_ms: 0.0,
-            quantum_from_ms: None,
             quantum_tail_ms: 0.0,
             admission_ms: 0.0,
             waiting_ms: 0.0,

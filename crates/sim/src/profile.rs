@@ -369,11 +369,6 @@ impl Profile {
         if let Some((key, value)) = limits.into_iter().find(|(_, value)| *value == 0) {
             return fault(key, value, positive);
         }
-        let is_apart = !matches!(self.scheduler.policy, Policy::Chunked { .. });
-        if is_apart && self.cost.prefill.is_none() {
-            let why = "this policy prefills in steps of their own: give `[cost.prefill]`";
-            return fault("cost.prefill", 0, why);
-        }
         Ok(())
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::figures::Figures;
-use crate::fit::in_parallel;
+use crate::parallel::in_parallel;
 use crate::predict::Prediction;
 use crate::router::Routing;
 use crate::sender::Share;

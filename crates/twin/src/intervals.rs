@@ -9,7 +9,8 @@ use tokometer_base as base;
 use tokometer_sim as sim;
 
 use crate::Error;
-use crate::fit::{Metric, cells_of, in_parallel};
+use crate::fit::{Metric, cells_of};
+use crate::parallel::in_parallel;
 use crate::predict::{Keep, Options, predict};
 use crate::workload::Workload;
 

@@ -13,6 +13,7 @@ mod fleet;
 mod intervals;
 pub mod markdown;
 mod mechanism;
+mod parallel;
 mod parts;
 mod predict;
 mod replica;

@@ -10,7 +10,7 @@ use tokometer_record::{Load, Phase, RunReader, Timeline};
 use tokometer_report::files;
 use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
-use tokometer_twin::fit::{self, Calibration, Candidate, Effort, Row, RunCalibration, Settings};
+use tokometer_twin::fit::{self, Calibration, Candidate, Row, RunCalibration, Settings};
 use tokometer_twin::{self as twin, Mechanism, OldClient};
 
 use super::rows::Table;
@@ -29,9 +29,10 @@ pub(crate) struct CalibrateArgs {
     /// Where the profile is written
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// The kind of engine: a profile whose scheduler and whatever is not fitted are taken over
-    #[arg(long, value_name = "NAME|FILE", default_value = "default")]
-    pub(crate) from: String,
+    /// The kind of engine: a profile whose scheduler and whatever is not fitted are taken over [default:
+    /// the kind that describes the reports best; `default` for runs]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) from: Option<String>,
     /// Name of the profile [default: that of the file]
     #[arg(long)]
     pub(crate) name: Option<String>,
@@ -47,9 +48,9 @@ pub(crate) struct CalibrateArgs {
         default_missing_value = "1.5,0.05"
     )]
     pub(crate) old_client: Option<String>,
-    /// How long to search
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    pub(crate) generations: usize,
+    /// Searches from each of the three points at which a fit to reports begins
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub(crate) searches: usize,
     /// Root of the search's randomness
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
@@ -67,15 +68,10 @@ struct Evidence {
     is_artificial: bool,
 }
 
-/// Spread of answer lengths, relative to their mean, where no fit says it.
-const SPREAD: f64 = 0.25;
-
-/// Candidates per generation of the search.
-const POPULATION: usize = 14;
-
 /// Calibrates, tells what was found, and writes the profile.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
-    let template = Profile::open(&args.from).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+    let from = args.from.as_deref().unwrap_or("default");
+    let template = Profile::open(from).map_err(|why| Refusal::usage(why.to_string(), ""))?;
     let client = args.old_client.as_deref().map(old_client).transpose()?.unwrap_or_default();
     let stem = args.output.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = args.name.clone().or(stem).unwrap_or_else(|| "engine".to_owned());
@@ -91,7 +87,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
         from_tables(
             args,
             &evidence.table.rows,
-            Candidate { profile: template, client, spread: SPREAD },
+            Candidate { profile: template, client, spread: fit::SPREAD },
             &name,
         )?
     } else {
@@ -182,9 +178,13 @@ fn from_tables(
     name: &str,
 ) -> Result<Profile, Refusal> {
     let memory = template.profile.kv.clone();
+    let mut template = unfitted(template);
+    if args.from.is_none() {
+        template = best_kind(rows, template);
+    }
     let settings = Settings {
-        template: unfitted(template),
-        effort: Effort { generations: args.generations, population: POPULATION, sigma: 0.2 },
+        template,
+        searches: args.searches,
         threads: threads(),
         seed: Seed(args.seed),
     };
@@ -204,6 +204,22 @@ fn from_tables(
     let mut profile = found.profile(rows, name, &source_names(&args.sources));
     profile.kv = memory;
     Ok(profile)
+}
+
+/// The declared kind of engine that describes the rows best. Where steps are seen to end at multiples of an
+/// interval, that is modelled too.
+fn best_kind(rows: &[Row], mut base: Candidate) -> Candidate {
+    if rows.len() < fit::ROWS_MIN {
+        return base;
+    }
+    base.profile.cost.quantum_ms = fit::quantum_of(rows.iter()).unwrap_or(0.0);
+    let mut kinds = fit::kinds(rows, &base.profile, (base.client, threads())).into_iter();
+    let Some(best) = kinds.next() else { return base };
+    tell(&format!("kind of engine: {} (rough loss {:.3})", best.name, best.loss));
+    if let Some(next) = kinds.next() {
+        tell(&format!("  next best: {} ({:.3}); `--from` sets another kind", next.name, next.loss));
+    }
+    best.template
 }
 
 fn threads() -> usize {
@@ -237,7 +253,7 @@ fn from_runs(
     let mut text = views::of_runs(&found, evidence.runs.len());
     let rows = &evidence.table.rows;
     if !rows.is_empty() {
-        let candidate = Candidate { profile: found.profile.clone(), client, spread: SPREAD };
+        let candidate = Candidate { profile: found.profile.clone(), client, spread: fit::SPREAD };
         let all: Vec<usize> = (0..rows.len()).collect();
         let predicted = fit::predict_rows(&candidate, rows, &all, twin::SEEDS)?;
         let title = "error on the tables, which no fit has seen";
@@ -279,7 +295,7 @@ fn bar() -> Option<ProgressBar> {
         return None;
     }
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:28} {pos}/{len} candidates, ETA {eta}");
+    let style = ProgressStyle::with_template("{bar:28} {pos}/{len} searches, ETA {eta}");
     Some(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
 }
 

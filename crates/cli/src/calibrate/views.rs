@@ -24,7 +24,8 @@ pub(crate) fn of_tables(calibration: &Calibration, rows: &[Row]) -> String {
     }
     text.push('\n');
     text.push_str(&accuracy("held-out error, two folds", rows, &calibration.held_out));
-    if let Some(quantum) = calibration.seen_quantum {
+    let is_modelled = calibration.candidate.profile.cost.quantum_ms > 0.0;
+    if let Some(quantum) = calibration.seen_quantum.filter(|_| !is_modelled) {
         let _written = writeln!(
             text,
             "steps seem to end at multiples of {quantum:.0} ms; a template with `cost.quantum_ms` models that"

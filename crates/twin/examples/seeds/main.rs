@@ -1,6 +1,6 @@
 //! Fits the engine model to the seed tables and prints measured against predicted.
 //!
-//! `cargo run --release -p tokometer-twin --example seeds -- DIR [generations] [population] [vllm|tgi|all|others] [OUT] [threads]`
+//! `cargo run --release -p tokometer-twin --example seeds -- DIR [searches] [vllm|tgi|all|others] [OUT] [threads] [seed]`
 
 #![expect(clippy::print_stdout, reason = "what it prints is its result")]
 
@@ -14,8 +14,8 @@ use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Calibration, Candidate, Effort, Metric, Row, Settings, calibrate, errors,
-    main_errors, quantum_of,
+    Accuracy, Calibration, Candidate, Metric, Row, Settings, calibrate, errors, main_errors,
+    quantum_of,
 };
 use tokometer_twin::markdown::{FittedTable, twin_page};
 
@@ -67,7 +67,6 @@ fn print(name: &str, rows: &[Row], calibration: &Calibration) {
 fn template(name: &str) -> Candidate {
     let mut profile = Profile::shipped(name).expect("the profile is shipped");
     profile.cost.quantum_ms = 0.0;
-    profile.cost.quantum_from_ms = None;
     profile.cost.quantum_tail_ms = 0.0;
     profile.front_end.gather_ms = 0.0;
     profile.front_end.eos_step = true;
@@ -76,6 +75,7 @@ fn template(name: &str) -> Candidate {
         &mut profile.scheduler.policy
     {
         (*waiting_served_ratio, *max_waiting_tokens) = (0.3, 20);
+        profile.cost.prefill = None;
     }
     Candidate { profile, client: OldClient::default(), spread: 0.25 }
 }
@@ -109,12 +109,12 @@ fn main() {
     let number = |at: usize, default: usize| {
         arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let effort = Effort { generations: number(2, 100), population: number(3, 14), sigma: 0.25 };
-    let only = arguments.get(4).map(String::as_str);
-    let out = arguments.get(5).map(Path::new);
+    let searches = number(2, 6);
+    let only = arguments.get(3).map(String::as_str);
+    let out = arguments.get(4).map(Path::new);
     let mut done = Vec::new();
     if only == Some("others") {
-        others::describe_all(folder, effort, (number(6, 2), out));
+        others::describe_all(folder, searches, (number(5, 2), out));
         return;
     }
     for table in TABLES.iter().filter(|table| is_chosen(only, table)) {
@@ -122,7 +122,8 @@ fn main() {
         let rows = table::rows(&text);
         let mut template = template(table.profile);
         template.profile.cost.quantum_ms = quantum_of(rows.iter()).unwrap_or(0.0);
-        let settings = Settings { template, effort, threads: number(6, 2), seed: Seed(1) };
+        let settings =
+            Settings { template, searches, threads: number(5, 2), seed: Seed(number(6, 0) as u64) };
         let calibration = calibrate(&rows, &settings, &|_| {}).expect("the seeds fit");
         print(table.heading, &rows, &calibration);
         if let Some(out) = out {

@@ -7,8 +7,8 @@ use tokometer_base::Seed;
 use tokometer_sim::Profile;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Candidate, Description, Effort, HeldOut, Metric, Model, Row, Settings, describe,
-    errors, main_errors, predict_rows,
+    Accuracy, Candidate, Description, HeldOut, Metric, Model, Row, Settings, describe, errors,
+    main_errors, predict_rows,
 };
 
 use crate::table;
@@ -66,7 +66,7 @@ const FITTED: [&str; 6] = [
 ];
 
 /// Fits and prints all of them, and writes their profiles where a place is given.
-pub(crate) fn describe_all(folder: &Path, effort: Effort, (threads, out): (usize, Option<&Path>)) {
+pub(crate) fn describe_all(folder: &Path, searches: usize, (threads, out): (usize, Option<&Path>)) {
     for seeded in &SEEDED {
         let text = std::fs::read_to_string(folder.join(seeded.file)).expect("a seed file");
         let mut all = table::rows(&text);
@@ -82,7 +82,7 @@ pub(crate) fn describe_all(folder: &Path, effort: Effort, (threads, out): (usize
                 parameter.high = seeded.spread;
             }
         }
-        let settings = Settings { template, effort, threads, seed: Seed(1) };
+        let settings = Settings { template, searches, threads, seed: Seed(1) };
         let found = describe(&rows, &model, &settings).expect("the seeds fit");
         println!("== {} ({})", seeded.profile, seeded.source);
         for fitted in &found.parameters {

@@ -2,11 +2,11 @@
 //!
 //! In: rows, a template that says which kind of scheduler it is, and how hard to search. Out: a
 //! profile fitted to all rows, the error on rows that a fit had not seen (two folds), which parameters
-//! the table does not determine, and which rows were left out and why. Fits are independent of each
-//! other, so they run on as many threads as are given; the result does not depend on their number.
+//! the table does not determine, and which rows were left out and why.
 
 mod accuracy;
-pub mod cma;
+mod descent;
+mod kinds;
 mod layer;
 mod lengths;
 mod model;
@@ -15,9 +15,7 @@ mod replay;
 mod row;
 mod runs;
 mod screen;
-
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod search;
 
 use std::fmt::Write as _;
 
@@ -29,20 +27,23 @@ use tokometer_sim as sim;
 
 use crate::Error;
 use crate::mechanism::Mechanism;
+use crate::parallel::in_parallel;
 pub use accuracy::{Accuracy, errors, main_errors};
-pub use cma::{Best, Effort};
+use descent::{Best, Miss};
+pub use kinds::{Kind, kinds};
 pub use model::{Candidate, Model, Parameter, STARTS, cells_of};
 pub use row::{Cells, Metric, Row};
 pub use runs::{Measured, RunCalibration, calibrate_runs};
 pub use screen::{LeftOut, quantum_of, stalls};
+use search::Search;
 
 /// How to calibrate.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The kind of engine and everything that is not fitted.
     pub template: Candidate,
-    /// How hard to search.
-    pub effort: Effort,
+    /// Searches from each of the three declared points: the first begins there, the others near it.
+    pub searches: usize,
     /// Threads that may work at once.
     pub threads: usize,
     /// Seed of the search.
@@ -52,9 +53,9 @@ pub struct Settings {
 /// How far a calibration has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Candidates tried, over all fits.
+    /// Searches that have ended.
     pub done: usize,
-    /// Candidates in all.
+    /// Searches in all.
     pub total: usize,
 }
 
@@ -173,10 +174,21 @@ struct Prepared<'a> {
     blocks: Vec<Vec<lengths::Block>>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-struct Fit {
-    point: Vec<f64>,
-    loss: f64,
+impl<'a> Prepared<'a> {
+    fn new(rows: &'a [Row]) -> Self {
+        let blocks = (0..rows.len()).map(|at| lengths::blocks(rows, at)).collect();
+        Self { rows, blocks }
+    }
+}
+
+/// Spread of answer lengths, relative to their mean, where no fit says it.
+pub const SPREAD: f64 = 0.25;
+
+/// The rows that show an engine, and those that do not.
+fn kept(rows: &[Row]) -> (Vec<usize>, Vec<LeftOut>) {
+    let left_out = stalls(rows);
+    let is_kept = |at: &usize| left_out.iter().all(|left| left.row != *at);
+    ((0..rows.len()).filter(is_kept).collect(), left_out)
 }
 
 /// Fits an engine to the rows of a table.
@@ -186,14 +198,11 @@ pub fn calibrate(
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Calibration, Error> {
     screen::check(rows)?;
-    let left_out = stalls(rows);
-    let is_kept = |at: &usize| left_out.iter().all(|left| left.row != *at);
-    let kept: Vec<usize> = (0..rows.len()).filter(is_kept).collect();
+    let (kept, left_out) = kept(rows);
     if kept.len() < ROWS_MIN {
         return Err(Error::TooFewRows { rows: kept.len(), least: ROWS_MIN });
     }
-    let blocks = (0..rows.len()).map(|at| lengths::blocks(rows, at)).collect();
-    let prepared = Prepared { rows, blocks };
+    let prepared = Prepared::new(rows);
     let even: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 0).collect();
     let odd: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 1).collect();
     let model = Model::new(settings.template.clone());
@@ -227,7 +236,7 @@ pub fn calibrate(
         in_sample,
         left_out,
         seen_quantum: quantum_of(rows.iter()),
-        loss: search.refined[0].loss,
+        loss: search.refined[0].value,
     })
 }
 
@@ -245,62 +254,12 @@ pub struct Description {
 /// Fits a model to rows that are too few to hold any out.
 pub fn describe(rows: &[Row], model: &Model, settings: &Settings) -> Result<Description, Error> {
     let all: Vec<usize> = (0..rows.len()).collect();
-    let blocks = all.iter().map(|at| lengths::blocks(rows, *at)).collect();
-    let prepared = Prepared { rows, blocks };
+    let prepared = Prepared::new(rows);
     let search = Search::run(&prepared, model, &[&all], (settings, &|_| {}));
     let candidate = model.candidate(&search.refined[0].point);
     let in_sample = predict_rows(&candidate, rows, &all, REPORT_SEEDS)?;
     let parameters = fitted(model, search.of_set(0), &search.refined[0]);
     Ok(Description { candidate, parameters, in_sample })
-}
-
-/// The fits of several sets of rows.
-struct Search {
-    /// From every declared start, set by set.
-    fits: Vec<Fit>,
-    /// The best of each set, refined.
-    refined: Vec<Fit>,
-}
-
-impl Search {
-    fn run(
-        prepared: &Prepared<'_>,
-        model: &Model,
-        sets: &[&[usize]],
-        (settings, progress): (&Settings, &(dyn Fn(Progress) + Sync)),
-    ) -> Self {
-        let done = AtomicUsize::new(0);
-        let searches = sets.len() * (STARTS.len() + 1);
-        let total = searches * settings.effort.generations * settings.effort.population * 3 / 2;
-        let evaluated = || {
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress(Progress { done: done.min(total), total });
-        };
-        let run = |task: &Task<'_>| task.run(prepared, settings, &evaluated);
-        let mut tasks = Vec::new();
-        for set in sets.iter().copied() {
-            for (number, place) in (0..).zip(STARTS) {
-                let start = vec![place; model.parameters.len()];
-                tasks.push(Task { model, set, start, stage: Stage::Declared, number });
-            }
-        }
-        let fits = in_parallel(&tasks, settings.threads, run);
-        let mut search = Self { fits, refined: Vec::new() };
-        let mut tasks = Vec::new();
-        for (number, set) in sets.iter().copied().enumerate() {
-            let fits = search.of_set(number).iter();
-            let best = fits.min_by(|one, other| one.loss.total_cmp(&other.loss));
-            let start = best.expect("every set has a fit per declared start").point.clone();
-            let number = STARTS.len() as u64;
-            tasks.push(Task { model, set, start, stage: Stage::Refined, number });
-        }
-        search.refined = in_parallel(&tasks, settings.threads, run);
-        search
-    }
-
-    fn of_set(&self, set: usize) -> &[Fit] {
-        &self.fits[set * STARTS.len()..(set + 1) * STARTS.len()]
-    }
 }
 
 /// What a candidate predicts for each of these rows of a table, as means over `seeds` seeds.
@@ -335,99 +294,27 @@ impl Prepared<'_> {
         model::predict_row(candidate, &self.rows[at], &self.blocks[at], REPORT_SEEDS)
     }
 
-    fn loss(&self, candidate: &Candidate, set: &[usize]) -> f64 {
-        let mut sums = (0.0, 0.0);
+    /// By how much a candidate misses the figures of these rows; `None` where it cannot run one at all.
+    fn misses(&self, candidate: &Candidate, set: &[usize]) -> Option<Vec<Miss>> {
+        let mut misses = Vec::with_capacity(set.len() * Metric::ALL.len());
         for at in set {
             let row = &self.rows[*at];
             let seeds = model::seeds(row, SEARCH_SEEDS);
-            // A candidate that cannot run a row at all is as bad as can be.
-            let Ok(cells) = model::predict_row(candidate, row, &self.blocks[*at], seeds) else {
-                return f64::INFINITY;
-            };
-            let (sum, weight) = model::loss(&cells, &row.cells);
-            sums = (sums.0 + sum, sums.1 + weight);
+            let cells = model::predict_row(candidate, row, &self.blocks[*at], seeds).ok()?;
+            misses.extend(model::misses(&cells, &row.cells));
         }
-        sums.0 / sums.1
-    }
-}
-
-/// One fit: of which rows, by which model, from where.
-struct Task<'a> {
-    model: &'a Model,
-    set: &'a [usize],
-    start: Vec<f64>,
-    stage: Stage,
-    number: u64,
-}
-
-/// Where a fit begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// At a declared point.
-    Declared,
-    /// Where the best of the declared ones ended.
-    Refined,
-}
-
-impl Task<'_> {
-    /// From a declared start the rows that cost little come first; then all of them, in smaller steps,
-    /// with a look at other limits of the scheduler between them.
-    fn run(&self, prepared: &Prepared<'_>, settings: &Settings, evaluated: &dyn Fn()) -> Fit {
-        let seed = Seed(settings.seed.stream("calibrate").draw(self.number));
-        let loss = |point: &[f64], set: &[usize]| {
-            evaluated();
-            prepared.loss(&self.model.candidate(point), set) + self.model.price(point)
-        };
-        let all = |point: &[f64]| loss(point, self.set);
-        let effort = settings.effort;
-        let half = Effort { generations: effort.generations.div_ceil(2), ..effort };
-        let mut point = self.start.clone();
-        if self.stage == Stage::Declared {
-            let small = prepared.small_rows(self.set);
-            point = cma::minimise(&point, effort, seed, |point| loss(point, &small)).point;
-        }
-        let rounds: &[f64] = match self.stage {
-            Stage::Declared => &[0.5],
-            Stage::Refined => &[0.4, 0.2],
-        };
-        let mut best = self.scan_limits(&point, all);
-        for share in rounds {
-            let smaller = Effort { sigma: effort.sigma * share, ..half };
-            best = cma::minimise(&best.point, smaller, seed, all);
-            best = self.scan_limits(&best.point, all);
-        }
-        Fit { point: best.point, loss: best.value }
+        Some(misses)
     }
 
-    /// The best place of each limit of the scheduler, the rest being kept, one after the other and over
-    /// again. Between two limits the loss often rises before it falls, which a search in small steps does
-    /// not cross.
-    fn scan_limits(&self, start: &[f64], loss: impl Fn(&[f64]) -> f64) -> Best {
-        let mut best = Best { point: start.to_vec(), value: loss(start) };
-        let limits: Vec<usize> = (0..self.model.parameters.len())
-            .filter(|at| self.model.parameters[*at].is_limit)
-            .collect();
-        for at in limits.iter().chain(&limits) {
-            for place in 0..=SCAN_PLACES {
-                let mut point = best.point.clone();
-                point[*at] = f64::from(place) / f64::from(SCAN_PLACES);
-                let value = loss(&point);
-                if value < best.value {
-                    best = Best { point, value };
-                }
-            }
-        }
-        best
+    fn loss(&self, candidate: &Candidate, set: &[usize]) -> f64 {
+        self.misses(candidate, set).map_or(f64::INFINITY, |misses| descent::loss(&misses))
     }
 }
-
-/// Places in a limit's range that are looked at: each a seventh above the one before, or closer.
-const SCAN_PLACES: u32 = 48;
 
 /// Largest ratio between ends of an identified parameter.
 const IDENTIFIED_RATIO: f64 = 1.2;
 
-fn fitted(model: &Model, fits: &[Fit], best: &Fit) -> Vec<Fitted> {
+fn fitted(model: &Model, fits: &[Best], best: &Best) -> Vec<Fitted> {
     let parameters = model.parameters.iter().enumerate();
     parameters
         .map(|(at, parameter)| {
@@ -441,32 +328,5 @@ fn fitted(model: &Model, fits: &[Fit], best: &Fit) -> Vec<Fitted> {
                 is_identified: high <= low * IDENTIFIED_RATIO,
             }
         })
-        .collect()
-}
-
-/// Works through `jobs` on several threads; results keep the order of the jobs.
-pub(crate) fn in_parallel<J: Sync, R: Send>(
-    jobs: &[J],
-    threads: usize,
-    work: impl Fn(&J) -> R + Sync,
-) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<R>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
-    let take_turns = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(at) else { return };
-            let result = work(job);
-            *results[at].lock().expect("no worker panics while it stores") = Some(result);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
-            let _worker = scope.spawn(take_turns);
-        }
-    });
-    results
-        .into_iter()
-        .filter_map(|slot| slot.into_inner().expect("no worker panics while it stores"))
         .collect()
 }

@@ -14,6 +14,7 @@ use tokometer_base as base;
 use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
+use super::descent::{Miss, Pull};
 use super::lengths::{self, Block};
 use super::row::{Cells, Metric, Row};
 use crate::Error;
@@ -25,8 +26,10 @@ use crate::workload::Workload;
 /// Places of the three declared starting points in every parameter's range.
 pub const STARTS: [f64; 3] = [0.35, 0.5, 0.65];
 
-/// Loss that a term in the middle of its range must save, twice.
-const PRICE: f64 = 4e-4;
+/// Loss of a term at the upper end of its range, in proportion below it: what it must at least save. Dear
+/// enough that halves of a table agree on which terms there are, cheap enough that those which the whole
+/// table shows stay.
+const PRICE: f64 = 1.5e-3;
 
 /// An engine under trial, with what belongs to the table and not to the engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -124,20 +127,16 @@ const PREFILL: [Parameter; 2] = [
     },
 ];
 
-const BLOCKING: [Parameter; 2] = [
-    parameter!("cost.sequence_ms", 0.0, 3.0, profile.cost.sequence_ms),
-    parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms),
-];
+const CONTEXT: Parameter = parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms);
 
-const QUANTUM: [Parameter; 2] = [
-    parameter!("cost.quantum_tail_ms", 0.0, 200.0, profile.cost.quantum_tail_ms),
-    Parameter {
-        name: "cost.quantum_from_ms / quantum_ms",
-        low: 1.0,
-        high: 1.5,
-        is_limit: false,
-        set: |c, value| c.profile.cost.quantum_from_ms = Some(value * c.profile.cost.quantum_ms),
-    },
+const QUANTUM: Parameter =
+    parameter!("cost.quantum_tail_ms", 0.0, 200.0, profile.cost.quantum_tail_ms);
+
+/// Where the one formula holds for steps that only prefill too: what a decoding sequence and what a step
+/// with prompts cost beyond their tokens.
+const UNITED: [Parameter; 2] = [
+    parameter!("cost.sequence_ms", 0.0, 3.0, profile.cost.sequence_ms),
+    parameter!("cost.eager_ms", 0.0, 200.0, profile.cost.eager_ms),
 ];
 
 /// Whole numbers of a router are searched between whole numbers too, and rounded when used.
@@ -191,31 +190,36 @@ impl Model {
     /// jump of the other steps is a plain saturation: decodes alone do not determine its steepness.
     pub fn new(mut template: Candidate) -> Self {
         let mut parameters = COMMON.to_vec();
-        match template.profile.scheduler.policy {
-            Policy::Chunked { .. } => parameters.extend(CHUNKED),
-            Policy::Blocking { .. } => {
-                template.profile.cost.cliff_steepness = 1.0;
-                parameters.extend(PREFILL);
-                parameters.extend(BLOCKING);
-            }
-            Policy::Tgi { .. } => {
-                template.profile.cost.cliff_steepness = 1.0;
-                parameters.extend(PREFILL);
-                parameters.extend(ROUTER);
-            }
+        let policy = &template.profile.scheduler.policy;
+        let is_chunked = matches!(policy, Policy::Chunked { .. });
+        if is_chunked {
+            parameters.extend(CHUNKED);
+        } else {
+            template.profile.cost.cliff_steepness = 1.0;
+        }
+        match policy {
+            Policy::Chunked { .. } => {}
+            Policy::Blocking { .. } => parameters.push(CONTEXT),
+            Policy::Tgi { .. } => parameters.extend(ROUTER),
+        }
+        if template.profile.cost.prefill.is_some() {
+            parameters.extend(PREFILL);
+            let is_blocking = matches!(policy, Policy::Blocking { .. });
+            parameters.extend(is_blocking.then_some(UNITED[0]));
+        } else if !is_chunked {
+            parameters.extend(UNITED);
         }
         if template.profile.cost.quantum_ms > 0.0 {
-            parameters.extend(QUANTUM);
+            parameters.push(QUANTUM);
         }
         Self { template, parameters }
     }
 
-    /// What the terms at a point cost that an engine may not have: each must pay for itself, so that rows
-    /// which say nothing about a term leave it out.
-    pub fn price(&self, point: &[f64]) -> f64 {
-        let optional =
-            self.parameters.iter().zip(point).filter(|(parameter, _)| parameter.low <= 0.0);
-        PRICE * optional.map(|(_, place)| place).sum::<f64>()
+    /// Terms that an engine may not have cost something: each must pay for itself, so that rows which say
+    /// nothing about a term leave it out.
+    pub(super) fn pulls(&self) -> Vec<Pull> {
+        let price = |parameter: &Parameter| if parameter.low > 0.0 { 0.0 } else { PRICE };
+        self.parameters.iter().map(|one| Pull { price: price(one), hold: 0.0 }).collect()
     }
 
     /// The candidate at a point of the unit cube.
@@ -296,20 +300,12 @@ fn figures(figures: &Figures) -> [f64; 10] {
     ]
 }
 
-/// How badly predicted cells miss the printed ones: the weighted mean of a smoothed absolute
-/// logarithm, so that one hopeless cell does not rule the fit.
-pub(crate) fn loss(predicted: &Cells, measured: &Cells) -> (f64, f64) {
-    const SMOOTH: f64 = 0.03;
-    let mut sums = (0.0, 0.0);
-    for metric in Metric::ALL {
-        let (Some(p), Some(m)) = (predicted.get(metric), measured.get(metric)) else { continue };
-        if m <= 0.0 {
-            continue;
-        }
-        let error = libm::log(p.max(1e-9) / m);
-        let smooth = libm::sqrt(error * error + SMOOTH * SMOOTH) - SMOOTH;
-        sums.0 += metric.weight() * smooth;
-        sums.1 += metric.weight();
-    }
-    sums
+/// By how much predicted cells miss the printed ones.
+pub(crate) fn misses(predicted: &Cells, measured: &Cells) -> Vec<Miss> {
+    let miss = |metric: Metric| {
+        let measured = measured.get(metric).filter(|value| *value > 0.0)?;
+        let error = libm::log(predicted.get(metric)?.max(1e-9) / measured);
+        Some(Miss { weight: metric.weight(), error })
+    };
+    Metric::ALL.into_iter().filter_map(miss).collect()
 }

@@ -14,11 +14,12 @@ use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
 use super::accuracy::{Accuracy, main_errors};
-use super::cma::{self, Effort};
-use super::model::{cells_of, loss};
+use super::descent::{Best, Pull, Rounds, descend};
+use super::model::{cells_of, misses};
 use super::row::{Cells, Row};
-use super::{HeldOut, IDENTIFIED_RATIO, in_parallel};
+use super::{HeldOut, IDENTIFIED_RATIO};
 use crate::figures::Figures;
+use crate::parallel::in_parallel;
 use crate::predict::{Options, predict};
 use crate::workload::{Ask, Workload};
 
@@ -159,8 +160,10 @@ macro_rules! knob {
 
 /// Costs of decoding are known from many steps and may move little; what a prompt costs and what lies
 /// before the engine are known from few, and may move far.
-fn knobs(profile: &Profile) -> Vec<Knob> {
+fn knobs(profile: &Profile, prompt: f64) -> Vec<Knob> {
     let cost = &profile.cost;
+    // All that lies before the first token of a lone request could be its prompt's cost.
+    let before = 2.0 * (profile.front_end.arrival_ms + cost.base_ms) / prompt;
     let around = |value: f64, factor: f64| (value / factor, value * factor);
     let base = cost.base_ms.max(0.1);
     let most = |value: f64| (0.0, (4.0 * value).max(2.0 * base));
@@ -191,8 +194,8 @@ fn knobs(profile: &Profile) -> Vec<Knob> {
         knobs.push(Knob {
             name: "cost.prefill.token_ms",
             hold: 0.0,
-            low: (prefill.token_ms / 2.5).max(1e-6),
-            high: (prefill.token_ms * 2.5).max(1e-4),
+            low: 0.0,
+            high: (prefill.token_ms * 2.5).max(before),
             get: |p| p.cost.prefill.as_ref().map_or(0.0, |prefill| prefill.token_ms),
             set: |p, value| {
                 if let Some(prefill) = &mut p.cost.prefill {
@@ -201,8 +204,8 @@ fn knobs(profile: &Profile) -> Vec<Knob> {
             },
         });
     } else {
-        let token = knob!("cost.token_ms", cost.token_ms, around(cost.token_ms, 2.5));
-        knobs.extend((token.low > 0.0).then_some(token));
+        let dearest = (cost.token_ms * 2.5).max(before);
+        knobs.push(knob!("cost.token_ms", cost.token_ms, (0.0, dearest)));
         knobs.push(knob!("cost.eager_ms", cost.eager_ms, most(cost.eager_ms)));
     }
     knobs
@@ -211,31 +214,46 @@ fn knobs(profile: &Profile) -> Vec<Knob> {
 /// What whole runs say.
 pub(super) struct Refined {
     pub(super) profile: Profile,
-    /// Every number that was turned, and whether fits from three places of the front end's serial work end
-    /// within 20 % of each other.
+    /// Every number that was turned, and whether fits from all starts end within 20 % of each other.
     pub(super) turned: Vec<(&'static str, f64, bool)>,
     /// The error on runs that a fit had not seen, the runs being split in two; `None` for few runs.
     pub(super) held_out: Option<Accuracy>,
 }
 
-/// Where a search begins, as places in the range of the front end's serial work.
-const STARTS: [f64; 3] = [0.15, 0.35, 0.55];
-const EFFORT: Effort = Effort { generations: 30, population: 11, sigma: 0.08 };
+/// Where a search begins.
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    /// Place in the range of the front end's serial work.
+    serial: f64,
+    /// Share of the front end's delay that is taken for the cost of prompts instead: steps with prompts are
+    /// few, and where they do not tell what a prompt costs, all of it looks like a delay.
+    prompted: f64,
+}
+
+const STARTS: [Start; 4] = [
+    Start { serial: 0.15, prompted: 0.0 },
+    Start { serial: 0.35, prompted: 0.0 },
+    Start { serial: 0.55, prompted: 0.0 },
+    Start { serial: 0.35, prompted: 0.9 },
+];
+const ROUNDS: Rounds = Rounds { most: 15, step: 0.04 };
 
 /// Turns a profile so that it predicts these runs.
 pub(super) fn refine(profile: &Profile, replays: &[Replay], threads: usize) -> Option<Refined> {
     let all: Vec<&Replay> = replays.iter().collect();
     let halves =
         [0, 1].map(|rest| -> Vec<&Replay> { replays.iter().skip(rest).step_by(2).collect() });
-    let mut jobs: Vec<(&[&Replay], f64)> = STARTS.map(|start| (&all[..], start)).to_vec();
+    let mut jobs: Vec<(&[&Replay], Start)> = STARTS.map(|start| (&all[..], start)).to_vec();
     let has_halves = replays.len() >= 4;
     if has_halves {
-        jobs.extend(halves.iter().map(|half| (&half[..], STARTS[1])));
+        jobs.extend(halves.iter().flat_map(|half| STARTS.map(|start| (&half[..], start))));
     }
-    let knobs = knobs(profile);
-    let ends = in_parallel(&jobs, threads, |(set, start)| search(profile, &knobs, set, *start));
-    let best =
-        ends[..STARTS.len()].iter().min_by(|one, other| one.value.total_cmp(&other.value))?;
+    let prompt = mean_prompt(replays);
+    let knobs = knobs(profile, prompt);
+    let ends = in_parallel(&jobs, threads, |(set, start)| {
+        search((profile, &knobs), set, start.point(profile, &knobs, prompt))
+    });
+    let best = best_of(&ends[..STARTS.len()])?;
     let refined = turned(profile, &knobs, &best.point);
     let of = |at: usize| ends[..STARTS.len()].iter().map(move |end| end.point[at]);
     let list = knobs.iter().enumerate().map(|(at, knob)| {
@@ -245,12 +263,12 @@ pub(super) fn refine(profile: &Profile, replays: &[Replay], threads: usize) -> O
         (knob.name, (knob.get)(&refined), high <= low * IDENTIFIED_RATIO)
     });
     let turned_list = list.collect();
-    let held_out = has_halves.then(|| {
-        let folds =
-            [STARTS.len(), STARTS.len() + 1].map(|at| turned(profile, &knobs, &ends[at].point));
-        errors_of(replays, &folds)
+    let mut folds = ends.chunks(STARTS.len()).skip(1).filter_map(best_of);
+    let folds = folds.next().zip(folds.next());
+    let held_out = folds.and_then(|(one, other)| {
+        let folds = [one, other].map(|end| turned(profile, &knobs, &end.point));
+        Accuracy::of(&errors_of(replays, &folds))
     });
-    let held_out = held_out.and_then(|errors| Accuracy::of(&errors));
     Some(Refined { profile: refined, turned: turned_list, held_out })
 }
 
@@ -272,24 +290,45 @@ fn turned(profile: &Profile, knobs: &[Knob], point: &[f64]) -> Profile {
     profile
 }
 
-fn search(profile: &Profile, knobs: &[Knob], set: &[&Replay], start: f64) -> cma::Best {
-    let mut point: Vec<f64> = knobs.iter().map(|knob| knob.place((knob.get)(profile))).collect();
-    for (place, knob) in point.iter_mut().zip(knobs) {
-        if knob.name == "front_end.serial_ms" {
-            *place = start;
+fn best_of(ends: &[Best]) -> Option<&Best> {
+    ends.iter().min_by(|one, other| one.value.total_cmp(&other.value))
+}
+
+fn mean_prompt(replays: &[Replay]) -> f64 {
+    let mut sums = (0.0, 0.0);
+    for replay in replays {
+        for at in 0..replay.workload.asks.count() {
+            let tokens = replay.workload.asks.ask(at).prompt_tokens;
+            sums = (sums.0 + f64::from(tokens), sums.1 + 1.0);
         }
     }
-    let start = point.clone();
-    cma::minimise(&start, EFFORT, Seed(0), |point| {
+    (sums.0 / f64::max(sums.1, 1.0)).max(1.0)
+}
+
+impl Start {
+    fn point(self, profile: &Profile, knobs: &[Knob], prompt: f64) -> Vec<f64> {
+        let moved = self.prompted * profile.front_end.arrival_ms;
+        let place = |knob: &Knob| {
+            let value = (knob.get)(profile);
+            match knob.name {
+                "front_end.serial_ms" => self.serial,
+                "front_end.arrival_ms" => knob.place(value - moved),
+                "cost.token_ms" | "cost.prefill.token_ms" => knob.place(value + moved / prompt),
+                _ => knob.place(value),
+            }
+        };
+        knobs.iter().map(place).collect()
+    }
+}
+
+fn search((profile, knobs): (&Profile, &[Knob]), set: &[&Replay], start: Vec<f64>) -> Best {
+    let pulls: Vec<Pull> = knobs.iter().map(|knob| Pull { price: 0.0, hold: knob.hold }).collect();
+    descend(&start, ROUNDS, &pulls, |point| {
         let profile = turned(profile, knobs, point);
-        let moved = knobs.iter().zip(point.iter().zip(&start));
-        let held: f64 = moved.map(|(knob, (to, from))| knob.hold * (to - from) * (to - from)).sum();
-        let (mut sum, mut weight) = (0.0, 0.0);
+        let mut all = Vec::new();
         for replay in set {
-            let Some(cells) = replay.predicted(&profile) else { return f64::INFINITY };
-            let (one, its) = loss(&cells, &replay.row.cells);
-            (sum, weight) = (sum + one, weight + its);
+            all.extend(misses(&replay.predicted(&profile)?, &replay.row.cells));
         }
-        sum / weight + held
+        Some(all)
     })
 }

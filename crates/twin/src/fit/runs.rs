@@ -223,7 +223,7 @@ impl Found {
         cost.sequence_ms = decode.sequence.0;
         cost.context_ms = decode.context.0;
         cost.context_free = decode.context_free;
-        (cost.admission_ms, cost.quantum_from_ms) = (0.0, None);
+        cost.admission_ms = 0.0;
         cost.jitter = decode.jitter.min(0.5);
         self.note("cost.base_ms", decode.base);
         self.note("cost.sequence_ms", decode.sequence);

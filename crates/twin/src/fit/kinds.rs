@@ -1,0 +1,88 @@
+//! The kinds of engine that a table may come from, and which of them describes it best.
+//!
+//! A table of bursts shows how prompts and answers share the engine: by a budget of tokens, prompts first,
+//! or admitted in rounds by a router. Each kind is fitted roughly to the rows that cost little; the one that
+//! describes them best is the template of the fit proper. The choice sees all rows, those of both folds too.
+
+use sim::Profile;
+use sim::profile::Policy;
+use tokometer_sim as sim;
+
+use super::model::{Candidate, Model};
+use super::search::promise;
+use super::{Prepared, Row, kept};
+use crate::client::OldClient;
+use crate::parallel::in_parallel;
+
+/// A kind of engine and how well it describes a table.
+#[derive(Debug, Clone)]
+pub struct Kind {
+    /// What it is called.
+    pub name: String,
+    /// The template of its fits.
+    pub template: Candidate,
+    /// How badly it misses the rows that cost little to predict, roughly fitted.
+    pub loss: f64,
+}
+
+/// Budgets of tokens per step of servers in use: what can be told apart from outside.
+const BUDGETS: [u32; 3] = [512, 2_048, 8_192];
+
+/// A router limits tokens, not sequences.
+const ROUTER_SEQS: u32 = 1_000_000;
+
+/// The declared kinds with what they promise for these rows, the best first.
+pub fn kinds(rows: &[Row], base: &Profile, (client, threads): (OldClient, usize)) -> Vec<Kind> {
+    let set = kept(rows).0;
+    let prepared = Prepared::new(rows);
+    let templates = declared(base);
+    let mut kinds = in_parallel(&templates, threads, |(name, profile)| {
+        let template = Candidate { profile: profile.clone(), client, spread: super::SPREAD };
+        let loss = promise(&prepared, &Model::new(template.clone()), &set);
+        Kind { name: name.clone(), template, loss }
+    });
+    kinds.sort_by(|one, other| one.loss.total_cmp(&other.loss));
+    kinds
+}
+
+fn declared(base: &Profile) -> Vec<(String, Profile)> {
+    let with = |policy: Policy| {
+        let mut profile = bare(base);
+        if matches!(policy, Policy::Tgi { .. }) {
+            profile.scheduler.max_seqs = ROUTER_SEQS;
+        }
+        profile.scheduler.policy = policy;
+        profile
+    };
+    let mut declared: Vec<(String, Profile)> = BUDGETS
+        .iter()
+        .map(|budget| {
+            let name = format!("prompts in chunks beside decodes, {budget} tokens a step");
+            (name, with(Policy::Chunked { token_budget: *budget }))
+        })
+        .collect();
+    let blocking = Policy::Blocking { prefill_budget: 8_192 };
+    declared.push(("prompts before decodes".to_owned(), with(blocking)));
+    let router = Policy::Tgi {
+        max_batch_prefill_tokens: 4_096,
+        max_batch_total_tokens: 32_768,
+        waiting_served_ratio: 0.3,
+        max_waiting_tokens: 20,
+    };
+    declared.push(("a router that admits in rounds".to_owned(), with(router)));
+    declared
+}
+
+/// Only what every kind fits: the terms that some leave alone are not there.
+fn bare(base: &Profile) -> Profile {
+    let mut profile = base.clone();
+    let cost = &mut profile.cost;
+    (cost.prefill, cost.experts, cost.graph_context_max) = (None, None, Some(GRAPH_CONTEXT));
+    (cost.compute_ms, cost.context_ms, cost.context_free, cost.pair_ms) = (0.0, 0.0, 0.0, 0.0);
+    (cost.admission_ms, cost.waiting_ms, cost.quantum_tail_ms) = (0.0, 0.0, 0.0);
+    (profile.front_end.gather_ms, profile.front_end.coalesce) = (0.0, 0.0);
+    profile
+}
+
+/// The longest context of a captured graph by vLLM's default. Where nothing is that long it does not matter.
+const GRAPH_CONTEXT: u32 = 8_192;

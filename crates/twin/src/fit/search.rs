@@ -1,0 +1,181 @@
+//! The search for an engine: several descents from each of three declared points, the best of each ended
+//! on all rows, the best of those refined.
+//!
+//! A descent begins on the rows that cost little to predict and goes on with all of them. The loss has many
+//! valleys, for limits of a scheduler and the place of a jump change what happens at once; so limits are
+//! looked along, and beside every declared point further descents begin near it. Fits are independent of
+//! each other and run on as many threads as are given; the result does not depend on their number.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base::Seed;
+use sim::cost::normal;
+use tokometer_base as base;
+use tokometer_sim as sim;
+
+use super::descent::{self, Best, Pull, Rounds, descend, reflect};
+use super::model::{Model, STARTS};
+use super::{Prepared, Progress, Settings};
+use crate::parallel::in_parallel;
+
+/// How far from a declared point the further descents begin, as a share of every range.
+const BESIDE: f64 = 0.1;
+
+/// Rounds of the stages: on cheap rows, on all rows, to the end of each declared point, refined twice.
+const CHEAP: Rounds = Rounds { most: 8, step: 0.05 };
+const WHOLE: Rounds = Rounds { most: 6, step: 0.03 };
+const ENDED: Rounds = Rounds { most: 8, step: 0.03 };
+const REFINED: [Rounds; 2] = [Rounds { most: 12, step: 0.02 }, Rounds { most: 12, step: 0.01 }];
+
+/// How a limit is looked along: places in its range, and how often all limits in turn.
+#[derive(Debug, Clone, Copy)]
+struct Scan {
+    places: u32,
+    turns: usize,
+}
+
+/// Places a third apart and, at the end, a seventh.
+const COARSE: Scan = Scan { places: 20, turns: 1 };
+const FINE: Scan = Scan { places: 48, turns: 2 };
+
+/// The fits of several sets of rows.
+pub(super) struct Search {
+    /// From every declared point, set by set.
+    ends: Vec<Best>,
+    /// The best of each set, refined.
+    pub(super) refined: Vec<Best>,
+}
+
+impl Search {
+    pub(super) fn run(
+        prepared: &Prepared<'_>,
+        model: &Model,
+        sets: &[&[usize]],
+        (settings, progress): (&Settings, &(dyn Fn(Progress) + Sync)),
+    ) -> Self {
+        let searches = settings.searches.max(1);
+        let total = sets.len() * (STARTS.len() * (searches + 1) + 1);
+        let done = AtomicUsize::new(0);
+        let ended = |best: Best| {
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            progress(Progress { done, total });
+            best
+        };
+        let pulls = model.pulls();
+        let on = |set| Slope { prepared, model, pulls: &pulls, set };
+        let mut heats = Vec::new();
+        for set in sets {
+            for (number, place) in STARTS.into_iter().enumerate() {
+                let start = vec![place; model.parameters.len()];
+                let first = (number * searches) as u64;
+                heats.extend((0..searches as u64).map(|heat| (*set, start.clone(), first, heat)));
+            }
+        }
+        let found = in_parallel(&heats, settings.threads, |(set, start, first, heat)| {
+            let start = beside(start, settings.seed, (*first, *heat));
+            ended(on(*set).begun(&start))
+        });
+        let places = sets.iter().flat_map(|set| [*set; STARTS.len()]);
+        let best: Vec<(&[usize], &Best)> =
+            places.zip(found.chunks(searches).map(best_of)).collect();
+        let ends = in_parallel(&best, settings.threads, |(set, best)| {
+            ended(on(*set).down(&best.point, ENDED))
+        });
+        let best: Vec<(&[usize], &Best)> =
+            sets.iter().copied().zip(ends.chunks(STARTS.len()).map(best_of)).collect();
+        let refined =
+            in_parallel(&best, settings.threads, |(set, best)| ended(on(*set).refined(best)));
+        Self { ends, refined }
+    }
+
+    /// Where the fits of a set from the declared points ended.
+    pub(super) fn of_set(&self, set: usize) -> &[Best] {
+        &self.ends[set * STARTS.len()..(set + 1) * STARTS.len()]
+    }
+}
+
+/// How well a template can describe the cheap rows, from the declared points alone: enough to tell one kind
+/// of engine from another.
+pub(super) fn promise(prepared: &Prepared<'_>, model: &Model, set: &[usize]) -> f64 {
+    let small = prepared.small_rows(set);
+    let slope = Slope { prepared, model, pulls: &model.pulls(), set: &small };
+    let ends = STARTS.map(|place| {
+        let start = vec![place; model.parameters.len()];
+        let begun = slope.down(&start, CHEAP);
+        slope.down(&slope.scanned(&begun.point, COARSE).point, WHOLE)
+    });
+    best_of(&ends).value
+}
+
+fn best_of(found: &[Best]) -> &Best {
+    let best = found.iter().min_by(|one, other| one.value.total_cmp(&other.value));
+    best.expect("there is a search from every declared point")
+}
+
+/// The first descent begins at the declared point itself.
+fn beside(start: &[f64], seed: Seed, (first, heat): (u64, u64)) -> Vec<f64> {
+    if heat == 0 {
+        return start.to_vec();
+    }
+    let mut generator = seed.stream("beside").at(first + heat);
+    start.iter().map(|place| reflect(place + BESIDE * normal(&mut generator))).collect()
+}
+
+/// The loss of a model on some rows, to go down on.
+struct Slope<'a> {
+    prepared: &'a Prepared<'a>,
+    model: &'a Model,
+    pulls: &'a [Pull],
+    set: &'a [usize],
+}
+
+impl Slope<'_> {
+    fn begun(&self, start: &[f64]) -> Best {
+        let small = self.prepared.small_rows(self.set);
+        let point = Slope { set: &small, ..*self }.down(start, CHEAP).point;
+        self.down(&self.scanned(&point, COARSE).point, WHOLE)
+    }
+
+    fn refined(&self, best: &Best) -> Best {
+        let mut best = best.clone();
+        for rounds in REFINED {
+            best = self.down(&self.scanned(&best.point, FINE).point, rounds);
+        }
+        best
+    }
+
+    fn down(&self, start: &[f64], rounds: Rounds) -> Best {
+        descend(start, rounds, self.pulls, |point| {
+            self.prepared.misses(&self.model.candidate(point), self.set)
+        })
+    }
+
+    fn loss(&self, point: &[f64]) -> f64 {
+        let misses = self.prepared.misses(&self.model.candidate(point), self.set);
+        let missed = misses.map_or(f64::INFINITY, |misses| descent::loss(&misses));
+        missed + descent::pulled(self.pulls, point, point)
+    }
+
+    /// The best place of each limit of the scheduler, the rest being kept, one after the other. Between two
+    /// limits the loss often rises before it falls, which a descent does not cross.
+    fn scanned(&self, start: &[f64], scan: Scan) -> Best {
+        let limits: Vec<usize> = (0..self.model.parameters.len())
+            .filter(|at| self.model.parameters[*at].is_limit)
+            .collect();
+        if limits.is_empty() {
+            return Best { point: start.to_vec(), value: f64::INFINITY };
+        }
+        let mut best = Best { point: start.to_vec(), value: self.loss(start) };
+        for at in limits.repeat(scan.turns) {
+            for place in 0..=scan.places {
+                let mut point = best.point.clone();
+                point[at] = f64::from(place) / f64::from(scan.places);
+                let value = self.loss(&point);
+                if value < best.value {
+                    best = Best { point, value };
+                }
+            }
+        }
+        best
+    }
+}
