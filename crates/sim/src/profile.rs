@@ -400,11 +400,6 @@ mod tests {
         check("base_ms = ", "bass_ms = ", "unknown field `bass_ms`");
         check("max_seqs = 256\n", "", "missing field `max_seqs`");
         check("max_seqs = 256\n", "max_seqs = 0\n", "at least 1");
-        check(
-            "kind = \"chunked\"\ntoken_budget",
-            "kind = \"blocking\"\nprefill_budget",
-            "[cost.prefill]",
-        );
         check("max_seqs = 256\n", "max_seqs = 256\n=", "TOML parse error");
     }
 

@@ -182,12 +182,8 @@ fn from_tables(
     if args.from.is_none() {
         template = best_kind(rows, template);
     }
-    let settings = Settings {
-        template,
-        searches: args.searches,
-        threads: threads(),
-        seed: Seed(args.seed),
-    };
+    let settings =
+        Settings { template, searches: args.searches, threads: threads(), seed: Seed(args.seed) };
     let bar = bar();
     let progress = |progress: fit::Progress| {
         if let Some(bar) = &bar {

@@ -80,13 +80,17 @@ macro_rules! parameter {
     };
 }
 
+/// Upper end of what may delay a request or a step once, in milliseconds: one for all of them, so that a
+/// millisecond costs the same wherever it is put.
+const DELAY_MAX: f64 = 400.0;
+
 const COMMON: [Parameter; 8] = [
     parameter!("cost.base_ms", 2.0, 500.0, profile.cost.base_ms),
     parameter!("cost.token_ms", 0.0, 5.0, profile.cost.token_ms),
     parameter!("cost.cliff_ms", 0.0, 800.0, profile.cost.cliff_ms),
     parameter!("cost.cliff_tokens", 16.0, 512.0, profile.cost.cliff_tokens),
     parameter!("cost.jitter", 0.003, 0.3, profile.cost.jitter),
-    parameter!("front_end.arrival_ms", 0.0, 800.0, profile.front_end.arrival_ms),
+    parameter!("front_end.arrival_ms", 0.0, DELAY_MAX, profile.front_end.arrival_ms),
     parameter!("front_end.serial_ms", 0.0, 0.5, profile.front_end.serial_ms),
     parameter!("spread of answer lengths", 0.05, 0.8, spread),
 ];
@@ -94,12 +98,12 @@ const COMMON: [Parameter; 8] = [
 const CHUNKED: [Parameter; 10] = [
     parameter!("cost.cliff_steepness", 0.7, 8.0, profile.cost.cliff_steepness),
     parameter!("cost.admission_ms", 0.0, 100.0, profile.cost.admission_ms),
-    parameter!("front_end.gather_ms", 0.0, 100.0, profile.front_end.gather_ms),
+    parameter!("front_end.gather_ms", 0.0, DELAY_MAX, profile.front_end.gather_ms),
     parameter!("cost.compute_ms", 0.0, 5.0, profile.cost.compute_ms),
     parameter!("cost.sequence_ms", 0.0, 3.0, profile.cost.sequence_ms),
     parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms),
     parameter!("cost.pair_ms", 0.0, 1e-3, profile.cost.pair_ms),
-    parameter!("cost.eager_ms", 0.0, 200.0, profile.cost.eager_ms),
+    parameter!("cost.eager_ms", 0.0, DELAY_MAX, profile.cost.eager_ms),
     parameter!("cost.waiting_ms", 0.0, 0.5, profile.cost.waiting_ms),
     parameter!("front_end.coalesce", 0.0, 0.3, profile.front_end.coalesce),
 ];
@@ -136,7 +140,7 @@ const QUANTUM: Parameter =
 /// with prompts cost beyond their tokens.
 const UNITED: [Parameter; 2] = [
     parameter!("cost.sequence_ms", 0.0, 3.0, profile.cost.sequence_ms),
-    parameter!("cost.eager_ms", 0.0, 200.0, profile.cost.eager_ms),
+    parameter!("cost.eager_ms", 0.0, DELAY_MAX, profile.cost.eager_ms),
 ];
 
 /// Whole numbers of a router are searched between whole numbers too, and rounded when used.

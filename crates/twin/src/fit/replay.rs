@@ -251,7 +251,7 @@ pub(super) fn refine(profile: &Profile, replays: &[Replay], threads: usize) -> O
     let prompt = mean_prompt(replays);
     let knobs = knobs(profile, prompt);
     let ends = in_parallel(&jobs, threads, |(set, start)| {
-        search((profile, &knobs), set, start.point(profile, &knobs, prompt))
+        search((profile, &knobs), set, &start.point(profile, &knobs, prompt))
     });
     let best = best_of(&ends[..STARTS.len()])?;
     let refined = turned(profile, &knobs, &best.point);
@@ -321,9 +321,9 @@ impl Start {
     }
 }
 
-fn search((profile, knobs): (&Profile, &[Knob]), set: &[&Replay], start: Vec<f64>) -> Best {
+fn search((profile, knobs): (&Profile, &[Knob]), set: &[&Replay], start: &[f64]) -> Best {
     let pulls: Vec<Pull> = knobs.iter().map(|knob| Pull { price: 0.0, hold: knob.hold }).collect();
-    descend(&start, ROUNDS, &pulls, |point| {
+    descend(start, ROUNDS, &pulls, |point| {
         let profile = turned(profile, knobs, point);
         let mut all = Vec::new();
         for replay in set {

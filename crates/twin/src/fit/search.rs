@@ -152,8 +152,8 @@ impl Slope<'_> {
 
     fn loss(&self, point: &[f64]) -> f64 {
         let misses = self.prepared.misses(&self.model.candidate(point), self.set);
-        let missed = misses.map_or(f64::INFINITY, |misses| descent::loss(&misses));
-        missed + descent::pulled(self.pulls, point, point)
+        let loss = misses.map_or(f64::INFINITY, |misses| descent::loss(&misses));
+        loss + descent::pulled(self.pulls, point, point)
     }
 
     /// The best place of each limit of the scheduler, the rest being kept, one after the other. Between two
