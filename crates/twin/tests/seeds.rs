@@ -9,7 +9,9 @@ use std::path::Path;
 
 use tokometer_sim::Profile;
 use tokometer_twin::OldClient;
-use tokometer_twin::fit::{Accuracy, Candidate, Row, main_errors, predict_rows, stalls};
+use tokometer_twin::fit::{
+    Accuracy, Candidate, HeldOut, Metric, Row, errors, main_errors, predict_rows, stalls,
+};
 
 fn rows(name: &str) -> Vec<Row> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/seeds").join(name);
@@ -48,9 +50,8 @@ const TGI_SPREAD: f64 = 0.31;
 
 /// Every kept row, predicted by the fit of the other half of the rows, as it was when the page on the twin
 /// was made.
-fn held_out_accuracy(name: &str, seed_file: &str) -> Accuracy {
-    let rows = rows(seed_file);
-    let stalled = stalls(&rows);
+fn held_out(name: &str, rows: &[Row]) -> Vec<HeldOut> {
+    let stalled = stalls(rows);
     let fold = |fold: &str| -> Candidate {
         let file = format!("tests/folds/{name}.{fold}.toml");
         let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
@@ -62,21 +63,37 @@ fn held_out_accuracy(name: &str, seed_file: &str) -> Accuracy {
         let other = Candidate { client: OldClient::default(), ..other };
         let is_kept = |at: &usize| at % 2 == rest && stalled.iter().all(|left| left.row != *at);
         let half: Vec<usize> = (0..rows.len()).filter(is_kept).collect();
-        predicted.extend(predict_rows(&other, &rows, &half, 2).expect("every row fits"));
+        predicted.extend(predict_rows(&other, rows, &half, 4).expect("every row fits"));
     }
-    Accuracy::of(&main_errors(&rows, &predicted)).expect("every row has figures")
+    predicted
 }
 
+/// The project's goals for both tables together. Few seeds per row, so the last percent is left open.
 #[test]
 fn stored_fits_of_half_a_table_predict_the_other_half_within_the_stated_bounds() {
-    for (name, seed_file) in
-        [("vllm-405b", "002_902df92d1b3a4732.txt"), ("tgi-405b", "003_8b5b9f497242493f.txt")]
-    {
-        let accuracy = held_out_accuracy(name, seed_file);
-        assert!(accuracy.median <= 0.03, "{name}: {accuracy:?}");
-        assert!(accuracy.within_10 >= 0.85, "{name}: {accuracy:?}");
-        assert!(accuracy.within_25 >= 0.97, "{name}: {accuracy:?}");
+    let tables =
+        [("vllm-405b", "002_902df92d1b3a4732.txt"), ("tgi-405b", "003_8b5b9f497242493f.txt")];
+    let held: Vec<(Vec<Row>, Vec<HeldOut>)> = tables
+        .into_iter()
+        .map(|(name, seed_file)| {
+            let rows = rows(seed_file);
+            let held = held_out(name, &rows);
+            (rows, held)
+        })
+        .collect();
+    let of = |metric: Metric| -> Accuracy {
+        let all = held.iter().flat_map(|(rows, held)| errors(rows, held, metric));
+        Accuracy::of(&all.collect::<Vec<_>>()).expect("every row has figures")
+    };
+    let main = held.iter().flat_map(|(rows, held)| main_errors(rows, held));
+    let main = Accuracy::of(&main.collect::<Vec<_>>()).expect("every row has figures");
+    assert!(main.median <= 0.03 && main.within_10 >= 0.89 && main.within_25 >= 0.99, "{main:?}");
+    for metric in Metric::ALL.into_iter().filter(|metric| metric.is_main()) {
+        assert!(of(metric).within_10 >= 0.79, "{}: {:?}", metric.name(), of(metric));
     }
+    assert!(of(Metric::TpotP99).within_15 >= 0.90, "{:?}", of(Metric::TpotP99));
+    assert!(of(Metric::ItlMedian).within_10 >= 0.85, "{:?}", of(Metric::ItlMedian));
+    assert!(of(Metric::ItlP99).within_half_again >= 0.74, "{:?}", of(Metric::ItlP99));
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn a_table_calibrates_an_engine_and_says_what_it_does_not_determine() {
                 --random-output-len 12 --random-range-ratio 0.3";
     let table = run(folder.path(), line).succeeded().stdout;
     std::fs::write(folder.path().join("table.txt"), table).unwrap();
-    let line = "calibrate table.txt -o mine.toml --name shop --searches 1";
+    let line = "calibrate table.txt -o mine.toml --name shop --searches 1 --from default";
     let found = run(folder.path(), line).succeeded();
     for part in ["cost.base_ms", "held-out error, two folds", "the seven main metrics"] {
         assert!(found.stdout.contains(part), "{part}: {}", found.stdout);

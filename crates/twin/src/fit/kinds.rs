@@ -86,3 +86,53 @@ fn bare(base: &Profile) -> Profile {
 
 /// The longest context of a captured graph by vLLM's default. Where nothing is that long it does not matter.
 const GRAPH_CONTEXT: u32 = 8_192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fit::predict_rows;
+
+    /// Bursts of short prompts, as a known engine would have served them.
+    fn table(profile: &Profile) -> Vec<Row> {
+        let mut rows: Vec<Row> = [1, 4, 12, 32, 96]
+            .into_iter()
+            .map(|requests| Row {
+                label: requests.to_string(),
+                requests,
+                input_tokens: 80 * requests,
+                output_tokens: 12 * requests,
+                output_limit: Some(40),
+                duration_s: 1.0,
+                ..Row::default()
+            })
+            .collect();
+        let candidate = Candidate {
+            profile: profile.clone(),
+            client: OldClient::default(),
+            spread: crate::fit::SPREAD,
+        };
+        let all: Vec<usize> = (0..rows.len()).collect();
+        for held in predict_rows(&candidate, &rows, &all, 1).unwrap() {
+            rows[held.row].cells = held.predicted;
+        }
+        rows
+    }
+
+    #[test]
+    fn a_table_names_the_kind_of_engine_that_it_came_from() {
+        let base = Profile::default();
+        for (name, profile) in declared(&base) {
+            // The limits of the other kinds are beyond what so short a table reaches.
+            if !name.contains(" 512 ") && !name.starts_with("prompts before") {
+                continue;
+            }
+            let found = kinds(&table(&profile), &base, (OldClient::default(), 2));
+            assert_eq!(found[0].name, name, "{:?}", losses(&found));
+            assert!(found[0].loss < found[1].loss, "{:?}", losses(&found));
+        }
+    }
+
+    fn losses(kinds: &[Kind]) -> Vec<(&str, f64)> {
+        kinds.iter().map(|kind| (kind.name.as_str(), kind.loss)).collect()
+    }
+}
