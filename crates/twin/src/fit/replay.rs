@@ -206,6 +206,7 @@ fn knobs(profile: &Profile, prompt: f64) -> Vec<Knob> {
     } else {
         let dearest = (cost.token_ms * 2.5).max(before);
         knobs.push(knob!("cost.token_ms", cost.token_ms, (0.0, dearest)));
+        knobs.push(knob!("cost.compute_ms", cost.compute_ms, (0.0, 2.0 * dearest)));
         knobs.push(knob!("cost.eager_ms", cost.eager_ms, most(cost.eager_ms)));
     }
     knobs
@@ -228,13 +229,25 @@ struct Start {
     /// Share of the front end's delay that is taken for the cost of prompts instead: steps with prompts are
     /// few, and where they do not tell what a prompt costs, all of it looks like a delay.
     prompted: f64,
+    prompts: Prompts,
 }
 
-const STARTS: [Start; 4] = [
-    Start { serial: 0.15, prompted: 0.0 },
-    Start { serial: 0.35, prompted: 0.0 },
-    Start { serial: 0.55, prompted: 0.0 },
-    Start { serial: 0.35, prompted: 0.9 },
+/// What the tokens of prompts add to a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Prompts {
+    /// Their cost is added to the time of reading the weights.
+    Added,
+    /// Arithmetic hides behind reading the weights until it takes longer.
+    Hidden,
+}
+
+const STARTS: [Start; 6] = [
+    Start { serial: 0.15, prompted: 0.0, prompts: Prompts::Added },
+    Start { serial: 0.35, prompted: 0.0, prompts: Prompts::Added },
+    Start { serial: 0.55, prompted: 0.0, prompts: Prompts::Added },
+    Start { serial: 0.35, prompted: 0.9, prompts: Prompts::Added },
+    Start { serial: 0.35, prompted: 0.0, prompts: Prompts::Hidden },
+    Start { serial: 0.35, prompted: 0.9, prompts: Prompts::Hidden },
 ];
 const ROUNDS: Rounds = Rounds { most: 15, step: 0.04 };
 
@@ -308,12 +321,17 @@ fn mean_prompt(replays: &[Replay]) -> f64 {
 impl Start {
     fn point(self, profile: &Profile, knobs: &[Knob], prompt: f64) -> Vec<f64> {
         let moved = self.prompted * profile.front_end.arrival_ms;
+        let is_hidden = self.prompts == Prompts::Hidden;
+        let added = profile.cost.token_ms + moved / prompt;
+        let hidden = added + profile.cost.base_ms / prompt;
         let place = |knob: &Knob| {
             let value = (knob.get)(profile);
             match knob.name {
                 "front_end.serial_ms" => self.serial,
                 "front_end.arrival_ms" => knob.place(value - moved),
-                "cost.token_ms" | "cost.prefill.token_ms" => knob.place(value + moved / prompt),
+                "cost.token_ms" => knob.place(if is_hidden { 0.0 } else { added }),
+                "cost.compute_ms" => knob.place(if is_hidden { hidden } else { 0.0 }),
+                "cost.prefill.token_ms" => knob.place(value + moved / prompt),
                 _ => knob.place(value),
             }
         };
