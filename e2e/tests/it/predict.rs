@@ -1,6 +1,7 @@
 //! Predictions: the usual reports without a server, and profiles made from what was measured.
 
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 
 use crate::program::{Server, command, ended, root, run};
 
@@ -189,44 +190,59 @@ fn a_simulated_server_takes_other_numbers_too() {
 /// simulator keeps to its own schedule: above these latenesses a comparison is void.
 #[test]
 fn the_simulator_and_the_prediction_of_one_profile_agree() {
-    const MEAN_MS_MAX: f64 = 0.1;
-    const MAX_MS_MAX: f64 = 1.5;
     let folder = tempfile::tempdir().unwrap();
     let text = std::fs::read_to_string(root().join("crates/sim/profiles/default.toml")).unwrap();
     let text = text.replace("jitter = 0.02", "jitter = 0.0");
     let text = text.replace("[front_end]", "[front_end]\ncoalesce = 0.05");
-    let profile = folder.path().join("even.toml");
-    std::fs::write(&profile, text).unwrap();
+    std::fs::write(folder.path().join("even.toml"), text).unwrap();
+    // A client that is kept waiting sends into another step, and no lateness of the server tells: what is
+    // wrong with the engine is wrong every time.
+    let mut apart = Vec::new();
+    for attempt in 0..4 {
+        match differences(folder.path(), &format!("real-{attempt}")) {
+            Some(found) if !found.is_empty() => apart.push(found),
+            _ => return,
+        }
+    }
+    panic!("real and virtual time differ in every one of {} attempts: {apart:#?}", apart.len());
+}
+
+/// What differs between a run against the simulator and its prediction. `None` where the machine was too
+/// late to tell.
+fn differences(folder: &Path, name: &str) -> Option<Vec<String>> {
+    const MEAN_MS_MAX: f64 = 0.1;
+    const MAX_MS_MAX: f64 = 1.5;
+    let profile = folder.join("even.toml");
     let server = Server::new(&["--profile", profile.to_str().unwrap(), "--seed", "5"]);
     let line = format!(
         "bench --base-url {} --num-prompts 96 --max-concurrency 8 --random-input-len 200 \
-         --random-output-len 40 --ignore-eos --num-warmups 0 --seed 5 --run-dir real",
+         --random-output-len 40 --ignore-eos --num-warmups 0 --seed 5 --run-dir {name}",
         server.url
     );
-    let real = run(folder.path(), &line).stdout;
+    let real = run(folder, &line).stdout;
     let (mean, max) = lateness(&server);
-    let line = "predict --engine even.toml --plan real/plan.json";
-    let predicted = run(folder.path(), line).succeeded().stdout;
+    let line = format!("predict --engine even.toml --plan {name}/plan.json");
+    let predicted = run(folder, &line).succeeded().stdout;
     if mean > MEAN_MS_MAX || max > MAX_MS_MAX || real.contains("verdict: INVALID") {
-        return;
-    }
-    let check = |label: &str, tolerated: f64| {
-        let (real, predicted) = (printed(&real, label), printed(&predicted, label));
-        let off = real / predicted - 1.0;
-        assert!(
-            off.abs() <= tolerated,
-            "{label} {real} in real time, {predicted} in virtual time; late by {mean} ms, at most {max} ms"
-        );
-    };
-    for label in
-        ["Output token throughput (tok/s):", "Mean TTFT (ms):", "Mean TPOT (ms):", "Mean ITL (ms):"]
-    {
-        check(label, 0.01);
+        return None;
     }
     // Which tokens wait for the next one is drawn apart, and they make the longest gaps.
-    for label in ["P99 TTFT (ms):", "P99 TPOT (ms):"] {
-        check(label, 0.03);
-    }
+    let labels = [
+        ("Output token throughput (tok/s):", 0.01),
+        ("Mean TTFT (ms):", 0.01),
+        ("Mean TPOT (ms):", 0.01),
+        ("Mean ITL (ms):", 0.01),
+        ("P99 TTFT (ms):", 0.03),
+        ("P99 TPOT (ms):", 0.03),
+    ];
+    let differs = |(label, tolerated): &(&str, f64)| {
+        let (real, predicted) = (printed(&real, label), printed(&predicted, label));
+        let told = format!(
+            "{label} {real} in real time, {predicted} in virtual time; late by {mean} ms, at most {max} ms"
+        );
+        ((real / predicted - 1.0).abs() > *tolerated).then_some(told)
+    };
+    Some(labels.iter().filter_map(differs).collect())
 }
 
 fn printed(block: &str, label: &str) -> f64 {

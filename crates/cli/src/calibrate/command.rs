@@ -209,7 +209,10 @@ fn best_kind(rows: &[Row], mut base: Candidate) -> Candidate {
         return base;
     }
     base.profile.cost.quantum_ms = fit::quantum_of(rows.iter()).unwrap_or(0.0);
-    let mut kinds = fit::kinds(rows, &base.profile, (base.client, threads())).into_iter();
+    let kinds = with_spinner("trying five kinds of engine", || {
+        fit::kinds(rows, &base.profile, (base.client, threads()))
+    });
+    let mut kinds = kinds.into_iter();
     let Some(best) = kinds.next() else { return base };
     tell(&format!("kind of engine: {} (rough loss {:.3})", best.name, best.loss));
     if let Some(next) = kinds.next() {
@@ -245,7 +248,9 @@ fn from_runs(
     client: OldClient,
     name: &str,
 ) -> Result<Profile, Refusal> {
-    let found: RunCalibration = fit::calibrate_runs(&evidence.runs, template, threads())?;
+    let found: RunCalibration = with_spinner("fitting steps, then whole runs", || {
+        fit::calibrate_runs(&evidence.runs, template, threads())
+    })?;
     let mut text = views::of_runs(&found, evidence.runs.len());
     let rows = &evidence.table.rows;
     if !rows.is_empty() {
@@ -283,6 +288,19 @@ fn exercised(profile: &Profile, loads: &[Load]) -> Vec<Mechanism> {
     shown.sort_unstable();
     shown.dedup();
     shown
+}
+
+/// Work whose length is not known, with a sign of life where a person looks at stderr.
+fn with_spinner<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    spinner.set_message(what);
+    spinner.enable_steady_tick(std::time::Duration::from_millis(100));
+    let result = work();
+    spinner.finish_and_clear();
+    result
 }
 
 /// The bar, where a person looks at stderr.
