@@ -63,12 +63,12 @@ fn held_out(name: &str, rows: &[Row]) -> Vec<HeldOut> {
         let other = Candidate { client: OldClient::default(), ..other };
         let is_kept = |at: &usize| at % 2 == rest && stalled.iter().all(|left| left.row != *at);
         let half: Vec<usize> = (0..rows.len()).filter(is_kept).collect();
-        predicted.extend(predict_rows(&other, rows, &half, 4).expect("every row fits"));
+        predicted.extend(predict_rows(&other, rows, &half, 20).expect("every row fits"));
     }
     predicted
 }
 
-/// The project's goals for both tables together. Few seeds per row, so the last percent is left open.
+/// The project's goals for both tables together.
 #[test]
 fn stored_fits_of_half_a_table_predict_the_other_half_within_the_stated_bounds() {
     let tables =
@@ -87,13 +87,13 @@ fn stored_fits_of_half_a_table_predict_the_other_half_within_the_stated_bounds()
     };
     let main = held.iter().flat_map(|(rows, held)| main_errors(rows, held));
     let main = Accuracy::of(&main.collect::<Vec<_>>()).expect("every row has figures");
-    assert!(main.median <= 0.03 && main.within_10 >= 0.89 && main.within_25 >= 0.99, "{main:?}");
+    assert!(main.median <= 0.03 && main.within_10 >= 0.90 && main.within_25 >= 1.0, "{main:?}");
     for metric in Metric::ALL.into_iter().filter(|metric| metric.is_main()) {
-        assert!(of(metric).within_10 >= 0.79, "{}: {:?}", metric.name(), of(metric));
+        assert!(of(metric).within_10 >= 0.80, "{}: {:?}", metric.name(), of(metric));
     }
     assert!(of(Metric::TpotP99).within_15 >= 0.90, "{:?}", of(Metric::TpotP99));
     assert!(of(Metric::ItlMedian).within_10 >= 0.85, "{:?}", of(Metric::ItlMedian));
-    assert!(of(Metric::ItlP99).within_half_again >= 0.74, "{:?}", of(Metric::ItlP99));
+    assert!(of(Metric::ItlP99).within_half_again >= 0.75, "{:?}", of(Metric::ItlP99));
 }
 
 #[test]

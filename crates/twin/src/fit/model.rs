@@ -57,14 +57,19 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// The value at a place between 0 and 1 of its range. A range is divided by ratios; one that begins
-    /// at zero, for terms that an engine may not have, by the fourth power of the place.
+    /// The value at a place between 0 and 1 of its range.
     pub fn value(&self, place: f64) -> f64 {
-        if self.low > 0.0 {
-            self.low * libm::pow(self.high / self.low, place)
-        } else {
-            self.high * place * place * place * place
-        }
+        value_at((self.low, self.high), place)
+    }
+}
+
+/// The value at a place between 0 and 1 of a range. A range is divided by ratios; one that begins at zero,
+/// for terms that an engine may not have, by the fourth power of the place.
+pub(super) fn value_at((low, high): (f64, f64), place: f64) -> f64 {
+    if low > 0.0 {
+        low * libm::pow(high / low, place)
+    } else {
+        high * place * place * place * place
     }
 }
 

@@ -15,7 +15,7 @@ use tokometer_sim as sim;
 
 use super::accuracy::{Accuracy, main_errors};
 use super::descent::{Best, Pull, Rounds, descend};
-use super::model::{cells_of, misses};
+use super::model::{cells_of, misses, value_at};
 use super::row::{Cells, Row};
 use super::{HeldOut, IDENTIFIED_RATIO};
 use crate::figures::Figures;
@@ -125,15 +125,11 @@ struct Knob {
 const HOLD: f64 = 0.05;
 
 impl Knob {
-    /// Ratios between positive bounds; from zero on by the fourth power, as in a fit to tables.
     fn value(&self, place: f64) -> f64 {
-        if self.low > 0.0 {
-            self.low * libm::pow(self.high / self.low, place)
-        } else {
-            self.high * place * place * place * place
-        }
+        value_at((self.low, self.high), place)
     }
 
+    /// The place of a value, a little away from the ends so that it can move both ways.
     fn place(&self, value: f64) -> f64 {
         let place = if self.low > 0.0 {
             libm::log(value / self.low) / libm::log(self.high / self.low)
