@@ -195,27 +195,22 @@ fn the_simulator_and_the_prediction_of_one_profile_agree() {
     let text = text.replace("jitter = 0.02", "jitter = 0.0");
     let text = text.replace("[front_end]", "[front_end]\ncoalesce = 0.05");
     std::fs::write(folder.path().join("even.toml"), text).unwrap();
-    // A client that is kept waiting sends into another step, and no lateness of the server tells: what is
-    // wrong with the engine is wrong every time.
-    let mut apart = Vec::new();
-    for attempt in 0..4 {
-        match differences(folder.path(), &format!("real-{attempt}")) {
-            Some(found) if !found.is_empty() => apart.push(found),
-            _ => return,
-        }
+    // Only a machine that was too late to tell gets another chance.
+    let mut told =
+        (0..3).filter_map(|attempt| differences(folder.path(), &format!("real-{attempt}")));
+    if let Some(apart) = told.next() {
+        assert!(apart.is_empty(), "real and virtual time differ: {apart:#?}");
     }
-    panic!("real and virtual time differ in every one of {} attempts: {apart:#?}", apart.len());
 }
 
 /// What differs between a run against the simulator and its prediction. `None` where the machine was too
-/// late to tell.
+/// late to tell. Prompts are long, so that the half millisecond which an unoptimised client takes to send a
+/// wave, and the twin does not, is no part of the comparison.
 fn differences(folder: &Path, name: &str) -> Option<Vec<String>> {
-    const MEAN_MS_MAX: f64 = 0.1;
-    const MAX_MS_MAX: f64 = 1.5;
     let profile = folder.join("even.toml");
     let server = Server::new(&["--profile", profile.to_str().unwrap(), "--seed", "5"]);
     let line = format!(
-        "bench --base-url {} --num-prompts 96 --max-concurrency 8 --random-input-len 200 \
+        "bench --base-url {} --num-prompts 48 --max-concurrency 8 --random-input-len 1500 \
          --random-output-len 40 --ignore-eos --num-warmups 0 --seed 5 --run-dir {name}",
         server.url
     );
@@ -223,7 +218,10 @@ fn differences(folder: &Path, name: &str) -> Option<Vec<String>> {
     let (mean, max) = lateness(&server);
     let line = format!("predict --engine even.toml --plan {name}/plan.json");
     let predicted = run(folder, &line).succeeded().stdout;
-    if mean > MEAN_MS_MAX || max > MAX_MS_MAX || real.contains("verdict: INVALID") {
+    // The rule of docs/simulator.md.
+    let is_void = mean > 0.01 * printed(&predicted, "Mean ITL (ms):")
+        || max > 0.03 * printed(&predicted, "P99 TTFT (ms):");
+    if is_void || real.contains("verdict: INVALID") {
         return None;
     }
     // Which tokens wait for the next one is drawn apart, and they make the longest gaps.
