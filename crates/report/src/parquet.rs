@@ -3,73 +3,138 @@
 //! `event_ms` is when each event arrived, in milliseconds since the request's first byte (or since it
 //! was admitted, where nothing was sent); `event_tokens` how many tokens it held, null where nothing
 //! tells.
+//!
+//! Written column by column. The crate's other way leads through Arrow arrays, and compiling that took
+//! longer than the whole rest of the crate.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::mem;
 use std::sync::Arc;
 
-use arrow_array::builder::{Float64Builder, ListBuilder, StringBuilder, UInt64Builder};
-use arrow_array::{ArrayRef, RecordBatch};
-use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::parser::parse_message_type;
 use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
 use crate::rows::{Cell, Kind, cells, columns};
 
-/// Rows that are gathered before they are encoded.
-const ROWS: usize = 4_096;
+/// A row group is written once it has this many rows, or this many events: it is held in memory.
+const ROWS: usize = 65_536;
+const EVENTS: usize = 1 << 20;
 
-enum Column {
-    Count(UInt64Builder),
-    Number(Float64Builder),
-    Word(StringBuilder),
+/// How deep a value of a plain column is defined: not at all, or present.
+const ABSENT: i16 = 0;
+const PRESENT: i16 = 1;
+/// The same within a list, which itself is always present.
+const EMPTY_LIST: i16 = 1;
+const ABSENT_ITEM: i16 = 2;
+const PRESENT_ITEM: i16 = 3;
+/// Whether an item begins a row's list or continues it.
+const BEGINS: i16 = 0;
+const CONTINUES: i16 = 1;
+
+enum Values {
+    /// Parquet has no unsigned type: the schema says that these are.
+    Counts(Vec<i64>),
+    Numbers(Vec<f64>),
+    Words(Vec<ByteArray>),
+}
+
+/// A column of the row group under construction: the values that are present, and the levels that say
+/// where they belong.
+struct Column {
+    values: Values,
+    definitions: Vec<i16>,
+    /// `None` for a column with one value per row.
+    repetitions: Option<Vec<i16>>,
 }
 
 impl Column {
     fn new(kind: Kind) -> Self {
-        match kind {
-            Kind::Count => Self::Count(UInt64Builder::new()),
-            Kind::Number => Self::Number(Float64Builder::new()),
-            Kind::Word => Self::Word(StringBuilder::new()),
+        let values = match kind {
+            Kind::Count => Values::Counts(Vec::new()),
+            Kind::Number => Values::Numbers(Vec::new()),
+            Kind::Word => Values::Words(Vec::new()),
+        };
+        Self { values, definitions: Vec::new(), repetitions: None }
+    }
+
+    fn list(kind: Kind) -> Self {
+        Self { repetitions: Some(Vec::new()), ..Self::new(kind) }
+    }
+
+    /// Adds the value if there is one. Says whether there was.
+    fn add(&mut self, cell: Cell) -> bool {
+        match (&mut self.values, cell) {
+            (Values::Counts(values), Cell::Count(count)) => values.push(count.cast_signed()),
+            (Values::Numbers(values), Cell::Number(number)) => values.push(number),
+            (Values::Words(values), Cell::Word(word)) => values.push(word.into_bytes().into()),
+            _ => return false,
         }
+        true
     }
 
     fn push(&mut self, cell: Cell) {
-        match (self, cell) {
-            (Self::Count(column), Cell::Count(count)) => column.append_value(count),
-            (Self::Number(column), Cell::Number(number)) => column.append_value(number),
-            (Self::Word(column), Cell::Word(word)) => column.append_value(word),
-            (Self::Count(column), _) => column.append_null(),
-            (Self::Number(column), _) => column.append_null(),
-            (Self::Word(column), _) => column.append_null(),
+        let is_present = self.add(cell);
+        self.definitions.push(if is_present { PRESENT } else { ABSENT });
+    }
+
+    fn push_list(&mut self, cells: impl Iterator<Item = Cell>) {
+        let mut repetition = BEGINS;
+        for cell in cells {
+            let is_present = self.add(cell);
+            self.level(if is_present { PRESENT_ITEM } else { ABSENT_ITEM }, repetition);
+            repetition = CONTINUES;
+        }
+        if repetition == BEGINS {
+            self.level(EMPTY_LIST, BEGINS);
         }
     }
 
-    fn finish(&mut self) -> ArrayRef {
-        match self {
-            Self::Count(column) => Arc::new(column.finish()),
-            Self::Number(column) => Arc::new(column.finish()),
-            Self::Word(column) => Arc::new(column.finish()),
-        }
+    fn level(&mut self, definition: i16, repetition: i16) {
+        self.definitions.push(definition);
+        self.repetitions.as_mut().into_iter().for_each(|levels| levels.push(repetition));
+    }
+
+    fn write(&self, mut out: SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let (definitions, repetitions) = (Some(&self.definitions[..]), self.repetitions.as_deref());
+        let _count = match &self.values {
+            Values::Counts(values) => {
+                out.typed::<Int64Type>().write_batch(values, definitions, repetitions)?
+            }
+            Values::Numbers(values) => {
+                out.typed::<DoubleType>().write_batch(values, definitions, repetitions)?
+            }
+            Values::Words(values) => {
+                out.typed::<ByteArrayType>().write_batch(values, definitions, repetitions)?
+            }
+        };
+        out.close()
     }
 }
 
-/// Rows under construction.
+/// The row group under construction.
 struct Rows {
     columns: Vec<Column>,
-    event_ms: ListBuilder<Float64Builder>,
-    event_tokens: ListBuilder<UInt64Builder>,
-    count: usize,
+    event_ms: Column,
+    event_tokens: Column,
+    rows: usize,
+    events: usize,
 }
 
 impl Rows {
     fn new() -> Self {
         Self {
             columns: columns().map(|(_, kind)| Column::new(kind)).collect(),
-            event_ms: ListBuilder::new(Float64Builder::new()),
-            event_tokens: ListBuilder::new(UInt64Builder::new()),
-            count: 0,
+            event_ms: Column::list(Kind::Number),
+            event_tokens: Column::list(Kind::Count),
+            rows: 0,
+            events: 0,
         }
     }
 
@@ -78,32 +143,49 @@ impl Rows {
             column.push(cell);
         }
         let since = timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted);
-        for event in &timeline.events {
-            self.event_ms.values().append_value(event.at.signed_since(since) as f64 / 1e6);
-            self.event_tokens.values().append_option(event.tokens().map(u64::from));
-        }
-        self.event_ms.append(true);
-        self.event_tokens.append(true);
-        self.count += 1;
+        let events = &timeline.events;
+        self.event_ms.push_list(
+            events.iter().map(|event| Cell::Number(event.at.signed_since(since) as f64 / 1e6)),
+        );
+        self.event_tokens.push_list(
+            events.iter().map(|event| {
+                event.tokens().map_or(Cell::Absent, |tokens| Cell::Count(tokens.into()))
+            }),
+        );
+        self.rows += 1;
+        self.events += events.len();
     }
 
-    /// What was gathered, which leaves nothing.
-    fn take(&mut self) -> Result<RecordBatch, parquet::errors::ParquetError> {
-        let names = columns().map(|(name, _)| name);
-        let arrays = self.columns.iter_mut().map(Column::finish);
-        let lists: [(&str, ArrayRef); 2] = [
-            ("event_ms", Arc::new(self.event_ms.finish())),
-            ("event_tokens", Arc::new(self.event_tokens.finish())),
-        ];
-        self.count = 0;
-        let all = names.zip(arrays).chain(lists).map(|(name, array)| (name, array, true));
-        Ok(RecordBatch::try_from_iter_with_nullable(all)?)
+    fn all(&self) -> impl Iterator<Item = &Column> {
+        self.columns.iter().chain([&self.event_ms, &self.event_tokens])
     }
+}
+
+/// The schema in Parquet's own notation, with the names that Arrow gives to the inside of a list.
+fn schema() -> String {
+    let mut text = "message schema {\n".to_owned();
+    for (name, kind) in columns() {
+        let (physical, logical) = match kind {
+            Kind::Count => ("INT64", " (INTEGER(64,false))"),
+            Kind::Number => ("DOUBLE", ""),
+            Kind::Word => ("BYTE_ARRAY", " (STRING)"),
+        };
+        let _infallible = writeln!(text, "OPTIONAL {physical} {name}{logical};");
+    }
+    for (name, item) in
+        [("event_ms", "DOUBLE item"), ("event_tokens", "INT64 item (INTEGER(64,false))")]
+    {
+        let _infallible = writeln!(
+            text,
+            "OPTIONAL group {name} (LIST) {{ REPEATED group list {{ OPTIONAL {item}; }} }}"
+        );
+    }
+    text + "}"
 }
 
 /// Writes a run as Parquet.
 pub struct ParquetWriter<W: Write + Send> {
-    out: ArrowWriter<W>,
+    out: SerializedFileWriter<W>,
     rows: Rows,
     begin: Nanos,
 }
@@ -111,22 +193,34 @@ pub struct ParquetWriter<W: Write + Send> {
 impl<W: Write + Send> ParquetWriter<W> {
     /// Begins the file of a run whose measured phase began at `begin`.
     pub fn new(out: W, begin: Nanos) -> io::Result<Self> {
-        let mut rows = Rows::new();
-        let schema = rows.take()?.schema();
+        let schema = Arc::new(parse_message_type(&schema())?);
         let compression = Compression::ZSTD(ZstdLevel::default());
         let properties = WriterProperties::builder().set_compression(compression).build();
-        let out = ArrowWriter::try_new(out, schema, Some(properties))?;
-        Ok(Self { out, rows, begin })
+        let out = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
+        Ok(Self { out, rows: Rows::new(), begin })
     }
 
     /// Adds one request.
     pub fn push(&mut self, timeline: &Timeline) -> io::Result<()> {
         self.rows.push(timeline, self.begin);
-        if self.rows.count >= ROWS { self.write() } else { Ok(()) }
+        let is_full = self.rows.rows >= ROWS || self.rows.events >= EVENTS;
+        if is_full { self.write() } else { Ok(()) }
     }
 
     fn write(&mut self) -> io::Result<()> {
-        Ok(self.out.write(&self.rows.take()?)?)
+        let rows = mem::replace(&mut self.rows, Rows::new());
+        if rows.rows == 0 {
+            return Ok(());
+        }
+        let mut group = self.out.next_row_group()?;
+        for column in rows.all() {
+            let Some(out) = group.next_column()? else {
+                return Err(io::Error::other("the schema has fewer columns than a row"));
+            };
+            column.write(out)?;
+        }
+        let _metadata = group.close()?;
+        Ok(())
     }
 
     /// Writes what is left, and the file's end.
@@ -139,29 +233,96 @@ impl<W: Write + Send> ParquetWriter<W> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::RowAccessor;
+    use parquet::record::{ListAccessor, Row, RowAccessor};
+    use tokometer_record::{Event, EventKind};
 
     use super::*;
     use crate::rows::tests::requests;
 
-    #[test]
-    fn a_written_file_is_read_back_with_its_rows_and_events() {
+    fn written<'a>(timelines: impl Iterator<Item = &'a Timeline>) -> SerializedFileReader<File> {
         let file = tempfile::tempfile().unwrap();
         let out = file.try_clone().unwrap();
         let mut writer = ParquetWriter::new(out, Nanos::from_secs(1)).unwrap();
-        for timeline in requests() {
-            writer.push(&timeline).unwrap();
-        }
+        timelines.for_each(|timeline| writer.push(timeline).unwrap());
         writer.finish().unwrap();
-        let reader = SerializedFileReader::new(file).unwrap();
+        SerializedFileReader::new(file).unwrap()
+    }
+
+    fn place(reader: &impl FileReader, name: &str) -> usize {
         let fields = reader.metadata().file_metadata().schema().get_fields();
-        let place = |name: &str| fields.iter().position(|field| field.name() == name).unwrap();
-        let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        fields.iter().position(|field| field.name() == name).unwrap()
+    }
+
+    fn rows(reader: &SerializedFileReader<File>) -> Vec<Row> {
+        reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_written_file_is_read_back_with_its_rows_and_events() {
+        let reader = written(requests().iter());
+        let place = |name: &str| place(&reader, name);
+        let rows = rows(&reader);
         assert_eq!(rows.len(), 2);
+        assert_eq!(rows[1].get_ulong(place("index")).unwrap(), 1);
         assert!((rows[0].get_double(place("ttft_ms")).unwrap() - 50.0).abs() < 1e-9);
-        assert_eq!(rows[0].get_list(place("event_ms")).unwrap().len(), 3);
+        let events = rows[0].get_list(place("event_ms")).unwrap();
+        let times: Vec<f64> = (0..events.len()).map(|at| events.get_double(at).unwrap()).collect();
+        assert_eq!(times, [50.0, 60.0, 70.0]);
+        assert_eq!(rows[1].get_list(place("event_ms")).unwrap().len(), 0);
         assert_eq!(rows[1].get_string(place("outcome")).unwrap(), "status");
         assert!(rows[1].is_null(place("ttft_ms")).unwrap_or(true));
+    }
+
+    /// The schema that files had when they were written through Arrow arrays, which readers rely on.
+    #[test]
+    fn the_columns_have_the_types_and_the_inner_names_that_arrow_gives_them() {
+        let reader = written(requests().iter());
+        let mut text = Vec::new();
+        parquet::schema::printer::print_schema(
+            &mut text,
+            reader.metadata().file_metadata().schema(),
+        );
+        let text = String::from_utf8(text).unwrap();
+        for line in [
+            "OPTIONAL INT64 index (INTEGER(64,false));",
+            "OPTIONAL BYTE_ARRAY phase (STRING);",
+            "OPTIONAL DOUBLE ttft_ms;",
+        ] {
+            assert!(text.contains(line), "no `{line}` in {text}");
+        }
+        let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let lists = "OPTIONAL group event_ms (LIST) { REPEATED group list { OPTIONAL DOUBLE item; } } \
+                     OPTIONAL group event_tokens (LIST) { REPEATED group list { \
+                     OPTIONAL INT64 item (INTEGER(64,false)); } } }";
+        assert!(squeezed.ends_with(lists), "{text}");
+    }
+
+    #[test]
+    fn an_event_whose_tokens_are_unknown_is_null_and_keeps_its_place() {
+        let mut timeline = requests().remove(0);
+        let known = Event::new(Nanos::from_millis(1_080), 3, EventKind::Text);
+        timeline.push(known.with_tokens(Some(2)));
+        let reader = written([timeline].iter());
+        let rows = rows(&reader);
+        let tokens = rows[0].get_list(place(&reader, "event_tokens")).unwrap();
+        let is_known: Vec<bool> =
+            (0..tokens.len()).map(|at| tokens.get_ulong(at).is_ok()).collect();
+        assert_eq!(is_known, [false, false, false, true]);
+        assert_eq!(tokens.get_ulong(3).unwrap(), 2);
+    }
+
+    #[test]
+    fn many_events_make_several_row_groups_and_no_row_is_lost() {
+        let mut long = requests().remove(0);
+        for at in 0..EVENTS as u64 / 2 {
+            long.push(Event::new(Nanos::from_millis(1_080 + at), 3, EventKind::Text));
+        }
+        let reader = written([long].iter().cycle().take(3));
+        assert_eq!(reader.num_row_groups(), 2);
+        assert_eq!(reader.metadata().file_metadata().num_rows(), 3);
+        assert_eq!(written([].iter()).metadata().file_metadata().num_rows(), 0);
     }
 }
