@@ -1,6 +1,6 @@
 //! `tokometer`: measures LLM inference servers.
 //!
-//! Flags as typed (`args`) become a plan as meant (`lower`, `plan`); `commands` do what was asked,
+//! Flags as typed (`args`) become a plan as meant (`lower`); `commands` do what was asked,
 //! most of it in `bench`. Errors end here, as a message on stderr and one of the codes of `exit`.
 
 mod args;
@@ -13,7 +13,6 @@ mod dashboard;
 mod exit;
 mod instrument;
 mod lower;
-mod plan;
 mod predict;
 mod terminal;
 mod version;

@@ -1,8 +1,7 @@
 //! Flags that say when requests are sent.
 
 use clap::Args;
-
-use super::{Rate, Values};
+use tokometer_plan::{Rate, Values};
 
 /// When requests are sent.
 #[derive(Debug, Clone, Default, Args)]

@@ -15,7 +15,6 @@ mod profiling;
 mod sampling;
 mod stop;
 mod target;
-mod values;
 mod workload;
 
 pub(crate) use against::AgainstArgs;
@@ -33,5 +32,4 @@ pub(crate) use output::OutputArgs;
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use stop::StopArgs;
 pub(crate) use target::{Compat, TargetArgs};
-pub(crate) use values::{Rate, Term, Values};
 pub(crate) use workload::{TurnArgs, WorkloadArgs};

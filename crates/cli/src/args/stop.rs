@@ -1,8 +1,7 @@
 //! Flags that say when a run ends.
 
 use clap::Args;
-
-use super::Values;
+use tokometer_plan::Values;
 
 /// When a run ends.
 #[derive(Debug, Clone, Default, Args)]

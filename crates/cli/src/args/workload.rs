@@ -1,8 +1,7 @@
 //! Flags that say what to ask.
 
 use clap::Args;
-
-use super::Values;
+use tokometer_plan::Values;
 
 /// What to ask.
 #[derive(Debug, Clone, Default, Args)]

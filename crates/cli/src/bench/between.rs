@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_client::{Control, Dialect, Error};
 use tokometer_drive::{Between, Notice};
+use tokometer_plan::{Cache, Phases, Plan, Profiler};
 use tokometer_record::server::Scrape;
 use tokometer_workload::Family;
 
@@ -16,7 +17,6 @@ use super::probe::{Probes, Question};
 use super::scraper::Scraper;
 use super::target::Reached;
 use crate::exit::Refusal;
-use crate::plan::{Cache, Phases, Plan, Profiler};
 use crate::terminal::tell_once;
 
 /// What runs beside the measured phase.

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_base::WallNanos;
+use tokometer_plan::{Output, Record};
 use tokometer_record::{RunReader, RunState, Stop};
 
 use crate::exit::{Exit, Refusal};
-use crate::plan::{Output, Record};
 
 /// The folder of one measurement; points of a sweep have folders below it.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use tokometer_client::KeepText;
 use tokometer_client::control::Model;
 use tokometer_drive::{self as drive, Interrupt, Live, Outlets, Prepare};
 use tokometer_metrics::server::{Keep, parse};
+use tokometer_plan::{Content, Form, Plan, Profiler};
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_record::server::Scrape;
 use tokometer_record::{self as record, RunEnd, RunInfo, RunWriter};
@@ -21,7 +22,6 @@ use super::alternating::{self, Alternating, BlockTimes, Switch};
 use super::between::{SidesPlace, between};
 use super::conversation::{Conversations, Telling};
 use super::exporter::Exporter;
-use super::load::{arrivals, asked_load};
 use super::preparer::Preparer;
 use super::progress::{Bar, Goal, Progress};
 use super::readiness;
@@ -36,7 +36,6 @@ use super::workload::{self, Means, Opened};
 use crate::dashboard::{Dashboard, Watched};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Secrets;
-use crate::plan::{Content, Form, Plan, Profiler};
 
 /// What several runs of one measurement share: the server, the tokenizer, the terminal.
 pub(crate) struct Session {
@@ -48,7 +47,7 @@ pub(crate) struct Session {
 
 /// A target and its tokenizer, kept from point to point.
 struct Ready {
-    target: Vec<crate::plan::Target>,
+    target: Vec<tokometer_plan::Target>,
     wish: Option<String>,
     reached: Reached,
     /// The second target, where two are measured in turn.
@@ -399,7 +398,7 @@ fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
         Limits { max_concurrency: load.max_concurrency, extent, warmups: plan.phases.warmups };
     let client = &plan.client;
     drive::Config {
-        arrivals: arrivals(load, plan.family),
+        arrivals: load.arrivals(plan.family),
         seed: Seed(plan.seed),
         connections: client.connections,
         harvest: client.harvest,
@@ -442,7 +441,7 @@ fn info(plan: &Plan, ready: &Ready, opened: &Opened, salt: Seed) -> RunInfo {
             .chain(&ready.against)
             .map(|reached| reached.described.clone())
             .collect(),
-        load: asked_load(&plan.load, opened.len()),
+        load: plan.load.asked(opened.len()),
         dataset: plan.workload.name().to_owned(),
         tokenizer: Some(ready.tokenizer.name().to_owned()),
         plan: serde_json::to_value(plan).unwrap_or_default(),

@@ -10,7 +10,6 @@ mod conversation;
 mod devices;
 mod exporter;
 mod folder;
-mod load;
 mod measure;
 mod preparer;
 mod present;
@@ -31,7 +30,6 @@ mod watch;
 mod workload;
 
 pub(crate) use folder::Place;
-pub(crate) use load::{arrivals, asked_load};
 pub(crate) use measure::Session;
 pub(crate) use preparer::place;
 pub(crate) use present::{Shown, View, layout_of, summarise, summarise_kept};

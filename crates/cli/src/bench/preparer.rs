@@ -6,11 +6,11 @@ use tokometer_base::seed::unit_float;
 use tokometer_base::{Nanos, Prompt, Seed};
 use tokometer_client::{Ask, Dialect, Settings};
 use tokometer_drive::{FollowUp, Item, Prepare, PrepareError, TurnEnd};
+use tokometer_plan::{Assignment, Lora, Timing};
 use tokometer_record::{Identity, Phase};
 use tokometer_workload::{self as workload, Workload};
 
 use super::conversation::Conversations;
-use crate::plan::{Assignment, Lora, Timing};
 
 /// Yields the warm-up requests, then the measured ones.
 pub(crate) struct Preparer {

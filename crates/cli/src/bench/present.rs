@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Slo, Summary};
+use tokometer_plan::{Metrics, Output};
 use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
 use tokometer_report::{self as report, Layout, LayoutChoice, Metric, Style};
 
 use crate::compare::{self, Comparison, Half, Turns, halves};
 use crate::exit::{Exit, Refusal};
-use crate::plan::{Metrics, Output};
 
 /// How a run is to be looked at.
 #[derive(Debug, Clone)]

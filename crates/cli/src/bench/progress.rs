@@ -9,9 +9,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokometer_base::{Clock, MonotonicClock};
 use tokometer_drive::{Counts, Live};
+use tokometer_plan::{Load, Shown};
 use tokometer_record::Phase;
-
-use crate::plan::{Load, Shown};
 
 /// Redrawn this often: slower than the eye, cheap beside the run.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);

@@ -10,6 +10,7 @@ use std::sync::mpsc::channel;
 use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_client::KeepText;
 use tokometer_drive::{self as drive, Interrupt, Item, Live, Notice, Outlets, Prepare};
+use tokometer_plan::Plan;
 use tokometer_record::{Failure, FailureKind, Outcome};
 use tokometer_schedule::{Extent, Limits};
 use tokometer_workload::Family;
@@ -18,7 +19,6 @@ use super::preparer::Preparer;
 use super::signals::Signals;
 use super::target::Reached;
 use crate::exit::{Exit, Refusal};
-use crate::plan::Plan;
 use crate::terminal::tell;
 
 /// Time between two tries, as in vLLM's tool.

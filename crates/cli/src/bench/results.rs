@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokometer_base::{Nanos, Seed};
+use tokometer_plan::{Output, Plan, SglangResult, VllmResult};
 use tokometer_record::RunInfo;
 use tokometer_report::files::{
     APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name, vllm_json,
@@ -17,7 +18,6 @@ use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 use super::folder;
 use super::present::Shown;
 use crate::exit::{Exit, Refusal};
-use crate::plan::{Output, Plan, SglangResult, VllmResult};
 
 /// Refuses places that cannot be written.
 pub(crate) fn check(output: &Output) -> Result<(), Refusal> {
@@ -83,7 +83,7 @@ pub(crate) fn write(shown: &Shown, plan: &Plan, facts: &Facts) -> Result<Vec<Pat
 /// load has no ramp over a known number of requests.
 fn rate_changes(plan: &Plan, info: &RunInfo, begin: Nanos) -> Option<Vec<Value>> {
     let count = info.load.planned_requests.filter(|_| plan.load.ramp.is_some())?;
-    let arrivals = super::load::arrivals(&plan.load, plan.family);
+    let arrivals = plan.load.arrivals(plan.family);
     let Arrivals::Paced(pace) = arrivals else { return None };
     let extent = schedule::Extent { count: Some(count), duration: None };
     let mut offsets = Offsets::new(&arrivals, extent, Seed(plan.seed)).ok()?;

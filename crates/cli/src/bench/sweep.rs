@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::{Clock, MonotonicClock};
 use tokometer_metrics::Verdict;
+use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, Stop};
 use tokometer_report::{Report, Style, TableFormat, table};
 
@@ -13,7 +14,6 @@ use super::present::{Shown, View, summarise};
 use super::results;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, Point};
-use crate::plan::{self, Judgement};
 use crate::terminal::{print, tell};
 
 /// What becomes of finished points.

@@ -8,6 +8,7 @@ use tokometer_client::conn::Endpoint;
 use tokometer_client::control::Model;
 use tokometer_client::tls::Trust;
 use tokometer_client::{self as client, Control, Dialect, Settings, Url};
+use tokometer_plan::{self as plan, Address, Plan};
 use tokometer_record as record;
 
 use super::devices::Devices;
@@ -15,7 +16,6 @@ use super::scraper::Source;
 use super::simulator::{Simulator, Wanted};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Secrets;
-use crate::plan::{self, Address, Plan};
 
 /// A control request that is not answered in this time is not answered at all.
 const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);

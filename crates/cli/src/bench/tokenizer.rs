@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokometer_client::control::SpecialTokens;
 use tokometer_client::{Control, Url};
+use tokometer_plan::Plan;
 use tokometer_tokenize::{Choice, Encoding, Opened, ServerCalls, Specials, Wish, open};
 
 use super::target::Reached;
 use crate::exit::Refusal;
 use crate::lower::Secrets;
-use crate::plan::Plan;
 
 /// Opens the plan's tokenizer. Without a server, as when a dataset is only looked at, only what is
 /// on this machine and on the hub counts.

@@ -10,9 +10,8 @@ use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_drive::{Interrupt, Live};
 use tokometer_metrics::define::{self, Formula};
 use tokometer_metrics::sequential::{Until, is_running_away};
+use tokometer_plan::{self as plan, Overload};
 use tokometer_record::{Phase, Stop, Timeline};
-
-use crate::plan::{self, Overload};
 
 /// Time between two looks.
 const INTERVAL: Duration = Duration::from_millis(250);

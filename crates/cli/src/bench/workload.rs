@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tokometer_base::Seed;
 use tokometer_client::Dialect;
+use tokometer_plan::{Form, Load, Plan};
 use tokometer_tokenize::{Tokenizer, hub};
 use tokometer_workload::{self as workload, Context, Workload};
 
 use crate::compare::Turns;
 use crate::exit::Refusal;
-use crate::plan::{Form, Load, Plan};
 
 /// An opened dataset and what was noticed on the way.
 pub(crate) struct Opened {

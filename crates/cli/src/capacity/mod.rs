@@ -15,12 +15,12 @@ use clap::Args;
 use tokometer_base::{Clock, MonotonicClock};
 use tokometer_drive::Interrupt;
 use tokometer_metrics::search::{Answer, needed};
+use tokometer_plan as plan;
 
 use crate::args::BenchArgs;
 use crate::bench::{Bar, Place, Resume, Session, Signals};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, lower};
-use crate::plan;
 use crate::terminal::{print, tell};
 
 use answer::{Ending, Findings, Over};

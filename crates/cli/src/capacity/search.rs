@@ -6,16 +6,15 @@ use std::time::Duration;
 use tokometer_base::{Nanos, Seed, units};
 use tokometer_metrics::Slo;
 use tokometer_metrics::search::{Allowance, Fit, Length, Limits, Next, Point, fit};
+use tokometer_plan::{self as plan, Cache, Overload, Plan, Rate};
 use tokometer_record::{RunReader, RunState, Stop};
 
 use super::CapacityArgs;
 use super::answer::{Ending, Over};
 use super::reading::Reading;
-use crate::args::Rate;
 use crate::bench::{Resume, Session, View, summarise};
 use crate::exit::Refusal;
 use crate::lower::Lowered;
-use crate::plan::{self, Cache, Overload, Plan};
 use crate::terminal::tell;
 
 /// Looks for a server that went away, and the time between two.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::RunReader;
 use tokometer_report::{self as views, Layout, LayoutChoice, Report, Style, TableFormat};
 
@@ -12,7 +13,6 @@ use crate::args::{Format, ReportArgs};
 use crate::bench::View;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, objective, percentiles, words};
-use crate::plan::{Judgement, Metrics};
 use crate::terminal::{print, style, tell};
 
 /// Shows every source: one run in full, several as a table, blocks in any layout.

@@ -1,9 +1,9 @@
 //! The load that an instrument is asked about, as typed.
 
 use tokometer_base::{Nanos, units};
+use tokometer_plan::{Address, Plan};
 
 use crate::exit::Refusal;
-use crate::plan::{Address, Plan};
 
 /// Most streams that are opened for a plan without a cap.
 const STREAMS_MAX: u64 = 4_096;

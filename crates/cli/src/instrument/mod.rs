@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tokometer_base::Nanos;
 use tokometer_metrics::instrument::{Emission, ErrorSpread, InstrumentError, error};
+use tokometer_plan::Plan;
 use tokometer_record::{RunReader, Timeline};
 use tokometer_sim::truth;
 
@@ -20,7 +21,6 @@ use crate::args::{self, Command, Format, Outcome};
 use crate::bench::{Bar, Session, Signals, Simulator};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, lower};
-use crate::plan::Plan;
 use crate::terminal::{print, tell};
 
 pub(crate) use load::Load;

@@ -1,9 +1,9 @@
 //! Plans that make no sense are refused before anything is opened.
 
+use tokometer_plan::{Load, Plan};
 use tokometer_report::LayoutChoice;
 
 use crate::exit::Refusal;
-use crate::plan::{Load, Plan};
 
 /// Sections that `--percentile-metrics` may name.
 const SECTIONS: [&str; 4] = ["ttft", "tpot", "itl", "e2el"];

@@ -4,11 +4,12 @@
 //! kept in a list until then. A flag of another dataset has no effect, and that is said.
 
 use serde_json::Value;
+use tokometer_plan::{Term, Values};
 use tokometer_workload::{Family, Spec};
 
 use super::flags::Flags;
+use crate::args::WorkloadArgs;
 use crate::args::compat::nearest;
-use crate::args::{Term, Values, WorkloadArgs};
 use crate::exit::Refusal;
 
 /// One flag that was typed.

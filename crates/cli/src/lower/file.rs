@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use serde_json::Value;
+use tokometer_plan::Plan;
 
 use super::dataset;
 use super::layer::Layer;
 use crate::exit::Refusal;
-use crate::plan::Plan;
 
 /// TOML has no word for an absent value that hides a default, so plan files have this one.
 const ABSENT: &str = "none";

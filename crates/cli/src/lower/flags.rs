@@ -3,9 +3,10 @@
 use serde_json::Value;
 use tokometer_base::{Nanos, units};
 use tokometer_metrics::sequential::Until;
+use tokometer_plan::{Term, Values};
 
 use super::layer::{Given, Layer};
-use crate::args::{BenchArgs, Compat, StopArgs, Term, TurnArgs, Values};
+use crate::args::{BenchArgs, Compat, StopArgs, TurnArgs};
 use crate::exit::Refusal;
 
 /// What the flags set: single values, and the fields that take several.

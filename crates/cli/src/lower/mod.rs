@@ -1,6 +1,6 @@
 //! From what was typed to what is meant.
 //!
-//! In: flags, a plan file, the environment. Out: one [`Plan`](crate::plan::Plan) per point, and the
+//! In: flags, a plan file, the environment. Out: one [`Plan`](tokometer_plan::Plan) per point, and the
 //! keys, which are never part of a plan. Flags override the file, the file overrides the defaults,
 //! and defaults depend on the backend's family. This is the only place that reads the environment;
 //! nothing reads a flag after it.

@@ -1,11 +1,10 @@
 //! The points of a sweep: a plan with one value of each list in its place.
 
 use serde_json::Value;
+use tokometer_plan::{Axis, AxisValues, Plan, Rate, Term, Values};
 
 use super::layer::Layer;
-use crate::args::{Rate, Values};
 use crate::exit::Refusal;
-use crate::plan::{Axis, AxisValues, Plan};
 
 /// One run of a measurement.
 #[derive(Debug, Clone)]
@@ -75,7 +74,6 @@ fn axis_values(axis: &Axis) -> Result<Vec<Value>, Refusal> {
 
 /// A number without a fraction is a whole one: counts refuse `8.0`.
 fn number(rate: Rate) -> Value {
-    use crate::args::Term;
     u64::from_number(rate.0).map_or_else(|| rate.value(), Value::from)
 }
 

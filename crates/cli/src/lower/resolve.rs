@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use tokometer_client::ApiKey;
+use tokometer_plan::{Axis, AxisValues, Plan, Section};
 use tokometer_tokenize::hub;
 use tokometer_workload::Family;
 
@@ -13,7 +14,6 @@ use super::points::{self, Point};
 use super::{Environment, dataset, file, turns};
 use crate::args::BenchArgs;
 use crate::exit::Refusal;
-use crate::plan::{Axis, AxisValues, Plan, Section};
 
 /// What must be known and never written.
 #[derive(Debug, Clone)]

@@ -2,11 +2,11 @@
 
 use tokometer_client::IgnoreEos;
 use tokometer_drive::Connections;
+use tokometer_plan::{Address, Content, Plan};
 use tokometer_workload::{Family, Spec};
 
 use super::{Environment, Lowered, lower};
 use crate::args::{Command, parse};
-use crate::plan::{Address, Content, Plan};
 
 fn lowered(line: &str) -> Lowered {
     let words: Vec<String> =

@@ -1,11 +1,11 @@
 //! Two targets in one plan: the second is filled in from the first, and the block gets its length.
 
 use tokometer_base::{Nanos, units};
+use tokometer_plan::{Interleave, Load, Plan};
 
 use super::layer::Layer;
 use crate::args::AgainstArgs;
 use crate::exit::Refusal;
-use crate::plan::{Interleave, Load, Plan};
 
 /// Pairs of blocks that the default length makes: enough for an interval that small differences show
 /// in, and few enough that a block is longer than its own rise and tail.
@@ -125,8 +125,7 @@ fn whole(count: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::Rate;
-    use crate::plan::{Overload, Timing};
+    use tokometer_plan::{Overload, Rate, Timing};
 
     fn load(rate: f64, num_prompts: Option<u64>, duration_s: Option<f64>) -> Load {
         Load {

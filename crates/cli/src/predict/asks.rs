@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tokometer_base::seed::unit_float;
 use tokometer_base::{Prompt, PromptContent, Seed};
+use tokometer_plan::{Lora, Plan};
 use tokometer_sim::Profile;
 use tokometer_sim::profile::PrefixCache;
 use tokometer_tokenize::{Specials, Tokenizer};
@@ -20,7 +21,6 @@ use tokometer_workload::{self as workload, Spec};
 use crate::bench::{Means, Opened, count, open, place, tokenizer};
 use crate::exit::Refusal;
 use crate::lower::Secrets;
-use crate::plan::{Lora, Plan};
 
 /// The requests of a plan.
 pub(crate) enum Asks {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
+use tokometer_plan::{self as plan, Plan};
 use tokometer_record::RunInfo;
 use tokometer_report::{self as report, Report, TableFormat};
 use tokometer_twin::{self as twin, Routing};
@@ -18,7 +19,6 @@ use crate::args::BenchArgs;
 use crate::bench::{Facts, View, layout_of, summarise_kept, write_results};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, Point, Secrets, lower, written};
-use crate::plan::{self, Plan};
 use crate::terminal::{print, style, tell};
 
 /// Flags of `tokometer predict`, besides those of `bench`, of which the target's have no effect.

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use tokometer_base::{Nanos, Seed};
+use tokometer_plan::Plan;
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::workload::IN_FLIGHT_MAX;
 use tokometer_twin::{self as twin, InPlay, Interval, Keep, Prediction, SEEDS, Workload, in_play};
 
 use super::asks::Asks;
-use crate::bench::arrivals;
 use crate::exit::Refusal;
-use crate::plan::Plan;
 
 /// Answer tokens up to which every event of every request is kept, so that the usual code makes the
 /// usual report; larger runs are told by weighted figures.
@@ -80,7 +79,7 @@ fn settled(
     seed: Seed,
 ) -> Result<(Workload, Prediction), Refusal> {
     let load = &setting.plan.load;
-    let arrivals = arrivals(load, setting.plan.family);
+    let arrivals = load.arrivals(setting.plan.family);
     let all = asks.len();
     let is_open_ended = arrivals == Arrivals::AtOnce && load.num_prompts.is_none();
     let cap = load.max_concurrency.map_or(u64::MAX, u64::from);

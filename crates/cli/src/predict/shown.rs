@@ -12,7 +12,6 @@ use tokometer_workload::Family;
 
 use super::asks::Asks;
 use super::outcome::{Outcome, Setting};
-use crate::bench::asked_load;
 
 /// What is known of the run. It has no date: virtual time begins at zero.
 pub(crate) fn info(setting: Setting<'_>, asks: &Asks) -> RunInfo {
@@ -39,7 +38,7 @@ pub(crate) fn info(setting: Setting<'_>, asks: &Asks) -> RunInfo {
             is_simulated: true,
             server: None,
         }],
-        load: asked_load(&plan.load, asks.len()),
+        load: plan.load.asked(asks.len()),
         dataset: plan.workload.name().to_owned(),
         tokenizer: asks.tokenizer_name(),
         plan: serde_json::to_value(plan).unwrap_or_default(),

@@ -12,11 +12,11 @@ use tokometer_base::units;
 /// Requests per second. `inf` sends without waiting; it is a word and not a number on disk, because
 /// JSON has no infinity.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub(crate) struct Rate(pub(crate) f64);
+pub struct Rate(pub f64);
 
 impl Rate {
     /// Whether no request waits for its turn.
-    pub(crate) fn is_infinite(self) -> bool {
+    pub fn is_infinite(self) -> bool {
         self.0.is_infinite()
     }
 }
@@ -51,7 +51,7 @@ impl FromStr for Rate {
 }
 
 /// A value that a list can hold: read from text, continued by an ellipsis, put into a plan.
-pub(crate) trait Term: Copy + PartialEq + FromStr {
+pub trait Term: Copy + PartialEq + FromStr {
     /// The term as a number, for continuing a series.
     fn number(self) -> f64;
     /// The term of this number; `None` where the type cannot hold it.
@@ -96,7 +96,7 @@ impl Term for Rate {
 
 /// One or more values for one flag, in the order in which they are to be run.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Values<T>(pub(crate) Vec<T>);
+pub struct Values<T>(pub Vec<T>);
 
 /// No series is longer: a slip of a digit must not plan a year of runs.
 const SERIES_MAX: usize = 4_096;

@@ -1,0 +1,135 @@
+//! When requests are sent, how many, and when a run ends.
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::Nanos;
+use tokometer_record as record;
+use tokometer_schedule::{Arrivals, Curve, First, Pace};
+use tokometer_workload::Family;
+
+use crate::values::Rate;
+
+/// When requests are sent, and how many.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Requests per second.
+    pub request_rate: Rate,
+    /// Shape of the gaps between requests.
+    pub burstiness: Rate,
+    /// Most requests in flight; absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_concurrency: Option<u32>,
+    /// A rising rate instead of `request_rate`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ramp: Option<Ramp>,
+    /// Requests to send; zero takes every row of a dataset. Absent: until `duration_s` is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub num_prompts: Option<u64>,
+    /// No request is begun after this many seconds; absent: no such limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_s: Option<f64>,
+    /// The run ends once a figure is known well enough; absent: no such rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
+    /// What happens when the server falls behind for good.
+    #[serde(default)]
+    pub overload: Overload,
+    /// Whether a trace's own times are used.
+    pub timing: Timing,
+}
+
+impl Load {
+    /// When the requests are intended to start.
+    pub fn arrivals(&self, family: Family) -> Arrivals {
+        if self.timing == Timing::Trace {
+            return Arrivals::Traced;
+        }
+        let curve = match self.ramp {
+            Some(ramp) => match ramp.strategy {
+                Strategy::Linear => Curve::Linear { from: ramp.from, to: ramp.to },
+                Strategy::Exponential => Curve::Exponential { from: ramp.from, to: ramp.to },
+            },
+            None if self.request_rate.is_infinite() => return Arrivals::AtOnce,
+            None => Curve::Flat { rate: self.request_rate.0 },
+        };
+        let burstiness = Some(self.burstiness.0).filter(|shape| shape.is_finite());
+        let first = match family {
+            Family::Vllm => First::Waits,
+            Family::Sglang => First::Immediate,
+        };
+        Arrivals::Paced(Pace { curve, burstiness, first })
+    }
+
+    /// The load as a record states it; `prompts` is how many there are to send.
+    pub fn asked(&self, prompts: u64) -> record::Load {
+        let ramp = self.ramp.map(|ramp| {
+            let name = match ramp.strategy {
+                Strategy::Linear => "linear",
+                Strategy::Exponential => "exponential",
+            };
+            (name.to_owned(), ramp.from, ramp.to)
+        });
+        record::Load {
+            request_rate: Some(self.request_rate.0).filter(|rate| rate.is_finite()),
+            burstiness: self.burstiness.0,
+            max_concurrency: self.max_concurrency,
+            planned_requests: self.num_prompts.map(|_| prompts),
+            duration: self.duration_s.map(Nanos::from_secs_f64),
+            is_traced: self.timing == Timing::Trace,
+            ramp,
+        }
+    }
+}
+
+/// Whose times requests keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timing {
+    /// Those of the rate.
+    Rate,
+    /// Those of the trace.
+    Trace,
+}
+
+/// A rising rate.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ramp {
+    /// Its curve.
+    pub strategy: Strategy,
+    /// Requests per second at the first request.
+    pub from: f64,
+    /// Requests per second at the last request.
+    pub to: f64,
+}
+
+/// A run that ends once a figure is known well enough.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Until {
+    /// The figure and how well it should be known.
+    pub rule: tokometer_metrics::sequential::Until,
+    /// Not before this many seconds.
+    pub min_s: f64,
+}
+
+/// What happens when the server falls behind for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overload {
+    /// The run goes on: its figures then depend on its length, and a note says so.
+    #[default]
+    Continue,
+    /// The run ends.
+    Stop,
+}
+
+/// The curve of a ramp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// Equal steps.
+    Linear,
+    /// Equal ratios.
+    Exponential,
+}

@@ -1,0 +1,41 @@
+//! How prompts are made, counted and handed over.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokometer_workload as workload;
+
+/// How prompts are made and counted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prompts {
+    /// The tokenizer as the user named it; absent: the server's, the hub's or the built-in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<String>,
+    /// Text or token ids.
+    pub form: Form,
+    /// Order of a file's rows.
+    pub row_order: workload::RowOrder,
+    /// What to do when rows run out.
+    pub oversample: workload::Oversample,
+    /// Whether chat templates are applied here.
+    pub templating: workload::Templating,
+    /// Further values for a chat template; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_values: Option<serde_json::Map<String, Value>>,
+    /// Longest prompt and answer together; longer ones are left out. Absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_model_len: Option<u64>,
+    /// Makes conversations of the prompts; absent: each stands alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<workload::Turns>,
+}
+
+/// How prompts reach the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// As the backend takes them: text, or messages on chat routes.
+    Text,
+    /// As token ids.
+    TokenIds,
+}

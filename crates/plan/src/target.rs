@@ -1,0 +1,106 @@
+//! What is measured: where it is and how it is spoken to.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tokometer_client as client;
+use tokometer_client::secret::Headers;
+
+/// Where requests go.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Address {
+    /// The embedded simulated server with this engine profile.
+    Simulator(String),
+    /// A server somewhere.
+    Server(client::Url),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Simulator(profile) => write!(f, "simulator:{profile}"),
+            Self::Server(url) => write!(f, "{url}"),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = client::Error;
+
+    fn from_str(text: &str) -> Result<Self, client::Error> {
+        match text.strip_prefix("simulator") {
+            Some("") => Ok(Self::Simulator("default".to_owned())),
+            Some(rest) if rest.starts_with(':') => Ok(Self::Simulator(rest[1..].to_owned())),
+            _ => client::Url::parse(text).map(Self::Server),
+        }
+    }
+}
+
+impl Serialize for Address {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// One server and how it is spoken to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Where requests go: a URL, or `simulator:PROFILE`.
+    pub address: Address,
+    /// The dialect's name.
+    pub backend: String,
+    /// Path of the measured route; absent: the backend's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// Model as the user named it; absent: the first that the server lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Name sent to the server, where it differs from `model`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_model_name: Option<String>,
+    /// Sent with every request. Those that hold keys are not written.
+    #[serde(default)]
+    pub headers: Headers,
+    /// Whose certificates are believed.
+    #[serde(default)]
+    pub trust: Trust,
+}
+
+/// Whose certificates are believed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trust {
+    /// The system's roots.
+    #[default]
+    System,
+    /// These as well.
+    File(PathBuf),
+    /// Anybody's.
+    Anybody,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_name_a_server_or_the_simulator() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), expected, "{text}");
+        };
+        check("simulator", "simulator:default");
+        check("simulator:h100-8b", "simulator:h100-8b");
+        check("http://127.0.0.1:8000", "http://127.0.0.1:8000");
+        check("simulatorhost:80", "http://simulatorhost");
+        assert!("http://".parse::<Address>().is_err());
+    }
+}
