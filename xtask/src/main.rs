@@ -2,17 +2,14 @@
 //!
 //! Plain steps that call cargo and read files. Nothing here is part of the product.
 
-mod aa;
 mod bench_client;
 mod ci;
-mod evidence;
 mod licences;
-mod program;
+mod process;
 mod provision;
 mod real;
 mod referee;
 mod tidy;
-mod verdicts;
 
 use std::process::ExitCode;
 
@@ -23,11 +20,10 @@ const USAGE: &str = "usage: cargo xtask TASK
   ci             everything that must pass: format, tidy, clippy, tests, docs
   tidy           the project's own rules, from files alone
   bench-client   the client against a bare floor reader, in one pass [SCENE]
-  aa             false alarms and power of `compare` on the simulator [COUNT [PROGRAM]]
-  verdicts       how often the plain bench comes out VALID [COUNT [PROGRAM]]
   referee        a packet capture judges the client's times (root, tcpdump)
   real           the program against a real server that is installed and started for it: --server NAME
-  evidence       runs of a real server that a calibrated model has not seen, predicted: run, table, plan
+
+Studies (evidence, aa, verdicts, …): `cargo lab`
 ";
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -37,11 +33,8 @@ fn run(arguments: &[String]) -> Result<()> {
         "tidy" => tidy::run(),
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),
-        "aa" => aa::run(&arguments[1..]),
-        "verdicts" => verdicts::run(&arguments[1..]),
         "referee" => referee::run(),
         "real" => real::run(&arguments[1..]),
-        "evidence" => evidence::run(&arguments[1..]),
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
         other => bail!("no task is called `{other}`\n{USAGE}"),
     }

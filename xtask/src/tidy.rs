@@ -70,7 +70,7 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 
 fn sources() -> Result<Vec<Source>> {
     let mut paths = Vec::new();
-    for folder in ["crates", "e2e", "xtask"] {
+    for folder in ["crates", "e2e", "lab", "xtask"] {
         files_below(&root().join(folder), &mut paths)?;
     }
     paths.sort();
@@ -92,6 +92,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(hot_path(&sources));
     findings.extend(module_heads(&sources));
     findings.extend(rooms()?);
+    findings.extend(lab_stands_apart(&read("Cargo.toml")?, &read("lab/Cargo.toml")?)?);
     findings.extend(named_places()?);
     findings.extend(unused_fixtures(&sources)?);
     findings.extend(changelog()?);
@@ -183,13 +184,32 @@ fn rooms() -> Result<Vec<String>> {
     Ok(findings)
 }
 
+/// The gate must not build the studies: `lab` is a workspace of its own and no member of this one.
+fn lab_stands_apart(root: &str, lab: &str) -> Result<Vec<String>> {
+    let root: toml::Table = root.parse().context("cannot read Cargo.toml")?;
+    let lab: toml::Table = lab.parse().context("cannot read lab/Cargo.toml")?;
+    let lists = |key: &str| {
+        let names = root.get("workspace").and_then(|all| all.get(key)?.as_array());
+        names.is_some_and(|names| names.iter().any(|name| name.as_str() == Some("lab")))
+    };
+    let mut findings = Vec::new();
+    if lists("members") || !lists("exclude") {
+        findings.push("Cargo.toml: `lab` must be excluded from the workspace".to_owned());
+    }
+    if !lab.contains_key("workspace") {
+        findings.push("lab/Cargo.toml: must be a workspace of its own".to_owned());
+    }
+    Ok(findings)
+}
+
 /// Files and folders named in ARCHITECTURE.md, README.md and docs exist.
 fn named_places() -> Result<Vec<String>> {
     let mut findings = Vec::new();
-    for page in ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"] {
+    for page in ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "lab/README.md"] {
         let text = read(page)?;
         for word in text.split('`').skip(1).step_by(2) {
-            let starts = ["crates/", "docs/", "e2e/", "xtask/", "fixtures/", "experiments/"];
+            let starts =
+                ["crates/", "docs/", "e2e/", "xtask/", "fixtures/", "experiments/", "lab/"];
             let is_place = starts.iter().any(|start| word.starts_with(start))
                 && !word.contains([' ', '<', '*', '{', '…']);
             if is_place && !root().join(word).exists() {
@@ -237,6 +257,15 @@ mod tests {
     fn unfinished_work_is_found_with_its_line() {
         let found = unfinished(&[source("crates/a/src/x.rs", "//! x\n// FIXME later\n")]);
         assert_eq!(found, ["crates/a/src/x.rs:2: has `FIXME`"]);
+    }
+
+    #[test]
+    fn a_lab_that_the_gate_would_build_is_found() {
+        let apart = "[workspace]\nmembers = [\"crates/*\"]\nexclude = [\"lab\"]\n";
+        let member = "[workspace]\nmembers = [\"crates/*\", \"lab\"]\n";
+        let found = |root, lab| lab_stands_apart(root, lab).unwrap().len();
+        assert_eq!(found(apart, "[workspace]\n[package]\nname = \"x\"\n"), 0);
+        assert_eq!(found(member, "[package]\nname = \"x\"\n"), 2);
     }
 
     #[test]

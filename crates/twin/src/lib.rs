@@ -11,7 +11,6 @@ pub mod figures;
 pub mod fit;
 mod fleet;
 mod intervals;
-pub mod markdown;
 mod mechanism;
 mod parallel;
 mod parts;

@@ -5,9 +5,9 @@ use tokometer_record::{EventKind, Outcome, Timeline};
 
 use super::counters::{self, Counted};
 use super::recipe::{Length, Recipe, Route, TooLong};
-use super::server::get;
 use super::stage::{Ended, Stage};
 use crate::ci::announce;
+use crate::process::get;
 
 /// Lengths and number of the requests of a plain run.
 const PROMPT: u32 = 24;

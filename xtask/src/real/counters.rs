@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use super::recipe::Counters;
-use super::server::get;
+use crate::process::get;
 
 /// Counters of a server at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]

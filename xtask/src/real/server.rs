@@ -1,27 +1,21 @@
-//! A server under way on loopback: started, waited for, ended by its process id.
+//! A server under way on loopback: started, waited for, ended.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use tokometer_base::{Clock, MonotonicClock, Nanos};
 
 use super::install;
 use super::recipe::Recipe;
 use crate::ci::{announce, root};
-use crate::program;
+use crate::process::{self, end, free_port, get};
 
 /// Starting takes vLLM on two busy cores up to ten minutes.
 const LONGEST_START: Nanos = Nanos::from_secs(1_200);
-/// A server that does not end by itself in this time is killed.
-const LONGEST_END: u32 = 600;
 const PAUSE: Duration = Duration::from_millis(100);
 /// The line of the simulated server's profile that limits prompt and answer together.
 const CONTEXT: &str = "max_model_len = 2048";
@@ -128,67 +122,6 @@ impl Drop for Server {
     }
 }
 
-/// Asks a server to end, waits for it, and kills what is left of it and its own processes.
-pub(crate) fn end(mut child: Child) {
-    drop(child.stdin.take());
-    let own = descendants(child.id());
-    let _sent = kill(pid(child.id()), Signal::SIGTERM);
-    for _ in 0..LONGEST_END {
-        if !matches!(child.try_wait(), Ok(None)) {
-            break;
-        }
-        std::thread::sleep(PAUSE);
-    }
-    let _killed = child.kill();
-    let _status = child.wait();
-    for (process, name) in own {
-        // The number may belong to another program by now.
-        if name_of(process).is_some_and(|found| found == name) {
-            let _killed = kill(pid(process), Signal::SIGKILL);
-        }
-    }
-}
-
-fn pid(process: u32) -> Pid {
-    Pid::from_raw(process.cast_signed())
-}
-
-/// The processes below one, with their start times.
-fn descendants(parent: u32) -> Vec<(u32, String)> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let all: Vec<u32> =
-        entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    let mut found = Vec::new();
-    let mut parents = vec![parent];
-    while let Some(parent) = parents.pop() {
-        for process in all.iter().copied().filter(|one| parent_of(*one) == Some(parent)) {
-            parents.push(process);
-            found.extend(name_of(process).map(|name| (process, name)));
-        }
-    }
-    found
-}
-
-/// The fields of a process's `stat` after its name, which may hold blanks.
-fn stat(process: u32) -> Option<String> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    Some(text.rsplit_once(')')?.1.to_owned())
-}
-
-fn parent_of(process: u32) -> Option<u32> {
-    stat(process)?.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// What tells a process from a later one of the same number: its start time.
-fn name_of(process: u32) -> Option<String> {
-    stat(process)?.split_whitespace().nth(19).map(str::to_owned)
-}
-
-/// A port that was free a moment ago. Servers cannot all be told to choose one and to tell it.
-pub(crate) fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
 /// A simulated server with as short a context as the real models have, and its address.
 fn simulator(parts: &Parts<'_>) -> Result<(Child, String)> {
     let profile = std::fs::read_to_string(root().join("crates/sim/profiles/default.toml"))?;
@@ -197,20 +130,5 @@ fn simulator(parts: &Parts<'_>) -> Result<(Child, String)> {
     let short = parts.own.join("upstream.toml");
     std::fs::write(&short, lines.collect::<Vec<_>>().join("\n"))?;
     let flags = [OsStr::new("--model"), "tiny".as_ref(), "--profile".as_ref(), short.as_ref()];
-    program::simulator(parts.program, &flags)
-}
-
-/// The status and the body of a page. HTTP/1.0, so that no server sends it in chunks.
-pub(crate) fn get(url: &str) -> Result<(u16, String)> {
-    let rest = url.strip_prefix("http://").context("only http can be asked")?;
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let mut stream = TcpStream::connect(authority)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nhost: {authority}\r\n\r\n")?;
-    let mut answer = Vec::new();
-    let _length = stream.read_to_end(&mut answer)?;
-    let answer = String::from_utf8_lossy(&answer);
-    let (head, body) = answer.split_once("\r\n\r\n").context("the answer has no head")?;
-    let status = head.split_whitespace().nth(1).and_then(|word| word.parse().ok());
-    Ok((status.context("the answer has no status")?, body.to_owned()))
+    process::simulator(parts.program, &flags)
 }

@@ -1,5 +1,5 @@
 //! How often a comparison cries wolf, and whether it finds what is there: sets of runs in virtual time,
-//! whose truth is known. `cargo xtask aa` does the same with the built program and on the clock.
+//! whose truth is known. `cargo lab aa` does the same with the built program and on the clock.
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,53 @@
+//! Reads the printed blocks of a seed table. The program itself reads reports with room `report`, which
+//! this room may not see. The study `seeds` in `lab/` includes this file by its path.
+
+use tokometer_twin::fit::{Cells, Metric, Row};
+
+/// The printed label of each metric, in the order of [`Metric::ALL`].
+const LABELS: [&str; 10] = [
+    "Output token throughput (tok/s):",
+    "Mean TTFT (ms):",
+    "Median TTFT (ms):",
+    "P99 TTFT (ms):",
+    "Mean TPOT (ms):",
+    "Median TPOT (ms):",
+    "P99 TPOT (ms):",
+    "Mean ITL (ms):",
+    "Median ITL (ms):",
+    "P99 ITL (ms):",
+];
+
+fn value(block: &str, label: &str) -> Option<f64> {
+    let line = block.lines().find(|line| line.starts_with(label))?;
+    line[label.len()..].trim().parse().ok()
+}
+
+fn count(block: &str, label: &str) -> u64 {
+    let line = block.lines().find(|line| line.starts_with(label));
+    line.and_then(|line| line[label.len()..].trim().parse().ok()).unwrap_or(0)
+}
+
+/// The rows of a printed table.
+pub(crate) fn rows(text: &str) -> Vec<Row> {
+    let blocks = text.split("Serving Benchmark Result").skip(1);
+    blocks
+        .map(|block| {
+            let requests = count(block, "Successful requests:");
+            let input_tokens = count(block, "Total input tokens:");
+            let mut cells = Cells::default();
+            for (metric, label) in Metric::ALL.into_iter().zip(LABELS) {
+                cells.set(metric, value(block, label));
+            }
+            Row {
+                label: format!("{requests} x {}", input_tokens / requests.max(1)),
+                requests,
+                input_tokens,
+                output_tokens: count(block, "Total generated tokens:"),
+                duration_s: value(block, "Benchmark duration (s):").unwrap_or(0.0),
+                output_limit: Some(150),
+                cells,
+                ..Row::default()
+            }
+        })
+        .collect()
+}
