@@ -3,7 +3,8 @@
 //! Shows what the report has, by the definitions of the tool that printed it; a run of our own is
 //! shown by `summary`, which knows more.
 
-use crate::model::{Field, Metric, Percentile, Report, Stat};
+use tokometer_classic::{Field, Layout, Metric, Percentile, Report, Stat};
+
 use crate::style::{Style, Tone};
 
 const LATENCIES: [(&str, Metric); 4] = [
@@ -20,8 +21,13 @@ const RATES: [(&str, Field); 4] = [
     ("goodput req/s", Field::Goodput),
 ];
 
+/// The report in this layout. `style` applies to our own layout only: the others are fixed bytes.
+pub fn print_report(report: &Report, layout: Layout, style: Style) -> String {
+    tokometer_classic::print(report, layout).unwrap_or_else(|| compact(report, style))
+}
+
 /// The report in a few aligned lines.
-pub(crate) fn print(report: &Report, style: Style) -> String {
+fn compact(report: &Report, style: Style) -> String {
     let mut lines = vec![head(report, style)];
     let rates: Vec<String> = RATES
         .iter()
@@ -47,7 +53,7 @@ pub(crate) fn print(report: &Report, style: Style) -> String {
 
 fn head(report: &Report, style: Style) -> String {
     let title = report.context.heading.as_deref().unwrap_or("report");
-    let layout = report.layout.map_or("unknown layout", crate::Layout::about);
+    let layout = report.layout.map_or("unknown layout", Layout::about);
     let count = |field, word: &str| report.number(field).map(|count| format!(" · {count} {word}"));
     let parts = [
         count(Field::Successful, "succeeded"),
@@ -56,4 +62,24 @@ fn head(report: &Report, style: Style) -> String {
     ];
     let parts: String = parts.into_iter().flatten().collect();
     format!("{} ({layout}){parts}", style.paint(Tone::Strong, title))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_classic::{Shown, from_summary};
+
+    use super::*;
+    use crate::testing::{info, summary};
+
+    #[test]
+    fn our_own_layout_is_compact_and_the_others_are_their_tools() {
+        let shown = Shown {
+            metrics: vec![Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2el],
+            percentiles: vec![50.0, 99.0],
+        };
+        let report = from_summary(&summary(), &info(), Layout::Tokometer, &shown).unwrap();
+        let text = |layout| print_report(&report, layout, Style::default());
+        insta::assert_snapshot!("compact", text(Layout::Tokometer));
+        assert_eq!(Some(text(Layout::V4)), tokometer_classic::print(&report, Layout::V4));
+    }
 }

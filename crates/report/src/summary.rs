@@ -4,22 +4,22 @@
 //! full below; what was not measured has no line; a percentile that the sample cannot support has a
 //! `?`, and one that falls among failed requests is shown as a lower bound.
 
+mod data;
 mod inside;
 mod markdown;
 
 use tokometer_base::units::nearest_count;
+use tokometer_classic::{Report, differences};
 use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
 use tokometer_metrics::{Distribution, Note, Percentile, Severity, Summary, Verdict};
 use tokometer_record::{Load, RunInfo, Target};
 
-use crate::differences::differences;
-use crate::layout::{Layout, shows};
-use crate::model::Report;
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
 
+pub use data::{summary_csv, summary_json};
 pub use markdown::summary_markdown;
 
 /// Bytes of a server's error body that are shown.
@@ -375,16 +375,14 @@ impl Page<'_> {
 
     fn differences(&self, beside: Option<&Report>) -> Vec<String> {
         let Some(block) = beside else { return Vec::new() };
-        let Some(family) = block.layout.and_then(Layout::family) else { return Vec::new() };
         let said = |number: f64, unit: &str| match unit {
             "ms" => format!("{} ms", self.style.millis(number)),
             "" => whole(number),
             "requests" => format!("{} requests", whole(number)),
             unit => format!("{} {unit}", rate(number)),
         };
-        differences(self.summary, family)
+        differences(self.summary, block)
             .iter()
-            .filter(|one| shows(block, one.key))
             .map(|one| {
                 let text = format!(
                     "{} {}, ours {}: {}",
@@ -467,6 +465,7 @@ pub(crate) fn load_text(load: &Load, class: LoadClass) -> String {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
+    use tokometer_classic::{Layout, Shown, from_summary};
 
     use super::*;
     use crate::style::Colours;
@@ -474,7 +473,7 @@ mod tests {
 
     /// The block that stands above.
     fn block(layout: Layout) -> Report {
-        crate::from_summary(&summary(), &info(), layout, &crate::Shown::default()).unwrap()
+        from_summary(&summary(), &info(), layout, &Shown::default()).unwrap()
     }
 
     #[test]

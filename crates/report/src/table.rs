@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::{Field, Key, Metric, Report, Stat};
+use tokometer_classic::{Field, Key, Metric, Quantity, Report, Stat};
 
 /// What a table is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,9 +84,9 @@ impl Row<'_> {
                 self.report.latency(metric, stat).map(Value::from)
             }
             Column::Value(key) => match self.report.values.get(key)?.quantity {
-                crate::Quantity::Count(count) => Some(count.into()),
-                crate::Quantity::Number(number) => Some(number.into()),
-                crate::Quantity::Words(ref words) => Some(words.as_str().into()),
+                Quantity::Count(count) => Some(count.into()),
+                Quantity::Number(number) => Some(number.into()),
+                Quantity::Words(ref words) => Some(words.as_str().into()),
             },
         }
     }
@@ -204,8 +204,9 @@ fn text(columns: &[ColumnRow], cells: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_classic::parse;
+
     use super::*;
-    use crate::parse;
 
     const PREFILL: &str = include_str!("../../../fixtures/seeds/001_64bb5876f73a2969.txt");
 

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use tokometer_classic::{self as classic, Layout, LayoutChoice, Metric};
 use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Slo, Summary};
 use tokometer_plan::{Metrics, Output};
 use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
-use tokometer_report::{self as report, Layout, LayoutChoice, Metric, Style};
+use tokometer_report::{self as report, Style};
 
 use crate::compare::{self, Comparison, Half, Turns, halves};
 use crate::exit::{Exit, Refusal};
@@ -16,7 +17,7 @@ pub(crate) struct View {
     /// The classic block.
     pub(crate) layout: LayoutChoice,
     /// Its sections and percentiles.
-    pub(crate) shown: report::Shown,
+    pub(crate) shown: classic::Shown,
     /// Limits that good requests meet.
     objectives: Objectives,
     /// Families that result files need besides the block's.
@@ -33,7 +34,7 @@ impl View {
         let objective = |name: &str| metrics.goodput.get(name).copied();
         Ok(Self {
             layout,
-            shown: report::Shown {
+            shown: classic::Shown {
                 metrics: metrics.sections.iter().filter_map(|name| section(name)).collect(),
                 percentiles: metrics.percentiles.clone(),
             },
@@ -42,12 +43,12 @@ impl View {
                 tpot_ms: objective("tpot"),
                 e2el_ms: objective("e2el"),
             },
-            ..Self::plain(report::Shown::default())
+            ..Self::plain(classic::Shown::default())
         })
     }
 
     /// Statistics alone, in the layout of the run's own tool.
-    pub(crate) fn plain(shown: report::Shown) -> Self {
+    pub(crate) fn plain(shown: classic::Shown) -> Self {
         Self {
             layout: LayoutChoice::Auto,
             shown,
@@ -110,7 +111,7 @@ pub(crate) struct Shown {
     /// The layout of its classic block.
     layout: Layout,
     /// The block's sections and percentiles.
-    pub(crate) statistics: report::Shown,
+    pub(crate) statistics: classic::Shown,
     /// The other target, where two were measured in turn; this is then the first.
     against: Option<Box<Against>>,
 }
@@ -197,14 +198,14 @@ impl Shown {
             return Ok(report::print_summary(&self.summary, &self.info, None, style));
         }
         let beside = self.report()?;
-        let block = report::print(&beside, self.layout, style);
+        let block = report::print_report(&beside, self.layout, style);
         let own = report::print_summary(&self.summary, &self.info, Some(&beside), style);
         Ok(format!("{block}\n{own}"))
     }
 
     /// The summary for other programs.
     pub(crate) fn json(&self) -> String {
-        let own = report::files::summary_json(&self.summary, &self.info);
+        let own = report::summary_json(&self.summary, &self.info);
         let Some(against) = &self.against else { return own };
         let b = against.shown.json();
         let comparison = serde_json::to_string_pretty(&against.comparison).unwrap_or_default();
@@ -213,12 +214,12 @@ impl Shown {
 
     /// One line per number.
     pub(crate) fn csv(&self) -> String {
-        report::files::summary_csv(&self.summary)
+        report::summary_csv(&self.summary)
     }
 
     /// The run as another tool's report.
-    pub(crate) fn report(&self) -> Result<report::Report, Refusal> {
-        report::from_summary(&self.summary, &self.info, self.layout, &self.statistics)
+    pub(crate) fn report(&self) -> Result<classic::Report, Refusal> {
+        classic::from_summary(&self.summary, &self.info, self.layout, &self.statistics)
             .map_err(|why| Refusal::new(Exit::Usage, why.to_string()))
     }
 }

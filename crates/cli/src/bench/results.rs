@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokometer_base::{Nanos, Seed};
-use tokometer_plan::{Output, Plan, SglangResult, VllmResult};
-use tokometer_record::RunInfo;
-use tokometer_report::files::{
+use tokometer_classic::files::{
     APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name, vllm_json,
 };
+use tokometer_plan::{Output, Plan, SglangResult, VllmResult};
+use tokometer_record::RunInfo;
 use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
 use super::folder;
@@ -110,7 +110,7 @@ fn change(rate: f64, wall_ns: u64) -> Value {
 
 type Workload = Vec<(String, Value)>;
 
-fn unmade(why: &tokometer_report::Error) -> Refusal {
+fn unmade(why: &tokometer_classic::Error) -> Refusal {
     Refusal::new(Exit::Write, format!("cannot make the result file: {why}"))
 }
 

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use tokometer_base::{Clock, MonotonicClock};
+use tokometer_classic::Report;
 use tokometer_metrics::Verdict;
 use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, Stop};
-use tokometer_report::{Report, Style, TableFormat, table};
+use tokometer_report::{Style, TableFormat, table};
 
 use super::folder::{self, Place};
 use super::measure::{Measured, Session};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokometer_base::Seed;
+use tokometer_classic::files;
 use tokometer_record::{Load, Phase, RunReader, Timeline};
-use tokometer_report::files;
 use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
 use tokometer_twin::fit::{self, Calibration, Candidate, Row, RunCalibration, Settings};
@@ -141,7 +141,7 @@ impl Evidence {
             ));
         }
         self.is_artificial |=
-            reports.iter().any(|report| report.title == tokometer_report::Title::Predicted);
+            reports.iter().any(|report| report.title == tokometer_classic::Title::Predicted);
         self.table.add(&shown, &reports, limit)
     }
 

@@ -1,7 +1,7 @@
 //! Blocks of printed reports as rows of a table that an engine can be fitted to.
 
 use tokometer_base::units::nearest_count;
-use tokometer_report::{Field, Metric as Latency, Report, Stat};
+use tokometer_classic::{Field, Metric as Latency, Report, Stat};
 use tokometer_twin::fit::{Cells, Metric, Row};
 
 use crate::exit::Refusal;
@@ -122,7 +122,7 @@ fn limit_of(command: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokometer_report::files;
+    use tokometer_classic::files;
 
     fn seed(text: &str) -> Vec<Report> {
         files::read(text).unwrap()

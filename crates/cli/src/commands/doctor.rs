@@ -1,8 +1,8 @@
 //! `tokometer doctor`: is this report consistent?
 
 use serde_json::json;
-use tokometer_report::doctor::{Examination, Level, doctor_markdown, doctor_text, examine};
-use tokometer_report::{Report, Shown};
+use tokometer_classic::doctor::{Examination, Level, doctor_markdown, doctor_text, examine};
+use tokometer_classic::{Report, Shown};
 
 use super::source::Source;
 use crate::args::{DoctorArgs, Format};

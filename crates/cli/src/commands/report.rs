@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use tokometer_classic::{Layout, LayoutChoice, Report, print_same};
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::RunReader;
-use tokometer_report::{self as views, Layout, LayoutChoice, Report, Style, TableFormat};
+use tokometer_report::{Style, TableFormat, print_report};
 
 use super::export::{csv, html, markdown, parquet, trace};
 use super::source::{Source, expanded};
@@ -112,7 +113,7 @@ fn table(sources: &[(String, Source)], format: Format) -> Result<String, Refusal
     let named = |(name, source): &(String, Source)| Ok((name.clone(), source.reports()?));
     let files: Vec<(String, Vec<Report>)> =
         sources.iter().map(named).collect::<Result<_, Refusal>>()?;
-    Ok(views::table(&files, format))
+    Ok(tokometer_report::table(&files, format))
 }
 
 fn blocks(sources: &[(String, Source)], layout: &str, style: Style) -> Result<String, Refusal> {
@@ -134,11 +135,11 @@ fn blocks(sources: &[(String, Source)], layout: &str, style: Style) -> Result<St
 fn block(report: &Report, choice: LayoutChoice, style: Style) -> String {
     let own = report.layout.unwrap_or(Layout::Tokometer);
     match choice {
-        LayoutChoice::Named(layout) => views::print(report, layout, style),
-        LayoutChoice::Auto => views::print(report, own, style),
+        LayoutChoice::Named(layout) => print_report(report, layout, style),
+        LayoutChoice::Auto => print_report(report, own, style),
         // A result file has no text of its own to give back.
         LayoutChoice::Same => {
-            views::print_same(report).unwrap_or_else(|| views::print(report, own, style))
+            print_same(report).unwrap_or_else(|| print_report(report, own, style))
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use tokometer_classic::{Report, files};
 use tokometer_record::folder::names;
-use tokometer_report::{Report, files};
 
 use crate::bench::{Shown, View, summarise};
 use crate::exit::Refusal;

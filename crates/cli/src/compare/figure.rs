@@ -1,8 +1,8 @@
 //! The figures that are compared, and the words people use for them.
 
 use serde::{Serialize, Serializer};
+use tokometer_classic::{Field, Metric, Percentile, Stat};
 use tokometer_metrics::compare::Better;
-use tokometer_report::{Field, Metric, Percentile, Stat};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

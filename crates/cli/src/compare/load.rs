@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tokometer_base::units::nearest_count;
+use tokometer_classic::{self as classic, Field, Layout, Report, Shown, Title};
 use tokometer_metrics::{Collector, Family, Options, Summary};
 use tokometer_record::{self as record, RunInfo, RunReader};
-use tokometer_report::{self as views, Field, Layout, Report, Shown, Title};
 
 use super::figure::{Figure, PERCENTILES, Quantity, Statistic};
 use super::requests;
@@ -85,7 +85,7 @@ fn open(path: &Path) -> Result<Source, Refusal> {
     }
     let text = std::fs::read_to_string(path)
         .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
-    let reports = views::files::read(&text)
+    let reports = classic::files::read(&text)
         .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
     if reports.is_empty() {
         return Err(Refusal::usage(
@@ -151,7 +151,7 @@ fn recorded(
     };
     let metrics = Quantity::LATENCIES.into_iter().filter_map(|quantity| quantity.printed().ok());
     let shown = Shown { metrics: metrics.collect(), percentiles: options(None).percentiles };
-    let report = views::from_summary(&summary, reader.info(), layout, &shown).map_err(|why| {
+    let report = classic::from_summary(&summary, reader.info(), layout, &shown).map_err(|why| {
         Refusal::usage(format!("cannot show `{name}` as {}: {why}", layout.name()), "")
     })?;
     run.values = report_values(&report);

@@ -1,7 +1,7 @@
 //! Plans that make no sense are refused before anything is opened.
 
+use tokometer_classic::LayoutChoice;
 use tokometer_plan::{Load, Plan};
-use tokometer_report::LayoutChoice;
 
 use crate::exit::Refusal;
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
+use tokometer_classic::Report;
 use tokometer_plan::{self as plan, Plan};
 use tokometer_record::RunInfo;
-use tokometer_report::{self as report, Report, TableFormat};
+use tokometer_report::{self as report, TableFormat};
 use tokometer_twin::{self as twin, Routing};
 
 use super::asks::Asks;
@@ -207,7 +208,8 @@ impl Command<'_> {
         if outcome.detail == Detail::Figures {
             let layout = layout_of(view.layout, info);
             let block = shown::block(info, &outcome.prediction.figures, layout, &view.shown);
-            let text = format!("{}\n{}", report::print(&block, layout, self.style), page.text());
+            let text =
+                format!("{}\n{}", report::print_report(&block, layout, self.style), page.text());
             return Ok((text, serde_json::json!({ "prediction": page.json() }), block));
         }
         let end = shown::end(outcome, info);

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use tokometer_base::{Nanos, Seed, WallNanos};
+use tokometer_classic::{self as classic, Field, Layout, Metric, Percentile, Report, Stat, Title};
 use tokometer_record::run::{PREDICTION, SCHEMA_VERSION};
 use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, Target, Timeline};
-use tokometer_report::{self as report, Field, Layout, Metric, Percentile, Report, Stat, Title};
 use tokometer_twin::Figures;
 use tokometer_twin::weighted::Weighted;
 use tokometer_workload::Family;
@@ -82,7 +82,7 @@ pub(crate) fn block(
     info: &RunInfo,
     figures: &Figures,
     layout: Layout,
-    wanted: &report::Shown,
+    wanted: &classic::Shown,
 ) -> Report {
     let mut block = Report { layout: Some(layout), title: Title::Predicted, ..Report::default() };
     if let Some(cap) = info.load.max_concurrency {

@@ -1,10 +1,19 @@
 //! One fixed run in every layout.
 
-use super::{Layout, print};
+use super::Layout;
 use crate::from_summary::{Shown, from_summary};
 use crate::model::Metric;
 use crate::testing::{info, summary};
-use crate::{Style, parse};
+use crate::{Report, parse};
+
+/// The layouts of other tools.
+fn classic() -> impl Iterator<Item = Layout> {
+    Layout::ALL.into_iter().filter(|layout| *layout != Layout::Tokometer)
+}
+
+fn print(report: &Report, layout: Layout) -> String {
+    super::print(report, layout).unwrap()
+}
 
 fn shown() -> Shown {
     let metrics = vec![Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2el];
@@ -13,21 +22,21 @@ fn shown() -> Shown {
 
 #[test]
 fn a_fixed_run_looks_the_same_in_every_layout() {
-    for layout in Layout::ALL {
+    for layout in classic() {
         let report = from_summary(&summary(), &info(), layout, &shown()).unwrap();
-        let text = print(&report, layout, Style::default());
+        let text = print(&report, layout);
         insta::assert_snapshot!(format!("layout_{}", layout.name()), text);
     }
 }
 
 #[test]
 fn a_run_s_block_is_read_back_in_the_layout_it_was_printed_in() {
-    for layout in Layout::ALL.into_iter().filter(|layout| *layout != Layout::Tokometer) {
+    for layout in classic() {
         let report = from_summary(&summary(), &info(), layout, &shown()).unwrap();
-        let text = print(&report, layout, Style::default());
+        let text = print(&report, layout);
         let read = parse(&text).unwrap().remove(0);
         assert_eq!(read.layout, Some(layout), "{text}");
-        assert_eq!(print(&read, layout, Style::default()), text);
+        assert_eq!(print(&read, layout), text);
     }
 }
 
@@ -39,7 +48,7 @@ fn only_the_percentiles_asked_for_are_printed_and_in_their_order() {
         Layout::V4,
         &Shown { metrics: vec![Metric::Ttft], percentiles: vec![99.0, 50.0] },
     );
-    let text = print(&report.unwrap(), Layout::V4, Style::default());
+    let text = print(&report.unwrap(), Layout::V4);
     let labels: Vec<&str> =
         text.lines().filter_map(|line| line.split_once(" TTFT").map(|(label, _)| label)).collect();
     assert_eq!(labels, ["Mean", "Median", "P99", "P50"]);

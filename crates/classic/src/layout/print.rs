@@ -5,14 +5,12 @@
 
 use super::Layout;
 use super::table::{Format, Row, Section, Stats, Table, Widths, centred};
-use crate::compact;
 use crate::model::{Blanks, Key, Place, Printed, Quantity, Report, Stat, Value};
-use crate::style::Style;
 
-/// The report in this layout. `style` matters to our own layout alone: the others are bytes that
-/// scripts read.
-pub fn print(report: &Report, layout: Layout, style: Style) -> String {
-    let Some(table) = layout.table() else { return compact::print(report, style) };
+/// The report in this layout, byte for byte as its tool prints it: scripts read these lines. `None`
+/// for our own layout, which is no table.
+pub fn print(report: &Report, layout: Layout) -> Option<String> {
+    let table = layout.table()?;
     let mut page = Page { report, lines: Vec::new() };
     page.header(report.title.words(), table.widths);
     page.rows(table.rows, table.widths);
@@ -22,7 +20,7 @@ pub fn print(report: &Report, layout: Layout, style: Style) -> String {
         page.rows(tail.rows, tail.widths);
         page.footer(tail.widths);
     }
-    format!("{}{}\n", table.opening, page.lines.join("\n"))
+    Some(format!("{}{}\n", table.opening, page.lines.join("\n")))
 }
 
 /// The report as it stood in the text it was read from: each value in its own digits, unknown lines

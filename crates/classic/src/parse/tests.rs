@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use crate::layout::{print, print_same};
+use crate::layout::print_same;
 use crate::model::{Blanks, Field, Metric, Percentile, Problem, Stat, Title};
-use crate::{Error, Layout, Report, Style, parse};
+use crate::{Error, Layout, Report, parse};
 
 const SEEDS: [(&str, &str); 5] = [
     ("000", include_str!("../../../../fixtures/seeds/000_659e43dd1329acd2.txt")),
@@ -13,6 +13,10 @@ const SEEDS: [(&str, &str); 5] = [
     ("003", include_str!("../../../../fixtures/seeds/003_8b5b9f497242493f.txt")),
     ("004", include_str!("../../../../fixtures/seeds/004_8163290e84c3957c.txt")),
 ];
+
+fn print(report: &Report, layout: Layout) -> String {
+    crate::print(report, layout).unwrap()
+}
 
 /// The blocks of a text cut out with nothing but a search for their first and last line.
 fn raw_blocks(text: &str) -> Vec<String> {
@@ -54,7 +58,7 @@ fn all_42_blocks_of_the_seeds_come_back_byte_for_byte() {
 fn the_seeds_layouts_print_the_seeds_values_as_the_tools_did() {
     for (name, text) in SEEDS {
         for (report, raw) in parse(text).unwrap().iter().zip(raw_blocks(text)) {
-            let printed = print(report, report.layout.unwrap(), Style::default());
+            let printed = print(report, report.layout.unwrap());
             let printed = printed.trim_start_matches('\n');
             if name == "004" {
                 assert_eq!(stripped(printed), raw);
@@ -109,12 +113,12 @@ fn full_report(layout: Layout) -> Report {
 #[test]
 fn every_layout_reads_what_it_prints() {
     for layout in Layout::ALL.into_iter().filter(|layout| layout.table().is_some()) {
-        let text = print(&full_report(layout), layout, Style::default());
+        let text = print(&full_report(layout), layout);
         let reports = parse(&format!("noise\n{text}more noise\n")).unwrap();
         assert_eq!(reports.len(), 1, "{layout:?}\n{text}");
         assert_eq!(reports[0].layout, Some(layout), "{text}");
         assert_eq!(reports[0].problems, []);
-        assert_eq!(print(&reports[0], layout, Style::default()), text);
+        assert_eq!(print(&reports[0], layout), text);
         let unknown: Vec<_> = reports[0].printed.as_ref().unwrap().unknown_lines().collect();
         // The Rust client's first footer stands inside its block.
         assert!(unknown.iter().all(|line| line.starts_with("===")), "{layout:?} {unknown:?}");
@@ -131,11 +135,11 @@ fn every_seed_can_be_shown_in_every_layout() {
             text.replace("concurrency:                 20", "concurrency:                 not set");
         let report = parse(&text).unwrap().remove(0);
         for layout in Layout::ALL.into_iter().filter(|layout| layout.table().is_some()) {
-            let shown = print(&report, layout, Style::default());
+            let shown = print(&report, layout);
             let again = parse(&shown).unwrap().remove(0);
             assert_eq!(again.number(Field::Duration), report.number(Field::Duration), "{name}");
             let layout = again.layout.unwrap();
-            assert_eq!(print(&again, layout, Style::default()).trim(), shown.trim(), "{name}");
+            assert_eq!(print(&again, layout).trim(), shown.trim(), "{name}");
         }
     }
 }
@@ -243,7 +247,7 @@ fn two_blocks_that_are_mixed_are_reported() {
 #[test]
 fn a_predicted_block_is_not_taken_for_a_measurement() {
     let report = Report { title: Title::Predicted, ..seed("002").remove(0) };
-    let text = print(&report, Layout::V4, Style::default());
+    let text = print(&report, Layout::V4);
     assert!(text.starts_with("======= Predicted Serving Benchmark Result =======\n"), "{text}");
     assert_eq!(parse(&text).unwrap()[0].title, Title::Predicted);
 }
@@ -280,10 +284,10 @@ proptest! {
         let percentile = Percentile::from_percent(f64::from(percent) / 10.0).unwrap();
         report.set_latency(Metric::Ttft, Stat::Percentile(percentile), numbers[0]);
         report.set_count(Field::Successful, 5);
-        let text = print(&report, layout, Style::default());
+        let text = print(&report, layout);
         let reports = parse(&text).unwrap();
         prop_assert_eq!(reports.len(), 1);
-        prop_assert_eq!(print(&reports[0], layout, Style::default()), text.clone());
+        prop_assert_eq!(print(&reports[0], layout), text.clone());
         prop_assert_eq!(print_same(&reports[0]).unwrap(), text.trim_start_matches('\n'));
     }
 

@@ -1,11 +1,10 @@
-//! Result files: other tools' schemas, our own, and reading them back.
+//! Result files in other tools' schemas, written and read back.
 //!
-//! Out: vLLM's JSON ([`vllm`]), a line of SGLang's JSONL ([`sglang`]), our own JSON and CSV ([`own`]),
-//! always valid JSON, each as text for the caller to write. In: the text of any such file, several
-//! objects in one included ([`read`](mod@read)).
+//! Out: vLLM's JSON ([`vllm`]) or a line of SGLang's JSONL ([`sglang`]), always valid JSON, as text for
+//! the caller to write. In: the text of any such file, which may hold several objects
+//! ([`read`](mod@read)).
 
 pub mod object;
-pub mod own;
 pub mod read;
 pub mod sglang;
 pub mod vllm;
@@ -13,7 +12,6 @@ pub mod vllm;
 #[cfg(test)]
 mod tests;
 
-pub use own::{summary_csv, summary_json};
 pub use read::{read, read_results};
 pub use sglang::{sglang_file_name, sglang_line};
 pub use vllm::{APPEND_SEPARATOR, vllm_file_name, vllm_json};

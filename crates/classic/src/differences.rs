@@ -5,7 +5,8 @@
 
 use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
 
-use crate::model::{Field, Key, Metric, Stat};
+use crate::layout::{Layout, shows};
+use crate::model::{Field, Key, Metric, Report, Stat};
 
 /// Differences up to this share are not worth a line.
 const WORTH_SAYING: f64 = 0.01;
@@ -31,9 +32,17 @@ fn is_apart(theirs: f64, ours: f64) -> bool {
     (theirs - ours).abs() > WORTH_SAYING * ours.abs().max(theirs.abs())
 }
 
-/// All differences of more than one percent between our figures and those of `family`. Statistics of
-/// an empty list, which the tools print as zero, are not compared.
-pub fn differences(summary: &Summary, family: Family) -> Vec<Difference> {
+/// The figures of this run that `block` shows and that differ from ours by more than one percent.
+pub fn differences(summary: &Summary, block: &Report) -> Vec<Difference> {
+    let family = block.layout.and_then(Layout::family);
+    let mut found = family.map(|family| all(summary, family)).unwrap_or_default();
+    found.retain(|difference| shows(block, difference.key));
+    found
+}
+
+/// All differences between our figures and those of `family`. Statistics of an empty list, which the
+/// tools print as zero, are not compared.
+fn all(summary: &Summary, family: Family) -> Vec<Difference> {
     let Some(figures) = summary.families.get(&family) else { return Vec::new() };
     let mut found = Vec::new();
     let mut compare = |figure: Named, theirs: f64, ours: Option<f64>, why| {
@@ -122,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_role_event_taken_for_the_first_token_is_named() {
-        let found = differences(&summary(), Family::Vllm);
+        let found = all(&summary(), Family::Vllm);
         let labels: Vec<&str> = found.iter().map(|one| one.label).collect();
         assert_eq!(labels, ["mean TTFT", "peak output", "peak concurrency"]);
         assert!(found[0].why.contains("opening event"), "{found:?}");
@@ -135,7 +144,7 @@ mod tests {
         let figures = summary.families.get_mut(&Family::Sglang).unwrap();
         figures.total_output *= 3;
         figures.ttft.mean = 150.25 * 1.009;
-        let found = differences(&summary, Family::Sglang);
+        let found = all(&summary, Family::Sglang);
         assert!(
             found.iter().all(|one| !one.label.contains("TTFT") && !one.label.contains("output t"))
         );
@@ -147,7 +156,7 @@ mod tests {
         let figures = summary.families.get_mut(&Family::Sglang).unwrap();
         figures.total_output /= 4;
         figures.tpot.mean *= 4.0;
-        let found = differences(&summary, Family::Sglang);
+        let found = all(&summary, Family::Sglang);
         assert_eq!(found[0].why, output_reason(Family::Sglang));
         assert!(found.iter().any(|one| one.label == "mean TPOT" && one.why == TPOT_COUNT));
     }

@@ -1,4 +1,4 @@
-//! Our own JSON and CSV of a run.
+//! The summary for programs: JSON and CSV.
 
 use tokometer_metrics::Summary;
 use tokometer_record::RunInfo;
@@ -68,4 +68,34 @@ pub fn summary_csv(summary: &Summary) -> String {
 /// Keys and numbers need no quotes: none of them holds a comma.
 fn row(key: &str, statistic: &str, value: &str) -> String {
     format!("{key},{statistic},{value}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::testing::{info, summary};
+
+    #[test]
+    fn our_own_json_has_null_for_what_is_missing_and_says_the_target() {
+        let (summary, mut info) = (summary(), info());
+        info.targets[0].is_simulated = true;
+        let page: Value = serde_json::from_str(&summary_json(&summary, &info)).unwrap();
+        assert_eq!(page["run"]["is_simulated"], true);
+        assert_eq!(page["summary"]["figures"]["goodput_share"], Value::Null);
+        assert_eq!(page["summary"]["verdict"], "SUSPECT");
+    }
+
+    #[test]
+    fn csv_has_one_number_per_line() {
+        let text = summary_csv(&summary());
+        assert!(text.starts_with("key,statistic,value\nplanned,count,1000\n"), "{text}");
+        assert!(
+            text.contains("\nttft_ms,p50,135.225\nttft_ms,p90,225.375\nttft_ms,p99,\n"),
+            "{text}"
+        );
+        assert!(text.contains("\ngoodput_share,value,\n"));
+        assert!(text.lines().all(|line| line.split(',').count() == 3));
+    }
 }
