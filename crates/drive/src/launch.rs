@@ -113,6 +113,19 @@ fn make_room(config: &mut Config, limit: Option<u64>) -> Result<(), Error> {
     Ok(())
 }
 
+/// Connections to open to each target before a phase, where their number is known. A block of
+/// requests may go to one target alone, so that each target needs as many as the cap allows.
+fn wanted_per_target(config: &Config) -> Option<u64> {
+    let cap = config.limits.max_concurrency.map(u64::from);
+    let targets = (config.targets.len() as u64).max(1);
+    let planned = config.limits.extent.count.map(|count| count.div_ceil(targets));
+    match (cap, planned) {
+        (Some(cap), Some(planned)) => Some(cap.min(planned)),
+        (Some(cap), None) => Some(cap),
+        (None, planned) => planned.filter(|_| config.arrivals == Arrivals::AtOnce),
+    }
+}
+
 fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -222,26 +235,17 @@ impl Owner {
     /// Opens the connections whose number is known, and waits for them.
     fn preopen(&self) {
         let config = &self.shared.config;
-        let limits = &config.limits;
         if config.connections != Connections::Preopen {
             return;
         }
-        let cap = limits.max_concurrency.map(u64::from);
-        let planned = limits.extent.count;
-        let is_burst = config.arrivals == Arrivals::AtOnce;
-        let wanted = match (cap, planned) {
-            (Some(cap), Some(planned)) => cap.min(planned),
-            (Some(cap), None) => cap,
-            (None, Some(planned)) if is_burst => planned,
-            (None, _) => return,
-        };
-        let targets = u64::try_from(config.targets.len()).unwrap_or(1).max(1);
+        let targets = u16::try_from(config.targets.len()).unwrap_or(1).max(1);
+        let Some(wanted) = wanted_per_target(config) else { return };
         let workers = self.shared.inboxes.len() as u64;
         let mut total = 0;
         for (worker, inbox) in (0_u64..).zip(&self.shared.inboxes) {
-            for target in 0..u16::try_from(targets).unwrap_or(1) {
-                let share = (wanted / targets + workers - 1 - worker) / workers;
-                let count = u32::try_from(share).unwrap_or(u32::MAX);
+            let share = (wanted + workers - 1 - worker) / workers;
+            let count = u32::try_from(share).unwrap_or(u32::MAX);
+            for target in 0..targets {
                 total += u64::from(count);
                 inbox.post(Mail::Preopen { target, count });
             }

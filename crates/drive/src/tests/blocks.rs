@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokometer_base::Nanos;
 use tokometer_record::{Phase, Timeline};
 
-use super::server::{Then, answer, config, item, run_source, serve};
-use crate::{Config, Interrupt, Item, Prepare, PrepareError};
+use super::server::{Then, answer, config, item, run_source, serve, target};
+use crate::{Config, Connections, Interrupt, Item, Prepare, PrepareError};
 
 /// Items in blocks of this many, each due a millisecond after the one before it.
 const BLOCK: u64 = 3;
 
+/// One block for each target in turn.
 struct Blocks {
     config: Config,
     made: u64,
@@ -24,8 +25,13 @@ impl Prepare for Blocks {
         let index = self.made;
         self.made += 1;
         let due = Some(Nanos::from_millis(index % BLOCK));
-        let item = (index < self.count).then(|| item(&self.config, index, Phase::Measure));
-        Ok(item.map(|item| Item { due, ..item }))
+        if index >= self.count {
+            return Ok(None);
+        }
+        let mut item = item(&self.config, index, Phase::Measure);
+        let targets = u64::try_from(self.config.targets.len())?;
+        item.identity.target = u16::try_from(index / BLOCK % targets)?;
+        Ok(Some(Item { due, ..item }))
     }
 
     fn begins_block(&self, item: &Item) -> bool {
@@ -61,4 +67,31 @@ fn a_block_begins_when_everything_before_it_has_ended() {
         assert!(last_end < intended[0], "{last_end:?} {intended:?}");
         assert_eq!(intended[1], intended[0].map(|first| first + Nanos::from_millis(1)));
     }
+}
+
+/// Two targets shared one target's connections between them, so that a block, which goes to one
+/// target alone, found half of what the cap lets it use.
+#[test]
+fn each_of_two_targets_has_connections_for_a_whole_block() {
+    let serve_tokens = || {
+        serve(|asked| {
+            answer(asked.stream, 2);
+            Then::Stays
+        })
+    };
+    let cap = u32::try_from(BLOCK).unwrap();
+    let mut config = config(serve_tokens(), 4 * BLOCK, cap);
+    config.targets.push(target(serve_tokens()));
+    config.connections = Connections::Preopen;
+    let source = Blocks {
+        config: config.clone(),
+        made: 0,
+        count: 4 * BLOCK,
+        entered: Arc::new(AtomicU64::new(0)),
+    };
+    let outcome = run_source(config, Box::new(source), Arc::new(Interrupt::default()));
+    let timelines = outcome.measured();
+    assert_eq!(timelines.len() as u64, 4 * BLOCK);
+    let connected = timelines.iter().filter(|row| row.times.connect_begin.is_some()).count();
+    assert_eq!((connected, outcome.end.health.connections_opened), (0, 2 * BLOCK));
 }

@@ -9,6 +9,7 @@ mod ending;
 mod poller;
 mod reader;
 mod sending;
+mod spares;
 mod sweep;
 
 use std::collections::VecDeque;
@@ -22,6 +23,7 @@ use tokometer_record::health::{DelayHistogram, WorkerHealth};
 use connection::{Connection, Slab, Stage};
 use poller::{Batch, Patience, Poller};
 use reader::{ReadEnd, Reader};
+use spares::Spares;
 
 use crate::config::Harvest;
 use crate::error::Error;
@@ -68,10 +70,8 @@ pub(crate) struct Worker {
     ready: VecDeque<Box<Flight>>,
     /// Flights in the order of their intended times.
     paced: VecDeque<Box<Flight>>,
-    /// Of these, the first so many have had a connection opened ahead.
-    preopened: usize,
-    /// Spare connections that are being opened.
-    spare: usize,
+    /// Connections opened ahead of these.
+    spares: Spares,
     /// Further attempts, with their times. Few, if any.
     deferred: Vec<(Nanos, Box<Flight>)>,
     lazy: usize,
@@ -109,8 +109,7 @@ impl Worker {
             address: vec![0; targets],
             ready: VecDeque::new(),
             paced: VecDeque::new(),
-            preopened: 0,
-            spare: 0,
+            spares: Spares::new(targets),
             deferred: Vec::new(),
             lazy: 0,
             traffic: Traffic::default(),

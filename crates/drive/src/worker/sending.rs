@@ -25,7 +25,11 @@ impl Worker {
     pub(super) fn line_up(&mut self, flight: Box<Flight>) {
         let due = flight.timeline.times.intended;
         let place = self.paced.partition_point(|earlier| earlier.timeline.times.intended <= due);
-        self.preopened = self.preopened.min(place);
+        // The connections of those behind it are counted again, from the new flight on.
+        let provided = self.spares.provided();
+        for later in self.paced.range(place.min(provided)..provided) {
+            self.spares.release(later.target());
+        }
         self.paced.insert(place, flight);
     }
 
@@ -45,7 +49,9 @@ impl Worker {
         while let Some(flight) = self.paced.pop_front_if(|flight| {
             flight.timeline.times.intended.is_none_or(|intended| intended <= now)
         }) {
-            self.preopened = self.preopened.saturating_sub(1);
+            if self.spares.provided() > 0 {
+                self.spares.release(flight.target());
+            }
             if let Some(flight) = self.shared.gate.admit(flight, now) {
                 self.launch(flight);
             }
@@ -66,13 +72,12 @@ impl Worker {
     /// Opens connections for the flights that are due soon.
     fn open_ahead(&mut self) {
         let horizon = self.reader.now + PREOPEN_LEAD;
-        while let Some(flight) = self.paced.get(self.preopened) {
+        while let Some(flight) = self.paced.get(self.spares.provided()) {
             if flight.timeline.times.intended.is_some_and(|intended| intended > horizon) {
                 break;
             }
             let target = flight.target();
-            self.preopened += 1;
-            if self.idle[usize::from(target)].len() + self.spare < self.preopened {
+            if self.spares.provide(target, self.idle[usize::from(target)].len()) {
                 self.open_spare(target);
             }
         }
@@ -155,17 +160,16 @@ impl Worker {
 
     /// Opens a connection for whoever comes.
     pub(super) fn open_spare(&mut self, target: u16) {
-        if self.open(target, None).is_ok() {
-            self.spare += 1;
-        } else {
-            self.spare_is_open();
+        self.spares.opening(target);
+        if self.open(target, None).is_err() {
+            self.spare_is_open(target);
         }
     }
 
     /// A spare connection is open or will never be.
-    pub(super) fn spare_is_open(&mut self) {
+    pub(super) fn spare_is_open(&mut self, target: u16) {
         use std::sync::atomic::Ordering;
-        self.spare = self.spare.saturating_sub(1);
+        self.spares.settled(target);
         let _before =
             self.shared
                 .opening
@@ -217,7 +221,7 @@ impl Worker {
     /// The connection can carry requests.
     fn on_open(&mut self, connection: &mut Connection) -> Fate {
         let Some(flight) = connection.flight.take() else {
-            self.spare_is_open();
+            self.spare_is_open(connection.target);
             connection.stage = Stage::Idle;
             self.idle[usize::from(connection.target)].push(connection.key);
             return Fate::Keep;
@@ -231,7 +235,7 @@ impl Worker {
         self.shared.connection_failed();
         match connection.flight.take() {
             Some(flight) => self.fail(flight, kind, why),
-            None => self.spare_is_open(),
+            None => self.spare_is_open(connection.target),
         }
         Fate::Close
     }

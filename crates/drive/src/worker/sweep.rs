@@ -35,7 +35,7 @@ impl Worker {
             let Some(mut connection) = self.connections.take(key) else { continue };
             match connection.flight.take() {
                 Some(flight) => self.fail(flight, expiry.kind(), &expiry.message(&timeouts)),
-                None => self.spare_is_open(),
+                None => self.spare_is_open(connection.target),
             }
             if expiry == Expiry::Connect {
                 self.shared.connection_failed();
@@ -47,6 +47,7 @@ impl Worker {
     /// Sends away what has not been sent.
     fn dismiss_paced(&mut self) {
         self.shared.dismiss(std::mem::take(&mut self.paced));
+        self.spares.forget_flights();
         for (_at, flight) in std::mem::take(&mut self.deferred) {
             self.dismiss(flight);
         }
