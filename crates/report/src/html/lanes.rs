@@ -41,7 +41,7 @@ impl Lanes {
     pub(super) fn remark(&self) -> String {
         match self.stride {
             0 | 1 => format!("All {} requests.", self.seen),
-            stride => format!("Every {stride}th of {} requests.", self.seen),
+            stride => format!("One in {stride} of {} requests.", self.seen),
         }
     }
 
@@ -75,5 +75,26 @@ fn lane(timeline: &Timeline, origin: Nanos) -> Lane {
         index: timeline.identity.index,
         points: [begin, connect, sent, first, end].map(seconds),
         has_failed: !timeline.is_success(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokometer_record::{Asked, Identity, Phase};
+
+    /// The page said "Every 2th of 20001 requests."
+    #[test]
+    fn the_remark_says_which_share_of_the_requests_is_drawn() {
+        let remark = |requests: u64| {
+            let mut lanes = Lanes::default();
+            for index in 0..requests {
+                let identity = Identity::new(index, Phase::Measure);
+                lanes.add(&Timeline::new(identity, Asked::default(), Nanos::ZERO), Nanos::ZERO);
+            }
+            lanes.remark()
+        };
+        assert_eq!(remark(3), "All 3 requests.");
+        assert_eq!(remark(20_001), "One in 2 of 20001 requests.");
     }
 }
