@@ -31,7 +31,7 @@ mod workload;
 
 pub(crate) use folder::Place;
 pub(crate) use measure::Session;
-pub(crate) use preparer::place;
+pub(crate) use preparer::adapter;
 pub(crate) use present::{Shown, View, layout_of, summarise, summarise_kept};
 pub(crate) use progress::Bar;
 pub(crate) use results::{Facts, write as write_results};

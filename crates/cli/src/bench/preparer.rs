@@ -113,9 +113,13 @@ impl Preparer {
 
     fn item(&self, item: workload::Item, identity: &Identity) -> Result<Item, PrepareError> {
         let workload::Item { prompt, due, after, class, lora, .. } = item;
-        let lora = lora.or_else(|| self.assigned(identity.index));
         // A warm-up stands alone, whatever its shape.
         let after = after.filter(|_| identity.phase == Phase::Measure);
+        let lora = lora.or_else(|| {
+            let lora = self.lora.as_ref()?;
+            let place = adapter(lora, identity.index, after, self.seed);
+            lora.names.get(place as usize).cloned()
+        });
         let request = self.request(&prompt, identity.index, lora.as_deref())?;
         let identity = Identity {
             session: after.map(|after| after.session),
@@ -137,17 +141,18 @@ impl Preparer {
         let ask = Ask { prompt, index, lora, omit: &[] };
         Ok(self.dialect.prepare(&self.settings, &ask)?)
     }
-
-    /// The adapter of request `index`.
-    fn assigned(&self, index: u64) -> Option<String> {
-        let lora = self.lora.as_ref()?;
-        let draw = unit_float(&mut self.seed.stream("lora").at(index));
-        lora.names.get(place(lora, index, draw)).cloned()
-    }
 }
 
-/// Which adapter a request gets, for a draw between 0 and 1.
-pub(crate) fn place(lora: &Lora, index: u64, draw: f64) -> usize {
+/// Which of the adapters a request gets, by its place among the names. All turns of a conversation get the same one: the server
+/// keeps what was said before in that adapter's part of the prefix cache.
+pub(crate) fn adapter(lora: &Lora, index: u64, after: Option<workload::After>, seed: Seed) -> u32 {
+    let key = after.map_or(index, |after| after.session);
+    let place = place(lora, key, unit_float(&mut seed.stream("lora").at(key)));
+    u32::try_from(place).unwrap_or(0)
+}
+
+/// Which adapter the request or conversation `index` gets, for a draw between 0 and 1.
+fn place(lora: &Lora, index: u64, draw: f64) -> usize {
     let count = lora.names.len().max(1);
     match lora.assignment {
         Assignment::RoundRobin => usize::try_from(index % count as u64).unwrap_or(0),
@@ -186,5 +191,28 @@ mod tests {
         check(Assignment::Skewed, 0, 0.5, 0);
         check(Assignment::Skewed, 0, 0.6, 1);
         check(Assignment::Skewed, 0, 0.9, 2);
+    }
+
+    /// Each request had an adapter of its own, so that the turns of a conversation went to several
+    /// and none found the conversation's beginning in the prefix cache.
+    #[test]
+    fn all_turns_of_a_conversation_use_one_adapter() {
+        let names = ["a", "b", "c"].map(str::to_owned).to_vec();
+        for assignment in [Assignment::RoundRobin, Assignment::Random, Assignment::Skewed] {
+            let lora = Lora { names: names.clone(), assignment, alpha: 2.0 };
+            let of_turn = |session: u64, turn: u32| {
+                let after = workload::After { session, turn, think: Nanos::ZERO };
+                let index = session + 8 * u64::from(turn);
+                adapter(&lora, index, Some(after), Seed(1))
+            };
+            for session in 0..8 {
+                let used = [0, 1, 2, 3].map(|turn| of_turn(session, turn));
+                assert_eq!(used, [used[0]; 4], "{assignment:?}, conversation {session}");
+            }
+            let mut used: Vec<u32> = (0..8).map(|session| of_turn(session, 0)).collect();
+            used.sort_unstable();
+            used.dedup();
+            assert!(used.len() > 1, "{assignment:?}: conversations differ in their adapters");
+        }
     }
 }

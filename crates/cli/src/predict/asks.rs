@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokometer_base::seed::unit_float;
 use tokometer_base::{Prompt, PromptContent, Seed};
 use tokometer_plan::{Lora, Plan};
 use tokometer_sim::Profile;
@@ -18,7 +17,7 @@ use tokometer_workload::datasets::random;
 use tokometer_workload::lengths::Span;
 use tokometer_workload::{self as workload, Spec};
 
-use crate::bench::{Means, Opened, count, open, place, tokenizer};
+use crate::bench::{Means, Opened, adapter, count, open, tokenizer};
 use crate::exit::Refusal;
 use crate::lower::Secrets;
 
@@ -96,12 +95,6 @@ fn shared_blocks(profile: &Profile) -> Option<u32> {
     Some(kv.block_tokens)
 }
 
-/// The adapter of a request, by its place in the list.
-fn adapter(lora: Option<&Lora>, index: u64, seed: Seed) -> Option<u32> {
-    let draw = unit_float(&mut seed.stream("lora").at(index));
-    lora.and_then(|lora| u32::try_from(place(lora, index, draw)).ok())
-}
-
 /// Random lengths.
 #[derive(Debug, Clone)]
 pub(crate) struct Drawn {
@@ -149,7 +142,7 @@ impl Source for Drawn {
         let prompt = self.prefix_tokens + self.prompt.draw(&mut generator);
         Ask {
             block_hashes: self.prefix_hashes.clone(),
-            lora: adapter(self.lora.as_ref(), index, self.seed),
+            lora: self.lora.as_ref().map(|lora| adapter(lora, index, None, self.seed)),
             ..Ask::new(prompt, self.output.draw(&mut generator))
         }
     }
@@ -236,7 +229,8 @@ impl Listed {
             Some(after) => self.continued(at, after, ask),
             None => ask,
         };
-        Ok(Ask { lora: adapter(self.lora.as_ref(), at, self.seed), ..ask })
+        let lora = self.lora.as_ref().map(|lora| adapter(lora, at, item.after, self.seed));
+        Ok(Ask { lora, ..ask })
     }
 
     /// The request of a turn: everything said before it, then what is new. What answers will say is
@@ -379,6 +373,18 @@ mod tests {
             assert!(pair[1].block_hashes.len() > pair[0].block_hashes.len());
         }
         assert_ne!(source.ask(2).block_hashes.last(), turns[1].block_hashes.last());
+    }
+
+    /// A prediction had each turn of a conversation on another adapter, as `bench` did.
+    #[test]
+    fn a_predicted_conversation_uses_one_adapter() {
+        let line = "bench --sim --num-prompts 3 --random-input-len 64 --random-output-len 16 \
+                    --multi-turn --multi-turn-num-turns 2 --lora-modules a b \
+                    --lora-assignment round-robin";
+        let (mut listed, _) = asks(line, "default");
+        let source = listed.source(6, Seed(0)).unwrap();
+        let adapters: Vec<_> = (0..6).map(|index| source.ask(index).lora).collect();
+        assert_eq!(adapters, [0, 1, 0, 0, 1, 0].map(Some), "by conversation, not by request");
     }
 
     #[test]
