@@ -19,9 +19,10 @@ use crate::figures::Probe;
 use crate::goodput::{Goodput, Objectives};
 use crate::measure;
 use crate::notes::{self, Evidence};
-use crate::observe::{Capped, Observed};
+use crate::observe::Observed;
 use crate::rows::{self, FailureClass, Fate, Part, Row};
 use crate::sample::Sample;
+use crate::sends::Capped;
 use crate::server;
 use crate::steady::{self, LoadClass, Steady};
 use crate::steps;
@@ -121,9 +122,7 @@ impl Collector {
     fn push_measured(&mut self, timeline: &Timeline) {
         let target = usize::from(timeline.identity.target);
         let route = self.routes.get(target).copied().unwrap_or(Route::Completions);
-        let is_capped =
-            if self.info.load.max_concurrency.is_some() { Capped::Yes } else { Capped::No };
-        self.observed.add(timeline, is_capped);
+        self.observed.add(timeline, Capped::by(self.info.load.max_concurrency));
         self.steps.push(timeline);
         self.anatomy.push(timeline);
         for family in &mut self.families {

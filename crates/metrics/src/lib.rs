@@ -21,6 +21,7 @@ mod observe;
 mod rows;
 pub mod sample;
 pub mod search;
+pub mod sends;
 pub mod sequential;
 pub mod server;
 pub mod slo;

@@ -8,10 +8,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{CountSource, StampSource, Timeline};
 
 use crate::family::Route;
-use crate::measure;
-
-/// A request that left more than this after its time was late.
-pub(crate) const LATE: Nanos = Nanos::from_millis(5);
+use crate::sends::{Capped, Sends};
 
 /// Two sums that should agree, over the requests that have both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,10 +36,7 @@ impl Pair {
 /// Everything seen on the way.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observed {
-    /// Requests whose send could be judged.
-    pub(crate) sends: u64,
-    pub(crate) late_sends: u64,
-    pub(crate) worst_send: Nanos,
+    pub(crate) sends: Sends,
     pub(crate) kernel_stamped: u64,
     pub(crate) tls_stamped: u64,
     pub(crate) user_stamped: u64,
@@ -108,11 +102,8 @@ impl Observed {
             return;
         }
         let times = &timeline.times;
-        let (Some(sent), Some(after_gate)) =
-            (times.first_byte_sent, measure::send_lateness(timeline))
-        else {
-            return;
-        };
+        let Some(sent) = times.first_byte_sent else { return };
+        self.sends.add(timeline, is_capped);
         let earlier =
             |known: Option<Nanos>, new: Nanos| Some(known.map_or(new, |old| old.min(new)));
         self.first_send = earlier(self.first_send, sent);
@@ -121,15 +112,6 @@ impl Observed {
             self.first_due = earlier(self.first_due, due);
             self.last_due = self.last_due.max(Some(due));
         }
-        // Under a cap the wait for the gate is the load's doing; without one it is the pacer's.
-        let at_gate = match (is_capped, times.intended) {
-            (Capped::No, Some(intended)) => times.admitted - intended,
-            _ => Nanos::ZERO,
-        };
-        let lateness = at_gate + Nanos::from_secs_f64(after_gate / 1e9);
-        self.sends += 1;
-        self.late_sends += u64::from(lateness > LATE);
-        self.worst_send = self.worst_send.max(lateness);
     }
 
     /// Takes the counts of a successful request.
@@ -159,20 +141,13 @@ impl Observed {
 
     /// Requests sent after the first per second between the first send and the last.
     pub(crate) fn achieved_rate(&self) -> Option<f64> {
-        rate(self.sends, self.first_send, self.last_send)
+        rate(self.sends.judged, self.first_send, self.last_send)
     }
 
     /// The same of the times at which they were due.
     pub(crate) fn due_rate(&self) -> Option<f64> {
-        rate(self.sends, self.first_due, self.last_due)
+        rate(self.sends.judged, self.first_due, self.last_due)
     }
-}
-
-/// Whether a cap on requests in flight stood before the gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Capped {
-    Yes,
-    No,
 }
 
 fn rate(count: u64, first: Option<Nanos>, last: Option<Nanos>) -> Option<f64> {
@@ -192,47 +167,6 @@ fn source_name(source: CountSource) -> &'static str {
 mod tests {
     use super::*;
     use crate::testing;
-
-    /// Sent at 1,000 ms, admitted and due some ms before.
-    fn sent(admitted: u64, intended: u64, attempt: u32) -> Timeline {
-        let mut timeline = testing::answer(0, 1_000, &[]);
-        timeline.times.admitted = Nanos::from_millis(admitted);
-        timeline.times.intended = Some(Nanos::from_millis(intended));
-        timeline.identity.attempt = attempt;
-        timeline
-    }
-
-    #[test]
-    fn a_wait_for_the_cap_or_for_another_attempt_is_not_lateness() {
-        let check = |timeline: Timeline, is_capped: Capped, expected: u64| {
-            let mut observed = Observed::default();
-            observed.add(&timeline, is_capped);
-            assert_eq!(observed.late_sends, expected);
-        };
-        check(sent(999, 998, 0), Capped::No, 0);
-        check(sent(999, 900, 0), Capped::No, 1);
-        check(sent(999, 900, 0), Capped::Yes, 0);
-        check(sent(990, 990, 0), Capped::Yes, 1);
-        check(sent(999, 900, 1), Capped::No, 0);
-        let mut connecting = sent(990, 990, 0);
-        connecting.times.connect_begin = Some(Nanos::from_millis(991));
-        connecting.times.connect_end = Some(Nanos::from_millis(999));
-        check(connecting, Capped::No, 0);
-    }
-
-    /// llama.cpp's server closes its connections behind its answers and takes its time for it.
-    #[test]
-    fn what_passed_after_a_send_into_a_dead_connection_is_not_lateness() {
-        let lateness = |lost: u64| {
-            let mut timeline = sent(900, 900, 0);
-            timeline.times.lost_send = Some(Nanos::from_millis(lost));
-            timeline.times.connect_begin = Some(Nanos::from_millis(990));
-            timeline.times.connect_end = Some(Nanos::from_millis(999));
-            measure::send_lateness(&timeline).map(|nanos| nanos / 1e6)
-        };
-        assert_eq!(lateness(901), Some(1.0));
-        assert_eq!(lateness(950), Some(50.0), "the first sending itself was late");
-    }
 
     /// A later turn repeats what was said, and finding it in the cache is what the cache is for.
     #[test]

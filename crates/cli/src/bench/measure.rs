@@ -9,6 +9,7 @@ use tokometer_base::{Clock, MonotonicClock, Nanos, Seed};
 use tokometer_client::KeepText;
 use tokometer_client::control::Model;
 use tokometer_drive::{self as drive, Interrupt, Live, Outlets, Prepare};
+use tokometer_metrics::sends::Capped;
 use tokometer_metrics::server::{Keep, parse};
 use tokometer_plan::{Content, Form, Plan, Profiler};
 use tokometer_record::run::SCHEMA_VERSION;
@@ -236,7 +237,7 @@ impl Session {
         let live = Arc::new(Live::default());
         let interrupt = Arc::new(Interrupt::default());
         let watch = Watch::start(&plan.load, &live, &interrupt);
-        let lights = Arc::new(Sidelights::default());
+        let lights = Arc::new(Sidelights::new(Capped::by(plan.load.max_concurrency)));
         let onlookers = Onlookers { tap: watch.tap(), lights: Arc::clone(&lights) };
         let recorder =
             Recorder::start(writer, from_run, from_server, onlookers).map_err(|why| {

@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use tokometer_base::Nanos;
+use tokometer_metrics::sends::{Capped, Sends};
 use tokometer_metrics::server;
 use tokometer_record::server::Scrape;
 use tokometer_record::{Outcome, Phase, Timeline};
 
-/// A request that left this much after its time is late.
-const LATE: Nanos = Nanos::from_millis(5);
-
 /// Filled by the recorder, read by a display.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sidelights {
+    is_capped: Capped,
     state: Mutex<State>,
 }
 
@@ -21,13 +19,18 @@ pub(crate) struct Sidelights {
 struct State {
     /// The latest of each endpoint.
     gauges: BTreeMap<u16, Vec<(String, f64)>>,
-    late: u64,
-    sent: u64,
+    sends: Sends,
+    ended: u64,
     failed: u64,
     last_failure: String,
 }
 
 impl Sidelights {
+    /// For a run whose requests in flight are capped or not.
+    pub(crate) fn new(is_capped: Capped) -> Self {
+        Self { is_capped, state: Mutex::default() }
+    }
+
     /// Takes a scrape.
     pub(crate) fn scraped(&self, scrape: &Scrape) {
         let engine = server::read(scrape).unwrap_or_default();
@@ -51,12 +54,9 @@ impl Sidelights {
         if timeline.identity.phase != Phase::Measure {
             return;
         }
-        let times = &timeline.times;
-        let lateness = times.first_byte_sent.map(|sent| sent - times.admitted);
         let Ok(mut state) = self.state.lock() else { return };
-        state.sent += 1;
-        state.late +=
-            u64::from(lateness.is_some_and(|late| late > LATE && times.connect_begin.is_none()));
+        state.ended += 1;
+        state.sends.add(timeline, self.is_capped);
         if let Outcome::Failed(failure) = &timeline.outcome {
             state.failed += 1;
             state.last_failure = failure.message.chars().take(100).collect();
@@ -74,15 +74,46 @@ impl Sidelights {
     /// Doubts so far, one line each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let Ok(state) = self.state.lock() else { return Vec::new() };
-        let late = (state.late > 0).then(|| {
-            format!(
-                "late-sends: {} of {} requests left more than 5 ms late",
-                state.late, state.sent
-            )
-        });
+        let late = (state.sends.late > 0).then(|| format!("late-sends: {}", state.sends));
         let failed = (state.failed > 0).then(|| {
-            format!("failures: {} of {}, last: {}", state.failed, state.sent, state.last_failure)
+            format!("failures: {} of {}, last: {}", state.failed, state.ended, state.last_failure)
         });
         late.into_iter().chain(failed).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::Nanos;
+    use tokometer_record::{Asked, Identity};
+
+    use super::*;
+
+    /// The display said nothing of a pacer that woke 80 ms late, because it looked only at what
+    /// happened behind the gate, while the report called the run INVALID for it.
+    #[test]
+    fn the_display_and_the_report_agree_about_late_sends() {
+        let at = |millis| Nanos::from_millis(millis);
+        let sent = |intended, admitted, connect: Option<(u64, u64)>| {
+            let identity = Identity::new(0, Phase::Measure);
+            let mut timeline = Timeline::new(identity, Asked::default(), at(admitted));
+            timeline.times.intended = Some(at(intended));
+            timeline.times.first_byte_sent = Some(at(100));
+            timeline.times.connect_begin = connect.map(|(begin, _)| at(begin));
+            timeline.times.connect_end = connect.map(|(_, end)| at(end));
+            timeline
+        };
+        let check = |is_capped, timeline: &Timeline, expected: &[&str]| {
+            let lights = Sidelights::new(is_capped);
+            lights.ended(timeline);
+            assert_eq!(lights.notes(), expected);
+        };
+        let late = "late-sends: 1 of 1 requests left more than 5 ms after their time";
+        let waited = sent(20, 100, None);
+        check(Capped::No, &waited, &[&format!("{late} (worst 80.0 ms)")]);
+        check(Capped::Yes, &waited, &[]);
+        let connected_late = sent(50, 50, Some((90, 99)));
+        check(Capped::No, &connected_late, &[&format!("{late} (worst 41.0 ms)")]);
+        check(Capped::No, &sent(97, 97, None), &[]);
     }
 }

@@ -31,13 +31,8 @@ pub(super) fn no_success(evidence: &Evidence<'_>, _limit: f64) -> Found {
 }
 
 pub(super) fn late_sends(evidence: &Evidence<'_>, limit: f64) -> Found {
-    let seen = evidence.observed;
-    (share(seen.late_sends, seen.sends) > limit).then(|| {
-        format!(
-            "{} of {} requests left more than 5 ms after their time (worst {})",
-            seen.late_sends, seen.sends, seen.worst_send
-        )
-    })
+    let sends = evidence.observed.sends;
+    (share(sends.late, sends.judged) > limit).then(|| sends.to_string())
 }
 
 pub(super) fn rate_missed(evidence: &Evidence<'_>, limit: f64) -> Found {

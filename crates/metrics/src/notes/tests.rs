@@ -7,6 +7,7 @@ use tokometer_record::{Health, RunInfo, Stop};
 use super::note::{Evidence, Note, Severity, Verdict, verdict};
 use super::table::{RULES, find, notes_markdown};
 use crate::observe::{Observed, Pair};
+use crate::sends::{LATE, Sends};
 use crate::server::ServerFigures;
 use crate::steady::{LoadClass, Overload, Unsteady};
 use crate::summary::{Counts, Distribution, Ended, Percentile, Summary};
@@ -47,9 +48,7 @@ impl Scene {
 fn sound() -> Scene {
     let pair = |left, right| Pair { requests: 1_000, left, right };
     let observed = Observed {
-        sends: 1_000,
-        late_sends: 2,
-        worst_send: Nanos::from_millis(6),
+        sends: Sends { judged: 1_000, late: 2, worst: Nanos::from_millis(6) },
         kernel_stamped: 1_000,
         network_views: 1_000,
         round_trips: (0..1_000).map(|index| (Nanos::from_micros(200), index)).collect(),
@@ -137,7 +136,7 @@ fn sound_health() -> Health {
 fn spoil(scene: &mut Scene, code: &str) {
     match code {
         "no-success" => scene.summary.counts.succeeded = 0,
-        "late-sends" => scene.observed.late_sends = 11,
+        "late-sends" => scene.observed.sends.late = 11,
         "rate-missed" => scene.observed.last_send = Some(Nanos::from_secs(101)),
         "starved-client" => {
             scene.health.workers[0].run_queue_delay = Some(Nanos::from_secs(21));
@@ -269,7 +268,8 @@ fn the_page_of_notes_has_a_row_for_each_with_its_threshold() {
         let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", rule.code)));
         assert!(row.is_some_and(|row| !row.contains("{}")), "{}", rule.code);
     }
-    assert!(page.contains("more than 1 % of the requests left over 5 ms"), "{page}");
+    let late = format!("more than 1 % of the requests left over {} ms", LATE.as_millis_f64());
+    assert!(page.contains(&late), "{page}");
     let codes: std::collections::BTreeSet<_> = RULES.iter().map(|rule| rule.code).collect();
     assert_eq!(codes.len(), RULES.len(), "a code has one meaning");
     assert!(RULES.iter().any(|rule| rule.severity == Severity::Remark));

@@ -1,0 +1,131 @@
+//! Which requests were sent late: one definition for the note `late-sends` and for whoever displays
+//! a run under way.
+
+use std::fmt;
+
+use tokometer_base::Nanos;
+use tokometer_record::Timeline;
+
+use crate::measure;
+
+/// A request that was sent more than this after its time was late.
+pub const LATE: Nanos = Nanos::from_millis(5);
+
+/// Whether a cap on requests in flight stood before the gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capped {
+    /// The wait at the gate is the load's doing.
+    Yes,
+    /// The wait at the gate is the pacer's doing.
+    No,
+}
+
+impl Capped {
+    /// Of a load with this cap.
+    pub fn by(max_concurrency: Option<u32>) -> Self {
+        if max_concurrency.is_some() { Self::Yes } else { Self::No }
+    }
+}
+
+/// How punctually requests were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sends {
+    /// Requests whose send could be judged.
+    pub judged: u64,
+    /// Of those, the ones that were late.
+    pub late: u64,
+    /// The largest lateness.
+    pub worst: Nanos,
+}
+
+impl Sends {
+    /// Takes one attempt of a measured request, however it ended.
+    pub fn add(&mut self, timeline: &Timeline, is_capped: Capped) {
+        let Some(lateness) = lateness(timeline, is_capped) else { return };
+        self.judged += 1;
+        self.late += u64::from(lateness > LATE);
+        self.worst = self.worst.max(lateness);
+    }
+}
+
+impl fmt::Display for Sends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { judged, late, worst } = self;
+        let limit = LATE.as_millis_f64();
+        write!(
+            f,
+            "{late} of {judged} requests left more than {limit} ms after their time (worst {worst})"
+        )
+    }
+}
+
+/// How long after its time a request was sent. `None` for one that was never sent, and for a later
+/// attempt, which keeps the intended time of the first: its wait is the server's doing.
+fn lateness(timeline: &Timeline, is_capped: Capped) -> Option<Nanos> {
+    if timeline.identity.attempt > 0 || timeline.times.first_byte_sent.is_none() {
+        return None;
+    }
+    let after_gate = measure::send_lateness(timeline)?;
+    let at_gate = match (is_capped, timeline.times.intended) {
+        (Capped::No, Some(intended)) => timeline.times.admitted - intended,
+        _ => Nanos::ZERO,
+    };
+    Some(at_gate + Nanos::from_secs_f64(after_gate / 1e9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    /// Sent at 1,000 ms, admitted and due some ms before.
+    fn sent(admitted: u64, intended: u64, attempt: u32) -> Timeline {
+        let mut timeline = testing::answer(0, 1_000, &[]);
+        timeline.times.admitted = Nanos::from_millis(admitted);
+        timeline.times.intended = Some(Nanos::from_millis(intended));
+        timeline.identity.attempt = attempt;
+        timeline
+    }
+
+    #[test]
+    fn a_wait_for_the_cap_or_for_another_attempt_is_not_lateness() {
+        let check = |timeline: Timeline, is_capped: Capped, expected: u64| {
+            let mut sends = Sends::default();
+            sends.add(&timeline, is_capped);
+            assert_eq!(sends.late, expected);
+        };
+        check(sent(999, 998, 0), Capped::No, 0);
+        check(sent(999, 900, 0), Capped::No, 1);
+        check(sent(999, 900, 0), Capped::Yes, 0);
+        check(sent(990, 990, 0), Capped::Yes, 1);
+        check(sent(999, 900, 1), Capped::No, 0);
+        let mut connecting = sent(990, 990, 0);
+        connecting.times.connect_begin = Some(Nanos::from_millis(991));
+        connecting.times.connect_end = Some(Nanos::from_millis(999));
+        check(connecting, Capped::No, 0);
+    }
+
+    /// llama.cpp's server closes its connections behind its answers and takes its time for it.
+    #[test]
+    fn what_passed_after_a_send_into_a_dead_connection_is_not_lateness() {
+        let lateness = |lost: u64| {
+            let mut timeline = sent(900, 900, 0);
+            timeline.times.lost_send = Some(Nanos::from_millis(lost));
+            timeline.times.connect_begin = Some(Nanos::from_millis(990));
+            timeline.times.connect_end = Some(Nanos::from_millis(999));
+            measure::send_lateness(&timeline).map(|nanos| nanos / 1e6)
+        };
+        assert_eq!(lateness(901), Some(1.0));
+        assert_eq!(lateness(950), Some(50.0), "the first sending itself was late");
+    }
+
+    #[test]
+    fn the_sentence_names_the_limit() {
+        let mut sends = Sends::default();
+        sends.add(&sent(990, 990, 0), Capped::No);
+        assert_eq!(
+            sends.to_string(),
+            "1 of 1 requests left more than 5 ms after their time (worst 10.0 ms)"
+        );
+    }
+}
