@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use serde_json::Value;
+
 use crate::program::{Server, run};
 
 #[test]
@@ -63,4 +65,59 @@ fn a_point_that_fails_leaves_the_others_alone() {
     let counts: Vec<u64> =
         report.as_array().unwrap().iter().map(|row| row["successful"].as_u64().unwrap()).collect();
     assert_eq!(counts, [2, 2, 0, 2]);
+}
+
+/// A resumed sweep ended with code 0 whatever its stored points held.
+#[test]
+fn a_stored_point_is_judged_like_a_fresh_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |url: &str, place: &str| {
+        format!(
+            "bench --base-url {url} --num-prompts 2 --random-input-len 20 --random-output-len 3 \
+             --quiet --run-dir {place}"
+        )
+    };
+    let faults = r#"{"errors":{"status":500,"which":{"share":1.0}}}"#;
+    let broken = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]);
+    let fails = line(&broken.url, "fails");
+    assert_eq!(run(folder.path(), &fails).code, Some(7));
+    let resumed = run(folder.path(), &format!("{fails} --resume"));
+    assert_eq!(resumed.code, Some(7), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("already measured"), "{}", resumed.stderr);
+
+    let server = Server::quick();
+    let doubtful = line(&server.url, "doubtful");
+    let _ended = run(folder.path(), &doubtful).succeeded();
+    let end = folder.path().join("doubtful/end.json");
+    let mut page: Value = serde_json::from_slice(&std::fs::read(&end).unwrap()).unwrap();
+    page["health"]["clock_steps"] = 1.into();
+    std::fs::write(&end, page.to_string()).unwrap();
+    let _ended = run(folder.path(), &format!("{doubtful} --resume")).succeeded();
+    let strict = run(folder.path(), &format!("{doubtful} --resume --strict"));
+    assert_eq!(strict.code, Some(4), "{}", strict.stderr);
+}
+
+/// Headings of a plan's sections stood between the JSON documents, and alone under `--quiet`.
+#[test]
+fn stdout_holds_headings_only_where_it_holds_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let plan = "[[sections]]\nheading = \"short ones\"\n[sections.load]\nnum_prompts = 2\n\
+                [[sections]]\nheading = \"long ones\"\n[sections.load]\nnum_prompts = 3\n";
+    std::fs::write(folder.path().join("plan.toml"), plan).unwrap();
+    let line = format!(
+        "bench --plan plan.toml --base-url {} --random-input-len 20 --random-output-len 3 \
+         --no-run-dir",
+        server.url
+    );
+    let text = run(folder.path(), &line).succeeded().stdout;
+    assert!(text.contains("short ones\n") && text.contains("long ones\n"), "{text}");
+    let quiet = run(folder.path(), &format!("{line} --quiet")).succeeded();
+    assert_eq!(quiet.stdout, "");
+    let json = run(folder.path(), &format!("{line} --json")).succeeded().stdout;
+    let pages: Result<Vec<Value>, _> =
+        serde_json::Deserializer::from_str(&json).into_iter().collect();
+    let counts: Vec<Value> =
+        pages.unwrap().iter().map(|page| page["summary"]["counts"]["succeeded"].clone()).collect();
+    assert_eq!(counts, [2, 3]);
 }

@@ -92,10 +92,14 @@ pub(crate) fn slug(name: &str) -> String {
     name.chars().map(|c| if is_safe(c) { c } else { '-' }).take(80).collect()
 }
 
-/// Whether a folder holds a run that came to its own end.
-pub(crate) fn is_complete(folder: &Path) -> bool {
+/// How the run in a folder ended. `None` where there is none, or it did not come to its own end and
+/// has to be measured again.
+pub(crate) fn stored_end(folder: &Path) -> Option<Stop> {
     let state = RunReader::open(folder).and_then(|reader| reader.state());
-    matches!(state, Ok(RunState::Ended(end)) if end.stop == Stop::Complete)
+    match state {
+        Ok(RunState::Ended(end)) if end.stop == Stop::Complete => Some(end.stop),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -57,14 +57,14 @@ fn all(
     let mut exits = Vec::new();
     let mut rows: Vec<(String, Vec<Report>)> = Vec::new();
     for (number, point) in (0_u32..).zip(&lowered.points) {
-        let gap =
-            if number > 0 && lowered.plan.output.shown == plan::Shown::Text { "\n" } else { "" };
-        let heading = point.heading.as_ref().map(|heading| format!("{heading}\n"));
-        print(&format!("{gap}{}", heading.unwrap_or_default()))?;
+        if lowered.plan.output.shown == plan::Shown::Text {
+            print(&above(number, point))?;
+        }
         let folder = point_folder(place.path(), number, point, size);
-        let outcome = if resume == Resume::Finished && folder::is_complete(&folder) {
-            tell(&format!("point {number} is there already: {}", folder.display()));
-            show(&folder, &point.plan, style).map(|shown| (shown, Exit::Done))
+        let stored = if resume == Resume::Finished { folder::stored_end(&folder) } else { None };
+        let outcome = if let Some(stop) = stored {
+            tell(&format!("skipping point {number}: already measured in {}", folder.display()));
+            stored_point(point, stop, &folder, style)
         } else {
             one(session, point, number, &folder, style)
         };
@@ -88,6 +88,13 @@ fn all(
         tell(&format!("record: {}", place.path().display()));
     }
     Ok(overall(&exits, size))
+}
+
+/// What stands above a point's report: a blank line below the point before, and its heading.
+fn above(number: u32, point: &Point) -> String {
+    let gap = if number > 0 { "\n" } else { "" };
+    let heading = point.heading.as_ref().map(|heading| format!("{heading}\n"));
+    format!("{gap}{}", heading.unwrap_or_default())
 }
 
 fn point_folder(place: &Path, number: u32, point: &Point, size: Size) -> PathBuf {
@@ -130,7 +137,7 @@ fn one(
     for path in results::write(&shown, plan, &facts)? {
         tell(&format!("results: {}", path.display()));
     }
-    let mut exit = judged(&measured, &shown, plan);
+    let mut exit = judged_fresh(&measured, &shown, plan);
     if exit == Exit::Done && has_refused_connections(&shown) && session.is_target_gone() {
         tell(
             "error: the server went away during the run\n  what was measured until then is reported above",
@@ -140,6 +147,18 @@ fn one(
     if exit != Exit::Write {
         results::write_summary(&shown, folder)?;
     }
+    Ok((shown, exit))
+}
+
+/// A point that an earlier session measured: shown and judged like a fresh one.
+fn stored_point(
+    point: &Point,
+    stop: Stop,
+    folder: &Path,
+    style: Style,
+) -> Result<(Shown, Exit), Refusal> {
+    let shown = show(folder, &point.plan, style)?;
+    let exit = judged(stop, &shown, &point.plan);
     Ok((shown, exit))
 }
 
@@ -165,26 +184,27 @@ fn first_failure(shown: &Shown) -> String {
     format!(": {} of them met `{:?}{status}`: {}", group.count, group.kind, group.example)
 }
 
-/// The exit code of one run, the worst news first.
-fn judged(measured: &Measured, shown: &Shown, plan: &plan::Plan) -> Exit {
+/// The exit code of a run that was just made: that its record is incomplete is the worst news.
+fn judged_fresh(measured: &Measured, shown: &Shown, plan: &plan::Plan) -> Exit {
     if let Some(why) = &measured.write_failure {
         tell(&format!("error: {why}\n  what was written until then is reported above"));
         return Exit::Write;
     }
-    let stop = measured.end.as_ref().map(|end| end.stop);
+    measured.end.as_ref().map_or(Exit::Write, |end| judged(end.stop, shown, plan))
+}
+
+/// The exit code of a recorded run, whether it was just made or stored before.
+fn judged(stop: Stop, shown: &Shown, plan: &plan::Plan) -> Exit {
+    let is_strict = plan.metrics.judgement == Judgement::Strict;
     match stop {
-        Some(Stop::Interrupted) => Exit::Interrupted,
-        Some(Stop::DiskFull) | None => Exit::Write,
+        Stop::Interrupted => Exit::Interrupted,
+        Stop::DiskFull => Exit::Write,
         _ if shown.summary.counts.succeeded == 0 => {
             tell(&format!("error: no request succeeded{}", first_failure(shown)));
             Exit::NoSuccess
         }
-        Some(Stop::TargetLost) => Exit::Target,
-        _ if plan.metrics.judgement == Judgement::Strict
-            && shown.summary.verdict == Verdict::Invalid =>
-        {
-            Exit::Invalid
-        }
+        Stop::TargetLost => Exit::Target,
+        _ if is_strict && shown.summary.verdict == Verdict::Invalid => Exit::Invalid,
         _ => Exit::Done,
     }
 }
