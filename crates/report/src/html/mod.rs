@@ -150,6 +150,6 @@ mod tests {
         }
         let page = Page { runs: vec![run], ..Page::default() }.render();
         assert!(page.len() < 10_000_000, "{} bytes", page.len());
-        assert!(page.contains("th of 100000 requests."), "thinned lanes say so");
+        assert!(page.contains("One in 8 of 100000 requests."), "thinned lanes say so");
     }
 }
