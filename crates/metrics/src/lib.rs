@@ -9,7 +9,6 @@
 pub mod anatomy;
 mod blocks;
 pub mod collect;
-pub mod compare;
 pub mod define;
 pub mod family;
 pub mod figures;
@@ -20,11 +19,8 @@ pub mod notes;
 mod observe;
 mod rows;
 pub mod sample;
-pub mod search;
 pub mod sends;
-pub mod sequential;
 pub mod server;
-pub mod slo;
 pub mod statistics;
 pub mod steady;
 pub mod steps;
@@ -43,7 +39,6 @@ pub use family::aggregate::Details;
 pub use figures::{Detail, FamilyFigures, Stats};
 pub use goodput::Objectives;
 pub use notes::{Note, Severity, Verdict, notes_markdown};
-pub use slo::{Error, Slo};
 pub use summary::{Distribution, Percentile, Summary};
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ pub struct Ramp {
 #[serde(deny_unknown_fields)]
 pub struct Until {
     /// The figure and how well it should be known.
-    pub rule: tokometer_metrics::sequential::Until,
+    pub rule: tokometer_decide::sequential::Until,
     /// Not before this many seconds.
     pub min_s: f64,
 }

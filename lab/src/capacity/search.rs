@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokometer_base::seed::unit_float;
 use tokometer_base::{Nanos, Seed, WallNanos};
-use tokometer_metrics::search::{Allowance, Answer, Length, Limits, Next, Point, fit};
-use tokometer_metrics::sequential::is_running_away;
-use tokometer_metrics::slo::Statistic;
-use tokometer_metrics::{Collector, Details, Options, Slo};
+use tokometer_decide::search::{Allowance, Answer, Length, Limits, Next, Point, fit};
+use tokometer_decide::sequential::is_running_away;
+use tokometer_decide::slo::{Slo, Statistic};
+use tokometer_metrics::{Collector, Details, Options};
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_record::{Health, Load, RunEnd, RunInfo, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;

@@ -5,7 +5,7 @@
 //! Prints the table of `docs/capacity.md`.
 
 use super::search::{CASES, Case, LENGTH, LIMITS, in_parallel};
-use tokometer_metrics::search::Answer;
+use tokometer_decide::search::Answer;
 
 /// What the searches of one case came to.
 #[derive(Default)]

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_client::Control;
+use tokometer_decide::AbBlocks;
 use tokometer_drive::{Interrupt, Item, Prepare, PrepareError};
 use tokometer_record::Phase;
 use tokometer_schedule::Offsets;
 
 use super::preparer::Preparer;
-use crate::compare::Turns;
 use crate::exit::{Exit, Refusal};
 
 /// Yields the requests of two targets in turn.
@@ -22,7 +22,7 @@ pub(crate) struct Alternating {
     /// One per target.
     pub(crate) sides: [Preparer; 2],
     /// Whose turn it is.
-    pub(crate) turns: Turns,
+    pub(crate) turns: AbBlocks,
     /// Requests before the measured phase; they go to both targets alternately.
     pub(crate) warmups: u64,
     /// Requests of whole pairs; absent: until the time is over.
@@ -91,7 +91,7 @@ impl BlockTimes {
     }
 
     /// When request `index` is due after the start of its block. `traced` is a trace's own time.
-    fn due(&mut self, turns: Turns, index: u64, traced: Option<Nanos>) -> Option<Nanos> {
+    fn due(&mut self, turns: AbBlocks, index: u64, traced: Option<Nanos>) -> Option<Nanos> {
         if turns.is_first(index) {
             self.traced_from = traced;
         }
@@ -227,7 +227,7 @@ mod tests {
         let pace =
             Pace { curve: Curve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
         let mut times = times(&Arrivals::Paced(pace));
-        let turns = Turns { block: 3 };
+        let turns = AbBlocks { block: 3 };
         let dues: Vec<_> = (0..12).map(|index| times.due(turns, index, None).unwrap()).collect();
         assert_eq!(dues[0..3], dues[3..6]);
         assert_eq!(dues[6..9], dues[9..12]);
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn an_infinite_rate_has_no_times_and_a_trace_counts_from_its_block() {
         let mut times = times(&Arrivals::AtOnce);
-        let turns = Turns { block: 2 };
+        let turns = AbBlocks { block: 2 };
         assert_eq!(times.due(turns, 0, None), None);
         let at = |seconds| Some(Nanos::from_secs(seconds));
         assert_eq!(times.due(turns, 4, at(100)), at(0));

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use tokometer_classic::{self as classic, Layout, LayoutChoice, Metric};
-use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Slo, Summary};
+use tokometer_decide::compare::{Comparison, Half};
+use tokometer_decide::{AbBlocks, Slo};
+use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Summary};
 use tokometer_plan::{Metrics, Output};
 use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
 use tokometer_report::{self as report, Style};
 
-use crate::compare::{self, Comparison, Half, Turns, halves};
+use crate::compare::{self, halves};
 use crate::exit::{Exit, Refusal};
 
 /// How a run is to be looked at.
@@ -139,9 +141,9 @@ pub(crate) fn summarise(folder: &Path, view: &View) -> Result<Shown, Refusal> {
     let reader = RunReader::open(folder).map_err(unreadable)?;
     let info = reader.info().clone();
     let layout = layout_of(view.layout, &info);
-    if let Some(turns) = Turns::of(&info) {
+    if let Some(ab) = AbBlocks::of(&info) {
         let options = view.options(layout);
-        let [a, b] = halves(&reader, turns, &options).map_err(unreadable)?;
+        let [a, b] = halves(&reader, ab, &options).map_err(unreadable)?;
         let shown = |half: Half, against| Shown {
             info: half.info,
             summary: half.summary,

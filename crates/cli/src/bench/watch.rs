@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_decide::sequential::{Until, is_running_away};
 use tokometer_drive::{Interrupt, Live};
 use tokometer_metrics::define::{self, Formula};
-use tokometer_metrics::sequential::{Until, is_running_away};
 use tokometer_plan::{self as plan, Overload};
 use tokometer_record::{Phase, Stop, Timeline};
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokometer_base::Seed;
 use tokometer_client::Dialect;
+use tokometer_decide::AbBlocks;
 use tokometer_plan::{Form, Load, Plan};
 use tokometer_tokenize::{Tokenizer, hub};
 use tokometer_workload::{self as workload, Context, Workload};
 
-use crate::compare::Turns;
 use crate::exit::Refusal;
 
 /// An opened dataset and what was noticed on the way.
@@ -27,8 +27,8 @@ pub(crate) struct Opened {
 pub(crate) struct Against {
     /// The prompts.
     pub(crate) workload: Arc<Workload>,
-    /// How the targets take turns.
-    pub(crate) turns: Turns,
+    /// Which blocks of requests go to which target.
+    pub(crate) turns: AbBlocks,
 }
 
 impl Opened {
@@ -99,7 +99,7 @@ fn against(plan: &Plan, context: Context) -> workload::Result<Option<Against>> {
     let Some(interleave) = &plan.interleave else { return Ok(None) };
     let salt = Seed(context.salt.stream("against").draw(0));
     let workload = workload::open(&plan.workload, &Context { salt, ..context })?;
-    let turns = Turns { block: interleave.block_requests };
+    let turns = AbBlocks { block: interleave.block_requests };
     Ok(Some(Against { workload: Arc::new(workload), turns }))
 }
 

@@ -1,20 +1,20 @@
 //! `tokometer capacity`: the highest load that still meets objectives.
 //!
 //! Each point is a run of its own with a folder of its own, fresh content and arrivals of its own.
-//! Which load comes next is decided by [`tokometer_metrics::search`] from the points alone, so an
+//! Which load comes next is decided by [`tokometer_decide::search`] from the points alone, so an
 //! interrupted search goes on from its folders.
 
-mod answer;
-mod reading;
 mod search;
+mod views;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tokometer_base::{Clock, MonotonicClock};
+use tokometer_decide::capacity::{Ending, Findings, LoadKind};
+use tokometer_decide::search::{Answer, needed};
 use tokometer_drive::Interrupt;
-use tokometer_metrics::search::{Answer, needed};
 use tokometer_plan as plan;
 
 use crate::args::BenchArgs;
@@ -23,8 +23,26 @@ use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, lower};
 use crate::terminal::{print, tell};
 
-use answer::{Ending, Findings, Over};
 use search::Search;
+
+/// What `--over` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Over {
+    /// Requests per second, sent whatever the server does
+    #[default]
+    RequestRate,
+    /// Requests in flight, the next sent as one ends
+    Concurrency,
+}
+
+impl From<Over> for LoadKind {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::RequestRate => Self::RequestRate,
+            Over::Concurrency => Self::Concurrency,
+        }
+    }
+}
 
 /// Flags of `tokometer capacity`, besides those of `bench`.
 #[derive(Debug, Clone, Args)]
@@ -86,7 +104,7 @@ pub(crate) fn capacity(
         place.leave_if_empty();
     }
     let mut findings = Findings {
-        over: args.over,
+        over: args.over.into(),
         slo: args.slo.clone(),
         ending: ending?,
         sentence: String::new(),
@@ -116,7 +134,7 @@ fn report(findings: &Findings, lowered: &Lowered, place: &Path) -> anyhow::Resul
         )
     })?;
     match lowered.plan.output.shown {
-        plan::Shown::Text => print(&findings.text())?,
+        plan::Shown::Text => print(&views::text(findings))?,
         plan::Shown::Json => print(&format!("{json}\n"))?,
         plan::Shown::Nothing => {}
     }

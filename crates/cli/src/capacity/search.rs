@@ -1,17 +1,16 @@
-//! The search on the clock: measures the loads that [`tokometer_metrics::search`] asks for.
+//! The search on the clock: measures the loads that [`tokometer_decide::search`] asks for.
 
 use std::path::Path;
 use std::time::Duration;
 
 use tokometer_base::{Nanos, Seed, units};
-use tokometer_metrics::Slo;
-use tokometer_metrics::search::{Allowance, Fit, Length, Limits, Next, Point, fit};
+use tokometer_decide::Slo;
+use tokometer_decide::capacity::{Ending, LoadKind, Reading};
+use tokometer_decide::search::{Allowance, Fit, Length, Limits, Next, Point, fit};
 use tokometer_plan::{self as plan, Cache, Overload, Plan, Rate};
 use tokometer_record::{RunReader, RunState, Stop};
 
 use super::CapacityArgs;
-use super::answer::{Ending, Over};
-use super::reading::Reading;
 use crate::bench::{Resume, Session, View, summarise};
 use crate::exit::Refusal;
 use crate::lower::Lowered;
@@ -27,7 +26,7 @@ const LEAST_REQUESTS: f64 = 20.0;
 pub(crate) struct Search {
     /// The objectives.
     pub(crate) slo: Slo,
-    over: Over,
+    over: LoadKind,
     limits: Limits,
     length: Length,
     view: View,
@@ -50,7 +49,8 @@ impl Search {
                 "",
             ));
         }
-        let is_whole = args.over == Over::Concurrency;
+        let over = LoadKind::from(args.over);
+        let is_whole = over == LoadKind::Concurrency;
         let least = (args.start / 64.0).max(LEAST_REQUESTS / length.longest.as_secs_f64());
         let view = View::new(&lowered.plan.metrics)?.with_objectives(&slo);
         Ok(Self {
@@ -64,7 +64,7 @@ impl Search {
                 is_whole,
             },
             slo,
-            over: args.over,
+            over,
             length,
             view,
             readings: Vec::new(),
@@ -134,11 +134,11 @@ impl Search {
     /// arrivals of its own: the same arrivals again would repeat their luck instead of showing it.
     fn plan_of(&self, plan: &Plan, load: f64) -> Plan {
         let mut plan = plan.clone();
-        let rate = (self.over == Over::RequestRate).then_some(load);
+        let rate = (self.over == LoadKind::RequestRate).then_some(load);
         let duration = self.length.next(&self.slo, &self.points(), rate);
         match self.over {
-            Over::RequestRate => plan.load.request_rate = Rate(load),
-            Over::Concurrency => {
+            LoadKind::RequestRate => plan.load.request_rate = Rate(load),
+            LoadKind::Concurrency => {
                 plan.load.request_rate = Rate(f64::INFINITY);
                 let cap = u32::try_from(units::nearest_count(load));
                 plan.load.max_concurrency = Some(cap.unwrap_or(u32::MAX));

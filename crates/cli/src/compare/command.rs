@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use tokometer_record::RunReader;
+use tokometer_decide::AbBlocks;
+use tokometer_decide::compare::{
+    Comparison, Half, Recorded, Rule, RuleOutcome, Run, Spans, last_attempts,
+};
+use tokometer_metrics::Options;
+use tokometer_record::{self as record, RunReader};
 
-use super::comparison::Comparison;
 use super::load::{self, Sides};
-use super::rule::{Outcome, Rule};
-use super::turns::{self, Turns};
-use super::{requests, views};
+use super::views;
 use crate::exit::{Exit, Refusal};
 use crate::terminal::{print, tell};
 
@@ -53,8 +55,7 @@ pub(crate) struct CompareArgs {
 
 /// Compares, shows, and says by its exit code whether a rule was broken.
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
-    let rules: Vec<Rule> =
-        args.fail_if.iter().map(|text| Rule::parse(text)).collect::<Result<_, _>>()?;
+    let rules: Vec<Rule> = args.fail_if.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
     let comparison = match &args.run {
         Some(run) => of_run(run)?,
         None => of_sides(&args.a, &args.b)?,
@@ -77,16 +78,29 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     Ok(exit(&comparison))
 }
 
+fn rule(text: &str) -> Result<Rule, Refusal> {
+    Rule::parse(text).map_err(|why| {
+        let why = match why {
+            tokometer_decide::Error::Rule { why, .. } => why,
+            other => other.to_string(),
+        };
+        Refusal::usage(
+            format!("cannot use `--fail-if \"{text}\"`: {why}"),
+            "write it as \"ttft p99 worse by 5%\": one of ttft, tpot, itl, e2e with mean, p50, p90, p99, or requests, output, total",
+        )
+    })
+}
+
 /// A broken rule is a missed objective. One that cannot be judged must not pass unseen: whoever wrote
 /// it asked for something that these runs do not have.
 fn exit(comparison: &Comparison) -> Exit {
     let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
-    for judged in comparison.rules.iter().filter(|judged| judged.outcome == Outcome::Unknown) {
+    for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {
         tell(&format!("error: the rule \"{}\" cannot be judged by these runs", judged.rule));
     }
     match () {
-        () if has(Outcome::Broken) => Exit::Missed,
-        () if has(Outcome::Unknown) => Exit::Usage,
+        () if has(RuleOutcome::Broken) => Exit::Missed,
+        () if has(RuleOutcome::Unknown) => Exit::Usage,
         () => Exit::Done,
     }
 }
@@ -116,16 +130,29 @@ fn of_sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Comparison, Refusal> {
 pub(crate) fn of_run(folder: &Path) -> Result<Comparison, Refusal> {
     let unreadable = |why: tokometer_record::Error| Refusal::usage(why.to_string(), "");
     let reader = RunReader::open(folder).map_err(unreadable)?;
-    let Some(turns) = Turns::of(reader.info()) else {
+    let Some(ab) = AbBlocks::of(reader.info()) else {
         return Err(Refusal::usage(
             format!("cannot compare `{}` with itself: it measured one target", folder.display()),
             "give two sides with `--a RUN… --b RUN…`, or measure both in turn with `bench --against`",
         ));
     };
-    let [a, b] = turns::halves(&reader, turns, &load::options(None)).map_err(unreadable)?;
-    let pairs = turns.pairs(&requests::last_attempts(reader.timelines().map_err(unreadable)?));
-    let name = folder.display();
-    let (a, b) =
-        (load::of_half(&format!("{name} a"), &a)?, load::of_half(&format!("{name} b"), &b)?);
-    Ok(Comparison::of_pairs(&a, &b, &pairs.values, pairs.count))
+    let [a, b] = halves(&reader, ab, &load::options(None)).map_err(unreadable)?;
+    let pairs = ab.pairs(&last_attempts(reader.timelines().map_err(unreadable)?));
+    let side = |name: &str, half: &Half| {
+        let name = format!("{} {name}", folder.display());
+        Run::of_summary(&name, &half.info, &half.summary).map_err(|why| load::no_success(&why))
+    };
+    Ok(Comparison::of_pairs(&side("a", &a)?, &side("b", &b)?, &pairs.values, pairs.count))
+}
+
+/// Summarises both sides of a run in A/B blocks, each with its own target alone.
+pub(crate) fn halves(
+    reader: &RunReader,
+    ab: AbBlocks,
+    options: &Options,
+) -> Result<[Half; 2], record::Error> {
+    let spans = Spans::of(ab, reader.timelines()?);
+    let state = reader.state()?;
+    let run = Recorded { info: reader.info(), state: &state, options };
+    Ok([spans.half(run, 0, reader.timelines()?), spans.half(run, 1, reader.timelines()?)])
 }

@@ -7,14 +7,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tokometer_base::units::nearest_count;
-use tokometer_classic::{self as classic, Field, Layout, Report, Shown, Title};
-use tokometer_metrics::{Collector, Family, Options, Summary};
-use tokometer_record::{self as record, RunInfo, RunReader};
+use tokometer_classic::{
+    self as classic, Field, Layout, Metric, Percentile, Report, Shown, Stat, Title,
+};
+use tokometer_decide::compare::{
+    ENOUGH_RUNS, Facts, Figure, PERCENTILES, Quantity, Run, Statistic, block_values, last_attempts,
+    throughput_blocks,
+};
+use tokometer_decide::{AbBlocks, Error};
+use tokometer_metrics::{Collector, Family, Options};
+use tokometer_record::{self as record, RunReader};
 
-use super::figure::{Figure, PERCENTILES, Quantity, Statistic};
-use super::requests;
-use super::run::{Facts, Known, Run, plan_lines};
-use super::turns::{Half, Turns};
 use crate::exit::Refusal;
 
 /// What a path holds.
@@ -61,7 +64,7 @@ pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Sides, Refusal> {
         };
         side.iter().map(|(_, source)| runs(source)).sum::<usize>()
     };
-    let is_enough = count(&a).min(count(&b)) >= super::comparison::ENOUGH_RUNS;
+    let is_enough = count(&a).min(count(&b)) >= ENOUGH_RUNS;
     let depth = if is_enough { Depth::Runs } else { Depth::Blocks };
     let runs = |side: Vec<(String, Source)>| -> Result<Vec<Run>, Refusal> {
         let runs: Result<Vec<Vec<Run>>, Refusal> =
@@ -75,7 +78,7 @@ fn open(path: &Path) -> Result<Source, Refusal> {
     let shown = path.display();
     if path.is_dir() {
         let reader = RunReader::open(path).map_err(|why| Refusal::usage(why.to_string(), ""))?;
-        if Turns::of(reader.info()).is_some() {
+        if AbBlocks::of(reader.info()).is_some() {
             return Err(Refusal::usage(
                 format!("cannot use `{shown}` as one side: it holds two targets measured in turn"),
                 format!("compare them with each other: `tokometer compare {shown}`"),
@@ -140,111 +143,45 @@ fn recorded(
         collector.push(&timeline);
     }
     let summary = collector.finish(&reader.state().map_err(unreadable)?);
-    let mut run = of_summary(name, reader.info(), &summary)?;
+    let mut run = Run::of_summary(name, reader.info(), &summary).map_err(|why| no_success(&why))?;
     let Some(layout) = layout else {
         if depth == Depth::Blocks {
-            let requests = requests::last_attempts(reader.timelines().map_err(unreadable)?);
-            run.blocks = requests::block_values(&requests);
+            let requests = last_attempts(reader.timelines().map_err(unreadable)?);
+            run.blocks = block_values(&requests);
             run.blocks.extend(throughput_blocks(&summary));
         }
         return Ok(run);
     };
-    let metrics = Quantity::LATENCIES.into_iter().filter_map(|quantity| quantity.printed().ok());
+    let metrics = Quantity::LATENCIES.into_iter().filter_map(|quantity| printed(quantity).ok());
     let shown = Shown { metrics: metrics.collect(), percentiles: options(None).percentiles };
     let report = classic::from_summary(&summary, reader.info(), layout, &shown).map_err(|why| {
         Refusal::usage(format!("cannot show `{name}` as {}: {why}", layout.name()), "")
     })?;
     run.values = report_values(&report);
-    run.facts.definitions = definitions(Some(layout));
+    definitions(layout).clone_into(&mut run.facts.definitions);
     Ok(run)
 }
 
-/// A run by our own definitions.
-pub(crate) fn of_summary(name: &str, info: &RunInfo, summary: &Summary) -> Result<Run, Refusal> {
-    if summary.counts.succeeded == 0 {
-        return Err(no_success(name));
-    }
-    let value = |figure: Figure| {
-        let key = figure.quantity.key();
-        let spread = || summary.distribution(key).filter(|spread| !spread.is_withheld);
-        match figure.statistic {
-            Statistic::Whole => summary.figure(key),
-            Statistic::Mean => summary.distribution(key)?.mean,
-            Statistic::Percentile(percent) => spread()?.percentile(f64::from(percent))?.value,
-        }
-    };
-    let values = Figure::all().filter_map(|figure| Some((figure, value(figure)?)));
-    let mean = |key: &str| summary.distribution(key).and_then(|spread| spread.mean);
-    let target = info.targets.first();
-    let facts = Facts {
-        target: target.map(|target| {
-            let simulated = if target.is_simulated { " (embedded simulator)" } else { "" };
-            format!("{} {}{simulated}", target.base_url, target.model)
-        }),
-        definitions: definitions(None),
-        known: Known::Wholly,
-        plan: plan_lines(&info.plan),
-        dataset: Some(info.dataset.clone()),
-        tokenizer: info.tokenizer.as_deref().map(tokenizer),
-        prompt_tokens: mean("prompt_tokens"),
-        output_tokens: mean("output_tokens"),
-        version: Some(info.version.clone()),
-        succeeded: summary.counts.succeeded,
-        failed: summary.counts.failed,
-        verdict: Some(summary.verdict),
-        is_partial: summary.ended.is_partial(),
-        is_simulated: target.is_some_and(|target| target.is_simulated),
-    };
-    Ok(Run { name: name.to_owned(), values: values.collect(), blocks: BTreeMap::new(), facts })
-}
-
-/// A tokenizer's name. A server's own is named by its address, which is not what makes it another.
-fn tokenizer(name: &str) -> String {
-    if name.starts_with("http") { "the server's own".to_owned() } else { name.to_owned() }
-}
-
-/// One side of a run in turns.
-pub(crate) fn of_half(name: &str, half: &Half) -> Result<Run, Refusal> {
-    of_summary(name, &half.info, &half.summary)
-}
-
-fn no_success(name: &str) -> Refusal {
-    Refusal::usage(
-        format!("cannot compare `{name}`: no request of it succeeded"),
-        "`tokometer report` shows why its requests failed",
-    )
-}
-
-/// Throughputs in blocks of time. The first and the last block hold the run's rise and its tail.
-fn throughput_blocks(summary: &Summary) -> BTreeMap<Figure, Vec<f64>> {
-    let inner = summary.blocks.get(1..summary.blocks.len().saturating_sub(1)).unwrap_or_default();
-    if inner.len() < 2 {
-        return BTreeMap::new();
-    }
-    let figure = |quantity| Figure { quantity, statistic: Statistic::Whole };
-    BTreeMap::from([
-        (figure(Quantity::Requests), inner.iter().map(|block| block.requests_per_s).collect()),
-        (figure(Quantity::Output), inner.iter().map(|block| block.output_tokens_per_s).collect()),
-    ])
+/// What a run without a success is answered with.
+pub(crate) fn no_success(why: &Error) -> Refusal {
+    Refusal::usage(why.to_string(), "`tokometer report` shows why its requests failed")
 }
 
 /// Whose definitions figures follow.
-fn definitions(layout: Option<Layout>) -> String {
-    let Some(layout) = layout else { return "tokometer's own".to_owned() };
+fn definitions(layout: Layout) -> &'static str {
     match family(layout) {
         Family::Vllm => "vLLM's",
         Family::OldVllm => "those of vLLM's older benchmark_serving.py",
         Family::VllmRust => "those of vLLM's Rust client",
         Family::Sglang => "SGLang's",
     }
-    .to_owned()
 }
 
 fn of_report(name: String, report: &Report) -> Result<Run, Refusal> {
     let count = |field: Field| report.number(field).filter(|count| *count >= 0.0);
     let succeeded = count(Field::Successful);
     if succeeded.is_some_and(|count| count < 1.0) {
-        return Err(no_success(&name));
+        return Err(no_success(&Error::NoSuccess { name }));
     }
     let per_request = |field: Field| Some(count(field)? / succeeded?);
     let rate = report.words(Field::TrafficRate).map(str::to_owned);
@@ -255,7 +192,7 @@ fn of_report(name: String, report: &Report) -> Result<Run, Refusal> {
         lines.into_iter().filter_map(|(field, value)| Some((field.to_owned(), plain(&value?))));
     let facts = Facts {
         target: report.context.heading.clone(),
-        definitions: definitions(Some(report.layout.unwrap_or(Layout::V4))),
+        definitions: definitions(report.layout.unwrap_or(Layout::V4)).to_owned(),
         plan: plan.collect(),
         prompt_tokens: per_request(Field::InputTokens),
         output_tokens: per_request(Field::OutputTokens),
@@ -279,12 +216,35 @@ fn whole(count: Option<f64>) -> u64 {
 
 /// The figures of a report. Tools print 0.00 for what they did not measure.
 fn report_values(report: &Report) -> BTreeMap<Figure, f64> {
-    let value = |figure: Figure| match figure.quantity.printed() {
+    let value = |figure: Figure| match printed(figure.quantity) {
         Err(field) => report.number(field),
-        Ok(metric) => report.latency(metric, figure.statistic.printed()?),
+        Ok(metric) => report.latency(metric, printed_statistic(figure.statistic)?),
     };
     let values = Figure::all().filter_map(|figure| Some((figure, value(figure)?)));
     values.filter(|(_, value)| *value > 0.0).collect()
+}
+
+/// The same quantity in another tool's report.
+fn printed(quantity: Quantity) -> Result<Metric, Field> {
+    match quantity {
+        Quantity::Requests => Err(Field::RequestThroughput),
+        Quantity::Output => Err(Field::OutputThroughput),
+        Quantity::Total => Err(Field::TotalThroughput),
+        Quantity::Ttft => Ok(Metric::Ttft),
+        Quantity::Tpot => Ok(Metric::Tpot),
+        Quantity::Gap => Ok(Metric::Itl),
+        Quantity::E2e => Ok(Metric::E2el),
+    }
+}
+
+/// The same statistic in a report; a throughput has none.
+fn printed_statistic(statistic: Statistic) -> Option<Stat> {
+    match statistic {
+        Statistic::Whole => None,
+        Statistic::Mean => Some(Stat::Mean),
+        Statistic::Percentile(50) => Some(Stat::Median),
+        Statistic::Percentile(percent) => Some(Stat::Percentile(Percentile::whole(percent))),
+    }
 }
 
 #[cfg(test)]

@@ -3,19 +3,16 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use tokometer_metrics::compare::{Basis, Conclusion};
+use tokometer_decide::compare::{
+    Basis, ComparedFigure, Comparison, Conclusion, Quantity, RuleOutcome, Side, Weight, counted,
+};
 use tokometer_report::html::{Page, PageNote, Table};
-
-use super::comparison::{Comparison, Row, Side, counted};
-use super::figure::Quantity;
-use super::likeness::Weight;
-use super::rule::Outcome;
 
 /// Heads of the table's columns.
 const HEADS: [&str; 7] = ["", "a", "b", "change", "95 % interval", "could show", "verdict"];
 
 /// The cells of a row.
-fn cells(row: &Row) -> [String; 7] {
+fn cells(row: &ComparedFigure) -> [String; 7] {
     let figure = row.figure;
     let interval = row.difference.map_or(String::new(), |difference| {
         format!("{} to {}", percent(difference.low), percent(difference.high))
@@ -33,7 +30,7 @@ fn cells(row: &Row) -> [String; 7] {
     ]
 }
 
-fn verdict(row: &Row) -> &'static str {
+fn verdict(row: &ComparedFigure) -> &'static str {
     match row.difference.map(|difference| difference.conclusion) {
         Some(Conclusion::Better) => "better",
         Some(Conclusion::Worse) => "worse",
@@ -60,10 +57,10 @@ fn number(value: f64) -> String {
 
 /// The figures of this verdict, one for each quantity: its mean where that is among them, and the
 /// answer tokens for all throughputs.
-fn leading<'a>(comparison: &'a Comparison, wanted: &str) -> Vec<&'a Row> {
-    let mut leading: Vec<&Row> = Vec::new();
+fn leading<'a>(comparison: &'a Comparison, wanted: &str) -> Vec<&'a ComparedFigure> {
+    let mut leading: Vec<&ComparedFigure> = Vec::new();
     for row in comparison.rows.iter().filter(|row| verdict(row) == wanted) {
-        let is_same = |known: &&mut &Row| known.figure.is_of_kind(row.figure);
+        let is_same = |known: &&mut &ComparedFigure| known.figure.is_of_kind(row.figure);
         match leading.iter_mut().find(is_same) {
             Some(known) if row.figure.quantity == Quantity::Output => *known = row,
             Some(_) => {}
@@ -133,12 +130,12 @@ fn side(side: &Side, what: &str) -> String {
     )
 }
 
-fn outcome(outcome: Outcome) -> &'static str {
+fn outcome(outcome: RuleOutcome) -> &'static str {
     match outcome {
-        Outcome::Broken => "BROKEN",
-        Outcome::Kept => "kept",
-        Outcome::Unproven => "kept, but these data could not have shown it broken",
-        Outcome::Unknown => "cannot be judged: no interval for this figure",
+        RuleOutcome::Broken => "BROKEN",
+        RuleOutcome::Kept => "kept",
+        RuleOutcome::Unproven => "kept, but these data could not have shown it broken",
+        RuleOutcome::Unknown => "cannot be judged: no interval for this figure",
     }
 }
 
@@ -210,9 +207,9 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     let _written = writeln!(page, "**{}**\n", headline(comparison));
     for judged in &comparison.rules {
         let mark = match judged.outcome {
-            Outcome::Broken => "❌",
-            Outcome::Kept => "✅",
-            Outcome::Unproven | Outcome::Unknown => "⚠️",
+            RuleOutcome::Broken => "❌",
+            RuleOutcome::Kept => "✅",
+            RuleOutcome::Unproven | RuleOutcome::Unknown => "⚠️",
         };
         let _written = writeln!(page, "- {mark} `{}`: {}", judged.rule, outcome(judged.outcome));
     }
@@ -253,7 +250,7 @@ fn page_notes(comparison: &Comparison) -> Vec<PageNote> {
         note(severity, word(warning.weight), warning.text.clone())
     }));
     notes.extend(comparison.rules.iter().map(|judged| {
-        let severity = if judged.outcome == Outcome::Broken { "invalid" } else { "remark" };
+        let severity = if judged.outcome == RuleOutcome::Broken { "invalid" } else { "remark" };
         note(severity, "rule", format!("\"{}\": {}", judged.rule, outcome(judged.outcome)))
     }));
     notes.extend(subjects(comparison).map(|subject| note("remark", "compared", subject)));
@@ -280,10 +277,21 @@ pub(crate) fn html(comparison: &Comparison) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::comparison::tests::run;
-    use super::super::likeness::Warning;
-    use super::super::rule::Rule;
+    use std::collections::BTreeMap;
+
+    use tokometer_decide::compare::{Figure, Rule, Run, Warning};
+
     use super::*;
+
+    /// A run whose TTFT and throughput are these.
+    fn run(name: &str, ttft: f64, output: f64) -> Run {
+        let figure = |words: &[&str]| Figure::named(words).unwrap();
+        let mut run = Run { name: name.to_owned(), ..Run::default() };
+        run.values = BTreeMap::from([(figure(&["ttft"]), ttft), (figure(&["output"]), output)]);
+        run.facts.succeeded = 100;
+        run.facts.target = Some(format!("http://{name}"));
+        run
+    }
 
     fn comparison() -> Comparison {
         let a = [run("a", 100.0, 5000.0), run("a", 102.0, 5010.0), run("a", 98.0, 4990.0)];

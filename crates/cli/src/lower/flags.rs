@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tokometer_base::{Nanos, units};
-use tokometer_metrics::sequential::Until;
+use tokometer_decide::sequential::Until;
 use tokometer_plan::{Term, Values};
 
 use super::layer::{Given, Layer};

@@ -15,19 +15,19 @@ use super::figure::{Figure, Quantity, Statistic};
 
 /// One request, reduced to what is compared. Latencies in milliseconds.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Request {
+pub struct Request {
     /// Its place in the plan.
-    pub(crate) index: u64,
+    pub index: u64,
     /// Its attempt.
     attempt: u32,
     /// Which target it went to.
-    pub(crate) target: u16,
+    pub target: u16,
     /// When it was sent.
-    pub(crate) start: Nanos,
+    pub start: Nanos,
     /// When it ended.
-    pub(crate) end: Nanos,
+    pub end: Nanos,
     /// Whether it was answered.
-    pub(crate) is_success: bool,
+    pub is_success: bool,
     prompt_tokens: u32,
     output_tokens: u32,
     /// One list per row of [`Quantity::LATENCIES`].
@@ -36,7 +36,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// The request of a timeline; `None` for one that is not measured or was given up by ourselves.
-    pub(crate) fn of(timeline: &Timeline) -> Option<Self> {
+    pub fn of(timeline: &Timeline) -> Option<Self> {
         let is_counted =
             timeline.identity.phase == Phase::Measure && timeline.outcome != Outcome::Abandoned;
         let (start, end) =
@@ -78,7 +78,7 @@ fn values(quantity: Quantity, timeline: &Timeline) -> Vec<f64> {
 }
 
 /// Requests in the order of the plan, each once.
-pub(crate) fn last_attempts(timelines: impl Iterator<Item = Timeline>) -> Vec<Request> {
+pub fn last_attempts(timelines: impl Iterator<Item = Timeline>) -> Vec<Request> {
     let mut last: BTreeMap<u64, Request> = BTreeMap::new();
     for request in timelines.filter_map(|timeline| Request::of(&timeline)) {
         match last.get(&request.index) {
@@ -93,7 +93,7 @@ pub(crate) fn last_attempts(timelines: impl Iterator<Item = Timeline>) -> Vec<Re
 
 /// The value of a figure over some requests. A throughput counts from the first send to the last end.
 /// `None` where there is nothing to take it from, or where it falls among failed requests.
-pub(crate) fn value(figure: Figure, requests: &[&Request]) -> Option<f64> {
+pub(super) fn value(figure: Figure, requests: &[&Request]) -> Option<f64> {
     let at = Quantity::LATENCIES.iter().position(|quantity| *quantity == figure.quantity);
     let Some(at) = at else { return throughput(figure.quantity, requests) };
     let mut values: Vec<f64> =
@@ -126,7 +126,7 @@ fn throughput(quantity: Quantity, requests: &[&Request]) -> Option<f64> {
 }
 
 /// How many requests a block must have before a statistic of it means anything.
-pub(crate) fn needed(statistic: Statistic) -> usize {
+pub(super) fn needed(statistic: Statistic) -> usize {
     let share = |tail: f64| (1..=100).find(|count| f64::from(*count) * tail >= 1.0 - 1e-9);
     statistic.tail().and_then(share).unwrap_or(1).try_into().unwrap_or(usize::MAX)
 }
@@ -138,7 +138,7 @@ const FEWEST_BLOCKS: usize = 8;
 
 /// The latencies of a single run in blocks of neighbouring requests. A percentile gets as many blocks
 /// as have a value beyond it each; one that would get fewer than eight is left out.
-pub(crate) fn block_values(requests: &[Request]) -> BTreeMap<Figure, Vec<f64>> {
+pub fn block_values(requests: &[Request]) -> BTreeMap<Figure, Vec<f64>> {
     let mut ordered: Vec<&Request> = requests.iter().collect();
     ordered.sort_by_key(|request| request.start);
     let is_latency = |figure: &Figure| figure.statistic != Statistic::Whole;

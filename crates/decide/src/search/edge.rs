@@ -6,7 +6,7 @@
 //! variance is a multiple of their mean): the logarithm of a run that saw nothing does not exist, and
 //! a mean of logarithms would overlook rare bursts. Points far from the edge weigh less.
 
-use crate::statistics;
+use tokometer_metrics::statistics;
 
 /// A run counts as having used at most this many times the allowance: beyond it only the fact that the
 /// limit was missed is of interest, and an overloaded run's own figure depends on its length.

@@ -4,52 +4,54 @@ use std::path::Path;
 
 use serde::Serialize;
 use tokometer_base::Nanos;
-use tokometer_metrics::search::{Allowance, Fit, Point, Use};
-use tokometer_metrics::{Severity, Slo, Summary, slo};
+use tokometer_metrics::{Severity, Summary};
+
+use crate::search::{Allowance, Fit, Point, Use};
+use crate::slo::{self, Slo};
 
 /// How one objective came out at a point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Judged {
+pub struct Judged {
     /// The objective as typed.
-    pub(crate) objective: String,
+    pub objective: String,
     /// Its value as people read it, such as `1.92 s`; absent when there was none.
-    pub(crate) shown: Option<String>,
+    pub shown: Option<String>,
     /// The value in the unit of the metric.
-    pub(crate) value: Option<f64>,
+    pub value: Option<f64>,
     /// Whether it is met; absent when that cannot be told.
-    pub(crate) is_met: Option<bool>,
+    pub is_met: Option<bool>,
     /// How much of its allowance was used: 1 is the limit.
-    pub(crate) allowance: Option<Use>,
+    pub allowance: Option<Use>,
     /// Whether the sample is large enough for its percentile.
-    pub(crate) is_supported: bool,
+    pub is_supported: bool,
 }
 
 /// One point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// Its load.
-    pub(crate) load: f64,
+    pub load: f64,
     /// How it came out.
-    pub(crate) fit: Fit,
+    pub fit: Fit,
     /// Each objective, in the order typed.
-    pub(crate) objectives: Vec<Judged>,
+    pub objectives: Vec<Judged>,
     /// Requests per second that were answered.
-    pub(crate) requests_per_s: Option<f64>,
+    pub requests_per_s: Option<f64>,
     /// Output tokens per second.
-    pub(crate) tokens_per_s: Option<f64>,
+    pub tokens_per_s: Option<f64>,
     /// Median output tokens per second of one request.
-    pub(crate) tokens_per_s_per_user: Option<f64>,
+    pub tokens_per_s_per_user: Option<f64>,
     /// Requests measured.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Notes that say that the client, not the server, was at its limit.
-    pub(crate) client_notes: Vec<String>,
+    pub client_notes: Vec<String>,
     /// Folder of the run.
-    pub(crate) folder: String,
+    pub folder: String,
 }
 
 impl Reading {
     /// What a finished run says.
-    pub(crate) fn new(
+    pub fn new(
         (load, fit): (f64, Fit),
         slo: &Slo,
         summary: &Summary,
@@ -82,7 +84,7 @@ impl Reading {
     }
 
     /// A point that could not be measured.
-    pub(crate) fn failed(load: f64, folder: &Path) -> Self {
+    pub fn failed(load: f64, folder: &Path) -> Self {
         Self {
             load,
             fit: Fit::Failed,
@@ -97,7 +99,7 @@ impl Reading {
     }
 
     /// What the search sees of it.
-    pub(crate) fn point(&self) -> Point {
+    pub fn point(&self) -> Point {
         Point {
             load: self.load,
             fit: self.fit,
@@ -107,7 +109,7 @@ impl Reading {
     }
 
     /// The objective nearest to its limit or farthest beyond.
-    pub(crate) fn worst(&self) -> Option<&Judged> {
+    pub fn worst(&self) -> Option<&Judged> {
         let used = |one: &Judged| one.allowance.map_or(f64::INFINITY, |one| one.used);
         self.objectives.iter().max_by(|a, b| used(a).total_cmp(&used(b)))
     }
@@ -136,7 +138,7 @@ fn judged(objective: &slo::Objective, result: &slo::Result, allowance: Option<Us
 
 impl Judged {
     /// The objective with its value in its place: `p99 ttft 1.92 s < 2s`.
-    pub(crate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let value = self.shown.as_deref().unwrap_or("unknown");
         match self.objective.find(['<', '>']) {
             Some(at) => {

@@ -1,5 +1,5 @@
-//! Two targets measured in turn: whose turn a request is, which blocks make a pair, and each side's
-//! own record.
+//! Two targets measured in alternating blocks: which target a request goes to, which blocks make a
+//! pair, and each side's own summary.
 //!
 //! Blocks follow the pattern A B B A, so that a steady drift of the machine adds the same to both
 //! sides of two neighbouring pairs. Both blocks of a pair ask for the same lengths at the same times.
@@ -10,30 +10,30 @@ use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
 use tokometer_metrics::{Collector, Options, Summary};
-use tokometer_record::{self as record, Phase, RunInfo, RunReader, RunState, Timeline};
+use tokometer_record::{Phase, RunInfo, RunState, Timeline};
 
 use super::figure::{Figure, Statistic};
 use super::requests::{self, Request};
 
-/// How two targets take turns.
+/// Blocks of requests that go to two targets in the order A B B A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turns {
+pub struct AbBlocks {
     /// Requests of one block.
-    pub(crate) block: u64,
+    pub block: u64,
 }
 
 /// Pairs, or groups of pairs, from which a percentile's scatter can be judged.
 const FEWEST_GROUPS: usize = 5;
 
-impl Turns {
-    /// How the targets of a run took turns; `None` for a run with one target.
-    pub(crate) fn of(info: &RunInfo) -> Option<Self> {
+impl AbBlocks {
+    /// The blocks of a run; `None` for a run with one target.
+    pub fn of(info: &RunInfo) -> Option<Self> {
         let block = info.plan.get("interleave")?.get("block_requests")?.as_u64()?;
         (info.targets.len() == 2 && block > 0).then_some(Self { block })
     }
 
     /// The target of request `index`: A B B A, block by block.
-    pub(crate) fn target(self, index: u64) -> u16 {
+    pub fn target(self, index: u64) -> u16 {
         match (index / self.block) % 4 {
             0 | 3 => 0,
             _ => 1,
@@ -41,28 +41,28 @@ impl Turns {
     }
 
     /// The pair that request `index` belongs to.
-    pub(crate) fn pair(self, index: u64) -> u64 {
+    pub fn pair(self, index: u64) -> u64 {
         index / self.block / 2
     }
 
     /// Which prompt of its side's own list it asks: the same for both blocks of a pair.
-    pub(crate) fn prompt(self, index: u64) -> u64 {
+    pub fn prompt(self, index: u64) -> u64 {
         self.pair(index) * self.block + index % self.block
     }
 
     /// Whether a block begins with request `index`.
-    pub(crate) fn is_first(self, index: u64) -> bool {
+    pub fn is_first(self, index: u64) -> bool {
         index.is_multiple_of(self.block)
     }
 
     /// Requests of whole pairs among `count`.
-    pub(crate) fn whole_pairs(self, count: u64) -> u64 {
+    pub fn whole_pairs(self, count: u64) -> u64 {
         count / (2 * self.block) * (2 * self.block)
     }
 
     /// The values of both sides, pair by pair. A pair of which a request is missing is left out. A
     /// percentile that a single block is too small for is taken over several neighbouring pairs.
-    pub(crate) fn pairs(self, requests: &[Request]) -> Pairs {
+    pub fn pairs(self, requests: &[Request]) -> Pairs {
         let mut pairs: BTreeMap<u64, [Vec<&Request>; 2]> = BTreeMap::new();
         for request in requests {
             let sides = pairs.entry(self.pair(request.index)).or_default();
@@ -81,11 +81,11 @@ impl Turns {
 
 /// The values of both sides, pair by pair.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Pairs {
+pub struct Pairs {
     /// By figure.
-    pub(crate) values: BTreeMap<Figure, Vec<(f64, f64)>>,
+    pub values: BTreeMap<Figure, Vec<(f64, f64)>>,
     /// Whole pairs.
-    pub(crate) count: usize,
+    pub count: usize,
 }
 
 fn paired(figure: Figure, pairs: &[[Vec<&Request>; 2]], block: usize) -> Option<Vec<(f64, f64)>> {
@@ -102,34 +102,47 @@ fn paired(figure: Figure, pairs: &[[Vec<&Request>; 2]], block: usize) -> Option<
     groups.into_iter().map(|group| side(group, 0).zip(side(group, 1))).collect()
 }
 
-/// One side of a run in turns, as if its blocks had followed each other without a break.
+/// One side of a run in A/B blocks, as if its blocks had followed each other without a break.
 #[derive(Debug)]
-pub(crate) struct Half {
+pub struct Half {
     /// The run, with this side's target alone.
-    pub(crate) info: RunInfo,
+    pub info: RunInfo,
     /// Its numbers.
-    pub(crate) summary: Summary,
+    pub summary: Summary,
 }
 
 /// When each block began and ended.
-struct Spans {
-    turns: Turns,
+#[derive(Debug)]
+pub struct Spans {
+    ab: AbBlocks,
     blocks: BTreeMap<u64, (Nanos, Nanos)>,
 }
 
+/// A run as its record tells it, without its timelines.
+#[derive(Debug, Clone, Copy)]
+pub struct Recorded<'a> {
+    /// What was known before the run.
+    pub info: &'a RunInfo,
+    /// How it ended.
+    pub state: &'a RunState,
+    /// What each side's summary must hold.
+    pub options: &'a Options,
+}
+
 impl Spans {
-    fn read(reader: &RunReader, turns: Turns) -> Result<Self, record::Error> {
+    /// The spans of these timelines, which may come in any order.
+    pub fn of(ab: AbBlocks, timelines: impl Iterator<Item = Timeline>) -> Self {
         let mut blocks: BTreeMap<u64, (Nanos, Nanos)> = BTreeMap::new();
         let measured = |timeline: &Timeline| timeline.identity.phase == Phase::Measure;
-        for timeline in reader.timelines()?.filter(measured) {
+        for timeline in timelines.filter(measured) {
             let times = &timeline.times;
             let begin = times.intended.unwrap_or(times.admitted).min(times.admitted);
             let end = times.end.unwrap_or(times.admitted);
-            let block = timeline.identity.index / turns.block;
+            let block = timeline.identity.index / ab.block;
             let span = blocks.entry(block).or_insert((begin, end));
             *span = (span.0.min(begin), span.1.max(end));
         }
-        Ok(Self { turns, blocks })
+        Self { ab, blocks }
     }
 
     /// How much earlier each block of a side has to be to follow the one before it at once, and the
@@ -137,52 +150,43 @@ impl Spans {
     fn moves(&self, target: u16, begin: Nanos) -> (BTreeMap<u64, Nanos>, Nanos) {
         let mut end = begin;
         let mut moves = BTreeMap::new();
-        let is_own = |block: &u64| self.turns.target(block * self.turns.block) == target;
+        let is_own = |block: &u64| self.ab.target(block * self.ab.block) == target;
         for (block, span) in self.blocks.iter().filter(|(block, _)| is_own(block)) {
             let _none = moves.insert(*block, span.0 - end);
             end += span.1 - span.0;
         }
         (moves, end)
     }
-}
 
-/// Summarises both sides of a run in turns, each with its own target alone.
-pub(crate) fn halves(
-    reader: &RunReader,
-    turns: Turns,
-    options: &Options,
-) -> Result<[Half; 2], record::Error> {
-    let spans = Spans::read(reader, turns)?;
-    Ok([half(reader, &spans, options, 0)?, half(reader, &spans, options, 1)?])
-}
-
-fn half(
-    reader: &RunReader,
-    spans: &Spans,
-    options: &Options,
-    target: u16,
-) -> Result<Half, record::Error> {
-    let mut info = reader.info().clone();
-    info.targets = info.targets.get(usize::from(target)).cloned().into_iter().collect();
-    info.load.planned_requests = info.load.planned_requests.map(|count| count / 2);
-    let mut state = reader.state()?;
-    let first = spans.blocks.values().map(|span| span.0).min().unwrap_or(info.origin);
-    let (moves, end_of_last) = spans.moves(target, first);
-    if let RunState::Ended(end) = &mut state {
-        (end.measure_begin, end.measure_end) = (first, end_of_last);
-        // The account does not say whose requests were never sent; the other side shows the rest.
-        end.never_sent /= 2;
-    }
-    let mut collector = Collector::new(&info, options.clone());
-    for mut timeline in reader.timelines()?.filter(|timeline| timeline.identity.target == target) {
-        timeline.identity.target = 0;
-        if timeline.identity.phase == Phase::Measure {
-            let block = timeline.identity.index / spans.turns.block;
-            move_earlier(&mut timeline, moves.get(&block).copied().unwrap_or(Nanos::ZERO));
+    /// Summarises one side of a run from all of the run's timelines.
+    pub fn half(
+        &self,
+        run: Recorded<'_>,
+        target: u16,
+        timelines: impl Iterator<Item = Timeline>,
+    ) -> Half {
+        let mut info = run.info.clone();
+        info.targets = info.targets.get(usize::from(target)).cloned().into_iter().collect();
+        info.load.planned_requests = info.load.planned_requests.map(|count| count / 2);
+        let mut state = run.state.clone();
+        let first = self.blocks.values().map(|span| span.0).min().unwrap_or(info.origin);
+        let (moves, end_of_last) = self.moves(target, first);
+        if let RunState::Ended(end) = &mut state {
+            (end.measure_begin, end.measure_end) = (first, end_of_last);
+            // The account does not say whose requests were never sent; the other side shows the rest.
+            end.never_sent /= 2;
         }
-        collector.push(&timeline);
+        let mut collector = Collector::new(&info, run.options.clone());
+        for mut timeline in timelines.filter(|timeline| timeline.identity.target == target) {
+            timeline.identity.target = 0;
+            if timeline.identity.phase == Phase::Measure {
+                let block = timeline.identity.index / self.ab.block;
+                move_earlier(&mut timeline, moves.get(&block).copied().unwrap_or(Nanos::ZERO));
+            }
+            collector.push(&timeline);
+        }
+        Half { summary: collector.finish(&state), info }
     }
-    Ok(Half { summary: collector.finish(&state), info })
 }
 
 /// Moves a whole timeline, so that every difference of its times stays.
@@ -215,26 +219,26 @@ mod tests {
 
     #[test]
     fn blocks_alternate_and_both_blocks_of_a_pair_ask_the_same() {
-        let turns = Turns { block: 2 };
-        let targets: Vec<u16> = (0..16).map(|index| turns.target(index)).collect();
+        let ab = AbBlocks { block: 2 };
+        let targets: Vec<u16> = (0..16).map(|index| ab.target(index)).collect();
         assert_eq!(targets, [0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0]);
-        let prompts: Vec<u64> = (0..8).map(|index| turns.prompt(index)).collect();
+        let prompts: Vec<u64> = (0..8).map(|index| ab.prompt(index)).collect();
         assert_eq!(prompts, [0, 1, 0, 1, 2, 3, 2, 3]);
-        assert!(turns.is_first(4) && !turns.is_first(5));
-        assert_eq!(turns.whole_pairs(11), 8);
+        assert!(ab.is_first(4) && !ab.is_first(5));
+        assert_eq!(ab.whole_pairs(11), 8);
     }
 
     #[test]
     fn pairs_hold_both_sides_and_a_torn_pair_is_left_out() {
-        let turns = Turns { block: 2 };
+        let ab = AbBlocks { block: 2 };
         // B is slower by one millisecond; the last pair lacks a request.
         let requests: Vec<Request> = (0..15)
             .map(|index| {
-                let target = turns.target(index);
+                let target = ab.target(index);
                 request(index, target, index * 100, 10.0 + index as f64 + f64::from(target))
             })
             .collect();
-        let found = turns.pairs(&requests);
+        let found = ab.pairs(&requests);
         assert_eq!(found.count, 3);
         let mean = Figure::named(&["ttft", "mean"]).unwrap();
         // Blocks 0 1 | 2 3 | 4 5 begin at 0, 2 | 4, 6 | 8, 10; in the middle pair B comes first.
@@ -247,11 +251,11 @@ mod tests {
 
     #[test]
     fn blocks_of_one_side_are_moved_together() {
-        let turns = Turns { block: 2 };
+        let ab = AbBlocks { block: 2 };
         let seconds = |at: u64| Nanos::from_secs(at);
         let blocks = [(0, 10, 12), (1, 12, 15), (2, 15, 17), (3, 20, 21)]
             .map(|(block, begin, end)| (block, (seconds(begin), seconds(end))));
-        let spans = Spans { turns, blocks: BTreeMap::from(blocks) };
+        let spans = Spans { ab, blocks: BTreeMap::from(blocks) };
         let (moves, end) = spans.moves(0, seconds(10));
         assert_eq!(moves, BTreeMap::from([(0, seconds(0)), (3, seconds(8))]));
         assert_eq!(end, seconds(13));

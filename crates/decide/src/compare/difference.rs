@@ -7,8 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::define::Unit;
-use crate::statistics;
+use tokometer_metrics::define::Unit;
+use tokometer_metrics::statistics;
 
 /// Chance of missing a true difference of the smallest detectable size.
 const POWER: f64 = 0.8;

@@ -5,8 +5,8 @@ use tokometer_record::Stop;
 
 use super::{Fit, Point};
 use crate::slo::Slo;
-use crate::statistics;
-use crate::summary::Summary;
+use tokometer_metrics::statistics;
+use tokometer_metrics::summary::Summary;
 
 /// Requests of a point at least, where no percentile asks for more.
 const LEAST_REQUESTS: u64 = 100;

@@ -1,4 +1,4 @@
-//! `--fail-if "ttft p99 worse by 5%"`: what makes a comparison fail.
+//! `ttft p99 worse by 5%`: what makes a comparison fail.
 //!
 //! A rule is broken only by what the data show: the interval excludes zero on the bad side and the
 //! best estimate is at least the share named. A rule that these data could not have shown broken is
@@ -7,25 +7,25 @@
 use serde::Serialize;
 use tokometer_base::units;
 
-use super::comparison::Row;
-use super::figure::{Figure, PERCENTILES};
-use crate::exit::Refusal;
+use super::comparison::ComparedFigure;
+use super::figure::Figure;
+use crate::Error;
 
 /// What must not happen.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Rule {
+pub struct Rule {
     /// As it was typed.
-    pub(crate) text: String,
+    pub text: String,
     /// The figure.
-    pub(crate) figure: Figure,
+    pub figure: Figure,
     /// How much worse is too much, as a share of A.
-    pub(crate) share: f64,
+    pub share: f64,
 }
 
 /// How a rule came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Outcome {
+pub enum RuleOutcome {
     /// B is worse by that much.
     Broken,
     /// It is not.
@@ -38,29 +38,19 @@ pub(crate) enum Outcome {
 
 /// A rule and how it came out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Judged {
+pub struct Judged {
     /// The rule as typed.
-    pub(crate) rule: String,
+    pub rule: String,
     /// How it came out.
-    pub(crate) outcome: Outcome,
+    pub outcome: RuleOutcome,
 }
 
 impl Rule {
     /// Reads a rule: a figure, `worse`, and perhaps `by` a share.
-    pub(crate) fn parse(text: &str) -> Result<Self, Refusal> {
+    pub fn parse(text: &str) -> Result<Self, Error> {
         let lower = text.to_lowercase();
         let words: Vec<&str> = lower.split_whitespace().collect();
-        let refused = |why: String| {
-            let percentiles: Vec<String> =
-                PERCENTILES.iter().map(|percent| format!("p{percent}")).collect();
-            Refusal::usage(
-                format!("cannot use `--fail-if \"{text}\"`: {why}"),
-                format!(
-                    "write it as \"ttft p99 worse by 5%\": one of ttft, tpot, itl, e2e with mean, {}, or requests, output, total",
-                    percentiles.join(", ")
-                ),
-            )
-        };
+        let refused = |why: String| Error::Rule { text: text.to_owned(), why };
         let at = words.iter().position(|word| *word == "worse");
         let at = at.ok_or_else(|| refused("it does not say `worse`".to_owned()))?;
         let figure = Figure::named(&words[..at])
@@ -76,16 +66,16 @@ impl Rule {
     }
 
     /// How it came out in these rows.
-    pub(crate) fn judge(&self, rows: &[Row]) -> Judged {
+    pub fn judge(&self, rows: &[ComparedFigure]) -> Judged {
         let row = rows.iter().find(|row| row.figure == self.figure);
         let outcome = match row.and_then(|row| row.difference) {
-            None => Outcome::Unknown,
-            Some(difference) if difference.is_worse_by(self.share) => Outcome::Broken,
+            None => RuleOutcome::Unknown,
+            Some(difference) if difference.is_worse_by(self.share) => RuleOutcome::Broken,
             Some(difference) if difference.detectable > self.share.max(f64::EPSILON) => {
                 // Without a share any loss is one too many, and none can be excluded.
-                if self.share > 0.0 { Outcome::Unproven } else { Outcome::Kept }
+                if self.share > 0.0 { RuleOutcome::Unproven } else { RuleOutcome::Kept }
             }
-            Some(_) => Outcome::Kept,
+            Some(_) => RuleOutcome::Kept,
         };
         Judged { rule: self.text.clone(), outcome }
     }
@@ -93,8 +83,7 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_metrics::compare::{self, Basis};
-
+    use super::super::difference::{self, Basis};
     use super::*;
 
     #[test]
@@ -117,22 +106,22 @@ mod tests {
         };
         check("ttft p99 > 5%", "does not say `worse`");
         check("speed worse by 5%", "`speed` is no figure");
-        check("ttft worse by much", "cannot use");
+        check("ttft worse by much", "cannot be read");
         check("ttft worse than 5%", "`than 5%` is no share");
     }
 
     #[test]
     fn a_rule_is_broken_only_by_what_the_data_show() {
         let rule = Rule::parse("ttft worse by 5%").unwrap();
-        let check = |a: &[f64], b: &[f64], expected: Outcome| {
-            let difference = compare::unpaired(a, b, Basis::Runs, rule.figure.better());
-            let rows = [Row { figure: rule.figure, a: a[0], b: b[0], difference }];
+        let check = |a: &[f64], b: &[f64], expected: RuleOutcome| {
+            let difference = difference::unpaired(a, b, Basis::Runs, rule.figure.better());
+            let rows = [ComparedFigure { figure: rule.figure, a: a[0], b: b[0], difference }];
             assert_eq!(rule.judge(&rows).outcome, expected, "{a:?} {b:?}");
         };
-        check(&[100.0, 101.0, 99.0], &[110.0, 111.0, 109.0], Outcome::Broken);
-        check(&[100.0, 101.0, 99.0], &[103.0, 104.0, 102.0], Outcome::Kept);
-        check(&[100.0, 130.0, 70.0], &[110.0, 140.0, 80.0], Outcome::Unproven);
-        check(&[100.0], &[110.0], Outcome::Unknown);
-        assert_eq!(rule.judge(&[]).outcome, Outcome::Unknown);
+        check(&[100.0, 101.0, 99.0], &[110.0, 111.0, 109.0], RuleOutcome::Broken);
+        check(&[100.0, 101.0, 99.0], &[103.0, 104.0, 102.0], RuleOutcome::Kept);
+        check(&[100.0, 130.0, 70.0], &[110.0, 140.0, 80.0], RuleOutcome::Unproven);
+        check(&[100.0], &[110.0], RuleOutcome::Unknown);
+        assert_eq!(rule.judge(&[]).outcome, RuleOutcome::Unknown);
     }
 }

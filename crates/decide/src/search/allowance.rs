@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tokometer_record::{Outcome, Phase, Timeline};
 
-use crate::define::{self, Formula};
 use crate::slo::{self, Objective, Side, Slo, Statistic};
-use crate::summary::Summary;
+use tokometer_metrics::define::{self, Formula};
+use tokometer_metrics::summary::Summary;
 
 /// Values seen, and how many of them lie beyond the limit.
 #[derive(Debug, Clone, Copy, Default)]
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn summary(good: f64) -> Summary {
-        let percentile = |percent: f64| crate::Percentile {
+        let percentile = |percent: f64| tokometer_metrics::Percentile {
             percent,
             value: Some(1.0),
             above: None,
@@ -183,10 +183,10 @@ mod tests {
             high: None,
             is_supported: true,
         };
-        let ttft = crate::Distribution {
+        let ttft = tokometer_metrics::Distribution {
             percentiles: vec![percentile(90.0)],
             mean: Some(50.0),
-            ..crate::Distribution::default()
+            ..tokometer_metrics::Distribution::default()
         };
         Summary {
             distributions: [("ttft_ms".to_owned(), ttft)].into(),

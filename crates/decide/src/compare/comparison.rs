@@ -8,38 +8,38 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde::ser::SerializeStruct as _;
-use tokometer_metrics::compare::{self, Basis, Difference};
 use tokometer_metrics::statistics;
 
+use super::difference::{self, Basis, Difference};
 use super::figure::Figure;
 use super::likeness::{Likeness, Warning, Weight, likeness};
 use super::rule::{Judged, Rule};
 use super::run::Run;
 
 /// Runs a side from which their own scatter is known.
-pub(crate) const ENOUGH_RUNS: usize = 3;
+pub const ENOUGH_RUNS: usize = 3;
 
 /// One figure on both sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Row {
+pub struct ComparedFigure {
     /// The figure.
-    pub(crate) figure: Figure,
+    pub figure: Figure,
     /// Its value in A: the mean over the runs.
-    pub(crate) a: f64,
+    pub a: f64,
     /// Its value in B.
-    pub(crate) b: f64,
+    pub b: f64,
     /// What the data say; `None` when they have no scatter to judge by.
-    pub(crate) difference: Option<Difference>,
+    pub difference: Option<Difference>,
 }
 
-impl Row {
+impl ComparedFigure {
     /// B minus A as a share of A: the best estimate there is.
-    pub(crate) fn change(&self) -> f64 {
+    pub fn change(&self) -> f64 {
         self.difference.map_or((self.b - self.a) / self.a.abs(), |difference| difference.change)
     }
 }
 
-impl Serialize for Row {
+impl Serialize for ComparedFigure {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut row = serializer.serialize_struct("Row", 10)?;
         row.serialize_field("figure", &self.figure)?;
@@ -64,20 +64,20 @@ impl Serialize for Row {
 
 /// One side in a few words.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Side {
+pub struct Side {
     /// Its runs, as the user called them.
-    pub(crate) runs: Vec<String>,
+    pub runs: Vec<String>,
     /// Where its requests went.
-    pub(crate) targets: Vec<String>,
+    pub targets: Vec<String>,
     /// Requests answered, all runs together.
-    pub(crate) succeeded: u64,
+    pub succeeded: u64,
     /// Requests not answered.
-    pub(crate) failed: u64,
+    pub failed: u64,
 }
 
 impl Side {
     /// The head of these runs.
-    pub(crate) fn of(runs: &[Run]) -> Self {
+    pub fn of(runs: &[Run]) -> Self {
         let mut targets: Vec<String> =
             runs.iter().filter_map(|run| run.facts.target.clone()).collect();
         targets.sort();
@@ -93,27 +93,27 @@ impl Side {
 
 /// Everything that is said about two sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Comparison {
+pub struct Comparison {
     /// Where the values come from.
-    pub(crate) basis: Basis,
+    pub basis: Basis,
     /// Pairs of blocks, where blocks of two targets were measured in turn.
-    pub(crate) pairs: Option<usize>,
+    pub pairs: Option<usize>,
     /// A.
-    pub(crate) a: Side,
+    pub a: Side,
     /// B.
-    pub(crate) b: Side,
+    pub b: Side,
     /// One per figure that both sides have.
-    pub(crate) rows: Vec<Row>,
+    pub rows: Vec<ComparedFigure>,
     /// Whether they are alike, and in what they are not.
     #[serde(flatten)]
-    pub(crate) likeness: Likeness,
+    pub likeness: Likeness,
     /// Rules of `--fail-if`.
-    pub(crate) rules: Vec<Judged>,
+    pub rules: Vec<Judged>,
 }
 
 impl Comparison {
     /// Compares two sets of runs.
-    pub(crate) fn of_runs(a: &[Run], b: &[Run]) -> Self {
+    pub fn of_runs(a: &[Run], b: &[Run]) -> Self {
         let is_enough = a.len() >= ENOUGH_RUNS && b.len() >= ENOUGH_RUNS;
         let basis = if is_enough { Basis::Runs } else { Basis::Blocks };
         let mut likeness = likeness(a, b);
@@ -139,7 +139,7 @@ impl Comparison {
 
     /// Compares two targets that were measured in turn: `pairs` holds the values of neighbouring
     /// blocks.
-    pub(crate) fn of_pairs(
+    pub fn of_pairs(
         a: &Run,
         b: &Run,
         pairs: &BTreeMap<Figure, Vec<(f64, f64)>>,
@@ -147,8 +147,13 @@ impl Comparison {
     ) -> Self {
         let row = |figure: Figure| {
             let values = pairs.get(&figure).map_or(&[][..], Vec::as_slice);
-            let difference = compare::paired(values, figure.better());
-            Some(Row { figure, a: *a.values.get(&figure)?, b: *b.values.get(&figure)?, difference })
+            let difference = difference::paired(values, figure.better());
+            Some(ComparedFigure {
+                figure,
+                a: *a.values.get(&figure)?,
+                b: *b.values.get(&figure)?,
+                difference,
+            })
         };
         let rows = Figure::all().filter_map(row).collect();
         let (a, b) = (std::slice::from_ref(a), std::slice::from_ref(b));
@@ -165,13 +170,14 @@ impl Comparison {
     }
 
     /// The same with rules judged.
-    pub(crate) fn judged(mut self, rules: &[Rule]) -> Self {
+    #[must_use]
+    pub fn judged(mut self, rules: &[Rule]) -> Self {
         self.rules = rules.iter().map(|rule| rule.judge(&self.rows)).collect();
         self
     }
 
     /// What makes the comparison meaningless.
-    pub(crate) fn refusals(&self) -> Vec<&str> {
+    pub fn refusals(&self) -> Vec<&str> {
         let warnings = self.likeness.warnings.iter();
         let is_refusal = |warning: &&Warning| warning.weight == Weight::Meaningless;
         warnings.filter(is_refusal).map(|warning| warning.text.as_str()).collect()
@@ -179,12 +185,12 @@ impl Comparison {
 }
 
 /// `1 run`, `3 runs`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
+pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// The row of a figure that every run has.
-fn row(figure: Figure, a: &[Run], b: &[Run], basis: Basis) -> Option<Row> {
+fn row(figure: Figure, a: &[Run], b: &[Run], basis: Basis) -> Option<ComparedFigure> {
     let of_runs = |runs: &[Run]| {
         runs.iter().map(|run| run.values.get(&figure).copied()).collect::<Option<Vec<f64>>>()
     };
@@ -197,23 +203,27 @@ fn row(figure: Figure, a: &[Run], b: &[Run], basis: Basis) -> Option<Row> {
         Basis::Runs => Some((of_a.clone(), of_b.clone())),
         Basis::Blocks | Basis::Pairs => of_blocks(a).zip(of_blocks(b)),
     };
-    let difference = compared.and_then(|(a, b)| compare::unpaired(&a, &b, basis, figure.better()));
-    Some(Row { figure, a: statistics::mean(&of_a)?, b: statistics::mean(&of_b)?, difference })
+    let difference =
+        compared.and_then(|(a, b)| difference::unpaired(&a, &b, basis, figure.better()));
+    Some(ComparedFigure {
+        figure,
+        a: statistics::mean(&of_a)?,
+        b: statistics::mean(&of_b)?,
+        difference,
+    })
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use tokometer_metrics::compare::Conclusion;
-
+mod tests {
+    use super::super::difference::Conclusion;
+    use super::super::figure::{Quantity, Statistic};
     use super::*;
-    use crate::compare::figure::{Quantity, Statistic};
 
-    pub(crate) const TTFT: Figure = Figure { quantity: Quantity::Ttft, statistic: Statistic::Mean };
-    pub(crate) const OUTPUT: Figure =
-        Figure { quantity: Quantity::Output, statistic: Statistic::Whole };
+    const TTFT: Figure = Figure { quantity: Quantity::Ttft, statistic: Statistic::Mean };
+    const OUTPUT: Figure = Figure { quantity: Quantity::Output, statistic: Statistic::Whole };
 
     /// A run whose TTFT and throughput are these; its blocks scatter by a tenth of a percent.
-    pub(crate) fn run(name: &str, ttft: f64, output: f64) -> Run {
+    fn run(name: &str, ttft: f64, output: f64) -> Run {
         let scattered = |value: f64| {
             (0..8).map(|at| value * (1.0 + 0.001 * f64::from(at % 3 - 1))).collect::<Vec<f64>>()
         };

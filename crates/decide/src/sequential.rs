@@ -4,8 +4,9 @@
 //! other, so an interval widens by how much blocks of time scatter more than independent values would.
 
 use serde::{Deserialize, Serialize};
+use tokometer_metrics::statistics;
 
-use crate::statistics;
+use crate::Error;
 
 /// Blocks of time into which a run is cut.
 const BLOCKS: usize = 12;
@@ -15,20 +16,12 @@ const LEAST_VALUES: usize = 60;
 /// A figure, and how well it should be known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Until {
-    /// Key of [`crate::define`].
+    /// Key of [`tokometer_metrics::define`].
     pub key: String,
     /// Percentile; absent: the mean.
     pub percentile: Option<f64>,
     /// Half the width of the interval, as a share of the value.
     pub margin: f64,
-}
-
-/// Why a rule could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no rule: {why}")]
-pub struct UntilError {
-    text: String,
-    why: &'static str,
 }
 
 /// Words for metrics that have one value per request.
@@ -37,8 +30,8 @@ const WORDS: [(&str, &str); 4] =
 
 impl Until {
     /// Reads rules such as `p99 ttft ±10%` or `mean tpot +-2%`.
-    pub fn parse(text: &str) -> Result<Self, UntilError> {
-        let fault = |why| UntilError { text: text.to_owned(), why };
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let fault = |why: &str| Error::Until { text: text.to_owned(), why: why.to_owned() };
         let (figure, margin) = text
             .split_once('±')
             .or_else(|| text.split_once("+-"))

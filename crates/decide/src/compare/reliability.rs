@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use tokometer_base::Seed;
 use tokometer_base::seed::whole_between;
-use tokometer_metrics::compare::Conclusion;
 use tokometer_schedule::{Arrivals, Curve, First, Pace};
 use tokometer_sim::Profile;
 use tokometer_twin::{Ask, Options, Workload, predict};
 
-use super::comparison::{Comparison, Row};
+use super::comparison::{ComparedFigure, Comparison};
+use super::difference::Conclusion;
 use super::figure::{Figure, Quantity, Statistic};
 use super::run::Run;
 
@@ -52,8 +52,8 @@ fn run(scale: f64, seed: Seed) -> Run {
 }
 
 /// The rows of all comparisons of a server with one that is `scale` times as slow, by figure.
-fn rows(scale: f64) -> BTreeMap<Figure, Vec<Row>> {
-    let mut rows: BTreeMap<Figure, Vec<Row>> = BTreeMap::new();
+fn rows(scale: f64) -> BTreeMap<Figure, Vec<ComparedFigure>> {
+    let mut rows: BTreeMap<Figure, Vec<ComparedFigure>> = BTreeMap::new();
     for at in 0..COUNT {
         let side = |scale: f64, number: u64| {
             let seed = |of: u64| Seed((at * 2 + number) * RUNS + of);
@@ -66,9 +66,10 @@ fn rows(scale: f64) -> BTreeMap<Figure, Vec<Row>> {
     rows
 }
 
-fn concluded(rows: &[Row], wanted: &[Conclusion]) -> usize {
-    let is_wanted =
-        |row: &&Row| row.difference.is_some_and(|found| wanted.contains(&found.conclusion));
+fn concluded(rows: &[ComparedFigure], wanted: &[Conclusion]) -> usize {
+    let is_wanted = |row: &&ComparedFigure| {
+        row.difference.is_some_and(|found| wanted.contains(&found.conclusion))
+    };
     rows.iter().filter(is_wanted).count()
 }
 
@@ -88,8 +89,9 @@ fn equal_servers_differ_no_more_often_than_the_level_says() {
 fn a_server_that_is_three_percent_slower_is_found_where_three_percent_could_be_shown() {
     for (figure, rows) in rows(1.03) {
         let label = figure.label();
-        let could_show = |row: &&Row| row.difference.is_some_and(|found| found.detectable < 0.02);
-        let able: Vec<Row> = rows.iter().filter(could_show).copied().collect();
+        let could_show =
+            |row: &&ComparedFigure| row.difference.is_some_and(|found| found.detectable < 0.02);
+        let able: Vec<ComparedFigure> = rows.iter().filter(could_show).copied().collect();
         // The arrivals of an open loop set its throughput: there the servers are equals.
         if figure.quantity != Quantity::Output {
             assert_eq!(concluded(&able, &[Conclusion::Worse]), able.len(), "{label}");

@@ -5,48 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, units};
+use tokometer_metrics::{Distribution, Objectives, Summary};
 
-use crate::goodput::Objectives;
-use crate::summary::{Distribution, Summary};
-
-/// Why objectives could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// Nothing between two commas, or no text at all.
-    #[error("an objective is empty\n  try `p99 ttft < 2s, goodput > 99%`")]
-    Empty,
-    /// No comparison.
-    #[error("the objective `{0}` has no comparison\n  try `p99 ttft < 2s`")]
-    NoComparison(String),
-    /// A word that is no metric.
-    #[error("the objective `{text}` names `{name}`, which is no metric\n  one of: {known}")]
-    UnknownMetric {
-        /// The objective as typed.
-        text: String,
-        /// The word.
-        name: String,
-        /// The words that would do.
-        known: String,
-    },
-    /// A word that is no statistic.
-    #[error(
-        "the objective `{text}` asks for `{name}`\n  use mean, median, max or a percentile such as p99"
-    )]
-    UnknownStatistic {
-        /// The objective as typed.
-        text: String,
-        /// The word.
-        name: String,
-    },
-    /// A limit that is no quantity of this kind.
-    #[error("the objective `{text}` has a limit that cannot be read: {source}")]
-    Limit {
-        /// The objective as typed.
-        text: String,
-        /// Why.
-        source: units::Error,
-    },
-}
+use crate::Error;
 
 /// What is taken of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -77,7 +38,7 @@ pub enum Side {
 pub struct Objective {
     /// As it was typed.
     pub text: String,
-    /// Key of [`crate::define`].
+    /// Key of [`tokometer_metrics::define`].
     pub key: String,
     /// What is taken of it.
     pub statistic: Statistic,
@@ -165,7 +126,9 @@ impl Slo {
             Statistic::Percentile(percent) => Some(percent),
             _ => None,
         };
-        crate::sample::with_median(&self.objectives.iter().filter_map(of).collect::<Vec<_>>())
+        tokometer_metrics::sample::with_median(
+            &self.objectives.iter().filter_map(of).collect::<Vec<_>>(),
+        )
     }
 
     /// How each objective came out.
@@ -177,7 +140,7 @@ impl Slo {
 impl Objective {
     fn parse(text: &str) -> std::result::Result<Self, Error> {
         if text.is_empty() {
-            return Err(Error::Empty);
+            return Err(Error::EmptyObjective);
         }
         let no_comparison = || Error::NoComparison(text.to_owned());
         let (left, right) = text.split_once(['<', '>']).ok_or_else(no_comparison)?;
@@ -199,8 +162,9 @@ impl Objective {
                 known,
             });
         };
-        let is_figure = crate::define::metric(key)
-            .is_some_and(|metric| matches!(metric.formula, crate::define::Formula::Run(_)));
+        let is_figure = tokometer_metrics::define::metric(key).is_some_and(|metric| {
+            matches!(metric.formula, tokometer_metrics::define::Formula::Run(_))
+        });
         let statistic = match (is_figure, statistic) {
             (true, None) => Statistic::Figure,
             (false, None) => Statistic::Mean,
@@ -285,7 +249,7 @@ fn parse_limit(text: &str, kind: Kind) -> std::result::Result<f64, units::Error>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::Percentile;
+    use tokometer_metrics::summary::Percentile;
 
     #[test]
     fn objectives_are_read_as_people_write_them() {

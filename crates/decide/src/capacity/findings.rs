@@ -1,26 +1,24 @@
-//! What a search found, in words.
-//!
-//! Pure: from the measured points and how the search ended to the text and the JSON that are shown.
+//! What a search found: its answer in a sentence, the point that stands for it, and what keeps it
+//! from being believed as it stands.
 
 use serde::Serialize;
-use tokometer_metrics::search::{Answer, Fit};
 
 use super::reading::Reading;
+use crate::search::{Answer, Fit};
 
 /// What the load of a point is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Over {
-    /// Requests per second, sent whatever the server does
-    #[default]
+pub enum LoadKind {
+    /// Requests per second, sent whatever the server does.
     RequestRate,
-    /// Requests in flight, the next sent as one ends
+    /// Requests in flight, the next sent as one ends.
     Concurrency,
 }
 
-impl Over {
+impl LoadKind {
     /// The unit of a load.
-    pub(crate) fn unit(self) -> &'static str {
+    pub fn unit(self) -> &'static str {
         match self {
             Self::RequestRate => "req/s",
             Self::Concurrency => "in flight",
@@ -31,7 +29,7 @@ impl Over {
 /// How a search ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Ending {
+pub enum Ending {
     /// With an answer.
     Answered(Answer),
     /// By a signal.
@@ -42,25 +40,26 @@ pub(crate) enum Ending {
 
 /// Everything a search found.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Findings {
+pub struct Findings {
     /// What was varied.
-    pub(crate) over: Over,
+    pub over: LoadKind,
     /// The objectives as typed.
-    pub(crate) slo: String,
+    pub slo: String,
     /// How it ended.
-    pub(crate) ending: Ending,
+    pub ending: Ending,
     /// The answer in one sentence.
-    pub(crate) sentence: String,
+    pub sentence: String,
     /// GPUs behind the endpoint, where they were told.
-    pub(crate) gpus: Option<u32>,
+    pub gpus: Option<u32>,
     /// The points in the order measured.
-    pub(crate) points: Vec<Reading>,
+    pub points: Vec<Reading>,
     /// Requests that a point needs for its percentiles.
     #[serde(skip)]
-    pub(crate) requests_needed: u64,
+    pub requests_needed: u64,
 }
 
-fn digits(value: f64) -> String {
+/// A load or a throughput with about four digits.
+pub fn digits(value: f64) -> String {
     match value.abs() {
         size if size >= 1_000.0 => format!("{value:.0}"),
         size if size >= 100.0 => format!("{value:.1}"),
@@ -84,8 +83,32 @@ fn with_margin(value: f64, margin: f64) -> String {
     format!("{value:.places$} ± {margin:.places$}")
 }
 
-fn optional(value: Option<f64>) -> String {
-    value.map_or_else(|| "–".to_owned(), digits)
+/// Points within this share of the answer count as at the edge.
+const AT_THE_EDGE: f64 = 0.25;
+
+/// What keeps an answer from being believed as it stands. Counts are of points at the edge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Doubt {
+    /// Points were too short for their percentiles.
+    TooShort {
+        /// Such points.
+        points: usize,
+        /// All points at the edge.
+        of: usize,
+        /// Requests of the shortest.
+        fewest: u64,
+        /// Requests that a point needs.
+        needed: u64,
+    },
+    /// The client, not the server, was at its limit.
+    ClientAtLimit {
+        /// Such points.
+        points: usize,
+        /// All points at the edge.
+        of: usize,
+        /// Codes of the first such point's notes.
+        notes: Vec<String>,
+    },
 }
 
 fn is_same(a: f64, b: f64) -> bool {
@@ -94,7 +117,7 @@ fn is_same(a: f64, b: f64) -> bool {
 
 impl Findings {
     /// The point that stands for the answer: of those that met the objectives, the nearest to it.
-    fn edge(&self) -> Option<&Reading> {
+    pub fn edge(&self) -> Option<&Reading> {
         let Ending::Answered(answer) = &self.ending else { return None };
         let load = match answer {
             Answer::Found { load, .. } | Answer::LimitedByMost { load } => *load,
@@ -105,7 +128,7 @@ impl Findings {
     }
 
     /// The answer in one sentence, with its uncertainty.
-    pub(crate) fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         let unit = self.over.unit();
         let answer = match &self.ending {
             Ending::Answered(answer) => answer,
@@ -177,134 +200,36 @@ impl Findings {
         format!("{known} ({why})")
     }
 
-    /// The points as a table, then the sentence and what the edge delivers.
-    pub(crate) fn text(&self) -> String {
-        let mut lines = vec![format!("objectives: {}", self.slo), String::new()];
-        lines.extend(self.table());
-        lines.push(String::new());
-        lines.push(format!("capacity: {}", self.sentence));
-        lines.extend(self.edge().map(|edge| self.delivered(edge)));
-        lines.extend(self.doubts());
-        lines.join("\n") + "\n"
-    }
-
-    fn table(&self) -> Vec<String> {
-        let mut sorted: Vec<&Reading> = self.points.iter().collect();
-        sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
-        let most = sorted.iter().filter_map(|point| point.tokens_per_s).fold(0.0, f64::max);
-        let names: Vec<&str> = self.slo.split(',').map(str::trim).collect();
-        let heads = names.iter().map(|name| format!("  {name:>width$}", width = width(name)));
-        let objectives = heads.collect::<Vec<String>>().concat();
-        let head = format!(
-            "{:>10}  {:<10} {:>8} {:>9} {:>9} {:>9}{objectives}",
-            self.over.unit(),
-            "outcome",
-            "requests",
-            "req/s",
-            "tok/s",
-            "per user",
-        );
-        let rows = sorted.iter().map(|point| row(point, &names, most));
-        std::iter::once(head).chain(rows).collect()
-    }
-
-    fn delivered(&self, edge: &Reading) -> String {
-        let per_gpu = self.gpus.filter(|gpus| *gpus > 0).and_then(|gpus| {
-            Some(format!(", {} tok/s per GPU", digits(edge.tokens_per_s? / f64::from(gpus))))
-        });
-        format!(
-            "at {} {}: {} tok/s, {} tok/s per user{}",
-            digits(edge.load),
-            self.over.unit(),
-            optional(edge.tokens_per_s),
-            optional(edge.tokens_per_s_per_user),
-            per_gpu.unwrap_or_default()
-        )
-    }
-
     /// What keeps the answer from being believed as it stands.
-    fn doubts(&self) -> Vec<String> {
-        let mut doubts = Vec::new();
+    pub fn doubts(&self) -> Vec<Doubt> {
         let near = |point: &&Reading| match &self.ending {
-            Ending::Answered(Answer::Found { load, .. }) => (point.load / load - 1.0).abs() < 0.25,
+            Ending::Answered(Answer::Found { load, .. }) => {
+                (point.load / load - 1.0).abs() < AT_THE_EDGE
+            }
             _ => true,
         };
         let close: Vec<&Reading> = self.points.iter().filter(near).collect();
-        let is_unsupported =
-            |point: &&&Reading| point.objectives.iter().any(|one| !one.is_supported);
-        let unsupported: Vec<_> = close.iter().filter(is_unsupported).collect();
-        if let Some(fewest) = unsupported.iter().map(|point| point.requests).min() {
-            doubts.push(format!(
-                "doubt: {} of {} points at the edge were too short for their percentiles (down to {fewest} requests, {} needed)\n  use a longer `--max-duration`",
-                unsupported.len(),
-                close.len(),
-                self.requests_needed
-            ));
-        }
+        let is_short = |point: &&&Reading| point.objectives.iter().any(|one| !one.is_supported);
+        let short: Vec<_> = close.iter().filter(is_short).collect();
+        let too_short = short.iter().map(|point| point.requests).min().map(|fewest| {
+            let needed = self.requests_needed;
+            Doubt::TooShort { points: short.len(), of: close.len(), fewest, needed }
+        });
         let spoilt: Vec<_> = close.iter().filter(|point| !point.client_notes.is_empty()).collect();
-        if let Some(first) = spoilt.first() {
-            doubts.push(format!(
-                "doubt: at {} of {} points at the edge the client, not the server, was at its limit ({})\n  use a faster client machine, or several",
-                spoilt.len(),
-                close.len(),
-                first.client_notes.join(", ")
-            ));
-        }
-        doubts
+        let at_limit = spoilt.first().map(|first| Doubt::ClientAtLimit {
+            points: spoilt.len(),
+            of: close.len(),
+            notes: first.client_notes.clone(),
+        });
+        too_short.into_iter().chain(at_limit).collect()
     }
-}
-
-fn width(name: &str) -> usize {
-    name.chars().count().max(9)
-}
-
-fn row(point: &Reading, names: &[&str], most: f64) -> String {
-    let fit = match point.fit {
-        Fit::Met => "met",
-        Fit::Missed => "missed",
-        Fit::Overloaded => "overloaded",
-        Fit::Failed => "failed",
-    };
-    let share =
-        point.tokens_per_s.map_or(0.0, |tokens| if most > 0.0 { tokens / most } else { 0.0 });
-    let value = |at: usize| match point.objectives.get(at) {
-        None => "–".to_owned(),
-        Some(one) => {
-            let doubt = if one.is_supported { "" } else { "?" };
-            format!("{}{doubt}", one.shown.as_deref().unwrap_or("–"))
-        }
-    };
-    let cell = |(at, name): (usize, &&str)| format!("  {:>width$}", value(at), width = width(name));
-    let objectives = names.iter().enumerate().map(cell).collect::<Vec<String>>().concat();
-    format!(
-        "{:>10}  {fit:<10} {:>8} {:>9} {:>9} {:>9}{objectives}  {}",
-        digits(point.load),
-        point.requests,
-        optional(point.requests_per_s),
-        optional(point.tokens_per_s),
-        optional(point.tokens_per_s_per_user),
-        bar(share)
-    )
-    .trim_end()
-    .to_owned()
-}
-
-/// A bar of at most twenty cells: the curve of throughput, turned on its side.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share between 0 and 1 times twenty"
-)]
-fn bar(share: f64) -> String {
-    "▮".repeat((share.clamp(0.0, 1.0) * 20.0).round() as usize)
 }
 
 #[cfg(test)]
 mod tests {
-    use tokometer_metrics::search::Use;
-
     use super::super::reading::Judged;
     use super::*;
+    use crate::search::Use;
 
     fn reading(load: f64, fit: Fit) -> Reading {
         let judged = |objective: &str, value: f64, limit: f64, unit: &str| Judged {
@@ -333,7 +258,7 @@ mod tests {
 
     fn findings(ending: Ending) -> Findings {
         let mut findings = Findings {
-            over: Over::RequestRate,
+            over: LoadKind::RequestRate,
             slo: "p99 ttft < 2s, p99 tpot < 50ms".into(),
             ending,
             sentence: String::new(),
@@ -362,35 +287,25 @@ mod tests {
 
     #[test]
     fn the_answer_is_one_sentence_with_its_uncertainty() {
-        insta::assert_snapshot!(findings(found()).text(), @r#"
-        objectives: p99 ttft < 2s, p99 tpot < 50ms
-
-             req/s  outcome    requests     req/s     tok/s  per user  p99 ttft < 2s  p99 tpot < 50ms
-              8.00  met             400      7.92      1024     61.40         1.27 s         28.00 ms  ▮▮▮▮▮▮▮▮▮▮
-             12.00  met             400     11.88      1536     61.40         1.90 s         32.00 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
-             12.80  missed          400     12.67      1638     61.40         2.03 s         32.80 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
-             16.00  overloaded      400     15.84      2048     61.40         2.54 s         36.00 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
-
-        capacity: 12.4 ± 0.3 req/s (p99 ttft 1.90 s < 2s)
-        at 12.00 req/s: 1536 tok/s, 61.40 tok/s per user, 768.0 tok/s per GPU
-        "#);
+        assert_eq!(findings(found()).sentence, "12.4 ± 0.3 req/s (p99 ttft 1.90 s < 2s)");
     }
 
     #[test]
-    fn short_points_and_a_client_at_its_limit_are_said() {
+    fn short_points_and_a_client_at_its_limit_are_doubts() {
         let mut doubtful = findings(found());
+        assert_eq!(doubtful.doubts(), []);
         doubtful.points[2].objectives[0].is_supported = false;
         doubtful.points[2].requests = 90;
         doubtful.points[3].client_notes = vec!["late-sends".into()];
-        let text = doubtful.text();
-        let doubts: Vec<&str> =
-            text.lines().skip_while(|line| !line.starts_with("doubt")).collect();
-        insta::assert_snapshot!(doubts.join("\n"), @"
-        doubt: 1 of 2 points at the edge were too short for their percentiles (down to 90 requests, 368 needed)
-          use a longer `--max-duration`
-        doubt: at 1 of 2 points at the edge the client, not the server, was at its limit (late-sends)
-          use a faster client machine, or several
-        ");
+        // Far from the edge: neither counts.
+        doubtful.points[0].objectives[0].is_supported = false;
+        assert_eq!(
+            doubtful.doubts(),
+            [
+                Doubt::TooShort { points: 1, of: 2, fewest: 90, needed: 368 },
+                Doubt::ClientAtLimit { points: 1, of: 2, notes: vec!["late-sends".into()] },
+            ]
+        );
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The figures that are compared, and the words people use for them.
 
 use serde::{Serialize, Serializer};
-use tokometer_classic::{Field, Metric, Percentile, Stat};
-use tokometer_metrics::compare::Better;
+
+use super::difference::Better;
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Quantity {
+pub enum Quantity {
     /// Requests per second.
     Requests,
     /// Answer tokens per second.
@@ -25,10 +25,10 @@ pub(crate) enum Quantity {
 
 impl Quantity {
     /// Latencies, which have statistics.
-    pub(crate) const LATENCIES: [Self; 4] = [Self::Ttft, Self::Tpot, Self::Gap, Self::E2e];
+    pub const LATENCIES: [Self; 4] = [Self::Ttft, Self::Tpot, Self::Gap, Self::E2e];
 
     /// Its key among the metrics' definitions.
-    pub(crate) fn key(self) -> &'static str {
+    pub fn key(self) -> &'static str {
         match self {
             Self::Requests => "requests_per_s",
             Self::Output => "output_tokens_per_s",
@@ -37,19 +37,6 @@ impl Quantity {
             Self::Tpot => "tpot_ms",
             Self::Gap => "gap_ms",
             Self::E2e => "e2e_ms",
-        }
-    }
-
-    /// The same quantity in another tool's report.
-    pub(crate) fn printed(self) -> Result<Metric, Field> {
-        match self {
-            Self::Requests => Err(Field::RequestThroughput),
-            Self::Output => Err(Field::OutputThroughput),
-            Self::Total => Err(Field::TotalThroughput),
-            Self::Ttft => Ok(Metric::Ttft),
-            Self::Tpot => Ok(Metric::Tpot),
-            Self::Gap => Ok(Metric::Itl),
-            Self::E2e => Ok(Metric::E2el),
         }
     }
 
@@ -81,7 +68,7 @@ impl Quantity {
 
 /// What is taken of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Statistic {
+pub enum Statistic {
     /// The figure itself: a throughput has no distribution.
     Whole,
     /// Arithmetic mean.
@@ -92,23 +79,13 @@ pub(crate) enum Statistic {
 
 impl Statistic {
     /// The part of a sample beyond the statistic, on its thinner side. A mean needs no tail.
-    pub(crate) fn tail(self) -> Option<f64> {
+    pub fn tail(self) -> Option<f64> {
         match self {
             Self::Whole | Self::Mean => None,
             Self::Percentile(percent) => {
                 let share = f64::from(percent) / 100.0;
                 Some(share.min(1.0 - share))
             }
-        }
-    }
-
-    /// The same statistic in a report; a throughput has none.
-    pub(crate) fn printed(self) -> Option<Stat> {
-        match self {
-            Self::Whole => None,
-            Self::Mean => Some(Stat::Mean),
-            Self::Percentile(50) => Some(Stat::Median),
-            Self::Percentile(percent) => Some(Stat::Percentile(Percentile::whole(percent))),
         }
     }
 
@@ -125,20 +102,20 @@ impl Statistic {
 }
 
 /// Percentiles that are compared.
-pub(crate) const PERCENTILES: [u32; 3] = [50, 90, 99];
+pub const PERCENTILES: [u32; 3] = [50, 90, 99];
 
 /// One compared figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Figure {
+pub struct Figure {
     /// What is measured.
-    pub(crate) quantity: Quantity,
+    pub quantity: Quantity,
     /// What is taken of it.
-    pub(crate) statistic: Statistic,
+    pub statistic: Statistic,
 }
 
 impl Figure {
     /// All of them, in the order of a report.
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
+    pub fn all() -> impl Iterator<Item = Self> {
         let throughputs = [Quantity::Requests, Quantity::Output, Quantity::Total];
         let whole = |quantity| Self { quantity, statistic: Statistic::Whole };
         let statistics = || {
@@ -152,7 +129,7 @@ impl Figure {
     }
 
     /// The figure that people call so, in words such as `ttft p99`, `p99 ttft` or `throughput`.
-    pub(crate) fn named(words: &[&str]) -> Option<Self> {
+    pub fn named(words: &[&str]) -> Option<Self> {
         let figure = |quantity: Quantity, statistic: Option<Statistic>| {
             let is_latency = Quantity::LATENCIES.contains(&quantity);
             match (is_latency, statistic) {
@@ -173,7 +150,7 @@ impl Figure {
     }
 
     /// Its name in JSON, with the unit before the statistic: `ttft_ms_p99`.
-    pub(crate) fn key(self) -> String {
+    pub fn key(self) -> String {
         let key = self.quantity.key();
         match self.statistic {
             Statistic::Whole => key.to_owned(),
@@ -183,7 +160,7 @@ impl Figure {
     }
 
     /// Its name for people: `TTFT p99`.
-    pub(crate) fn label(self) -> String {
+    pub fn label(self) -> String {
         let label = self.quantity.label();
         match self.statistic {
             Statistic::Whole => label.to_owned(),
@@ -193,7 +170,7 @@ impl Figure {
     }
 
     /// The unit beside its value.
-    pub(crate) fn unit(self) -> &'static str {
+    pub fn unit(self) -> &'static str {
         match self.quantity {
             Quantity::Requests => "req/s",
             Quantity::Output | Quantity::Total => "tok/s",
@@ -202,13 +179,13 @@ impl Figure {
     }
 
     /// Whether both are of one quantity; throughputs count as one, because they move together.
-    pub(crate) fn is_of_kind(self, other: Self) -> bool {
+    pub fn is_of_kind(self, other: Self) -> bool {
         self.quantity == other.quantity
             || (self.statistic == Statistic::Whole && other.statistic == Statistic::Whole)
     }
 
     /// Which way is good.
-    pub(crate) fn better(self) -> Better {
+    pub fn better(self) -> Better {
         if self.statistic == Statistic::Whole { Better::Higher } else { Better::Lower }
     }
 }

@@ -14,7 +14,7 @@ use super::run::{Facts, Known, Run};
 /// How bad a difference is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Weight {
+pub enum Weight {
     /// What is being compared.
     Subject,
     /// It may explain a difference of the figures.
@@ -25,33 +25,33 @@ pub(crate) enum Weight {
 
 /// A line in which plans differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct DifferingLine {
+pub struct DifferingLine {
     /// Path of the field.
-    pub(crate) field: String,
+    pub field: String,
     /// Its values in A, joined.
-    pub(crate) a: String,
+    pub a: String,
     /// Its values in B.
-    pub(crate) b: String,
+    pub b: String,
     /// How bad that is.
-    pub(crate) weight: Weight,
+    pub weight: Weight,
 }
 
 /// Something that a reader of the comparison must know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Warning {
+pub struct Warning {
     /// How bad it is.
-    pub(crate) weight: Weight,
+    pub weight: Weight,
     /// What it is.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub(crate) struct Likeness {
+pub struct Likeness {
     /// Lines in which plans differ.
-    pub(crate) lines: Vec<DifferingLine>,
+    pub lines: Vec<DifferingLine>,
     /// Warnings, worst first.
-    pub(crate) warnings: Vec<Warning>,
+    pub warnings: Vec<Warning>,
 }
 
 /// Token counts per request may differ by this share without a word.
@@ -90,7 +90,7 @@ fn weight_of(field: &str) -> Option<Weight> {
 }
 
 /// Compares the facts of two sides.
-pub(crate) fn likeness(a: &[Run], b: &[Run]) -> Likeness {
+pub(super) fn likeness(a: &[Run], b: &[Run]) -> Likeness {
     let lines = differing_lines(a, b);
     let mut warnings = Vec::new();
     let mut warn = |weight, text: String| warnings.push(Warning { weight, text });

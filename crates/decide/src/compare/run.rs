@@ -1,0 +1,184 @@
+//! One run as a comparison sees it: its figures, their values in blocks of time, and what it was.
+
+use std::collections::BTreeMap;
+
+use tokometer_metrics::{Summary, Verdict};
+use tokometer_record::RunInfo;
+
+use super::figure::{Figure, Quantity, Statistic};
+use crate::Error;
+
+/// A run, a result file or a printed report.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Run {
+    /// What the user called it: a path, with the number of the report where a file has several.
+    pub name: String,
+    /// Its figures. Those it does not have are absent.
+    pub values: BTreeMap<Figure, f64>,
+    /// The same in blocks of time; empty where only the figures are known.
+    pub blocks: BTreeMap<Figure, Vec<f64>>,
+    /// What it was.
+    pub facts: Facts,
+}
+
+/// What a run was. What is not known is absent, and is not compared.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Facts {
+    /// Where requests went.
+    pub target: Option<String>,
+    /// Whose definitions its figures follow.
+    pub definitions: String,
+    /// How much of the plan is known.
+    pub known: Known,
+    /// The plan, one line per field: its path and its value.
+    pub plan: BTreeMap<String, String>,
+    /// Dataset as opened.
+    pub dataset: Option<String>,
+    /// Tokenizer as opened.
+    pub tokenizer: Option<String>,
+    /// Prompt tokens per successful request.
+    pub prompt_tokens: Option<f64>,
+    /// Answer tokens per successful request.
+    pub output_tokens: Option<f64>,
+    /// Program version that made the record.
+    pub version: Option<String>,
+    /// Requests answered.
+    pub succeeded: u64,
+    /// Requests not answered.
+    pub failed: u64,
+    /// What its own notes amount to.
+    pub verdict: Option<Verdict>,
+    /// Whether less was measured than planned.
+    pub is_partial: bool,
+    /// Whether the target was the embedded simulator, or a prediction.
+    pub is_simulated: bool,
+}
+
+/// How much of a plan is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Known {
+    /// Some of its lines: those that a report prints.
+    #[default]
+    Partly,
+    /// All of them.
+    Wholly,
+}
+
+/// Whose definitions the figures of a summary follow.
+const OWN_DEFINITIONS: &str = "tokometer's own";
+
+impl Run {
+    /// A run by our own definitions. A run without a success has nothing to compare.
+    pub fn of_summary(name: &str, info: &RunInfo, summary: &Summary) -> Result<Self, Error> {
+        if summary.counts.succeeded == 0 {
+            return Err(Error::NoSuccess { name: name.to_owned() });
+        }
+        let value = |figure: Figure| {
+            let key = figure.quantity.key();
+            let spread = || summary.distribution(key).filter(|spread| !spread.is_withheld);
+            match figure.statistic {
+                Statistic::Whole => summary.figure(key),
+                Statistic::Mean => summary.distribution(key)?.mean,
+                Statistic::Percentile(percent) => spread()?.percentile(f64::from(percent))?.value,
+            }
+        };
+        let values = Figure::all().filter_map(|figure| Some((figure, value(figure)?))).collect();
+        let facts = Facts::of_summary(info, summary);
+        Ok(Self { name: name.to_owned(), values, blocks: BTreeMap::new(), facts })
+    }
+}
+
+impl Facts {
+    fn of_summary(info: &RunInfo, summary: &Summary) -> Self {
+        let mean = |key: &str| summary.distribution(key).and_then(|spread| spread.mean);
+        let target = info.targets.first();
+        Self {
+            target: target.map(|target| {
+                let simulated = if target.is_simulated { " (embedded simulator)" } else { "" };
+                format!("{} {}{simulated}", target.base_url, target.model)
+            }),
+            definitions: OWN_DEFINITIONS.to_owned(),
+            known: Known::Wholly,
+            plan: plan_lines(&info.plan),
+            dataset: Some(info.dataset.clone()),
+            tokenizer: info.tokenizer.as_deref().map(tokenizer),
+            prompt_tokens: mean("prompt_tokens"),
+            output_tokens: mean("output_tokens"),
+            version: Some(info.version.clone()),
+            succeeded: summary.counts.succeeded,
+            failed: summary.counts.failed,
+            verdict: Some(summary.verdict),
+            is_partial: summary.ended.is_partial(),
+            is_simulated: target.is_some_and(|target| target.is_simulated),
+        }
+    }
+}
+
+/// A tokenizer's name. A server's own is named by its address, which is not what makes it another.
+fn tokenizer(name: &str) -> String {
+    if name.starts_with("http") { "the server's own".to_owned() } else { name.to_owned() }
+}
+
+/// Throughputs in blocks of time. The first and the last block hold the run's rise and its tail.
+pub fn throughput_blocks(summary: &Summary) -> BTreeMap<Figure, Vec<f64>> {
+    let inner = summary.blocks.get(1..summary.blocks.len().saturating_sub(1)).unwrap_or_default();
+    if inner.len() < 2 {
+        return BTreeMap::new();
+    }
+    let figure = |quantity| Figure { quantity, statistic: Statistic::Whole };
+    BTreeMap::from([
+        (figure(Quantity::Requests), inner.iter().map(|block| block.requests_per_s).collect()),
+        (figure(Quantity::Output), inner.iter().map(|block| block.output_tokens_per_s).collect()),
+    ])
+}
+
+/// The lines of a plan.
+pub fn plan_lines(plan: &serde_json::Value) -> BTreeMap<String, String> {
+    let mut lines = BTreeMap::new();
+    collect(plan, "", &mut lines);
+    lines
+}
+
+fn collect(value: &serde_json::Value, path: &str, lines: &mut BTreeMap<String, String>) {
+    let below = |key: &str| {
+        if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+    };
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.iter().for_each(|(key, value)| collect(value, &below(key), lines));
+        }
+        serde_json::Value::Array(items) if items.iter().any(serde_json::Value::is_object) => {
+            for (at, item) in items.iter().enumerate() {
+                collect(item, &below(&at.to_string()), lines);
+            }
+        }
+        serde_json::Value::Null => {}
+        serde_json::Value::String(text) => {
+            let _earlier = lines.insert(path.to_owned(), text.clone());
+        }
+        serde_json::Value::Number(number) => {
+            // Through a float, so that 20 and 20.0 are one rate.
+            let shown =
+                number.as_f64().map_or_else(|| number.to_string(), |value| value.to_string());
+            let _earlier = lines.insert(path.to_owned(), shown);
+        }
+        other => {
+            let _earlier = lines.insert(path.to_owned(), other.to_string());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_plan_becomes_one_line_per_field() {
+        let plan = json!({"name": "x", "load": {"rate": 2.5, "cap": null}, "targets": [{"a": true}], "list": [1, 2]});
+        let lines = plan_lines(&plan);
+        let shown: Vec<String> =
+            lines.iter().map(|(path, value)| format!("{path} = {value}")).collect();
+        assert_eq!(shown, ["list = [1,2]", "load.rate = 2.5", "name = x", "targets.0.a = true"]);
+    }
+}
