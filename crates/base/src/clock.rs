@@ -3,6 +3,7 @@
 //! `CLOCK_MONOTONIC` for every latency, `CLOCK_REALTIME` only for the calendar time of a run and for
 //! turning the kernel's packet stamps, which are wall-clock times, into monotonic ones.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::time::{ClockId, clock_gettime};
@@ -15,6 +16,29 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Nanos;
     /// Now on the wall clock.
     fn wall(&self) -> WallNanos;
+
+    /// Wall clock minus monotonic clock, from the tightest of several bracketed readings. Adding it
+    /// to a monotonic time gives the wall time; a kernel packet stamp minus it is monotonic.
+    fn wall_offset(&self) -> i64 {
+        let bracket = || {
+            let before = self.now();
+            let wall = self.wall();
+            let after = self.now();
+            let middle = Nanos(before.0 / 2 + after.0 / 2 + (before.0 & after.0 & 1));
+            (after - before, Nanos(wall.0).signed_since(middle))
+        };
+        (0..5).map(|_| bracket()).min_by_key(|(width, _)| *width).map_or(0, |(_, offset)| offset)
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Nanos {
+        self.as_ref().now()
+    }
+
+    fn wall(&self) -> WallNanos {
+        self.as_ref().wall()
+    }
 }
 
 /// The kernel's clocks.
@@ -38,21 +62,6 @@ impl Clock for MonotonicClock {
     }
 }
 
-impl MonotonicClock {
-    /// Wall clock minus monotonic clock, from the tightest of several bracketed readings. Adding it
-    /// to a monotonic time gives the wall time; a kernel packet stamp minus it is monotonic.
-    pub fn wall_offset(&self) -> i64 {
-        let bracket = || {
-            let before = self.now();
-            let wall = self.wall();
-            let after = self.now();
-            let middle = Nanos(before.0 / 2 + after.0 / 2 + (before.0 & after.0 & 1));
-            (after - before, Nanos(wall.0).signed_since(middle))
-        };
-        (0..5).map(|_| bracket()).min_by_key(|(width, _)| *width).map_or(0, |(_, offset)| offset)
-    }
-}
-
 /// A clock that moves only when told to. For tests and virtual time.
 #[derive(Debug, Default)]
 pub struct ManualClock {
@@ -69,6 +78,11 @@ impl ManualClock {
     /// Moves forward by `span`.
     pub fn advance(&self, span: Nanos) {
         let _before = self.now.fetch_add(span.0, Ordering::SeqCst);
+    }
+
+    /// Moves forward to `time`; stays where it is when that has passed.
+    pub fn advance_to(&self, time: Nanos) {
+        let _before = self.now.fetch_max(time.0, Ordering::SeqCst);
     }
 }
 
@@ -103,5 +117,8 @@ mod tests {
         assert_eq!(clock.now(), Nanos::ZERO);
         clock.advance(Nanos(5));
         assert_eq!((clock.now(), clock.wall()), (Nanos(5), WallNanos(1_005)));
+        clock.advance_to(Nanos(9));
+        clock.advance_to(Nanos(7));
+        assert_eq!((clock.now(), clock.wall_offset()), (Nanos(9), 1_000));
     }
 }

@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Clock, Nanos};
 use tokometer_record::health::DelayHistogram;
 use tokometer_schedule::Offsets;
 
+use crate::platform::Platform;
 use crate::shared::Shared;
 
 /// A sample of the pace is enough: the control must not become a load of its own.
@@ -19,18 +18,14 @@ const LEAST_GAP: Nanos = Nanos::from_millis(2);
 /// Longest sleep in one piece, so that the end of the run is noticed.
 const LONGEST_SLEEP: Nanos = Nanos::from_millis(50);
 
-fn sleep_until(at: Nanos) {
-    let secs = i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX);
-    let nanos = i64::try_from(at.0 % 1_000_000_000).unwrap_or(0);
-    let spec = TimeSpec::new(secs, nanos);
-    let flags = ClockNanosleepFlags::TIMER_ABSTIME;
-    // An interrupted sleep shows as an early wake-up, which counts as no delay.
-    let _left = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &spec);
-}
-
 /// Sleeps to the offsets after `start` until the run stops, and says how late it woke.
-pub(crate) fn run(shared: &Arc<Shared>, mut offsets: Offsets, start: Nanos) -> DelayHistogram {
-    let _refused = nix::sys::prctl::set_timerslack(1);
+pub(crate) fn run(
+    platform: &impl Platform,
+    shared: &Arc<Shared>,
+    mut offsets: Offsets,
+    start: Nanos,
+) -> DelayHistogram {
+    let clock = platform.clock();
     let mut lateness = DelayHistogram::default();
     let mut last = Nanos::ZERO;
     let extent = shared.config.limits.extent;
@@ -42,14 +37,14 @@ pub(crate) fn run(shared: &Arc<Shared>, mut offsets: Offsets, start: Nanos) -> D
         }
         last = offset;
         let due = start + offset;
-        while MonotonicClock.now() + LONGEST_SLEEP < due && !shared.is_stopping() {
-            sleep_until(MonotonicClock.now() + LONGEST_SLEEP);
+        while clock.now() + LONGEST_SLEEP < due && !shared.is_stopping() {
+            platform.sleep_until(clock.now() + LONGEST_SLEEP);
         }
         if shared.is_stopping() || shared.is_over() {
             break;
         }
-        sleep_until(due);
-        lateness.add(MonotonicClock.now() - due);
+        platform.sleep_until(due);
+        lateness.add(clock.now() - due);
     }
     lateness
 }

@@ -48,6 +48,14 @@ pub enum Error {
         /// Targets there are.
         targets: usize,
     },
+    /// A thread of the run panicked. What it had in flight is lost; everything else is recorded.
+    #[error("internal error: the {thread} thread panicked: {message}\n  please report this bug")]
+    Panicked {
+        /// Name of the thread.
+        thread: &'static str,
+        /// The panic's message.
+        message: String,
+    },
     /// The system refused something a run cannot do without.
     #[error("cannot {what}: {source}")]
     System {

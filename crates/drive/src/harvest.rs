@@ -55,11 +55,11 @@ impl Traffic {
 
 /// How a stream's socket is visited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Lane {
+pub enum Lane {
     /// As soon as it is readable.
     #[default]
     Eager,
-    /// Once per [`INTERVAL`].
+    /// About once per millisecond.
     Lazy,
 }
 

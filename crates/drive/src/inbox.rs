@@ -1,13 +1,10 @@
 //! What other threads hand to a worker.
 
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-
-use crate::error::Error;
 use crate::flight::Flight;
+use crate::platform::Wake;
 
 /// One thing handed over.
 #[derive(Debug)]
@@ -22,19 +19,17 @@ pub(crate) enum Mail {
     Measure,
 }
 
-/// A worker's letter box. Its descriptor becomes readable (edge-triggered) when mail comes.
+/// A worker's letter box, with what wakes the worker when mail comes.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     mail: Mutex<Vec<Mail>>,
     has_mail: AtomicBool,
-    bell: EventFd,
+    bell: Arc<dyn Wake>,
 }
 
 impl Inbox {
-    pub(crate) fn new() -> Result<Self, Error> {
-        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
-        let bell = EventFd::from_flags(flags).map_err(Error::system("make an event descriptor"))?;
-        Ok(Self { mail: Mutex::new(Vec::new()), has_mail: AtomicBool::new(false), bell })
+    pub(crate) fn new(bell: Arc<dyn Wake>) -> Self {
+        Self { mail: Mutex::new(Vec::new()), has_mail: AtomicBool::new(false), bell }
     }
 
     /// Hands over. The bell rings only for the first letter in an empty box.
@@ -47,8 +42,7 @@ impl Inbox {
 
     /// Wakes the worker without mail.
     pub(crate) fn ring(&self) {
-        // The only refusal is a counter at its end, and then the bell has rung anyway.
-        let _refused = self.bell.write(1);
+        self.bell.wake();
     }
 
     /// Empties the box into `mail`.
@@ -57,11 +51,5 @@ impl Inbox {
         if self.has_mail.load(Ordering::Relaxed) && self.has_mail.swap(false, Ordering::AcqRel) {
             mail.append(&mut self.mail.lock().unwrap_or_else(PoisonError::into_inner));
         }
-    }
-}
-
-impl AsFd for Inbox {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
     }
 }

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
-use tokometer_client::conn::StampKeeper;
+use tokometer_base::{Clock, Nanos};
 use tokometer_record::health::DelayHistogram;
 use tokometer_record::{Health, Phase, RunEnd, Stop};
 use tokometer_schedule::{Arrivals, Offsets};
@@ -17,11 +14,14 @@ use crate::inbox::Mail;
 use crate::interrupt::{Interrupt, Urgency};
 use crate::item::{Notice, Prepare};
 use crate::live::Live;
+use crate::native::Native;
+use crate::platform::{Platform, Wake};
 use crate::preparer::{Preparer, Progress};
 use crate::shared::Shared;
+use crate::thread::{self, Thread};
 use crate::vitals::{self, Sample};
 use crate::worker::{Account, Worker};
-use crate::{control, descriptors, pacer};
+use crate::{control, descriptors};
 
 /// A call between the phases: flushing the server's cache, say. It gets the time it needs.
 pub type Between = Box<dyn FnOnce() + Send>;
@@ -42,31 +42,40 @@ pub struct Outlets {
 /// After an interrupt, answers under way get this long to end.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
+/// After a panic, the threads that are left get this long to record what they had in flight.
+const PANIC_DRAIN: Nanos = Nanos::from_millis(500);
+
 /// The run's owner looks this often whether something has changed.
-const LOOK: Duration = Duration::from_millis(4);
+const LOOK: Nanos = Nanos::from_millis(4);
 
 /// From the opening of a paced phase to its start: time for the first items to reach the workers.
 const START_LEAD: Nanos = Nanos::from_millis(2);
 
-/// Makes the run and blocks until it has ended. Requests that fail are notices; an error means that
-/// there is no run to speak of.
-pub fn run(
+/// Makes the run on this machine and blocks until it has ended. Requests that fail are notices; an
+/// error means that there is no run to speak of.
+pub fn run(config: Config, source: Box<dyn Prepare>, outlets: Outlets) -> Result<RunEnd, Error> {
+    run_on(&Native, config, source, outlets)
+}
+
+/// Makes the run on a platform of the caller's choice; otherwise as [`run`].
+pub fn run_on<P: Platform>(
+    platform: &P,
     mut config: Config,
     source: Box<dyn Prepare>,
     outlets: Outlets,
 ) -> Result<RunEnd, Error> {
-    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let workers = config.worker_count(cores);
+    let workers = config.worker_count(platform.cores().unwrap_or(1));
     let offsets = Offsets::new(&config.arrivals, config.limits.extent, config.seed)?;
-    let limit = descriptors::raise_limit();
-    make_room(&mut config, limit)?;
-    let keeper =
-        StampKeeper::new().map_err(|source| Error::System { what: "open a socket", source })?;
-    let spin = if cores > 1 { pacer::SPIN } else { Nanos::ZERO };
-    let shared = Arc::new(Shared::new(config, Arc::clone(&outlets.live), workers)?);
-    let crew = Crew::hire(&shared, &outlets.notices, spin)?;
+    let limit = platform.raise_descriptor_limit();
+    make_room(platform, &mut config, limit)?;
+    let links = (0..workers).map(|_| platform.links()).collect::<Result<Vec<_>, _>>()?;
+    let (links, bells): (Vec<_>, Vec<_>) = links.into_iter().unzip();
+    let shared = Arc::new(Shared::new(config, Arc::clone(&outlets.live), bells));
+    let crew = Crew::hire(platform, &shared, &outlets.notices, links)?;
     let progress = Arc::new(Progress::default());
     let preparer = Preparer {
+        platform: platform.clone(),
+        clock: platform.clock(),
         shared: Arc::clone(&shared),
         progress: Arc::clone(&progress),
         source,
@@ -74,23 +83,34 @@ pub fn run(
         block_begin: Nanos::ZERO,
         conversations: 0,
     };
-    let preparer = spawn("preparer", move || preparer.run())?;
-    shared.turns.wake(preparer.thread().clone());
-    let mut owner =
-        Owner { shared, progress, offsets, interrupt: outlets.interrupt, stop: None, limit };
-    let measured = owner.conduct(outlets.between, preparer.thread());
+    let preparer = thread::spawn(platform, "preparer", &shared, move || preparer.run())?;
+    shared.turns.wake(preparer.waker());
+    let mut owner = Owner {
+        platform: platform.clone(),
+        clock: platform.clock(),
+        shared,
+        progress,
+        offsets,
+        interrupt: outlets.interrupt,
+        stop: None,
+        limit,
+    };
+    let measured = owner.conduct(outlets.between, preparer.waker().as_ref());
     owner.shared.finish();
     let accounts = crew.dismiss();
-    let _joined = preparer.join();
-    drop(keeper);
-    match owner.progress.take_error() {
+    let _ended = preparer.join();
+    match owner.shared.take_panic().or_else(|| owner.progress.take_error()) {
         Some(error) => Err(error),
         None => Ok(owner.close(measured, accounts)),
     }
 }
 
 /// Checks that the connections fit, and makes the table of descriptors as large as it will be.
-fn make_room(config: &mut Config, limit: Option<u64>) -> Result<(), Error> {
+fn make_room(
+    platform: &impl Platform,
+    config: &mut Config,
+    limit: Option<u64>,
+) -> Result<(), Error> {
     let planned = config.limits.extent.count;
     let cap = config.limits.max_concurrency.map(u64::from);
     let is_burst = config.arrivals == Arrivals::AtOnce;
@@ -108,8 +128,7 @@ fn make_room(config: &mut Config, limit: Option<u64>) -> Result<(), Error> {
         config.limits.max_concurrency = u32::try_from(most).ok();
     }
     let wanted = wanted.or(config.limits.max_concurrency.map(u64::from)).unwrap_or(1_024);
-    // Any descriptor will do for growing the table; one that is always there is standard input.
-    descriptors::grow_table(wanted.min(limit.unwrap_or(wanted)), std::io::stdin());
+    platform.grow_descriptor_table(wanted.min(limit.unwrap_or(wanted)));
     Ok(())
 }
 
@@ -126,39 +145,36 @@ fn wanted_per_target(config: &Config) -> Option<u64> {
     }
 }
 
-fn spawn<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, Error> {
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map_err(|source| Error::System { what: "start a thread", source })
-}
-
 /// The worker threads.
 struct Crew {
-    threads: Vec<JoinHandle<Account>>,
+    threads: Vec<Thread<Account>>,
 }
 
 impl Crew {
-    fn hire(shared: &Arc<Shared>, notices: &Sender<Notice>, spin: Nanos) -> Result<Self, Error> {
+    fn hire<P: Platform>(
+        platform: &P,
+        shared: &Arc<Shared>,
+        notices: &Sender<Notice>,
+        links: Vec<P::Links>,
+    ) -> Result<Self, Error> {
         let mut threads = Vec::new();
-        for id in 0..u16::try_from(shared.inboxes.len()).unwrap_or(1) {
-            let worker = Worker::new(id, Arc::clone(shared), notices.clone(), spin)?;
-            threads.push(spawn("worker", move || worker.run())?);
+        for (id, links) in (0..).zip(links) {
+            let place = (platform.clone(), links);
+            let worker = Worker::new(id, Arc::clone(shared), notices.clone(), place);
+            threads.push(thread::spawn(platform, "worker", shared, move || worker.run())?);
         }
         Ok(Self { threads })
     }
 
     fn dismiss(self) -> Vec<Account> {
-        // A worker that panicked has told why on its own; what the others did is still worth having.
-        self.threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+        self.threads.into_iter().filter_map(Thread::join).collect()
     }
 }
 
 /// The thread that called: conducts the phases.
-struct Owner {
+struct Owner<P: Platform> {
+    platform: P,
+    clock: P::Clock,
     shared: Arc<Shared>,
     progress: Arc<Progress>,
     offsets: Offsets,
@@ -173,16 +189,16 @@ struct Measured {
     health: Health,
 }
 
-impl Owner {
-    fn conduct(&mut self, between: Option<Between>, preparer: &thread::Thread) -> Measured {
+impl<P: Platform> Owner<P> {
+    fn conduct(&mut self, between: Option<Between>, preparer: &dyn Wake) -> Measured {
         self.preopen();
         if self.shared.config.limits.warmups > 0 {
-            self.shared.live.begin(Phase::Warmup, MonotonicClock.now());
+            self.shared.live.begin(Phase::Warmup, self.clock.now());
         }
         let progress = Arc::clone(&self.progress);
         self.watch(|| progress.are_warmups_fed());
         if let Some(error) = self.shared.warm_up_error().filter(|_| self.stop.is_none()) {
-            let now = MonotonicClock.now();
+            let now = self.clock.now();
             progress.fail(error);
             self.shared.stop(now);
             return Measured { begin: now, health: Health::default() };
@@ -191,45 +207,47 @@ impl Owner {
             between();
         }
         while !self.progress.is_head_start_made() && self.stop.is_none() {
-            thread::park_timeout(LOOK);
-            self.heed(MonotonicClock.now());
+            self.platform.pause(LOOK);
+            self.heed(self.clock.now());
         }
         self.measure(preparer)
     }
 
-    fn measure(&mut self, preparer: &thread::Thread) -> Measured {
-        let sample = Sample::take(&vitals::Machine);
+    fn measure(&mut self, preparer: &dyn Wake) -> Measured {
+        let sample = Sample::take(&self.platform);
         let _warmup_waits = self.shared.gate.take_waits();
         for inbox in &self.shared.inboxes {
             inbox.post(Mail::Measure);
         }
         let lead =
             if self.shared.config.arrivals == Arrivals::AtOnce { Nanos::ZERO } else { START_LEAD };
-        let begin = MonotonicClock.now() + lead;
+        let begin = self.clock.now() + lead;
         self.shared.live.begin(Phase::Measure, begin);
         if let Some(duration) = self.shared.config.limits.extent.duration {
             self.shared.gate.close_at(begin + duration);
         }
         let control = self.start_control(begin);
         self.progress.open(begin);
-        preparer.unpark();
+        preparer.wake();
         let progress = Arc::clone(&self.progress);
         self.watch(|| progress.is_finished());
         let mut health = Health::default();
-        sample.finish(&vitals::Machine, &mut health);
+        sample.finish(&self.platform, &mut health);
         self.shared.finish();
-        health.pacing_control = control.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        health.pacing_control = control.and_then(Thread::join).unwrap_or_default();
         health.cap_waits = self.shared.gate.take_waits();
         Measured { begin, health }
     }
 
     /// The control runs only where there is a pace.
-    fn start_control(&self, begin: Nanos) -> Option<JoinHandle<DelayHistogram>> {
+    fn start_control(&self, begin: Nanos) -> Option<Thread<DelayHistogram>> {
         if !matches!(self.shared.config.arrivals, Arrivals::Paced(_)) {
             return None;
         }
         let (shared, offsets) = (Arc::clone(&self.shared), self.offsets.clone());
-        spawn("control", move || control::run(&shared, offsets, begin)).ok()
+        let platform = self.platform.clone();
+        let work = move || control::run(&platform, &shared, offsets, begin);
+        thread::spawn(&self.platform, "control", &self.shared, work).ok()
     }
 
     /// Opens the connections whose number is known, and waits for them.
@@ -252,12 +270,12 @@ impl Owner {
         }
         let opening = &self.shared.opening;
         let _before = opening.fetch_add(total, std::sync::atomic::Ordering::AcqRel);
-        let deadline = MonotonicClock.now() + config.timeouts.connect;
+        let deadline = self.clock.now() + config.timeouts.connect;
         while opening.load(std::sync::atomic::Ordering::Acquire) > 0
-            && MonotonicClock.now() < deadline
+            && self.clock.now() < deadline
             && !self.interrupt.is_raised()
         {
-            thread::park_timeout(LOOK);
+            self.platform.pause(LOOK);
         }
     }
 
@@ -270,8 +288,12 @@ impl Owner {
             if was_fed && self.shared.pending() == 0 {
                 return;
             }
-            let now = MonotonicClock.now();
+            let now = self.clock.now();
             self.heed(now);
+            if self.shared.has_panicked() {
+                self.drain_after_panic(now + PANIC_DRAIN);
+                return;
+            }
             if self.stop.is_some() {
                 let drain_ends = *drain_ends.get_or_insert(now + DRAIN);
                 let is_urgent = now >= drain_ends || self.interrupt.urgency() == Urgency::Leave;
@@ -279,7 +301,16 @@ impl Owner {
                     self.shared.abandon();
                 }
             }
-            thread::park_timeout(LOOK);
+            self.platform.pause(LOOK);
+        }
+    }
+
+    /// Gives up what is in flight. The flights of the thread that panicked never end, so the wait for
+    /// the others has a limit.
+    fn drain_after_panic(&self, deadline: Nanos) {
+        self.shared.abandon();
+        while self.shared.pending() > 0 && self.clock.now() < deadline {
+            self.platform.pause(LOOK);
         }
     }
 
@@ -288,7 +319,7 @@ impl Owner {
         if self.stop.is_some() {
             return;
         }
-        self.stop = if self.interrupt.is_raised() {
+        self.stop = if self.interrupt.is_raised() || self.shared.has_panicked() {
             Some(Stop::Interrupted)
         } else if self.shared.is_deaf() {
             Some(Stop::DiskFull)

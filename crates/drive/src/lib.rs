@@ -2,9 +2,9 @@
 //!
 //! In: a [`Config`], prepared requests from a [`Prepare`], and the places to report to. Out: one
 //! [`Notice`] per request sent and per attempt ended, and a [`record::RunEnd`](tokometer_record::RunEnd)
-//! that says what the client did to itself. Worker threads own their poller, their connections and
-//! their exchanges; what they share is touched once per request. No tokenizer, no metric and no
-//! terminal is known here.
+//! that says what the client did to itself. Worker threads own their links and their exchanges; what
+//! they share is touched once per request. Time, threads and links come from a [`Platform`]: the
+//! machine itself, or a test's. No tokenizer, no metric and no terminal is known here.
 
 pub mod config;
 mod control;
@@ -18,9 +18,12 @@ mod interrupt;
 pub mod item;
 mod launch;
 mod live;
+mod native;
 mod pacer;
+pub mod platform;
 mod preparer;
 mod shared;
+mod thread;
 mod turns;
 mod vitals;
 mod worker;
@@ -31,8 +34,11 @@ mod tests;
 pub use config::{Config, Connections, Harvest, Target, Timeouts, WarmUps};
 pub use descriptors::{most_connections, raise_limit};
 pub use error::Error;
+pub use harvest::Lane;
 pub use interrupt::Interrupt;
 pub use item::{Item, Notice, Prepare, PrepareError};
-pub use launch::{Between, Outlets, run};
+pub use launch::{Between, Outlets, run, run_on};
 pub use live::{Counts, Live};
+pub use native::{EpollLinks, Native};
+pub use platform::Platform;
 pub use turns::{FollowUp, Places, TurnEnd};

@@ -9,15 +9,15 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Clock, Nanos};
 use tokometer_record::Phase;
 use tokometer_schedule::{Extent, Offsets};
 
 use crate::error::Error;
 use crate::flight::Flight;
 use crate::item::{Item, Prepare};
+use crate::platform::Platform;
 use crate::shared::Shared;
 use crate::turns::{FollowUp, Places};
 
@@ -30,7 +30,7 @@ const HEAD_START_BYTES: u64 = 64 << 20;
 const BLOCK_LEAD: Nanos = Nanos::from_millis(2);
 
 /// Pause while enough is prepared.
-const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE: Nanos = Nanos::from_millis(2);
 
 /// How far preparing has come; shared between the preparer and the thread that owns the run.
 #[derive(Debug, Default)]
@@ -83,7 +83,9 @@ impl Progress {
     }
 }
 
-pub(crate) struct Preparer {
+pub(crate) struct Preparer<P: Platform> {
+    pub(crate) platform: P,
+    pub(crate) clock: P::Clock,
     pub(crate) shared: Arc<Shared>,
     pub(crate) progress: Arc<Progress>,
     pub(crate) source: Box<dyn Prepare>,
@@ -103,7 +105,7 @@ enum Feed {
     Ends,
 }
 
-impl Preparer {
+impl<P: Platform> Preparer<P> {
     /// Prepares and feeds until the source or the plan ends, or the run stops.
     pub(crate) fn run(mut self) {
         if let Err(error) = self.prepare_all() {
@@ -124,7 +126,7 @@ impl Preparer {
             if feed != Feed::Waits && self.conversations == 0 {
                 break;
             }
-            std::thread::park_timeout(PAUSE);
+            self.platform.pause(PAUSE);
         }
         Ok(())
     }
@@ -139,7 +141,7 @@ impl Preparer {
             }
             if is_head_start(held) {
                 self.progress.is_head_start_made.store(true, Ordering::Release);
-                std::thread::park_timeout(PAUSE);
+                self.platform.pause(PAUSE);
                 continue;
             }
             let made = self.source.prepare();
@@ -171,7 +173,8 @@ impl Preparer {
             self.check(&item)?;
             // Without a pause the turn is due when the gate lets it pass, as in any closed loop.
             let intended = (think > Nanos::ZERO).then(|| end.at + think);
-            self.shared.feed(Flight::new(item, intended, self.shared.config.retries));
+            let flight = Flight::new(item, intended, self.shared.config.retries);
+            self.shared.feed(flight, self.clock.now());
             let _before = self.progress.fed.fetch_add(1, Ordering::AcqRel);
         }
         Ok(())
@@ -189,7 +192,7 @@ impl Preparer {
         self.progress.are_warmups_fed.store(true, Ordering::Release);
         self.progress.is_head_start_made.store(true, Ordering::Release);
         while self.progress.start().is_none() && !self.shared.is_stopping() {
-            std::thread::park_timeout(PAUSE);
+            self.platform.pause(PAUSE);
         }
     }
 
@@ -208,7 +211,7 @@ impl Preparer {
                 let index = item.identity.index;
                 let entered = self.source.enter_block(item);
                 entered.map_err(|source| Error::Prepare { index, source })?;
-                self.block_begin = MonotonicClock.now() + BLOCK_LEAD - start;
+                self.block_begin = self.clock.now() + BLOCK_LEAD - start;
             }
             let Some(item) = held.pop_front() else { break };
             let offset = item.due.or_else(|| self.offsets.advance());
@@ -227,7 +230,7 @@ impl Preparer {
 
     /// Whether the next item is still part of the run. Without a time of its own it is begun now.
     fn admits(&self, extent: Extent, start: Nanos, offset: Option<Nanos>) -> bool {
-        let offset = offset.unwrap_or_else(|| MonotonicClock.now() - start);
+        let offset = offset.unwrap_or_else(|| self.clock.now() - start);
         extent.admits(self.progress.fed(), offset)
     }
 
@@ -242,10 +245,10 @@ impl Preparer {
 
     fn feed(&mut self, flight: Box<Flight>) -> Result<(), Error> {
         while self.shared.is_well_ahead() && !self.shared.is_stopping() {
-            std::thread::park_timeout(PAUSE);
+            self.platform.pause(PAUSE);
             self.follow_up()?;
         }
-        self.shared.feed(flight);
+        self.shared.feed(flight, self.clock.now());
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::Nanos;
 use tokometer_record::Outcome;
 
 use crate::config::{Config, WarmUps};
@@ -12,6 +12,7 @@ use crate::flight::Flight;
 use crate::gate::Gate;
 use crate::inbox::{Inbox, Mail};
 use crate::live::Live;
+use crate::platform::Wake;
 use crate::turns::Turns;
 
 /// A target that refuses so many connections in a row, with none made between, is lost.
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     has_dropped_fields: AtomicBool,
     dropped_fields: Mutex<Vec<&'static str>>,
     warm_up: Mutex<WarmUp>,
+    /// The first panic of a thread of the run.
+    panic: Mutex<Option<Error>>,
 }
 
 /// How the warm-up went.
@@ -55,9 +58,10 @@ struct WarmUp {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config, live: Arc<Live>, workers: u16) -> Result<Self, Error> {
-        let inboxes = (0..workers).map(|_| Inbox::new()).collect::<Result<_, _>>()?;
-        Ok(Self {
+    /// A run with one worker for each of the `bells`, which wake them.
+    pub(crate) fn new(config: Config, live: Arc<Live>, bells: Vec<Arc<dyn Wake>>) -> Self {
+        let inboxes = bells.into_iter().map(Inbox::new).collect();
+        Self {
             gate: Gate::new(config.limits.max_concurrency),
             config,
             inboxes,
@@ -76,7 +80,8 @@ impl Shared {
             has_dropped_fields: AtomicBool::new(false),
             dropped_fields: Mutex::new(Vec::new()),
             warm_up: Mutex::new(WarmUp::default()),
-        })
+            panic: Mutex::new(None),
+        }
     }
 
     /// Notes how a warm-up ended.
@@ -122,10 +127,10 @@ impl Shared {
     }
 
     /// Sends flights away that were fed and never sent.
-    pub(crate) fn dismiss(&self, flights: impl IntoIterator<Item = Box<Flight>>) {
+    pub(crate) fn dismiss(&self, flights: impl IntoIterator<Item = Box<Flight>>, now: Nanos) {
         for flight in flights {
             self.taken(&flight);
-            self.turns.post(&flight.timeline, MonotonicClock.now());
+            self.turns.post(&flight.timeline, now);
             self.ended(1);
         }
     }
@@ -163,7 +168,7 @@ impl Shared {
     pub(crate) fn stop(&self, now: Nanos) {
         self.gate.close_at(now);
         self.is_stopping.store(true, Ordering::Release);
-        self.dismiss(self.gate.dismiss(now));
+        self.dismiss(self.gate.dismiss(now), now);
         self.ring_all();
     }
 
@@ -191,6 +196,20 @@ impl Shared {
         self.is_over.load(Ordering::Acquire)
     }
 
+    /// Notes that a thread of the run has panicked.
+    pub(crate) fn panicked(&self, panic: Error) {
+        let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        let _first = first.get_or_insert(panic);
+    }
+
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    pub(crate) fn take_panic(&self) -> Option<Error> {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Notes that nobody takes notices any more.
     pub(crate) fn nobody_listens(&self) {
         self.is_deaf.store(true, Ordering::Release);
@@ -211,16 +230,16 @@ impl Shared {
     }
 
     /// Feeds a flight: to be sent at its intended time, or as soon as the gate lets it pass.
-    pub(crate) fn feed(&self, flight: Box<Flight>) {
+    pub(crate) fn feed(&self, flight: Box<Flight>, now: Nanos) {
         self.fed(&flight);
         let inbox = self.inbox_of(flight.timeline.identity.index);
         if flight.timeline.times.intended.is_some() {
             inbox.post(Mail::Pace(flight));
-        } else if let Some(flight) = self.gate.admit(flight, MonotonicClock.now()) {
+        } else if let Some(flight) = self.gate.admit(flight, now) {
             inbox.post(Mail::Send(flight));
         } else if self.is_stopping() {
             // The line was sent away just before this one joined it: nobody else will do it.
-            self.dismiss(self.gate.dismiss(MonotonicClock.now()));
+            self.dismiss(self.gate.dismiss(now), now);
         }
     }
 

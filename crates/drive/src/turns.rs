@@ -4,13 +4,13 @@
 //! other requests. Workers post the end of each turn here and wake the preparer, which asks its
 //! source for the turn that follows. Touched once per request, and only by conversations.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread::Thread;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokometer_base::Nanos;
 use tokometer_record::{Identity, Outcome, Timeline};
 
 use crate::item::Item;
+use crate::platform::Wake;
 
 /// A turn of a conversation that is over.
 #[derive(Debug, Clone)]
@@ -46,12 +46,12 @@ pub enum Places {
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     ended: Mutex<Vec<TurnEnd>>,
-    preparer: OnceLock<Thread>,
+    preparer: OnceLock<Arc<dyn Wake>>,
 }
 
 impl Turns {
     /// Names the thread that is woken for every ended turn.
-    pub(crate) fn wake(&self, preparer: Thread) {
+    pub(crate) fn wake(&self, preparer: Arc<dyn Wake>) {
         let _first = self.preparer.get_or_init(|| preparer);
     }
 
@@ -68,7 +68,7 @@ impl Turns {
         };
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(end);
         if let Some(preparer) = self.preparer.get() {
-            preparer.unpark();
+            preparer.wake();
         }
     }
 

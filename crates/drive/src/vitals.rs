@@ -1,31 +1,15 @@
 //! What the kernel knows about this process and this machine while it measures.
 //!
 //! Readings are taken before and after the measured phase; what a machine does not offer stays
-//! unknown. Files are read through [`Files`], so that tests can bring their own.
+//! unknown. Everything is asked of a [`Kernel`], so that tests can bring their own.
 
 use std::net::{IpAddr, SocketAddr};
 
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 use tokometer_base::Nanos;
 use tokometer_record::Health;
 use tokometer_record::health::WorkerHealth;
 
-/// Reads small text files of the kernel.
-pub(crate) trait Files {
-    /// The file's text; `None` when it cannot be read.
-    fn text(&self, path: &str) -> Option<String>;
-}
-
-/// The machine we run on.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Machine;
-
-impl Files for Machine {
-    fn text(&self, path: &str) -> Option<String> {
-        std::fs::read_to_string(path).ok()
-    }
-}
+use crate::platform::Kernel;
 
 /// Jiffies per second as `/proc/stat` counts them, which Linux has fixed for user space.
 const TICKS_PER_SEC: u64 = 100;
@@ -40,10 +24,10 @@ pub(crate) struct ThreadSample {
 
 impl ThreadSample {
     /// The readings of the calling thread.
-    pub(crate) fn take(files: &impl Files) -> Self {
-        let schedstat = files.text("/proc/thread-self/schedstat").unwrap_or_default();
+    pub(crate) fn take(kernel: &impl Kernel) -> Self {
+        let schedstat = kernel.text("/proc/thread-self/schedstat").unwrap_or_default();
         let mut fields = schedstat.split_ascii_whitespace().map(|field| field.parse().ok());
-        let status = files.text("/proc/thread-self/status").unwrap_or_default();
+        let status = kernel.text("/proc/thread-self/status").unwrap_or_default();
         Self {
             cpu: fields.next().flatten().map(Nanos),
             queued: fields.next().flatten().map(Nanos),
@@ -52,8 +36,8 @@ impl ThreadSample {
     }
 
     /// Adds what has passed since this sample to a worker's account.
-    pub(crate) fn finish(&self, files: &impl Files, health: &mut WorkerHealth) {
-        let now = Self::take(files);
+    pub(crate) fn finish(&self, kernel: &impl Kernel, health: &mut WorkerHealth) {
+        let now = Self::take(kernel);
         health.cpu_time = since(now.cpu, self.cpu);
         health.run_queue_delay = since(now.queued, self.queued);
         health.involuntary_switches = now
@@ -83,34 +67,27 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    pub(crate) fn take(files: &impl Files) -> Self {
+    pub(crate) fn take(kernel: &impl Kernel) -> Self {
         Self {
-            cpu: process_cpu(),
-            pressure: files.text("/proc/pressure/cpu").as_deref().and_then(pressure),
-            throttled: throttled(files),
-            stolen: files.text("/proc/stat").as_deref().and_then(stolen),
+            cpu: kernel.process_cpu(),
+            pressure: kernel.text("/proc/pressure/cpu").as_deref().and_then(pressure),
+            throttled: throttled(kernel),
+            stolen: kernel.text("/proc/stat").as_deref().and_then(stolen),
         }
     }
 
     /// Adds what has passed since this sample, and what is known of the machine at its end.
-    pub(crate) fn finish(&self, files: &impl Files, health: &mut Health) {
-        let now = Self::take(files);
+    pub(crate) fn finish(&self, kernel: &impl Kernel, health: &mut Health) {
+        let now = Self::take(kernel);
         health.cpu_time = since(now.cpu, self.cpu);
         health.cpu_pressure = since(now.pressure, self.pressure);
         health.throttled = since(now.throttled, self.throttled);
         health.stolen = since(now.stolen, self.stolen);
-        health.cores =
-            std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok());
-        let status = files.text("/proc/self/status").unwrap_or_default();
+        health.cores = kernel.cores().and_then(|cores| u32::try_from(cores).ok());
+        let status = kernel.text("/proc/self/status").unwrap_or_default();
         health.peak_memory_bytes = field(&status, "VmHWM:").map(|kib| kib * 1_024);
-        health.port_limit = port_limit(files);
+        health.port_limit = port_limit(kernel);
     }
-}
-
-fn process_cpu() -> Option<Nanos> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    u64::try_from(micros).ok().map(Nanos::from_micros)
 }
 
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=123456`, in microseconds.
@@ -128,10 +105,11 @@ fn stolen(text: &str) -> Option<Nanos> {
 }
 
 /// Time that the process's control group was kept from running, under either version.
-fn throttled(files: &impl Files) -> Option<Nanos> {
-    let groups = files.text("/proc/self/cgroup")?;
+fn throttled(kernel: &impl Kernel) -> Option<Nanos> {
+    let groups = kernel.text("/proc/self/cgroup")?;
     let v2 = groups.lines().find_map(|line| line.strip_prefix("0::")).and_then(|path| {
-        let stat = files.text(&format!("/sys/fs/cgroup{}/cpu.stat", path.trim_end_matches('/')))?;
+        let stat =
+            kernel.text(&format!("/sys/fs/cgroup{}/cpu.stat", path.trim_end_matches('/')))?;
         field(&stat, "throttled_usec ").map(Nanos::from_micros)
     });
     let v1 = || {
@@ -140,17 +118,17 @@ fn throttled(files: &impl Files) -> Option<Nanos> {
             controllers.split(',').any(|controller| controller == "cpu").then_some(path)
         })?;
         let path = path.trim_end_matches('/');
-        let stat = files
+        let stat = kernel
             .text(&format!("/sys/fs/cgroup/cpu{path}/cpu.stat"))
-            .or_else(|| files.text("/sys/fs/cgroup/cpu/cpu.stat"))?;
+            .or_else(|| kernel.text("/sys/fs/cgroup/cpu/cpu.stat"))?;
         field(&stat, "throttled_time ").map(Nanos)
     };
     v2.or_else(v1)
 }
 
 /// Local ports there are for connections to one address.
-fn port_limit(files: &impl Files) -> Option<u32> {
-    let range = files.text("/proc/sys/net/ipv4/ip_local_port_range")?;
+fn port_limit(kernel: &impl Kernel) -> Option<u32> {
+    let range = kernel.text("/proc/sys/net/ipv4/ip_local_port_range")?;
     let mut ends = range.split_ascii_whitespace().filter_map(|end| end.parse::<u32>().ok());
     let (low, high) = (ends.next()?, ends.next()?);
     high.checked_sub(low).map(|width| width + 1)
@@ -180,7 +158,7 @@ mod tests {
 
     struct Fake(BTreeMap<&'static str, &'static str>);
 
-    impl Files for Fake {
+    impl Kernel for Fake {
         fn text(&self, path: &str) -> Option<String> {
             self.0.get(path).map(ToString::to_string)
         }

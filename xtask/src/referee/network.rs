@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use tokometer_base::MonotonicClock;
+use tokometer_base::{Clock, MonotonicClock};
 
 use crate::ci::root;
 

@@ -13,6 +13,13 @@ pub struct ReadBuffer {
     pub(super) plain: Vec<u8>,
 }
 
+impl ReadBuffer {
+    /// Where a byte source that is no socket puts what it received.
+    pub fn wire_mut(&mut self) -> &mut [u8] {
+        &mut self.wire
+    }
+}
+
 impl Default for ReadBuffer {
     fn default() -> Self {
         Self { wire: vec![0; READ_BYTES], control: nix::cmsg_space!(Timestamps), plain: Vec::new() }

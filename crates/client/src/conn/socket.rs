@@ -34,6 +34,16 @@ pub trait ByteSource {
     fn transmit(&mut self, bytes: &[u8]) -> io::Result<usize>;
 }
 
+/// A connection below its encryption: its bytes, how connecting ended, and the transport's account.
+pub trait Wire: ByteSource + std::fmt::Debug + Send {
+    /// The result of connecting, once the connection is writable.
+    fn connected(&self) -> io::Result<()>;
+    /// The transport's account of this connection. `None` when there is none.
+    fn info(&self) -> Option<TransportInfo>;
+    /// Asks for acknowledgements at once, for a stream that is read lazily.
+    fn acknowledge_quickly(&self);
+}
+
 /// A TCP connection to be, or made.
 #[derive(Debug)]
 pub struct Socket {
@@ -74,22 +84,21 @@ impl Socket {
             Err(errno) => Err(errno.into()),
         }
     }
+}
 
-    /// The result of connecting, once the socket is writable.
-    pub fn connected(&self) -> io::Result<()> {
+impl Wire for Socket {
+    fn connected(&self) -> io::Result<()> {
         match getsockopt(&self.descriptor, sockopt::SocketError)? {
             0 => Ok(()),
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     }
 
-    /// The kernel's account of this connection.
-    pub fn info(&self) -> Option<TransportInfo> {
+    fn info(&self) -> Option<TransportInfo> {
         TransportInfo::of(&self.descriptor)
     }
 
-    /// Lets the kernel acknowledge at once, for a stream that is read lazily.
-    pub fn acknowledge_quickly(&self) {
+    fn acknowledge_quickly(&self) {
         info::quick_ack(&self.descriptor);
     }
 }

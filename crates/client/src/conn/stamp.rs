@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use nix::errno::Errno;
 use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use tokometer_base::{MonotonicClock, Nanos, WallNanos};
+use tokometer_base::{Nanos, WallNanos};
 
 /// A change of the clocks' distance that no measuring error explains.
 const LEAST_STEP: u64 = 50_000;
@@ -19,12 +19,6 @@ const LEAST_STEP: u64 = 50_000;
 pub struct StampClock {
     offset: i64,
     steps: u32,
-}
-
-impl Default for StampClock {
-    fn default() -> Self {
-        Self::new(MonotonicClock.wall_offset())
-    }
 }
 
 impl StampClock {

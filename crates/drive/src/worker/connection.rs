@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 use tokometer_client::Exchange;
-use tokometer_client::conn::{Link, Segments, Socket, TransportInfo};
+use tokometer_client::conn::{Link, Segments, TransportInfo, Wire};
 
 use crate::flight::Flight;
 use crate::harvest::{Lane, Pulse};
@@ -32,8 +32,8 @@ pub(crate) struct Setup {
 
 /// One connection with the request it carries, if any.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    pub(crate) link: Link<Socket>,
+pub(crate) struct Connection<W> {
+    pub(crate) link: Link<W>,
     pub(crate) key: u64,
     pub(crate) id: u64,
     pub(crate) target: u16,
@@ -56,7 +56,7 @@ pub(crate) struct Connection {
     pub(crate) account: TransportInfo,
 }
 
-impl Connection {
+impl<W: Wire> Connection<W> {
     /// Whether it was open before its present request came: it may have died in the meantime.
     pub(crate) fn was_kept(&self) -> bool {
         self.uses > 0 || self.is_preopened
@@ -64,16 +64,22 @@ impl Connection {
 }
 
 /// Connections by key. A key is never used twice: late news of a closed connection finds nothing.
-#[derive(Debug, Default)]
-pub(crate) struct Slab {
-    slots: Vec<Slot>,
+#[derive(Debug)]
+pub(crate) struct Slab<W> {
+    slots: Vec<Slot<W>>,
     free: Vec<u32>,
 }
 
-#[derive(Debug, Default)]
-struct Slot {
+#[derive(Debug)]
+struct Slot<W> {
     generation: u32,
-    connection: Option<Box<Connection>>,
+    connection: Option<Box<Connection<W>>>,
+}
+
+impl<W> Default for Slab<W> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new() }
+    }
 }
 
 fn key(index: u32, generation: u32) -> u64 {
@@ -85,27 +91,27 @@ fn parts(key: u64) -> (u32, u32) {
     (key as u32, (key >> 32) as u32)
 }
 
-impl Slab {
+impl<W> Slab<W> {
     /// A key for a connection to be put.
     pub(crate) fn reserve(&mut self) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(Slot { generation: 0, connection: None });
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
         key(index, self.slots[index as usize].generation)
     }
 
-    fn slot(&mut self, key: u64) -> Option<&mut Slot> {
+    fn slot(&mut self, key: u64) -> Option<&mut Slot<W>> {
         let (index, generation) = parts(key);
         self.slots.get_mut(index as usize).filter(|slot| slot.generation == generation)
     }
 
     /// Takes a connection out, to work on it. Put it back, or release its key.
-    pub(crate) fn take(&mut self, key: u64) -> Option<Box<Connection>> {
+    pub(crate) fn take(&mut self, key: u64) -> Option<Box<Connection<W>>> {
         self.slot(key)?.connection.take()
     }
 
-    pub(crate) fn put(&mut self, connection: Box<Connection>) {
+    pub(crate) fn put(&mut self, connection: Box<Connection<W>>) {
         let key = connection.key;
         if let Some(slot) = self.slot(key) {
             slot.connection = Some(connection);
@@ -122,7 +128,7 @@ impl Slab {
     }
 
     /// All connections that are in.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection<W>> {
         self.slots.iter().filter_map(|slot| slot.connection.as_deref())
     }
 }
@@ -133,7 +139,7 @@ mod tests {
 
     #[test]
     fn keys_of_closed_connections_find_nothing() {
-        let mut slab = Slab::default();
+        let mut slab = Slab::<tokometer_client::conn::Socket>::default();
         let (first, second) = (slab.reserve(), slab.reserve());
         assert_ne!(first, second);
         slab.release(first);

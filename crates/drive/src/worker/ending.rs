@@ -2,20 +2,22 @@
 
 use std::io;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Clock, Nanos};
+use tokometer_client::conn::Wire;
 use tokometer_record::{Failure, FailureKind, Network, Outcome, Phase};
 
 use super::connection::{Connection, Stage};
-use super::{Fate, Worker};
+use super::{Fate, Worker, WorkerConnection};
 use crate::config::Connections;
 use crate::flight::Flight;
 use crate::harvest::Lane;
 use crate::item::Notice;
+use crate::platform::Platform;
 
-impl Worker {
+impl<P: Platform> Worker<P> {
     /// The answer is complete: the next in line goes out before anything else is done.
     /// `offered` is what the server is ready to do with the connection.
-    pub(super) fn complete(&mut self, connection: &mut Connection, offered: Fate) -> Fate {
+    pub(super) fn complete(&mut self, connection: &mut WorkerConnection<P>, offered: Fate) -> Fate {
         let Some(mut flight) = connection.flight.take() else { return Fate::Close };
         connection.uses += 1;
         let _end = flight.timeline.times.end.get_or_insert(connection.last_heard);
@@ -52,7 +54,7 @@ impl Worker {
     /// what it was refused for. The refused try was our doing and is no attempt of its own.
     fn send_without_refused(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut WorkerConnection<P>,
         mut flight: Box<Flight>,
         idle_fate: Fate,
     ) -> Result<Fate, Box<Flight>> {
@@ -69,14 +71,14 @@ impl Worker {
         Ok(Fate::Close)
     }
 
-    fn rest(&mut self, connection: &mut Connection) {
+    fn rest(&mut self, connection: &mut WorkerConnection<P>) {
         self.shift(connection, Lane::Eager);
         connection.stage = Stage::Idle;
         self.idle[usize::from(connection.target)].push(connection.key);
     }
 
     /// Sends the next in line on the connection that has just become free.
-    fn relay(&mut self, connection: &mut Connection, mut next: Box<Flight>) -> Fate {
+    fn relay(&mut self, connection: &mut WorkerConnection<P>, mut next: Box<Flight>) -> Fate {
         if self.shared.is_stopping() {
             self.shared.taken(&next);
             self.dismiss(next);
@@ -104,7 +106,7 @@ impl Worker {
 
     /// Ends a flight that has no connection any more.
     pub(super) fn fail(&mut self, mut flight: Box<Flight>, kind: FailureKind, why: &str) {
-        let now = MonotonicClock.now();
+        let now = self.clock.now();
         self.reader.now = now;
         let status = flight.timeline.status;
         let message = why.to_owned();
@@ -170,7 +172,7 @@ impl Worker {
     }
 
     /// The server closed the connection.
-    pub(super) fn on_closed(&mut self, connection: &mut Connection) -> Fate {
+    pub(super) fn on_closed(&mut self, connection: &mut WorkerConnection<P>) -> Fate {
         let Some(flight) = connection.flight.as_deref_mut() else { return Fate::Close };
         if !flight.has_heard {
             let gone = io::Error::from(io::ErrorKind::UnexpectedEof);
@@ -185,9 +187,13 @@ impl Worker {
     /// The connection broke. A kept one that dies right behind the request and before the first byte
     /// of an answer was given up before the request came: the request goes out once more, on a new
     /// connection.
-    pub(super) fn on_broken(&mut self, connection: &mut Connection, error: &io::Error) -> Fate {
+    pub(super) fn on_broken(
+        &mut self,
+        connection: &mut WorkerConnection<P>,
+        error: &io::Error,
+    ) -> Fate {
         let Some(mut flight) = connection.flight.take() else { return Fate::Close };
-        self.reader.now = MonotonicClock.now();
+        self.reader.now = self.clock.now();
         if connection.was_kept() && self.is_lost(&flight) {
             self.account.reopened += 1;
             flight.rewind();
@@ -220,7 +226,7 @@ impl Worker {
 }
 
 /// Adds the kernel's account of the connection during this request.
-fn note_network(connection: &mut Connection, flight: &mut Flight) {
+fn note_network(connection: &mut Connection<impl Wire>, flight: &mut Flight) {
     let Some(info) = connection.link.source().info() else { return };
     let before = std::mem::replace(&mut connection.account, info);
     flight.timeline.network = Some(Network {

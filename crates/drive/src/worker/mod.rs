@@ -1,4 +1,4 @@
-//! A worker: one thread with its own poller, connections and exchanges.
+//! A worker: one thread with its own links and exchanges.
 //!
 //! Flights come in through the inbox or from the gate; notices go out. One turn sends what is due,
 //! waits, reads what is ready, and now and then looks after timeouts. Nothing in a turn blocks, and
@@ -6,7 +6,6 @@
 
 mod connection;
 mod ending;
-mod poller;
 mod reader;
 mod sending;
 mod spares;
@@ -16,24 +15,23 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use nix::sys::epoll::EpollFlags;
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Clock, Nanos};
+use tokometer_client::conn::Wire;
 use tokometer_record::health::{DelayHistogram, WorkerHealth};
 
 use connection::{Connection, Slab, Stage};
-use poller::{Batch, Patience, Poller};
 use reader::{ReadEnd, Reader};
 use spares::Spares;
 
 use crate::config::Harvest;
-use crate::error::Error;
 use crate::flight::Flight;
 use crate::harvest::{self, Lane, Traffic};
 use crate::inbox::Mail;
 use crate::item::Notice;
 use crate::pacer::{self, Wait};
+use crate::platform::{BATCH, Links, Patience, Platform, Ready};
 use crate::shared::Shared;
-use crate::vitals::{self, ThreadSample};
+use crate::vitals::ThreadSample;
 
 /// Timeouts, clocks and wishes to stop are looked after this often.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(50);
@@ -55,13 +53,19 @@ pub(crate) struct Account {
     pub(crate) last_end: Nanos,
 }
 
-pub(crate) struct Worker {
+/// A connection of a worker on this platform.
+type WorkerConnection<P> = Connection<WireOf<P>>;
+type WireOf<P> = <<P as Platform>::Links as Links>::Wire;
+
+pub(crate) struct Worker<P: Platform> {
     id: u16,
     shared: Arc<Shared>,
     notices: Sender<Notice>,
-    poller: Poller,
-    reader: Reader,
-    connections: Slab,
+    platform: P,
+    clock: P::Clock,
+    links: P::Links,
+    reader: Reader<P::Clock>,
+    connections: Slab<WireOf<P>>,
     /// Idle connections per target, the warmest last.
     idle: Vec<Vec<u64>>,
     /// Address of each target that is tried first.
@@ -83,6 +87,13 @@ pub(crate) struct Worker {
     account: Account,
 }
 
+/// What a report says about a connection.
+#[derive(Debug, Clone, Copy)]
+struct Signs {
+    is_readable: bool,
+    is_ending: bool,
+}
+
 /// What becomes of a connection after it was worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
@@ -90,20 +101,23 @@ enum Fate {
     Close,
 }
 
-impl Worker {
+impl<P: Platform> Worker<P> {
     pub(crate) fn new(
         id: u16,
         shared: Arc<Shared>,
         notices: Sender<Notice>,
-        spin: Nanos,
-    ) -> Result<Self, Error> {
+        (platform, links): (P, P::Links),
+    ) -> Self {
         let targets = shared.config.targets.len();
-        let poller = Poller::new(&shared.inboxes[usize::from(id)])?;
-        Ok(Self {
+        let clock = platform.clock();
+        // On one core the time spent polling would be taken from the server or the preparer.
+        let has_cores = platform.cores().is_some_and(|cores| cores > 1);
+        Self {
             id,
-            poller,
+            links,
             notices,
-            reader: Reader::default(),
+            reader: Reader::new(clock.clone()),
+            clock,
             connections: Slab::default(),
             idle: vec![Vec::new(); targets],
             address: vec![0; targets],
@@ -115,47 +129,45 @@ impl Worker {
             traffic: Traffic::default(),
             last_harvest: Nanos::ZERO,
             last_sweep: Nanos::ZERO,
-            spin,
+            spin: if has_cores { pacer::SPIN } else { Nanos::ZERO },
             sample: ThreadSample::default(),
             account: Account::default(),
             shared,
-        })
+            platform,
+        }
     }
 
     /// Works until the run is over.
     pub(crate) fn run(mut self) -> Account {
-        // Without this the kernel may let a sleep last 50 µs longer than asked.
-        let _refused = nix::sys::prctl::set_timerslack(1);
-        let mut events = poller::batch();
         let mut mail = Vec::new();
         while !self.shared.is_over() {
-            self.turn(&mut events, &mut mail);
+            self.turn(&mut mail);
         }
         self.account.clock_steps = self.reader.stamps.steps();
         self.account.health.kernel_to_user = std::mem::take(&mut self.reader.kernel_to_user);
-        self.sample.finish(&vitals::Machine, &mut self.account.health);
+        self.sample.finish(&self.platform, &mut self.account.health);
         self.account
     }
 
-    fn turn(&mut self, events: &mut Batch, mail: &mut Vec<Mail>) {
+    fn turn(&mut self, mail: &mut Vec<Mail>) {
         self.shared.inboxes[usize::from(self.id)].take(mail);
         for letter in mail.drain(..) {
             self.receive(letter);
         }
         if self.has_plans() {
-            self.reader.now = MonotonicClock.now();
+            self.reader.now = self.clock.now();
             self.send_due();
         }
         let patience = self.patience();
-        let count = self.poller.wait(events, patience);
+        let count = self.links.wait(patience);
         // Reading tells the time by itself; the clock is asked only where nothing may be read.
         if count == 0 || self.has_plans() {
-            self.reader.now = MonotonicClock.now();
+            self.reader.now = self.clock.now();
         }
-        self.visit(&events[..count]);
+        self.visit(count);
         if self.lazy > 0 && self.reader.now - self.last_harvest >= harvest::INTERVAL {
             self.last_harvest = self.reader.now;
-            self.harvest(events);
+            self.harvest();
         }
         if self.reader.now - self.last_sweep >= SWEEP_INTERVAL {
             self.last_sweep = self.reader.now;
@@ -169,12 +181,12 @@ impl Worker {
     }
 
     /// Reads all lazy streams that have something.
-    fn harvest(&mut self, events: &mut Batch) {
+    fn harvest(&mut self) {
         loop {
-            let count = self.poller.harvest(events);
-            self.visit(&events[..count]);
+            let count = self.links.harvest();
+            self.visit(count);
             // Streams that started together beat together: one batch may not hold them all.
-            if count < events.len() {
+            if count < BATCH {
                 return;
             }
         }
@@ -188,7 +200,7 @@ impl Worker {
             Mail::Measure => {
                 self.account = Account::default();
                 self.reader.kernel_to_user = DelayHistogram::default();
-                self.sample = ThreadSample::take(&vitals::Machine);
+                self.sample = ThreadSample::take(&self.platform);
             }
         }
     }
@@ -200,17 +212,20 @@ impl Worker {
         }
         match pacer::wait(self.reader.now, self.next_due(), self.spin) {
             Wait::Poll => return Patience::None,
-            Wait::Sleep { timer: Some(at) } => self.poller.arm(at),
+            Wait::Sleep { timer: Some(at) } => self.links.arm(at),
             Wait::Sleep { timer: None } => {}
         }
         if self.lazy > 0 { Patience::Interval } else { Patience::Long }
     }
 
-    fn visit(&mut self, events: &[nix::sys::epoll::EpollEvent]) {
-        for event in events {
-            match event.data() {
-                key @ (poller::BELL | poller::TIMER | poller::STEP) => self.on_signal(key),
-                key => self.attend(key, event.events()),
+    /// Attends to the first `count` things that the last look found.
+    fn visit(&mut self, count: usize) {
+        for place in 0..count {
+            match self.links.ready(place) {
+                Ready::Link { key, is_readable, is_ending } => {
+                    self.attend(key, Signs { is_readable, is_ending });
+                }
+                signal => self.on_signal(signal),
             }
             // A long batch must not make a send late.
             if self.next_due().is_some_and(|due| due <= self.reader.now) {
@@ -221,27 +236,25 @@ impl Worker {
 
     /// Something other than a connection. No read tells the time here, so the clock is asked: a bell
     /// that rings often must not keep the worker from noticing that time passes.
-    fn on_signal(&mut self, key: u64) {
-        self.reader.now = MonotonicClock.now();
-        match key {
-            poller::TIMER => self.poller.disarmed(),
-            poller::STEP if self.poller.has_clock_stepped() => self.reader.update_stamps(),
+    fn on_signal(&mut self, signal: Ready) {
+        self.reader.now = self.clock.now();
+        match signal {
+            Ready::Timer => self.links.disarmed(),
+            Ready::ClockStep if self.links.has_clock_stepped() => self.reader.update_stamps(),
             _ => {}
         }
     }
 
     /// Works on a connection that is ready for something.
-    fn attend(&mut self, key: u64, flags: EpollFlags) {
+    fn attend(&mut self, key: u64, signs: Signs) {
         let Some(mut connection) = self.connections.take(key) else { return };
         let fate = match connection.stage {
             Stage::Connecting => self.on_connected(&mut connection),
             Stage::Securing => self.secure(&mut connection),
-            Stage::Idle | Stage::Reading => self.drain(&mut connection, flags),
+            Stage::Idle | Stage::Reading => self.drain(&mut connection, signs),
             Stage::Writing => match self.write_on(&mut connection) {
                 // A server may refuse a request before it has read it all.
-                Fate::Keep if flags.contains(EpollFlags::EPOLLIN) => {
-                    self.drain(&mut connection, flags)
-                }
+                Fate::Keep if signs.is_readable => self.drain(&mut connection, signs),
                 fate => fate,
             },
         };
@@ -249,7 +262,7 @@ impl Worker {
     }
 
     /// Puts a connection back or closes it.
-    fn settle(&mut self, connection: Box<Connection>, fate: Fate) {
+    fn settle(&mut self, connection: Box<WorkerConnection<P>>, fate: Fate) {
         match fate {
             Fate::Keep => self.connections.put(connection),
             Fate::Close => self.forget(&connection),
@@ -257,7 +270,7 @@ impl Worker {
     }
 
     /// Forgets a connection, which closes when it is dropped.
-    fn forget(&mut self, connection: &Connection) {
+    fn forget(&mut self, connection: &WorkerConnection<P>) {
         self.lazy -= usize::from(connection.lane == Lane::Lazy);
         if connection.stage == Stage::Idle {
             self.idle[usize::from(connection.target)].retain(|key| *key != connection.key);
@@ -266,10 +279,9 @@ impl Worker {
     }
 
     /// Reads until the socket has nothing more.
-    fn drain(&mut self, connection: &mut Connection, flags: EpollFlags) -> Fate {
-        // An end of the connection that came with the bytes rings no second time.
-        let is_ending =
-            flags.intersects(EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR);
+    fn drain(&mut self, connection: &mut WorkerConnection<P>, signs: Signs) -> Fate {
+        // An end of the connection that came with the bytes is reported no second time.
+        let is_ending = signs.is_ending;
         loop {
             let live = self.shared.live.slot(self.id);
             match self.reader.read(connection, live) {
@@ -296,7 +308,7 @@ impl Worker {
         }
     }
 
-    fn on_end(&mut self, connection: &mut Connection, end: ReadEnd) -> Fate {
+    fn on_end(&mut self, connection: &mut WorkerConnection<P>, end: ReadEnd) -> Fate {
         match end {
             ReadEnd::Done { keep_alive } => {
                 self.complete(connection, if keep_alive { Fate::Keep } else { Fate::Close })
@@ -309,7 +321,7 @@ impl Worker {
     }
 
     /// Moves a stream to the lane that its rhythm allows.
-    fn choose_lane(&mut self, connection: &mut Connection) {
+    fn choose_lane(&mut self, connection: &mut WorkerConnection<P>) {
         if self.shared.config.harvest == Harvest::Eager {
             return;
         }
@@ -324,9 +336,9 @@ impl Worker {
         self.shift(connection, lane);
     }
 
-    fn shift(&mut self, connection: &mut Connection, lane: Lane) {
+    fn shift(&mut self, connection: &mut WorkerConnection<P>, lane: Lane) {
         if lane == connection.lane
-            || self.poller.shift(connection.link.source(), connection.key, lane).is_err()
+            || self.links.shift(connection.link.source(), connection.key, lane).is_err()
         {
             return;
         }

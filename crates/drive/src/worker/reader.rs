@@ -5,8 +5,8 @@
 
 use std::io;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
-use tokometer_client::conn::{ReadBuffer, StampClock};
+use tokometer_base::{Clock, Nanos};
+use tokometer_client::conn::{ReadBuffer, StampClock, Wire};
 use tokometer_client::{Progress, ReadStamp};
 use tokometer_record::health::DelayHistogram;
 use tokometer_record::{Event, EventKind, StampSource, Timeline};
@@ -19,7 +19,8 @@ const LONGEST_DELAY: Nanos = Nanos::from_secs(600);
 /// A stamp may lie after our own clock by the error of measuring the clocks' distance.
 const LONGEST_ADVANCE: Nanos = Nanos::from_micros(100);
 
-pub(crate) struct Reader {
+pub(crate) struct Reader<C> {
+    clock: C,
     buffer: ReadBuffer,
     pub(crate) stamps: StampClock,
     pub(crate) kernel_to_user: DelayHistogram,
@@ -50,30 +51,29 @@ struct Stamped {
     source: StampSource,
 }
 
-impl Default for Reader {
-    fn default() -> Self {
+impl<C: Clock> Reader<C> {
+    pub(crate) fn new(clock: C) -> Self {
         Self {
             buffer: ReadBuffer::default(),
-            stamps: StampClock::default(),
+            stamps: StampClock::new(clock.wall_offset()),
             kernel_to_user: DelayHistogram::default(),
-            now: MonotonicClock.now(),
+            now: clock.now(),
+            clock,
         }
     }
-}
 
-impl Reader {
     /// Measures the distance of the clocks again.
     pub(crate) fn update_stamps(&mut self) {
-        self.stamps.update(MonotonicClock.wall_offset());
+        self.stamps.update(self.clock.wall_offset());
     }
 
     /// Reads once from the connection into its flight.
-    pub(crate) fn read(&mut self, connection: &mut Connection, live: &Slot) -> ReadEnd {
+    pub(crate) fn read<W: Wire>(&mut self, connection: &mut Connection<W>, live: &Slot) -> ReadEnd {
         let arrival = match connection.link.read(&mut self.buffer) {
             Ok(arrival) => arrival,
             Err(error) => return refusal(error),
         };
-        self.now = MonotonicClock.now();
+        self.now = self.clock.now();
         let kernel = arrival.stamp.map(|stamp| self.stamps.monotonic(stamp));
         let stamped = judge(kernel, self.now, connection.link.kernel_source());
         if arrival.bytes.is_empty() && arrival.is_last {
@@ -122,8 +122,8 @@ fn judge(kernel: Option<Nanos>, now: Nanos, source: StampSource) -> Stamped {
 }
 
 /// Hands the bytes to the exchange. `None` when no request is under way.
-fn feed(
-    connection: &mut Connection,
+fn feed<W: Wire>(
+    connection: &mut Connection<W>,
     bytes: &[u8],
     stamped: &Stamped,
     live: &Slot,

@@ -2,17 +2,18 @@
 
 use std::io;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Clock, Nanos};
 use tokometer_client::Exchange;
-use tokometer_client::conn::{Link, Segments, Sent, Socket, TransportInfo};
+use tokometer_client::conn::{Link, Segments, Sent, TransportInfo, Wire};
 use tokometer_record::{FailureKind, Phase};
 
 use super::connection::{Connection, Setup, Stage};
-use super::{Fate, Worker};
+use super::{Fate, Worker, WorkerConnection};
 use crate::config::Connections;
 use crate::flight::Flight;
 use crate::harvest::{Lane, Pulse};
 use crate::item::Notice;
+use crate::platform::{Links, Platform};
 
 /// Connections are opened this long before the sends that need them.
 const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
@@ -20,7 +21,7 @@ const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
 /// Most events to make room for ahead; longer answers grow as they come.
 const MOST_EVENTS_AHEAD: u32 = 1_024;
 
-impl Worker {
+impl<P: Platform> Worker<P> {
     /// Keeps the flights in the order of their intended times.
     pub(super) fn line_up(&mut self, flight: Box<Flight>) {
         let due = flight.timeline.times.intended;
@@ -85,7 +86,7 @@ impl Worker {
 
     /// Sends a flight that the gate has let pass, on a kept connection or a new one.
     pub(super) fn launch(&mut self, mut flight: Box<Flight>) {
-        self.reader.now = MonotonicClock.now();
+        self.reader.now = self.clock.now();
         if flight.timeline.identity.attempt == 0 {
             self.shared.taken(&flight);
         }
@@ -113,19 +114,18 @@ impl Worker {
         let config = &self.shared.config.targets[usize::from(target)];
         let addresses = &config.endpoint.addresses;
         let address = addresses.get(self.address[usize::from(target)] % addresses.len().max(1));
+        let key = self.connections.reserve();
         let made = address.ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable));
-        let made = made.and_then(|address| Socket::connect(*address, stamps));
-        let made = made.and_then(|socket| Link::new(socket, config.endpoint.tls.as_ref()));
+        let made = made.and_then(|address| self.links.connect(*address, stamps, key));
+        let made = made.and_then(|wire| Link::new(wire, config.endpoint.tls.as_ref()));
         let link = match made {
             Ok(link) => link,
-            Err(error) => return Err(OpenError { error, flight }),
+            Err(error) => {
+                self.connections.release(key);
+                return Err(OpenError { error, flight });
+            }
         };
         let exchange = Exchange::new(&config.dialect, &config.settings, config.keep_text);
-        let key = self.connections.reserve();
-        if let Err(errno) = self.poller.add(link.source(), key) {
-            self.connections.release(key);
-            return Err(OpenError { error: errno.into(), flight });
-        }
         self.account.opened += 1;
         self.connections.put(Box::new(Connection {
             link,
@@ -177,8 +177,8 @@ impl Worker {
     }
 
     /// TCP is set up, or refused.
-    pub(super) fn on_connected(&mut self, connection: &mut Connection) -> Fate {
-        let now = MonotonicClock.now();
+    pub(super) fn on_connected(&mut self, connection: &mut WorkerConnection<P>) -> Fate {
+        let now = self.clock.now();
         self.reader.now = now;
         if let Err(error) = connection.link.source().connected() {
             return self.never_opened(connection, FailureKind::Connect, &error.to_string());
@@ -194,7 +194,7 @@ impl Worker {
     }
 
     /// Carries the TLS handshake on.
-    pub(super) fn secure(&mut self, connection: &mut Connection) -> Fate {
+    pub(super) fn secure(&mut self, connection: &mut WorkerConnection<P>) -> Fate {
         use super::reader::ReadEnd;
         let sent = connection.link.flush();
         if let Err(error) = sent {
@@ -214,12 +214,12 @@ impl Worker {
                 }
             }
         }
-        connection.setup.secured = Some(MonotonicClock.now());
+        connection.setup.secured = Some(self.clock.now());
         self.on_open(connection)
     }
 
     /// The connection can carry requests.
-    fn on_open(&mut self, connection: &mut Connection) -> Fate {
+    fn on_open(&mut self, connection: &mut WorkerConnection<P>) -> Fate {
         let Some(flight) = connection.flight.take() else {
             self.spare_is_open(connection.target);
             connection.stage = Stage::Idle;
@@ -229,7 +229,12 @@ impl Worker {
         self.send(connection, flight)
     }
 
-    fn never_opened(&mut self, connection: &mut Connection, kind: FailureKind, why: &str) -> Fate {
+    fn never_opened(
+        &mut self,
+        connection: &mut WorkerConnection<P>,
+        kind: FailureKind,
+        why: &str,
+    ) -> Fate {
         // The next connection tries the target's next address.
         self.address[usize::from(connection.target)] += 1;
         self.shared.connection_failed();
@@ -241,13 +246,17 @@ impl Worker {
     }
 
     /// Writes a request on an open connection.
-    pub(super) fn send(&mut self, connection: &mut Connection, mut flight: Box<Flight>) -> Fate {
+    pub(super) fn send(
+        &mut self,
+        connection: &mut WorkerConnection<P>,
+        mut flight: Box<Flight>,
+    ) -> Fate {
         connection.exchange.reset();
         connection.pulse = Pulse::default();
         connection.was_lazy = false;
         self.describe(connection, &mut flight);
         let timeline = &mut flight.timeline;
-        let now = MonotonicClock.now();
+        let now = self.clock.now();
         self.reader.now = now;
         timeline.times.first_byte_sent = Some(now);
         connection.last_heard = now;
@@ -272,7 +281,7 @@ impl Worker {
     }
 
     /// Notes in the timeline what carries it.
-    fn describe(&mut self, connection: &Connection, flight: &mut Flight) {
+    fn describe(&mut self, connection: &WorkerConnection<P>, flight: &mut Flight) {
         let timeline = &mut flight.timeline;
         let asked = timeline.asked.output_tokens.unwrap_or(0).min(MOST_EVENTS_AHEAD);
         timeline.events.reserve(asked as usize + 4);
@@ -290,11 +299,11 @@ impl Worker {
     }
 
     /// Writes what is left of the request.
-    pub(super) fn write_on(&mut self, connection: &mut Connection) -> Fate {
+    pub(super) fn write_on(&mut self, connection: &mut WorkerConnection<P>) -> Fate {
         let Some(flight) = connection.flight.as_deref_mut() else { return Fate::Close };
         match connection.link.write(&flight.request.bytes[flight.written..]) {
             Ok(Sent::All) => {
-                flight.timeline.times.last_byte_sent = Some(MonotonicClock.now());
+                flight.timeline.times.last_byte_sent = Some(self.clock.now());
                 connection.stage = Stage::Reading;
                 Fate::Keep
             }

@@ -6,8 +6,9 @@ use tokometer_record::FailureKind;
 use super::connection::{Connection, Stage};
 use super::{Fate, Worker};
 use crate::config::Timeouts;
+use crate::platform::Platform;
 
-impl Worker {
+impl<P: Platform> Worker<P> {
     pub(super) fn sweep(&mut self) {
         self.reader.update_stamps();
         self.traffic.look(self.reader.now);
@@ -18,7 +19,7 @@ impl Worker {
                 self.dismiss_paced();
             }
             let line = self.shared.gate.dismiss(self.reader.now);
-            self.shared.dismiss(line);
+            self.shared.dismiss(line, self.reader.now);
             self.expire();
         }
     }
@@ -46,7 +47,7 @@ impl Worker {
 
     /// Sends away what has not been sent.
     fn dismiss_paced(&mut self) {
-        self.shared.dismiss(std::mem::take(&mut self.paced));
+        self.shared.dismiss(std::mem::take(&mut self.paced), self.reader.now);
         self.spares.forget_flights();
         for (_at, flight) in std::mem::take(&mut self.deferred) {
             self.dismiss(flight);
@@ -101,7 +102,7 @@ impl Expiry {
     }
 }
 
-fn expiry(connection: &Connection, now: Nanos, timeouts: &Timeouts) -> Option<Expiry> {
+fn expiry<W>(connection: &Connection<W>, now: Nanos, timeouts: &Timeouts) -> Option<Expiry> {
     match connection.stage {
         Stage::Connecting | Stage::Securing => {
             (now - connection.setup.begin > timeouts.connect).then_some(Expiry::Connect)

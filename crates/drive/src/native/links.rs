@@ -1,0 +1,166 @@
+//! Waiting for sockets, in two lanes, and for the next send.
+//!
+//! Sockets are registered once, edge-triggered: a short read has drained a socket, and the kernel
+//! need not look at it again until more comes. Eager sockets wake the worker; lazy ones are asked for
+//! when the worker has the time. A timer descriptor wakes it for sends, exact to the nanosecond where
+//! `epoll` itself counts milliseconds.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use tokometer_base::Nanos;
+use tokometer_client::conn::{Socket, StampKeeper, Stamps, StepWatch};
+
+use crate::error::Error;
+use crate::harvest::Lane;
+use crate::platform::{BATCH, Links, Patience, Ready, Wake};
+
+/// Keys of what is not a connection.
+const BELL: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+const STEP: u64 = u64::MAX - 2;
+
+/// [`Patience::LONGEST`] in the unit of `epoll`.
+const LONGEST_SLEEP_MS: u8 = 50;
+const _: () = assert!(LONGEST_SLEEP_MS as u64 * 1_000_000 == Patience::LONGEST.0);
+
+/// TCP sockets under `epoll`.
+pub struct EpollLinks {
+    eager: Epoll,
+    lazy: Epoll,
+    timer: TimerFd,
+    armed: Option<Nanos>,
+    steps: StepWatch,
+    /// What the last look found.
+    events: Vec<EpollEvent>,
+    _stamps: StampKeeper,
+}
+
+impl fmt::Debug for EpollLinks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EpollLinks").field("armed", &self.armed).finish_non_exhaustive()
+    }
+}
+
+/// An event descriptor that becomes readable (edge-triggered) when it is rung.
+#[derive(Debug)]
+struct Bell(EventFd);
+
+impl Wake for Bell {
+    fn wake(&self) {
+        // The only refusal is a counter at its end, and then the bell has rung anyway.
+        let _refused = self.0.write(1);
+    }
+}
+
+fn socket_flags() -> EpollFlags {
+    EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET
+}
+
+impl EpollLinks {
+    pub(super) fn new() -> Result<(Self, Arc<dyn Wake>), Error> {
+        let stamps =
+            StampKeeper::new().map_err(|source| Error::System { what: "open a socket", source })?;
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+        let bell = EventFd::from_flags(flags).map_err(Error::system("make an event descriptor"))?;
+        let epoll =
+            || Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(Error::system("make a poller"));
+        let (eager, lazy) = (epoll()?, epoll()?);
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let timer =
+            TimerFd::new(ClockId::CLOCK_MONOTONIC, flags).map_err(Error::system("make a timer"))?;
+        let steps = StepWatch::new().map_err(Error::system("watch the wall clock"))?;
+        let add = |fd: &dyn AsFd, key| {
+            let event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, key);
+            eager.add(fd.as_fd(), event).map_err(Error::system("register with a poller"))
+        };
+        add(&bell, BELL)?;
+        add(&timer, TIMER)?;
+        add(&steps, STEP)?;
+        let events = vec![EpollEvent::empty(); BATCH];
+        let links = Self { eager, lazy, timer, armed: None, steps, events, _stamps: stamps };
+        Ok((links, Arc::new(Bell(bell))))
+    }
+
+    fn lane(&self, lane: Lane) -> &Epoll {
+        match lane {
+            Lane::Eager => &self.eager,
+            Lane::Lazy => &self.lazy,
+        }
+    }
+}
+
+impl Links for EpollLinks {
+    type Wire = Socket;
+
+    fn connect(&mut self, to: SocketAddr, stamps: Stamps, key: u64) -> io::Result<Socket> {
+        let socket = Socket::connect(to, stamps)?;
+        self.eager.add(&socket, EpollEvent::new(socket_flags(), key))?;
+        Ok(socket)
+    }
+
+    fn shift(&mut self, wire: &Socket, key: u64, to: Lane) -> io::Result<()> {
+        let from = if to == Lane::Lazy { Lane::Eager } else { Lane::Lazy };
+        self.lane(from).delete(wire)?;
+        Ok(self.lane(to).add(wire, EpollEvent::new(socket_flags(), key))?)
+    }
+
+    fn arm(&mut self, at: Nanos) {
+        if self.armed == Some(at) {
+            return;
+        }
+        let whole = i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX);
+        let rest = i64::try_from(at.0 % 1_000_000_000).unwrap_or(0);
+        let expiration = Expiration::OneShot(TimeSpec::new(whole, rest.max(1)));
+        if self.timer.set(expiration, TimerSetTimeFlags::TFD_TIMER_ABSTIME).is_ok() {
+            self.armed = Some(at);
+        }
+    }
+
+    fn disarmed(&mut self) {
+        self.armed = None;
+    }
+
+    fn has_clock_stepped(&self) -> bool {
+        self.steps.has_stepped()
+    }
+
+    fn wait(&mut self, patience: Patience) -> usize {
+        let timeout = match patience {
+            Patience::None => EpollTimeout::ZERO,
+            Patience::Interval => EpollTimeout::from(1_u8),
+            Patience::Long => EpollTimeout::from(LONGEST_SLEEP_MS),
+        };
+        // An interrupted wait is a wait that found nothing.
+        self.eager.wait(&mut self.events, timeout).unwrap_or(0)
+    }
+
+    fn harvest(&mut self) -> usize {
+        self.lazy.wait(&mut self.events, EpollTimeout::ZERO).unwrap_or(0)
+    }
+
+    fn ready(&self, place: usize) -> Ready {
+        let event = &self.events[place];
+        match event.data() {
+            BELL => Ready::Woken,
+            TIMER => Ready::Timer,
+            STEP => Ready::ClockStep,
+            key => {
+                let flags = event.events();
+                let ends = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+                Ready::Link {
+                    key,
+                    is_readable: flags.contains(EpollFlags::EPOLLIN),
+                    is_ending: flags.intersects(ends),
+                }
+            }
+        }
+    }
+}
