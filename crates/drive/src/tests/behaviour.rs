@@ -9,7 +9,7 @@ use tokometer_base::{Nanos, Seed};
 use tokometer_record::{
     EventKind, FailureKind, Outcome as End, Phase, StampSource, Stop, Timeline,
 };
-use tokometer_schedule::{Arrivals, Curve, Extent, First, Pace};
+use tokometer_schedule::{Arrivals, Curve, First, Pace};
 
 use super::server::{
     Then, answer, config, finish, head, refuse, run, run_with, serve, target, token,
@@ -309,23 +309,6 @@ fn a_pace_is_kept_from_the_plan_and_never_early() {
     }
     let last = measured.last().unwrap().times.intended.unwrap();
     assert_eq!((last - begin).0.div_ceil(1_000), 40_000, "stretched to number over rate");
-}
-
-#[test]
-fn a_duration_ends_the_sending_and_not_what_is_under_way() {
-    let address = serve(|asked| {
-        answer(asked.stream, 2);
-        Then::Stays
-    });
-    let mut config = config(address, 1, 2);
-    config.limits.extent = Extent { count: None, duration: Some(Nanos::from_millis(50)) };
-    let outcome = run(config);
-    assert_eq!((outcome.end.stop, outcome.end.never_sent), (Stop::Complete, 0));
-    let end_of_sending = outcome.end.measure_begin + Nanos::from_millis(50);
-    assert!(!outcome.timelines.is_empty());
-    for timeline in &outcome.timelines {
-        assert!(timeline.is_success() && timeline.times.admitted < end_of_sending);
-    }
 }
 
 /// The first interrupt stops the sending; the answer under way may end. The server holds its first

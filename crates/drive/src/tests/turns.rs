@@ -152,16 +152,3 @@ fn a_place_per_turn_lets_conversations_alternate() {
     let first: Vec<u64> = started.iter().take(2).map(|(index, _, _)| *index).collect();
     assert_eq!(first, [0, 1]);
 }
-
-#[test]
-fn the_end_of_the_time_ends_conversations_too() {
-    let address = serve(|asked| {
-        answer(asked.stream, 2);
-        Then::Stays
-    });
-    let mut config = config(address, 1_000_000, 2);
-    config.limits.extent.count = None;
-    config.limits.extent.duration = Some(Nanos::from_millis(30));
-    let outcome = run(config, 1_000_000, Nanos::from_millis(1));
-    assert!(!outcome.timelines.is_empty());
-}

@@ -145,12 +145,13 @@ fn feed<W: Wire>(
     let progress = connection.exchange.on_read(bytes, stamp, timeline);
     let completed = timeline.events.len() - events_before
         + usize::from(!had_headers && timeline.times.headers.is_some());
-    if completed > 1 || (completed == 1 && bytes.last() != Some(&b'\n')) {
+    // An event that ends the read is stamped exactly: the stamp is that of its last byte. Behind the
+    // last event of an answer the end of the body may have come in a segment of its own.
+    let is_last_exact = progress == Progress::More && ends_with_event(bytes);
+    if completed > 1 || (completed == 1 && !is_last_exact) {
         let info = connection.link.source().info();
         if connection.segments.merged(info) {
-            // The event that ends the read is stamped exactly: the stamp is that of its last byte.
-            let is_last_exact = progress == Progress::More && bytes.ends_with(b"\n");
-            let end = timeline.events.len() - usize::from(is_last_exact && completed > 0);
+            let end = timeline.events.len() - usize::from(is_last_exact);
             mark_merged(&mut timeline.events[events_before..end.max(events_before)]);
             timeline.merged_reads += 1;
         }
@@ -163,6 +164,15 @@ fn feed<W: Wire>(
         flight.request.bytes = Vec::new();
     }
     Some(progress)
+}
+
+/// Whether a read that completed something ends with it: with an empty line, or with the line end of
+/// its chunk behind that. A line that only announces the next chunk ends no event.
+fn ends_with_event(bytes: &[u8]) -> bool {
+    match bytes.strip_suffix(b"\r\n") {
+        Some(before) => before.ends_with(b"\n"),
+        None => bytes.ends_with(b"\n"),
+    }
 }
 
 /// Marks events that may have arrived before their time says. An end mark is no token: nothing is
@@ -200,6 +210,23 @@ fn count_contents(timeline: &Timeline, first: usize, live: &Slot) -> Contents {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A server that sends the line before each chunk in a segment of its own made the event before
+    /// it look exact while its time was that of the line.
+    #[test]
+    fn only_a_read_that_ends_with_an_event_is_stamped_exactly() {
+        let check = |bytes: &[u8], expected| {
+            assert_eq!(ends_with_event(bytes), expected, "{}", bytes.escape_ascii());
+        };
+        check(b"data: x\n\n", true);
+        check(b"data: x\r\n\r\n", true);
+        check(b"9\r\ndata: x\n\n\r\n", true);
+        check(b"4\r\n{}\n\r\n", true);
+        check(b"HTTP/1.1 200 OK\r\n\r\n", true);
+        check(b"9\r\ndata: x\n\n\r\n1f\r\n", false);
+        check(b"9\r\ndata: x\n\n\r", false);
+        check(b"9\r\ndata: x\n\n\r\n9\r\ndata", false);
+    }
 
     #[test]
     fn a_stamp_that_cannot_be_true_is_not_believed() {

@@ -1,0 +1,39 @@
+//! What a run measures, to the nanosecond.
+
+use tokometer_base::Nanos;
+use tokometer_schedule::{Arrivals, Curve, First, Pace};
+
+use super::faults::check;
+use super::scenario::Scenario;
+use crate::Connections;
+
+/// Many slow streams are read once per interval, and every event still has the time of its arrival.
+#[test]
+fn streams_that_are_read_lazily_keep_exact_times() {
+    let mut scenario = Scenario::plain(1, 240, 120);
+    scenario.tokens = 30;
+    scenario.habits.gap = Some(Nanos::from_millis(11));
+    let ran = check(&scenario);
+    let health = &ran.end.as_ref().unwrap().health;
+    assert!(health.lazy_streams > 100, "{} lazy streams", health.lazy_streams);
+    assert!(ran.measured().all(tokometer_record::Timeline::is_success));
+    let delay = &health.workers[0].kernel_to_user;
+    assert!(delay.max >= Nanos::from_micros(200), "the reads came later than the events");
+}
+
+/// With connections opened ahead and a free CPU nothing but the system calls lies between the plan and
+/// the send.
+#[test]
+fn a_pace_is_kept_to_the_cost_of_the_calls() {
+    let mut scenario = Scenario::plain(2, 200, 1_000);
+    let curve = Curve::Flat { rate: 500.0 };
+    scenario.config.arrivals =
+        Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
+    scenario.config.connections = Connections::Preopen;
+    let ran = check(&scenario);
+    for timeline in ran.measured() {
+        let intended = timeline.times.intended.unwrap();
+        let late = timeline.times.first_byte_sent.unwrap() - intended;
+        assert!(late < Nanos::from_millis(2), "{late}: {timeline:?}");
+    }
+}

@@ -1,0 +1,396 @@
+//! One thread at a time, and a clock that moves when all of them wait.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use tokometer_base::seed::{Generator, whole_between};
+use tokometer_base::{Clock, ManualClock, Nanos, Seed, WallNanos};
+use tokometer_client::conn::{ByteSource, ReadBuffer, Received, Stamps, TransportInfo, Wire};
+
+use super::network::Network;
+use super::server::{PANIC, Server};
+use crate::error::Error;
+use crate::harvest::Lane;
+use crate::platform::{BATCH, Kernel, Links, Patience, Platform, Ready, Task, Wake, Work};
+
+/// The wall clock at virtual zero: kernel stamps are wall-clock times.
+const WALL_ORIGIN: WallNanos = WallNanos(1_700_000_000_000_000_000);
+
+/// What a call to the system costs. Without it a worker that polls close to a send would poll for
+/// ever at one moment.
+const CALL_COST: Nanos = Nanos::from_micros(1);
+
+/// No run of these tests lasts so long: something waits for what never comes.
+const LONGEST_RUN: Nanos = Nanos::from_secs(600);
+
+thread_local! {
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Status {
+    /// Nothing.
+    Runnable,
+    /// This time, or a wake-up.
+    Paused(Nanos),
+    /// This time.
+    Sleeping(Nanos),
+    /// This time, or something that these links report.
+    Waiting {
+        links: usize,
+        until: Nanos,
+    },
+    /// The end of another thread.
+    Joining(usize),
+    Ended,
+}
+
+#[derive(Debug)]
+struct Place {
+    status: Status,
+    is_woken: bool,
+    turn: Arc<Condvar>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { status: Status::Runnable, is_woken: false, turn: Arc::default() }
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    places: Vec<Place>,
+    running: usize,
+    draws: Generator,
+    network: Network,
+}
+
+#[derive(Debug)]
+struct World {
+    clock: Arc<ManualClock>,
+    state: Mutex<State>,
+}
+
+/// Virtual time, threads in a drawn order, and links to a server in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Virtual {
+    world: Arc<World>,
+}
+
+impl State {
+    fn can_go_on(&self, place: &Place, now: Nanos) -> bool {
+        match place.status {
+            Status::Runnable => true,
+            Status::Paused(until) => until <= now || place.is_woken,
+            Status::Sleeping(until) => until <= now,
+            Status::Waiting { links, until } => until <= now || self.network.has_news(links, now),
+            Status::Joining(other) => self.places[other].status == Status::Ended,
+            Status::Ended => false,
+        }
+    }
+
+    /// When something will happen at the latest.
+    fn next_moment(&self) -> Option<Nanos> {
+        let waits = self.places.iter().filter_map(|place| match place.status {
+            Status::Paused(until) | Status::Sleeping(until) => Some(until),
+            Status::Waiting { links, until } => {
+                Some(self.network.armed(links).map_or(until, |armed| armed.min(until)))
+            }
+            Status::Runnable | Status::Joining(_) | Status::Ended => None,
+        });
+        waits.chain(self.network.next_moment()).min()
+    }
+}
+
+impl World {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Lets the clock run for a call to the system, and brings the network up to it.
+    fn spend(&self, state: &mut State) -> Nanos {
+        self.clock.advance(CALL_COST);
+        let now = self.clock.now();
+        state.network.settle(now);
+        now
+    }
+
+    /// Lets another thread go on, or this one. Moves the clock when all of them wait.
+    fn hand_over(&self, state: &mut State) {
+        loop {
+            let now = self.clock.now();
+            state.network.settle(now);
+            let ready: Vec<usize> = (0..state.places.len())
+                .filter(|place| state.can_go_on(&state.places[*place], now))
+                .collect();
+            if let Some(last) = ready.len().checked_sub(1) {
+                let draw = whole_between(&mut state.draws, 0, last as u64);
+                state.running = ready[usize::try_from(draw).unwrap()];
+                state.places[state.running].turn.notify_all();
+                return;
+            }
+            if state.places.iter().all(|place| place.status == Status::Ended) {
+                return;
+            }
+            let next = state.next_moment().filter(|next| *next <= LONGEST_RUN);
+            let Some(next) = next else {
+                let statuses: Vec<Status> = state.places.iter().map(|place| place.status).collect();
+                state.places.iter().for_each(|place| place.turn.notify_all());
+                panic!("nothing more happens at {now}: {statuses:?}");
+            };
+            self.clock.advance_to(next);
+        }
+    }
+
+    /// Waits for what `status` says.
+    fn give_way<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        status: Status,
+    ) -> MutexGuard<'a, State> {
+        let me = CURRENT.get();
+        state.places[me].status = status;
+        self.hand_over(&mut state);
+        state = await_turn(state, me);
+        state.places[me].status = Status::Runnable;
+        state
+    }
+}
+
+fn await_turn(state: MutexGuard<'_, State>, me: usize) -> MutexGuard<'_, State> {
+    let turn = Arc::clone(&state.places[me].turn);
+    // A poisoned lock means that another thread found the run stuck.
+    turn.wait_while(state, |state| state.running != me).unwrap()
+}
+
+impl Virtual {
+    /// A platform whose first thread is the calling one.
+    pub(crate) fn new(seed: Seed, server: Server) -> Self {
+        CURRENT.set(0);
+        let clock = Arc::new(ManualClock::new(WALL_ORIGIN));
+        // Zero is what an absent time looks like in a few places of the record; no machine boots in it.
+        clock.advance_to(Nanos::from_millis(1));
+        let state = State {
+            places: vec![Place::new()],
+            running: 0,
+            draws: seed.stream("threads").at(0),
+            network: Network::new(server),
+        };
+        Self { world: Arc::new(World { clock, state: Mutex::new(state) }) }
+    }
+
+    /// What the server did, after the run.
+    pub(crate) fn with_server<T>(&self, look: impl FnOnce(&Server) -> T) -> T {
+        look(self.world.state().network.server())
+    }
+}
+
+/// No machine: everything about it is unknown.
+impl Kernel for Virtual {
+    fn text(&self, _path: &str) -> Option<String> {
+        None
+    }
+
+    fn cores(&self) -> Option<usize> {
+        Some(2)
+    }
+}
+
+impl Platform for Virtual {
+    type Clock = Arc<ManualClock>;
+    type Links = VirtualLinks;
+
+    fn clock(&self) -> Arc<ManualClock> {
+        Arc::clone(&self.world.clock)
+    }
+
+    fn links(&self) -> Result<(VirtualLinks, Arc<dyn Wake>), Error> {
+        let number = self.world.state().network.add_links();
+        let links = VirtualLinks { world: Arc::clone(&self.world), number, found: Vec::new() };
+        Ok((links, Arc::new(Bell { world: Arc::clone(&self.world), links: number })))
+    }
+
+    fn spawn(&self, _name: &'static str, work: Work) -> io::Result<Box<dyn Task>> {
+        let mut state = self.world.state();
+        let number = state.places.len();
+        state.places.push(Place::new());
+        drop(state);
+        let world = Arc::clone(&self.world);
+        let thread = std::thread::spawn(move || {
+            CURRENT.set(number);
+            drop(await_turn(world.state(), number));
+            work();
+            let mut state = world.state();
+            state.places[number].status = Status::Ended;
+            world.hand_over(&mut state);
+        });
+        Ok(Box::new(VirtualTask { world: Arc::clone(&self.world), number, thread }))
+    }
+
+    fn pause(&self, longest: Nanos) {
+        let until = self.world.clock.now() + longest;
+        let mut state = self.world.give_way(self.world.state(), Status::Paused(until));
+        state.places[CURRENT.get()].is_woken = false;
+    }
+
+    fn sleep_until(&self, at: Nanos) {
+        drop(self.world.give_way(self.world.state(), Status::Sleeping(at)));
+    }
+}
+
+#[derive(Debug)]
+struct VirtualTask {
+    world: Arc<World>,
+    number: usize,
+    thread: JoinHandle<()>,
+}
+
+impl Task for VirtualTask {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::new(Waker { world: Arc::clone(&self.world), place: self.number })
+    }
+
+    fn join(self: Box<Self>) {
+        drop(self.world.give_way(self.world.state(), Status::Joining(self.number)));
+        self.thread.join().unwrap();
+    }
+}
+
+#[derive(Debug)]
+struct Waker {
+    world: Arc<World>,
+    place: usize,
+}
+
+impl Wake for Waker {
+    fn wake(&self) {
+        self.world.state().places[self.place].is_woken = true;
+    }
+}
+
+#[derive(Debug)]
+struct Bell {
+    world: Arc<World>,
+    links: usize,
+}
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.world.state().network.ring(self.links);
+    }
+}
+
+/// One worker's links.
+#[derive(Debug)]
+pub(crate) struct VirtualLinks {
+    world: Arc<World>,
+    number: usize,
+    found: Vec<Ready>,
+}
+
+impl Links for VirtualLinks {
+    type Wire = VirtualWire;
+
+    fn connect(&mut self, to: SocketAddr, stamps: Stamps, key: u64) -> io::Result<VirtualWire> {
+        let mut state = self.world.state();
+        let now = self.world.spend(&mut state);
+        let number = state.network.connect(self.number, (to, key), stamps, now);
+        Ok(VirtualWire { world: Arc::clone(&self.world), number })
+    }
+
+    fn shift(&mut self, wire: &VirtualWire, _key: u64, to: Lane) -> io::Result<()> {
+        let mut state = self.world.state();
+        let _now = self.world.spend(&mut state);
+        state.network.shift(wire.number, to);
+        Ok(())
+    }
+
+    fn arm(&mut self, at: Nanos) {
+        self.world.state().network.arm(self.number, at);
+    }
+
+    fn disarmed(&mut self) {}
+
+    fn has_clock_stepped(&self) -> bool {
+        false
+    }
+
+    fn wait(&mut self, patience: Patience) -> usize {
+        let mut state = self.world.state();
+        let now = self.world.spend(&mut state);
+        let until = match patience {
+            Patience::None => now,
+            Patience::Interval => now + Nanos::from_millis(1),
+            Patience::Long => now + Patience::LONGEST,
+        };
+        let mut state = self.world.give_way(state, Status::Waiting { links: self.number, until });
+        let now = self.world.clock.now();
+        self.found = state.network.news(self.number, now, BATCH);
+        self.found.len()
+    }
+
+    fn harvest(&mut self) -> usize {
+        let mut state = self.world.state();
+        let _now = self.world.spend(&mut state);
+        self.found = state.network.lazy_news(self.number, BATCH);
+        self.found.len()
+    }
+
+    fn ready(&self, place: usize) -> Ready {
+        self.found[place]
+    }
+}
+
+/// A connection to the server in memory.
+#[derive(Debug)]
+pub(crate) struct VirtualWire {
+    world: Arc<World>,
+    number: usize,
+}
+
+impl ByteSource for VirtualWire {
+    fn receive(&mut self, buffer: &mut ReadBuffer) -> io::Result<Received> {
+        let mut state = self.world.state();
+        let _now = self.world.spend(&mut state);
+        let received = state.network.receive(self.number, buffer.wire_mut());
+        // The lock is free before a scripted panic, which must not look like a stuck run.
+        drop(state);
+        let is_panic = |error: &io::Error| error.kind() == io::ErrorKind::Other;
+        assert!(!received.as_ref().is_err_and(is_panic), "{PANIC}");
+        let (bytes, is_full, at) = received?;
+        let stamp = at.map(|at| WallNanos(WALL_ORIGIN.0 + at.0));
+        Ok(Received { bytes, is_full, stamp })
+    }
+
+    fn transmit(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.world.state();
+        let now = self.world.spend(&mut state);
+        state.network.transmit(self.number, bytes, now)
+    }
+}
+
+impl Wire for VirtualWire {
+    fn connected(&self) -> io::Result<()> {
+        self.world.state().network.connected(self.number)
+    }
+
+    fn info(&self) -> Option<TransportInfo> {
+        Some(self.world.state().network.info(self.number))
+    }
+
+    fn acknowledge_quickly(&self) {}
+}
+
+impl Drop for VirtualWire {
+    fn drop(&mut self) {
+        // While a stuck run unwinds, the lock is poisoned and nothing is left to be closed.
+        if let Ok(mut state) = self.world.state.lock() {
+            state.network.close(self.number);
+        }
+    }
+}

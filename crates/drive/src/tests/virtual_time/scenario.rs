@@ -1,0 +1,216 @@
+//! A run drawn from a seed, and what came out of it.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+
+use tokometer_base::seed::{Generator, whole_between};
+use tokometer_base::{Nanos, Prompt, Seed};
+use tokometer_client::Ask;
+use tokometer_client::conn::Stamps;
+use tokometer_record::{Identity, Phase, RunEnd, Timeline};
+use tokometer_schedule::{Arrivals, Curve, Extent, First, Limits, Pace};
+
+use super::super::server::target;
+use super::platform::Virtual;
+use super::server::{Habits, Served, Server};
+use crate::{
+    Config, Connections, Error, FollowUp, Harvest, Interrupt, Item, Notice, Outlets, Places,
+    Prepare, PrepareError, Timeouts, TurnEnd, run_on,
+};
+
+/// Turns of a conversation.
+const TURNS: u32 = 3;
+
+/// A run to be made.
+#[derive(Debug, Clone)]
+pub(super) struct Scenario {
+    pub(super) seed: Seed,
+    pub(super) config: Config,
+    pub(super) habits: Habits,
+    /// Tokens asked of each answer.
+    pub(super) tokens: u32,
+    /// Pause between turns; `None` for a run without conversations.
+    pub(super) think: Option<Nanos>,
+    pub(super) interrupt_at: Option<Nanos>,
+    /// How long after the first interrupt a second one comes.
+    pub(super) second_interrupt: Option<Nanos>,
+}
+
+/// A run that was made.
+pub(super) struct Ran {
+    pub(super) end: Result<RunEnd, Error>,
+    pub(super) notices: Vec<Notice>,
+    pub(super) served: Vec<Served>,
+}
+
+impl Ran {
+    pub(super) fn timelines(&self) -> impl Iterator<Item = &Timeline> {
+        self.notices.iter().filter_map(|notice| match notice {
+            Notice::Ended(timeline) => Some(timeline.as_ref()),
+            Notice::Started { .. } => None,
+        })
+    }
+
+    pub(super) fn measured(&self) -> impl Iterator<Item = &Timeline> {
+        self.timelines().filter(|timeline| timeline.identity.phase == Phase::Measure)
+    }
+}
+
+/// The tag by which the server knows a request.
+pub(super) fn tag(identity: &Identity) -> String {
+    let phase = if identity.phase == Phase::Warmup { "w" } else { "m" };
+    format!("{phase}{}", identity.index)
+}
+
+impl Scenario {
+    /// A run of `count` requests, at most `cap` in flight, against a server without faults.
+    pub(super) fn plain(seed: u64, count: u64, cap: u32) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], 80));
+        let limits = Limits {
+            max_concurrency: Some(cap),
+            extent: Extent { count: Some(count), duration: None },
+            warmups: 0,
+        };
+        let mut config = Config::new(vec![target(address)], limits);
+        config.seed = Seed(seed);
+        config.workers = Some(1);
+        Self {
+            seed: Seed(seed),
+            config,
+            habits: Habits::default(),
+            tokens: 4,
+            think: None,
+            interrupt_at: None,
+            second_interrupt: None,
+        }
+    }
+
+    /// A run of any kind against a server with all its faults.
+    pub(super) fn draw(seed: u64) -> Self {
+        let mut draws = Seed(seed).stream("scenario").at(0);
+        let mut between = |low, high| whole_between(&mut draws, low, high);
+        let cap = u32::try_from(between(1, 12)).unwrap();
+        let mut scenario = Self::plain(seed, between(10, 60), cap);
+        scenario.tokens = u32::try_from(between(1, 16)).unwrap();
+        scenario.habits = Habits {
+            faults: between(0, 40),
+            refusals: between(0, 8),
+            silences: between(0, 3),
+            slow_readers: between(0, 30),
+            idle_closes: between(0, 50),
+            odd_cuts: between(0, 60),
+            ..Habits::default()
+        };
+        if between(0, 3) == 0 {
+            let think = between(0, 5) * 1_000_000;
+            scenario.think = Some(Nanos(think));
+        }
+        if between(0, 5) == 0 {
+            scenario.interrupt_at = Some(Nanos::from_millis(between(1, 300)));
+            let wait = Nanos::from_millis(between(0, 40));
+            scenario.second_interrupt = Some(wait).filter(|_| between(0, 1) == 0);
+        }
+        scenario.draw_config(&mut draws);
+        scenario
+    }
+
+    fn draw_config(&mut self, draws: &mut Generator) {
+        let mut between = |low, high| whole_between(draws, low, high);
+        let config = &mut self.config;
+        config.workers = u16::try_from(between(1, 3)).ok();
+        config.retries = u32::try_from(between(0, 2)).unwrap();
+        config.limits.warmups = between(0, 3);
+        config.connections = match between(0, 2) {
+            0 => Connections::Preopen,
+            1 => Connections::OnDemand,
+            _ => Connections::PerRequest,
+        };
+        config.stamps = if between(0, 9) == 0 { Stamps::User } else { Stamps::Kernel };
+        config.harvest = if between(0, 1) == 0 { Harvest::Eager } else { Harvest::Adaptive };
+        config.places = if between(0, 1) == 0 { Places::PerTurn } else { Places::PerConversation };
+        config.timeouts = Timeouts {
+            connect: Nanos::from_millis(300),
+            stall: Some(Nanos::from_millis(250)),
+            total: None,
+            ..Timeouts::default()
+        };
+        if between(0, 1) == 0 {
+            let curve = Curve::Flat { rate: between(20, 400) as f64 };
+            let pace = Pace { curve, burstiness: Some(1.0), first: First::Waits };
+            config.arrivals = Arrivals::Paced(pace);
+        }
+    }
+
+    /// Makes the run.
+    pub(super) fn run(&self) -> Ran {
+        self.run_source(Box::new(Source::new(self)))
+    }
+
+    /// Makes the run with requests from elsewhere.
+    pub(super) fn run_source(&self, source: Box<dyn Prepare>) -> Ran {
+        let interrupt = Arc::new(Interrupt::default());
+        let mut server = Server::new(self.seed, self.habits);
+        if let Some(at) = self.interrupt_at {
+            server.interrupt_at(at, &interrupt);
+            if let Some(wait) = self.second_interrupt {
+                server.interrupt_at(at + wait, &interrupt);
+            }
+        }
+        let platform = Virtual::new(self.seed, server);
+        let (notices, received) = mpsc::channel();
+        let outlets = Outlets { notices, live: Arc::default(), interrupt, between: None };
+        let end = run_on(&platform, self.config.clone(), source, outlets);
+        let answers = platform.with_server(|server| server.served.clone());
+        Ran { end, notices: received.into_iter().collect(), served: answers }
+    }
+}
+
+/// Makes the requests of a scenario: warm-ups, then single requests or first turns.
+pub(super) struct Source {
+    scenario: Scenario,
+    made: u64,
+    turns: u64,
+}
+
+impl Source {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        // Indexes of later turns lie above those of all first ones.
+        Self { scenario: scenario.clone(), made: 0, turns: 1_000_000 }
+    }
+
+    fn item(&self, identity: Identity, more: &str) -> Item {
+        let target = &self.scenario.config.targets[0];
+        let text = format!("#{}#{more}", tag(&identity));
+        let prompt = Prompt { output_tokens: Some(self.scenario.tokens), ..Prompt::text(text) };
+        let ask = Ask::new(&prompt, identity.index);
+        let request = target.dialect.prepare(&target.settings, &ask).unwrap();
+        Item { request, identity, due: None }
+    }
+}
+
+impl Prepare for Source {
+    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+        let warmups = self.scenario.config.limits.warmups;
+        let made = self.made;
+        self.made += 1;
+        let identity = if made < warmups {
+            Identity::new(made, Phase::Warmup)
+        } else {
+            let index = made - warmups;
+            let session = self.scenario.think.map(|_| index);
+            Identity { session, ..Identity::new(index, Phase::Measure) }
+        };
+        Ok(Some(self.item(identity, "")))
+    }
+
+    fn follow(&mut self, ended: &TurnEnd) -> Result<Option<FollowUp>, PrepareError> {
+        let turn = ended.identity.turn + 1;
+        let Some(answer) = ended.answer.as_ref().filter(|_| turn < TURNS) else { return Ok(None) };
+        let think = self.scenario.think.unwrap_or_default();
+        let index = self.turns;
+        self.turns += 1;
+        let identity = Identity { index, turn, ..ended.identity.clone() };
+        let identity = Identity { attempt: 0, ..identity };
+        Ok(Some(FollowUp { item: self.item(identity, answer), think }))
+    }
+}

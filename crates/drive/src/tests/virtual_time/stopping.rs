@@ -1,0 +1,82 @@
+//! Ends that are not the plan's: the time is over, or a thread of the run panics.
+
+use tokometer_base::Nanos;
+use tokometer_record::Stop;
+use tokometer_schedule::Extent;
+
+use super::faults::check;
+use super::scenario::{Scenario, Source};
+use super::server::PANIC;
+use crate::{Error, Item, Prepare, PrepareError};
+
+fn for_a_time(seed: u64, duration: Nanos) -> Scenario {
+    let mut scenario = Scenario::plain(seed, 1, 3);
+    scenario.config.limits.extent = Extent { count: None, duration: Some(duration) };
+    scenario
+}
+
+#[test]
+fn a_duration_ends_the_sending_and_not_what_is_under_way() {
+    let duration = Nanos::from_millis(500);
+    let ran = check(&for_a_time(1, duration));
+    let end = ran.end.as_ref().unwrap();
+    assert_eq!((end.stop, end.never_sent), (Stop::Complete, 0));
+    let end_of_sending = end.measure_begin + duration;
+    assert!(ran.measured().count() > 30);
+    let is_within = |at: Nanos| at < end_of_sending;
+    assert!(ran.measured().all(|t| t.is_success() && is_within(t.times.admitted)));
+    assert!(ran.measured().any(|t| t.times.end.is_some_and(|end| !is_within(end))));
+}
+
+#[test]
+fn the_end_of_the_time_ends_conversations_too() {
+    let mut scenario = for_a_time(2, Nanos::from_millis(500));
+    scenario.think = Some(Nanos::from_millis(1));
+    let ran = check(&scenario);
+    assert!(ran.measured().count() > 30);
+    let last = ran.measured().map(|timeline| timeline.times.admitted).max().unwrap();
+    assert!(last < ran.end.unwrap().measure_begin + Nanos::from_millis(500));
+}
+
+/// A source that panics instead of making its eleventh item.
+struct Fragile(Source, u32);
+
+impl Prepare for Fragile {
+    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+        self.1 += 1;
+        assert!(self.1 <= 10, "{PANIC}");
+        self.0.prepare()
+    }
+}
+
+fn panicked(end: &Result<tokometer_record::RunEnd, Error>) -> &'static str {
+    match end {
+        Err(Error::Panicked { thread, message }) => {
+            assert!(message.contains(PANIC), "{message}");
+            thread
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A panic used to leave the run's owner waiting for ever for requests that nobody would end.
+#[test]
+fn a_preparer_that_panics_ends_the_run_with_what_was_measured() {
+    let mut scenario = Scenario::plain(3, 50, 2);
+    scenario.config.limits.warmups = 8;
+    let ran = scenario.run_source(Box::new(Fragile(Source::new(&scenario), 0)));
+    assert_eq!(panicked(&ran.end), "preparer");
+    assert!(ran.timelines().count() > 0);
+}
+
+#[test]
+fn a_worker_that_panics_ends_the_run_with_what_was_measured() {
+    for workers in 1..=3 {
+        let mut scenario = Scenario::plain(4, 50, 6);
+        scenario.config.workers = Some(workers);
+        scenario.habits.panics_at = Some(20);
+        let ran = scenario.run();
+        assert_eq!(panicked(&ran.end), "worker", "{workers} workers");
+        assert!(ran.measured().filter(|timeline| timeline.is_success()).count() >= 10);
+    }
+}
