@@ -1,7 +1,7 @@
 //! A run's summary as another tool's report, by that tool's own definitions.
 
 use tokometer_base::units::nearest_count;
-use tokometer_metrics::figures::{Probe, SteadyWindow};
+use tokometer_metrics::figures::{Attainment, Probe, SteadyWindow};
 use tokometer_metrics::server::Speculation;
 use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
 use tokometer_record::{Load, RunInfo};
@@ -124,11 +124,10 @@ fn set_counts(report: &mut Report, figures: &FamilyFigures) {
     }
 }
 
-/// Tokens per step under speculation: from the counted drafts, else from SGLang's own gauge.
+/// SGLang's accept length: what its server reports of itself and nothing else, as SGLang has it. Zero
+/// means that the server does not speculate.
 pub(crate) fn accept_length(summary: &Summary) -> Option<f64> {
-    let server = summary.server.as_ref()?;
-    let counted = server.speculation.as_ref().map(|speculation| speculation.acceptance_length);
-    counted.or(server.accept_length)
+    summary.server.as_ref()?.told_accept_length
 }
 
 fn set_sglang(
@@ -147,11 +146,41 @@ fn set_sglang(
         report.set_count(Field::RetokenizedTokens, count);
     }
     report.set_number(Field::Concurrency, figures.concurrency);
-    if let Some(length) = accept_length {
+    if let Some(length) = accept_length.filter(|length| *length > 0.0) {
         report.set_number(Field::AcceptLength, length);
+    }
+    if let Some(attainment) = &figures.attainment {
+        set_attainment(report, attainment);
     }
     for metric in [Metric::E2el, Metric::Ttft, Metric::Tpot, Metric::Itl] {
         set_stats(report, metric, stats_of(figures, metric));
+    }
+}
+
+/// The limits by name, in the order in which SGLang's help lists them.
+pub(crate) fn limits(attainment: &Attainment) -> impl Iterator<Item = (&'static str, f64, f64)> {
+    let Attainment { objectives, ttft, tpot, e2el, .. } = attainment;
+    [
+        ("ttft", objectives.ttft_ms, *ttft),
+        ("tpot", objectives.tpot_ms, *tpot),
+        ("e2el", objectives.e2el_ms, *e2el),
+    ]
+    .into_iter()
+    .filter_map(|(name, limit, share)| Some((name, limit?, share?)))
+}
+
+fn set_attainment(report: &mut Report, attainment: &Attainment) {
+    let words: Vec<String> =
+        limits(attainment).map(|(name, limit, _)| format!("{name}:{limit}")).collect();
+    report.set_words(Field::GoodputLimits, words.join(" "));
+    report.set_number(Field::Attainment, attainment.all * 100.0);
+    for (name, _, share) in limits(attainment) {
+        let field = match name {
+            "ttft" => Field::TtftAttainment,
+            "tpot" => Field::TpotAttainment,
+            _ => Field::E2elAttainment,
+        };
+        report.set_number(field, share * 100.0);
     }
 }
 
@@ -166,15 +195,15 @@ fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown:
     if let Some(probe) = figures.probe.as_ref().filter(|probe| probe.completed > 0) {
         set_probe(report, probe);
     }
-    for metric in &shown.metrics {
+    // Without a cap nothing waits in the client, and without a rate there is no schedule to wait for.
+    let has_queue = info.load.max_concurrency.is_some();
+    let is_known = |metric: &&Metric| match metric {
+        Metric::ClientQueue => has_queue,
+        Metric::QueuedE2el => has_queue && info.load.request_rate.is_some(),
+        _ => true,
+    };
+    for metric in shown.metrics.iter().filter(is_known) {
         set_stats(report, *metric, &shown.of(stats_of(figures, *metric)));
-    }
-    if info.load.max_concurrency.is_some() && figures.client_queue.count > 0 {
-        set_stats(report, Metric::ClientQueue, &shown.of(&figures.client_queue));
-        // Without a schedule there is no time to count from.
-        if info.load.request_rate.is_some() || info.load.is_traced {
-            set_stats(report, Metric::QueuedE2el, &shown.of(&figures.e2el_with_queue));
-        }
     }
     if let Some(steady) = &figures.steady {
         set_steady(report, steady, shown);

@@ -35,6 +35,16 @@ pub enum Field {
     InputSequenceThroughput,
     /// Requests per second that met every objective.
     Goodput,
+    /// The objectives, as SGLang prints them: `ttft:150 tpot:22`.
+    GoodputLimits,
+    /// Share of all requests that met every objective, percent.
+    Attainment,
+    /// Share that met the objective of TTFT, percent.
+    TtftAttainment,
+    /// Share that met the objective of TPOT, percent.
+    TpotAttainment,
+    /// Share that met the objective of E2EL, percent.
+    E2elAttainment,
     /// Prompt tokens per second.
     InputThroughput,
     /// Answer tokens per second.

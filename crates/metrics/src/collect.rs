@@ -13,7 +13,7 @@ use tokometer_record::{Health, Load, Outcome, Phase, RunInfo, RunState, Stop, Ti
 use crate::anatomy::Anatomy;
 use crate::blocks::Blocks;
 use crate::define::{Formula, METRICS, Unit};
-use crate::family::aggregate::{Details, Frame};
+use crate::family::aggregate::{Details, Frame, GapUnit};
 use crate::family::{Family, FamilyCollector, Route};
 use crate::figures::Probe;
 use crate::goodput::{Goodput, Objectives};
@@ -66,6 +66,7 @@ pub struct Collector {
     /// One per row of [`METRICS`]; those of whole-run figures stay empty.
     samples: Vec<Sample>,
     gap_blocks: Blocks,
+    token_gap_blocks: Blocks,
     token_seconds: TokenSeconds,
     rows: Vec<Row>,
     failure_examples: BTreeMap<FailureClass, String>,
@@ -88,6 +89,7 @@ impl Collector {
             routes: info.targets.iter().map(Route::of).collect(),
             samples: vec![Sample::default(); METRICS.len()],
             gap_blocks: Blocks::new(info.origin),
+            token_gap_blocks: Blocks::new(info.origin),
             token_seconds: TokenSeconds::new(info.origin),
             rows: Vec::new(),
             failure_examples: BTreeMap::new(),
@@ -159,6 +161,10 @@ impl Collector {
         }
         for gap in measure::gaps(timeline) {
             self.gap_blocks.add(gap.at, gap.length, 1);
+            if let Some(tokens) = gap.tokens.filter(|tokens| *tokens > 0) {
+                let each = Nanos(gap.length.0 / u64::from(tokens));
+                self.token_gap_blocks.add(gap.at, each, tokens);
+            }
         }
     }
 
@@ -180,7 +186,7 @@ impl Collector {
         let goodput = self.goodput(counts.planned, span);
         self.complete_totals(span, goodput, health);
         let steady_part = steady::find(&self.rows, &self.info.load);
-        let steady = steady_part.as_ref().ok().map(|part| self.steady(*part));
+        let steady = steady_part.as_ref().ok().map(|part| self.steady(*part, span));
         let overload = steady::overload(&self.rows, &self.info.load);
         let windows = windows::series(self.info.origin, &self.rows, &self.token_seconds);
         let observed = std::mem::take(&mut self.observed);
@@ -203,7 +209,10 @@ impl Collector {
             ..Summary::default()
         };
         let info = self.info.clone();
-        let (distributions, families) = self.into_parts(span);
+        let told = summary.server.as_ref().and_then(|server| server.told_accept_length);
+        let backend = info.targets.first().map_or("", |target| target.backend.as_str());
+        let gap_unit = GapUnit::of_sglang(backend, told);
+        let (distributions, families) = self.into_parts(span, gap_unit);
         (summary.distributions, summary.families) = (distributions, families);
         let evidence = Evidence {
             info: &info,
@@ -267,7 +276,8 @@ impl Collector {
             .map(|delay| delay.0 as f64);
     }
 
-    fn steady(&self, part: Part) -> Steady {
+    fn steady(&self, part: Part, span: Option<Part>) -> Steady {
+        let run_begin = span.map_or(self.info.origin, |span| span.begin);
         let seconds = part.length().as_secs_f64();
         let started: Vec<&Row> = self.rows.iter().filter(|row| part.contains(row.start)).collect();
         let completed =
@@ -287,8 +297,8 @@ impl Collector {
             )
         };
         Steady {
-            begin_s: (part.begin - self.info.origin).as_secs_f64(),
-            end_s: (part.end - self.info.origin).as_secs_f64(),
+            begin_s: (part.begin - run_begin).as_secs_f64(),
+            end_s: (part.end - run_begin).as_secs_f64(),
             started: started.len() as u64,
             completed,
             concurrency: rows::mean_in_flight(&self.rows, part),
@@ -304,6 +314,7 @@ impl Collector {
     fn into_parts(
         self,
         span: Option<Part>,
+        gap_unit: GapUnit,
     ) -> (BTreeMap<String, Distribution>, BTreeMap<Family, crate::figures::FamilyFigures>) {
         let failed = self.rows.iter().filter(|row| row.fate == Fate::Failed).count();
         let failed = u32::try_from(failed).unwrap_or(u32::MAX);
@@ -328,7 +339,11 @@ impl Collector {
             let ordered = sample.into_ordered();
             let mut found = ordered.distribution(percentiles, metric.unit.divisor(), longest);
             if matches!(metric.formula, Formula::Stream(_)) {
-                take_margins_from(&self.gap_blocks, &mut found, metric.unit.divisor());
+                let blocks = match metric.key {
+                    "token_gap_ms" => &self.token_gap_blocks,
+                    _ => &self.gap_blocks,
+                };
+                take_margins_from(blocks, &mut found, metric.unit.divisor());
                 found.is_withheld = is_shared;
             }
             if found.count > 0 {
@@ -336,10 +351,12 @@ impl Collector {
             }
         }
         let frame = Frame {
+            begin: span.map_or(self.info.origin, |span| span.begin),
             duration: span.map_or(Nanos::ZERO, |span| span.length()),
             load: &self.info.load,
             percentiles,
             objectives: self.options.objectives,
+            gap_unit,
         };
         let probe = probe(self.probes);
         let finish = |family: FamilyCollector| {

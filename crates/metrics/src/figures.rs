@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::goodput::Objectives;
+
 /// Statistics of one list, in milliseconds. All zero when the list was empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stats {
@@ -49,12 +51,18 @@ pub struct FamilyFigures {
     pub request_throughput: f64,
     /// Requests per second that met every objective; `None` when none was set.
     pub goodput: Option<f64>,
+    /// Shares of requests that met the objectives; `None` when none was set.
+    #[serde(default)]
+    pub attainment: Option<Attainment>,
     /// Output tokens per second.
     pub output_throughput: f64,
     /// Prompt tokens per second.
     pub input_throughput: f64,
     /// Prompt and output tokens per second.
     pub total_throughput: f64,
+    /// Chunks of all successful requests: what the next figure counts.
+    #[serde(default)]
+    pub chunks: u64,
     /// Most chunks in one second. The tools call it output tokens per second.
     pub peak_output_throughput: f64,
     /// Most requests that touched one second.
@@ -79,6 +87,21 @@ pub struct FamilyFigures {
     pub steady: Option<SteadyWindow>,
     /// Values per request, where they were asked for.
     pub detail: Option<Detail>,
+}
+
+/// Shares of all requests, failed ones included, that met the objectives. SGLang reports them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Attainment {
+    /// The limits.
+    pub objectives: Objectives,
+    /// Share that met every limit.
+    pub all: f64,
+    /// Share that met the limit of TTFT; `None` without one.
+    pub ttft: Option<f64>,
+    /// Share that met the limit of TPOT.
+    pub tpot: Option<f64>,
+    /// Share that met the limit of E2EL.
+    pub e2el: Option<f64>,
 }
 
 /// Figures of the side probes.
@@ -133,7 +156,8 @@ pub struct SteadyWindow {
     pub tpot: Stats,
 }
 
-/// Values per request in the order of the plan. Failed requests hold 0, an empty list and a text.
+/// Values per request in the order of the plan. A failed request has the first token and the gaps that
+/// it had until it failed, no latency, no text and the reason.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Detail {
     /// Prompt tokens.

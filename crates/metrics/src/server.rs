@@ -75,6 +75,9 @@ pub struct ServerFigures {
     /// Mean tokens per step under speculation, from a gauge, where drafts are not counted.
     #[serde(default)]
     pub accept_length: Option<f64>,
+    /// Accept length that SGLang's `/server_info` reported after the run: the mean over its life.
+    #[serde(default)]
+    pub told_accept_length: Option<f64>,
     /// What the GPUs did, where somebody tells.
     #[serde(default)]
     pub gpu: Option<GpuFigures>,
@@ -153,6 +156,14 @@ fn ttft_buckets(scrape: &Scrape, engine: &Engine) -> Buckets {
     let samples = labelled(scrape, &format!("{name}_bucket"))
         .filter_map(|(name, count)| Some((label(name, "le")?, count)));
     Buckets::new(samples)
+}
+
+/// The accept length in SGLang's `/server_info`. Behind a router it is that of the first server that
+/// decodes. `None` where the server does not speculate.
+pub fn told_accept_length(server_info: &serde_json::Value) -> Option<f64> {
+    let first_decoder = server_info.get("decode").and_then(|servers| servers.get(0));
+    let server = first_decoder.unwrap_or(server_info);
+    server.get("internal_states")?.get(0)?.get("avg_spec_accept_length")?.as_f64()
 }
 
 /// The values of a scrape under one name each. `None` for a failed one or an unknown engine.

@@ -59,9 +59,9 @@ impl LoadClass {
 /// The steady part of a run, and figures of the requests that started in it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Steady {
-    /// Its start, in seconds after the run's origin.
+    /// Its start, in seconds after the measured phase began.
     pub begin_s: f64,
-    /// Its end.
+    /// Its end, counted likewise: never after the end of the measured phase.
     pub end_s: f64,
     /// Requests that started in it.
     pub started: u64,

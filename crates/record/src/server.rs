@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use tokometer_base::Nanos;
 
+/// Name under which a scrape keeps the accept length that SGLang's `/server_info` reports: the mean over
+/// the server's life, which is what SGLang's own benchmark prints.
+pub const SERVER_INFO_ACCEPT_LENGTH: &str = "server_info:avg_spec_accept_length";
+
 /// One scrape of one metrics endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scrape {

@@ -1,6 +1,8 @@
 //! SGLang's result file: one JSON object per line and run.
 
-use tokometer_metrics::figures::Detail;
+use std::collections::BTreeMap;
+
+use tokometer_metrics::figures::{Attainment, Detail};
 use tokometer_metrics::{Family, FamilyFigures};
 use tokometer_record::RunInfo;
 
@@ -8,7 +10,7 @@ use super::object::Object;
 use super::vllm::{date, set_stats};
 use super::{Extent, ResultFile, provenance};
 use crate::Error;
-use crate::from_summary::{Shown, accept_length};
+use crate::from_summary::{Shown, accept_length, limits};
 
 /// Options that SGLang saves with every run, null where they do not apply.
 const WORKLOAD_KEYS: [&str; 4] =
@@ -41,9 +43,12 @@ pub fn sglang_line(file: &ResultFile<'_>) -> Result<String, Error> {
         set_stats(&mut object, key, &sglang_stats().of(stats));
     }
     object.set("concurrency", figures.concurrency);
-    object.set("accept_length", told_accept_length(file).or(accept_length(file.summary)));
+    object.set("accept_length", accept_length(file.summary));
     object.set("max_output_tokens_per_s", figures.peak_output_throughput);
     object.set("max_concurrent_requests", figures.peak_concurrent_requests);
+    if let Some(attainment) = &figures.attainment {
+        set_goodput(&mut object, attainment, figures);
+    }
     if let (Extent::Requests, Some(detail)) = (file.extent, &figures.detail) {
         set_detail(&mut object, detail);
     }
@@ -51,12 +56,14 @@ pub fn sglang_line(file: &ResultFile<'_>) -> Result<String, Error> {
     Ok(object.to_line())
 }
 
-/// The mean over the server's life that it tells of itself: what SGLang's own file has here. Behind a
-/// router it is that of the first server that decodes.
-fn told_accept_length(file: &ResultFile<'_>) -> Option<f64> {
-    let (_, info) = file.workload.iter().find(|(key, _)| key == "server_info")?;
-    let info = info.get("decode").and_then(|servers| servers.get(0)).unwrap_or(info);
-    info.get("internal_states")?.get(0)?.get("avg_spec_accept_length")?.as_f64()
+fn set_goodput(object: &mut Object, attainment: &Attainment, figures: &FamilyFigures) {
+    let by_name = |value: fn((&'static str, f64, f64)) -> f64| -> BTreeMap<&'static str, f64> {
+        limits(attainment).map(|one| (one.0, value(one))).collect()
+    };
+    object.set("goodput_slos_ms", by_name(|(_, limit, _)| limit));
+    object.set("request_goodput", figures.goodput);
+    object.set("slo_attainment", attainment.all);
+    object.set("slo_attainment_by_metric", by_name(|(_, _, share)| share));
 }
 
 /// SGLang saves these percentiles whatever is asked for.

@@ -1,6 +1,7 @@
 //! vLLM's result file: one JSON object per run.
 
 use tokometer_base::WallNanos;
+use tokometer_base::units::nearest_count;
 use tokometer_metrics::figures::{Detail, Probe};
 use tokometer_metrics::server::Speculation;
 use tokometer_metrics::{Family, FamilyFigures, Stats};
@@ -122,9 +123,9 @@ fn set_probe(object: &mut Object, probe: &Probe) {
 fn set_speculation(object: &mut Object, speculation: &Speculation) {
     object.set("spec_decode_acceptance_rate", speculation.acceptance_rate_percent);
     object.set("spec_decode_acceptance_length", speculation.acceptance_length);
-    object.set("spec_decode_num_drafts", speculation.drafts);
-    object.set("spec_decode_draft_tokens", speculation.draft_tokens);
-    object.set("spec_decode_accepted_tokens", speculation.accepted_tokens);
+    object.set("spec_decode_num_drafts", nearest_count(speculation.drafts));
+    object.set("spec_decode_draft_tokens", nearest_count(speculation.draft_tokens));
+    object.set("spec_decode_accepted_tokens", nearest_count(speculation.accepted_tokens));
     object.set("spec_decode_per_position_acceptance_rates", &speculation.per_position);
 }
 
@@ -167,6 +168,7 @@ fn set_detail(object: &mut Object, detail: &Detail) {
     object.set("output_lens", &detail.output_lens);
     object.set("ttfts", &detail.ttfts);
     object.set("itls", &detail.itls);
+    object.set("latencies", &detail.latencies);
     object.set("start_times", &detail.start_times);
     object.set("generated_texts", &detail.generated_texts);
     object.set("errors", &detail.errors);

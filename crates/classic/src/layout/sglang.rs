@@ -47,7 +47,7 @@ const fn sglang(rows: &'static [Row]) -> Table {
     Table { widths: CLASSIC, opening: "\n", rows, tail: None }
 }
 
-/// SGLang at the beginning of 2025; the misspelt label is its own.
+/// SGLang 0.4.1; the misspelt label is its own.
 pub(crate) static S0: Table = sglang(&[
     BACKEND,
     RATE,
@@ -61,10 +61,10 @@ pub(crate) static S0: Table = sglang(&[
     INPUT_RATE,
     OUTPUT,
     TOTAL,
-    ACCEPT,
     e2e(TWO),
     ttft(THREE),
-    itl(GAPS),
+    tpot(THREE),
+    latency("Inter-token Latency", Metric::Itl, "ITL", THREE),
 ]);
 
 /// SGLang until the autumn of 2025.
@@ -126,6 +126,19 @@ const CACHE: Row = Row::Section {
     ],
 };
 
+const ATTAINMENT: Row = Row::Section {
+    title: "Goodput",
+    width: 50,
+    rows: &[
+        known("SLOs (ms):", Field::GoodputLimits, Words),
+        known("Request goodput (req/s):", Field::Goodput, Fixed),
+        known("SLO attainment (%):", Field::Attainment, Fixed),
+        known("TTFT SLO attainment (%):", Field::TtftAttainment, Fixed),
+        known("TPOT SLO attainment (%):", Field::TpotAttainment, Fixed),
+        known("E2EL SLO attainment (%):", Field::E2elAttainment, Fixed),
+    ],
+};
+
 /// The newest SGLang.
 pub(crate) static S3: Table = sglang(&[
     BACKEND,
@@ -147,6 +160,7 @@ pub(crate) static S3: Table = sglang(&[
     TOTAL,
     CONCURRENCY,
     ACCEPT,
+    ATTAINMENT,
     e2e(FIVE),
     ttft(FIVE),
     tpot(FIVE),

@@ -154,9 +154,9 @@ pub(crate) static V4: Table = classic(&[V4_HEAD, DIFFUSION, SPECULATION]);
 /// vLLM since it shows the client's own queue.
 pub(crate) static V5: Table = classic(&[
     V4_HEAD,
-    latency(" Client-side Queueing ", Metric::ClientQueue, "Client Queue Time", Stats::AsGiven),
+    latency("Client-side Queueing", Metric::ClientQueue, "Client Queue Time", Stats::AsGiven),
     latency(
-        " Queue-inclusive End-to-end Latency ",
+        "Queue-inclusive End-to-end Latency",
         Metric::QueuedE2el,
         "E2EL incl. Client Queue",
         Stats::AsGiven,

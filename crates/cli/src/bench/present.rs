@@ -99,6 +99,8 @@ fn section(name: &str) -> Option<Metric> {
         "tpot" => Some(Metric::Tpot),
         "itl" => Some(Metric::Itl),
         "e2el" => Some(Metric::E2el),
+        "client_queue_time" => Some(Metric::ClientQueue),
+        "e2el_including_client_queue" => Some(Metric::QueuedE2el),
         _ => None,
     }
 }

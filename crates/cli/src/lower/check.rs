@@ -6,7 +6,8 @@ use tokometer_plan::{Load, Plan};
 use crate::exit::Refusal;
 
 /// Sections that `--percentile-metrics` may name.
-const SECTIONS: [&str; 4] = ["ttft", "tpot", "itl", "e2el"];
+const SECTIONS: [&str; 6] =
+    ["ttft", "tpot", "itl", "e2el", "client_queue_time", "e2el_including_client_queue"];
 
 /// Refuses a plan that makes no sense.
 pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {

@@ -9,7 +9,7 @@ use tokometer_record::{Load, Outcome, Timeline};
 use super::buckets::{self, Flight};
 use super::lens::Seen;
 use super::{Family, Route, rust_steady};
-use crate::figures::{Detail, FamilyFigures, Stats};
+use crate::figures::{Attainment, Detail, FamilyFigures, Stats};
 use crate::goodput::{Latencies, Objectives};
 use crate::sample::Sample;
 use crate::ticks::Ticks;
@@ -24,9 +24,11 @@ pub(crate) struct Row {
     pub(super) start: Nanos,
     pub(super) ttft: Nanos,
     pub(super) latency: Nanos,
-    pub(super) queue: Nanos,
+    pub(super) intended: Option<Nanos>,
+    pub(super) admitted: Nanos,
     pub(super) output_tokens: u32,
     pub(super) input_tokens: u32,
+    pub(super) listed_input_tokens: u32,
     pub(super) retokenized: Option<u32>,
     pub(super) is_success: bool,
 }
@@ -36,6 +38,11 @@ impl Row {
     pub(super) fn tpot(&self) -> Option<f64> {
         let later_tokens = self.output_tokens.checked_sub(1).filter(|tokens| *tokens > 0)?;
         Some((self.latency.0 as f64 - self.ttft.0 as f64) / f64::from(later_tokens))
+    }
+
+    /// The wait inside the client. At an infinite rate every request is due when the run begins.
+    fn queue(&self, begin: Nanos) -> Nanos {
+        self.admitted - self.intended.unwrap_or(begin)
     }
 
     fn latencies(&self) -> Latencies {
@@ -60,6 +67,8 @@ struct DetailRow {
 /// What the whole run gives to every family.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
+    /// When the measured phase began.
+    pub begin: Nanos,
     /// Length of the measured phase.
     pub duration: Nanos,
     /// The load that was asked for.
@@ -68,6 +77,27 @@ pub struct Frame<'a> {
     pub percentiles: &'a [f64],
     /// What a good request must meet.
     pub objectives: Objectives,
+    /// What the entries of SGLang's list of gaps are.
+    pub gap_unit: GapUnit,
+}
+
+/// What lies between two neighbours of a list of gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GapUnit {
+    /// Two events.
+    #[default]
+    Event,
+    /// Two tokens: the gap of an event is divided among its tokens.
+    Token,
+}
+
+impl GapUnit {
+    /// SGLang's rule: tokens where its own server speculates, behind one of these two routes.
+    pub fn of_sglang(backend: &str, accept_length: Option<f64>) -> Self {
+        let is_divided = matches!(backend, "sglang-oai" | "sglang-oai-chat")
+            && accept_length.is_some_and(|length| length > 0.0);
+        if is_divided { Self::Token } else { Self::Event }
+    }
 }
 
 /// Collects one family's view of a run.
@@ -76,6 +106,7 @@ pub struct FamilyCollector {
     family: Family,
     rows: Vec<Row>,
     gaps: Sample,
+    token_gaps: Sample,
     chunks: Ticks,
     details: Option<Vec<DetailRow>>,
 }
@@ -88,6 +119,7 @@ impl FamilyCollector {
             family,
             rows: Vec::new(),
             gaps: Sample::default(),
+            token_gaps: Sample::default(),
             chunks: Ticks::new(origin),
             details,
         }
@@ -108,16 +140,17 @@ impl FamilyCollector {
         if let Some(details) = &mut self.details {
             details.push(detail(timeline, &seen, key));
         }
-        let due = timeline.times.intended.unwrap_or(timeline.times.admitted);
         self.rows.push(Row {
             key,
             attempt: timeline.identity.attempt,
             start: seen.start,
             ttft: seen.ttft,
             latency: seen.latency,
-            queue: timeline.times.admitted - due,
+            intended: timeline.times.intended,
+            admitted: timeline.times.admitted,
             output_tokens: seen.output_tokens,
             input_tokens: seen.input_tokens,
+            listed_input_tokens: seen.listed_input_tokens,
             retokenized: timeline.retokenized_tokens,
             is_success: seen.is_success,
         });
@@ -126,6 +159,9 @@ impl FamilyCollector {
     fn pool(&mut self, seen: &Seen) {
         let mut at = seen.start.0 as f64 + seen.ttft.0 as f64;
         self.chunks.push(seen.start + seen.ttft);
+        for gap in &seen.token_gaps {
+            self.token_gaps.add(gap.nanos, gap.repeats);
+        }
         for gap in &seen.gaps {
             self.gaps.add(gap.nanos, gap.repeats);
             for _ in 0..gap.repeats {
@@ -156,11 +192,18 @@ impl FamilyCollector {
             .map(|row| Flight { start: row.start, end: row.start + row.latency })
             .collect();
         let peaks = buckets::peaks(&flights, &self.chunks);
+        let mut chunks = 0;
+        self.chunks.for_each(|_, count| chunks += count);
         let retokenized: Option<u64> = done.iter().map(|row| row.retokenized.map(u64::from)).sum();
         let steady = rust_steady::window(frame.load, &done, &self.chunks, frame.percentiles);
-        let stats = |value: fn(&Row) -> Option<f64>| -> Stats {
+        let stats = |value: &dyn Fn(&Row) -> Option<f64>| -> Stats {
             let values: Sample = done.iter().filter_map(|row| value(row)).collect();
             values.into_ordered().stats(frame.percentiles, NANOS_PER_MILLI)
+        };
+        let queue = |row: &Row| row.queue(frame.begin);
+        let gaps = match frame.gap_unit {
+            GapUnit::Token if self.family == Family::Sglang => self.token_gaps,
+            GapUnit::Token | GapUnit::Event => self.gaps,
         };
         FamilyFigures {
             completed: done.len() as u64,
@@ -174,20 +217,42 @@ impl FamilyCollector {
             output_throughput: per_second(output as f64),
             input_throughput: per_second(input as f64),
             total_throughput: per_second((input + output) as f64),
+            chunks,
             peak_output_throughput: peaks.chunks as f64,
             peak_concurrent_requests: peaks.requests,
             concurrency: per_second(sum(|row| row.latency.0) as f64 / 1e9),
-            ttft: stats(|row| Some(row.ttft.0 as f64)),
-            tpot: stats(Row::tpot),
-            e2el: stats(|row| Some(row.latency.0 as f64)),
-            client_queue: stats(|row| Some(row.queue.0 as f64)),
-            e2el_with_queue: stats(|row| Some((row.queue + row.latency).0 as f64)),
-            itl: self.gaps.into_ordered().stats(frame.percentiles, NANOS_PER_MILLI),
+            attainment: attainment(&done, self.rows.len(), frame.objectives),
+            ttft: stats(&|row| Some(row.ttft.0 as f64)),
+            tpot: stats(&Row::tpot),
+            e2el: stats(&|row| Some(row.latency.0 as f64)),
+            client_queue: stats(&|row| Some(queue(row).0 as f64)),
+            e2el_with_queue: stats(&|row| Some((queue(row) + row.latency).0 as f64)),
+            itl: gaps.into_ordered().stats(frame.percentiles, NANOS_PER_MILLI),
             probe: None,
             steady,
-            detail: self.details.map(|details| detail_arrays(&self.rows, details)),
+            detail: self.details.map(|details| detail_arrays(&self.rows, details, frame.begin)),
         }
     }
+}
+
+/// The share of all requests, failed ones included, that met each objective.
+fn attainment(done: &[&Row], all: usize, objectives: Objectives) -> Option<Attainment> {
+    if objectives.is_empty() || all == 0 {
+        return None;
+    }
+    let share = |limits: Objectives| {
+        let is_met = |row: &&&Row| limits.are_met_by(row.latencies());
+        done.iter().filter(is_met).count() as f64 / all as f64
+    };
+    let Objectives { ttft_ms, tpot_ms, e2el_ms } = objectives;
+    let none = Objectives::default();
+    Some(Attainment {
+        objectives,
+        all: share(objectives),
+        ttft: ttft_ms.map(|_| share(Objectives { ttft_ms, ..none })),
+        tpot: tpot_ms.map(|_| share(Objectives { tpot_ms, ..none })),
+        e2el: e2el_ms.map(|_| share(Objectives { e2el_ms, ..none })),
+    })
 }
 
 /// Whether values per request are kept for detailed result files.
@@ -218,12 +283,8 @@ fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
     };
     DetailRow {
         key,
-        gaps: if seen.is_success {
-            seen.gaps.iter().flat_map(repeated).collect()
-        } else {
-            Vec::new()
-        },
-        text: timeline.text.clone().unwrap_or_default(),
+        gaps: seen.gaps.iter().flat_map(repeated).collect(),
+        text: timeline.text.clone().filter(|_| seen.is_success).unwrap_or_default(),
         error,
         cached_tokens: timeline.usage.and_then(|usage| usage.cached_tokens),
     }
@@ -231,20 +292,20 @@ fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
 
 /// Arrays in the order of the plan. `rows` are sorted and unique; of `details`, which came in the
 /// order of their ends, the last of a request belongs to its last attempt.
-fn detail_arrays(rows: &[Row], mut details: Vec<DetailRow>) -> Detail {
+fn detail_arrays(rows: &[Row], mut details: Vec<DetailRow>, begin: Nanos) -> Detail {
     details.reverse();
     details.sort_by_key(|detail| detail.key);
     details.dedup_by_key(|detail| detail.key);
     let mut arrays = Detail::default();
     for (row, detail) in rows.iter().zip(details) {
         let if_done = |value: f64| if row.is_success { value } else { 0.0 };
-        arrays.input_lens.push(u64::from(row.input_tokens));
+        arrays.input_lens.push(u64::from(row.listed_input_tokens));
         arrays.output_lens.push(if row.is_success { u64::from(row.output_tokens) } else { 0 });
-        arrays.ttfts.push(if_done(row.ttft.as_secs_f64()));
+        arrays.ttfts.push(row.ttft.as_secs_f64());
         arrays.itls.push(detail.gaps);
         arrays.start_times.push(row.start.as_secs_f64());
         arrays.latencies.push(if_done(row.latency.as_secs_f64()));
-        arrays.queue_times.push(row.queue.as_secs_f64());
+        arrays.queue_times.push(row.queue(begin).as_secs_f64());
         arrays.generated_texts.push(detail.text);
         arrays.errors.push(detail.error);
         arrays.cached_tokens.push(detail.cached_tokens);

@@ -21,12 +21,16 @@ pub struct Seen {
     pub ttft: Nanos,
     /// Entries of the list of inter-token latencies.
     pub gaps: Vec<Gap>,
+    /// The same divided among the tokens of each event, where the tool has such a list too.
+    pub token_gaps: Vec<Gap>,
     /// End-to-end latency.
     pub latency: Nanos,
     /// Output tokens by the tool's rule.
     pub output_tokens: u32,
-    /// Prompt tokens by the tool's rule.
+    /// Prompt tokens by the tool's rule, in totals.
     pub input_tokens: u32,
+    /// Prompt tokens by the tool's rule, in the list of a detailed result file.
+    pub listed_input_tokens: u32,
     /// Whether the tool counts it as successful.
     pub is_success: bool,
 }

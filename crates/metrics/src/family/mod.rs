@@ -68,8 +68,8 @@ impl Family {
     /// What this family's tool would have noted of a request.
     pub fn see(self, timeline: &Timeline, route: Route) -> Seen {
         match self {
-            Self::Vllm => vllm::see(timeline, route),
-            Self::OldVllm => old_vllm::see(timeline),
+            Self::Vllm => vllm::see(timeline),
+            Self::OldVllm => old_vllm::see(timeline, route),
             Self::VllmRust => vllm_rust::see(timeline, route),
             Self::Sglang => sglang::see(timeline, route),
         }

@@ -1,29 +1,53 @@
 //! vLLM's `benchmark_serving.py` of 2024, and the fork of it that measured TGI.
 //!
 //! An event counts only with text in it, the stopwatch stops at the end mark, and output tokens are
-//! always counted by tokenizing the text again.
+//! always counted by tokenizing the text again. In chat a gap begins at the event before, with or
+//! without text, and an answer without text is a success.
 
 use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
 
-use super::lens::{self, Seen};
+use super::Route;
+use super::lens::{self, Gap, Seen};
 
-pub(super) fn see(timeline: &Timeline) -> Seen {
+pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
     let start = lens::start(timeline);
-    let (ttft, gaps) = lens::first_and_gaps(timeline, start, |kind| kind == EventKind::Text);
+    let is_text = |kind: EventKind| kind == EventKind::Text;
+    let (ttft, gaps) = match route {
+        Route::Chat => chat_gaps(timeline, start),
+        Route::Completions | Route::Native => lens::first_and_gaps(timeline, start, is_text),
+    };
+    let has_text = timeline.events.iter().any(|event| is_text(event.kind));
     let latency = timeline.events.last().map_or(Nanos::ZERO, |event| event.at - start);
     // A record whose text was not tokenized again still has the count that this approximated.
     let output_tokens = timeline
         .retokenized_tokens
         .or_else(|| timeline.output_tokens().map(|(tokens, _)| tokens))
         .unwrap_or(0);
+    let input_tokens = lens::asked_prompt(timeline);
     Seen {
         start,
         ttft,
         gaps,
         latency,
         output_tokens,
-        input_tokens: lens::asked_prompt(timeline),
-        is_success: lens::ended_regularly(timeline),
+        input_tokens,
+        listed_input_tokens: input_tokens,
+        is_success: lens::ended_regularly(timeline) && (has_text || route == Route::Chat),
+        ..Seen::default()
     }
+}
+
+/// The first event with text, and for each later one the time since the event before it.
+fn chat_gaps(timeline: &Timeline, start: Nanos) -> (Nanos, Vec<Gap>) {
+    let (mut first, mut previous, mut gaps) = (None, start, Vec::new());
+    for event in timeline.events.iter().filter(|event| event.kind.has_choice()) {
+        if event.kind == EventKind::Text && first.is_some() {
+            gaps.push(Gap { nanos: (event.at - previous).0 as f64, repeats: 1 });
+        } else if event.kind == EventKind::Text {
+            first = Some(event.at - start);
+        }
+        previous = event.at;
+    }
+    (first.unwrap_or(Nanos::ZERO), gaps)
 }

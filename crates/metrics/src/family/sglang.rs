@@ -1,9 +1,11 @@
 //! SGLang's `bench_serving`.
 //!
 //! An event counts only with text in it (reasoning is text), and the latency runs to the last line
-//! of any kind, the end mark included. Completions report the length that was asked for, because
-//! usage is looked for only beside text; chat and the native route report the server's count. The
-//! native route divides a gap among the tokens that came with it.
+//! of any kind, the end mark included. SGLang does not ask for an event of usage, so a record that has
+//! one has what SGLang would not have seen: it reports the length that was asked for. Usage that a
+//! server sends unasked counts, in completions only beside text. The native route reports the server's
+//! count and divides a gap among the tokens that came with it; the other two divide where the server
+//! speculates.
 
 use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
@@ -25,19 +27,57 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
     let told = timeline.usage.and_then(|usage| usage.completion_tokens);
     let asked = timeline.asked.output_tokens;
     let output_tokens = match route {
-        Route::Completions => asked.or(told),
-        Route::Chat => told.or(asked),
+        Route::Completions | Route::Chat if lens::has_usage_event(timeline) => asked.or(told),
+        Route::Completions if !ends_with_text(timeline) => asked.or(told),
+        Route::Completions | Route::Chat => told.or(asked),
         Route::Native => told.or_else(|| timeline.event_tokens()).or(asked),
+    };
+    // Totals hold the client's counts; the list of a detailed file has the server's where it came.
+    let input_tokens = lens::asked_prompt(timeline);
+    let listed_input_tokens = match route {
+        Route::Completions | Route::Chat if lens::has_usage_event(timeline) => input_tokens,
+        Route::Completions | Route::Chat | Route::Native => lens::told_prompt(timeline),
+    };
+    let token_gaps = match route {
+        Route::Native => Vec::new(),
+        Route::Completions | Route::Chat => divided(timeline, &gaps),
     };
     Seen {
         start,
         ttft,
         gaps,
+        token_gaps,
         latency,
         output_tokens: output_tokens.unwrap_or(0),
-        input_tokens: lens::asked_prompt(timeline),
+        input_tokens,
+        listed_input_tokens,
         is_success: lens::ended_regularly(timeline),
     }
+}
+
+/// Whether the last choice has text. Usage without an event of its own came with that choice.
+fn ends_with_text(timeline: &Timeline) -> bool {
+    lens::last(timeline, EventKind::has_choice).is_some_and(|event| has_text(event.kind))
+}
+
+/// Each gap divided among the tokens of the event that ends it. SGLang tokenizes the event's text; a
+/// record has the count that the server told, else the answer's tokens spread over its events.
+fn divided(timeline: &Timeline, gaps: &[Gap]) -> Vec<Gap> {
+    let texts = || timeline.events.iter().filter(|event| has_text(event.kind));
+    let known = timeline.output_tokens().map(|(tokens, _)| tokens);
+    let tokens = f64::from(timeline.retokenized_tokens.or(known).unwrap_or(0));
+    let per_event = tokens / texts().count().max(1) as f64;
+    let spread = |place: u32| {
+        (f64::from(place + 1) * per_event).round() - (f64::from(place) * per_event).round()
+    };
+    let later = texts().zip(0_u32..).skip(1).zip(gaps);
+    later
+        .map(|((event, place), gap)| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+            let repeats = event.tokens().unwrap_or(spread(place) as u32).max(1);
+            Gap { nanos: gap.nanos / f64::from(repeats), repeats }
+        })
+        .collect()
 }
 
 /// One entry per token: an event's gap divided by the tokens it added. An event that added none is

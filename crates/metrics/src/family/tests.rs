@@ -4,7 +4,7 @@ use tokometer_base::Nanos;
 use tokometer_record::EventKind::{Empty, End, Reasoning, Role, Text, Usage};
 use tokometer_record::{Event, EventKind, Failure, FailureKind, Load, Outcome, Target, Timeline};
 
-use super::aggregate::{Details, Frame};
+use super::aggregate::{Details, Frame, GapUnit};
 use super::{Family, FamilyCollector, Route, Seen};
 use crate::figures::FamilyFigures;
 use crate::goodput::Objectives;
@@ -175,6 +175,8 @@ fn run(family: Family, load: &Load) -> FamilyFigures {
     collector.push(&failed, Route::Completions);
     let objectives = Objectives { ttft_ms: Some(300.0), tpot_ms: Some(100.0), e2el_ms: None };
     collector.finish(&Frame {
+        begin: Nanos::ZERO,
+        gap_unit: GapUnit::Event,
         duration: Nanos::from_secs(4),
         load,
         percentiles: &[99.0, 50.0],
@@ -238,6 +240,8 @@ fn empty_lists_are_zero_in_another_tools_figures() {
     let collector = FamilyCollector::new(Family::Vllm, Nanos::ZERO, Details::Drop);
     let load = testing::load(None, 0);
     let found = collector.finish(&Frame {
+        begin: Nanos::ZERO,
+        gap_unit: GapUnit::Event,
         duration: Nanos::ZERO,
         load: &load,
         percentiles: &[99.0],
@@ -259,6 +263,8 @@ fn a_retried_request_counts_once_by_its_last_attempt() {
     collector.push(&again, Route::Completions);
     let load = testing::load(None, 1);
     let found = collector.finish(&Frame {
+        begin: Nanos::ZERO,
+        gap_unit: GapUnit::Event,
         duration: Nanos::from_secs(1),
         load: &load,
         percentiles: &[],

@@ -1,33 +1,30 @@
 //! vLLM's Python client (`vllm bench serve`).
 //!
-//! Every event with a choice is a token, an empty one and chat's role event included. A completion
-//! ends with its last such event; a chat answer with its last event of any kind but the end mark.
+//! Every event with a choice is a token, an empty one and chat's role event included. An answer ends
+//! with its last such event. (Before 0.30 a chat answer ended with its usage event.)
 
 use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
 
-use super::Route;
 use super::lens::{self, Seen};
 
 /// The times of a request, which vLLM's two clients read alike.
-pub(super) fn times(timeline: &Timeline, route: Route) -> Seen {
+pub(super) fn times(timeline: &Timeline) -> Seen {
     let start = lens::start(timeline);
     let (ttft, gaps) = lens::first_and_gaps(timeline, start, EventKind::has_choice);
-    let ends_latency = |kind: EventKind| match route {
-        Route::Chat => kind != EventKind::End,
-        Route::Completions | Route::Native => kind.has_choice(),
-    };
-    let latency = lens::last(timeline, ends_latency).map_or(Nanos::ZERO, |event| event.at - start);
-    let has_token = timeline.events.iter().any(|event| event.kind.has_choice());
-    let is_success = lens::ended_regularly(timeline) && (has_token || route == Route::Chat);
+    let last = lens::last(timeline, EventKind::has_choice);
+    let latency = last.map_or(Nanos::ZERO, |event| event.at - start);
+    let is_success = lens::ended_regularly(timeline) && last.is_some();
     Seen { start, ttft, gaps, latency, is_success, ..Seen::default() }
 }
 
-pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
+pub(super) fn see(timeline: &Timeline) -> Seen {
+    let input_tokens = lens::told_prompt(timeline);
     Seen {
         output_tokens: output_tokens(timeline),
-        input_tokens: lens::told_prompt(timeline),
-        ..times(timeline, route)
+        input_tokens,
+        listed_input_tokens: input_tokens,
+        ..times(timeline)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tokometer_record::server::Scrape;
+use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 
 use super::buckets::Buckets;
 use super::gpu::{self, GpuReading};
@@ -51,10 +51,15 @@ pub(crate) struct Scrapes {
     failed: u64,
     /// Endpoints with a failed scrape.
     failing: BTreeSet<u16>,
+    told_accept_length: Option<f64>,
 }
 
 impl Scrapes {
     pub(crate) fn push(&mut self, scrape: &Scrape) {
+        if let Some(length) = scrape.values.get(SERVER_INFO_ACCEPT_LENGTH) {
+            self.told_accept_length = Some(*length);
+            return;
+        }
         let (engine, devices) = (read(scrape), gpu::read(scrape));
         if engine.is_none() && devices.is_none() {
             self.failed += 1;
@@ -68,7 +73,8 @@ impl Scrapes {
 
     /// Figures over `span`, the measured phase. `None` when nothing was scraped.
     pub(crate) fn figures(mut self, span: Option<Part>) -> Option<ServerFigures> {
-        if self.readings.is_empty() && self.devices.is_empty() && self.failed == 0 {
+        let is_silent = self.readings.is_empty() && self.devices.is_empty() && self.failed == 0;
+        if is_silent && self.told_accept_length.is_none() {
             return None;
         }
         self.readings.sort_by_key(|reading| reading.at);
@@ -127,6 +133,7 @@ impl Scrapes {
             queue_ms_mean: total.queue.millis(),
             prefill_ms_mean: total.prefill.millis(),
             accept_length: accept_length(&self.readings),
+            told_accept_length: self.told_accept_length,
             gpu: gpu::figures(&devices, span),
             speculation: speculation(&total),
         })
