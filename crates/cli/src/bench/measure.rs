@@ -1,7 +1,7 @@
 //! One run: from a plan to a record on disk.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, PoisonError};
 
 use serde_json::json;
@@ -13,7 +13,7 @@ use tokometer_metrics::sends::Capped;
 use tokometer_metrics::server::{Keep, parse};
 use tokometer_plan::{Content, Form, Plan, Profiler};
 use tokometer_record::run::SCHEMA_VERSION;
-use tokometer_record::server::Scrape;
+use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 use tokometer_record::{self as record, RunEnd, RunInfo, RunWriter};
 use tokometer_schedule::{Extent, Limits, Offsets};
 use tokometer_tokenize::Tokenizer;
@@ -244,6 +244,7 @@ impl Session {
                 Refusal::new(Exit::Write, format!("cannot start the recorder: {why}"))
             })?;
         let sides = SidesPlace::default();
+        let told = scrapes.clone();
         let between = between(plan, &ready.reached, (scrapes, notices.clone()), &sides)?;
         let goal = Goal::new(&plan.load, opened.len());
         let progress = Progress::start(&live, goal, self.bar, plan.output.shown);
@@ -264,6 +265,7 @@ impl Session {
         if plan.phases.profiler == Profiler::On {
             let _stopped = ready.reached.control.stop_profile();
         }
+        tell_accept_length(&ready.reached, told);
         let written = recorder.finish();
         let mut end = ended.map_err(|why| match why {
             drive::Error::WarmUps { .. } => Refusal::new(Exit::NoSuccess, why.to_string()),
@@ -273,6 +275,18 @@ impl Session {
             end.stop = reason;
         }
         Ok(finish(folder, written, end))
+    }
+}
+
+/// Records the accept length that an SGLang server reports after a run, as SGLang's benchmark asks for
+/// it. Whoever does not answer, or does not speculate, leaves no line.
+fn tell_accept_length(reached: &Reached, scrapes: Sender<Scrape>) {
+    let is_sglang = reached.dialect.name().contains("sglang");
+    let info = is_sglang.then(|| reached.control.server_info().ok()).flatten();
+    if let Some(length) = info.as_ref().and_then(tokometer_metrics::server::told_accept_length) {
+        let values = [(SERVER_INFO_ACCEPT_LENGTH.to_owned(), length)].into();
+        let told = Scrape { at: MonotonicClock.now(), endpoint: 0, values, error: None };
+        let _sent = scrapes.send(told);
     }
 }
 

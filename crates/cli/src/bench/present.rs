@@ -37,7 +37,7 @@ impl View {
         Ok(Self {
             layout,
             shown: classic::Shown {
-                metrics: metrics.sections.iter().filter_map(|name| section(name)).collect(),
+                metrics: sections(&metrics.sections, layout),
                 percentiles: metrics.percentiles.clone(),
             },
             objectives: Objectives {
@@ -90,6 +90,20 @@ impl View {
             details: self.details,
         }
     }
+}
+
+/// The sections of these names. V5 is V4 with the sections of the client's queue: who names it asks
+/// for them.
+fn sections(names: &[String], layout: LayoutChoice) -> Vec<Metric> {
+    let mut found: Vec<Metric> = names.iter().filter_map(|name| section(name)).collect();
+    if layout == LayoutChoice::Named(Layout::V5) {
+        for metric in [Metric::ClientQueue, Metric::QueuedE2el] {
+            if !found.contains(&metric) {
+                found.push(metric);
+            }
+        }
+    }
+    found
 }
 
 /// The section of this name.
