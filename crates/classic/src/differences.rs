@@ -145,6 +145,19 @@ mod tests {
         assert!(found[0].why.contains("opening event"), "{found:?}");
     }
 
+    /// Two grids of seconds were once explained as events against tokens.
+    #[test]
+    fn a_peak_differs_by_its_events_only_where_events_are_not_tokens() {
+        let mut summary = summary();
+        let mut reason = |chunks: u64| {
+            summary.families.get_mut(&Family::Vllm).unwrap().chunks = chunks;
+            let found = differences(&summary, Family::Vllm);
+            found.iter().find(|one| one.label == "peak output").unwrap().why
+        };
+        assert!(reason(90_000).contains("events per second"));
+        assert!(reason(126_464).contains("seconds begin"));
+    }
+
     #[test]
     fn figures_within_a_percent_and_missing_ones_are_not_compared() {
         let mut summary = summary();

@@ -110,6 +110,27 @@ fn a_gap_is_divided_by_the_tokens_of_its_event_and_never_by_the_read() {
     assert!(summary.notes.iter().any(|note| note.code == "shared-reads"));
 }
 
+/// Ten seconds of events with four tokens each: a gap per token is a quarter of a gap, and so is its
+/// interval. It used to carry the interval of the whole gap.
+#[test]
+fn an_interval_of_gaps_per_token_is_that_of_gaps_per_token() {
+    let mut timeline = testing::answer(0, 1_000, &[]);
+    let mut now = 1_000;
+    for event in 0..240_u32 {
+        now += 36 + u64::from(event / 10 % 5) * 2;
+        timeline.push(Event::new(at(now), event, Text).with_tokens(Some(4)));
+    }
+    let summary = collect(testing::load(None, 1), &[timeline]);
+    let [gaps, token_gaps] =
+        ["gap_ms", "token_gap_ms"].map(|key| summary.distribution(key).unwrap());
+    let margin = gaps.mean_margin.unwrap();
+    assert!(margin > 0.1, "{margin}");
+    assert!((token_gaps.mean_margin.unwrap() - margin / 4.0).abs() < 1e-3);
+    let median = |values: &Distribution| *values.percentile(50.0).unwrap();
+    let width = |values: &Distribution| median(values).high.unwrap() - median(values).low.unwrap();
+    assert!(width(gaps) > 0.1 && (width(token_gaps) - width(gaps) / 4.0).abs() < 0.05);
+}
+
 #[test]
 fn hidden_reasoning_is_in_the_throughput_and_not_in_tpot() {
     let mut timeline = testing::answer(0, 1_000, &[(2_000, Text), (2_100, Text), (2_200, Text)]);
@@ -242,6 +263,10 @@ fn an_even_run_is_steady_and_its_figures_are_the_plans() {
     let summary = collector.finish(&testing::ended(at(1_000), at(31_450)));
     assert_eq!((summary.verdict, summary.notes.len()), (Verdict::Valid, 0), "{:?}", summary.notes);
     let steady = summary.steady.clone().unwrap();
+    // The last request starts at 30.95 s of the clock, which is 29.95 s after the run began; counted
+    // from the clock's origin the steady part would end after the run, which lasts 30.45 s.
+    near(Some(steady.end_s), 29.95);
+    assert!(steady.end_s <= summary.duration_s.unwrap());
     assert!((steady.requests_per_s - 20.0).abs() < 0.1 && (steady.concurrency - 10.0).abs() < 0.1);
     assert!((steady.output_tokens_per_s - 200.0).abs() < 2.0);
     near(summary.figure("peak_in_flight"), 10.0);

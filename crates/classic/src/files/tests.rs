@@ -1,6 +1,6 @@
 //! The files' schemas, and that reading gives back what was written.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::*;
 use crate::from_summary::{Shown, from_summary};
@@ -52,27 +52,26 @@ fn details_are_there_when_asked_for() {
     check(sglang_line(&file).unwrap());
 }
 
-/// SGLang's servers count no drafts: they tell a mean over their life, and a gauge.
+/// SGLang prints and saves what its server reports after the run. Counted drafts and gauges are other
+/// figures, and those of another server are none at all.
 #[test]
-fn the_accept_length_is_the_servers_own_where_it_tells_one() {
+fn the_accept_length_is_the_one_that_sglangs_server_reports() {
     let (mut summary, info, shown) = (summary(), info(), Shown::default());
-    let check = |summary: &Summary, server_info: Value, expected: Option<f64>| {
-        let workload = [("server_info".to_owned(), server_info)];
-        let file = ResultFile { workload: &workload, ..file(summary, &info, &shown) };
+    let check = |summary: &Summary, saved: Option<f64>, printed: Option<f64>| {
+        let file = file(summary, &info, &shown);
         let object: Value = serde_json::from_str(&sglang_line(&file).unwrap()).unwrap();
-        assert_eq!(object["accept_length"].as_f64(), expected, "{}", object["server_info"]);
+        assert_eq!(object["accept_length"].as_f64(), saved);
+        let block = from_summary(summary, &info, Layout::S3, &shown).unwrap();
+        assert_eq!(block.number(Field::AcceptLength), printed);
     };
-    let told = json!({"internal_states": [{"avg_spec_accept_length": 2.75}]});
-    check(&summary, told.clone(), Some(2.75));
-    check(&summary, json!({"prefill": [{}], "decode": [told]}), Some(2.75));
-    check(&summary, json!({"internal_states": [{}]}), Some(3.5));
-    let server = summary.server.as_mut().unwrap();
-    (server.speculation, server.accept_length) = (None, Some(2.5));
-    check(&summary, Value::Null, Some(2.5));
-    let block = from_summary(&summary, &info, Layout::S3, &shown).unwrap();
-    assert_eq!(block.number(Field::AcceptLength), Some(2.5));
+    summary.server.as_mut().unwrap().accept_length = Some(2.5);
+    check(&summary, Some(2.75), Some(2.75));
+    summary.server.as_mut().unwrap().told_accept_length = Some(0.0);
+    check(&summary, Some(0.0), None);
+    summary.server.as_mut().unwrap().told_accept_length = None;
+    check(&summary, None, None);
     summary.server = None;
-    check(&summary, Value::Null, None);
+    check(&summary, None, None);
 }
 
 #[test]

@@ -16,8 +16,9 @@ fn print(report: &Report, layout: Layout) -> String {
 }
 
 fn shown() -> Shown {
-    let metrics = vec![Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2el];
-    Shown { metrics, percentiles: vec![50.0, 99.0] }
+    let queue = [Metric::ClientQueue, Metric::QueuedE2el];
+    let metrics = [Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2el].into_iter().chain(queue);
+    Shown { metrics: metrics.collect(), percentiles: vec![50.0, 99.0] }
 }
 
 #[test]

@@ -56,16 +56,16 @@ fn each_tool_sees_the_same_answer_its_own_way() {
         assert!(seen.is_success);
         assert_eq!(facts(&seen), expected, "{family:?} {route:?}");
     };
-    // The role event is vLLM's first token, and the usage event ends a chat answer.
-    check(Family::Vllm, Route::Chat, &chat(), (50, 151, 4, 8, 12));
-    // An empty completion event is a token; the last event with a choice ends the answer.
+    // The role event is vLLM's first token, and the last event with a choice ends the answer.
+    check(Family::Vllm, Route::Chat, &chat(), (50, 150, 4, 8, 12));
+    // An empty completion event is a token.
     check(Family::Vllm, Route::Completions, &completion(), (60, 150, 3, 8, 12));
-    check(Family::VllmRust, Route::Chat, &chat(), (50, 151, 4, 8, 10));
+    check(Family::VllmRust, Route::Chat, &chat(), (50, 150, 4, 8, 10));
     check(Family::VllmRust, Route::Completions, &completion(), (60, 150, 3, 8, 10));
     check(Family::OldVllm, Route::Chat, &chat(), (100, 160, 2, 9, 10));
     check(Family::OldVllm, Route::Completions, &completion(), (100, 160, 2, 9, 10));
-    // Text only, to the end mark; completions report the length that was asked for.
-    check(Family::Sglang, Route::Chat, &chat(), (100, 160, 2, 8, 10));
+    // Text only, to the end mark; SGLang asks for no usage and reports the length that it asked for.
+    check(Family::Sglang, Route::Chat, &chat(), (100, 160, 2, 16, 10));
     check(Family::Sglang, Route::Completions, &completion(), (100, 160, 2, 16, 10));
 }
 
@@ -79,6 +79,12 @@ fn output_lengths_without_a_usage_event() {
     in_choice.events.retain(|event| event.kind != Usage);
     check(Family::Vllm, &in_choice, 9);
     check(Family::VllmRust, &in_choice, 8);
+    // Usage beside text wins; beside an empty finish event SGLang's completions do not read it.
+    check(Family::Sglang, &in_choice, 8);
+    let mut with_finish = in_choice.clone();
+    with_finish.events.insert(4, Event::new(Nanos::from_millis(1_155), 4, Empty));
+    check(Family::Sglang, &with_finish, 16);
+    assert_eq!(Family::Sglang.see(&with_finish, Route::Chat).output_tokens, 8);
     let none = Timeline { usage: None, ..in_choice.clone() };
     check(Family::Vllm, &none, 9);
     check(Family::VllmRust, &none, 4);
@@ -96,9 +102,13 @@ fn success_is_a_matter_of_opinion() {
     let no_content = Outcome::Failed(Failure::new(FailureKind::NoContent, "no content"));
     let empty = Timeline { events: Vec::new(), outcome: no_content.clone(), ..chat() };
     check(Family::Vllm, Route::Completions, &empty, false);
-    check(Family::Vllm, Route::Chat, &empty, true);
+    check(Family::Vllm, Route::Chat, &empty, false);
+    check(Family::VllmRust, Route::Completions, &empty, false);
+    check(Family::VllmRust, Route::Chat, &empty, true);
+    check(Family::OldVllm, Route::Completions, &empty, false);
+    check(Family::OldVllm, Route::Chat, &empty, true);
     check(Family::Sglang, Route::Completions, &empty, true);
-    assert_eq!(Family::Vllm.see(&empty, Route::Chat).ttft, Nanos::ZERO);
+    assert_eq!(Family::VllmRust.see(&empty, Route::Chat).ttft, Nanos::ZERO);
     let only_empty =
         Timeline { outcome: no_content, ..testing::answer(0, 1_000, &[(1_010, Empty)]) };
     check(Family::Vllm, Route::Completions, &only_empty, true);
@@ -124,6 +134,60 @@ fn the_native_route_divides_a_gap_among_its_tokens_and_passes_over_empty_ones() 
     let gaps: Vec<_> = seen.gaps.iter().map(|gap| (gap.nanos, gap.repeats)).collect();
     assert_eq!(gaps, [(10e6, 3), (15e6, 2)]);
     assert_eq!(seen.output_tokens, 6);
+}
+
+/// SGLang tokenizes the text of each event; a record has counts of events, or only that of the answer.
+#[test]
+fn sglang_divides_gaps_among_tokens_where_its_own_server_speculates() {
+    let mut told = testing::answer(0, 1_000, &[]);
+    for (at, tokens) in [(1_100, 1), (1_130, 3), (1_150, 2)] {
+        told.push(Event::new(Nanos::from_millis(at), 0, Text).with_tokens(Some(tokens)));
+    }
+    let mut untold = testing::answer(0, 1_000, &[(1_100, Text), (1_130, Text), (1_150, Text)]);
+    untold.retokenized_tokens = Some(6);
+    let mean = |timeline: &Timeline, backend: &str, accept_length: Option<f64>| {
+        let mut collector = FamilyCollector::new(Family::Sglang, Nanos::ZERO, Details::Drop);
+        collector.push(timeline, Route::Chat);
+        let found = collector.finish(&Frame {
+            begin: Nanos::ZERO,
+            duration: Nanos::from_secs(1),
+            load: &testing::load(None, 1),
+            percentiles: &[],
+            objectives: Objectives::default(),
+            gap_unit: GapUnit::of_sglang(backend, accept_length),
+        });
+        // Peaks count events either way.
+        assert_eq!(found.chunks, 3);
+        found.itl.mean
+    };
+    near(mean(&told, "sglang-oai-chat", Some(2.5)), 10.0);
+    near(mean(&untold, "sglang-oai", Some(2.5)), 12.5);
+    for (backend, accept_length) in
+        [("sglang-oai-chat", None), ("sglang-oai", Some(0.0)), ("vllm-chat", Some(2.5))]
+    {
+        near(mean(&told, backend, accept_length), 25.0);
+    }
+}
+
+/// At an infinite rate all requests are due when the run begins: those that a cap holds back waited
+/// since then. They used to be reported as not having waited at all.
+#[test]
+fn at_an_infinite_rate_the_client_s_queue_counts_from_the_begin_of_the_run() {
+    let mut collector = FamilyCollector::new(Family::Vllm, Nanos::ZERO, Details::Keep);
+    for (index, start) in [(0, 1_000), (1, 1_600)] {
+        collector.push(&testing::answer(index, start, &[(start + 500, Text)]), Route::Completions);
+    }
+    let load = Load { max_concurrency: Some(1), ..testing::load(None, 2) };
+    let found = collector.finish(&Frame {
+        begin: Nanos::from_millis(1_000),
+        duration: Nanos::from_secs(1),
+        load: &load,
+        percentiles: &[],
+        objectives: Objectives::default(),
+        gap_unit: GapUnit::Event,
+    });
+    near(found.client_queue.mean, 300.0);
+    assert_eq!(found.detail.unwrap().queue_times, [0.0, 0.6]);
 }
 
 #[test]

@@ -168,3 +168,25 @@ fn a_page_that_lies_gives_no_figures() {
     assert_eq!((found.engine, found.scrapes, found.failed_scrapes), (None, 0, 2));
     assert_eq!((found.generation_tokens, found.is_whole), (None, false));
 }
+
+#[test]
+fn an_sglang_server_reports_its_accept_length_or_the_first_decoder_does() {
+    let check = |server_info: &serde_json::Value, expected: Option<f64>| {
+        assert_eq!(told_accept_length(server_info), expected, "{server_info}");
+    };
+    let told = serde_json::json!({"internal_states": [{"avg_spec_accept_length": 2.75}]});
+    check(&told, Some(2.75));
+    check(&serde_json::json!({"prefill": [{}], "decode": [told]}), Some(2.75));
+    check(&serde_json::json!({"internal_states": [{}]}), None);
+    check(&serde_json::json!({}), None);
+}
+
+/// A server without metrics may still report it, and the report is no failed scrape.
+#[test]
+fn a_reported_accept_length_needs_no_metrics() {
+    let mut scrapes = Scrapes::default();
+    let values = [(tokometer_record::server::SERVER_INFO_ACCEPT_LENGTH.to_owned(), 2.75)].into();
+    scrapes.push(&Scrape { at: Nanos(5), endpoint: 0, values, error: None });
+    let found = scrapes.figures(None).unwrap();
+    assert_eq!((found.told_accept_length, found.failed_scrapes), (Some(2.75), 0));
+}
