@@ -151,7 +151,7 @@ mod tests {
         let mut summary = summary();
         let mut reason = |chunks: u64| {
             summary.families.get_mut(&Family::Vllm).unwrap().chunks = chunks;
-            let found = differences(&summary, Family::Vllm);
+            let found = all(&summary, Family::Vllm);
             found.iter().find(|one| one.label == "peak output").unwrap().why
         };
         assert!(reason(90_000).contains("events per second"));
