@@ -17,7 +17,7 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "usage: cargo xtask TASK
 
-  ci             everything that must pass: format, tidy, clippy, tests, docs
+  ci             everything that must pass: format, tidy, clippy, tests, docs [--install]
   tidy           the project's own rules, from files alone
   bench-client   the client against a bare floor reader, in one pass [SCENE]
   referee        a packet capture judges the client's times (root, tcpdump)
@@ -29,7 +29,7 @@ Studies (evidence, aa, verdicts, …): `cargo lab`
 fn run(arguments: &[String]) -> Result<()> {
     let task = arguments.first().map_or("", String::as_str);
     match task {
-        "ci" => ci::run(),
+        "ci" => ci::run(&arguments[1..]),
         "tidy" => tidy::run(),
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),

@@ -1,21 +1,88 @@
-//! What the tests need besides a Rust toolchain: installed where it is missing.
+//! What some of the tests need besides a Rust toolchain, and how it is installed when that is asked for.
 //!
-//! A browser with its driver and Python's `venv` come from Debian's packages where those can be had;
-//! the real inference server comes from the Python registry, by the test that uses it. A machine with
-//! another package manager is told what to install.
+//! A browser with its driver and Python's `venv` come from Debian's packages; the real inference server
+//! comes from the Python registry. Nothing is installed unasked: a part that is missing is skipped, and
+//! named as skipped.
 
 use std::process::{Command, Stdio};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::ci::announce;
+use crate::real;
 
-/// A program, and the Debian packages that bring it.
-const NEEDED: [(&str, &str); 3] = [
-    ("chromium --version", "chromium"),
-    ("chromedriver --version", "chromium-driver"),
-    ("python3 -c 'import venv, ensurepip'", "python3-venv"),
-];
+/// A part of the tests that needs more than a Rust toolchain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The report's page in a browser.
+    Browser,
+    /// The program against llama.cpp's server.
+    RealServer,
+}
+
+/// A command that succeeds where a program is there, and the Debian package that brings it.
+type Needed = (&'static str, &'static str);
+
+const BROWSER: [Needed; 2] =
+    [("chromium --version", "chromium"), ("chromedriver --version", "chromium-driver")];
+const VENV: [Needed; 1] = [("python3 -c 'import venv, ensurepip'", "python3-venv")];
+
+impl Part {
+    /// All of them.
+    pub(crate) const ALL: [Self; 2] = [Self::Browser, Self::RealServer];
+
+    /// The feature of the end-to-end tests that adds it.
+    pub(crate) fn feature(self) -> &'static str {
+        match self {
+            Self::Browser => "tokometer-e2e/browser",
+            Self::RealServer => "tokometer-e2e/real",
+        }
+    }
+
+    /// Its name and what it needs.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Browser => "browser tests (chromium, chromedriver)",
+            Self::RealServer => "real-server tests (llama.cpp's server, below target/real)",
+        }
+    }
+
+    fn is_installed(self) -> bool {
+        match self {
+            Self::Browser => missing(&BROWSER).is_empty(),
+            Self::RealServer => real::is_installed(),
+        }
+    }
+
+    fn install(self) -> Result<()> {
+        match self {
+            Self::Browser => install_packages(&BROWSER),
+            Self::RealServer => {
+                install_packages(&VENV)?;
+                real::run(&["--server", "llamacpp", "--install"].map(str::to_owned))
+            }
+        }
+    }
+}
+
+/// Whether missing parts are installed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Install {
+    Asked,
+    Unasked,
+}
+
+/// The parts that can be run, once what is missing is installed if that was asked for.
+pub(crate) fn parts(install: Install) -> Result<Vec<Part>> {
+    let mut present = Vec::new();
+    for part in Part::ALL {
+        if install == Install::Asked && !part.is_installed() {
+            part.install().with_context(|| format!("cannot install {}", part.describe()))?;
+        }
+        present.extend(part.is_installed().then_some(part));
+    }
+    Ok(present)
+}
 
 fn succeeds(line: &str) -> bool {
     let status = Command::new("sh")
@@ -27,24 +94,24 @@ fn succeeds(line: &str) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Installs what is missing.
-pub(crate) fn run() -> Result<()> {
-    let missing = || {
-        let absent = NEEDED.iter().filter(|(line, _)| !succeeds(line));
-        absent.map(|(_, package)| *package).collect::<Vec<_>>().join(" ")
-    };
-    let packages = missing();
+/// The Debian packages of what is not there.
+fn missing(needed: &[Needed]) -> Vec<&'static str> {
+    needed.iter().filter(|(line, _)| !succeeds(line)).map(|(_, package)| *package).collect()
+}
+
+fn install_packages(needed: &[Needed]) -> Result<()> {
+    let packages = missing(needed).join(" ");
     if packages.is_empty() {
         return Ok(());
     }
-    announce(&format!("installing {packages}"));
+    announce(&format!("apt-get install {packages}"));
     let line = format!(
         "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq {packages}"
     );
     let _status = Command::new("sh").args(["-c", &line]).status();
-    let still = missing();
+    let still = missing(needed);
     if still.is_empty() {
         return Ok(());
     }
-    bail!("the tests need what these Debian packages bring, and it is missing: {still}")
+    bail!("these Debian packages, or what they bring, are missing: {}", still.join(" "))
 }

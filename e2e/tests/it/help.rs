@@ -2,13 +2,35 @@
 
 use crate::program::run;
 
+/// The commands that the program lists.
+fn commands() -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let help = run(folder.path(), "--help").succeeded().stdout;
+    let list = help.split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
+    // A line that continues a description is indented further.
+    let names = list.lines().filter_map(|line| line.strip_prefix("  "));
+    let names = names.filter(|line| !line.starts_with(' '));
+    names.filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_command_is_known_to_these_tests() {
+    let commands = commands();
+    for known in ["bench", "report", "compare", "capacity", "predict", "calibrate", "doctor"] {
+        assert!(commands.iter().any(|name| name == known), "no {known} among {commands:?}");
+    }
+}
+
 #[test]
 fn help_says_what_it_said() {
     let folder = tempfile::tempdir().unwrap();
-    for command in ["", "bench", "report", "dataset", "doctor", "sim"] {
-        let text = run(folder.path(), &format!("{command} --help")).succeeded().stdout;
-        let name = if command.is_empty() { "tokometer" } else { command };
-        insta::assert_snapshot!(format!("help-{name}"), text);
+    // `docs` is not listed.
+    for command in commands().into_iter().chain(["docs", ""].map(str::to_owned)) {
+        let name = if command.is_empty() { "tokometer" } else { command.as_str() };
+        for (flag, file) in [("--help", "help"), ("-h", "short")] {
+            let text = run(folder.path(), &format!("{command} {flag}")).succeeded().stdout;
+            insta::assert_snapshot!(format!("{file}-{name}"), text);
+        }
     }
 }
 

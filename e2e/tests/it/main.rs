@@ -5,7 +5,6 @@
 
 mod bad_input;
 mod bench;
-mod browser;
 mod capacity;
 mod compare;
 mod dialects;
@@ -16,12 +15,11 @@ mod killed;
 mod lines;
 mod plans;
 mod predict;
-mod program;
 mod readiness;
-mod real;
 mod reports;
 mod scrapes;
 mod signals;
 mod sweeps;
 mod truth;
-mod webdriver;
+
+use tokometer_e2e::program;

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use serde_json::Value;
 
-use crate::program::{Server, run};
+use crate::program::{LONGEST, Server, run};
 
 /// An endpoint that gives its nth asker the page that `page` makes of n, or hangs up on it. Its thread
 /// ends with the test's process.
@@ -130,7 +130,7 @@ fn heard_on(host: &str) -> String {
     });
     let folder = tempfile::tempdir().unwrap();
     let _summary = summary(folder.path(), &format!("--header x-team=red --metrics-url {url}"));
-    requests.recv().unwrap()
+    requests.recv_timeout(LONGEST).unwrap()
 }
 
 #[test]

@@ -27,12 +27,22 @@ pub(super) fn scripts() -> PathBuf {
     root().join("e2e/real")
 }
 
+/// What a finished environment of a recipe is marked with.
+fn mark(recipe: &Recipe) -> (PathBuf, String) {
+    let text = format!("{:?} {:?} {:?}", recipe.packages, recipe.overrides, recipe.mend);
+    (folder().join(recipe.name).join("ready"), text)
+}
+
+/// Whether a server is installed as its recipe says.
+pub(super) fn is_installed(recipe: &Recipe) -> bool {
+    let (mark, wanted) = mark(recipe);
+    std::fs::read_to_string(mark).is_ok_and(|found| found == wanted)
+}
+
 /// Installs a server unless it is installed, and makes its model. Returns the server's folder.
 pub(super) fn install(recipe: &Recipe) -> Result<PathBuf> {
     let own = folder().join(recipe.name);
-    let mark = own.join("ready");
-    let wanted = format!("{:?} {:?} {:?}", recipe.packages, recipe.overrides, recipe.mend);
-    if std::fs::read_to_string(&mark).is_ok_and(|found| found == wanted) {
+    if is_installed(recipe) {
         return Ok(own);
     }
     std::fs::create_dir_all(&own)?;
@@ -53,7 +63,8 @@ pub(super) fn install(recipe: &Recipe) -> Result<PathBuf> {
     if let Some(script) = recipe.mend {
         run(Command::new(&python).arg(scripts().join(script)).arg(&own))?;
     }
-    std::fs::write(&mark, wanted)?;
+    let (mark, text) = mark(recipe);
+    std::fs::write(mark, text)?;
     Ok(own)
 }
 

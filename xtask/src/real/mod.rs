@@ -14,4 +14,4 @@ pub(crate) mod server;
 mod stage;
 mod task;
 
-pub(crate) use task::run;
+pub(crate) use task::{is_installed, run};

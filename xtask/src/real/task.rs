@@ -64,6 +64,11 @@ impl Asked {
     }
 }
 
+/// Whether the server of the end-to-end tests is installed.
+pub(crate) fn is_installed() -> bool {
+    recipe::named("llamacpp", Device::Cpu).is_some_and(install::is_installed)
+}
+
 /// Runs the task.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let asked = Asked::parse(arguments)?;

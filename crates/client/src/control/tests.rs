@@ -25,6 +25,7 @@ fn serve_one(listener: &TcpListener, answer: &[u8]) -> String {
     let mut buffer = [0; 4096];
     while !is_whole(&request) {
         let length = stream.read(&mut buffer).unwrap();
+        assert!(length > 0, "the client closed the connection within its request");
         request.extend_from_slice(&buffer[..length]);
     }
     stream.write_all(answer).unwrap();

@@ -9,6 +9,9 @@ use tokometer_base as base;
 use super::{Engine, Job, Refusal, StepKind};
 use crate::profile::{Kv, Policy, PrefixCache, Profile, Speculation};
 
+/// No test here needs as many steps.
+const STEPS: usize = 100_000;
+
 /// A profile whose steps take 10 ms plus 1 ms per token, exactly.
 fn profile(policy: &str, kv: Option<(u64, u32, PrefixCache)>) -> Profile {
     let text = format!(
@@ -32,7 +35,7 @@ fn job(id: u64, prompt_tokens: u32, output_tokens: u32) -> Job {
 /// Runs to the end; one line per step: when it ends, what it does, who gets a token (`!` the last).
 fn history(engine: &mut Engine, mut now: Nanos) -> Vec<String> {
     let mut lines = Vec::new();
-    loop {
+    for _ in 0..STEPS {
         let step = engine.step(now);
         engine.audit();
         if step.until == Nanos::MAX {
@@ -50,6 +53,7 @@ fn history(engine: &mut Engine, mut now: Nanos) -> Vec<String> {
         assert!(step.until > now, "time stands still");
         now = step.until;
     }
+    panic!("the engine does not come to an end: {lines:?}");
 }
 
 #[test]
@@ -280,7 +284,10 @@ proptest! {
             short.submit(Nanos::ZERO, job).unwrap();
         }
         let mut now = Nanos::ZERO;
-        loop {
+        let mut steps = 0;
+        while now < Nanos::MAX {
+            steps += 1;
+            prop_assert!(steps < STEPS, "the engines do not come to an end");
             let (one, other) = (full.step(now), short.step(now));
             prop_assert_eq!(one, other);
             prop_assert_eq!(full.counters(), short.counters());
@@ -292,7 +299,6 @@ proptest! {
                 ids
             };
             prop_assert_eq!(ends(&full), ends(&short));
-            if one.until == Nanos::MAX { break }
             now = one.until;
         }
     }
@@ -325,7 +331,7 @@ fn right_guesses_come_in_one_step_and_wrong_ones_cost_their_check() {
         let mut engine = Engine::new(profile, Seed(1));
         engine.submit(Nanos::ZERO, job(0, 4, 9)).unwrap();
         let (mut now, mut tokens) = (Nanos::ZERO, Vec::new());
-        loop {
+        for _ in 0..STEPS {
             let step = engine.step(now);
             engine.audit();
             if step.until == Nanos::MAX {
@@ -335,6 +341,7 @@ fn right_guesses_come_in_one_step_and_wrong_ones_cost_their_check() {
                 .extend(engine.produced().iter().map(|one| (one.tokens, step.batch.draft_tokens)));
             now = step.until;
         }
+        panic!("the engine does not come to an end");
     };
     assert_eq!(steps(1.0), [(1, 0), (4, 3), (4, 3)]);
     assert_eq!(steps(0.0).len(), 9);

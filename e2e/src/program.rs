@@ -2,14 +2,21 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
-use std::time::SystemTime;
+use std::sync::mpsc::channel;
+use std::time::{Duration, SystemTime};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
+/// The longest that a test waits for anything. It is there for a broken program, not for a slow
+/// machine.
+pub const LONGEST: Duration = Duration::from_secs(150);
+
 /// The built binary: beside this test's own, built when it is missing or older than the sources.
-pub(crate) fn path() -> &'static Path {
+pub fn path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let test = std::env::current_exe().unwrap();
@@ -24,7 +31,7 @@ pub(crate) fn path() -> &'static Path {
 }
 
 /// The project's folder.
-pub(crate) fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
@@ -55,27 +62,31 @@ fn build(folder: &Path) {
 
 /// How a command ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
+pub struct Ended {
+    /// Its exit code. `None` for one that a signal ended.
+    pub code: Option<i32>,
+    /// What it printed as its result.
+    pub stdout: String,
+    /// What else it printed.
+    pub stderr: String,
 }
 
 impl Ended {
     /// Stdout as JSON.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {self:?}"))
     }
 
     /// The same, once it is known to have ended well.
-    pub(crate) fn succeeded(self) -> Self {
+    #[must_use]
+    pub fn succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
         self
     }
 }
 
 /// The program in `folder`, with an environment that says nothing.
-pub(crate) fn command(folder: &Path, line: &str) -> Command {
+pub fn command(folder: &Path, line: &str) -> Command {
     let mut command = Command::new(path());
     let _command = command.args(line.split_whitespace()).current_dir(folder);
     for name in ["OPENAI_API_KEY", "API_KEY", "HF_TOKEN", "HF_HOME", "HF_ENDPOINT"] {
@@ -87,61 +98,95 @@ pub(crate) fn command(folder: &Path, line: &str) -> Command {
 }
 
 /// Runs a command line to its end.
-pub(crate) fn run(folder: &Path, line: &str) -> Ended {
+pub fn run(folder: &Path, line: &str) -> Ended {
     ended(&mut command(folder, line))
 }
 
 /// Runs a command to its end.
-pub(crate) fn ended(command: &mut Command) -> Ended {
-    let output = command.output().unwrap();
-    Ended {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+pub fn ended(command: &mut Command) -> Ended {
+    Started::of(command).wait()
+}
+
+/// What `work` gives, on a thread of its own. `None` when that takes too long.
+fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, receiver) = channel();
+    let _working = std::thread::spawn(move || sender.send(work()));
+    receiver.recv_timeout(LONGEST).ok()
+}
+
+/// The first line that a child prints. Its stdout stays open.
+pub fn first_line(child: &mut Child) -> String {
+    let mut stdout = child.stdout.take().unwrap();
+    let read = in_time(move || {
+        let mut line = String::new();
+        let _count = BufReader::new(stdout.by_ref()).read_line(&mut line).unwrap();
+        (line, stdout)
+    });
+    let Some((line, stdout)) = read else {
+        let _killed = child.kill();
+        panic!("waited {LONGEST:?} for a first line in vain");
+    };
+    child.stdout = Some(stdout);
+    line
 }
 
 /// A command under way.
-pub(crate) struct Started {
-    pub(crate) child: Child,
+pub struct Started {
+    /// Its process.
+    pub child: Child,
 }
 
 impl Started {
-    pub(crate) fn new(folder: &Path, line: &str) -> Self {
-        let mut command = command(folder, line);
+    /// The program with the words of `line`.
+    pub fn new(folder: &Path, line: &str) -> Self {
+        Self::of(&mut command(folder, line))
+    }
+
+    fn of(command: &mut Command) -> Self {
         let _command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { child: command.spawn().unwrap() }
     }
 
-    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
-        nix::sys::signal::kill(pid, signal).unwrap();
+    fn pid(&self) -> Pid {
+        Pid::from_raw(self.child.id().cast_signed())
     }
 
-    pub(crate) fn wait(self) -> Ended {
-        let output = self.child.wait_with_output().unwrap();
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(self.pid(), signal).unwrap();
+    }
+
+    /// Waits for its end, and kills it when that does not come.
+    pub fn wait(self) -> Ended {
+        let pid = self.pid();
+        let Some(output) = in_time(|| self.child.wait_with_output()) else {
+            let _killed = kill(pid, Signal::SIGKILL);
+            panic!("the program did not end within {LONGEST:?}");
+        };
+        let Output { status, stdout, stderr } = output.unwrap();
         Ended {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
+            code: status.code(),
+            stdout: String::from_utf8(stdout).unwrap(),
+            stderr: String::from_utf8(stderr).unwrap(),
         }
     }
 }
 
 /// A simulated server on a free port. It ends when this is dropped.
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
-    pub(crate) url: String,
+    /// Its address.
+    pub url: String,
 }
 
 impl Server {
     /// A server whose tokens come quickly.
-    pub(crate) fn quick() -> Self {
+    pub fn quick() -> Self {
         Self::new(&["--ttft", "5ms", "--itl", "1ms"])
     }
 
     /// A server with these flags.
-    pub(crate) fn new(flags: &[&str]) -> Self {
+    pub fn new(flags: &[&str]) -> Self {
         let mut child = Command::new(path())
             .args(["sim", "--port", "0", "--follow-stdin"])
             .args(flags)
@@ -149,18 +194,16 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        let stdout = child.stdout.as_mut().unwrap();
-        let _count = BufReader::new(stdout.by_ref()).read_line(&mut line).unwrap();
+        let line = first_line(&mut child);
         let url = line.split_whitespace().last().unwrap_or_default().to_owned();
         assert!(url.starts_with("http"), "the simulated server said `{line}`");
         Self { child, url }
     }
 
     /// Asks it to stop and waits until its logs are written.
-    pub(crate) fn stop(mut self) {
+    pub fn stop(mut self) {
         drop(self.child.stdin.take());
-        let _status = self.child.wait().unwrap();
+        wait_until("the simulated server ended", || self.child.try_wait().unwrap().is_some());
     }
 }
 
@@ -171,13 +214,14 @@ impl Drop for Server {
     }
 }
 
-/// Waits until `is_so`. The limit is there for a broken program, not for a slow machine.
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..3_000 {
+/// Waits until `is_so`.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    const PAUSE: Duration = Duration::from_millis(10);
+    for _ in 0..LONGEST.as_millis() / PAUSE.as_millis() {
         if is_so() {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(PAUSE);
     }
     panic!("waited in vain until {what}");
 }

@@ -1,37 +1,26 @@
 //! The built binary against a real inference server: llama.cpp's own, with a tiny random model.
 //!
-//! Its package comes from the Python registry into a folder below the build's; the model is made on
-//! the spot. What it reports about itself is compared with what was measured.
+//! The server is installed by `cargo xtask real --server llamacpp --install`; the model is made on the
+//! spot. What it reports about itself is compared with what was measured. `cargo xtask ci` runs this
+//! where the server is installed.
 
-use std::io::{BufRead, BufReader};
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get fails the test")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 
 use serde_json::Value;
+use tokometer_e2e::program;
 use tokometer_record::{Outcome, RunReader, Timeline};
 
-use crate::program;
-
-/// The folder with a Python environment that has the server.
-fn environment() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let folder = program::root().join("target/real");
-        let is_ready = folder.join("ready");
-        if !is_ready.is_file() {
-            let run = |line: &str| {
-                let status = Command::new("sh").args(["-c", line]).status().unwrap();
-                assert!(status.success(), "`{line}` failed: is python3 with venv installed?");
-            };
-            std::fs::create_dir_all(&folder).unwrap();
-            run(&format!("python3 -m venv {}/venv", folder.display()));
-            let packages = "xllamacpp==2026.10.11549 gguf==0.19.0 numpy";
-            run(&format!("{}/venv/bin/pip install --quiet {packages}", folder.display()));
-            std::fs::write(&is_ready, "").unwrap();
-        }
-        folder
-    })
+/// The folder of the installed server.
+fn installed() -> PathBuf {
+    let folder = program::root().join("target/real/llamacpp");
+    assert!(
+        folder.join("ready").is_file(),
+        "llama.cpp's server is not installed: `cargo xtask real --server llamacpp --install`"
+    );
+    folder
 }
 
 /// llama.cpp's server with two slots. It ends when this is dropped.
@@ -42,7 +31,7 @@ struct LlamaCpp {
 
 impl LlamaCpp {
     fn start() -> Self {
-        let folder = environment();
+        let folder = installed();
         let mut child = Command::new(folder.join("venv/bin/python"))
             .arg(program::root().join("e2e/real/llamacpp.py"))
             .arg(folder.join("tiny.gguf"))
@@ -52,8 +41,7 @@ impl LlamaCpp {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        let _length = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let line = program::first_line(&mut child);
         let url = line.split_whitespace().last().unwrap_or_default().to_owned();
         assert!(url.starts_with("http://127.0.0.1:"), "the server said `{line}`");
         Self { child, url }
@@ -89,6 +77,7 @@ fn http_get(url: &str) -> String {
     let rest = url.strip_prefix("http://").unwrap();
     let (authority, path) = rest.split_at(rest.find('/').unwrap());
     let mut stream = std::net::TcpStream::connect(authority).unwrap();
+    stream.set_read_timeout(Some(program::LONGEST)).unwrap();
     write!(stream, "GET {path} HTTP/1.0\r\nhost: {authority}\r\n\r\n").unwrap();
     let mut answer = String::new();
     let _length = stream.read_to_string(&mut answer).unwrap();
@@ -201,10 +190,9 @@ fn a_cancelled_run_is_reported_as_partial_and_the_server_lives_on() {
         server.url
     );
     let started = program::Started::new(folder.path(), &line);
-    // Until the record shows that requests end; how long that takes is the machine's affair.
-    while !has_rows(&folder.path().join("run")) {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    program::wait_until("the record shows that requests end", || {
+        has_rows(&folder.path().join("run"))
+    });
     started.signal(nix::sys::signal::Signal::SIGINT);
     let ended = started.wait();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);

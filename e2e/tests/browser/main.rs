@@ -1,11 +1,17 @@
 //! The page in a real browser: it renders, answers to the mouse, and asks nobody for anything.
+//!
+//! Needs `chromium` and `chromedriver`; `cargo xtask ci` runs it where they are installed.
+
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get fails the test")]
+
+mod webdriver;
 
 use serde_json::Value;
 
 use nix::sys::signal::Signal;
+use tokometer_e2e::program;
 use tokometer_record::RunReader;
 
-use crate::program;
 use crate::webdriver::Browser;
 
 /// Console entries that mean something went wrong.

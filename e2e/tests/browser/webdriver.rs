@@ -44,7 +44,7 @@ impl Browser {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .context("cannot start chromedriver: `cargo xtask ci` installs it")?;
+            .context("cannot start chromedriver: `cargo xtask ci --install` installs it")?;
         let mut browser = Self { driver, port, session: String::new() };
         browser.wait_until_ready()?;
         let mut flags: Vec<String> = FLAGS.map(str::to_owned).to_vec();
