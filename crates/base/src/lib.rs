@@ -3,6 +3,7 @@
 //! Nothing here does I/O except [`clock::MonotonicClock`], which reads the kernel's clocks. Time and
 //! randomness are always passed in, so that any part of a run can be repeated and tested.
 
+pub mod background;
 pub mod clock;
 pub mod prompt;
 pub mod redact;
@@ -10,6 +11,7 @@ pub mod seed;
 pub mod time;
 pub mod units;
 
+pub use background::{Background, StopSignal};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use prompt::{Message, Prompt, PromptContent};
 pub use seed::{Seed, Stream};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use tokometer_measure as measure;
+
 /// What the process tells its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
@@ -69,6 +71,19 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+impl From<measure::Error> for Refusal {
+    fn from(error: measure::Error) -> Self {
+        let exit = match error.kind {
+            measure::Kind::Usage => Exit::Usage,
+            measure::Kind::Target => Exit::Target,
+            measure::Kind::Write => Exit::Write,
+            measure::Kind::NoSuccess => Exit::NoSuccess,
+            measure::Kind::Interrupted => Exit::Interrupted,
+        };
+        Self { exit, message: error.message, hint: error.hint }
+    }
+}
 
 /// The code of an error: that of the refusal inside it, else bad usage, because every error that
 /// reaches `main` without a code of its own comes from reading what the user gave.

@@ -1,63 +1,49 @@
 //! `--prometheus-port`: the run's counters for whoever scrapes them, on loopback.
 
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tokometer_base::Background;
 use tokometer_drive::{Counts, Live};
-
-use crate::exit::{Exit, Refusal};
+use tokometer_measure::Error;
 
 /// Between two looks for a caller.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A server of counters. It ends when dropped.
 pub(crate) struct Exporter {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Background,
 }
 
 impl Exporter {
     /// Listens on a port of loopback.
-    pub(crate) fn start(port: u16, live: &Arc<Live>) -> Result<Self, Refusal> {
+    pub(crate) fn start(port: u16, live: &Arc<Live>) -> Result<Self, Error> {
         let fault = |why: std::io::Error| {
-            Refusal::new(Exit::Usage, format!("cannot listen on `--prometheus-port {port}`: {why}"))
+            Error::usage(format!("cannot listen on `--prometheus-port {port}`: {why}"), "")
         };
         let listener = TcpListener::bind(("127.0.0.1", port)).map_err(fault)?;
         listener.set_nonblocking(true).map_err(fault)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, live) = (Arc::clone(&stop), Arc::clone(live));
-        let serve = move || {
-            while !stopped.load(Ordering::Relaxed) {
-                match listener.accept() {
-                    Ok((mut caller, _)) => {
-                        let _ready = caller.set_nonblocking(false);
-                        let _patience = caller.set_read_timeout(Some(Duration::from_secs(1)));
-                        // Whatever was asked, the answer is the same; a caller that left is none.
-                        let _question = caller.read(&mut [0; 1_024]);
-                        let _answer = caller.write_all(answer(&live.counts()).as_bytes());
-                    }
-                    Err(why) if why.kind() == ErrorKind::WouldBlock => std::thread::sleep(PAUSE),
-                    Err(_) => return,
+        let live = Arc::clone(live);
+        let thread = Background::start("exporter", move |stop| {
+            while !stop.is_raised_within(PAUSE) {
+                while let Ok((caller, _)) = listener.accept() {
+                    serve(caller, &live);
                 }
             }
-        };
-        let thread = std::thread::Builder::new().name("exporter".to_owned()).spawn(serve).ok();
-        Ok(Self { stop, thread })
+        });
+        Ok(Self { _thread: thread })
     }
 }
 
-impl Drop for Exporter {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
-    }
+/// Whatever was asked, the answer is the same. A caller that left gets none.
+fn serve(mut caller: TcpStream, live: &Live) {
+    let _ = caller.set_nonblocking(false);
+    let _ = caller.set_read_timeout(Some(Duration::from_secs(1)));
+    let _ = caller.read(&mut [0; 1_024]);
+    let _ = caller.write_all(answer(&live.counts()).as_bytes());
 }
 
 fn answer(counts: &Counts) -> String {

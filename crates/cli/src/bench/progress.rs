@@ -2,23 +2,22 @@
 
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tokometer_base::{Clock, MonotonicClock};
+use tokometer_base::{Background, Clock, MonotonicClock};
 use tokometer_drive::{Counts, Live};
-use tokometer_plan::{Load, Shown};
+use tokometer_measure::Goal;
 use tokometer_record::Phase;
+
+use tokometer_plan::Shown;
 
 /// Redrawn this often: slower than the eye, cheap beside the run.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
 
 /// A bar that follows a run until it is dropped.
 pub(crate) struct Progress {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Option<Background>,
 }
 
 /// Whether a bar may be shown at all.
@@ -32,51 +31,23 @@ pub(crate) enum Bar {
     Hidden,
 }
 
-/// What the end of a run looks like from here.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Goal {
-    /// Requests to end; absent: no such limit.
-    pub(crate) requests: Option<u64>,
-    /// Seconds until sending stops; absent: no such limit.
-    pub(crate) seconds: Option<f64>,
-}
-
-impl Goal {
-    /// The goal of a load that sends `requests` prompts at most.
-    pub(crate) fn new(load: &Load, requests: u64) -> Self {
-        let requests = load.num_prompts.map(|_| requests);
-        Self { requests, seconds: load.duration_s }
-    }
-}
-
 impl Progress {
     /// Follows `live`. Shows nothing where stderr is no terminal.
     pub(crate) fn start(live: &Arc<Live>, goal: Goal, bar: Bar, shown: Shown) -> Self {
         let is_visible =
             bar == Bar::Allowed && shown != Shown::Nothing && std::io::stderr().is_terminal();
         if !is_visible {
-            return Self { stop: None, thread: None };
+            return Self { _thread: None };
         }
-        let (stop, stopped) = channel::<()>();
         let live = Arc::clone(live);
-        let follow = move || {
+        let thread = Background::start("progress", move |stop| {
             let bar = bar_for(goal);
-            while stopped.recv_timeout(REDRAW_EVERY) == Err(RecvTimeoutError::Timeout) {
+            while !stop.is_raised_within(REDRAW_EVERY) {
                 redraw(&bar, &live, goal);
             }
             bar.finish_and_clear();
-        };
-        let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(follow).ok();
-        Self { stop: Some(stop), thread }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
+        });
+        Self { _thread: Some(thread) }
     }
 }
 

@@ -43,9 +43,9 @@ impl Signals {
     }
 
     /// Directs signals to a run until the guard is dropped, then to where they went before.
-    pub(crate) fn direct_to(&self, interrupt: &Arc<Interrupt>) -> Directed<'_> {
+    pub(crate) fn direct_to(&self, interrupt: &Arc<Interrupt>) -> Directed {
         let before = self.state().interrupt.replace(Arc::clone(interrupt));
-        Directed { signals: self, before }
+        Directed { signals: self.clone(), before }
     }
 
     /// Whether a signal came during a run: a sweep then ends after it.
@@ -60,12 +60,12 @@ impl Signals {
 
 /// Signals go to a run while this lives.
 #[derive(Debug)]
-pub(crate) struct Directed<'a> {
-    signals: &'a Signals,
+pub(crate) struct Directed {
+    signals: Signals,
     before: Option<Arc<Interrupt>>,
 }
 
-impl Drop for Directed<'_> {
+impl Drop for Directed {
     fn drop(&mut self) {
         self.signals.state().interrupt = self.before.take();
     }

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::{Clock, MonotonicClock};
 use tokometer_classic::Report;
+use tokometer_measure::{Measured, Measurement};
 use tokometer_metrics::Verdict;
 use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, Stop};
 use tokometer_report::{Style, TableFormat, table};
 
 use super::folder::{self, Place};
-use super::measure::{Measured, Session};
 use super::present::{Shown, View, summarise};
 use super::results;
 use crate::exit::{Exit, Refusal};
@@ -35,20 +35,20 @@ enum Size {
 
 /// Runs every point, shows each as it ends, and says how it all went.
 pub(crate) fn run(
-    session: &mut Session,
+    measurement: &mut Measurement,
     lowered: &Lowered,
     resume: Resume,
     style: Style,
 ) -> Result<Exit, Refusal> {
     results::check(&lowered.plan.output)?;
     let place = Place::open(&lowered.plan.output, &lowered.plan.name, MonotonicClock.wall())?;
-    let outcome = all(session, lowered, (&place, resume), style);
+    let outcome = all(measurement, lowered, (&place, resume), style);
     place.leave_if_empty();
     outcome
 }
 
 fn all(
-    session: &mut Session,
+    measurement: &mut Measurement,
     lowered: &Lowered,
     (place, resume): (&Place, Resume),
     style: Style,
@@ -66,7 +66,7 @@ fn all(
             tell(&format!("skipping point {number}: already measured in {}", folder.display()));
             stored_point(point, stop, &folder, style)
         } else {
-            one(session, point, number, &folder, style)
+            one(measurement, point, number, &folder, style)
         };
         match outcome {
             Ok((shown, exit)) => {
@@ -77,7 +77,7 @@ fn all(
             Err(refusal) if rows.is_empty() && refusal.exit == Exit::Target => return Err(refusal),
             Err(refusal) => exits.push(failed(refusal, size, point)?),
         }
-        if session.signals().is_interrupted() {
+        if measurement.is_interrupted() {
             break;
         }
     }
@@ -123,22 +123,22 @@ fn overall(exits: &[Exit], size: Size) -> Exit {
 }
 
 fn one(
-    session: &mut Session,
+    measurement: &mut Measurement,
     point: &Point,
     number: u32,
     folder: &Path,
     style: Style,
 ) -> Result<(Shown, Exit), Refusal> {
     let plan = &point.plan;
-    let measured = session.measure(plan, number, folder)?;
+    let measured = measurement.run(plan, number, folder)?;
     let shown = show(folder, plan, style)?;
     let begin = measured.end.as_ref().map(|end| end.measure_begin);
-    let facts = results::Facts { begin, server_info: session.server_info(plan) };
+    let facts = results::Facts { begin, server_info: measurement.server_info(plan) };
     for path in results::write(&shown, plan, &facts)? {
         tell(&format!("results: {}", path.display()));
     }
     let mut exit = judged_fresh(&measured, &shown, plan);
-    if exit == Exit::Done && has_refused_connections(&shown) && session.is_target_gone() {
+    if exit == Exit::Done && has_refused_connections(&shown) && measurement.is_target_gone() {
         tell(
             "error: the server went away during the run\n  what was measured until then is reported above",
         );

@@ -18,7 +18,7 @@ use tokometer_drive::Interrupt;
 use tokometer_plan as plan;
 
 use crate::args::BenchArgs;
-use crate::bench::{Bar, Place, Resume, Session, Signals};
+use crate::bench::{Bar, Place, Resume, Signals, measurement};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, lower};
 use crate::terminal::{print, tell};
@@ -92,13 +92,13 @@ pub(crate) fn capacity(
     let place = Place::open(&lowered.plan.output, &lowered.plan.name, MonotonicClock.wall())?;
     let bar = if args.bench.output.disable_tqdm { Bar::Hidden } else { Bar::Allowed };
     let signals = Signals::catch();
-    let mut session = Session::new(lowered.secrets.clone(), signals.clone(), bar);
+    let mut measurement = measurement(&lowered.secrets, &signals, bar);
     let plan = &lowered.points.first().map_or(&lowered.plan, |point| &point.plan).clone();
     let resume = if args.bench.output.resume { Resume::Finished } else { Resume::Nothing };
     // Between two points nothing is driven, but what was learned must outlive a signal there too.
     let between = Arc::new(Interrupt::default());
     let directed = signals.direct_to(&between);
-    let ending = search.run(&mut session, plan, (place.path(), resume));
+    let ending = search.run(&mut measurement, plan, (place.path(), resume));
     drop(directed);
     if ending.is_err() {
         place.leave_if_empty();

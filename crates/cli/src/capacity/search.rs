@@ -7,11 +7,12 @@ use tokometer_base::{Nanos, Seed, units};
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, LoadKind, Reading};
 use tokometer_decide::search::{Allowance, Fit, Length, Limits, Next, Point, fit};
+use tokometer_measure::Measurement;
 use tokometer_plan::{self as plan, Cache, Overload, Plan, Rate};
 use tokometer_record::{RunReader, RunState, Stop};
 
 use super::CapacityArgs;
-use crate::bench::{Resume, Session, View, summarise};
+use crate::bench::{Resume, View, summarise};
 use crate::exit::Refusal;
 use crate::lower::Lowered;
 use crate::terminal::tell;
@@ -78,7 +79,7 @@ impl Search {
     /// Measures until the answer is known, a signal comes, or the server is gone.
     pub(crate) fn run(
         &mut self,
-        session: &mut Session,
+        measurement: &mut Measurement,
         plan: &Plan,
         (place, resume): (&Path, Resume),
     ) -> Result<Ending, Refusal> {
@@ -94,14 +95,14 @@ impl Search {
                 self.reading(load, &folder)?
             } else {
                 tell(&format!("point {}: {} {}", number + 1, load_name(load), self.over.unit()));
-                self.measure(session, plan, load, &folder)?
+                self.measure(measurement, plan, load, &folder)?
             };
-            if session.signals().is_interrupted() {
+            if measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
             }
             let fit = reading.fit;
             self.readings.push(reading);
-            if fit == Fit::Failed && !is_there && !has_come_back(session) {
+            if fit == Fit::Failed && !is_there && !has_come_back(measurement) {
                 return Ok(Ending::ServerGone);
             }
         }
@@ -109,22 +110,22 @@ impl Search {
 
     fn measure(
         &self,
-        session: &mut Session,
+        measurement: &mut Measurement,
         plan: &Plan,
         load: f64,
         folder: &Path,
     ) -> Result<Reading, Refusal> {
         let plan = self.plan_of(plan, load);
         let number = u32::try_from(self.readings.len()).unwrap_or(u32::MAX);
-        match session.measure(&plan, number, folder) {
+        match measurement.run(&plan, number, folder) {
             Ok(_measured) => {
-                session.wait_until_idle();
+                measurement.wait_until_idle();
                 self.reading(load, folder)
             }
             // The first point tells whether there is a server at all.
-            Err(refusal) if self.readings.is_empty() => Err(refusal),
-            Err(refusal) => {
-                tell(&format!("point failed: {refusal}"));
+            Err(error) if self.readings.is_empty() => Err(error.into()),
+            Err(error) => {
+                tell(&format!("point failed: {error}"));
                 Ok(Reading::failed(load, folder))
             }
         }
@@ -204,9 +205,9 @@ fn is_finished(folder: &Path) -> bool {
 }
 
 /// Whether the server answers, if need be after a while.
-fn has_come_back(session: &Session) -> bool {
+fn has_come_back(measurement: &Measurement) -> bool {
     for attempt in 0..RETURN_TRIES {
-        if session.signals().is_interrupted() || !session.is_target_gone() {
+        if measurement.is_interrupted() || !measurement.is_target_gone() {
             return true;
         }
         if attempt == 0 {

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use anyhow::Context as _;
 
 use crate::args::BenchArgs;
-use crate::bench::{self, Bar, Resume, Session, Signals};
+use crate::bench::{self, Bar, Resume, Signals, measurement};
 use crate::exit::Exit;
 use crate::instrument;
 use crate::lower::{Environment, lower, written};
@@ -35,6 +35,6 @@ pub(crate) fn bench(
     if args.client.calibrate {
         look.error = instrument::calibrate(&lowered.plan, environment)?;
     }
-    let mut session = Session::new(lowered.secrets.clone(), Signals::catch(), bar);
-    Ok(bench::run(&mut session, &lowered, resume, look)?)
+    let mut measurement = measurement(&lowered.secrets, &Signals::catch(), bar);
+    Ok(bench::run(&mut measurement, &lowered, resume, look)?)
 }

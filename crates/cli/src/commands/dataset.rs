@@ -6,10 +6,10 @@ use std::io::BufWriter;
 use tokometer_base::Seed;
 
 use crate::args::DatasetArgs;
-use crate::bench::{Means, open, tokenizer};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, lower};
 use crate::terminal::{print, tell};
+use tokometer_measure::{Means, open, tokenizer};
 
 /// Prompts shown when nobody says how many.
 const SHOWN: u64 = 2;

@@ -22,7 +22,7 @@ use ratatui::crossterm::terminal::{
 use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_drive::{Interrupt, Live};
 
-use crate::bench::Sidelights;
+use tokometer_measure::LiveNotes;
 
 use board::{Board, Reading};
 
@@ -42,7 +42,7 @@ pub(crate) struct Watched {
     pub(crate) duration: Option<Nanos>,
     pub(crate) live: Arc<Live>,
     pub(crate) interrupt: Arc<Interrupt>,
-    pub(crate) sidelights: Arc<Sidelights>,
+    pub(crate) notes: Arc<LiveNotes>,
 }
 
 fn give_back() {
@@ -90,8 +90,8 @@ fn show(watched: &Watched, stop: &AtomicBool) {
         board.push(Reading {
             elapsed,
             counts: watched.live.counts(),
-            gauges: watched.sidelights.gauges(),
-            notes: watched.sidelights.notes(),
+            gauges: watched.notes.gauges(),
+            notes: watched.notes.notes(),
         });
         // A terminal that cannot be drawn on is no reason to stop measuring.
         let _drawn = terminal.draw(|frame| board.render(frame));

@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tokometer_base::Nanos;
+use tokometer_measure::Simulator;
 use tokometer_metrics::instrument::{Emission, ErrorSpread, InstrumentError, error};
 use tokometer_plan::Plan;
 use tokometer_record::{RunReader, Timeline};
 use tokometer_sim::truth;
 
 use crate::args::{self, Command, Format, Outcome};
-use crate::bench::{Bar, Session, Signals, Simulator};
+use crate::bench::{Bar, Signals, measurement};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, lower};
 use crate::terminal::{print, tell};
@@ -216,9 +217,9 @@ fn run(
     let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     words.push(place.display().to_string());
     let lowered = lower_words(&words, environment)?;
-    let mut session = Session::new(lowered.secrets.clone(), Signals::catch(), Bar::Hidden);
-    let _measured = session.measure(&lowered.plan, 0, &place)?;
-    if session.signals().is_interrupted() {
+    let mut measurement = measurement(&lowered.secrets, &Signals::catch(), Bar::Hidden);
+    let _measured = measurement.run(&lowered.plan, 0, &place)?;
+    if measurement.is_interrupted() {
         return Err(Refusal::new(Exit::Interrupted, "interrupted").into());
     }
     // Ending the server closes its log.

@@ -22,4 +22,4 @@ pub(crate) use environment::Environment;
 pub(crate) use file::written;
 pub(crate) use flags::{objective, percentiles, words};
 pub(crate) use points::Point;
-pub(crate) use resolve::{Lowered, Secrets, lower};
+pub(crate) use resolve::{Lowered, lower};

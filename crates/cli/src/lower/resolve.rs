@@ -1,9 +1,8 @@
 //! Puts the layers together: defaults, file, section, flags.
 
 use serde_json::Value;
-use tokometer_client::ApiKey;
+use tokometer_measure::Secrets;
 use tokometer_plan::{Axis, AxisValues, Plan, Section};
-use tokometer_tokenize::hub;
 use tokometer_workload::Family;
 
 use super::check::check;
@@ -14,15 +13,6 @@ use super::points::{self, Point};
 use super::{Environment, dataset, file, turns};
 use crate::args::BenchArgs;
 use crate::exit::Refusal;
-
-/// What must be known and never written.
-#[derive(Debug, Clone)]
-pub(crate) struct Secrets {
-    /// Key for the server.
-    pub(crate) api_key: Option<ApiKey>,
-    /// How the hub is reached, its token included.
-    pub(crate) hub: hub::Access,
-}
 
 /// Flags, file and environment, as meant.
 #[derive(Debug)]

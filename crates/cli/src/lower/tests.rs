@@ -183,3 +183,19 @@ fn sections_of_a_plan_file_change_it_and_flags_change_them_all() {
     let is_server = |plan: &Plan| matches!(plan.targets[0].address, Address::Server(_));
     assert!(lowered.points.iter().all(|point| is_server(&point.plan)));
 }
+
+#[test]
+fn flags_of_the_profiler_become_the_fields_that_sglang_s_server_reads() {
+    assert_eq!(plan("--backend sglang --model m --profile").phases.profile_request, None);
+    let plan = plan(
+        "--backend sglang --model m --profile --profile-activities MEM --profile-steps 5 \
+         --profile-by-stage --profile-stages decode --profile-output-dir /tmp/p \
+         --profile-prefix a --profile-start-step 3",
+    );
+    let expected = serde_json::json!({
+        "activities": ["MEM"], "num_steps": 5, "profile_by_stage": true,
+        "profile_stages": ["decode"], "output_dir": "/tmp/p", "profile_prefix": "a",
+        "start_step": 3,
+    });
+    assert_eq!(plan.phases.profile_request.map(serde_json::Value::Object), Some(expected));
+}

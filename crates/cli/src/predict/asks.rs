@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokometer_base::{Prompt, PromptContent, Seed};
+use tokometer_measure::{Means, Opened, Secrets, adapter, open, prompts_needed, tokenizer};
 use tokometer_plan::{Lora, Plan};
 use tokometer_sim::Profile;
 use tokometer_sim::profile::PrefixCache;
@@ -17,9 +18,7 @@ use tokometer_workload::datasets::random;
 use tokometer_workload::lengths::Span;
 use tokometer_workload::{self as workload, Spec};
 
-use crate::bench::{Means, Opened, adapter, count, open, tokenizer};
 use crate::exit::Refusal;
-use crate::lower::Secrets;
 
 /// The requests of a plan.
 pub(crate) enum Asks {
@@ -122,7 +121,7 @@ impl Drawn {
             prefix_hashes: (0..blocks).map(|at| stream.draw(u64::from(at))).collect(),
             lora: plan.request.lora.clone(),
             seed: Seed(plan.seed),
-            count: count(&plan.load),
+            count: prompts_needed(&plan.load),
         })
     }
 

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
 use tokometer_classic::Report;
+use tokometer_measure::Secrets;
 use tokometer_plan::{self as plan, Plan};
 use tokometer_record::RunInfo;
 use tokometer_report::{self as report, TableFormat};
@@ -19,7 +20,7 @@ use super::views::{Explain, Page};
 use crate::args::BenchArgs;
 use crate::bench::{Facts, View, layout_of, summarise_kept, write_results};
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Environment, Lowered, Point, Secrets, lower, written};
+use crate::lower::{Environment, Lowered, Point, lower, written};
 use crate::terminal::{print, style, tell};
 
 /// Flags of `tokometer predict`, besides those of `bench`, of which the target's have no effect.

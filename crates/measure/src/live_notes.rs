@@ -10,7 +10,7 @@ use tokometer_record::{Outcome, Phase, Timeline};
 
 /// Filled by the recorder, read by a display.
 #[derive(Debug)]
-pub(crate) struct Sidelights {
+pub struct LiveNotes {
     is_capped: Capped,
     state: Mutex<State>,
 }
@@ -25,14 +25,14 @@ struct State {
     last_failure: String,
 }
 
-impl Sidelights {
+impl LiveNotes {
     /// For a run whose requests in flight are capped or not.
-    pub(crate) fn new(is_capped: Capped) -> Self {
+    pub fn new(is_capped: Capped) -> Self {
         Self { is_capped, state: Mutex::default() }
     }
 
     /// Takes a scrape.
-    pub(crate) fn scraped(&self, scrape: &Scrape) {
+    pub fn scraped(&self, scrape: &Scrape) {
         let engine = server::read(scrape).unwrap_or_default();
         let gpu = server::gauges(scrape).unwrap_or_default();
         let named = [
@@ -50,7 +50,7 @@ impl Sidelights {
     }
 
     /// Takes an ended request.
-    pub(crate) fn ended(&self, timeline: &Timeline) {
+    pub fn ended(&self, timeline: &Timeline) {
         if timeline.identity.phase != Phase::Measure {
             return;
         }
@@ -64,7 +64,7 @@ impl Sidelights {
     }
 
     /// The server's gauges, by name.
-    pub(crate) fn gauges(&self) -> Vec<(String, f64)> {
+    pub fn gauges(&self) -> Vec<(String, f64)> {
         let all = |state: std::sync::MutexGuard<'_, State>| {
             state.gauges.values().flatten().cloned().collect()
         };
@@ -72,7 +72,7 @@ impl Sidelights {
     }
 
     /// Doubts so far, one line each.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    pub fn notes(&self) -> Vec<String> {
         let Ok(state) = self.state.lock() else { return Vec::new() };
         let late = (state.sends.late > 0).then(|| format!("late-sends: {}", state.sends));
         let failed = (state.failed > 0).then(|| {
@@ -104,7 +104,7 @@ mod tests {
             timeline
         };
         let check = |is_capped, timeline: &Timeline, expected: &[&str]| {
-            let lights = Sidelights::new(is_capped);
+            let lights = LiveNotes::new(is_capped);
             lights.ended(timeline);
             assert_eq!(lights.notes(), expected);
         };

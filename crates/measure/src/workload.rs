@@ -9,53 +9,58 @@ use tokometer_plan::{Form, Load, Plan};
 use tokometer_tokenize::{Tokenizer, hub};
 use tokometer_workload::{self as workload, Context, Workload};
 
-use crate::exit::Refusal;
+use crate::error::Error;
 
 /// An opened dataset and what was noticed on the way.
-pub(crate) struct Opened {
+pub struct Opened {
     /// The prompts.
-    pub(crate) workload: Arc<Workload>,
+    pub workload: Arc<Workload>,
     /// Indexes of the prompts that are sent, where some are left out; absent: all of them.
-    pub(crate) kept: Option<Vec<u64>>,
+    pub kept: Option<Vec<u64>>,
     /// What the user should know.
-    pub(crate) remarks: Vec<String>,
+    pub remarks: Vec<String>,
     /// The second target's prompts, where two are measured in turn.
-    pub(crate) against: Option<Against>,
+    pub against: Option<Against>,
 }
 
 /// The prompts of a second target: the same lengths with other content.
-pub(crate) struct Against {
+pub struct Against {
     /// The prompts.
-    pub(crate) workload: Arc<Workload>,
+    pub workload: Arc<Workload>,
     /// Which blocks of requests go to which target.
-    pub(crate) turns: AbBlocks,
+    pub blocks: AbBlocks,
 }
 
 impl Opened {
     /// Prompts that are sent. Two targets in turn get whole pairs of blocks.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         let all = self.kept.as_ref().map_or(self.workload.len(), |kept| kept.len() as u64);
-        self.against.as_ref().map_or(all, |against| against.turns.whole_pairs(all))
+        self.against.as_ref().map_or(all, |against| against.blocks.whole_pairs(all))
+    }
+
+    /// Whether nothing is sent.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Whether there are conversations of several turns among them.
-    pub(crate) fn has_turns(&self) -> bool {
+    pub fn has_turns(&self) -> bool {
         self.workload.next_turn(0).is_some()
     }
 }
 
 /// What opens a plan's prompts.
-pub(crate) struct Means {
+pub struct Means {
     /// Counts tokens.
-    pub(crate) tokenizer: Arc<dyn Tokenizer>,
+    pub tokenizer: Arc<dyn Tokenizer>,
     /// Root of the content.
-    pub(crate) salt: Seed,
+    pub salt: Seed,
     /// For datasets of the hub.
-    pub(crate) hub: hub::Access,
+    pub hub: hub::Access,
 }
 
 /// Opens the plan's dataset.
-pub(crate) fn open(plan: &Plan, means: Means) -> Result<Opened, Refusal> {
+pub fn open(plan: &Plan, means: Means) -> Result<Opened, Error> {
     let context = Context {
         salt: means.salt,
         family: plan.family,
@@ -66,9 +71,9 @@ pub(crate) fn open(plan: &Plan, means: Means) -> Result<Opened, Refusal> {
         templating: plan.prompts.templating.clone(),
         template_values: plan.prompts.template_values.clone(),
         hub: means.hub,
-        ..Context::new(means.tokenizer, Seed(plan.seed), count(&plan.load))
+        ..Context::new(means.tokenizer, Seed(plan.seed), prompts_needed(&plan.load))
     };
-    let refused = |why: workload::Error| Refusal::usage(why.to_string(), "");
+    let refused = |why: workload::Error| Error::usage(why.to_string(), "");
     let workload = workload::open(&plan.workload, &context).map_err(refused)?;
     let mut remarks: Vec<String> = workload.notes().into_iter().map(|note| note.text).collect();
     if workload.needs_length_check() {
@@ -85,8 +90,8 @@ pub(crate) fn open(plan: &Plan, means: Means) -> Result<Opened, Refusal> {
     }
     let against = against(plan, context).map_err(refused)?;
     let opened = Opened { workload: Arc::new(workload), kept, remarks, against };
-    if opened.len() == 0 {
-        return Err(Refusal::usage(
+    if opened.is_empty() {
+        return Err(Error::usage(
             "there is no prompt to send",
             "look at it with `tokometer dataset`",
         ));
@@ -99,8 +104,8 @@ fn against(plan: &Plan, context: Context) -> workload::Result<Option<Against>> {
     let Some(interleave) = &plan.interleave else { return Ok(None) };
     let salt = Seed(context.salt.stream("against").draw(0));
     let workload = workload::open(&plan.workload, &Context { salt, ..context })?;
-    let turns = AbBlocks { block: interleave.block_requests };
-    Ok(Some(Against { workload: Arc::new(workload), turns }))
+    let blocks = AbBlocks { block: interleave.block_requests };
+    Ok(Some(Against { workload: Arc::new(workload), blocks }))
 }
 
 /// Prompts that fit a context together with their answers.
@@ -116,12 +121,12 @@ fn fitting(workload: &Workload, limit: u64) -> workload::Result<Vec<u64>> {
     Ok(kept)
 }
 
-fn form(plan: &Plan) -> Result<workload::Form, Refusal> {
+fn form(plan: &Plan) -> Result<workload::Form, Error> {
     let backend = plan.targets.first().map_or("", |target| target.backend.as_str());
     let Some(dialect) = Dialect::named(backend) else { return Ok(workload::Form::Text) };
     match plan.prompts.form {
         Form::TokenIds if dialect.takes_token_ids() => Ok(workload::Form::TokenIds),
-        Form::TokenIds => Err(Refusal::usage(
+        Form::TokenIds => Err(Error::usage(
             format!("cannot send token ids with the backend `{backend}`"),
             "leave out `--prompt-token-ids`",
         )),
@@ -134,7 +139,7 @@ fn form(plan: &Plan) -> Result<workload::Form, Refusal> {
 const TIMED_PROMPTS: u64 = 1_000_000;
 
 /// Prompts that the run may need: as many as are planned, or enough for the time it has.
-pub(crate) fn count(load: &Load) -> u64 {
+pub fn prompts_needed(load: &Load) -> u64 {
     if let Some(count) = load.num_prompts {
         return count;
     }

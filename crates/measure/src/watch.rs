@@ -1,12 +1,10 @@
 //! Ends a run before its time when there is reason: a figure is known well enough, or the server has
 //! fallen behind for good.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Background, Clock, Nanos, StopSignal};
 use tokometer_decide::sequential::{Until, is_running_away};
 use tokometer_drive::{Interrupt, Live};
 use tokometer_metrics::define::{self, Formula};
@@ -49,15 +47,18 @@ struct Rules {
 
 /// A watch under way. It ends when dropped.
 pub(crate) struct Watch {
-    stop: Arc<AtomicBool>,
     reason: Arc<Mutex<Option<Stop>>>,
     tap: Option<Arc<Tap>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Background>,
 }
 
 impl Watch {
     /// Watches a run; does nothing where the plan has no such rule.
-    pub(crate) fn start(load: &plan::Load, live: &Arc<Live>, interrupt: &Arc<Interrupt>) -> Self {
+    pub(crate) fn start(
+        load: &plan::Load,
+        (live, interrupt): (&Arc<Live>, &Arc<Interrupt>),
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
         let until = load.until.as_ref().map(|until| {
             let tap = Arc::new(Tap { key: until.rule.key.clone(), ..Tap::default() });
             (until.rule.clone(), Nanos::from_secs_f64(until.min_s), tap)
@@ -65,17 +66,19 @@ impl Watch {
         let tap = until.as_ref().map(|(_, _, tap)| Arc::clone(tap));
         let rate = Some(load.request_rate.0).filter(|rate| rate.is_finite());
         let rules = Rules { until, overload: load.overload, rate };
-        let stop = Arc::new(AtomicBool::new(false));
-        let reason = Arc::new(Mutex::new(None));
         let has_rule =
             rules.until.is_some() || (rules.overload == Overload::Stop && rate.is_some());
+        let reason = Arc::new(Mutex::new(None));
         let thread = has_rule.then(|| {
-            let (live, interrupt) = (Arc::clone(live), Arc::clone(interrupt));
-            let (stop, reason) = (Arc::clone(&stop), Arc::clone(&reason));
-            let look = move || rules.look(&live, &interrupt, &stop, &reason);
-            std::thread::Builder::new().name("watch".to_owned()).spawn(look).ok()
+            let run = Watched {
+                live: Arc::clone(live),
+                interrupt: Arc::clone(interrupt),
+                clock: Arc::clone(clock),
+                reason: Arc::clone(&reason),
+            };
+            Background::start("watch", move |stop| rules.look(&run, stop))
         });
-        Self { stop, reason, tap, thread: thread.flatten() }
+        Self { reason, tap, thread }
     }
 
     /// Where ended requests are to be shown to.
@@ -83,48 +86,37 @@ impl Watch {
         self.tap.clone()
     }
 
-    /// Ends the watch and tells why it ended the run, if it did.
+    /// Ends the watch. Returns why it ended the run, if it did.
     pub(crate) fn finish(mut self) -> Option<Stop> {
-        self.join();
+        drop(self.thread.take());
         self.reason.lock().ok().and_then(|reason| *reason)
-    }
-
-    fn join(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
     }
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.join();
-    }
+/// The run that is watched.
+struct Watched {
+    live: Arc<Live>,
+    interrupt: Arc<Interrupt>,
+    clock: Arc<dyn Clock>,
+    /// Why the watch ended the run.
+    reason: Arc<Mutex<Option<Stop>>>,
 }
 
 impl Rules {
-    fn look(
-        &self,
-        live: &Live,
-        interrupt: &Interrupt,
-        stop: &AtomicBool,
-        reason: &Mutex<Option<Stop>>,
-    ) {
+    fn look(&self, run: &Watched, stop: &StopSignal) {
         let mut readings = Vec::new();
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(INTERVAL);
-            if live.phase() != Some(Phase::Measure) {
+        while !stop.is_raised_within(INTERVAL) {
+            if run.live.phase() != Some(Phase::Measure) {
                 continue;
             }
-            let Some(began) = live.began() else { continue };
-            let elapsed = MonotonicClock.now() - began;
-            readings.push((elapsed.as_secs_f64(), live.counts().in_flight() as f64));
+            let Some(began) = run.live.began() else { continue };
+            let elapsed = run.clock.now() - began;
+            readings.push((elapsed.as_secs_f64(), run.live.counts().in_flight() as f64));
             if let Some(why) = self.verdict(elapsed, &readings) {
-                if let Ok(mut reason) = reason.lock() {
+                if let Ok(mut reason) = run.reason.lock() {
                     *reason = Some(why);
                 }
-                interrupt.raise();
+                run.interrupt.raise();
                 return;
             }
         }

@@ -4,39 +4,48 @@
 //! and after its end, and goes on without it.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Background, Clock, Nanos};
 use tokometer_client::Control;
 use tokometer_metrics::server::{Keep, parse};
 use tokometer_record::server::Scrape;
 
-use super::devices::Devices;
+use crate::devices::Devices;
 
 /// The longest that a run waits for a reading. An answer that trickles keeps every read short and
 /// never ends, so the limit of a single read is not enough.
-const PATIENCE: Duration =
-    if cfg!(test) { Duration::from_millis(500) } else { Duration::from_secs(5) };
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A scraper under way. It stops when dropped, after one last reading.
 pub(crate) struct Scraper {
-    stop: Option<Sender<()>>,
-    /// Nothing ever comes through it: it closes when the thread ends.
-    ended: Receiver<()>,
+    _thread: Background,
 }
 
 impl Scraper {
     /// Reads once before it returns, so that counters have a base line, and then every `interval`
     /// until stopped. A server whose first reading fails has no metrics for us and is left alone.
-    pub(crate) fn start(source: Source, interval: Nanos, scrapes: Sender<Scrape>) -> Self {
-        let (stop, stopped) = channel();
-        let (at_end, ended) = channel();
+    pub(crate) fn start(
+        source: Source,
+        interval: Nanos,
+        scrapes: Sender<Scrape>,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
+        Self::start_with_patience(source, interval, scrapes, (clock, PATIENCE))
+    }
+
+    fn start_with_patience(
+        source: Source,
+        interval: Nanos,
+        scrapes: Sender<Scrape>,
+        (clock, patience): (&Arc<dyn Clock>, Duration),
+    ) -> Self {
         let (at_first, first) = channel::<()>();
-        let read = move || {
-            // Dropped with the thread, whichever way it ends.
-            let _at_end = at_end;
-            let baseline = source.scrape(Keep::Buckets);
+        let clock = Arc::clone(clock);
+        let thread = Background::start("scraper", move |stop| {
+            let baseline = source.scrape(Keep::Buckets, &*clock);
             let is_useless = baseline.error.is_some();
             let is_unwanted = scrapes.send(baseline).is_err();
             drop(at_first);
@@ -44,26 +53,17 @@ impl Scraper {
                 return;
             }
             loop {
-                let is_over =
-                    stopped.recv_timeout(interval.to_duration()) != Err(RecvTimeoutError::Timeout);
+                let is_over = stop.is_raised_within(interval.to_duration());
                 let keep = if is_over { Keep::Buckets } else { Keep::Values };
-                if scrapes.send(source.scrape(keep)).is_err() || is_over {
+                if scrapes.send(source.scrape(keep, &*clock)).is_err() || is_over {
                     return;
                 }
             }
-        };
-        // Without a thread both channels are closed at once, and there is nothing to wait for.
-        let _thread = std::thread::Builder::new().name("scraper".to_owned()).spawn(read);
-        let _read = first.recv_timeout(PATIENCE);
-        Self { stop: Some(stop), ended }
-    }
-}
-
-impl Drop for Scraper {
-    fn drop(&mut self) {
-        drop(self.stop.take());
+        });
+        // Nothing is sent: the channel closes after the first reading, or at once without a thread.
+        let _ = first.recv_timeout(patience);
         // A thread that still waits for its endpoint is left behind; its readings go nowhere.
-        let _ended = self.ended.recv_timeout(PATIENCE);
+        Self { _thread: thread.with_patience(patience) }
     }
 }
 
@@ -92,7 +92,7 @@ impl Source {
         Self { origin: Origin::Devices(Box::new(devices)), endpoint }
     }
 
-    fn scrape(&self, keep: Keep) -> Scrape {
+    fn scrape(&self, keep: Keep, clock: &dyn Clock) -> Scrape {
         let (values, error) = match &self.origin {
             Origin::Page(control) => match control.metrics_text() {
                 Ok(text) => (parse(&text, keep), None),
@@ -100,7 +100,7 @@ impl Source {
             },
             Origin::Devices(devices) => (devices.values(), None),
         };
-        Scrape { at: MonotonicClock.now(), endpoint: self.endpoint, values, error }
+        Scrape { at: clock.now(), endpoint: self.endpoint, values, error }
     }
 }
 
@@ -109,6 +109,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
+    use tokometer_base::ManualClock;
     use tokometer_client::{Settings, Url};
 
     use super::*;
@@ -135,7 +136,9 @@ mod tests {
 
     fn readings(source: Source) -> Vec<Scrape> {
         let (sender, receiver) = channel();
-        drop(Scraper::start(source, Nanos::from_secs(3_600), sender));
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+        let patience = (&clock, Duration::from_millis(500));
+        drop(Scraper::start_with_patience(source, Nanos::from_secs(3_600), sender, patience));
         receiver.try_iter().collect()
     }
 

@@ -9,8 +9,8 @@ use tokometer_drive::Notice;
 use tokometer_record::server::Scrape;
 use tokometer_record::{RunWriter, folder};
 
-use super::sidelights::Sidelights;
-use super::watch::Tap;
+use crate::live_notes::LiveNotes;
+use crate::watch::Tap;
 
 /// Rows reach the kernel at least this often; a killed run loses no more.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -25,7 +25,7 @@ pub(crate) struct Onlookers {
     /// A rule that may end the run.
     pub(crate) tap: Option<Arc<Tap>>,
     /// A display.
-    pub(crate) lights: Arc<Sidelights>,
+    pub(crate) notes: Arc<LiveNotes>,
 }
 
 /// What became of a record.
@@ -83,7 +83,7 @@ fn record(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         for scrape in scrapes.try_iter() {
-            onlookers.lights.scraped(&scrape);
+            onlookers.notes.scraped(&scrape);
             writer.scrape(&scrape)?;
         }
         if since_flush >= FLUSH_AFTER {
@@ -114,7 +114,7 @@ fn take(
             Ok(())
         }
         Notice::Ended(timeline) => {
-            onlookers.lights.ended(&timeline);
+            onlookers.notes.ended(&timeline);
             if let Some(tap) = &onlookers.tap {
                 tap.take(&timeline);
             }

@@ -6,11 +6,11 @@ use tokometer_base::seed::unit_float;
 use tokometer_base::{Nanos, Prompt, Seed};
 use tokometer_client::{Ask, Dialect, Settings};
 use tokometer_drive::{FollowUp, Item, Prepare, PrepareError, TurnEnd};
-use tokometer_plan::{Assignment, Lora, Timing};
 use tokometer_record::{Identity, Phase};
 use tokometer_workload::{self as workload, Workload};
 
-use super::conversation::Conversations;
+use crate::conversation::Conversations;
+use tokometer_plan::{Assignment, Lora, Timing};
 
 /// Yields the warm-up requests, then the measured ones.
 pub(crate) struct Preparer {
@@ -145,7 +145,7 @@ impl Preparer {
 
 /// Which of the adapters a request gets, by its place among the names. All turns of a conversation get the same one: the server
 /// keeps what was said before in that adapter's part of the prefix cache.
-pub(crate) fn adapter(lora: &Lora, index: u64, after: Option<workload::After>, seed: Seed) -> u32 {
+pub fn adapter(lora: &Lora, index: u64, after: Option<workload::After>, seed: Seed) -> u32 {
     let key = after.map_or(index, |after| after.session);
     let place = place(lora, key, unit_float(&mut seed.stream("lora").at(key)));
     u32::try_from(place).unwrap_or(0)

@@ -10,38 +10,38 @@ use std::process::{Child, Command, Stdio};
 
 use tokometer_client::{Dialect, Url};
 
-use crate::exit::{Exit, Refusal};
+use crate::error::{Error, Kind};
 
 /// A running simulated server. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Simulator {
+pub struct Simulator {
     child: Child,
     url: Url,
 }
 
 /// What a simulated server is asked to be.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
+pub struct Wanted<'a> {
     /// Its engine profile.
-    pub(crate) profile: &'a str,
+    pub profile: &'a str,
     /// Whose streams it imitates.
-    pub(crate) dialect: &'a Dialect,
+    pub dialect: &'a Dialect,
     /// The name of its model.
-    pub(crate) model: Option<&'a str>,
+    pub model: Option<&'a str>,
 }
 
 impl Simulator {
     /// Starts one with an engine.
-    pub(crate) fn start(wanted: &Wanted<'_>) -> Result<Self, Refusal> {
+    pub fn start(wanted: &Wanted<'_>) -> Result<Self, Error> {
         let mut flags = vec!["--profile", wanted.profile, "--flavour", flavour(wanted.dialect)];
         flags.extend(wanted.model.into_iter().flat_map(|model| ["--model", model]));
         Self::launch(&flags.into_iter().map(str::to_owned).collect::<Vec<_>>())
     }
 
     /// Starts one with these flags on a free port and waits until it listens.
-    pub(crate) fn launch(flags: &[String]) -> Result<Self, Refusal> {
+    pub fn launch(flags: &[String]) -> Result<Self, Error> {
         let fault = |why: String| {
-            Refusal::new(Exit::Target, format!("cannot start the simulated server: {why}"))
+            Error::new(Kind::Target, format!("cannot start the simulated server: {why}"))
         };
         let program = std::env::current_exe().map_err(|why| fault(why.to_string()))?;
         let mut command = Command::new(program);
@@ -66,7 +66,7 @@ impl Simulator {
     }
 
     /// Where it listens.
-    pub(crate) fn url(&self) -> &Url {
+    pub fn url(&self) -> &Url {
         &self.url
     }
 }

@@ -7,19 +7,19 @@
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::Nanos;
 use tokometer_client::KeepText;
 use tokometer_drive::{self as drive, Interrupt, Item, Live, Notice, Outlets, Prepare};
-use tokometer_plan::Plan;
 use tokometer_record::{Failure, FailureKind, Outcome};
 use tokometer_schedule::{Extent, Limits};
 use tokometer_workload::Family;
 
-use super::preparer::Preparer;
-use super::signals::Signals;
-use super::target::Reached;
-use crate::exit::{Exit, Refusal};
-use crate::terminal::tell;
+use crate::error::{Error, Kind};
+use crate::measurement::Tools;
+use crate::observer::Observer;
+use crate::preparer::Preparer;
+use crate::target::Reached;
+use tokometer_plan::Plan;
 
 /// Time between two tries, as in vLLM's tool.
 const PAUSE: Nanos = Nanos::from_secs(5);
@@ -33,32 +33,32 @@ pub(crate) fn prove(
     plan: &Plan,
     reached: &Reached,
     first: &Preparer,
-    signals: &Signals,
-) -> Result<(), Refusal> {
+    tools: &Tools,
+) -> Result<(), Error> {
     let timeout_s = plan.phases.ready_timeout_s;
     if plan.family != Family::Vllm || timeout_s <= 0.0 {
         return Ok(());
     }
-    let clock = MonotonicClock;
+    let Tools { clock, observer, .. } = tools;
     let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
     let pause = PAUSE.min(Nanos::from_secs_f64(timeout_s / LEAST_TRIES));
     for attempt in 0.. {
         let left = deadline.max(clock.now()) - clock.now();
-        let Err(failure) = try_once(reached, first, left, signals)? else {
+        let Err(failure) = try_once(reached, first, left, &**observer)? else {
             return Ok(());
         };
-        if signals.is_interrupted() {
-            return Err(Refusal::new(Exit::Interrupted, "interrupted during the ready check"));
+        if observer.is_interrupted() {
+            return Err(Error::new(Kind::Interrupted, "interrupted during the ready check"));
         }
         let why = said(&failure);
         if is_final(&failure) || clock.now() + pause >= deadline {
             let message =
                 format!("the server did not answer the first prompt within {timeout_s} s: {why}");
             let hint = "`--ready-check-timeout-sec` is the time it has; 0 skips the check";
-            return Err(Refusal::new(Exit::Target, message).hint(hint));
+            return Err(Error::new(Kind::Target, message).hint(hint));
         }
         if attempt == 0 {
-            tell(&format!("the server is not ready yet ({why}); it has {timeout_s} s"));
+            observer.remark(&format!("the server is not ready yet ({why}); it has {timeout_s} s"));
         }
         std::thread::sleep(pause.to_duration());
     }
@@ -82,9 +82,9 @@ fn try_once(
     reached: &Reached,
     first: &Preparer,
     left: Nanos,
-    signals: &Signals,
-) -> Result<Result<(), Failure>, Refusal> {
-    let unmade = |why: drive::PrepareError| Refusal::usage(why.to_string(), "");
+    observer: &dyn Observer,
+) -> Result<Result<(), Failure>, Error> {
+    let unmade = |why: drive::PrepareError| Error::usage(why.to_string(), "");
     let item = first.ready_check().map_err(unmade)?;
     let target = drive::Target {
         endpoint: reached.endpoint.clone(),
@@ -105,10 +105,10 @@ fn try_once(
         interrupt: Arc::clone(&interrupt),
         between: None,
     };
-    let directed = signals.direct_to(&interrupt);
+    let interrupts = observer.route_interrupts(&interrupt);
     let _end = drive::run(config, Box::new(Once(Some(item))), outlets)
-        .map_err(|why| Refusal::usage(why.to_string(), ""))?;
-    drop(directed);
+        .map_err(|why| Error::usage(why.to_string(), ""))?;
+    drop(interrupts);
     // A request whose optional field was refused ends twice; the last word counts.
     let outcome = ended.iter().filter_map(|notice| match notice {
         Notice::Ended(timeline) => Some(timeline.outcome),

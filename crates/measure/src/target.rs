@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::Endpoint;
 use tokometer_client::control::Model;
 use tokometer_client::tls::Trust;
 use tokometer_client::{self as client, Control, Dialect, Settings, Url};
-use tokometer_plan::{self as plan, Address, Plan};
 use tokometer_record as record;
 
-use super::devices::Devices;
-use super::scraper::Source;
-use super::simulator::{Simulator, Wanted};
-use crate::exit::{Exit, Refusal};
-use crate::lower::Secrets;
+use crate::devices::Devices;
+use crate::error::{Error, Kind};
+use crate::scraper::Source;
+use crate::secrets::Secrets;
+use crate::simulator::{Simulator, Wanted};
+use tokometer_plan::{self as plan, Address, Plan};
 
 /// A control request that is not answered in this time is not answered at all.
 const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
@@ -28,34 +28,34 @@ const READY_PAUSE: Duration = Duration::from_secs(1);
 
 /// A server that answers.
 #[derive(Debug)]
-pub(crate) struct Reached {
+pub struct Reached {
     /// Its protocol.
-    pub(crate) dialect: Dialect,
+    pub dialect: Dialect,
     /// What its requests have in common.
-    pub(crate) settings: Arc<Settings>,
+    pub settings: Arc<Settings>,
     /// Where to connect to.
-    pub(crate) endpoint: Endpoint,
+    pub endpoint: Endpoint,
     /// For questions outside the measurement.
-    pub(crate) control: Control,
+    pub control: Control,
     /// What the server knows of the model; absent where it lists none.
-    pub(crate) model: Option<Model>,
+    pub model: Option<Model>,
     /// For the record.
-    pub(crate) described: record::Target,
+    pub described: record::Target,
     /// What the user should know of it.
-    pub(crate) remarks: Vec<String>,
+    pub remarks: Vec<String>,
     /// Kept so that the server lives as long as the measurement.
     simulator: Option<Simulator>,
 }
 
 impl Reached {
     /// Whether the target is the embedded simulated server.
-    pub(crate) fn is_simulated(&self) -> bool {
+    pub fn is_simulated(&self) -> bool {
         self.simulator.is_some()
     }
 
     /// What is read beside the load: pages of metrics, and the GPUs of this host where the server
     /// runs on it.
-    pub(crate) fn metrics_sources(&self, plan: &Plan) -> Result<Vec<Source>, Refusal> {
+    pub(crate) fn metrics_sources(&self, plan: &Plan) -> Result<Vec<Source>, Error> {
         let mut sources = self.metrics_pages(plan)?;
         let devices = Some(&self.settings.base_url)
             .filter(|_| !self.is_simulated())
@@ -67,7 +67,7 @@ impl Reached {
 
     /// The endpoints whose metrics are read: those named in the plan, else the server itself. An
     /// endpoint that hangs is given up soon, because the run waits for its last reading.
-    fn metrics_pages(&self, plan: &Plan) -> Result<Vec<Source>, Refusal> {
+    fn metrics_pages(&self, plan: &Plan) -> Result<Vec<Source>, Error> {
         let tls = || self.endpoint.tls.as_ref().map(|tls| Arc::clone(&tls.config));
         let source = |endpoint: u16, settings: &Settings| {
             Source::page(Control::new(settings, tls(), SCRAPE_TIMEOUT), endpoint)
@@ -79,7 +79,7 @@ impl Reached {
         let named = |(number, text): (u16, &String)| {
             let base = text.trim_end_matches('/').trim_end_matches("/metrics");
             let url = Url::parse(base).map_err(|why| {
-                Refusal::usage(format!("cannot use `--metrics-url {text}`: {why}"), "")
+                Error::usage(format!("cannot use `--metrics-url {text}`: {why}"), "")
             })?;
             Ok(source(number, &self.settings_for(url)))
         };
@@ -96,7 +96,7 @@ impl Reached {
     }
 
     /// Takes over what another plan says of bodies; address and model stay.
-    pub(crate) fn settle(&mut self, plan: &Plan, secrets: &Secrets) -> Result<(), Refusal> {
+    pub fn settle(&mut self, plan: &Plan, secrets: &Secrets) -> Result<(), Error> {
         let target = target_of(plan)?;
         let mut changed = settings(plan, target, self.settings.base_url.clone(), secrets);
         changed.model.clone_from(&self.settings.model);
@@ -107,10 +107,10 @@ impl Reached {
 
 /// Reaches the plan's target: starts the simulated server if it is the one, waits for the server to
 /// come up, and settles the model's name.
-pub(crate) fn reach(plan: &Plan, secrets: &Secrets) -> Result<Reached, Refusal> {
+pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result<Reached, Error> {
     let target = target_of(plan)?;
     let dialect = Dialect::named(&target.backend)
-        .ok_or_else(|| Refusal::usage(format!("there is no backend `{}`", target.backend), ""))?;
+        .ok_or_else(|| Error::usage(format!("there is no backend `{}`", target.backend), ""))?;
     let simulator = match &target.address {
         Address::Server(_) => None,
         Address::Simulator(profile) => {
@@ -122,14 +122,15 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets) -> Result<Reached, Refusal> 
         (Address::Server(url), _) => url.clone(),
         (Address::Simulator(_), Some(simulator)) => simulator.url().clone(),
         (Address::Simulator(_), None) => {
-            return Err(Refusal::new(Exit::Target, "the simulated server did not start"));
+            return Err(Error::new(Kind::Target, "the simulated server did not start"));
         }
     };
     let mut settings = settings(plan, target, url, secrets);
     let endpoint = endpoint(target, &settings.base_url)?;
     let tls = endpoint.tls.as_ref().map(|tls| Arc::clone(&tls.config));
     let control = |settings: &Settings| Control::new(settings, tls.clone(), CONTROL_TIMEOUT);
-    wait_until_up(&control(&settings), up_path(plan, &dialect), plan.phases.ready_timeout_s)?;
+    let path = up_path(plan, &dialect);
+    wait_until_up(&control(&settings), path, plan.phases.ready_timeout_s, clock)?;
     let listed = models(&control(&settings), &settings.model, &dialect)?;
     let model = settle_model(&mut settings, target, &listed.models, &dialect)?;
     let control = control(&settings);
@@ -146,8 +147,8 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets) -> Result<Reached, Refusal> 
     Ok(Reached { dialect, settings, endpoint, control, model, described, remarks, simulator })
 }
 
-fn target_of(plan: &Plan) -> Result<&plan::Target, Refusal> {
-    plan.targets.first().ok_or_else(|| Refusal::usage("the plan has no target", ""))
+fn target_of(plan: &Plan) -> Result<&plan::Target, Error> {
+    plan.targets.first().ok_or_else(|| Error::usage("the plan has no target", ""))
 }
 
 fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Secrets) -> Settings {
@@ -175,15 +176,15 @@ fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Secrets) -> 
     settings
 }
 
-fn endpoint(target: &plan::Target, url: &Url) -> Result<Endpoint, Refusal> {
+fn endpoint(target: &plan::Target, url: &Url) -> Result<Endpoint, Error> {
     let trust = match &target.trust {
         plan::Trust::System => Trust::System,
         plan::Trust::File(path) => Trust::File(path.clone()),
         plan::Trust::Anybody => Trust::Anybody,
     };
     Endpoint::resolve(url, &trust).map_err(|why| match why {
-        client::Error::Certificates { .. } => Refusal::usage(why.to_string(), ""),
-        _ => Refusal::new(Exit::Target, why.to_string()),
+        client::Error::Certificates { .. } => Error::usage(why.to_string(), ""),
+        _ => Error::new(Kind::Target, why.to_string()),
     })
 }
 
@@ -196,8 +197,12 @@ fn up_path(plan: &Plan, dialect: &Dialect) -> &'static str {
 
 /// Tries to reach the server until it answers without an error of its own, or the time is over. A
 /// server that still answers is then taken as it is: whether it can be used is seen later.
-fn wait_until_up(control: &Control, path: &str, timeout_s: f64) -> Result<(), Refusal> {
-    let clock = MonotonicClock;
+fn wait_until_up(
+    control: &Control,
+    path: &str,
+    timeout_s: f64,
+    clock: &dyn Clock,
+) -> Result<(), Error> {
     let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
     loop {
         let answer = control.get(path);
@@ -207,7 +212,7 @@ fn wait_until_up(control: &Control, path: &str, timeout_s: f64) -> Result<(), Re
             Err(why) if is_over => {
                 let waited =
                     if timeout_s > 0.0 { format!(" (after {timeout_s} s)") } else { String::new() };
-                return Err(Refusal::new(Exit::Target, format!("{why}{waited}"))
+                return Err(Error::new(Kind::Target, format!("{why}{waited}"))
                     .hint("is the server up? `tokometer sim` starts a simulated one"));
             }
             _ => std::thread::sleep(READY_PAUSE),
@@ -224,7 +229,7 @@ struct Listed {
 
 /// The server's models. A server without that route lists none; one that fails on it is used as it
 /// is once the user has named the model; one that refuses us is not usable.
-fn models(control: &Control, named: &str, dialect: &Dialect) -> Result<Listed, Refusal> {
+fn models(control: &Control, named: &str, dialect: &Dialect) -> Result<Listed, Error> {
     let nothing = |remark| Ok(Listed { models: Vec::new(), remark });
     let why = match control.models() {
         Ok(models) => return Ok(Listed { models, remark: None }),
@@ -233,8 +238,7 @@ fn models(control: &Control, named: &str, dialect: &Dialect) -> Result<Listed, R
         ) => return nothing(None),
         Err(why) => why,
     };
-    let refusal =
-        Refusal::new(Exit::Target, format!("cannot ask the server for its models: {why}"));
+    let refusal = Error::new(Kind::Target, format!("cannot ask the server for its models: {why}"));
     match &why {
         client::Error::Status { status: 401 | 403, .. } => {
             Err(refusal.hint("set OPENAI_API_KEY, or send a key with `--header`"))
@@ -265,11 +269,11 @@ fn settle_model(
     target: &plan::Target,
     models: &[Model],
     dialect: &Dialect,
-) -> Result<Option<Model>, Refusal> {
+) -> Result<Option<Model>, Error> {
     if settings.model.is_empty() {
         let Some(first) = models.first() else {
             return if sends_a_name(dialect) {
-                Err(Refusal::new(Exit::Target, "the server lists no model")
+                Err(Error::new(Kind::Target, "the server lists no model")
                     .hint("name one with `--model`"))
             } else {
                 Ok(None)
@@ -293,7 +297,7 @@ fn settle_model(
         return Ok(models.first().cloned());
     }
     let listed: Vec<String> = models.iter().map(|model| format!("`{}`", model.id)).collect();
-    Err(Refusal::new(Exit::Target, format!("the server has no model `{name}`"))
+    Err(Error::new(Kind::Target, format!("the server has no model `{name}`"))
         .hint(format!("it has {}", listed.join(", "))))
 }
 

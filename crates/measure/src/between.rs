@@ -7,34 +7,41 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
-use tokometer_client::{Control, Dialect, Error};
+use tokometer_client::{self as client, Control, Dialect};
 use tokometer_drive::{Between, Notice};
-use tokometer_plan::{Cache, Phases, Plan, Profiler};
 use tokometer_record::server::Scrape;
 use tokometer_workload::Family;
 
-use super::probe::{Probes, Question};
-use super::scraper::Scraper;
-use super::target::Reached;
-use crate::exit::Refusal;
-use crate::terminal::tell_once;
+use crate::error::Error;
+use crate::measurement::Tools;
+use crate::probe::{Probes, Question};
+use crate::scraper::Scraper;
+use crate::target::Reached;
+use tokometer_plan::{Cache, Phases, Plan, Profiler};
 
 /// What runs beside the measured phase.
-pub(crate) struct Sides {
+pub(crate) struct Running {
     _scrapers: Vec<Scraper>,
     _probes: Option<Probes>,
 }
 
 /// Filled when the measured phase begins, emptied when it has ended.
-pub(crate) type SidesPlace = Arc<Mutex<Option<Sides>>>;
+pub(crate) type BesidePlace = Arc<Mutex<Option<Running>>>;
+
+/// Where what runs beside the load sends its results, and where it is kept meanwhile.
+pub(crate) struct Beside {
+    pub(crate) scrapes: Sender<Scrape>,
+    pub(crate) notices: Sender<Notice>,
+    pub(crate) place: BesidePlace,
+}
 
 /// The call between the phases.
 pub(crate) fn between(
     plan: &Plan,
     reached: &Reached,
-    outlets: (Sender<Scrape>, Sender<Notice>),
-    sides: &SidesPlace,
-) -> Result<Between, Refusal> {
+    beside: Beside,
+    tools: &Tools,
+) -> Result<Between, Error> {
     let phases = plan.phases.clone();
     let interval = plan.client.scrape_interval_s;
     let control = reached.control.clone();
@@ -45,28 +52,30 @@ pub(crate) fn between(
         let path = reached.dialect.request_path(&reached.settings);
         Question::new(control.clone(), path, &reached.settings, &reached.dialect)
     });
-    let (scrapes, notices) = outlets;
-    let sides = Arc::clone(sides);
+    let Beside { scrapes, notices, place } = beside;
+    let (observer, clock) = (Arc::clone(&tools.observer), Arc::clone(&tools.clock));
     let sources = if interval > 0.0 { reached.metrics_sources(plan)? } else { Vec::new() };
     Ok(Box::new(move || {
         // A server that cannot flush can still be measured, but nobody may take it for flushed.
         if let Some(Err(why)) = flush.map(|flush| flush.send()) {
-            tell_once(&format!(
-                "note: the prefix cache was not flushed: {why}\n  figures may hold cached prefixes"
+            observer.remark_once(&format!(
+                "note: the prefix cache was not flushed: {why}\n  results may include prefix-cache hits"
             ));
         }
         if let Some(pause) = pause {
             std::thread::sleep(pause);
         }
         if let Some(Err(why)) = profile.map(|body| control.start_profile(body.as_ref())) {
-            tell_once(&format!("note: the server's profiler was not started: {why}"));
+            observer.remark_once(&format!("note: the server's profiler was not started: {why}"));
         }
-        let start =
-            |source| Scraper::start(source, Nanos::from_secs_f64(interval), scrapes.clone());
+        let start = |source| {
+            Scraper::start(source, Nanos::from_secs_f64(interval), scrapes.clone(), &clock)
+        };
         let readers = sources.into_iter().map(start).collect();
-        let probes = question.map(|question| Probes::start(question, phases.probe_rate, notices));
-        let started = Sides { _scrapers: readers, _probes: probes };
-        *sides.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+        let probes =
+            question.map(|question| Probes::start(question, phases.probe_rate, notices, &clock));
+        let started = Running { _scrapers: readers, _probes: probes };
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
     }))
 }
 
@@ -113,7 +122,7 @@ impl Flush {
         Self { control, form: FlushForm::of(plan.family, &reached.dialect, patience) }
     }
 
-    fn send(&self) -> Result<(), Error> {
+    fn send(&self) -> Result<(), client::Error> {
         match self.form {
             FlushForm::Sglang { patience } => self.control.flush_cache(Some(patience)),
             FlushForm::Plain => self.control.flush_cache(None),
@@ -138,38 +147,42 @@ impl FlushForm {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_sglang_s_rules_let_the_server_rest_and_only_after_work() {
-        let check = |line: &str, expected: Option<u64>| {
-            let plan = crate::lower::tests::plan(line);
-            let found = pause(plan.family, &plan.phases).map(|pause| pause.as_secs());
-            assert_eq!(found, expected, "{line}");
-        };
-        check("--backend sglang --model m", Some(1));
-        check("--backend sglang --model m --warmup-requests 0", None);
-        check("--backend sglang --model m --warmup-requests 0 --flush-cache", Some(1));
-        check("--backend openai --model m --num-warmups 3 --flush-cache", None);
+    fn phases(warmups: u64, cache: Cache) -> Phases {
+        Phases {
+            ready_timeout_s: 0.0,
+            warmups,
+            warmup_output_max: None,
+            cache,
+            flush_timeout_s: 0.0,
+            profiler: Profiler::On,
+            profile_request: None,
+            probe_rate: 0.0,
+        }
     }
 
     #[test]
-    fn the_profiler_is_told_what_was_typed_and_sglang_s_activities() {
-        let check = |line: &str, expected: Option<Value>| {
-            let plan = crate::lower::tests::plan(line);
-            assert_eq!(profile_body(plan.family, &plan.phases), expected, "{line}");
+    fn only_sglang_s_conventions_pause_before_the_measurement_and_only_after_requests() {
+        let check = |family, phases: &Phases, expected: Option<u64>| {
+            assert_eq!(pause(family, phases).map(|pause| pause.as_secs()), expected, "{phases:?}");
         };
-        check("--backend openai --model m --profile", None);
-        let activities = json!(["CPU", "GPU"]);
-        check("--backend sglang --model m --profile", Some(json!({"activities": activities})));
-        check(
-            "--backend sglang --model m --profile --profile-activities MEM --profile-steps 5 \
-             --profile-by-stage --profile-stages decode --profile-output-dir /tmp/p \
-             --profile-prefix a --profile-start-step 3",
-            Some(json!({
-                "activities": ["MEM"], "num_steps": 5, "profile_by_stage": true,
-                "profile_stages": ["decode"], "output_dir": "/tmp/p", "profile_prefix": "a",
-                "start_step": 3,
-            })),
-        );
+        check(Family::Sglang, &phases(1, Cache::Keep), Some(1));
+        check(Family::Sglang, &phases(0, Cache::Keep), None);
+        check(Family::Sglang, &phases(0, Cache::Flush), Some(1));
+        check(Family::Vllm, &phases(3, Cache::Flush), None);
+    }
+
+    #[test]
+    fn the_profiler_gets_what_the_plan_says_and_sglang_s_activities() {
+        let check = |family, request: Option<Value>, expected: Option<Value>| {
+            let profile_request = request.and_then(|request| request.as_object().cloned());
+            let phases = Phases { profile_request, ..phases(0, Cache::Keep) };
+            assert_eq!(profile_body(family, &phases), expected);
+        };
+        check(Family::Vllm, None, None);
+        let default = json!({"activities": ["CPU", "GPU"]});
+        check(Family::Sglang, None, Some(default));
+        let named = json!({"activities": ["MEM"], "num_steps": 5});
+        check(Family::Sglang, Some(named.clone()), Some(named));
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! They tell what an idle user would feel while the load is on. Each is a row of its own phase in
 //! the record and enters no figure of the load.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Background, Clock, Nanos};
 use tokometer_client::{Control, Dialect, Settings};
 use tokometer_drive::Notice;
 use tokometer_record::{
@@ -15,8 +15,7 @@ use tokometer_record::{
 
 /// Probes under way. They stop when this is dropped.
 pub(crate) struct Probes {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _thread: Background,
 }
 
 /// What a probe asks, and where.
@@ -49,35 +48,27 @@ impl Question {
 
 impl Probes {
     /// Asks, waits for the answer, pauses for `1 / rate`, and again.
-    pub(crate) fn start(question: Question, rate: f64, notices: Sender<Notice>) -> Self {
-        let (stop, stopped) = channel::<()>();
-        let pause = Nanos::from_secs_f64(1.0 / rate);
-        let ask = move || {
+    pub(crate) fn start(
+        question: Question,
+        rate: f64,
+        notices: Sender<Notice>,
+        clock: &Arc<dyn Clock>,
+    ) -> Self {
+        let pause = Nanos::from_secs_f64(1.0 / rate).to_duration();
+        let clock = Arc::clone(clock);
+        let thread = Background::start("probes", move |stop| {
             for index in 0.. {
-                if notices.send(Notice::Ended(Box::new(asked(&question, index)))).is_err() {
-                    return;
-                }
-                if stopped.recv_timeout(pause.to_duration()) != Err(RecvTimeoutError::Timeout) {
+                let ended = Notice::Ended(Box::new(asked(&question, index, &*clock)));
+                if notices.send(ended).is_err() || stop.is_raised_within(pause) {
                     return;
                 }
             }
-        };
-        let thread = std::thread::Builder::new().name("probes".to_owned()).spawn(ask).ok();
-        Self { stop: Some(stop), thread }
+        });
+        Self { _thread: thread }
     }
 }
 
-impl Drop for Probes {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
-    }
-}
-
-fn asked(question: &Question, index: u64) -> Timeline {
-    let clock = MonotonicClock;
+fn asked(question: &Question, index: u64, clock: &dyn Clock) -> Timeline {
     let asked = Asked { prompt_tokens: Some(1), output_tokens: Some(1), body_bytes: 0 };
     let begin = clock.now();
     let mut timeline = Timeline::new(Identity::new(index, Phase::Probe), asked, begin);

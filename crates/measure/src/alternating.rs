@@ -7,22 +7,22 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Clock, Nanos};
 use tokometer_client::Control;
 use tokometer_decide::AbBlocks;
 use tokometer_drive::{Interrupt, Item, Prepare, PrepareError};
 use tokometer_record::Phase;
 use tokometer_schedule::Offsets;
 
-use super::preparer::Preparer;
-use crate::exit::{Exit, Refusal};
+use crate::error::{Error, Kind};
+use crate::preparer::Preparer;
 
 /// Yields the requests of two targets in turn.
 pub(crate) struct Alternating {
     /// One per target.
     pub(crate) sides: [Preparer; 2],
     /// Whose turn it is.
-    pub(crate) turns: AbBlocks,
+    pub(crate) blocks: AbBlocks,
     /// Requests before the measured phase; they go to both targets alternately.
     pub(crate) warmups: u64,
     /// Requests of whole pairs; absent: until the time is over.
@@ -49,19 +49,19 @@ impl Prepare for Alternating {
         if self.count.is_some_and(|count| index >= count) {
             return Ok(None);
         }
-        let target = self.turns.target(index);
-        let prompt = self.turns.prompt(index);
+        let target = self.blocks.target(index);
+        let prompt = self.blocks.prompt(index);
         let Some(mut item) = self.sides[usize::from(target)].measured(prompt)? else {
             return Ok(None);
         };
         item.identity.index = index;
         item.identity.target = target;
-        item.due = self.times.due(self.turns, index, item.due);
+        item.due = self.times.due(self.blocks, index, item.due);
         Ok(Some(item))
     }
 
     fn begins_block(&self, item: &Item) -> bool {
-        item.identity.phase == Phase::Measure && self.turns.is_first(item.identity.index)
+        item.identity.phase == Phase::Measure && self.blocks.is_first(item.identity.index)
     }
 
     fn enter_block(&mut self, item: &Item) -> Result<(), PrepareError> {
@@ -91,17 +91,17 @@ impl BlockTimes {
     }
 
     /// When request `index` is due after the start of its block. `traced` is a trace's own time.
-    fn due(&mut self, turns: AbBlocks, index: u64, traced: Option<Nanos>) -> Option<Nanos> {
-        if turns.is_first(index) {
+    fn due(&mut self, blocks: AbBlocks, index: u64, traced: Option<Nanos>) -> Option<Nanos> {
+        if blocks.is_first(index) {
             self.traced_from = traced;
         }
         if let Some(traced) = traced {
             return Some(traced - self.traced_from.unwrap_or(traced));
         }
-        if index.is_multiple_of(2 * turns.block) {
-            self.draw(turns.block);
+        if index.is_multiple_of(2 * blocks.block) {
+            self.draw(blocks.block);
         }
-        let within = usize::try_from(index % turns.block).ok()?;
+        let within = usize::try_from(index % blocks.block).ok()?;
         self.of_pair.get(within).copied()
     }
 
@@ -119,6 +119,7 @@ pub(crate) struct Switch {
     control: Control,
     patience: Nanos,
     interrupt: Arc<Interrupt>,
+    clock: Arc<dyn Clock>,
     current: u16,
 }
 
@@ -135,29 +136,29 @@ impl Switch {
         command: String,
         control: Control,
         ready_timeout: Nanos,
-        interrupt: &Arc<Interrupt>,
+        (interrupt, clock): (&Arc<Interrupt>, &Arc<dyn Clock>),
     ) -> Self {
         let patience = ready_timeout.max(LEAST_PATIENCE);
-        Self { command, control, patience, interrupt: Arc::clone(interrupt), current: 0 }
+        let (interrupt, clock) = (Arc::clone(interrupt), Arc::clone(clock));
+        Self { command, control, patience, interrupt, clock, current: 0 }
     }
 
     /// Switches to `target`, unless that is the current one, and waits until the server answers.
-    fn to(&mut self, target: u16) -> Result<(), Refusal> {
+    fn to(&mut self, target: u16) -> Result<(), Error> {
         if self.current == target {
             return Ok(());
         }
         switch(&self.command, target, &self.interrupt)?;
         self.current = target;
-        let clock = MonotonicClock;
-        let deadline = clock.now() + self.patience;
+        let deadline = self.clock.now() + self.patience;
         while !self.control.get("/v1/models").is_ok_and(|answer| answer.status < 500) {
             if self.interrupt.is_raised() {
                 return Ok(());
             }
-            if clock.now() >= deadline {
+            if self.clock.now() >= deadline {
                 let message =
                     format!("the server did not answer after `{} {}`", self.command, word(target));
-                return Err(Refusal::new(Exit::Target, message));
+                return Err(Error::new(Kind::Target, message));
             }
             std::thread::sleep(PAUSE);
         }
@@ -171,11 +172,11 @@ fn word(target: u16) -> &'static str {
 
 /// Runs the command of `--switch-command` for one side and waits for its end, or for an interrupt,
 /// after which the run stops anyway and nobody minds what the command made of it.
-pub(crate) fn switch(command: &str, target: u16, interrupt: &Interrupt) -> Result<(), Refusal> {
+pub(crate) fn switch(command: &str, target: u16, interrupt: &Interrupt) -> Result<(), Error> {
     let side = word(target);
     let refused = |why: String| {
-        Refusal::new(
-            Exit::Target,
+        Error::new(
+            Kind::Target,
             format!("cannot switch the server over with `{command} {side}`: {why}"),
         )
     };
@@ -227,8 +228,8 @@ mod tests {
         let pace =
             Pace { curve: Curve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
         let mut times = times(&Arrivals::Paced(pace));
-        let turns = AbBlocks { block: 3 };
-        let dues: Vec<_> = (0..12).map(|index| times.due(turns, index, None).unwrap()).collect();
+        let blocks = AbBlocks { block: 3 };
+        let dues: Vec<_> = (0..12).map(|index| times.due(blocks, index, None).unwrap()).collect();
         assert_eq!(dues[0..3], dues[3..6]);
         assert_eq!(dues[6..9], dues[9..12]);
         assert_ne!(dues[0..3], dues[6..9]);
@@ -238,11 +239,11 @@ mod tests {
     #[test]
     fn an_infinite_rate_has_no_times_and_a_trace_counts_from_its_block() {
         let mut times = times(&Arrivals::AtOnce);
-        let turns = AbBlocks { block: 2 };
-        assert_eq!(times.due(turns, 0, None), None);
+        let blocks = AbBlocks { block: 2 };
+        assert_eq!(times.due(blocks, 0, None), None);
         let at = |seconds| Some(Nanos::from_secs(seconds));
-        assert_eq!(times.due(turns, 4, at(100)), at(0));
-        assert_eq!(times.due(turns, 5, at(103)), at(3));
+        assert_eq!(times.due(blocks, 4, at(100)), at(0));
+        assert_eq!(times.due(blocks, 5, at(103)), at(3));
     }
 
     #[test]

@@ -4,22 +4,22 @@ use std::sync::Arc;
 
 use tokometer_client::control::SpecialTokens;
 use tokometer_client::{Control, Url};
-use tokometer_plan::Plan;
 use tokometer_tokenize::{Choice, Encoding, Opened, ServerCalls, Specials, Wish, open};
 
-use super::target::Reached;
-use crate::exit::Refusal;
-use crate::lower::Secrets;
+use crate::error::Error;
+use crate::secrets::Secrets;
+use crate::target::Reached;
+use tokometer_plan::Plan;
 
 /// Opens the plan's tokenizer. Without a server, as when a dataset is only looked at, only what is
 /// on this machine and on the hub counts.
-pub(crate) fn tokenizer(
+pub fn tokenizer(
     plan: &Plan,
     secrets: &Secrets,
     reached: Option<&Reached>,
-) -> Result<Opened, Refusal> {
+) -> Result<Opened, Error> {
     let refused = |why: tokometer_tokenize::Error| {
-        Refusal::usage(why.to_string(), "`--tokenizer cl100k` needs no file")
+        Error::usage(why.to_string(), "`--tokenizer cl100k` needs no file")
     };
     let target = plan.targets.first();
     let given =

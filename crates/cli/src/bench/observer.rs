@@ -1,0 +1,75 @@
+//! Shows a measurement on the terminal and passes the user's interrupts on to it.
+
+use std::sync::Arc;
+
+use tokometer_base::{MonotonicClock, Nanos};
+use tokometer_drive::Interrupt;
+use tokometer_measure::{Error, Guard, Measurement, Observer, Secrets, Tools, Underway};
+
+use super::exporter::Exporter;
+use super::progress::{Bar, Progress};
+use super::signals::Signals;
+use crate::dashboard::{Dashboard, Watched};
+use crate::terminal::{tell, tell_once};
+use crate::version;
+
+/// The terminal as a measurement's observer.
+struct TerminalObserver {
+    signals: Signals,
+    bar: Bar,
+}
+
+impl TerminalObserver {
+    /// The whole terminal for the run, where it was asked for and there is one.
+    fn dashboard(&self, run: &Underway<'_>) -> Result<Option<Dashboard>, Error> {
+        if self.bar != Bar::Live {
+            return Ok(None);
+        }
+        let watched = Watched {
+            title: run.plan.name.clone(),
+            planned: run.goal.requests,
+            duration: run.goal.seconds.map(Nanos::from_secs_f64),
+            live: Arc::clone(run.live),
+            interrupt: Arc::clone(run.interrupt),
+            notes: Arc::clone(run.notes),
+        };
+        Dashboard::open(watched).map(Some).map_err(|why| Error::usage(format!("{why:#}"), ""))
+    }
+}
+
+/// A measurement that is shown on the terminal.
+pub(crate) fn measurement(secrets: &Secrets, signals: &Signals, bar: Bar) -> Measurement {
+    Measurement::new(Tools {
+        secrets: secrets.clone(),
+        clock: Arc::new(MonotonicClock),
+        observer: Arc::new(TerminalObserver { signals: signals.clone(), bar }),
+        version: version::long(),
+    })
+}
+
+impl Observer for TerminalObserver {
+    fn remark(&self, text: &str) {
+        tell(text);
+    }
+
+    fn remark_once(&self, text: &str) {
+        tell_once(text);
+    }
+
+    fn run_begins(&self, run: &Underway<'_>) -> Result<Guard, Error> {
+        let output = &run.plan.output;
+        let progress = Progress::start(run.live, run.goal, self.bar, output.shown);
+        let dashboard = self.dashboard(run)?;
+        let exporter =
+            output.prometheus_port.map(|port| Exporter::start(port, run.live)).transpose()?;
+        Ok(Guard::new((progress, dashboard, exporter)))
+    }
+
+    fn route_interrupts(&self, interrupt: &Arc<Interrupt>) -> Guard {
+        Guard::new(self.signals.direct_to(interrupt))
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.signals.is_interrupted()
+    }
+}

@@ -1,0 +1,298 @@
+//! Runs of one measurement against the same targets: each from its plan to a record on disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, PoisonError};
+
+use tokometer_base::{Clock, Nanos};
+use tokometer_client::KeepText;
+use tokometer_drive::{self as drive, Interrupt, Live, Outlets};
+use tokometer_metrics::sends::Capped;
+use tokometer_metrics::server::{Keep, parse};
+use tokometer_plan::{self as plan, Plan, Profiler};
+use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
+use tokometer_record::{self as record, RunEnd, RunWriter};
+use tokometer_tokenize::Tokenizer;
+
+use crate::alternating;
+use crate::between::{Beside, BesidePlace, between};
+use crate::error::{Error, Kind};
+use crate::live_notes::LiveNotes;
+use crate::observer::{Goal, Observer, Underway};
+use crate::readiness;
+use crate::recorder::{Onlookers, Recorded, Recorder};
+use crate::retokenize::retokenize;
+use crate::run_config::{config, info, keep_text, preparer, salt, source, switch_command};
+use crate::secrets::Secrets;
+use crate::target::{Reached, reach};
+use crate::tokenizer::tokenizer;
+use crate::watch::Watch;
+use crate::workload::{self, Means, Opened};
+
+/// What a measurement is given from outside.
+pub struct Tools {
+    /// Keys.
+    pub secrets: Secrets,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Who watches.
+    pub observer: Arc<dyn Observer>,
+    /// Version of this program, for the record.
+    pub version: String,
+}
+
+/// What several runs share: the server and its tokenizer.
+pub struct Measurement {
+    tools: Tools,
+    ready: Option<Ready>,
+}
+
+/// Targets and their tokenizer, kept from run to run.
+pub(crate) struct Ready {
+    targets: Vec<plan::Target>,
+    /// The tokenizer as the user named it.
+    named_tokenizer: Option<String>,
+    pub(crate) reached: Reached,
+    /// The second target, where two are measured in turn.
+    pub(crate) against: Option<Reached>,
+    pub(crate) tokenizer: Arc<dyn Tokenizer>,
+    pub(crate) remarks: Vec<String>,
+    /// Whether the targets have passed the plan's ready check.
+    is_proved: bool,
+}
+
+/// Looks at a server that should become idle, and the time between two.
+const IDLE_TRIES: u32 = 120;
+const IDLE_PAUSE: std::time::Duration = std::time::Duration::from_millis(250);
+
+/// Requests that the server runs or lets wait; `None` where it does not tell.
+fn busy(metrics_text: &str) -> Option<f64> {
+    let scrape = Scrape {
+        at: Nanos::ZERO,
+        endpoint: 0,
+        values: parse(metrics_text, Keep::Values),
+        error: None,
+    };
+    let reading = tokometer_metrics::server::read(&scrape)?;
+    Some(reading.running.unwrap_or(0.0) + reading.waiting.unwrap_or(0.0))
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Measured {
+    /// Its record.
+    pub folder: PathBuf,
+    /// Why it stopped; absent when its end could not be written.
+    pub end: Option<RunEnd>,
+    /// Why the record could not be written to its end.
+    pub write_failure: Option<record::Error>,
+}
+
+impl Measurement {
+    /// A measurement that has reached no server yet.
+    pub fn new(tools: Tools) -> Self {
+        Self { tools, ready: None }
+    }
+
+    /// Whether the server that was measured last cannot be reached any more.
+    pub fn is_target_gone(&self) -> bool {
+        let answer = self.ready.as_ref().map(|ready| ready.reached.control.get("/v1/models"));
+        matches!(answer, Some(Err(tokometer_client::Error::Reach { .. })))
+    }
+
+    /// What SGLang's server reports about itself, where SGLang's result file is asked for.
+    pub fn server_info(&self, plan: &Plan) -> Option<serde_json::Value> {
+        let ready = self.ready.as_ref().filter(|_| plan.output.sglang_result.is_some())?;
+        let reached = &ready.reached;
+        let is_sglang = reached.dialect.name().starts_with("sglang");
+        is_sglang.then(|| reached.control.server_info().ok())?
+    }
+
+    /// Whether the user has interrupted the measurement.
+    pub fn is_interrupted(&self) -> bool {
+        self.tools.observer.is_interrupted()
+    }
+
+    /// Waits a while for the server to finish its running requests, where it reports how many.
+    pub fn wait_until_idle(&self) {
+        let Some(ready) = &self.ready else { return };
+        for _ in 0..IDLE_TRIES {
+            let busy = ready.reached.control.metrics_text().ok().and_then(|text| busy(&text));
+            if self.is_interrupted() || busy.is_none_or(|count| count <= 0.0) {
+                return;
+            }
+            std::thread::sleep(IDLE_PAUSE);
+        }
+    }
+
+    /// Makes one run and leaves its record in `folder`. `point` salts the content.
+    pub fn run(&mut self, plan: &Plan, point: u32, folder: &Path) -> Result<Measured, Error> {
+        let mut ready = self.take_ready(plan)?;
+        let measured = self.run_ready(plan, &mut ready, point, folder);
+        // Kept after a failure as well: the next point of a sweep finds the server as it is.
+        self.ready = Some(ready);
+        measured
+    }
+
+    fn run_ready(
+        &self,
+        plan: &Plan,
+        ready: &mut Ready,
+        point: u32,
+        folder: &Path,
+    ) -> Result<Measured, Error> {
+        let salt = salt(plan, point, self.tools.clock.wall());
+        let hub = self.tools.secrets.hub.clone();
+        let means = Means { tokenizer: Arc::clone(&ready.tokenizer), salt, hub };
+        let opened = workload::open(plan, means)?;
+        self.prove_ready(plan, ready, &opened)?;
+        let info = info(plan, ready, &opened, (salt, &self.tools));
+        let writer = RunWriter::create(folder, &info)
+            .map_err(|why| Error::new(Kind::Write, why.to_string()))?;
+        let measured = self.drive(plan, ready, &opened, writer)?;
+        if keep_text(plan) == KeepText::Yes {
+            let counted = retokenize(&measured.folder, &*ready.tokenizer);
+            counted.map_err(|why| Error::new(Kind::Write, why.to_string()))?;
+        }
+        Ok(measured)
+    }
+
+    /// The targets of the run before, if this plan has the same ones, or new ones.
+    fn take_ready(&mut self, plan: &Plan) -> Result<Ready, Error> {
+        let is_same = |ready: &Ready| {
+            ready.targets == plan.targets && ready.named_tokenizer == plan.prompts.tokenizer
+        };
+        // Taken out before another one starts: two simulated servers would share the cores.
+        if let Some(mut ready) = self.ready.take().filter(is_same) {
+            ready.settle(plan, &self.tools.secrets)?;
+            return Ok(ready);
+        }
+        if let Some(command) = switch_command(plan) {
+            alternating::switch(command, 0, &Interrupt::default())?;
+        }
+        let secrets = &self.tools.secrets;
+        let reached = reach(plan, secrets, &*self.tools.clock)?;
+        let against =
+            plan.second().map(|second| reach(&second, secrets, &*self.tools.clock)).transpose()?;
+        let opened = tokenizer(plan, secrets, Some(&reached))?;
+        let remarks = reached.remarks.iter().cloned().chain(opened.notes).collect();
+        Ok(Ready {
+            targets: plan.targets.clone(),
+            named_tokenizer: plan.prompts.tokenizer.clone(),
+            reached,
+            against,
+            tokenizer: opened.tokenizer,
+            remarks,
+            is_proved: false,
+        })
+    }
+
+    /// Sends the first prompt to targets that have not answered one yet, where the plan says so.
+    fn prove_ready(&self, plan: &Plan, ready: &mut Ready, opened: &Opened) -> Result<(), Error> {
+        if ready.is_proved {
+            return Ok(());
+        }
+        for reached in ready.all_reached() {
+            let first = preparer(plan, reached, opened);
+            readiness::prove(plan, reached, &first, &self.tools)?;
+        }
+        ready.is_proved = true;
+        Ok(())
+    }
+
+    fn drive(
+        &self,
+        plan: &Plan,
+        ready: &Ready,
+        opened: &Opened,
+        writer: RunWriter,
+    ) -> Result<Measured, Error> {
+        let folder = writer.folder().to_owned();
+        let observer = &self.tools.observer;
+        let (notices, from_run) = channel();
+        let (scrapes, from_server) = channel();
+        let live = Arc::new(Live::default());
+        let interrupt = Arc::new(Interrupt::default());
+        let watch = Watch::start(&plan.load, (&live, &interrupt), &self.tools.clock);
+        let notes = Arc::new(LiveNotes::new(Capped::by(plan.load.max_concurrency)));
+        let onlookers = Onlookers { tap: watch.tap(), notes: Arc::clone(&notes) };
+        let recorder = Recorder::start(writer, from_run, from_server, onlookers)
+            .map_err(|why| Error::new(Kind::Write, format!("cannot start the recorder: {why}")))?;
+        let after_run = scrapes.clone();
+        let beside = BesidePlace::default();
+        let outlets = Beside { scrapes, notices: notices.clone(), place: Arc::clone(&beside) };
+        let between = between(plan, &ready.reached, outlets, &self.tools)?;
+        let underway = Underway {
+            plan,
+            goal: Goal::new(&plan.load, opened.len()),
+            live: &live,
+            interrupt: &interrupt,
+            notes: &notes,
+        };
+        let shown = observer.run_begins(&underway)?;
+        let interrupts = observer.route_interrupts(&interrupt);
+        let source = source(plan, ready, opened, (&interrupt, &self.tools.clock))?;
+        let outlets =
+            Outlets { notices, live, interrupt: Arc::clone(&interrupt), between: Some(between) };
+        let ended = drive::run(config(plan, ready, opened), source, outlets);
+        drop(interrupts);
+        drop(shown);
+        drop(beside.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if plan.phases.profiler == Profiler::On {
+            // A profiler that does not stop cannot change what was measured.
+            drop(ready.reached.control.stop_profile());
+        }
+        record_accept_length(&ready.reached, &after_run, &*self.tools.clock);
+        drop(after_run);
+        let written = recorder.finish();
+        let mut end = ended.map_err(|why| match why {
+            drive::Error::WarmUps { .. } => Error::new(Kind::NoSuccess, why.to_string()),
+            other => Error::usage(other.to_string(), ""),
+        })?;
+        if let Some(reason) = watch.finish() {
+            end.stop = reason;
+        }
+        Ok(finish(folder, written, end))
+    }
+}
+
+impl Ready {
+    /// Sections of a plan may change the body's fields while the server stays.
+    fn settle(&mut self, plan: &Plan, secrets: &Secrets) -> Result<(), Error> {
+        self.reached.settle(plan, secrets)?;
+        match (&mut self.against, plan.second()) {
+            (Some(against), Some(second)) => against.settle(&second, secrets),
+            _ => Ok(()),
+        }
+    }
+
+    /// The target, and the second one where there is one.
+    pub(crate) fn all_reached(&self) -> impl Iterator<Item = &Reached> {
+        std::iter::once(&self.reached).chain(&self.against)
+    }
+}
+
+/// Records the accept length that an SGLang server reports after a run, as SGLang's benchmark does.
+/// A server that does not answer, or does not speculate, leaves no line.
+fn record_accept_length(reached: &Reached, scrapes: &Sender<Scrape>, clock: &dyn Clock) {
+    let is_sglang = reached.dialect.name().contains("sglang");
+    let info = is_sglang.then(|| reached.control.server_info().ok()).flatten();
+    if let Some(length) = info.as_ref().and_then(tokometer_metrics::server::told_accept_length) {
+        let values = [(SERVER_INFO_ACCEPT_LENGTH.to_owned(), length)].into();
+        let reported = Scrape { at: clock.now(), endpoint: 0, values, error: None };
+        // The recorder has gone only if the record could not be written; then nothing is lost here.
+        let _ = scrapes.send(reported);
+    }
+}
+
+fn finish(folder: PathBuf, recorded: Recorded, end: RunEnd) -> Measured {
+    let Recorded { writer, failure } = recorded;
+    let finished = writer.map(|writer| writer.finish(&end));
+    match (finished, failure) {
+        (Some(Ok(_folder)), None) => Measured { folder, end: Some(end), write_failure: None },
+        (Some(Err(why)), _) | (_, Some(why)) => {
+            Measured { folder, end: None, write_failure: Some(why) }
+        }
+        (None, None) => Measured { folder, end: None, write_failure: None },
+    }
+}

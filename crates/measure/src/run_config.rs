@@ -1,0 +1,202 @@
+//! What a run is made of: its configuration, its requests, and what its record says of it.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokometer_base::{Clock, Nanos, Seed, WallNanos};
+use tokometer_client::KeepText;
+use tokometer_client::control::Model;
+use tokometer_drive::{self as drive, Interrupt, Prepare};
+use tokometer_plan::{Content, Form, Plan};
+use tokometer_record::RunInfo;
+use tokometer_record::run::SCHEMA_VERSION;
+use tokometer_schedule::{Extent, Limits, Offsets};
+use tokometer_workload::Family;
+
+use crate::alternating::{Alternating, BlockTimes, Switch};
+use crate::conversation::{Conversations, Telling};
+use crate::error::Error;
+use crate::measurement::{Ready, Tools};
+use crate::preparer::Preparer;
+use crate::target::Reached;
+use crate::workload::Opened;
+
+/// The root of the content: fresh for every run and point, or the same for the same seed.
+pub(crate) fn salt(plan: &Plan, point: u32, now: WallNanos) -> Seed {
+    let root = match plan.content {
+        Content::Fresh => Seed(now.0),
+        Content::Repeated => Seed(plan.seed),
+    };
+    Seed(root.stream("content").draw(u64::from(point)))
+}
+
+/// Text is kept where something needs it: counts of its tokens, or detailed result files.
+pub(crate) fn keep_text(plan: &Plan) -> KeepText {
+    let is_counted_by_usage = plan.targets.first().is_some_and(|target| {
+        let dialect = tokometer_client::Dialect::named(&target.backend);
+        dialect.is_some_and(|dialect| dialect.is_openai())
+    });
+    let is_detailed = plan.output.vllm_result.as_ref().is_some_and(|file| file.is_detailed)
+        || plan.output.sglang_result.as_ref().is_some_and(|file| file.is_detailed);
+    if plan.family == Family::Sglang || !is_counted_by_usage || is_detailed {
+        KeepText::Yes
+    } else {
+        KeepText::No
+    }
+}
+
+/// What makes the requests: one target's, or two targets' in turn.
+pub(crate) fn source(
+    plan: &Plan,
+    ready: &Ready,
+    opened: &Opened,
+    (interrupt, clock): (&Arc<Interrupt>, &Arc<dyn Clock>),
+) -> Result<Box<dyn Prepare>, Error> {
+    if opened.has_turns() && (opened.against.is_some() || opened.kept.is_some()) {
+        return Err(Error::usage(
+            "cannot hold conversations with two targets in turn or with `--max-model-len`",
+            "measure one target after the other, without that limit",
+        ));
+    }
+    if opened.has_turns() && plan.prompts.form == Form::TokenIds {
+        return Err(Error::usage(
+            "cannot hold conversations in token ids: answers come back as text",
+            "leave out --prompt-token-ids",
+        ));
+    }
+    let own = preparer(plan, &ready.reached, opened);
+    let Some((against, reached)) = opened.against.as_ref().zip(ready.against.as_ref()) else {
+        return Ok(Box::new(own));
+    };
+    let other =
+        Preparer { workload: Arc::clone(&against.workload), ..preparer(plan, reached, opened) };
+    let config = config(plan, ready, opened);
+    let extent = config.limits.extent;
+    let of_side = Extent { count: extent.count.map(|count| count / 2), ..extent };
+    let offsets = Offsets::new(&config.arrivals, of_side, config.seed)
+        .map_err(|why| Error::usage(why.to_string(), ""))?;
+    let patience = Nanos::from_secs_f64(plan.phases.ready_timeout_s);
+    let switch = switch_command(plan).map(|command| {
+        let control = ready.reached.control.clone();
+        Switch::new(command.to_owned(), control, patience, (interrupt, clock))
+    });
+    Ok(Box::new(Alternating {
+        sides: [own, other],
+        blocks: against.blocks,
+        warmups: plan.phases.warmups,
+        count: extent.count,
+        times: BlockTimes::new(offsets),
+        switch,
+        made: 0,
+    }))
+}
+
+pub(crate) fn switch_command(plan: &Plan) -> Option<&str> {
+    plan.interleave.as_ref()?.switch_command.as_deref()
+}
+
+pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &Opened) -> Preparer {
+    Preparer {
+        workload: Arc::clone(&opened.workload),
+        kept: opened.kept.clone(),
+        dialect: reached.dialect,
+        settings: Arc::clone(&reached.settings),
+        warmups: plan.phases.warmups,
+        warmup_output_max: plan.phases.warmup_output_max,
+        lora: plan.request.lora.clone(),
+        timing: plan.load.timing,
+        seed: Seed(plan.seed),
+        conversations: Conversations::new(if reached.dialect.is_chat() {
+            Telling::Messages
+        } else {
+            Telling::Text
+        }),
+        made: 0,
+    }
+}
+
+pub(crate) fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
+    let target = |reached: &Reached| drive::config::Target {
+        endpoint: reached.endpoint.clone(),
+        dialect: reached.dialect,
+        settings: Arc::clone(&reached.settings),
+        keep_text: if opened.has_turns() { KeepText::Yes } else { keep_text(plan) },
+    };
+    let targets = ready.all_reached().map(target).collect();
+    let load = &plan.load;
+    let extent = Extent {
+        count: load.num_prompts.map(|_| opened.len()),
+        duration: load.duration_s.map(Nanos::from_secs_f64),
+    };
+    let limits =
+        Limits { max_concurrency: load.max_concurrency, extent, warmups: plan.phases.warmups };
+    let client = &plan.client;
+    drive::Config {
+        arrivals: load.arrivals(plan.family),
+        seed: Seed(plan.seed),
+        connections: client.connections,
+        harvest: client.harvest,
+        stamps: client.stamps,
+        places: match plan.family {
+            Family::Sglang => drive::Places::PerConversation,
+            Family::Vllm => drive::Places::PerTurn,
+        },
+        warm_ups: match plan.family {
+            Family::Sglang => drive::WarmUps::Needed,
+            Family::Vllm => drive::WarmUps::Tolerated,
+        },
+        timeouts: drive::Timeouts {
+            connect: Nanos::from_secs_f64(client.connect_timeout_s),
+            stall: client.stall_timeout_s.map(Nanos::from_secs_f64),
+            total: client.timeout_s.map(Nanos::from_secs_f64),
+            ..drive::Timeouts::default()
+        },
+        retries: client.retries,
+        workers: client.workers,
+        ..drive::Config::new(targets, limits)
+    }
+}
+
+pub(crate) fn info(
+    plan: &Plan,
+    ready: &Ready,
+    opened: &Opened,
+    (salt, tools): (Seed, &Tools),
+) -> RunInfo {
+    RunInfo {
+        schema: SCHEMA_VERSION,
+        version: tools.version.clone(),
+        name: plan.name.clone(),
+        started: tools.clock.wall(),
+        origin: tools.clock.now(),
+        seed: Seed(plan.seed),
+        salt: salt.0,
+        family: match plan.family {
+            Family::Vllm => "vllm".to_owned(),
+            Family::Sglang => "sglang".to_owned(),
+        },
+        targets: ready.all_reached().map(|reached| reached.described.clone()).collect(),
+        load: plan.load.asked(opened.len()),
+        dataset: plan.workload.name().to_owned(),
+        tokenizer: Some(ready.tokenizer.name().to_owned()),
+        plan: serde_json::to_value(plan).unwrap_or_default(),
+        environment: environment(ready.reached.model.as_ref()),
+        remarks: ready.remarks.iter().chain(&opened.remarks).cloned().collect(),
+    }
+}
+
+/// Facts of the machine that a reader of old figures will ask for.
+fn environment(model: Option<&Model>) -> serde_json::Value {
+    let line = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    let processor = line("/proc/cpuinfo").and_then(|text| {
+        let row = text.lines().find(|row| row.starts_with("model name"))?;
+        row.split_once(':').map(|(_, name)| name.trim().to_owned())
+    });
+    json!({
+        "kernel": line("/proc/sys/kernel/osrelease"),
+        "cores": std::thread::available_parallelism().ok().map(std::num::NonZero::get),
+        "processor": processor,
+        "model_root": model.and_then(|model| model.root.clone()),
+        "max_model_len": model.and_then(|model| model.max_model_len),
+    })
+}
