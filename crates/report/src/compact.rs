@@ -5,7 +5,11 @@
 
 use tokometer_classic::{Field, Layout, Metric, Percentile, Report, Stat};
 
+use crate::grid::Grid;
 use crate::style::{Style, Tone};
+
+/// Width of the column of labels.
+const LABEL: usize = 10;
 
 const LATENCIES: [(&str, Metric); 4] = [
     ("TTFT", Metric::Ttft),
@@ -34,20 +38,21 @@ fn compact(report: &Report, style: Style) -> String {
         .filter_map(|(name, field)| Some(format!("{:.2} {name}", report.number(*field)?)))
         .collect();
     if !rates.is_empty() {
-        lines.push(format!("{:<12}{}", "throughput", rates.join(" · ")));
+        lines.push(format!("{:<LABEL$}  {}", "throughput", rates.join(" · ")));
     }
     let stats = [Stat::Mean, Stat::Median, Stat::Percentile(Percentile::whole(90)), Stat::P99];
-    lines.push(format!("{:<12}{:>10}{:>10}{:>10}{:>10}", "ms", "mean", "p50", "p90", "p99"));
+    let mut grid = Grid::new().left("ms").at_least(LABEL);
+    for head in ["mean", "p50", "p90", "p99"] {
+        grid = grid.right(head).at_least(8);
+    }
     for (name, metric) in LATENCIES {
-        let cells: Vec<Option<f64>> =
-            stats.iter().map(|stat| report.latency(metric, *stat)).collect();
-        if cells.iter().any(Option::is_some) {
-            let shown = |cell: &Option<f64>| {
-                format!("{:>10}", cell.map_or_else(|| "-".to_owned(), |value| style.millis(value)))
-            };
-            lines.push(format!("{name:<12}{}", cells.iter().map(shown).collect::<String>()));
+        let values = stats.map(|stat| report.latency(metric, stat));
+        if values.iter().any(Option::is_some) {
+            let shown = |value: Option<f64>| value.map_or("-".to_owned(), |ms| style.millis(ms));
+            grid.push([name.to_owned()].into_iter().chain(values.map(shown)));
         }
     }
+    lines.extend(grid.lines());
     lines.join("\n") + "\n"
 }
 

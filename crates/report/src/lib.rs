@@ -6,6 +6,7 @@
 //! input; nothing here opens a file, reads a clock or knows a flag.
 
 mod compact;
+pub mod grid;
 pub mod html;
 #[cfg(feature = "parquet")]
 pub mod parquet;
@@ -19,6 +20,7 @@ mod testing;
 pub mod trace;
 
 pub use compact::print_report;
+pub use grid::{Align, Grid};
 pub use style::{Colours, Style};
 pub use summary::{print_summary, summary_csv, summary_json, summary_markdown};
 pub use table::{TableFormat, table};

@@ -16,6 +16,7 @@ use tokometer_metrics::summary::Ended;
 use tokometer_metrics::{Distribution, Note, Percentile, Severity, Summary, Verdict};
 use tokometer_record::{Load, RunInfo, Target};
 
+use crate::grid::{GAP, Grid};
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
 
@@ -24,6 +25,7 @@ pub use markdown::summary_markdown;
 
 /// Bytes of a server's error body that are shown.
 const BODY_SHOWN: usize = 300;
+/// Width of labels, and of the cells of the table of latencies, with the blanks before what follows.
 const LABEL: usize = 13;
 const CELL: usize = 11;
 const SPARKS: usize = 50;
@@ -229,15 +231,35 @@ impl Page<'_> {
     }
 
     fn latencies(&self) -> Vec<String> {
-        let rows: Vec<String> =
-            self.shown_latencies().filter_map(|(label, key)| self.latency(label, key)).collect();
-        if rows.is_empty() {
-            return rows;
+        let grid = self.latency_grid(str::to_owned);
+        if grid.is_empty() {
+            return Vec::new();
         }
-        let heads = COLUMNS.map(|head| format!("{head:>CELL$}"));
-        let heads = heads.concat();
-        let head = self.style.paint(Tone::Faint, &format!("{:<LABEL$}{heads}", "ms"));
-        std::iter::once(head).chain(rows).collect()
+        let mut lines = grid.lines();
+        lines[0] = self.style.paint(Tone::Faint, &lines[0]);
+        lines
+    }
+
+    /// The latencies worth showing, each cell as `write` writes it.
+    fn latency_grid(&self, write: fn(&str) -> String) -> Grid {
+        let mut grid = Grid::new().left("ms").at_least(LABEL - GAP);
+        for head in COLUMNS {
+            grid = grid.right(format!("{head} ")).at_least(CELL - GAP);
+        }
+        grid = grid.left("");
+        for (label, key) in self.shown_latencies() {
+            let Some(values) = self.summary.distribution(key) else { continue };
+            let mut cells = vec![label.to_owned()];
+            cells.extend(self.latency_cells(values));
+            let marks = self.marks(&[key]);
+            if cells.len() > COLUMNS.len() {
+                cells.push(marks.trim_start().to_owned());
+            } else if let Some(last) = cells.last_mut() {
+                last.push_str(&marks);
+            }
+            grid.push(cells.iter().map(|cell| write(cell)));
+        }
+        grid
     }
 
     fn shown_latencies(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -262,16 +284,11 @@ impl Page<'_> {
         }
     }
 
-    fn latency(&self, label: &str, key: &str) -> Option<String> {
-        let values = self.summary.distribution(key)?;
-        let (cells, marks) = (self.latency_cells(values).concat(), self.marks(&[key]));
-        Some(format!("{label:<LABEL$}{cells}{marks}"))
-    }
-
-    /// Mean, percentiles and largest value, each as wide as its column.
+    /// Mean, percentiles and largest value. Each ends in the place of a question mark, so that digits
+    /// line up.
     fn latency_cells(&self, values: &Distribution) -> Vec<String> {
         if values.is_withheld {
-            return vec![self.plain(values.mean), "   percentiles withheld".to_owned()];
+            return vec![self.plain(values.mean), "percentiles withheld".to_owned()];
         }
         let percentile = |percent: f64| self.percentile(values, percent);
         vec![
@@ -284,17 +301,15 @@ impl Page<'_> {
     }
 
     fn plain(&self, value: Option<f64>) -> String {
-        // The blank after it is the place of a question mark.
-        let text = value.map_or_else(|| "-".to_owned(), |value| self.style.millis(value));
-        format!("{:>CELL$}", text + " ")
+        value.map_or_else(|| "-".to_owned(), |value| self.style.millis(value)) + " "
     }
 
     fn largest(&self, values: &Distribution) -> String {
-        if values.infinite > 0 { format!("{:>CELL$}", "failed ") } else { self.plain(values.max) }
+        if values.infinite > 0 { "failed ".to_owned() } else { self.plain(values.max) }
     }
 
     fn percentile(&self, values: &Distribution, percent: f64) -> String {
-        let text = match values.percentile(percent) {
+        match values.percentile(percent) {
             None => "- ".to_owned(),
             Some(Percentile { value: None, above, .. }) => above.map_or_else(
                 || "failed ".to_owned(),
@@ -304,8 +319,7 @@ impl Page<'_> {
                 let sure = if *is_supported { " " } else { "?" };
                 self.style.millis(*value) + sure
             }
-        };
-        format!("{text:>CELL$}")
+        }
     }
 
     fn goodput(&self) -> Option<String> {
@@ -528,7 +542,7 @@ mod tests {
         let style = Style { colours: Colours::On, error: Some(Nanos::from_millis(2)) };
         let text = print_summary(&summary(), &info(), None, style);
         assert!(text.contains("\x1b[33mSUSPECT\x1b[0m"), "{text}");
-        assert!(text.contains("TTFT                150 "), "{text}");
+        assert!(text.contains("TTFT               150 "), "{text}");
     }
 
     #[test]

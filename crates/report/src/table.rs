@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 use tokometer_classic::{Field, Key, Metric, Quantity, Report, Stat};
 
+use crate::grid::{Align, Grid};
+
 /// What a table is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TableFormat {
@@ -29,7 +31,7 @@ enum Column {
 }
 
 /// Head of the column for people, its name for programs, and what it shows.
-type ColumnRow = (&'static str, &'static str, Column);
+type NamedColumn = (&'static str, &'static str, Column);
 
 const fn field(field: Field) -> Column {
     Column::Value(Key::Field(field))
@@ -39,7 +41,7 @@ const fn latency(metric: Metric, stat: Stat) -> Column {
     Column::Value(Key::Latency(metric, stat))
 }
 
-const COLUMNS: [ColumnRow; 24] = [
+const COLUMNS: [NamedColumn; 24] = [
     ("file", "file", Column::File),
     ("#", "block", Column::Block),
     ("heading", "heading", Column::Heading),
@@ -67,13 +69,13 @@ const COLUMNS: [ColumnRow; 24] = [
 ];
 
 /// One row: where a report comes from, and the report.
-struct Row<'a> {
+struct TableRow<'a> {
     file: &'a str,
     block: usize,
     report: &'a Report,
 }
 
-impl Row<'_> {
+impl TableRow<'_> {
     fn cell(&self, column: Column) -> Option<Value> {
         match column {
             Column::File => Some(self.file.into()),
@@ -108,36 +110,36 @@ impl Row<'_> {
 /// except in JSON, where a missing value is null. Where every name stands for a single report, people
 /// read that the rows are runs; programs find the same columns always.
 pub fn table(files: &[(String, Vec<Report>)], format: TableFormat) -> String {
-    let rows: Vec<Row<'_>> = files
+    let rows: Vec<TableRow<'_>> = files
         .iter()
         .flat_map(|(file, reports)| {
-            reports.iter().enumerate().map(|(index, report)| Row { file, block: index + 1, report })
+            reports.iter().enumerate().map(|(index, report)| TableRow {
+                file,
+                block: index + 1,
+                report,
+            })
         })
         .collect();
     if format == TableFormat::Json {
         return json(&rows);
     }
     let is_single = files.iter().all(|(_, reports)| reports.len() == 1);
-    let named = |(head, name, column): ColumnRow| match (column, format) {
+    let named = |(head, name, column): NamedColumn| match (column, format) {
         (Column::File, _) if is_single => Some(("run", name, column)),
         (Column::Block, TableFormat::Text | TableFormat::Markdown) if is_single => None,
         _ => Some((head, name, column)),
     };
-    let is_used = |row: &ColumnRow| rows.iter().any(|one| one.cell(row.2).is_some());
-    let columns: Vec<ColumnRow> = COLUMNS.into_iter().filter(is_used).filter_map(named).collect();
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| columns.iter().map(|(.., column)| row.shown(*column)).collect())
-        .collect();
+    let is_used = |row: &NamedColumn| rows.iter().any(|one| one.cell(row.2).is_some());
+    let columns: Vec<NamedColumn> = COLUMNS.into_iter().filter(is_used).filter_map(named).collect();
     match format {
         TableFormat::Csv => csv(&columns, &rows),
-        TableFormat::Markdown => markdown(&columns, &cells),
-        TableFormat::Text | TableFormat::Json => text(&columns, &cells),
+        TableFormat::Markdown => grid(&columns, &rows).markdown(),
+        TableFormat::Text | TableFormat::Json => grid(&columns, &rows).text(),
     }
 }
 
-fn json(rows: &[Row<'_>]) -> String {
-    let object = |row: &Row<'_>| {
+fn json(rows: &[TableRow<'_>]) -> String {
+    let object = |row: &TableRow<'_>| {
         let cells = COLUMNS.iter().map(|(_, name, column)| {
             ((*name).to_owned(), row.cell(*column).unwrap_or(Value::Null))
         });
@@ -146,60 +148,37 @@ fn json(rows: &[Row<'_>]) -> String {
     format!("{:#}\n", Value::Array(rows.iter().map(object).collect()))
 }
 
-fn csv(columns: &[ColumnRow], rows: &[Row<'_>]) -> String {
-    let names = columns.iter().map(|(_, name, _)| (*name).to_owned()).collect();
-    let exact = |row: &Row<'_>, column: Column| match row.cell(column) {
+fn csv(columns: &[NamedColumn], rows: &[TableRow<'_>]) -> String {
+    let exact = |row: &TableRow<'_>, column: Column| match row.cell(column) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(words)) => words,
         Some(other) => other.to_string(),
     };
-    let cells = rows
-        .iter()
-        .map(|row| columns.iter().map(|(.., column)| exact(row, *column)).collect::<Vec<_>>());
-    std::iter::once(names)
-        .chain(cells)
-        .map(|line| line.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\n")
-        .collect()
-}
-
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
-    }
-}
-
-fn markdown(columns: &[ColumnRow], cells: &[Vec<String>]) -> String {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-    let heads: Vec<String> = columns.iter().map(|(head, ..)| (*head).to_owned()).collect();
-    let rules: Vec<String> = columns
-        .iter()
-        .map(|(.., column)| if is_text(*column) { "---".to_owned() } else { "---:".to_owned() })
-        .collect();
-    let escaped = |row: &Vec<String>| {
-        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        line(&cells)
+    let mut out = csv::Writer::from_writer(Vec::new());
+    let mut write = |cells: Vec<String>| {
+        out.write_record(&cells).expect("writing to memory cannot fail");
     };
-    line(&heads) + &line(&rules) + &cells.iter().map(escaped).collect::<String>()
+    write(columns.iter().map(|(_, name, _)| (*name).to_owned()).collect());
+    for row in rows {
+        write(columns.iter().map(|(.., column)| exact(row, *column)).collect());
+    }
+    let bytes = out.into_inner().expect("writing to memory cannot fail");
+    String::from_utf8(bytes).expect("cells are text")
 }
 
 fn is_text(column: Column) -> bool {
     matches!(column, Column::File | Column::Heading | Column::Layout)
 }
 
-fn text(columns: &[ColumnRow], cells: &[Vec<String>]) -> String {
-    let heads: Vec<String> = columns.iter().map(|(head, ..)| (*head).to_owned()).collect();
-    let all: Vec<&Vec<String>> = std::iter::once(&heads).chain(cells).collect();
-    let width = |at: usize| all.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-    let line = |row: &&Vec<String>| {
-        let cells = row.iter().zip(&widths).zip(columns).map(|((cell, width), (.., column))| {
-            if is_text(*column) { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    all.iter().map(line).collect()
+fn grid(columns: &[NamedColumn], rows: &[TableRow<'_>]) -> Grid {
+    let mut grid = Grid::new();
+    for (head, _, column) in columns {
+        grid = grid.column(*head, if is_text(*column) { Align::Left } else { Align::Right });
+    }
+    for row in rows {
+        grid.push(columns.iter().map(|(.., column)| row.shown(*column)));
+    }
+    grid
 }
 
 #[cfg(test)]

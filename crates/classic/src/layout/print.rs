@@ -4,7 +4,7 @@
 //! normal line ends in blanks. A value that the report lacks has no line.
 
 use super::Layout;
-use super::table::{Format, Row, Section, Stats, Table, Widths, centred};
+use super::table::{Element, Format, Section, Stats, Table, Widths, centred};
 use crate::model::{Blanks, Key, Place, Printed, Quantity, Report, Stat, Value};
 
 /// The report in this layout, byte for byte as its tool prints it: scripts read these lines. `None`
@@ -81,18 +81,18 @@ pub(crate) fn label_of(table: &Table, key: Key) -> Option<(String, Format)> {
     table.rows.iter().chain(tail_rows).find_map(|row| label_in(row, key))
 }
 
-fn label_in(row: &Row, key: Key) -> Option<(String, Format)> {
+fn label_in(row: &Element, key: Key) -> Option<(String, Format)> {
     match (row, key) {
-        (Row::Line(line), Key::Field(field)) if line.field == field => {
+        (Element::Line(line), Key::Field(field)) if line.field == field => {
             Some((line.label.to_owned(), line.format))
         }
-        (Row::Latency(section), Key::Latency(metric, stat)) if section.metric == metric => {
+        (Element::Latency(section), Key::Latency(metric, stat)) if section.metric == metric => {
             Some((section.label(stat), Format::Fixed))
         }
-        (Row::Positions { .. }, Key::Position(number)) => {
+        (Element::Positions { .. }, Key::Position(number)) => {
             Some((position_label(number), Format::Fixed))
         }
-        (Row::Section { rows, .. } | Row::Rows(rows), _) => {
+        (Element::Section { rows, .. } | Element::Shared(rows), _) => {
             rows.iter().find_map(|row| label_in(row, key))
         }
         _ => None,
@@ -122,21 +122,21 @@ impl Page<'_> {
         self.lines.push("=".repeat(widths.header));
     }
 
-    fn rows(&mut self, rows: &[Row], widths: Widths) {
+    fn rows(&mut self, rows: &[Element], widths: Widths) {
         let report = self.report;
         for row in rows.iter().filter(|row| has_any(report, row)) {
             match row {
-                Row::Line(line) => {
+                Element::Line(line) => {
                     self.data(line.label, Key::Field(line.field), line.format, widths);
                 }
-                Row::Latency(section) => self.section(section, widths),
-                Row::Section { title, width, rows } => {
+                Element::Latency(section) => self.section(section, widths),
+                Element::Section { title, width, rows } => {
                     self.lines.push(centred(title, '-', *width));
                     self.rows(rows, widths);
                 }
-                Row::Positions { heading } => self.positions(heading, widths),
-                Row::Rows(rows) => self.rows(rows, widths),
-                Row::Rule => self.lines.push("-".repeat(widths.rule)),
+                Element::Positions { heading } => self.positions(heading, widths),
+                Element::Shared(rows) => self.rows(rows, widths),
+                Element::Rule => self.lines.push("-".repeat(widths.rule)),
             }
         }
     }
@@ -168,24 +168,24 @@ impl Page<'_> {
 }
 
 /// Whether there is more to show than rules.
-fn has_content(report: &Report, rows: &[Row]) -> bool {
-    rows.iter().any(|row| !matches!(row, Row::Rule) && has_any(report, row))
+fn has_content(report: &Report, rows: &[Element]) -> bool {
+    rows.iter().any(|row| !matches!(row, Element::Rule) && has_any(report, row))
 }
 
 /// Whether the report has anything for this row to show.
-fn has_any(report: &Report, row: &Row) -> bool {
+fn has_any(report: &Report, row: &Element) -> bool {
     let has = |key| report.values.get(key).is_some();
     match row {
-        Row::Line(line) => shown_value(report, Key::Field(line.field), line.format).is_some(),
-        Row::Latency(section) => shown_stats(report, section)
+        Element::Line(line) => shown_value(report, Key::Field(line.field), line.format).is_some(),
+        Element::Latency(section) => shown_stats(report, section)
             .into_iter()
             .any(|stat| has(Key::Latency(section.metric, stat))),
-        Row::Section { rows, .. } | Row::Rows(rows) => has_content(report, rows),
-        Row::Positions { .. } => {
+        Element::Section { rows, .. } | Element::Shared(rows) => has_content(report, rows),
+        Element::Positions { .. } => {
             report.values.iter().any(|(key, _)| matches!(key, Key::Position(_)))
         }
         // A rule between two groups stands wherever its block does.
-        Row::Rule => true,
+        Element::Rule => true,
     }
 }
 

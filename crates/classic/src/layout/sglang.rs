@@ -1,7 +1,7 @@
 //! SGLang's `bench_serving`, from 0.4 to the newest.
 
 use super::table::Format::{Count, CountOrWords, Fixed, Percent, Words};
-use super::table::{CLASSIC, Row, Stats, Table, always, known, latency};
+use super::table::{CLASSIC, Element, Stats, Table, always, known, latency};
 use super::vllm::{
     DURATION, GENERATED, INPUT, OUTPUT, PEAK_OUTPUT, REQUESTS, SUCCESSFUL, TOTAL, TPOT_TITLE,
 };
@@ -10,16 +10,17 @@ use crate::model::{Field, Metric, Percentile, Stat};
 const P90: Stat = Stat::Percentile(Percentile::whole(90));
 const P95: Stat = Stat::Percentile(Percentile::whole(95));
 
-const BACKEND: Row = always("Backend:", Field::Backend, Words);
-const RATE: Row = always("Traffic request rate:", Field::TrafficRate, Words);
-const CONCURRENCY_CAP: Row =
+const BACKEND: Element = always("Backend:", Field::Backend, Words);
+const RATE: Element = always("Traffic request rate:", Field::TrafficRate, Words);
+const CONCURRENCY_CAP: Element =
     always("Max request concurrency:", Field::MaxConcurrency, CountOrWords);
-const TEXT: Row = always("Total input text tokens:", Field::InputTextTokens, Count);
-const RETOKENIZED: Row =
+const TEXT: Element = always("Total input text tokens:", Field::InputTextTokens, Count);
+const RETOKENIZED: Element =
     always("Total generated tokens (retokenized):", Field::RetokenizedTokens, Count);
-const INPUT_RATE: Row = always("Input token throughput (tok/s):", Field::InputThroughput, Fixed);
-const CONCURRENCY: Row = always("Concurrency:", Field::Concurrency, Fixed);
-const ACCEPT: Row = known("Accept length:", Field::AcceptLength, Fixed);
+const INPUT_RATE: Element =
+    always("Input token throughput (tok/s):", Field::InputThroughput, Fixed);
+const CONCURRENCY: Element = always("Concurrency:", Field::Concurrency, Fixed);
+const ACCEPT: Element = known("Accept length:", Field::AcceptLength, Fixed);
 
 const TWO: Stats = Stats::Fixed(&[Stat::Mean, Stat::Median]);
 const THREE: Stats = Stats::Fixed(&[Stat::Mean, Stat::Median, Stat::P99]);
@@ -27,23 +28,23 @@ const GAPS: Stats = Stats::Fixed(&[Stat::Mean, Stat::Median, P95, Stat::P99, Sta
 const FIVE: Stats = Stats::Fixed(&[Stat::Mean, Stat::Median, P90, P95, Stat::P99]);
 const SIX: Stats = Stats::Fixed(&[Stat::Mean, Stat::Median, P90, P95, Stat::P99, Stat::Max]);
 
-const fn e2e(stats: Stats) -> Row {
+const fn e2e(stats: Stats) -> Element {
     latency("End-to-End Latency", Metric::E2el, "E2E Latency", stats)
 }
 
-const fn ttft(stats: Stats) -> Row {
+const fn ttft(stats: Stats) -> Element {
     latency("Time to First Token", Metric::Ttft, "TTFT", stats)
 }
 
-const fn tpot(stats: Stats) -> Row {
+const fn tpot(stats: Stats) -> Element {
     latency(TPOT_TITLE, Metric::Tpot, "TPOT", stats)
 }
 
-const fn itl(stats: Stats) -> Row {
+const fn itl(stats: Stats) -> Element {
     latency("Inter-Token Latency", Metric::Itl, "ITL", stats)
 }
 
-const fn sglang(rows: &'static [Row]) -> Table {
+const fn sglang(rows: &'static [Element]) -> Table {
     Table { widths: CLASSIC, opening: "\n", rows, tail: None }
 }
 
@@ -112,7 +113,7 @@ pub(crate) static S2: Table = sglang(&[
     itl(GAPS),
 ]);
 
-const CACHE: Row = Row::Section {
+const CACHE: Element = Element::Section {
     title: "Cache Hit Details",
     width: 50,
     rows: &[

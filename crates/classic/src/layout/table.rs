@@ -59,17 +59,17 @@ pub(crate) struct Section {
 
 /// One row of a layout's table.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Row {
+pub(crate) enum Element {
     /// A labelled line.
     Line(Line),
     /// A section of statistics.
     Latency(Section),
     /// A titled section of other rows, shown when any of them has a value.
-    Section { title: &'static str, width: usize, rows: &'static [Row] },
+    Section { title: &'static str, width: usize, rows: &'static [Element] },
     /// A bare line and one line per position of the draft.
     Positions { heading: &'static str },
     /// Rows shared between layouts.
-    Rows(&'static [Row]),
+    Shared(&'static [Element]),
     /// A bare rule.
     Rule,
 }
@@ -95,7 +95,7 @@ pub(crate) const CLASSIC: Widths = Widths { header: 50, rule: 50, label: 40, val
 pub(crate) struct Tail {
     pub(crate) title: &'static str,
     pub(crate) widths: Widths,
-    pub(crate) rows: &'static [Row],
+    pub(crate) rows: &'static [Element],
 }
 
 /// A layout.
@@ -104,18 +104,18 @@ pub(crate) struct Table {
     pub(crate) widths: Widths,
     /// Printed before the header.
     pub(crate) opening: &'static str,
-    pub(crate) rows: &'static [Row],
+    pub(crate) rows: &'static [Element],
     pub(crate) tail: Option<Tail>,
 }
 
 /// A line of every report.
-pub(crate) const fn always(label: &'static str, field: Field, format: Format) -> Row {
-    Row::Line(Line { label, field, format, when: When::Always })
+pub(crate) const fn always(label: &'static str, field: Field, format: Format) -> Element {
+    Element::Line(Line { label, field, format, when: When::Always })
 }
 
 /// A line that has its condition.
-pub(crate) const fn known(label: &'static str, field: Field, format: Format) -> Row {
-    Row::Line(Line { label, field, format, when: When::Known })
+pub(crate) const fn known(label: &'static str, field: Field, format: Format) -> Element {
+    Element::Line(Line { label, field, format, when: When::Known })
 }
 
 /// A section of one metric.
@@ -124,8 +124,8 @@ pub(crate) const fn latency(
     metric: Metric,
     name: &'static str,
     stats: Stats,
-) -> Row {
-    Row::Latency(Section { title: Some(title), metric, name, stats })
+) -> Element {
+    Element::Latency(Section { title: Some(title), metric, name, stats })
 }
 
 /// `text` in the middle of `width` fills; an odd one goes to the right.
@@ -208,10 +208,10 @@ impl Format {
 /// Every value that a table has a line for, with its format; sections as given have P99.
 #[cfg(test)]
 pub(crate) fn keys(table: &Table) -> Vec<(Key, Format)> {
-    fn of(row: &Row) -> Vec<(Key, Format)> {
+    fn of(row: &Element) -> Vec<(Key, Format)> {
         match row {
-            Row::Line(line) => vec![(Key::Field(line.field), line.format)],
-            Row::Latency(section) => {
+            Element::Line(line) => vec![(Key::Field(line.field), line.format)],
+            Element::Latency(section) => {
                 let stats = match section.stats {
                     Stats::AsGiven => &[Stat::Mean, Stat::Median, Stat::P99],
                     Stats::Fixed(stats) => stats,
@@ -219,11 +219,13 @@ pub(crate) fn keys(table: &Table) -> Vec<(Key, Format)> {
                 let key = |stat: &Stat| (Key::Latency(section.metric, *stat), Format::Fixed);
                 stats.iter().map(key).collect()
             }
-            Row::Section { rows, .. } | Row::Rows(rows) => rows.iter().flat_map(of).collect(),
-            Row::Positions { .. } => {
+            Element::Section { rows, .. } | Element::Shared(rows) => {
+                rows.iter().flat_map(of).collect()
+            }
+            Element::Positions { .. } => {
                 (0..2).map(|number| (Key::Position(number), Format::Fixed)).collect()
             }
-            Row::Rule => Vec::new(),
+            Element::Rule => Vec::new(),
         }
     }
     let tail = table.tail.map_or(&[][..], |tail| tail.rows);

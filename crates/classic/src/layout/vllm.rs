@@ -1,29 +1,30 @@
 //! vLLM's `benchmark_serving.py` and `vllm bench serve`, from 0.4 to the newest.
 
 use super::table::Format::{Count, Fixed};
-use super::table::{CLASSIC, Row, Stats, Table, always, known, latency};
+use super::table::{CLASSIC, Element, Stats, Table, always, known, latency};
 use crate::model::{Field, Metric, Stat};
 
-pub(crate) const SUCCESSFUL: Row = always("Successful requests:", Field::Successful, Count);
-pub(crate) const FAILED: Row = always("Failed requests:", Field::Failed, Count);
-pub(crate) const DURATION: Row = always("Benchmark duration (s):", Field::Duration, Fixed);
-pub(crate) const INPUT: Row = always("Total input tokens:", Field::InputTokens, Count);
-pub(crate) const GENERATED: Row = always("Total generated tokens:", Field::OutputTokens, Count);
-pub(crate) const REQUESTS: Row =
+pub(crate) const SUCCESSFUL: Element = always("Successful requests:", Field::Successful, Count);
+pub(crate) const FAILED: Element = always("Failed requests:", Field::Failed, Count);
+pub(crate) const DURATION: Element = always("Benchmark duration (s):", Field::Duration, Fixed);
+pub(crate) const INPUT: Element = always("Total input tokens:", Field::InputTokens, Count);
+pub(crate) const GENERATED: Element = always("Total generated tokens:", Field::OutputTokens, Count);
+pub(crate) const REQUESTS: Element =
     always("Request throughput (req/s):", Field::RequestThroughput, Fixed);
-pub(crate) const GOODPUT: Row = known("Request goodput (req/s):", Field::Goodput, Fixed);
-pub(crate) const OUTPUT: Row =
+pub(crate) const GOODPUT: Element = known("Request goodput (req/s):", Field::Goodput, Fixed);
+pub(crate) const OUTPUT: Element =
     always("Output token throughput (tok/s):", Field::OutputThroughput, Fixed);
-pub(crate) const PEAK_OUTPUT: Row =
+pub(crate) const PEAK_OUTPUT: Element =
     always("Peak output token throughput (tok/s):", Field::PeakOutputThroughput, Fixed);
-pub(crate) const PEAK_CONCURRENCY: Row =
+pub(crate) const PEAK_CONCURRENCY: Element =
     always("Peak concurrent requests:", Field::PeakConcurrency, Fixed);
-pub(crate) const TOTAL: Row =
+pub(crate) const TOTAL: Element =
     always("Total token throughput (tok/s):", Field::TotalThroughput, Fixed);
-const TOTAL_CAPITAL: Row = always("Total Token throughput (tok/s):", Field::TotalThroughput, Fixed);
+const TOTAL_CAPITAL: Element =
+    always("Total Token throughput (tok/s):", Field::TotalThroughput, Fixed);
 
 /// The load that was asked for, where it was limited.
-pub(crate) const LOAD: Row = Row::Rows(&[
+pub(crate) const LOAD: Element = Element::Shared(&[
     known("Maximum request concurrency:", Field::MaxConcurrency, Count),
     known("Request rate configured (RPS):", Field::RateConfigured, Fixed),
 ]);
@@ -31,7 +32,7 @@ pub(crate) const LOAD: Row = Row::Rows(&[
 pub(crate) const TPOT_TITLE: &str = "Time per Output Token (excl. 1st token)";
 
 /// The sections that `--percentile-metrics` chooses from.
-pub(crate) const LATENCIES: Row = Row::Rows(&[
+pub(crate) const LATENCIES: Element = Element::Shared(&[
     latency("Time to First Token", Metric::Ttft, "TTFT", Stats::AsGiven),
     latency(TPOT_TITLE, Metric::Tpot, "TPOT", Stats::AsGiven),
     latency("Inter-token Latency", Metric::Itl, "ITL", Stats::AsGiven),
@@ -39,7 +40,7 @@ pub(crate) const LATENCIES: Row = Row::Rows(&[
 ]);
 
 /// What a server that speculates adds. Its rule is 50 wide even where the others are not.
-pub(crate) const SPECULATION: Row = Row::Section {
+pub(crate) const SPECULATION: Element = Element::Section {
     title: "Speculative Decoding",
     width: 50,
     rows: &[
@@ -48,11 +49,11 @@ pub(crate) const SPECULATION: Row = Row::Section {
         known("Drafts:", Field::SpecDrafts, Count),
         known("Draft tokens:", Field::SpecDraftTokens, Count),
         known("Accepted tokens:", Field::SpecAcceptedTokens, Count),
-        Row::Positions { heading: "Per-position acceptance (%):" },
+        Element::Positions { heading: "Per-position acceptance (%):" },
     ],
 };
 
-const DIFFUSION: Row = Row::Section {
+const DIFFUSION: Element = Element::Section {
     title: "Diffusion Decoding",
     width: 50,
     rows: &[
@@ -65,7 +66,7 @@ const DIFFUSION: Row = Row::Section {
     ],
 };
 
-const PROBES: Row = Row::Section {
+const PROBES: Element = Element::Section {
     title: "Probe Requests",
     width: 50,
     rows: &[
@@ -77,7 +78,7 @@ const PROBES: Row = Row::Section {
     ],
 };
 
-const fn classic(rows: &'static [Row]) -> Table {
+const fn classic(rows: &'static [Element]) -> Table {
     Table { widths: CLASSIC, opening: "", rows, tail: None }
 }
 
@@ -110,7 +111,7 @@ pub(crate) static V2: Table = classic(&[
     LATENCIES,
 ]);
 
-const SINCE_PEAKS: Row = Row::Rows(&[
+const SINCE_PEAKS: Element = Element::Shared(&[
     DURATION,
     INPUT,
     GENERATED,
@@ -129,7 +130,7 @@ pub(crate) static V3: Table = classic(&[SUCCESSFUL, LOAD, SINCE_PEAKS]);
 /// The same with failures shown.
 pub(crate) static V35: Table = classic(&[SUCCESSFUL, FAILED, LOAD, SINCE_PEAKS]);
 
-const V4_HEAD: Row = Row::Rows(&[
+const V4_HEAD: Element = Element::Shared(&[
     SUCCESSFUL,
     FAILED,
     LOAD,

@@ -1,7 +1,7 @@
 //! The console of vLLM's Rust client: V4's lines under wider rules, and a steady-state block.
 
 use super::table::Format::{Count, Fixed, Words};
-use super::table::{Row, Section, Stats, Table, Tail, Widths, known};
+use super::table::{Element, Section, Stats, Table, Tail, Widths, known};
 use super::vllm::{
     DURATION, FAILED, GENERATED, GOODPUT, INPUT, LATENCIES, LOAD, OUTPUT, PEAK_CONCURRENCY,
     PEAK_OUTPUT, REQUESTS, SPECULATION, SUCCESSFUL, TOTAL,
@@ -9,14 +9,14 @@ use super::vllm::{
 use crate::model::{Field, Metric, Percentile, Stat};
 
 /// The tail's sections open with a bare rule, and its TPOT has a fixed list of statistics.
-const STEADY_TTFT: Row = Row::Latency(Section {
+const STEADY_TTFT: Element = Element::Latency(Section {
     title: None,
     metric: Metric::SteadyTtft,
     name: "TTFT",
     stats: Stats::AsGiven,
 });
 
-const STEADY_TPOT: Row = Row::Latency(Section {
+const STEADY_TPOT: Element = Element::Latency(Section {
     title: None,
     metric: Metric::SteadyTpot,
     name: "TPOT",
@@ -59,7 +59,7 @@ pub(crate) static VR: Table = Table {
             known("Observed peak concurrency:", Field::SteadyPeakConcurrency, Count),
             known("Requests started in window:", Field::SteadyStarted, Words),
             known("Requests completed in window:", Field::SteadyCompleted, Count),
-            Row::Rule,
+            Element::Rule,
             known("Request throughput (req/s):", Field::SteadyRequestThroughput, Fixed),
             known("Output token throughput (tok/s):", Field::SteadyOutputThroughput, Fixed),
             known("Input token throughput (tok/s):", Field::SteadyInputThroughput, Fixed),

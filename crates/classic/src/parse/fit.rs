@@ -4,7 +4,7 @@ use super::blocks::Block;
 use super::lines::TextLine;
 use crate::Error;
 use crate::layout::Layout;
-use crate::layout::table::{Format, Row, Table, When, centred};
+use crate::layout::table::{Element, Format, Table, When, centred};
 use crate::model::{Blanks, Key, Place, Quantity, Value, Values};
 
 /// What a line is to a layout.
@@ -98,7 +98,7 @@ fn fit(block: &Block<'_>, layout: Layout, table: &Table) -> Fit {
 }
 
 impl Fit {
-    fn take(&mut self, line: TextLine<'_>, rows: &[Row], rule_width: usize) {
+    fn take(&mut self, line: TextLine<'_>, rows: &[Element], rule_width: usize) {
         let mut bad = None;
         let mut is_repeated = false;
         for row in rows {
@@ -157,12 +157,12 @@ fn is_rule(text: &str, title: &str, width: usize) -> bool {
     text.starts_with('-') && text.trim_end() == centred(title, '-', width)
 }
 
-fn read_row<'a>(row: &Row, text: &'a str, rule_width: usize) -> Reading<'a> {
+fn read_row<'a>(row: &Element, text: &'a str, rule_width: usize) -> Reading<'a> {
     match row {
-        Row::Line(line) => read_value(text, line.label.len(), line.format, |label| {
+        Element::Line(line) => read_value(text, line.label.len(), line.format, |label| {
             (label == line.label).then_some(Key::Field(line.field))
         }),
-        Row::Latency(section) => {
+        Element::Latency(section) => {
             if is_rule(text, section.title.unwrap_or_default(), rule_width) {
                 return Reading::Rule;
             }
@@ -171,27 +171,27 @@ fn read_row<'a>(row: &Row, text: &'a str, rule_width: usize) -> Reading<'a> {
                 section.stat(label).map(|stat| Key::Latency(section.metric, stat))
             })
         }
-        Row::Section { title, width, rows } => {
+        Element::Section { title, width, rows } => {
             if is_rule(text, title, *width) {
                 return Reading::Rule;
             }
             read_rows(rows, text, rule_width)
         }
-        Row::Rows(rows) => read_rows(rows, text, rule_width),
-        Row::Positions { heading } if text.trim_end() == *heading => Reading::Rule,
-        Row::Positions { .. } => {
+        Element::Shared(rows) => read_rows(rows, text, rule_width),
+        Element::Positions { heading } if text.trim_end() == *heading => Reading::Rule,
+        Element::Positions { .. } => {
             let end = text.find(':').map_or(usize::MAX, |at| at + 1);
             read_value(text, end, Format::Fixed, |label| {
                 let number = label.strip_prefix("  Position ")?.strip_suffix(':')?;
                 number.parse().ok().map(Key::Position)
             })
         }
-        Row::Rule if is_rule(text, "", rule_width) => Reading::Rule,
-        Row::Rule => Reading::Unknown,
+        Element::Rule if is_rule(text, "", rule_width) => Reading::Rule,
+        Element::Rule => Reading::Unknown,
     }
 }
 
-fn read_rows<'a>(rows: &[Row], text: &'a str, rule_width: usize) -> Reading<'a> {
+fn read_rows<'a>(rows: &[Element], text: &'a str, rule_width: usize) -> Reading<'a> {
     let mut best = Reading::Unknown;
     for row in rows {
         match read_row(row, text, rule_width) {
@@ -222,13 +222,13 @@ fn read_value(
 
 /// Lines that the layout always prints and that are not there. A generation run that shows no
 /// section at all is unusual but possible, so sections do not count.
-fn missing(rows: &[Row], values: &Values) -> usize {
+fn missing(rows: &[Element], values: &Values) -> usize {
     rows.iter()
         .map(|row| match row {
-            Row::Line(line) if line.when == When::Always => {
+            Element::Line(line) if line.when == When::Always => {
                 usize::from(values.get(Key::Field(line.field)).is_none())
             }
-            Row::Rows(rows) => missing(rows, values),
+            Element::Shared(rows) => missing(rows, values),
             _ => 0,
         })
         .sum()

@@ -2,27 +2,28 @@
 
 use std::fmt::Write as _;
 
+use tokometer_report::Grid;
 use tokometer_twin::fit::{
     Accuracy, Calibration, HeldOut, Metric, Row, RunCalibration, errors, main_errors,
 };
 
 /// What a table of reports gave.
 pub(crate) fn of_tables(calibration: &Calibration, rows: &[Row]) -> String {
-    let mut text = String::from(
-        "parameter                                        value  from the three starts            determined\n",
-    );
+    let mut grid = Grid::new()
+        .left("parameter")
+        .right("value")
+        .left("from the three starts")
+        .left("determined");
     for fitted in &calibration.parameters {
         let ends: Vec<String> = fitted.ends.iter().map(|end| figure(*end)).collect();
-        let _written = writeln!(
-            text,
-            "{:<42} {:>11}  {:<32} {}",
-            fitted.name,
+        grid.push([
+            fitted.name.to_owned(),
             figure(fitted.value),
             ends.join("  "),
-            if fitted.is_identified { "yes" } else { "no" }
-        );
+            yes_or_no(fitted.is_identified),
+        ]);
     }
-    text.push('\n');
+    let mut text = grid.text() + "\n";
     text.push_str(&accuracy("held-out error, two folds", rows, &calibration.held_out));
     let is_modelled = calibration.candidate.profile.cost.quantum_ms > 0.0;
     if let Some(quantum) = calibration.seen_quantum.filter(|_| !is_modelled) {
@@ -40,19 +41,17 @@ pub(crate) fn of_tables(calibration: &Calibration, rows: &[Row]) -> String {
 
 /// What recorded runs gave.
 pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
-    let mut text = String::from(
-        "parameter                                        value  standard error  determined\n",
-    );
+    let mut grid =
+        Grid::new().left("parameter").right("value").right("standard error").left("determined");
     for constant in &found.constants {
-        let error = constant.error.map_or("–".to_owned(), figure);
-        let _written = writeln!(
-            text,
-            "{:<42} {:>11}  {error:>14}  {}",
-            constant.name,
+        grid.push([
+            constant.name.to_owned(),
             figure(constant.value),
-            if constant.is_identified { "yes" } else { "no" }
-        );
+            constant.error.map_or("–".to_owned(), figure),
+            yes_or_no(constant.is_identified),
+        ]);
     }
+    let mut text = grid.text();
     let _written = writeln!(
         text,
         "\n{} engine steps seen in {runs} runs, {} of them decoding only; held-out error of their durations: median {:.1} %",
@@ -74,24 +73,29 @@ pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
 
 /// Errors per metric, and of the seven main ones together.
 pub(crate) fn accuracy(title: &str, rows: &[Row], predicted: &[HeldOut]) -> String {
-    let mut text =
-        format!("{title:<42} {:>6}  {:>7}  {:>6}  {:>6}\n", "cells", "median", "≤ 10 %", "≤ 25 %");
+    let mut grid = Grid::new().left(title);
+    for head in ["cells", "median", "≤ 10 %", "≤ 25 %"] {
+        grid = grid.right(head);
+    }
     let mut line = |name: &str, errors: &[f64]| {
         let Some(accuracy) = Accuracy::of(errors) else { return };
-        let _written = writeln!(
-            text,
-            "{name:<42} {:>6}  {:>5.1} %  {:>4.0} %  {:>4.0} %",
-            accuracy.cells,
-            100.0 * accuracy.median,
-            100.0 * accuracy.within_10,
-            100.0 * accuracy.within_25
-        );
+        grid.push([
+            name.to_owned(),
+            accuracy.cells.to_string(),
+            format!("{:.1} %", 100.0 * accuracy.median),
+            format!("{:.0} %", 100.0 * accuracy.within_10),
+            format!("{:.0} %", 100.0 * accuracy.within_25),
+        ]);
     };
     for metric in Metric::ALL {
         line(metric.name(), &errors(rows, predicted, metric));
     }
     line("the seven main metrics", &main_errors(rows, predicted));
-    text
+    grid.text()
+}
+
+fn yes_or_no(is_so: bool) -> String {
+    if is_so { "yes" } else { "no" }.to_owned()
 }
 
 /// Three significant digits of any size.
@@ -107,8 +111,11 @@ fn figure(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_sim::Profile;
+    use tokometer_twin::OldClient;
+    use tokometer_twin::fit::{Candidate, Cells, Fitted, LeftOut, Measured};
+
     use super::*;
-    use tokometer_twin::fit::Cells;
 
     #[test]
     fn errors_are_shown_per_metric_and_only_where_there_are_cells() {
@@ -126,6 +133,51 @@ mod tests {
         TPOT P99                                        1   20.0 %     0 %   100 %
         the seven main metrics                          1    4.0 %   100 %   100 %
         ");
+    }
+
+    #[test]
+    fn constants_from_runs_stand_with_their_errors() {
+        let constant =
+            |name, value, error, is_identified| Measured { name, value, error, is_identified };
+        let found = RunCalibration {
+            profile: Profile::default(),
+            constants: vec![
+                constant("cost.step_ms", 6.123, Some(0.021), true),
+                constant("cost.kv_us_per_1k_tokens", 1_234.5, None, false),
+            ],
+            steps: 3_120,
+            decode_steps: 2_900,
+            held_out_median: 0.021,
+            held_out_runs: None,
+        };
+        insta::assert_snapshot!(of_runs(&found, 4), @"");
+    }
+
+    #[test]
+    fn parameters_from_tables_stand_with_the_ends_of_their_fits() {
+        let candidate =
+            Candidate { spread: 0.0, client: OldClient::default(), profile: Profile::default() };
+        let fitted = |name, value, ends: [f64; 3], is_identified| Fitted {
+            name,
+            value,
+            ends: ends.to_vec(),
+            is_identified,
+        };
+        let found = Calibration {
+            candidate: candidate.clone(),
+            parameters: vec![
+                fitted("cost.step_ms", 6.123, [6.1, 6.12, 6.2], true),
+                fitted("cost.cliff_ms", 51.33, [3.0, 51.33, 1_200.0], false),
+            ],
+            folds: [candidate.clone(), candidate],
+            held_out: Vec::new(),
+            in_sample: Vec::new(),
+            left_out: vec![LeftOut { row: 0, reason: "a stall".to_owned() }],
+            seen_quantum: Some(100.0),
+            loss: 0.1,
+        };
+        let rows = [Row { label: "1 x 1".to_owned(), ..Row::default() }];
+        insta::assert_snapshot!(of_tables(&found, &rows), @"");
     }
 
     #[test]

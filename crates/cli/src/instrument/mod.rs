@@ -16,6 +16,7 @@ use tokometer_measure::Simulator;
 use tokometer_metrics::instrument::{Emission, ErrorSpread, InstrumentError, error};
 use tokometer_plan::Plan;
 use tokometer_record::{RunReader, Timeline};
+use tokometer_report::Grid;
 use tokometer_sim::truth;
 
 use crate::args::{self, Command, Format, Outcome};
@@ -83,32 +84,35 @@ impl Fitness {
         is_fast && is_true
     }
 
-    /// The check in words.
-    pub(crate) fn text(&self) -> String {
-        let mut lines = vec![
-            format!(
-                "instrument error against the server's log: {} streams, {:.0} events/s",
-                self.concurrency, self.asked_events_per_s
-            ),
-            format!(
-                "  {:<40} {:>24} {:>24} {:>8} {:>10}",
-                "", "first token p50/p99/max", "gap p50/p99/max", "marked", "CPU s/M"
-            ),
-        ];
+    fn table(&self) -> Grid {
+        let mut grid = Grid::new().left("");
+        for head in ["first token p50/p99/max", "gap p50/p99/max", "marked", "CPU s/M"] {
+            grid = grid.right(head);
+        }
         for pass in &self.passes {
-            lines.push(format!(
-                "  {:<40} {:>24} {:>24} {:>7.2}% {:>10}",
-                pass.name,
+            let marked = pass.error.marked_share.map(|share| format!("{:.2}%", 100.0 * share));
+            grid.push([
+                pass.name.clone(),
                 spread(&pass.error.ttft),
                 spread(&pass.error.gap),
-                pass.error.marked_share.unwrap_or(0.0) * 100.0,
+                marked.unwrap_or_else(|| "–".to_owned()),
                 pass.cpu_secs_per_million.map_or("–".to_owned(), |cpu| format!("{cpu:.2}")),
-            ));
+            ]);
             let lost = pass.error.mismatched_requests + pass.error.unknown_requests;
             if lost > 0 {
-                lines.push(format!("  {lost} requests do not match the log"));
+                grid.push([format!("{lost} requests do not match the log")]);
             }
         }
+        grid
+    }
+
+    /// The check in words.
+    pub(crate) fn text(&self) -> String {
+        let mut lines = vec![format!(
+            "instrument error against the server's log: {} streams, {:.0} events/s",
+            self.concurrency, self.asked_events_per_s
+        )];
+        lines.extend(self.table().lines().iter().map(|line| format!("  {line}")));
         if let Some(most) = self.most_events_per_s {
             lines.push(format!("  most events this client took: {most:.0}/s"));
         }

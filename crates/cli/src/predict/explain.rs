@@ -2,10 +2,14 @@
 
 use std::fmt::Write as _;
 
+use tokometer_report::Grid;
+use tokometer_report::grid::GAP;
 use tokometer_report::sparkline::sparkline;
 use tokometer_sim::Profile;
 use tokometer_twin::explain::{Steps, Window};
 use tokometer_twin::{Explanation, InPlay, Mechanism, Prediction};
+
+use super::views::LABEL;
 
 /// Characters of a course over time.
 const COURSE: usize = 50;
@@ -92,8 +96,10 @@ fn limit(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> Stri
 }
 
 fn steps(explanation: &Explanation) -> String {
-    let mut text =
-        "steps             kind         count     time   decoded/step  prompt/step\n".to_owned();
+    let mut grid = Grid::new().left("steps").at_least(LABEL + 1 - GAP).left("kind");
+    for head in ["count", "time", "decoded/step", "prompt/step"] {
+        grid = grid.right(head);
+    }
     let kinds = [
         ("prefill", &explanation.prefill),
         ("mixed", &explanation.mixed),
@@ -103,15 +109,16 @@ fn steps(explanation: &Explanation) -> String {
     for (name, steps) in kinds.into_iter().filter(|(_, steps)| steps.count > 0) {
         let Steps { count, seconds, decode_tokens, prefill_tokens } = *steps;
         let per_step = |tokens: u64| tokens as f64 / count as f64;
-        let _written = writeln!(
-            text,
-            "                  {name:<8} {count:>9}  {:>5.1} %  {:>12.1}  {:>11.1}",
-            100.0 * seconds / total,
-            per_step(decode_tokens),
-            per_step(prefill_tokens)
-        );
+        grid.push([
+            String::new(),
+            name.to_owned(),
+            count.to_string(),
+            format!("{:.1} %", 100.0 * seconds / total),
+            format!("{:.1}", per_step(decode_tokens)),
+            format!("{:.1}", per_step(prefill_tokens)),
+        ]);
     }
-    text
+    grid.text()
 }
 
 fn first_token(explanation: &Explanation) -> String {
@@ -154,7 +161,8 @@ fn courses(explanation: &Explanation) -> String {
         } else {
             format!("{largest:.0}")
         };
-        let _written = writeln!(text, "{name:<17} {} up to {shown}", sparkline(&series, COURSE));
+        let _written =
+            writeln!(text, "{name:<LABEL$} {} up to {shown}", sparkline(&series, COURSE));
     }
     text.push_str(&memory_courses(explanation));
     text
@@ -167,7 +175,7 @@ fn memory_courses(explanation: &Explanation) -> String {
         let largest = series.iter().copied().fold(0.0, f64::max);
         if largest > 0.0 {
             let course = sparkline(series, COURSE);
-            let _written = writeln!(text, "{name:<17} {course} up to {}", shown(largest));
+            let _written = writeln!(text, "{name:<LABEL$} {course} up to {}", shown(largest));
         }
     };
     let windows = explanation.windows.iter().map(|window| window.memory);

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use tokometer_report::Grid;
 use tokometer_twin::weighted::PRECISION;
 use tokometer_twin::{self as twin, Interval, SEEDS};
 
@@ -12,7 +13,7 @@ use super::outcome::{Detail, EXACT_TOKENS_MAX, Outcome};
 use super::what_if::Change;
 
 /// Width of the labels, and of lines of running text.
-const LABEL: usize = 17;
+pub(super) const LABEL: usize = 17;
 const WIDTH: usize = 100;
 
 /// Whether the account of the engine's work is wanted.
@@ -153,25 +154,21 @@ impl Page<'_> {
             );
             return vec![line("seeds", &text)];
         }
-        let mut head = format!("{SEEDS}       {:>12} {:>26}", "mean", "90 % of seeds");
+        let head = format!("{:<LABEL$} {SEEDS}", "seeds");
+        let mut grid = Grid::new().left(head).right("mean").right("90 % of seeds");
         if let Some(share) = self.engine.uncertainty {
-            let _written = write!(head, " {:>26}", format!("±{:.0} %", 100.0 * share));
+            grid = grid.right(format!("±{:.0} %", 100.0 * share));
         }
-        let mut lines = vec![format!("{:<LABEL$} {head}", "seeds")];
-        lines.extend(self.outcome.intervals.iter().map(|one| self.interval(one)));
-        lines
-    }
-
-    fn interval(&self, interval: &Interval) -> String {
         let span = |low: f64, high: f64| format!("{} … {}", number(low), number(high));
-        let Interval { metric, mean, low, high } = *interval;
-        let mut text =
-            format!("{:<LABEL$} {:>21} {:>26}", metric.name(), number(mean), span(low, high));
-        if let Some(share) = self.engine.uncertainty {
-            let (less, more) = (mean * (1.0 - share), mean * (1.0 + share));
-            let _written = write!(text, " {:>26}", span(less, more));
+        for Interval { metric, mean, low, high } in &self.outcome.intervals {
+            let cells = [metric.name().to_owned(), number(*mean), span(*low, *high)];
+            let by_profile = self.engine.uncertainty.map(|share| {
+                let (less, more) = (mean * (1.0 - share), mean * (1.0 + share));
+                span(less, more)
+            });
+            grid.push(cells.into_iter().chain(by_profile));
         }
-        text
+        grid.lines()
     }
 
     /// The page for other programs.

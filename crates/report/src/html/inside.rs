@@ -19,14 +19,14 @@ const POINTS_MAX: usize = 1_000;
 
 /// Values of all sources at one time.
 #[derive(Debug, Clone, Copy, Default)]
-struct Row {
+struct Gauges {
     running: Option<f64>,
     waiting: Option<f64>,
     kv_use: Option<f64>,
     gpu: GpuGauges,
 }
 
-type Line = (&'static str, fn(&Row) -> Option<f64>);
+type Line = (&'static str, fn(&Gauges) -> Option<f64>);
 
 /// Plots: title, unit, lines.
 const GAUGES: [(&str, &str, &[Line]); 5] = [
@@ -45,8 +45,9 @@ const GAUGES: [(&str, &str, &[Line]); 5] = [
 pub(super) fn gauges(scrapes: &[Scrape], begin: Nanos) -> Vec<Value> {
     let rows = rows(scrapes);
     let plot = |(title, unit, lines): &(&str, &str, &[Line])| {
-        let is_told = |row: &&(Nanos, Row)| lines.iter().any(|(_, value)| value(&row.1).is_some());
-        let told: Vec<&(Nanos, Row)> = rows.iter().filter(is_told).collect();
+        let is_told =
+            |row: &&(Nanos, Gauges)| lines.iter().any(|(_, value)| value(&row.1).is_some());
+        let told: Vec<&(Nanos, Gauges)> = rows.iter().filter(is_told).collect();
         let told = thinned(&told);
         let seconds = |at: Nanos| rounded(at.signed_since(begin) as f64 / 1e9);
         (!told.is_empty()).then(|| {
@@ -71,8 +72,8 @@ fn thinned<'a, T>(rows: &[&'a T]) -> Vec<&'a T> {
 }
 
 /// Of each source its latest reading, whenever one of them was read.
-fn rows(scrapes: &[Scrape]) -> Vec<(Nanos, Row)> {
-    let mut latest: BTreeMap<u16, Row> = BTreeMap::new();
+fn rows(scrapes: &[Scrape]) -> Vec<(Nanos, Gauges)> {
+    let mut latest: BTreeMap<u16, Gauges> = BTreeMap::new();
     let mut rows = Vec::new();
     let mut sorted: Vec<&Scrape> = scrapes.iter().collect();
     sorted.sort_by_key(|scrape| scrape.at);
@@ -84,22 +85,22 @@ fn rows(scrapes: &[Scrape]) -> Vec<(Nanos, Row)> {
             let _dead = latest.remove(&scrape.endpoint);
             continue;
         }
-        let row = Row {
+        let row = Gauges {
             running: engine.as_ref().and_then(|reading| reading.running),
             waiting: engine.as_ref().and_then(|reading| reading.waiting),
             kv_use: engine.as_ref().and_then(|reading| reading.kv_use),
             gpu: gpu.unwrap_or_default(),
         };
         let _before = latest.insert(scrape.endpoint, row);
-        rows.push((scrape.at, latest.values().copied().fold(Row::default(), joined)));
+        rows.push((scrape.at, latest.values().copied().fold(Gauges::default(), joined)));
     }
     rows
 }
 
-fn joined(one: Row, other: Row) -> Row {
+fn joined(one: Gauges, other: Gauges) -> Gauges {
     let sum = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a + b.unwrap_or(0.0)));
     let most = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a.max(b.unwrap_or(a))));
-    Row {
+    Gauges {
         running: sum(one.running, other.running),
         waiting: sum(one.waiting, other.waiting),
         kv_use: most(one.kv_use, other.kv_use),

@@ -6,7 +6,7 @@
 use tokometer_metrics::Summary;
 use tokometer_record::RunInfo;
 
-use super::{COLUMNS, LABEL, Page};
+use super::{LABEL, Page};
 use crate::style::Style;
 
 /// The summary of a run.
@@ -24,7 +24,10 @@ pub fn summary_markdown(summary: &Summary, info: &RunInfo) -> String {
         page.tokens().into_iter().collect(),
     ];
     parts.push(list(&items.concat()));
-    parts.extend(page.latency_table());
+    let latencies = page.latency_grid(escaped);
+    if !latencies.is_empty() {
+        parts.push(latencies.markdown().trim_end().to_owned());
+    }
     let lines = [page.goodput(), page.steady(), page.ttft_split(), page.steps(), page.server()];
     let more = [page.server_ttft(), page.speculation(), page.gpu()];
     let lines: Vec<String> =
@@ -43,26 +46,6 @@ pub fn summary_markdown(summary: &Summary, info: &RunInfo) -> String {
     parts.push(summary.notes.iter().map(note).collect::<Vec<_>>().join("\n"));
     parts.retain(|part| !part.is_empty());
     parts.join("\n\n") + "\n"
-}
-
-impl Page<'_> {
-    fn latency_table(&self) -> Option<String> {
-        let row = |(label, key): (&str, &str)| {
-            let values = self.summary.distribution(key)?;
-            let mut cells: Vec<String> =
-                self.latency_cells(values).iter().map(|cell| escaped(cell.trim())).collect();
-            cells.resize(COLUMNS.len(), String::new());
-            let marks = escaped(self.marks(&[key]).trim());
-            Some(format!("| {label} | {} | {marks} |", cells.join(" | ")))
-        };
-        let rows: Vec<String> = self.shown_latencies().filter_map(row).collect();
-        let head = format!(
-            "| ms | {} | |\n|---|{}---|",
-            COLUMNS.join(" | "),
-            "---:|".repeat(COLUMNS.len())
-        );
-        (!rows.is_empty()).then(|| format!("{head}\n{}", rows.join("\n")))
-    }
 }
 
 /// Lines that begin with a label of fixed width, as items.
