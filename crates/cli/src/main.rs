@@ -14,6 +14,7 @@ mod exit;
 mod instrument;
 mod lower;
 mod predict;
+mod runs;
 mod terminal;
 mod version;
 

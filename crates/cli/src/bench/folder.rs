@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::WallNanos;
 use tokometer_plan::{Output, Record};
-use tokometer_record::{RunReader, RunState, Stop};
+use tokometer_record::Stop;
 
 use crate::exit::{Exit, Refusal};
+use crate::runs;
 
 /// The folder of one measurement; points of a sweep have folders below it.
 #[derive(Debug)]
@@ -95,11 +96,7 @@ pub(crate) fn slug(name: &str) -> String {
 /// How the run in a folder ended. `None` where there is none, or it did not come to its own end and
 /// has to be measured again.
 pub(crate) fn stored_end(folder: &Path) -> Option<Stop> {
-    let state = RunReader::open(folder).and_then(|reader| reader.state());
-    match state {
-        Ok(RunState::Ended(end)) if end.stop == Stop::Complete => Some(end.stop),
-        _ => None,
-    }
+    runs::end(folder).map(|end| end.stop).filter(|stop| *stop == Stop::Complete)
 }
 
 #[cfg(test)]

@@ -7,11 +7,12 @@ use tokometer_decide::compare::{Comparison, Half};
 use tokometer_decide::{AbBlocks, Slo};
 use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Summary};
 use tokometer_plan::{Metrics, Output};
-use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
+use tokometer_record::{RunEnd, RunInfo, RunState, Timeline};
 use tokometer_report::{self as report, Style};
 
 use crate::compare::{self, halves};
 use crate::exit::{Exit, Refusal};
+use crate::runs;
 
 /// How a run is to be looked at.
 #[derive(Debug, Clone)]
@@ -153,13 +154,12 @@ pub(crate) fn layout_of(choice: LayoutChoice, info: &RunInfo) -> Layout {
 
 /// Reads a run and computes its summary.
 pub(crate) fn summarise(folder: &Path, view: &View) -> Result<Shown, Refusal> {
-    let unreadable = |why: record::Error| Refusal::usage(why.to_string(), "");
-    let reader = RunReader::open(folder).map_err(unreadable)?;
+    let reader = runs::open(folder)?;
     let info = reader.info().clone();
     let layout = layout_of(view.layout, &info);
     if let Some(ab) = AbBlocks::of(&info) {
         let options = view.options(layout);
-        let [a, b] = halves(&reader, ab, &options).map_err(unreadable)?;
+        let [a, b] = halves(&reader, ab, &options).map_err(runs::unreadable)?;
         let shown = |half: Half, against| Shown {
             info: half.info,
             summary: half.summary,
@@ -171,7 +171,7 @@ pub(crate) fn summarise(folder: &Path, view: &View) -> Result<Shown, Refusal> {
         let against = Against { shown: shown(b, None), comparison };
         return Ok(shown(a, Some(Box::new(against))));
     }
-    let summary = collect(&reader, view.options(layout)).map_err(unreadable)?;
+    let summary = runs::summary(&reader, view.options(layout))?;
     Ok(Shown { info, summary, layout, statistics: view.shown.clone(), against: None })
 }
 
@@ -189,17 +189,6 @@ pub(crate) fn summarise_kept(
     }
     let summary = collector.finish(&RunState::Ended(Box::new(end)));
     Shown { info, summary, layout, statistics: view.shown.clone(), against: None }
-}
-
-fn collect(reader: &RunReader, options: Options) -> Result<Summary, record::Error> {
-    let mut collector = Collector::new(reader.info(), options);
-    for timeline in reader.timelines()? {
-        collector.push(&timeline);
-    }
-    for scrape in reader.scrapes()? {
-        collector.push_scrape(&scrape);
-    }
-    Ok(collector.finish(&reader.state()?))
 }
 
 impl Shown {

@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokometer_base::Seed;
 use tokometer_classic::files;
-use tokometer_record::{Load, Phase, RunReader, Timeline};
+use tokometer_record::{Load, Phase, Timeline};
 use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
 use tokometer_twin::fit::{self, Calibration, Candidate, Row, RunCalibration, Settings};
@@ -18,6 +18,7 @@ use super::views;
 use crate::commands::expanded;
 use crate::exit::{Exit, Refusal};
 use crate::predict::old_client;
+use crate::runs;
 use crate::terminal::{print, tell};
 
 /// `tokometer calibrate`.
@@ -146,8 +147,7 @@ impl Evidence {
     }
 
     fn add_run(&mut self, path: &Path) -> Result<(), Refusal> {
-        let unreadable = |why: tokometer_record::Error| Refusal::usage(why.to_string(), "");
-        let reader = RunReader::open(path).map_err(unreadable)?;
+        let reader = runs::open(path)?;
         let target = reader.info().targets.first();
         if let Some(target) = target {
             let model = self.model.get_or_insert_with(|| target.model.clone());
@@ -165,7 +165,7 @@ impl Evidence {
         }
         self.loads.push(reader.info().load.clone());
         let is_wanted = |one: &Timeline| one.identity.phase == Phase::Measure && one.is_success();
-        self.runs.push(reader.timelines().map_err(unreadable)?.filter(is_wanted).collect());
+        self.runs.push(runs::timelines(&reader)?.filter(is_wanted).collect());
         Ok(())
     }
 }

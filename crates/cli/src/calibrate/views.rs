@@ -128,10 +128,10 @@ mod tests {
         predicted.set(Metric::TpotP99, Some(8.0));
         let text = accuracy("held out", &rows, &[HeldOut { row: 0, predicted }]);
         insta::assert_snapshot!(text, @r"
-        held out                                    cells   median  ≤ 10 %  ≤ 25 %
-        TTFT mean                                       1    4.0 %   100 %   100 %
-        TPOT P99                                        1   20.0 %     0 %   100 %
-        the seven main metrics                          1    4.0 %   100 %   100 %
+        held out                cells  median  ≤ 10 %  ≤ 25 %
+        TTFT mean                   1   4.0 %   100 %   100 %
+        TPOT P99                    1  20.0 %     0 %   100 %
+        the seven main metrics      1   4.0 %   100 %   100 %
         ");
     }
 
@@ -150,7 +150,13 @@ mod tests {
             held_out_median: 0.021,
             held_out_runs: None,
         };
-        insta::assert_snapshot!(of_runs(&found, 4), @"");
+        insta::assert_snapshot!(of_runs(&found, 4), @r"
+        parameter                 value  standard error  determined
+        cost.step_ms              6.123           0.021  yes
+        cost.kv_us_per_1k_tokens   1234               –  no
+
+        3120 engine steps seen in 4 runs, 2900 of them decoding only; held-out error of their durations: median 2.1 %
+        ");
     }
 
     #[test]
@@ -177,7 +183,15 @@ mod tests {
             loss: 0.1,
         };
         let rows = [Row { label: "1 x 1".to_owned(), ..Row::default() }];
-        insta::assert_snapshot!(of_tables(&found, &rows), @"");
+        insta::assert_snapshot!(of_tables(&found, &rows), @r"
+        parameter      value  from the three starts  determined
+        cost.step_ms   6.123  6.100  6.120  6.200    yes
+        cost.cliff_ms   51.3  3.000  51.3  1200      no
+
+        held-out error, two folds  cells  median  ≤ 10 %  ≤ 25 %
+        steps seem to end at multiples of 100 ms; a template with `cost.quantum_ms` models that
+        left out: `1 x 1`: a stall
+        ");
     }
 
     #[test]

@@ -9,12 +9,13 @@ use tokometer_decide::capacity::{Ending, LoadKind, Reading};
 use tokometer_decide::search::{Allowance, Fit, Length, Limits, Next, Point, fit};
 use tokometer_measure::Measurement;
 use tokometer_plan::{self as plan, Cache, Overload, Plan, Rate};
-use tokometer_record::{RunReader, RunState, Stop};
+use tokometer_record::Stop;
 
 use super::CapacityArgs;
 use crate::bench::{Resume, View, summarise};
 use crate::exit::Refusal;
 use crate::lower::Lowered;
+use crate::runs;
 use crate::terminal::tell;
 
 /// Looks for a server that went away, and the time between two.
@@ -156,11 +157,10 @@ impl Search {
 
     /// What a finished run says about the objectives.
     fn reading(&self, load: f64, folder: &Path) -> Result<Reading, Refusal> {
-        let unreadable = |why: tokometer_record::Error| Refusal::usage(why.to_string(), "");
         let shown = summarise(folder, &self.view)?;
-        let reader = RunReader::open(folder).map_err(unreadable)?;
+        let reader = runs::open(folder)?;
         let mut allowance = Allowance::new(&self.slo);
-        for timeline in reader.timelines().map_err(unreadable)? {
+        for timeline in runs::timelines(&reader)? {
             allowance.push(&timeline);
         }
         let fit = fit(&self.slo, &shown.summary, stop(folder));
@@ -192,10 +192,7 @@ fn length(args: &CapacityArgs) -> Result<Length, Refusal> {
 }
 
 fn stop(folder: &Path) -> Option<Stop> {
-    match RunReader::open(folder).and_then(|reader| reader.state()) {
-        Ok(RunState::Ended(end)) => Some(end.stop),
-        _ => None,
-    }
+    runs::end(folder).map(|end| end.stop)
 }
 
 /// Whether a folder holds a point that need not be measured again. One that was ended for overload

@@ -2,6 +2,7 @@
 
 use tokometer_decide::capacity::{Doubt, Findings, Reading, digits};
 use tokometer_decide::search::Fit;
+use tokometer_report::Grid;
 
 /// The points as a table, then the sentence and what the edge delivers.
 pub(crate) fn text(findings: &Findings) -> String {
@@ -18,20 +19,14 @@ fn table(findings: &Findings) -> Vec<String> {
     let mut sorted: Vec<&Reading> = findings.points.iter().collect();
     sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
     let most = sorted.iter().filter_map(|point| point.tokens_per_s).fold(0.0, f64::max);
-    let names: Vec<&str> = findings.slo.split(',').map(str::trim).collect();
-    let heads = names.iter().map(|name| format!("  {name:>width$}", width = width(name)));
-    let objectives = heads.collect::<Vec<String>>().concat();
-    let head = format!(
-        "{:>10}  {:<10} {:>8} {:>9} {:>9} {:>9}{objectives}",
-        findings.over.unit(),
-        "outcome",
-        "requests",
-        "req/s",
-        "tok/s",
-        "per user",
-    );
-    let rows = sorted.iter().map(|point| row(point, &names, most));
-    std::iter::once(head).chain(rows).collect()
+    let objectives: Vec<&str> = findings.slo.split(',').map(str::trim).collect();
+    let heads = ["requests", "req/s", "tok/s", "per user"].into_iter();
+    let first = Grid::new().right(findings.over.unit()).left("outcome");
+    let mut grid = heads.chain(objectives.iter().copied()).fold(first, Grid::right).left("");
+    for point in sorted {
+        grid.push(row(point, objectives.len(), most));
+    }
+    grid.lines()
 }
 
 fn delivered(findings: &Findings, edge: &Reading) -> String {
@@ -64,11 +59,7 @@ fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), digits)
 }
 
-fn width(name: &str) -> usize {
-    name.chars().count().max(9)
-}
-
-fn row(point: &Reading, names: &[&str], most: f64) -> String {
+fn row(point: &Reading, objectives: usize, most: f64) -> Vec<String> {
     let fit = match point.fit {
         Fit::Met => "met",
         Fit::Missed => "missed",
@@ -84,19 +75,17 @@ fn row(point: &Reading, names: &[&str], most: f64) -> String {
             format!("{}{doubt}", one.shown.as_deref().unwrap_or("–"))
         }
     };
-    let cell = |(at, name): (usize, &&str)| format!("  {:>width$}", value(at), width = width(name));
-    let objectives = names.iter().enumerate().map(cell).collect::<Vec<String>>().concat();
-    format!(
-        "{:>10}  {fit:<10} {:>8} {:>9} {:>9} {:>9}{objectives}  {}",
+    let mut cells = vec![
         digits(point.load),
-        point.requests,
+        fit.to_owned(),
+        point.requests.to_string(),
         optional(point.requests_per_s),
         optional(point.tokens_per_s),
         optional(point.tokens_per_s_per_user),
-        bar(share)
-    )
-    .trim_end()
-    .to_owned()
+    ];
+    cells.extend((0..objectives).map(value));
+    cells.push(bar(share));
+    cells
 }
 
 /// A bar of at most twenty cells: the curve of throughput, turned on its side.
@@ -175,11 +164,11 @@ mod tests {
         insta::assert_snapshot!(text(&findings(found())), @r#"
         objectives: p99 ttft < 2s, p99 tpot < 50ms
 
-             req/s  outcome    requests     req/s     tok/s  per user  p99 ttft < 2s  p99 tpot < 50ms
-              8.00  met             400      7.92      1024     61.40         1.27 s         28.00 ms  ▮▮▮▮▮▮▮▮▮▮
-             12.00  met             400     11.88      1536     61.40         1.90 s         32.00 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
-             12.80  missed          400     12.67      1638     61.40         2.03 s         32.80 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
-             16.00  overloaded      400     15.84      2048     61.40         2.54 s         36.00 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
+        req/s  outcome     requests  req/s  tok/s  per user  p99 ttft < 2s  p99 tpot < 50ms
+         8.00  met              400   7.92   1024     61.40         1.27 s         28.00 ms  ▮▮▮▮▮▮▮▮▮▮
+        12.00  met              400  11.88   1536     61.40         1.90 s         32.00 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
+        12.80  missed           400  12.67   1638     61.40         2.03 s         32.80 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
+        16.00  overloaded       400  15.84   2048     61.40         2.54 s         36.00 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
 
         capacity: 12.4 ± 0.3 req/s (p99 ttft 1.90 s < 2s)
         at 12.00 req/s: 1536 tok/s, 61.40 tok/s per user, 768.0 tok/s per GPU

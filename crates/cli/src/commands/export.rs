@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tokometer_base::Nanos;
-use tokometer_record::{self as record, RunInfo, RunReader, RunState};
+use tokometer_record::{RunInfo, RunReader, RunState};
 use tokometer_report::html::{Curve, Page, RunPage, Table};
 use tokometer_report::rows::CsvWriter;
 use tokometer_report::summary_markdown;
@@ -14,11 +14,7 @@ use tokometer_report::trace::TraceWriter;
 
 use crate::bench::{Shown, View, summarise};
 use crate::exit::{Exit, Refusal};
-
-#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
-fn unreadable(why: record::Error) -> Refusal {
-    Refusal::usage(why.to_string(), "")
-}
+use crate::runs;
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
     Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
@@ -26,7 +22,7 @@ fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
 
 /// When the measured phase began; the run's origin where its end is not known.
 fn begin(reader: &RunReader) -> Result<Nanos, Refusal> {
-    match reader.state().map_err(unreadable)? {
+    match reader.state().map_err(runs::unreadable)? {
         RunState::Ended(end) => Ok(end.measure_begin),
         RunState::Killed { .. } => Ok(reader.info().origin),
     }
@@ -63,12 +59,12 @@ pub(crate) fn html(
 }
 
 fn run_page(folder: &Path, shown: &Shown) -> Result<RunPage, Refusal> {
-    let reader = RunReader::open(folder).map_err(unreadable)?;
+    let reader = runs::open(folder)?;
     let mut page = RunPage::new(shown.info.clone(), begin(&reader)?, shown.summary.clone());
-    for timeline in reader.timelines().map_err(unreadable)? {
+    for timeline in runs::timelines(&reader)? {
         page.push(&timeline);
     }
-    for scrape in reader.scrapes().map_err(unreadable)? {
+    for scrape in reader.scrapes().map_err(runs::unreadable)? {
         page.push_scrape(scrape);
     }
     Ok(page)
@@ -86,8 +82,8 @@ pub(crate) fn markdown(folders: &[PathBuf], view: &View, out: &Path) -> Result<(
 
 /// Writes one row per request as CSV.
 pub(crate) fn csv(folder: &Path, out: &Path) -> Result<(), Refusal> {
-    let reader = RunReader::open(folder).map_err(unreadable)?;
-    let timelines = reader.timelines().map_err(unreadable)?;
+    let reader = runs::open(folder)?;
+    let timelines = runs::timelines(&reader)?;
     let begin = begin(&reader)?;
     let write = || -> std::io::Result<()> {
         let mut writer = CsvWriter::new(BufWriter::new(File::create(out)?), begin)?;
@@ -102,8 +98,8 @@ pub(crate) fn csv(folder: &Path, out: &Path) -> Result<(), Refusal> {
 /// Writes one row per request as Parquet.
 #[cfg(feature = "parquet")]
 pub(crate) fn parquet(folder: &Path, out: &Path) -> Result<(), Refusal> {
-    let reader = RunReader::open(folder).map_err(unreadable)?;
-    let timelines = reader.timelines().map_err(unreadable)?;
+    let reader = runs::open(folder)?;
+    let timelines = runs::timelines(&reader)?;
     let begin = begin(&reader)?;
     let write = || -> std::io::Result<()> {
         let file = BufWriter::new(File::create(out)?);
@@ -127,9 +123,9 @@ pub(crate) fn parquet(_folder: &Path, out: &Path) -> Result<(), Refusal> {
 
 /// Writes the trace of a run.
 pub(crate) fn trace(folder: &Path, out: &Path) -> Result<(), Refusal> {
-    let reader = RunReader::open(folder).map_err(unreadable)?;
-    let timelines = reader.timelines().map_err(unreadable)?;
-    let scrapes = reader.scrapes().map_err(unreadable)?;
+    let reader = runs::open(folder)?;
+    let timelines = runs::timelines(&reader)?;
+    let scrapes = reader.scrapes().map_err(runs::unreadable)?;
     let origin = begin(&reader)?;
     let write = || -> std::io::Result<()> {
         let mut writer = TraceWriter::new(BufWriter::new(File::create(out)?), origin)?;

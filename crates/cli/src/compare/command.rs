@@ -13,6 +13,7 @@ use tokometer_record::{self as record, RunReader};
 use super::load::{self, Sides};
 use super::views;
 use crate::exit::{Exit, Refusal};
+use crate::runs;
 use crate::terminal::{print, tell};
 
 /// The look of a comparison.
@@ -128,16 +129,15 @@ fn of_sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Comparison, Refusal> {
 
 /// The comparison of the two targets of one run.
 pub(crate) fn of_run(folder: &Path) -> Result<Comparison, Refusal> {
-    let unreadable = |why: tokometer_record::Error| Refusal::usage(why.to_string(), "");
-    let reader = RunReader::open(folder).map_err(unreadable)?;
+    let reader = runs::open(folder)?;
     let Some(ab) = AbBlocks::of(reader.info()) else {
         return Err(Refusal::usage(
             format!("cannot compare `{}` with itself: it measured one target", folder.display()),
             "give two sides with `--a RUN… --b RUN…`, or measure both in turn with `bench --against`",
         ));
     };
-    let [a, b] = halves(&reader, ab, &load::options(None)).map_err(unreadable)?;
-    let pairs = ab.pairs(&last_attempts(reader.timelines().map_err(unreadable)?));
+    let [a, b] = halves(&reader, ab, &load::options(None)).map_err(runs::unreadable)?;
+    let pairs = ab.pairs(&last_attempts(runs::timelines(&reader)?));
     let side = |name: &str, half: &Half| {
         let name = format!("{} {name}", folder.display());
         Run::of_summary(&name, &half.info, &half.summary).map_err(|why| load::no_success(&why))

@@ -15,10 +15,11 @@ use tokometer_decide::compare::{
     throughput_blocks,
 };
 use tokometer_decide::{AbBlocks, Error};
-use tokometer_metrics::{Collector, Family, Options};
-use tokometer_record::{self as record, RunReader};
+use tokometer_metrics::{Family, Options};
+use tokometer_record::RunReader;
 
 use crate::exit::Refusal;
+use crate::runs;
 
 /// What a path holds.
 enum Source {
@@ -77,7 +78,7 @@ pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Sides, Refusal> {
 fn open(path: &Path) -> Result<Source, Refusal> {
     let shown = path.display();
     if path.is_dir() {
-        let reader = RunReader::open(path).map_err(|why| Refusal::usage(why.to_string(), ""))?;
+        let reader = runs::open(path)?;
         if AbBlocks::of(reader.info()).is_some() {
             return Err(Refusal::usage(
                 format!("cannot use `{shown}` as one side: it holds two targets measured in turn"),
@@ -137,16 +138,11 @@ fn recorded(
     layout: Option<Layout>,
     depth: Depth,
 ) -> Result<Run, Refusal> {
-    let unreadable = |why: record::Error| Refusal::usage(why.to_string(), "");
-    let mut collector = Collector::new(reader.info(), options(layout));
-    for timeline in reader.timelines().map_err(unreadable)? {
-        collector.push(&timeline);
-    }
-    let summary = collector.finish(&reader.state().map_err(unreadable)?);
+    let summary = runs::summary(reader, options(layout))?;
     let mut run = Run::of_summary(name, reader.info(), &summary).map_err(|why| no_success(&why))?;
     let Some(layout) = layout else {
         if depth == Depth::Blocks {
-            let requests = last_attempts(reader.timelines().map_err(unreadable)?);
+            let requests = last_attempts(runs::timelines(reader)?);
             run.blocks = block_values(&requests);
             run.blocks.extend(throughput_blocks(&summary));
         }

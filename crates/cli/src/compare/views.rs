@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokometer_decide::compare::{
     Basis, ComparedFigure, Comparison, Conclusion, Quantity, RuleOutcome, Side, Weight, counted,
 };
+use tokometer_report::Grid;
 use tokometer_report::html::{Page, PageNote, Table};
 
 /// Heads of the table's columns.
@@ -157,7 +158,7 @@ pub(crate) fn text(comparison: &Comparison) -> String {
         let _written = writeln!(page, "compared: {subject}");
     }
     page.push('\n');
-    page.push_str(&table(comparison));
+    page.push_str(&grid(comparison, cells).text());
     let _written = writeln!(page, "\n{}", headline(comparison));
     let _written = writeln!(page, "{}\n{}", ground(comparison), chance(comparison));
     for judged in &comparison.rules {
@@ -176,28 +177,24 @@ fn subjects(comparison: &Comparison) -> impl Iterator<Item = String> {
     lines.map(|line| format!("{} is {} in a and {} in b", line.field, line.a, line.b))
 }
 
-fn table(comparison: &Comparison) -> String {
-    let mut rows = vec![HEADS.map(str::to_owned)];
-    rows.extend(comparison.rows.iter().map(cells));
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..HEADS.len()).map(width).collect();
-    let mut table = String::new();
-    for row in &rows {
-        let mut line = String::new();
-        for (at, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            // Words stand left, numbers right.
-            let is_word = at == 0 || at == HEADS.len() - 1;
-            let _written = if is_word {
-                write!(line, "{cell:<width$}  ")
-            } else {
-                write!(line, "{cell:>width$}  ")
-            };
-        }
-        table.push_str(line.trim_end());
-        table.push('\n');
+/// One row per figure, its cells as `cells` writes them.
+fn grid(comparison: &Comparison, cells: fn(&ComparedFigure) -> [String; 7]) -> Grid {
+    let [label, numbers @ .., verdict] = HEADS;
+    let columns = numbers.into_iter().fold(Grid::new().left(label), Grid::right);
+    let mut grid = columns.left(verdict);
+    for row in &comparison.rows {
+        grid.push(cells(row));
     }
-    table
+    grid
+}
+
+/// The cells, with the verdict in bold where a difference was shown.
+fn marked_cells(row: &ComparedFigure) -> [String; 7] {
+    let mut cells = cells(row);
+    if matches!(verdict(row), "worse" | "better") {
+        cells[6] = format!("**{}**", cells[6]);
+    }
+    cells
 }
 
 /// The comparison for a pull request.
@@ -219,14 +216,7 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     for warning in &comparison.likeness.warnings {
         let _written = writeln!(page, "> ⚠️ {}\n", warning.text);
     }
-    let _written = writeln!(page, "| {} |\n|---|--:|--:|--:|--:|--:|---|", HEADS.join(" | "));
-    for row in &comparison.rows {
-        let mut cells = cells(row);
-        if matches!(verdict(row), "worse" | "better") {
-            cells[6] = format!("**{}**", cells[6]);
-        }
-        let _written = writeln!(page, "| {} |", cells.join(" | "));
-    }
+    page.push_str(&grid(comparison, marked_cells).markdown());
     let _written = writeln!(
         page,
         "\n- a: {}\n- b: {}\n\n{} {}",
@@ -333,7 +323,7 @@ mod tests {
         > ⚠️ b: 2 of 102 requests failed
 
         |  | a | b | change | 95 % interval | could show | verdict |
-        |---|--:|--:|--:|--:|--:|---|
+        |---|---:|---:|---:|---:|---:|---|
         | Output throughput | 5000 | 5002 tok/s | +0.0 % | -0.4 % to +0.5 % | 0.6 % | no difference shown |
         | TTFT mean | 100.0 | 110.0 ms | +10.0 % | +5.5 % to +14.5 % | 6.1 % | **worse** |
 

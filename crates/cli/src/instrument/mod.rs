@@ -15,7 +15,7 @@ use tokometer_base::Nanos;
 use tokometer_measure::Simulator;
 use tokometer_metrics::instrument::{Emission, ErrorSpread, InstrumentError, error};
 use tokometer_plan::Plan;
-use tokometer_record::{RunReader, Timeline};
+use tokometer_record::Timeline;
 use tokometer_report::Grid;
 use tokometer_sim::truth;
 
@@ -23,6 +23,7 @@ use crate::args::{self, Command, Format, Outcome};
 use crate::bench::{Bar, Signals, measurement};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, lower};
+use crate::runs;
 use crate::terminal::{print, tell};
 
 pub(crate) use load::Load;
@@ -248,8 +249,8 @@ fn measure(
     ];
     server.extend(pass.server.iter().map(|flag| (*flag).to_owned()));
     let place = run(load, &server, pass.harvest, environment, folder)?;
-    let reader = RunReader::open(&place)?;
-    let timelines: Vec<Timeline> = reader.timelines()?.collect();
+    let reader = runs::open(&place)?;
+    let timelines: Vec<Timeline> = runs::timelines(&reader)?.collect();
     let events: usize = timelines.iter().map(|timeline| timeline.events.len()).sum();
     let cpu = cpu_nanos(&place);
     let emissions: Vec<Emission> = truth::read(&log)?.iter().filter_map(emission).collect();
@@ -268,9 +269,9 @@ fn flood(load: &Load, environment: &Environment, folder: &Path) -> anyhow::Resul
     let flooded = Load { tokens, rate: None, ..*load };
     let server = ["--flood".to_owned(), "1".to_owned()];
     let place = run(&flooded, &server, "adaptive", environment, folder)?;
-    let reader = RunReader::open(&place)?;
+    let reader = runs::open(&place)?;
     let (mut events, mut first, mut last) = (0_u64, u64::MAX, 0_u64);
-    for timeline in reader.timelines()? {
+    for timeline in runs::timelines(&reader)? {
         events += timeline.events.len() as u64;
         first = first.min(timeline.events.first().map_or(u64::MAX, |event| event.at.0));
         last = last.max(timeline.events.last().map_or(0, |event| event.at.0));
@@ -279,11 +280,7 @@ fn flood(load: &Load, environment: &Environment, folder: &Path) -> anyhow::Resul
 }
 
 fn cpu_nanos(place: &Path) -> Option<f64> {
-    let reader = RunReader::open(place).ok()?;
-    match reader.state().ok()? {
-        tokometer_record::RunState::Ended(end) => end.health.cpu_time.map(|time| time.0 as f64),
-        tokometer_record::RunState::Killed { .. } => None,
-    }
+    runs::end(place)?.health.cpu_time.map(|time| time.0 as f64)
 }
 
 fn emission(request: &truth::TrueRequest) -> Option<Emission> {
@@ -323,8 +320,8 @@ mod tests {
     fn a_check_shows_errors_rates_and_whether_the_load_is_within_them() {
         insta::assert_snapshot!(fitness(5_900.0, 250_000.0).text(), @r#"
         instrument error against the server's log: 2048 streams, 102400 events/s
-                                                    first token p50/p99/max          gap p50/p99/max   marked    CPU s/M
-          adaptive harvest                                  2.8/5.9/48.0 µs          2.8/5.9/48.0 µs    0.10%       3.20
+                            first token p50/p99/max  gap p50/p99/max  marked  CPU s/M
+          adaptive harvest          2.8/5.9/48.0 µs  2.8/5.9/48.0 µs   0.10%     3.20
           most events this client took: 250000/s
         the asked load is within what this machine can measure
         on loopback this shows the error of reading, parsing and harvesting, not of a network card

@@ -281,8 +281,8 @@ mod tests {
         confirmed by data chunked-prefill
         not confirmed     burst, fleet: in play here, and in no data of this profile
         fleet             2 replicas behind round-robin
-        seeds             20               mean              90 % of seeds
-        TTFT mean                         20.00              18.00 … 23.50
+        seeds             20   mean  90 % of seeds
+        TTFT mean             20.00  18.00 … 23.50
         ");
         assert_eq!(value["mechanisms"][0]["is_validated"], true);
         assert_eq!(value["intervals"][0]["low"], 18.0);
