@@ -12,14 +12,14 @@ use crate::model::{Field, Key, Metric, Percentile, Quantity, Report, Stat, Title
 
 /// Which statistics vLLM's layouts and files show. SGLang has no such choice.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct Selection {
     /// Sections, `--percentile-metrics`.
     pub metrics: Vec<Metric>,
     /// Percentiles in the order in which they are printed, `--metric-percentiles`.
     pub percentiles: Vec<f64>,
 }
 
-impl Default for Shown {
+impl Default for Selection {
     fn default() -> Self {
         Self { metrics: vec![Metric::Ttft, Metric::Tpot, Metric::Itl], percentiles: vec![99.0] }
     }
@@ -28,7 +28,7 @@ impl Default for Shown {
 /// Percentiles that our own summary and SGLang's layouts always show.
 const ALWAYS_NEEDED: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 
-impl Shown {
+impl Selection {
     /// The percentiles that a summary must have been made with to serve every view.
     pub fn needed_percentiles(&self) -> Vec<f64> {
         let mut needed = self.percentiles.clone();
@@ -58,7 +58,7 @@ pub fn from_summary(
     summary: &Summary,
     info: &RunInfo,
     layout: Layout,
-    shown: &Shown,
+    shown: &Selection,
 ) -> Result<Report, Error> {
     let family = layout.family().unwrap_or(Family::Vllm);
     let figures = summary.families.get(&family).ok_or(Error::NoFigures(family))?;
@@ -184,7 +184,7 @@ fn set_attainment(report: &mut Report, attainment: &Attainment) {
     }
 }
 
-fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown: &Shown) {
+fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown: &Selection) {
     if report.layout == Some(Layout::V1) {
         report.set_number(Field::InputThroughput, figures.input_throughput);
     }
@@ -252,7 +252,7 @@ fn set_speculation(report: &mut Report, speculation: &Speculation) {
     }
 }
 
-fn set_steady(report: &mut Report, steady: &SteadyWindow, shown: &Shown) {
+fn set_steady(report: &mut Report, steady: &SteadyWindow, shown: &Selection) {
     let (begin, end) = (steady.begin_s, steady.end_s);
     let share = 100.0 * steady.started as f64 / steady.total.max(1) as f64;
     let threshold = format!(

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokometer_base::{Nanos, Seed, WallNanos};
 use tokometer_classic::files::{Extent, ResultFile, sglang_line, vllm_json};
-use tokometer_classic::{Layout, Metric, Shown, from_summary, print};
+use tokometer_classic::{Layout, Metric, Selection, from_summary, print};
 use tokometer_metrics::{Collector, Details, FamilyFigures, Objectives, Options, Stats, Summary};
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 use tokometer_record::{
@@ -159,7 +159,7 @@ fn info(shared: &Shared, tool: &str) -> RunInfo {
     }
 }
 
-fn shown(shared: &Shared) -> Shown {
+fn shown(shared: &Shared) -> Selection {
     let metrics = shared.metrics.iter().map(|name| match name.as_str() {
         "ttft" => Metric::Ttft,
         "tpot" => Metric::Tpot,
@@ -168,7 +168,7 @@ fn shown(shared: &Shared) -> Shown {
         "client_queue_time" => Metric::ClientQueue,
         _ => Metric::QueuedE2el,
     });
-    Shown { metrics: metrics.collect(), percentiles: shared.percentiles.clone() }
+    Selection { metrics: metrics.collect(), percentiles: shared.percentiles.clone() }
 }
 
 /// The scrapes before and after the run, as our client keeps them.

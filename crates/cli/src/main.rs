@@ -32,8 +32,8 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match args::parse(&words) {
         Ok(typed) => finish(commands::run(typed)),
-        Err(args::Outcome::Refused(refusal)) => finish(Err(refusal.into())),
-        Err(args::Outcome::Clap(error)) => {
+        Err(args::ParseOutcome::Refused(refusal)) => finish(Err(refusal.into())),
+        Err(args::ParseOutcome::Clap(error)) => {
             if let Some(refusal) = args::complaint(&error, &words) {
                 return finish(Err(refusal.into()));
             }

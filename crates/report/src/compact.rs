@@ -71,14 +71,14 @@ fn head(report: &Report, style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_classic::{Shown, from_summary};
+    use tokometer_classic::{Selection, from_summary};
 
     use super::*;
     use crate::testing::{info, summary};
 
     #[test]
     fn our_own_layout_is_compact_and_the_others_are_their_tools() {
-        let shown = Shown {
+        let shown = Selection {
             metrics: vec![Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2el],
             percentiles: vec![50.0, 99.0],
         };

@@ -479,7 +479,7 @@ pub(crate) fn load_text(load: &Load, class: LoadClass) -> String {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
-    use tokometer_classic::{Layout, Shown, from_summary};
+    use tokometer_classic::{Layout, Selection, from_summary};
 
     use super::*;
     use crate::style::Colours;
@@ -487,7 +487,7 @@ mod tests {
 
     /// The block that stands above.
     fn block(layout: Layout) -> Report {
-        from_summary(&summary(), &info(), layout, &Shown::default()).unwrap()
+        from_summary(&summary(), &info(), layout, &Selection::default()).unwrap()
     }
 
     #[test]

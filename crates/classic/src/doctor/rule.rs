@@ -94,11 +94,11 @@ pub enum Rule {
 }
 
 /// A rule, its number in the list of identities (none for those beyond it), its code, its sentence.
-type Row = (Rule, Option<u8>, &'static str, &'static str);
+type Identity = (Rule, Option<u8>, &'static str, &'static str);
 
 impl Rule {
     /// All rules in order.
-    pub const TABLE: [Row; 29] = [
+    pub const TABLE: [Identity; 29] = [
         (Self::WholeBlock, None, "whole-block", "the block is whole and not mixed with another"),
         (
             Self::Throughput,
@@ -215,7 +215,7 @@ impl Rule {
         ),
     ];
 
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static Identity {
         Self::TABLE
             .iter()
             .find(|(rule, ..)| *rule == self)

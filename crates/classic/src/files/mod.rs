@@ -19,7 +19,7 @@ pub use vllm::{APPEND_SEPARATOR, vllm_file_name, vllm_json};
 use tokometer_metrics::Summary;
 use tokometer_record::RunInfo;
 
-use crate::from_summary::Shown;
+use crate::from_summary::Selection;
 use crate::model::Metric;
 
 /// What a result file says besides the figures.
@@ -34,7 +34,7 @@ pub struct ResultFile<'a> {
     /// `--metadata KEY=VALUE`.
     pub metadata: &'a [(String, String)],
     /// Statistics wanted.
-    pub shown: &'a Shown,
+    pub shown: &'a Selection,
     /// Options of the workload under the tool's own names, such as `random_input_len`.
     pub workload: &'a [(String, serde_json::Value)],
     /// Whether values per request are wanted.

@@ -10,7 +10,7 @@ use super::object::Object;
 use super::vllm::{date, set_stats};
 use super::{Extent, ResultFile, provenance};
 use crate::Error;
-use crate::from_summary::{Shown, accept_length, limits};
+use crate::from_summary::{Selection, accept_length, limits};
 
 /// Options that SGLang saves with every run, null where they do not apply.
 const WORKLOAD_KEYS: [&str; 4] =
@@ -67,8 +67,8 @@ fn set_goodput(object: &mut Object, attainment: &Attainment, figures: &FamilyFig
 }
 
 /// SGLang saves these percentiles whatever is asked for.
-fn sglang_stats() -> Shown {
-    Shown { percentiles: vec![90.0, 95.0, 99.0], ..Shown::default() }
+fn sglang_stats() -> Selection {
+    Selection { percentiles: vec![90.0, 95.0, 99.0], ..Selection::default() }
 }
 
 fn set_head(object: &mut Object, file: &ResultFile<'_>) {

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::*;
-use crate::from_summary::{Shown, from_summary};
+use crate::from_summary::{Selection, from_summary};
 use crate::model::{Field, Key, Percentile, Stat};
 use crate::testing::{info, summary};
 use crate::{Error, Layout, Report};
 
-fn file<'a>(summary: &'a Summary, info: &'a RunInfo, shown: &'a Shown) -> ResultFile<'a> {
+fn file<'a>(summary: &'a Summary, info: &'a RunInfo, shown: &'a Selection) -> ResultFile<'a> {
     ResultFile {
         summary,
         info,
@@ -22,7 +22,7 @@ fn file<'a>(summary: &'a Summary, info: &'a RunInfo, shown: &'a Shown) -> Result
 
 #[test]
 fn vllm_s_object_has_its_keys_in_order() {
-    let (summary, info, shown) = (summary(), info(), Shown::default());
+    let (summary, info, shown) = (summary(), info(), Selection::default());
     let metadata = [("gpu".to_owned(), "2".to_owned()), ("model_id".to_owned(), "mine".to_owned())];
     let file = ResultFile { metadata: &metadata, ..file(&summary, &info, &shown) };
     let line = vllm_json(&file).unwrap();
@@ -40,7 +40,7 @@ fn vllm_s_object_has_its_keys_in_order() {
 
 #[test]
 fn details_are_there_when_asked_for() {
-    let (summary, info, shown) = (summary(), info(), Shown::default());
+    let (summary, info, shown) = (summary(), info(), Selection::default());
     let file = ResultFile { extent: Extent::Requests, ..file(&summary, &info, &shown) };
     let check = |line: String| {
         let object: Value = serde_json::from_str(&line).unwrap();
@@ -56,7 +56,7 @@ fn details_are_there_when_asked_for() {
 /// figures, and those of another server are none at all.
 #[test]
 fn the_accept_length_is_the_one_that_sglangs_server_reports() {
-    let (mut summary, info, shown) = (summary(), info(), Shown::default());
+    let (mut summary, info, shown) = (summary(), info(), Selection::default());
     let check = |summary: &Summary, saved: Option<f64>, printed: Option<f64>| {
         let file = file(summary, &info, &shown);
         let object: Value = serde_json::from_str(&sglang_line(&file).unwrap()).unwrap();
@@ -76,7 +76,7 @@ fn the_accept_length_is_the_one_that_sglangs_server_reports() {
 
 #[test]
 fn an_infinite_rate_is_a_word_in_both_files() {
-    let (summary, mut info, shown) = (summary(), info(), Shown::default());
+    let (summary, mut info, shown) = (summary(), info(), Selection::default());
     info.load.request_rate = None;
     let file = file(&summary, &info, &shown);
     for line in [vllm_json(&file).unwrap(), sglang_line(&file).unwrap()] {
@@ -117,7 +117,7 @@ fn same_values(file: &Report, block: &Report) {
 
 #[test]
 fn what_was_saved_is_read_back() {
-    let (summary, info, shown) = (summary(), info(), Shown::default());
+    let (summary, info, shown) = (summary(), info(), Selection::default());
     let file = file(&summary, &info, &shown);
     let text =
         format!("{}{APPEND_SEPARATOR}{}", vllm_json(&file).unwrap(), sglang_line(&file).unwrap());

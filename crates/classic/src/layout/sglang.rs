@@ -127,7 +127,7 @@ const CACHE: Element = Element::Section {
     ],
 };
 
-const ATTAINMENT: Row = Row::Section {
+const ATTAINMENT: Element = Element::Section {
     title: "Goodput",
     width: 50,
     rows: &[

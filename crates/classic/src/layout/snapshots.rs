@@ -1,7 +1,7 @@
 //! One fixed run in every layout.
 
 use super::Layout;
-use crate::from_summary::{Shown, from_summary};
+use crate::from_summary::{Selection, from_summary};
 use crate::model::Metric;
 use crate::testing::{info, summary};
 use crate::{Report, parse};
@@ -15,10 +15,10 @@ fn print(report: &Report, layout: Layout) -> String {
     super::print(report, layout).unwrap()
 }
 
-fn shown() -> Shown {
+fn shown() -> Selection {
     let queue = [Metric::ClientQueue, Metric::QueuedE2el];
     let metrics = [Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2el].into_iter().chain(queue);
-    Shown { metrics: metrics.collect(), percentiles: vec![50.0, 99.0] }
+    Selection { metrics: metrics.collect(), percentiles: vec![50.0, 99.0] }
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn only_the_percentiles_asked_for_are_printed_and_in_their_order() {
         &summary(),
         &info(),
         Layout::V4,
-        &Shown { metrics: vec![Metric::Ttft], percentiles: vec![99.0, 50.0] },
+        &Selection { metrics: vec![Metric::Ttft], percentiles: vec![99.0, 50.0] },
     );
     let text = print(&report.unwrap(), Layout::V4);
     let labels: Vec<&str> =
@@ -58,6 +58,6 @@ fn only_the_percentiles_asked_for_are_printed_and_in_their_order() {
 
 #[test]
 fn a_summary_serves_every_view_with_the_percentiles_it_is_told_to_have() {
-    let shown = Shown { percentiles: vec![99.9, 50.0, 99.0], ..Shown::default() };
+    let shown = Selection { percentiles: vec![99.9, 50.0, 99.0], ..Selection::default() };
     assert_eq!(shown.needed_percentiles(), [99.9, 50.0, 99.0, 90.0, 95.0]);
 }

@@ -253,30 +253,30 @@ pub(crate) struct Typed {
 const REWRITTEN: [&str; 5] = ["bench", "sweep", "dataset", "capacity", "predict"];
 
 /// Reads the words after the program's name.
-pub(crate) fn parse(words: &[String]) -> Result<Typed, Outcome> {
+pub(crate) fn parse(words: &[String]) -> Result<Typed, ParseOutcome> {
     let (words, remarks) = rewritten(words)?;
     let named = std::iter::once("tokometer".to_owned()).chain(words.iter().cloned());
-    let matches = Cli::command().try_get_matches_from(named).map_err(Outcome::Clap)?;
-    let cli = Cli::from_arg_matches(&matches).map_err(Outcome::Clap)?;
+    let matches = Cli::command().try_get_matches_from(named).map_err(ParseOutcome::Clap)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(ParseOutcome::Clap)?;
     Ok(Typed { command: cli.command, order: order(&matches), remarks })
 }
 
 /// Why there is no command: help was asked for, or the words make no sense.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum ParseOutcome {
     /// Clap has something to print: help, the version or an error.
     Clap(clap::Error),
     /// A flag of another tool that cannot be honoured, or one that nobody knows.
     Refused(Refusal),
 }
 
-fn rewritten(words: &[String]) -> Result<(Vec<String>, Vec<String>), Outcome> {
+fn rewritten(words: &[String]) -> Result<(Vec<String>, Vec<String>), ParseOutcome> {
     let Some((command, rest)) = words.split_first() else { return Ok((Vec::new(), Vec::new())) };
     if !REWRITTEN.contains(&command.as_str()) {
         return Ok((words.to_vec(), Vec::new()));
     }
     let Rewritten { words, remarks } =
-        rewrite(rest, &flags_of(command)).map_err(Outcome::Refused)?;
+        rewrite(rest, &flags_of(command)).map_err(ParseOutcome::Refused)?;
     Ok((std::iter::once(command.clone()).chain(words).collect(), remarks))
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::exit::Refusal;
-use table::{ROWS, Row};
+use table::{CompatFlag, ROWS};
 
 /// What becomes of another tool's flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,12 +74,12 @@ pub(crate) fn rewrite(words: &[String], own: &BTreeSet<String>) -> Result<Rewrit
 }
 
 /// The row of a flag, a starred one included.
-fn find(flag: &str) -> Option<&'static Row> {
+fn find(flag: &str) -> Option<&'static CompatFlag> {
     let exact = ROWS.iter().find(|row| row.flag == flag);
     exact.or_else(|| ROWS.iter().find(|row| is_starred_start(row, flag)))
 }
 
-fn is_starred_start(row: &Row, flag: &str) -> bool {
+fn is_starred_start(row: &CompatFlag, flag: &str) -> bool {
     row.flag.strip_suffix('*').is_some_and(|start| flag.starts_with(start))
 }
 
@@ -105,7 +105,7 @@ fn complete(typed: &str, own: &BTreeSet<String>) -> Result<String, Refusal> {
     Err(unknown(typed, own))
 }
 
-fn of_tool<'a>(tool: char, rows: impl Iterator<Item = &'a Row>) -> BTreeSet<&'a str> {
+fn of_tool<'a>(tool: char, rows: impl Iterator<Item = &'a CompatFlag>) -> BTreeSet<&'a str> {
     rows.filter(|row| row.tools.contains(tool)).map(|row| row.flag).collect()
 }
 

@@ -79,13 +79,13 @@ fn refused(words: &[String], flag: &str, value: &str, why: &str) -> Option<Refus
 
 #[cfg(test)]
 mod tests {
-    use super::super::command::{Outcome, parse};
+    use super::super::command::{ParseOutcome, parse};
     use super::*;
 
     fn said(line: &str) -> Option<String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         match parse(&words) {
-            Err(Outcome::Clap(error)) => {
+            Err(ParseOutcome::Clap(error)) => {
                 complaint(&error, &words).map(|refusal| refusal.to_string())
             }
             other => panic!("{line}: {other:?}"),

@@ -14,7 +14,7 @@ mod sweep;
 
 pub(crate) use folder::Place;
 pub(crate) use observer::measurement;
-pub(crate) use present::{Shown, View, layout_of, summarise, summarise_kept};
+pub(crate) use present::{SummarisedRun, View, layout_of, summarise, summarise_kept};
 pub(crate) use progress::Bar;
 pub(crate) use results::{Facts, write as write_results};
 pub(crate) use signals::Signals;

@@ -20,7 +20,7 @@ pub(crate) struct View {
     /// The classic block.
     pub(crate) layout: LayoutChoice,
     /// Its sections and percentiles.
-    pub(crate) shown: classic::Shown,
+    pub(crate) shown: classic::Selection,
     /// Limits that good requests meet.
     objectives: Objectives,
     /// Families that result files need besides the block's.
@@ -37,7 +37,7 @@ impl View {
         let objective = |name: &str| metrics.goodput.get(name).copied();
         Ok(Self {
             layout,
-            shown: classic::Shown {
+            shown: classic::Selection {
                 metrics: sections(&metrics.sections, layout),
                 percentiles: metrics.percentiles.clone(),
             },
@@ -46,12 +46,12 @@ impl View {
                 tpot_ms: objective("tpot"),
                 e2el_ms: objective("e2el"),
             },
-            ..Self::plain(classic::Shown::default())
+            ..Self::plain(classic::Selection::default())
         })
     }
 
     /// Statistics alone, in the layout of the run's own tool.
-    pub(crate) fn plain(shown: classic::Shown) -> Self {
+    pub(crate) fn plain(shown: classic::Selection) -> Self {
         Self {
             layout: LayoutChoice::Auto,
             shown,
@@ -122,7 +122,7 @@ fn section(name: &str) -> Option<Metric> {
 
 /// A run read back from disk.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct SummarisedRun {
     /// What was known before it.
     pub(crate) info: RunInfo,
     /// Its numbers.
@@ -130,7 +130,7 @@ pub(crate) struct Shown {
     /// The layout of its classic block.
     layout: Layout,
     /// The block's sections and percentiles.
-    pub(crate) statistics: classic::Shown,
+    pub(crate) statistics: classic::Selection,
     /// The other target, where two were measured in turn; this is then the first.
     against: Option<Box<Against>>,
 }
@@ -138,7 +138,7 @@ pub(crate) struct Shown {
 /// The second of two targets that were measured in turn.
 #[derive(Debug)]
 struct Against {
-    shown: Shown,
+    shown: SummarisedRun,
     comparison: Comparison,
 }
 
@@ -153,14 +153,14 @@ pub(crate) fn layout_of(choice: LayoutChoice, info: &RunInfo) -> Layout {
 }
 
 /// Reads a run and computes its summary.
-pub(crate) fn summarise(folder: &Path, view: &View) -> Result<Shown, Refusal> {
+pub(crate) fn summarise(folder: &Path, view: &View) -> Result<SummarisedRun, Refusal> {
     let reader = runs::open(folder)?;
     let info = reader.info().clone();
     let layout = layout_of(view.layout, &info);
     if let Some(ab) = AbBlocks::of(&info) {
         let options = view.options(layout);
         let [a, b] = halves(&reader, ab, &options).map_err(runs::unreadable)?;
-        let shown = |half: Half, against| Shown {
+        let shown = |half: Half, against| SummarisedRun {
             info: half.info,
             summary: half.summary,
             layout,
@@ -172,7 +172,7 @@ pub(crate) fn summarise(folder: &Path, view: &View) -> Result<Shown, Refusal> {
         return Ok(shown(a, Some(Box::new(against))));
     }
     let summary = runs::summary(&reader, view.options(layout))?;
-    Ok(Shown { info, summary, layout, statistics: view.shown.clone(), against: None })
+    Ok(SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None })
 }
 
 /// Shows timelines that are in memory, as those of a prediction are.
@@ -181,17 +181,17 @@ pub(crate) fn summarise_kept(
     timelines: &[Timeline],
     end: RunEnd,
     view: &View,
-) -> Shown {
+) -> SummarisedRun {
     let layout = layout_of(view.layout, &info);
     let mut collector = Collector::new(&info, view.options(layout));
     for timeline in timelines {
         collector.push(timeline);
     }
     let summary = collector.finish(&RunState::Ended(Box::new(end)));
-    Shown { info, summary, layout, statistics: view.shown.clone(), against: None }
+    SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None }
 }
 
-impl Shown {
+impl SummarisedRun {
     /// The classic block, and our summary under it.
     pub(crate) fn text(&self, style: Style) -> Result<String, Refusal> {
         let Some(against) = &self.against else { return self.own_text(style) };

@@ -16,7 +16,7 @@ use tokometer_record::RunInfo;
 use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
 use super::folder;
-use super::present::Shown;
+use super::present::SummarisedRun;
 use crate::exit::{Exit, Refusal};
 
 /// Refuses places that cannot be written.
@@ -63,7 +63,11 @@ pub(crate) struct Facts {
 }
 
 /// Writes the files that the plan asks for. Returns their paths.
-pub(crate) fn write(shown: &Shown, plan: &Plan, facts: &Facts) -> Result<Vec<PathBuf>, Refusal> {
+pub(crate) fn write(
+    shown: &SummarisedRun,
+    plan: &Plan,
+    facts: &Facts,
+) -> Result<Vec<PathBuf>, Refusal> {
     let mut workload = workload(plan);
     let mut written = Vec::new();
     if let Some(file) = &plan.output.vllm_result {
@@ -114,7 +118,11 @@ fn unmade(why: &tokometer_classic::Error) -> Refusal {
     Refusal::new(Exit::Write, format!("cannot make the result file: {why}"))
 }
 
-fn write_vllm(shown: &Shown, file: &VllmResult, workload: &Workload) -> Result<PathBuf, Refusal> {
+fn write_vllm(
+    shown: &SummarisedRun,
+    file: &VllmResult,
+    workload: &Workload,
+) -> Result<PathBuf, Refusal> {
     let result = ResultFile {
         summary: &shown.summary,
         info: &shown.info,
@@ -139,7 +147,7 @@ fn write_vllm(shown: &Shown, file: &VllmResult, workload: &Workload) -> Result<P
 }
 
 fn write_sglang(
-    shown: &Shown,
+    shown: &SummarisedRun,
     file: &SglangResult,
     workload: &Workload,
 ) -> Result<PathBuf, Refusal> {
@@ -181,7 +189,7 @@ fn workload(plan: &Plan) -> Workload {
 }
 
 /// The summary for other programs, beside the record.
-pub(crate) fn write_summary(shown: &Shown, folder: &Path) -> Result<(), Refusal> {
+pub(crate) fn write_summary(shown: &SummarisedRun, folder: &Path) -> Result<(), Refusal> {
     let path = folder.join(tokometer_record::folder::names::SUMMARY);
     std::fs::write(&path, shown.json()).map_err(|why| {
         Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))

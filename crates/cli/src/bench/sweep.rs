@@ -11,7 +11,7 @@ use tokometer_record::{FailureKind, Stop};
 use tokometer_report::{Style, TableFormat, table};
 
 use super::folder::{self, Place};
-use super::present::{Shown, View, summarise};
+use super::present::{SummarisedRun, View, summarise};
 use super::results;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, Point};
@@ -128,7 +128,7 @@ fn one(
     number: u32,
     folder: &Path,
     style: Style,
-) -> Result<(Shown, Exit), Refusal> {
+) -> Result<(SummarisedRun, Exit), Refusal> {
     let plan = &point.plan;
     let measured = measurement.run(plan, number, folder)?;
     let shown = show(folder, plan, style)?;
@@ -156,13 +156,13 @@ fn stored_point(
     stop: Stop,
     folder: &Path,
     style: Style,
-) -> Result<(Shown, Exit), Refusal> {
+) -> Result<(SummarisedRun, Exit), Refusal> {
     let shown = show(folder, &point.plan, style)?;
     let exit = judged(stop, &shown, &point.plan);
     Ok((shown, exit))
 }
 
-fn show(folder: &Path, plan: &plan::Plan, style: Style) -> Result<Shown, Refusal> {
+fn show(folder: &Path, plan: &plan::Plan, style: Style) -> Result<SummarisedRun, Refusal> {
     let view = View::new(&plan.metrics)?.with_files(&plan.output);
     let shown = summarise(folder, &view)?;
     match plan.output.shown {
@@ -173,19 +173,19 @@ fn show(folder: &Path, plan: &plan::Plan, style: Style) -> Result<Shown, Refusal
     Ok(shown)
 }
 
-fn has_refused_connections(shown: &Shown) -> bool {
+fn has_refused_connections(shown: &SummarisedRun) -> bool {
     shown.summary.failures.iter().any(|group| group.kind == FailureKind::Connect)
 }
 
 /// What most of the failed requests met.
-fn first_failure(shown: &Shown) -> String {
+fn first_failure(shown: &SummarisedRun) -> String {
     let Some(group) = shown.summary.failures.first() else { return String::new() };
     let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
     format!(": {} of them met `{:?}{status}`: {}", group.count, group.kind, group.example)
 }
 
 /// The exit code of a run that was just made: that its record is incomplete is the worst news.
-fn judged_fresh(measured: &Measured, shown: &Shown, plan: &plan::Plan) -> Exit {
+fn judged_fresh(measured: &Measured, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     if let Some(why) = &measured.write_failure {
         tell(&format!("error: {why}\n  what was written until then is reported above"));
         return Exit::Write;
@@ -194,7 +194,7 @@ fn judged_fresh(measured: &Measured, shown: &Shown, plan: &plan::Plan) -> Exit {
 }
 
 /// The exit code of a recorded run, whether it was just made or stored before.
-fn judged(stop: Stop, shown: &Shown, plan: &plan::Plan) -> Exit {
+fn judged(stop: Stop, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     let is_strict = plan.metrics.judgement == Judgement::Strict;
     match stop {
         Stop::Interrupted => Exit::Interrupted,

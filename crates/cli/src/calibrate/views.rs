@@ -20,7 +20,7 @@ pub(crate) fn of_tables(calibration: &Calibration, rows: &[Row]) -> String {
             fitted.name.to_owned(),
             figure(fitted.value),
             ends.join("  "),
-            yes_or_no(fitted.is_identified),
+            if fitted.is_identified { "yes" } else { "no" }.to_owned(),
         ]);
     }
     let mut text = grid.text() + "\n";
@@ -48,7 +48,7 @@ pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
             constant.name.to_owned(),
             figure(constant.value),
             constant.error.map_or("–".to_owned(), figure),
-            yes_or_no(constant.is_identified),
+            if constant.is_identified { "yes" } else { "no" }.to_owned(),
         ]);
     }
     let mut text = grid.text();
@@ -92,10 +92,6 @@ pub(crate) fn accuracy(title: &str, rows: &[Row], predicted: &[HeldOut]) -> Stri
     }
     line("the seven main metrics", &main_errors(rows, predicted));
     grid.text()
-}
-
-fn yes_or_no(is_so: bool) -> String {
-    if is_so { "yes" } else { "no" }.to_owned()
 }
 
 /// Three significant digits of any size.

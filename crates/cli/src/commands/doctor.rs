@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tokometer_classic::doctor::{Examination, Level, doctor_markdown, doctor_text, examine};
-use tokometer_classic::{Report, Shown};
+use tokometer_classic::{Report, Selection};
 
 use super::source::Source;
 use crate::args::{DoctorArgs, Format};
@@ -18,7 +18,7 @@ pub(crate) fn doctor(args: &DoctorArgs, environment: &Environment) -> anyhow::Re
         let load = instrument::load_of(load, environment)?;
         return instrument::doctor(&load, environment, args.format);
     }
-    let sources = Source::open_all(&args.files, &View::plain(Shown::default()))?;
+    let sources = Source::open_all(&args.files, &View::plain(Selection::default()))?;
     let named = |(name, source): (String, Source)| Ok((name, source.reports()?));
     let files: Vec<(String, Vec<Report>)> =
         sources.into_iter().map(named).collect::<Result<_, Refusal>>()?;

@@ -12,7 +12,7 @@ use tokometer_report::rows::CsvWriter;
 use tokometer_report::summary_markdown;
 use tokometer_report::trace::TraceWriter;
 
-use crate::bench::{Shown, View, summarise};
+use crate::bench::{SummarisedRun, View, summarise};
 use crate::exit::{Exit, Refusal};
 use crate::runs;
 
@@ -58,7 +58,7 @@ pub(crate) fn html(
     std::fs::write(out, page.render()).map_err(|why| unwritable(out, &why))
 }
 
-fn run_page(folder: &Path, shown: &Shown) -> Result<RunPage, Refusal> {
+fn run_page(folder: &Path, shown: &SummarisedRun) -> Result<RunPage, Refusal> {
     let reader = runs::open(folder)?;
     let mut page = RunPage::new(shown.info.clone(), begin(&reader)?, shown.summary.clone());
     for timeline in runs::timelines(&reader)? {
@@ -150,13 +150,13 @@ fn load(info: &RunInfo) -> (f64, &'static str) {
     }
 }
 
-fn percentile(shown: &Shown, key: &str, percent: f64) -> Option<f64> {
+fn percentile(shown: &SummarisedRun, key: &str, percent: f64) -> Option<f64> {
     shown.summary.distribution(key)?.percentile(percent)?.value
 }
 
-fn overview(points: &[Shown]) -> Table {
+fn overview(points: &[SummarisedRun]) -> Table {
     let rounded = |value: Option<f64>| json!(value.map(|value| (value * 100.0).round() / 100.0));
-    let row = |shown: &Shown| {
+    let row = |shown: &SummarisedRun| {
         vec![
             json!(shown.info.name),
             rounded(Some(load(&shown.info).0)),
@@ -185,11 +185,11 @@ fn overview(points: &[Shown]) -> Table {
     Table { columns: columns.map(str::to_owned).to_vec(), rows: points.iter().map(row).collect() }
 }
 
-fn curves(points: &[Shown], gpus: Option<u32>) -> Vec<Curve> {
-    let mut sorted: Vec<&Shown> = points.iter().collect();
+fn curves(points: &[SummarisedRun], gpus: Option<u32>) -> Vec<Curve> {
+    let mut sorted: Vec<&SummarisedRun> = points.iter().collect();
     sorted.sort_by(|a, b| load(&a.info).0.total_cmp(&load(&b.info).0));
     let x_name = sorted.first().map_or("load", |first| load(&first.info).1);
-    let column = |value: &dyn Fn(&Shown) -> Option<f64>| -> Vec<Option<f64>> {
+    let column = |value: &dyn Fn(&SummarisedRun) -> Option<f64>| -> Vec<Option<f64>> {
         sorted.iter().map(|shown| value(shown)).collect()
     };
     let curve = |title: &str, y: &str, lines: Vec<(&str, Vec<Option<f64>>)>| {

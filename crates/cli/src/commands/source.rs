@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use tokometer_classic::{Report, files};
 use tokometer_record::folder::names;
 
-use crate::bench::{Shown, View, summarise};
+use crate::bench::{SummarisedRun, View, summarise};
 use crate::exit::Refusal;
 
 /// One thing that can be shown.
 pub(crate) enum Source {
     /// A run with its record.
-    Run(Box<Shown>),
+    Run(Box<SummarisedRun>),
     /// Blocks of a text or a result file.
     Blocks(Vec<Report>),
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::units::nearest_count;
 use tokometer_classic::{
-    self as classic, Field, Layout, Metric, Percentile, Report, Shown, Stat, Title,
+    self as classic, Field, Layout, Metric, Percentile, Report, Selection, Stat, Title,
 };
 use tokometer_decide::compare::{
     ENOUGH_RUNS, Facts, Figure, PERCENTILES, Quantity, Run, Statistic, block_values, last_attempts,
@@ -149,7 +149,7 @@ fn recorded(
         return Ok(run);
     };
     let metrics = Quantity::LATENCIES.into_iter().filter_map(|quantity| printed(quantity).ok());
-    let shown = Shown { metrics: metrics.collect(), percentiles: options(None).percentiles };
+    let shown = Selection { metrics: metrics.collect(), percentiles: options(None).percentiles };
     let report = classic::from_summary(&summary, reader.info(), layout, &shown).map_err(|why| {
         Refusal::usage(format!("cannot show `{name}` as {}: {why}", layout.name()), "")
     })?;

@@ -19,7 +19,7 @@ use tokometer_record::Timeline;
 use tokometer_report::Grid;
 use tokometer_sim::truth;
 
-use crate::args::{self, Command, Format, Outcome};
+use crate::args::{self, Command, Format, ParseOutcome};
 use crate::bench::{Bar, Signals, measurement};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, lower};
@@ -191,8 +191,8 @@ pub(crate) fn load_of(text: &str, environment: &Environment) -> anyhow::Result<L
 fn lower_words(words: &[String], environment: &Environment) -> anyhow::Result<Lowered> {
     let words = [&["bench".to_owned()], words].concat();
     let typed = args::parse(&words).map_err(|outcome| match outcome {
-        Outcome::Clap(error) => Refusal::new(Exit::Usage, error.to_string()),
-        Outcome::Refused(refusal) => refusal,
+        ParseOutcome::Clap(error) => Refusal::new(Exit::Usage, error.to_string()),
+        ParseOutcome::Refused(refusal) => refusal,
     })?;
     let Command::Bench(bench) = typed.command else { anyhow::bail!("a bench is no bench") };
     Ok(lower(&bench, &typed.order, environment)?)

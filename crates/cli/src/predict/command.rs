@@ -14,7 +14,7 @@ use tokometer_twin::{self as twin, Routing};
 
 use super::asks::Asks;
 use super::engine::{Engine, old_client};
-use super::outcome::{self, Detail, Outcome, Setting};
+use super::point::{self, Detail, PredictedPoint, Setting};
 use super::shown;
 use super::views::{Explain, Page};
 use crate::args::BenchArgs;
@@ -170,18 +170,18 @@ impl Command<'_> {
         }
         let memory_bytes = kibibytes("/proc/meminfo", "MemAvailable:");
         let setting = Setting { plan, profile, options: self.options, memory_bytes };
-        let mut outcome = outcome::predict(setting, &mut asks)?;
+        let mut predicted = point::predict(setting, &mut asks)?;
         let mut info = shown::info(setting, &asks);
         info.remarks.extend(self.engine.changes.iter().map(|change| format!("what-if: {change}")));
         let view = View::new(&plan.metrics)?.with_files(&plan.output);
-        let (text, json, block) = self.views(&info, &outcome, &view, plan)?;
+        let (text, json, block) = self.views(&info, &predicted, &view, plan)?;
         match plan.output.shown {
             plan::Shown::Text => print(&text)?,
             plan::Shown::Json => print(&format!("{json:#}\n"))?,
             plan::Shown::Nothing => {}
         }
         if let Some(folder) = folder {
-            save(&folder, &info, &mut outcome)?;
+            save(&folder, &info, &mut predicted)?;
             if plan.output.shown == plan::Shown::Text {
                 tell(&format!("record: {}", folder.display()));
             }
@@ -193,28 +193,28 @@ impl Command<'_> {
     fn views(
         &self,
         info: &RunInfo,
-        outcome: &Outcome,
+        predicted: &PredictedPoint,
         view: &View,
         plan: &Plan,
     ) -> Result<(String, Value, Report), Refusal> {
-        let is_large = outcome.detail == Detail::Figures || self.options.replicas > 1;
+        let is_large = predicted.detail == Detail::Figures || self.options.replicas > 1;
         let peak = || kibibytes("/proc/self/status", "VmHWM:");
         let page = Page {
             engine: &self.engine,
-            outcome,
+            predicted,
             options: self.options,
             explain: self.explain,
             peak_memory_bytes: if is_large { peak() } else { None },
         };
-        if outcome.detail == Detail::Figures {
+        if predicted.detail == Detail::Figures {
             let layout = layout_of(view.layout, info);
-            let block = shown::block(info, &outcome.prediction.figures, layout, &view.shown);
+            let block = shown::block(info, &predicted.prediction.figures, layout, &view.shown);
             let text =
                 format!("{}\n{}", report::print_report(&block, layout, self.style), page.text());
             return Ok((text, serde_json::json!({ "prediction": page.json() }), block));
         }
-        let end = shown::end(outcome, info);
-        let run = summarise_kept(info.clone(), &outcome.prediction.timelines, end, view);
+        let end = shown::end(predicted, info);
+        let run = summarise_kept(info.clone(), &predicted.prediction.timelines, end, view);
         for path in write_results(&run, plan, &Facts::default())? {
             tell(&format!("results: {}", path.display()));
         }
@@ -225,15 +225,15 @@ impl Command<'_> {
 }
 
 /// Leaves the run in a folder, where a plan names one.
-fn save(folder: &Path, info: &RunInfo, outcome: &mut Outcome) -> Result<(), Refusal> {
-    if outcome.detail == Detail::Figures {
+fn save(folder: &Path, info: &RunInfo, predicted: &mut PredictedPoint) -> Result<(), Refusal> {
+    if predicted.detail == Detail::Figures {
         return Err(Refusal::usage(
             "cannot save a run of which only figures were kept",
             "leave out `--run-dir`, or predict fewer requests",
         ));
     }
-    let end = shown::end(outcome, info);
-    let timelines = std::mem::take(&mut outcome.prediction.timelines);
+    let end = shown::end(predicted, info);
+    let timelines = std::mem::take(&mut predicted.prediction.timelines);
     shown::write(folder, info, timelines, &end)
         .map_err(|why| Refusal::new(Exit::Write, why.to_string()))
 }

@@ -9,7 +9,7 @@ mod asks;
 mod command;
 mod engine;
 mod explain;
-mod outcome;
+mod point;
 mod shown;
 mod views;
 mod what_if;

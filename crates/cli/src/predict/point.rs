@@ -43,7 +43,7 @@ pub(crate) enum Detail {
 
 /// One point, predicted.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct PredictedPoint {
     /// The run of the plan's seed.
     pub(crate) prediction: Prediction,
     /// How it is known.
@@ -55,20 +55,20 @@ pub(crate) struct Outcome {
 }
 
 /// Predicts one point.
-pub(crate) fn predict(setting: Setting<'_>, asks: &mut Asks) -> Result<Outcome, Refusal> {
+pub(crate) fn predict(setting: Setting<'_>, asks: &mut Asks) -> Result<PredictedPoint, Refusal> {
     let seed = Seed(setting.plan.seed);
     let (workload, quick) = settled(setting, asks, seed)?;
     if quick.figures.output_tokens > EXACT_TOKENS_MAX {
         let in_play = in_play(setting.profile, &workload, &quick.explanation);
         let (prediction, detail) = (quick, Detail::Figures);
-        return Ok(Outcome { prediction, detail, intervals: Vec::new(), in_play });
+        return Ok(PredictedPoint { prediction, detail, intervals: Vec::new(), in_play });
     }
     let intervals = over_seeds(setting, asks, &workload)?;
     let workload = sent_only(workload, quick.figures.completed);
     let options = twin::Options { keep: Keep::Timelines, ..setting.options };
     let prediction = twin::predict(setting.profile, &workload, seed, options)?;
     let in_play = in_play(setting.profile, &workload, &prediction.explanation);
-    Ok(Outcome { prediction, detail: Detail::Exact, intervals, in_play })
+    Ok(PredictedPoint { prediction, detail: Detail::Exact, intervals, in_play })
 }
 
 /// The workload of the plan and its figures. A run that ends by time at an infinite rate is tried with

@@ -11,7 +11,7 @@ use tokometer_twin::weighted::Weighted;
 use tokometer_workload::Family;
 
 use super::asks::Asks;
-use super::outcome::{Outcome, Setting};
+use super::point::{PredictedPoint, Setting};
 
 /// What is known of the run. It has no date: virtual time begins at zero.
 pub(crate) fn info(setting: Setting<'_>, asks: &Asks) -> RunInfo {
@@ -48,12 +48,12 @@ pub(crate) fn info(setting: Setting<'_>, asks: &Asks) -> RunInfo {
 }
 
 /// How the run ended.
-pub(crate) fn end(outcome: &Outcome, info: &RunInfo) -> RunEnd {
-    let completed = outcome.prediction.figures.completed;
+pub(crate) fn end(predicted: &PredictedPoint, info: &RunInfo) -> RunEnd {
+    let completed = predicted.prediction.figures.completed;
     RunEnd {
         stop: Stop::Complete,
         measure_begin: Nanos::ZERO,
-        measure_end: outcome.prediction.end,
+        measure_end: predicted.prediction.end,
         abandoned: 0,
         never_sent: info.load.planned_requests.map_or(0, |all| all.saturating_sub(completed)),
         health: Health::default(),
@@ -82,7 +82,7 @@ pub(crate) fn block(
     info: &RunInfo,
     figures: &Figures,
     layout: Layout,
-    wanted: &classic::Shown,
+    wanted: &classic::Selection,
 ) -> Report {
     let mut block = Report { layout: Some(layout), title: Title::Predicted, ..Report::default() };
     if let Some(cap) = info.load.max_concurrency {

@@ -9,7 +9,7 @@ use tokometer_twin::{self as twin, Interval, SEEDS};
 
 use super::engine::Engine;
 use super::explain;
-use super::outcome::{Detail, EXACT_TOKENS_MAX, Outcome};
+use super::point::{Detail, EXACT_TOKENS_MAX, PredictedPoint};
 use super::what_if::Change;
 
 /// Width of the labels, and of lines of running text.
@@ -31,7 +31,7 @@ pub(crate) struct Page<'a> {
     /// The engine.
     pub(crate) engine: &'a Engine,
     /// The point.
-    pub(crate) outcome: &'a Outcome,
+    pub(crate) predicted: &'a PredictedPoint,
     /// Fleet and client.
     pub(crate) options: twin::Options,
     /// Whether the account of the engine's work is wanted.
@@ -57,7 +57,7 @@ impl Page<'_> {
         let mut text = lines.join("\n");
         text.push('\n');
         if self.explain == Explain::Yes {
-            let Outcome { prediction, in_play, .. } = self.outcome;
+            let PredictedPoint { prediction, in_play, .. } = self.predicted;
             text.push_str(&explain::text(prediction, profile, in_play));
         }
         text
@@ -101,7 +101,7 @@ impl Page<'_> {
 
     fn mechanisms(&self) -> Vec<String> {
         let named = |is_validated: bool| {
-            let used = self.outcome.in_play.iter().filter(|one| one.is_validated == is_validated);
+            let used = self.predicted.in_play.iter().filter(|one| one.is_validated == is_validated);
             used.map(|one| one.mechanism.name()).collect::<Vec<_>>().join(", ")
         };
         let (validated, open) = (named(true), named(false));
@@ -146,7 +146,7 @@ impl Page<'_> {
     }
 
     fn intervals(&self) -> Vec<String> {
-        if self.outcome.detail == Detail::Figures {
+        if self.predicted.detail == Detail::Figures {
             let text = format!(
                 "one: above {EXACT_TOKENS_MAX} answer tokens figures are kept instead of timelines, percentiles \
                  to within {:.2} %, and no other seeds are tried",
@@ -160,7 +160,7 @@ impl Page<'_> {
             grid = grid.right(format!("±{:.0} %", 100.0 * share));
         }
         let span = |low: f64, high: f64| format!("{} … {}", number(low), number(high));
-        for Interval { metric, mean, low, high } in &self.outcome.intervals {
+        for Interval { metric, mean, low, high } in &self.predicted.intervals {
             let cells = [metric.name().to_owned(), number(*mean), span(*low, *high)];
             let by_profile = self.engine.uncertainty.map(|share| {
                 let (less, more) = (mean * (1.0 - share), mean * (1.0 + share));
@@ -174,12 +174,12 @@ impl Page<'_> {
     /// The page for other programs.
     pub(crate) fn json(&self) -> Value {
         let profile = &self.engine.profile;
-        let used = self.outcome.in_play.iter();
+        let used = self.predicted.in_play.iter();
         let mechanisms: Vec<Value> = used
             .map(|one| json!({ "name": one.mechanism.name(), "is_validated": one.is_validated }))
             .collect();
-        let figures = &self.outcome.prediction.figures;
-        let of_seeds = self.outcome.intervals.iter();
+        let figures = &self.predicted.prediction.figures;
+        let of_seeds = self.predicted.intervals.iter();
         let intervals: Vec<Value> = of_seeds
             .map(|one| json!({ "metric": one.metric, "mean": one.mean, "low": one.low, "high": one.high }))
             .collect();
@@ -192,7 +192,7 @@ impl Page<'_> {
             "replicas": self.options.replicas,
             "router": self.options.routing,
             "old_client": self.options.client,
-            "is_exact": self.outcome.detail == Detail::Exact,
+            "is_exact": self.predicted.detail == Detail::Exact,
             "completed": figures.completed,
             "duration_s": figures.duration_s,
             "output_tokens": figures.output_tokens,
@@ -201,7 +201,7 @@ impl Page<'_> {
             "mechanisms": mechanisms,
         });
         if self.explain == Explain::Yes {
-            page["explanation"] = json!(self.outcome.prediction.explanation);
+            page["explanation"] = json!(self.predicted.prediction.explanation);
         }
         if let Some(bytes) = self.peak_memory_bytes {
             page["peak_memory_bytes"] = json!(bytes);
@@ -257,8 +257,9 @@ mod tests {
         let in_play = in_play(&engine.profile, &workload, &prediction.explanation);
         let metric = tokometer_twin::fit::Metric::TtftMean;
         let intervals = vec![Interval { metric, mean: 20.0, low: 18.0, high: 23.5 }];
-        let outcome = Outcome { prediction, detail: Detail::Exact, intervals, in_play };
-        let page = Page { engine, outcome: &outcome, options, explain, peak_memory_bytes: None };
+        let predicted = PredictedPoint { prediction, detail: Detail::Exact, intervals, in_play };
+        let page =
+            Page { engine, predicted: &predicted, options, explain, peak_memory_bytes: None };
         (page.text(), page.json())
     }
 

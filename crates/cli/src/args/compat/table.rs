@@ -7,7 +7,7 @@ use super::Fate::{self, Ignored, Kept, Refused, Renamed};
 
 /// A flag of another tool and what becomes of it here.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct CompatFlag {
     /// The flag as the tool spells it, with its dashes.
     pub(crate) flag: &'static str,
     /// The tools that know it: `P` vLLM's Python client, `R` vLLM's Rust client, `S` SGLang's
@@ -17,8 +17,8 @@ pub(crate) struct Row {
     pub(crate) fate: Fate,
 }
 
-const fn row(flag: &'static str, tools: &'static str, fate: Fate) -> Row {
-    Row { flag, tools, fate }
+const fn row(flag: &'static str, tools: &'static str, fate: Fate) -> CompatFlag {
+    CompatFlag { flag, tools, fate }
 }
 
 const IMAGES: &str = "images, video and audio are not sent yet";
@@ -32,7 +32,7 @@ const SPEED: &str = "the SPEED-Bench dataset is not read yet";
 const TRACE_LABELS: &str = "a trace's columns have fixed names here";
 
 /// All rows, in the order of the documentation.
-pub(crate) const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[CompatFlag] = &[
     // The target.
     row("--backend", "PRSO", Kept("a name of both vLLM and SGLang means vLLM's; see `--compat`")),
     row("--base-url", "PRSO", Kept("")),
