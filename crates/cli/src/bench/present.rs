@@ -230,3 +230,22 @@ impl SummarisedRun {
             .map_err(|why| Refusal::new(Exit::Usage, why.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_s_sections_are_asked_for_by_name_or_by_naming_v5() {
+        let check = |names: &[&str], layout: LayoutChoice, expected: &[Metric]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(sections(&names, layout), expected, "{names:?} {layout:?}");
+        };
+        let v5 = LayoutChoice::Named(Layout::V5);
+        let (queue, queued) = (Metric::ClientQueue, Metric::QueuedE2el);
+        check(&["ttft"], LayoutChoice::Auto, &[Metric::Ttft]);
+        check(&["ttft"], v5, &[Metric::Ttft, queue, queued]);
+        check(&["client_queue_time"], LayoutChoice::Auto, &[queue]);
+        check(&["e2el_including_client_queue", "ttft"], v5, &[queued, Metric::Ttft, queue]);
+    }
+}
