@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     // features, because a build of the one package would compile half of its parts again.
     cargo("build --workspace --bins")?;
     let runner = if has_cargo_command("nextest") { "nextest run" } else { "test" };
-    cargo(&format!("{runner} --workspace {}", features(&present)))?;
+    cargo(format!("{runner} --workspace {}", features(&present)).trim_end())?;
     document()?;
     for line in &skipped {
         announce(line);
