@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use rayon::prelude::*;
-use tokometer_base::{Clock, MonotonicClock, PromptContent, Seed};
+use tokometer_base::{Clock, Conventions, MonotonicClock, PromptContent, Seed};
 use tokometer_tokenize::{Choice, Specials, Tokenizer, Wish};
-use tokometer_workload::{Context, Family, Spec, datasets, open};
+use tokometer_workload::{Context, Spec, datasets, open};
 
 /// Measures what the arguments name and prints it.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -61,7 +61,7 @@ fn lengths(tokenizer: &Arc<dyn Tokenizer>, out: &mut impl Write) -> Result<()> {
     for input_len in [1, 16, 128, 1_024, 8_192] {
         let options = datasets::random::Options {
             input_len,
-            ..datasets::random::Options::for_family(Family::Vllm)
+            ..datasets::random::Options::by_conventions(Conventions::Vllm)
         };
         let context = Context::new(Arc::clone(tokenizer), Seed(0), 100);
         let workload = open(&Spec::Random(options), &context)?;

@@ -1,18 +1,22 @@
-//! What every room shares: time, randomness, units, and the prompt.
+//! What every room shares: time, randomness, units, the prompt, and the backends by their names.
 //!
 //! Nothing here does I/O except [`clock::MonotonicClock`], which reads the kernel's clocks. Time and
 //! randomness are always passed in, so that any part of a run can be repeated and tested.
 
+pub mod backend;
 pub mod background;
 pub mod clock;
+pub mod conventions;
 pub mod prompt;
 pub mod redact;
 pub mod seed;
 pub mod time;
 pub mod units;
 
+pub use backend::Backend;
 pub use background::{Background, StopSignal};
 pub use clock::{Clock, ManualClock, MonotonicClock};
+pub use conventions::Conventions;
 pub use prompt::{Message, Prompt, PromptContent};
 pub use seed::{Seed, Stream};
 pub use time::{Nanos, WallNanos};

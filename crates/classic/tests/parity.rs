@@ -133,7 +133,7 @@ fn info(shared: &Shared, tool: &str) -> RunInfo {
         origin: Nanos::ZERO,
         seed: Seed(0),
         salt: 0,
-        family: tool.to_owned(),
+        family: tool.parse().unwrap(),
         targets: vec![Target {
             base_url: "http://server".to_owned(),
             endpoint: endpoint.to_owned(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokometer_base::Nanos;
 use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 
-use crate::dialect::{Dialect, Rules};
+use crate::dialect::{Dialect, Rules, rules_of};
 use crate::framing::{Framer, Framing};
 use crate::http::{self, BodyPart, Head, Media, ResponseReader};
 use crate::reading::{Arrival, BodyEnd, Reading, message};
@@ -75,7 +75,7 @@ pub struct Exchange {
 impl Exchange {
     /// A reader of answers of this dialect.
     pub fn new(dialect: &Dialect, settings: &Settings, keep_text: KeepText) -> Self {
-        let rules = *dialect.protocol().rules();
+        let rules = *rules_of(dialect.protocol());
         let framing =
             if dialect.is_streamed(settings) { rules.framing } else { Framing::WholeJson };
         let secrets: Arc<[String]> = settings.secrets().into();

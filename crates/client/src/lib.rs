@@ -24,7 +24,7 @@ pub mod tls;
 pub mod url;
 
 pub use control::Control;
-pub use dialect::{Dialect, Family};
+pub use dialect::{Dialect, Probe};
 pub use error::Error;
 pub use exchange::{Exchange, KeepText, Progress, ReadStamp};
 pub use prepare::{Ask, PreparedRequest, refused_field};

@@ -12,8 +12,9 @@ use serde_json::{Map, Value};
 use tokometer_base::Prompt;
 use tokometer_record::{Asked, Failure, FailureKind};
 
-use crate::dialect::{Dialect, Protocol};
+use crate::dialect::{Dialect, rules_of, write_body};
 use crate::error::Error;
+use crate::framing::Framing;
 use crate::settings::{Delivery, Settings};
 
 /// Sent as `User-Agent`.
@@ -68,9 +69,9 @@ impl Dialect {
     pub fn prepare(&self, settings: &Settings, ask: &Ask<'_>) -> Result<PreparedRequest, Error> {
         let extra = merged_extra(settings, ask.prompt)?;
         let mut body = Body::new(ask.omit, &extra);
-        self.protocol().write_body(&mut body, &self.context(settings, ask))?;
+        write_body(self.protocol(), &mut body, &self.context(settings, ask))?;
         let (body, optional_fields) = body.finish();
-        let mut bytes = head(self, settings, ask, body.len())?;
+        let mut bytes = head(*self, settings, ask, body.len())?;
         let body_start = bytes.len();
         bytes.extend_from_slice(&body);
         let asked = Asked {
@@ -85,9 +86,8 @@ impl Dialect {
     /// The path that requests of these settings go to, prefix and query included.
     pub fn request_path(&self, settings: &Settings) -> String {
         let own = match settings.delivery {
-            Delivery::Streamed => self.default_path(),
-            // TGI and Triton have a second route for answers in one piece.
-            Delivery::Whole => self.default_path().trim_end_matches("_stream"),
+            Delivery::Streamed => self.path(),
+            Delivery::Whole => self.whole_path(),
         };
         let path = settings.path.as_deref().unwrap_or(own);
         let slash = if path.starts_with('/') { "" } else { "/" };
@@ -96,10 +96,10 @@ impl Dialect {
         format!("{}{slash}{path}{query}", settings.base_url.path_prefix)
     }
 
-    fn context<'a>(&self, settings: &'a Settings, ask: &Ask<'a>) -> crate::dialect::Context<'a> {
+    fn context<'a>(self, settings: &'a Settings, ask: &Ask<'a>) -> crate::dialect::Context<'a> {
         crate::dialect::Context {
             backend: self.name(),
-            family: settings.family.unwrap_or_else(|| self.family()),
+            conventions: self.conventions().map(|own| settings.conventions.unwrap_or(own)),
             settings,
             prompt: ask.prompt,
             lora: ask.lora,
@@ -107,8 +107,9 @@ impl Dialect {
     }
 
     /// Whether its answers come as a stream under these settings.
-    pub(crate) fn is_streamed(&self, settings: &Settings) -> bool {
-        settings.delivery == Delivery::Streamed && self.protocol() != Protocol::DeepspeedMii
+    pub(crate) fn is_streamed(self, settings: &Settings) -> bool {
+        settings.delivery == Delivery::Streamed
+            && rules_of(self.protocol()).framing != Framing::WholeJson
     }
 }
 
@@ -123,7 +124,7 @@ fn merged_extra(settings: &Settings, prompt: &Prompt) -> Result<Map<String, Valu
 }
 
 fn head(
-    dialect: &Dialect,
+    dialect: Dialect,
     settings: &Settings,
     ask: &Ask<'_>,
     body_len: usize,
@@ -319,9 +320,8 @@ pub(crate) mod tests {
         settings.api_key = Some(ApiKey::Bearer("k".to_owned()));
         settings.request_id_prefix = Some("bench-".to_owned());
         settings.headers = Headers(vec![("accept".to_owned(), "*/*".to_owned())]);
-        settings.family = Some(crate::Family::Plain);
         let prompt = text_prompt();
-        let request = prepared("vllm", &settings, &Ask::new(&prompt, 12)).unwrap();
+        let request = prepared("llamacpp-oai", &settings, &Ask::new(&prompt, 12)).unwrap();
         let head = std::str::from_utf8(&request.bytes[..request.body_start]).unwrap();
         assert_eq!(
             head.replace(env!("CARGO_PKG_VERSION"), "VERSION"),

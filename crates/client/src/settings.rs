@@ -2,12 +2,12 @@
 //!
 //! A `Settings` is resolved before the run and read-only after. It is serialisable as part of a
 //! plan; keys are left out of that form (see [`crate::secret`]). A value of `None` is not sent,
-//! except where the compat family's own client would send a value of its own (see
+//! except where the chosen tool's own client would send a value of its own (see
 //! [`crate::dialect`]).
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::Conventions;
 
-use crate::dialect::Family;
 use crate::secret::{ApiKey, ExtraBody, Headers};
 use crate::url::Url;
 
@@ -88,9 +88,10 @@ pub struct Settings {
     pub path: Option<String>,
     /// Model name as the server knows it.
     pub model: String,
-    /// Whose client's body rules hold; those that the backend's name implies when absent.
+    /// Whose client's body fields are sent; absent: those of the tool whose name the backend is. A
+    /// backend that is no tool's name sends none of either.
     #[serde(default)]
-    pub family: Option<Family>,
+    pub conventions: Option<Conventions>,
     /// Event by event or in one piece.
     #[serde(default)]
     pub delivery: Delivery,
@@ -130,7 +131,7 @@ impl Settings {
             base_url,
             path: None,
             model: model.into(),
-            family: None,
+            conventions: None,
             delivery: Delivery::default(),
             usage: UsageReports::default(),
             ignore_eos: IgnoreEos::default(),

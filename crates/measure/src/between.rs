@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokometer_base::Nanos;
-use tokometer_client::{self as client, Control, Dialect};
+use tokometer_base::backend::Flush as FlushRoute;
+use tokometer_base::{Conventions, Nanos};
+use tokometer_client::{self as client, Control};
 use tokometer_drive::{Between, Notice};
 use tokometer_record::server::Scrape;
-use tokometer_workload::Family;
 
 use crate::error::Error;
 use crate::measurement::Tools;
@@ -48,10 +48,13 @@ pub(crate) fn between(
     let flush = (phases.cache == Cache::Flush).then(|| Flush::new(plan, reached));
     let pause = pause(plan.family, &phases);
     let profile = (phases.profiler == Profiler::On).then(|| profile_body(plan.family, &phases));
-    let question = (phases.probe_rate > 0.0).then(|| {
-        let path = reached.dialect.request_path(&reached.settings);
-        Question::new(control.clone(), path, &reached.settings, &reached.dialect)
-    });
+    let question = if phases.probe_rate > 0.0 {
+        let probe = reached.dialect.probe(&reached.settings);
+        let probe = probe.map_err(|why| Error::usage(why.to_string(), ""))?;
+        Some(Question { control: control.clone(), probe })
+    } else {
+        None
+    };
     let Beside { scrapes, notices, place } = beside;
     let (observer, clock) = (Arc::clone(&tools.observer), Arc::clone(&tools.clock));
     let sources = if interval > 0.0 { reached.metrics_sources(plan)? } else { Vec::new() };
@@ -80,36 +83,27 @@ pub(crate) fn between(
 }
 
 /// SGLang's client lets the server come to rest after what it asked before the measurement.
-fn pause(family: Family, phases: &Phases) -> Option<Duration> {
+fn pause(family: Conventions, phases: &Phases) -> Option<Duration> {
     let has_asked = phases.warmups > 0 || phases.cache == Cache::Flush;
-    (family == Family::Sglang && has_asked).then_some(Duration::from_secs(1))
+    (family == Conventions::Sglang && has_asked).then_some(Duration::from_secs(1))
 }
 
 /// What the server is told to profile: SGLang's client names at least the activities, vLLM's nothing.
-fn profile_body(family: Family, phases: &Phases) -> Option<Value> {
+fn profile_body(family: Conventions, phases: &Phases) -> Option<Value> {
     let mut body = phases.profile_request.clone();
-    if family == Family::Sglang {
+    if family == Conventions::Sglang {
         let activities = body.get_or_insert_default().entry("activities");
         let _activities = activities.or_insert_with(|| json!(["CPU", "GPU"]));
     }
     body.map(Value::Object)
 }
 
-/// How a server is told to forget prefixes.
+/// Empties the server's prefix cache.
 struct Flush {
     control: Control,
-    form: FlushForm,
-}
-
-/// The route that a server offers for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlushForm {
-    /// SGLang's own server, which waits this long for running requests.
-    Sglang { patience: Nanos },
-    /// Other servers by SGLang's rules.
-    Plain,
-    /// vLLM's server, in its development mode.
-    Vllm,
+    route: FlushRoute,
+    /// The time that the server may take for running requests.
+    patience: Nanos,
 }
 
 /// The answer may take this much longer than the server's own patience.
@@ -119,26 +113,14 @@ impl Flush {
     fn new(plan: &Plan, reached: &Reached) -> Self {
         let patience = Nanos::from_secs_f64(plan.phases.flush_timeout_s);
         let control = reached.control.with_timeout(patience + ANSWER_SLACK);
-        Self { control, form: FlushForm::of(plan.family, &reached.dialect, patience) }
+        Self { control, route: reached.dialect.flush_by(plan.family), patience }
     }
 
     fn send(&self) -> Result<(), client::Error> {
-        match self.form {
-            FlushForm::Sglang { patience } => self.control.flush_cache(Some(patience)),
-            FlushForm::Plain => self.control.flush_cache(None),
-            FlushForm::Vllm => self.control.reset_prefix_cache(),
-        }
-    }
-}
-
-impl FlushForm {
-    fn of(family: Family, dialect: &Dialect, patience: Nanos) -> Self {
-        let name = dialect.name();
-        match family {
-            Family::Vllm => Self::Vllm,
-            Family::Sglang if name.starts_with("vllm") => Self::Vllm,
-            Family::Sglang if name.starts_with("sglang") => Self::Sglang { patience },
-            Family::Sglang => Self::Plain,
+        match self.route {
+            FlushRoute::FlushCacheWithin => self.control.flush_cache(Some(self.patience)),
+            FlushRoute::FlushCache => self.control.flush_cache(None),
+            FlushRoute::ResetPrefixCache => self.control.reset_prefix_cache(),
         }
     }
 }
@@ -165,10 +147,10 @@ mod tests {
         let check = |family, phases: &Phases, expected: Option<u64>| {
             assert_eq!(pause(family, phases).map(|pause| pause.as_secs()), expected, "{phases:?}");
         };
-        check(Family::Sglang, &phases(1, Cache::Keep), Some(1));
-        check(Family::Sglang, &phases(0, Cache::Keep), None);
-        check(Family::Sglang, &phases(0, Cache::Flush), Some(1));
-        check(Family::Vllm, &phases(3, Cache::Flush), None);
+        check(Conventions::Sglang, &phases(1, Cache::Keep), Some(1));
+        check(Conventions::Sglang, &phases(0, Cache::Keep), None);
+        check(Conventions::Sglang, &phases(0, Cache::Flush), Some(1));
+        check(Conventions::Vllm, &phases(3, Cache::Flush), None);
     }
 
     #[test]
@@ -178,23 +160,10 @@ mod tests {
             let phases = Phases { profile_request, ..phases(0, Cache::Keep) };
             assert_eq!(profile_body(family, &phases), expected);
         };
-        check(Family::Vllm, None, None);
+        check(Conventions::Vllm, None, None);
         let default = json!({"activities": ["CPU", "GPU"]});
-        check(Family::Sglang, None, Some(default));
+        check(Conventions::Sglang, None, Some(default));
         let named = json!({"activities": ["MEM"], "num_steps": 5});
-        check(Family::Sglang, Some(named.clone()), Some(named));
-    }
-
-    #[test]
-    fn each_server_is_flushed_by_its_own_route() {
-        let patience = Nanos::from_secs(7);
-        let check = |family, backend: &str, expected| {
-            let dialect = Dialect::named(backend).unwrap();
-            assert_eq!(FlushForm::of(family, &dialect, patience), expected, "{backend}");
-        };
-        check(Family::Vllm, "openai", FlushForm::Vllm);
-        check(Family::Sglang, "vllm-chat", FlushForm::Vllm);
-        check(Family::Sglang, "sglang-oai", FlushForm::Sglang { patience });
-        check(Family::Sglang, "lmdeploy", FlushForm::Plain);
+        check(Conventions::Sglang, Some(named.clone()), Some(named));
     }
 }

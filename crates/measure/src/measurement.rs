@@ -104,8 +104,7 @@ impl Measurement {
     pub fn server_info(&self, plan: &Plan) -> Option<serde_json::Value> {
         let ready = self.ready.as_ref().filter(|_| plan.output.sglang_result.is_some())?;
         let reached = &ready.reached;
-        let is_sglang = reached.dialect.name().starts_with("sglang");
-        is_sglang.then(|| reached.control.server_info().ok())?
+        reached.dialect.has_server_info().then(|| reached.control.server_info().ok())?
     }
 
     /// Whether the user has interrupted the measurement.
@@ -275,8 +274,8 @@ impl Ready {
 /// Records the accept length that an SGLang server reports after a run, as SGLang's benchmark does.
 /// A server that does not answer, or does not speculate, leaves no line.
 fn record_accept_length(reached: &Reached, scrapes: &Sender<Scrape>, clock: &dyn Clock) {
-    let is_sglang = reached.dialect.name().contains("sglang");
-    let info = is_sglang.then(|| reached.control.server_info().ok()).flatten();
+    let has_info = reached.dialect.has_server_info();
+    let info = has_info.then(|| reached.control.server_info().ok()).flatten();
     if let Some(length) = info.as_ref().and_then(tokometer_metrics::server::told_accept_length) {
         let values = [(SERVER_INFO_ACCEPT_LENGTH.to_owned(), length)].into();
         let reported = Scrape { at: clock.now(), endpoint: 0, values, error: None };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use tokometer_base::{Background, Clock, Nanos};
-use tokometer_client::{Control, Dialect, Settings};
+use tokometer_client::{Control, Probe};
 use tokometer_drive::Notice;
 use tokometer_record::{
     Asked, Event, EventKind, Failure, FailureKind, Identity, Outcome, Phase, Timeline,
@@ -22,28 +22,8 @@ pub(crate) struct Probes {
 pub(crate) struct Question {
     /// For sending it.
     pub(crate) control: Control,
-    /// The measured route.
-    pub(crate) path: String,
-    /// Its body.
-    pub(crate) body: serde_json::Value,
-}
-
-impl Question {
-    /// `Hi`, answered with one token.
-    pub(crate) fn new(
-        control: Control,
-        path: String,
-        settings: &Settings,
-        dialect: &Dialect,
-    ) -> Self {
-        let mut body = serde_json::json!({ "model": settings.model, "max_tokens": 1 });
-        if dialect.is_chat() {
-            body["messages"] = serde_json::json!([{ "role": "user", "content": "Hi" }]);
-        } else {
-            body["prompt"] = "Hi".into();
-        }
-        Self { control, path, body }
-    }
+    /// What is sent.
+    pub(crate) probe: Probe,
 }
 
 impl Probes {
@@ -73,7 +53,7 @@ fn asked(question: &Question, index: u64, clock: &dyn Clock) -> Timeline {
     let begin = clock.now();
     let mut timeline = Timeline::new(Identity::new(index, Phase::Probe), asked, begin);
     timeline.times.first_byte_sent = Some(begin);
-    let answer = question.control.post(&question.path, Some(&question.body));
+    let answer = question.control.post(&question.probe.path, Some(&question.probe.body));
     let end = clock.now();
     timeline.times.end = Some(end);
     timeline.outcome = match answer {

@@ -7,12 +7,11 @@
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use tokometer_base::Nanos;
+use tokometer_base::{Conventions, Nanos};
 use tokometer_client::KeepText;
 use tokometer_drive::{self as drive, Interrupt, Item, Live, Notice, Outlets, Prepare};
 use tokometer_record::{Failure, FailureKind, Outcome};
 use tokometer_schedule::{Extent, Limits};
-use tokometer_workload::Family;
 
 use crate::error::{Error, Kind};
 use crate::measurement::Tools;
@@ -28,7 +27,7 @@ const PAUSE: Nanos = Nanos::from_secs(5);
 const LEAST_TRIES: f64 = 10.0;
 
 /// Sends prompts of `first` to the target until one is answered. Returns at once where the plan has
-/// no time for it, or another family's rules.
+/// no time for it, or another tool's conventions.
 pub(crate) fn prove(
     plan: &Plan,
     reached: &Reached,
@@ -36,7 +35,7 @@ pub(crate) fn prove(
     tools: &Tools,
 ) -> Result<(), Error> {
     let timeout_s = plan.phases.ready_timeout_s;
-    if plan.family != Family::Vllm || timeout_s <= 0.0 {
+    if plan.family != Conventions::Vllm || timeout_s <= 0.0 {
         return Ok(());
     }
     let Tools { clock, observer, .. } = tools;

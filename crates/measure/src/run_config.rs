@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tokometer_base::{Clock, Nanos, Seed, WallNanos};
+use tokometer_base::{Clock, Conventions, Nanos, Seed, WallNanos};
 use tokometer_client::KeepText;
 use tokometer_client::control::Model;
 use tokometer_drive::{self as drive, Interrupt, Prepare};
@@ -11,7 +11,6 @@ use tokometer_plan::{Content, Form, Plan};
 use tokometer_record::RunInfo;
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Extent, Limits, Offsets};
-use tokometer_workload::Family;
 
 use crate::alternating::{Alternating, BlockTimes, Switch};
 use crate::conversation::{Conversations, Telling};
@@ -32,13 +31,11 @@ pub(crate) fn salt(plan: &Plan, point: u32, now: WallNanos) -> Seed {
 
 /// Text is kept where something needs it: counts of its tokens, or detailed result files.
 pub(crate) fn keep_text(plan: &Plan) -> KeepText {
-    let is_counted_by_usage = plan.targets.first().is_some_and(|target| {
-        let dialect = tokometer_client::Dialect::named(&target.backend);
-        dialect.is_some_and(|dialect| dialect.is_openai())
-    });
+    let is_counted_by_usage =
+        plan.targets.first().is_some_and(|target| target.backend.is_counted_by_usage());
     let is_detailed = plan.output.vllm_result.as_ref().is_some_and(|file| file.is_detailed)
         || plan.output.sglang_result.as_ref().is_some_and(|file| file.is_detailed);
-    if plan.family == Family::Sglang || !is_counted_by_usage || is_detailed {
+    if plan.family == Conventions::Sglang || !is_counted_by_usage || is_detailed {
         KeepText::Yes
     } else {
         KeepText::No
@@ -138,12 +135,12 @@ pub(crate) fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Conf
         harvest: client.harvest,
         stamps: client.stamps,
         places: match plan.family {
-            Family::Sglang => drive::Places::PerConversation,
-            Family::Vllm => drive::Places::PerTurn,
+            Conventions::Sglang => drive::Places::PerConversation,
+            Conventions::Vllm => drive::Places::PerTurn,
         },
         warm_ups: match plan.family {
-            Family::Sglang => drive::WarmUps::Needed,
-            Family::Vllm => drive::WarmUps::Tolerated,
+            Conventions::Sglang => drive::WarmUps::Needed,
+            Conventions::Vllm => drive::WarmUps::Tolerated,
         },
         timeouts: drive::Timeouts {
             connect: Nanos::from_secs_f64(client.connect_timeout_s),
@@ -171,10 +168,7 @@ pub(crate) fn info(
         origin: tools.clock.now(),
         seed: Seed(plan.seed),
         salt: salt.0,
-        family: match plan.family {
-            Family::Vllm => "vllm".to_owned(),
-            Family::Sglang => "sglang".to_owned(),
-        },
+        family: plan.family,
         targets: ready.all_reached().map(|reached| reached.described.clone()).collect(),
         load: plan.load.asked(opened.len()),
         dataset: plan.workload.name().to_owned(),

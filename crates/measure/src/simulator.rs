@@ -33,7 +33,7 @@ pub struct Wanted<'a> {
 impl Simulator {
     /// Starts one with an engine.
     pub fn start(wanted: &Wanted<'_>) -> Result<Self, Error> {
-        let mut flags = vec!["--profile", wanted.profile, "--flavour", flavour(wanted.dialect)];
+        let mut flags = vec!["--profile", wanted.profile, "--flavour", wanted.dialect.flavour()];
         flags.extend(wanted.model.into_iter().flat_map(|model| ["--model", model]));
         Self::launch(&flags.into_iter().map(str::to_owned).collect::<Vec<_>>())
     }
@@ -78,14 +78,4 @@ impl Drop for Simulator {
         let _killed = self.child.kill();
         let _ended = self.child.wait();
     }
-}
-
-/// The server whose streams fit a backend.
-fn flavour(dialect: &Dialect) -> &'static str {
-    let name = dialect.name();
-    let starts = [("sglang", "sglang"), ("tgi", "tgi"), ("llamacpp", "llamacpp")];
-    starts
-        .into_iter()
-        .find(|(start, _)| name.starts_with(start))
-        .map_or("vllm", |(_, flavour)| flavour)
 }

@@ -109,8 +109,7 @@ impl Reached {
 /// come up, and settles the model's name.
 pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result<Reached, Error> {
     let target = target_of(plan)?;
-    let dialect = Dialect::named(&target.backend)
-        .ok_or_else(|| Error::usage(format!("there is no backend `{}`", target.backend), ""))?;
+    let dialect = target.backend;
     let simulator = match &target.address {
         Address::Server(_) => None,
         Address::Simulator(profile) => {
@@ -129,10 +128,10 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result
     let endpoint = endpoint(target, &settings.base_url)?;
     let tls = endpoint.tls.as_ref().map(|tls| Arc::clone(&tls.config));
     let control = |settings: &Settings| Control::new(settings, tls.clone(), CONTROL_TIMEOUT);
-    let path = up_path(plan, &dialect);
+    let path = dialect.up_path_by(plan.family);
     wait_until_up(&control(&settings), path, plan.phases.ready_timeout_s, clock)?;
-    let listed = models(&control(&settings), &settings.model, &dialect)?;
-    let model = settle_model(&mut settings, target, &listed.models, &dialect)?;
+    let listed = models(&control(&settings), &settings.model, dialect)?;
+    let model = settle_model(&mut settings, target, &listed.models, dialect)?;
     let control = control(&settings);
     let described = record::Target {
         base_url: settings.base_url.to_string(),
@@ -154,16 +153,9 @@ fn target_of(plan: &Plan) -> Result<&plan::Target, Error> {
 fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Secrets) -> Settings {
     let request = &plan.request;
     let name = target.served_model_name.as_ref().or(target.model.as_ref());
-    let dialect_family = Dialect::named(&target.backend).map(|dialect| dialect.family());
-    let family = match plan.family {
-        // A backend that belongs to nobody keeps its own rules.
-        _ if dialect_family == Some(client::Family::Plain) => client::Family::Plain,
-        tokometer_workload::Family::Vllm => client::Family::Vllm,
-        tokometer_workload::Family::Sglang => client::Family::Sglang,
-    };
     let mut settings = Settings::new(url, name.cloned().unwrap_or_default());
     settings.path.clone_from(&target.endpoint);
-    settings.family = Some(family);
+    settings.conventions = Some(plan.family);
     settings.delivery = request.delivery;
     settings.usage = request.usage;
     settings.ignore_eos = request.ignore_eos;
@@ -186,13 +178,6 @@ fn endpoint(target: &plan::Target, url: &Url) -> Result<Endpoint, Error> {
         client::Error::Certificates { .. } => Error::usage(why.to_string(), ""),
         _ => Error::new(Kind::Target, why.to_string()),
     })
-}
-
-/// The route that says whether the server is up. Triton has no list of models where OpenAI has it,
-/// and SGLang's tool asks its root instead.
-fn up_path(plan: &Plan, dialect: &Dialect) -> &'static str {
-    let is_triton = dialect.default_path().starts_with("/v2/");
-    if is_triton && plan.family == tokometer_workload::Family::Sglang { "/" } else { "/v1/models" }
 }
 
 /// Tries to reach the server until it answers without an error of its own, or the time is over. A
@@ -229,7 +214,7 @@ struct Listed {
 
 /// The server's models. A server without that route lists none; one that fails on it is used as it
 /// is once the user has named the model; one that refuses us is not usable.
-fn models(control: &Control, named: &str, dialect: &Dialect) -> Result<Listed, Error> {
+fn models(control: &Control, named: &str, dialect: Dialect) -> Result<Listed, Error> {
     let nothing = |remark| Ok(Listed { models: Vec::new(), remark });
     let why = match control.models() {
         Ok(models) => return Ok(Listed { models, remark: None }),
@@ -243,7 +228,7 @@ fn models(control: &Control, named: &str, dialect: &Dialect) -> Result<Listed, E
         client::Error::Status { status: 401 | 403, .. } => {
             Err(refusal.hint("set OPENAI_API_KEY, or send a key with `--header`"))
         }
-        client::Error::Status { .. } if !named.is_empty() || !sends_a_name(dialect) => {
+        client::Error::Status { .. } if !named.is_empty() || !dialect.sends_model() => {
             nothing(Some(format!(
                 "the server does not list its models, so `--model` is taken as given: {why}"
             )))
@@ -257,22 +242,16 @@ fn models(control: &Control, named: &str, dialect: &Dialect) -> Result<Listed, E
     }
 }
 
-/// Whether a request of this protocol names its model.
-fn sends_a_name(dialect: &Dialect) -> bool {
-    let path = dialect.default_path();
-    !path.ends_with("_stream") && path != "/generate"
-}
-
 /// Settles the name that is sent: the user's, checked against the server's list, or its first.
 fn settle_model(
     settings: &mut Settings,
     target: &plan::Target,
     models: &[Model],
-    dialect: &Dialect,
+    dialect: Dialect,
 ) -> Result<Option<Model>, Error> {
     if settings.model.is_empty() {
         let Some(first) = models.first() else {
-            return if sends_a_name(dialect) {
+            return if dialect.sends_model() {
                 Err(Error::new(Kind::Target, "the server lists no model")
                     .hint("name one with `--model`"))
             } else {
@@ -292,8 +271,7 @@ fn settle_model(
     }
     // llama.cpp's server answers to any name, and some protocols send none: the name then only says
     // whose tokenizer is meant.
-    let is_free = dialect.family() == client::Family::Plain || !sends_a_name(dialect);
-    if models.is_empty() || is_free {
+    if models.is_empty() || !dialect.checks_model() {
         return Ok(models.first().cloned());
     }
     let listed: Vec<String> = models.iter().map(|model| format!("`{}`", model.id)).collect();

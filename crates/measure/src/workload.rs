@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokometer_base::Seed;
-use tokometer_client::Dialect;
 use tokometer_decide::AbBlocks;
 use tokometer_plan::{Form, Load, Plan};
 use tokometer_tokenize::{Tokenizer, hub};
@@ -63,7 +62,7 @@ pub struct Means {
 pub fn open(plan: &Plan, means: Means) -> Result<Opened, Error> {
     let context = Context {
         salt: means.salt,
-        family: plan.family,
+        conventions: plan.family,
         form: form(plan)?,
         row_order: plan.prompts.row_order,
         oversample: plan.prompts.oversample,
@@ -122,12 +121,12 @@ fn fitting(workload: &Workload, limit: u64) -> workload::Result<Vec<u64>> {
 }
 
 fn form(plan: &Plan) -> Result<workload::Form, Error> {
-    let backend = plan.targets.first().map_or("", |target| target.backend.as_str());
-    let Some(dialect) = Dialect::named(backend) else { return Ok(workload::Form::Text) };
+    let Some(target) = plan.targets.first() else { return Ok(workload::Form::Text) };
+    let dialect = target.backend;
     match plan.prompts.form {
         Form::TokenIds if dialect.takes_token_ids() => Ok(workload::Form::TokenIds),
         Form::TokenIds => Err(Error::usage(
-            format!("cannot send token ids with the backend `{backend}`"),
+            format!("cannot send token ids with the backend `{}`", dialect.name()),
             "leave out `--prompt-token-ids`",
         )),
         Form::Text if dialect.is_chat() => Ok(workload::Form::Chat),

@@ -1,6 +1,6 @@
 //! Small records for tests.
 
-use tokometer_base::{Nanos, Seed, WallNanos};
+use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
 use tokometer_record::{
     Asked, Event, EventKind, Health, Identity, Load, Outcome, Phase, RunEnd, RunInfo, RunState,
     Stop, Target, Timeline, Usage,
@@ -44,7 +44,7 @@ pub(crate) fn info(load: Load) -> RunInfo {
         origin: Nanos::ZERO,
         seed: Seed(0),
         salt: 0,
-        family: "vllm".into(),
+        family: Conventions::Vllm,
         targets: vec![Target {
             base_url: "http://host:8000".into(),
             endpoint: "/v1/completions".into(),

@@ -1,10 +1,9 @@
 //! When requests are sent, how many, and when a run ends.
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::Nanos;
+use tokometer_base::{Conventions, Nanos};
 use tokometer_record as record;
 use tokometer_schedule::{Arrivals, Curve, First, Pace};
-use tokometer_workload::Family;
 
 use crate::values::Rate;
 
@@ -40,7 +39,7 @@ pub struct Load {
 
 impl Load {
     /// When the requests are intended to start.
-    pub fn arrivals(&self, family: Family) -> Arrivals {
+    pub fn arrivals(&self, conventions: Conventions) -> Arrivals {
         if self.timing == Timing::Trace {
             return Arrivals::Traced;
         }
@@ -53,9 +52,9 @@ impl Load {
             None => Curve::Flat { rate: self.request_rate.0 },
         };
         let burstiness = Some(self.burstiness.0).filter(|shape| shape.is_finite());
-        let first = match family {
-            Family::Vllm => First::Waits,
-            Family::Sglang => First::Immediate,
+        let first = match conventions {
+            Conventions::Vllm => First::Waits,
+            Conventions::Sglang => First::Immediate,
         };
         Arrivals::Paced(Pace { curve, burstiness, first })
     }

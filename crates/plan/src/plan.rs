@@ -1,6 +1,7 @@
 //! The whole of a measurement.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::Conventions;
 use tokometer_workload as workload;
 
 use crate::client::Client;
@@ -21,7 +22,7 @@ pub struct Plan {
     /// Name of the run, part of its folder's name.
     pub name: String,
     /// Whose rules hold where tools differ.
-    pub family: workload::Family,
+    pub family: Conventions,
     /// Root of lengths and arrivals.
     pub seed: u64,
     /// Whether the content of prompts is new in every run.

@@ -56,8 +56,8 @@ impl<'de> Deserialize<'de> for Address {
 pub struct Target {
     /// Where requests go: a URL, or `simulator:PROFILE`.
     pub address: Address,
-    /// The dialect's name.
-    pub backend: String,
+    /// How it is spoken to; written as the backend's name.
+    pub backend: client::Dialect,
     /// Path of the measured route; absent: the backend's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,

@@ -1,7 +1,7 @@
 //! What is known of a run besides its requests.
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{Nanos, Seed, WallNanos};
+use tokometer_base::{Backend, Conventions, Nanos, Seed, WallNanos};
 
 use crate::health::Health;
 
@@ -30,6 +30,11 @@ pub struct Target {
 pub const PREDICTION: &str = "prediction:";
 
 impl Target {
+    /// What the backend's name implies; `None` for a name of another version.
+    pub fn backend(&self) -> Option<&'static Backend> {
+        Backend::named(&self.backend)
+    }
+
     /// The engine that a run was computed from; `None` for a run that was measured.
     pub fn predicted_engine(&self) -> Option<&str> {
         self.base_url.strip_prefix(PREDICTION)
@@ -74,8 +79,8 @@ pub struct RunInfo {
     pub seed: Seed,
     /// Salt of the content.
     pub salt: u64,
-    /// Rules followed where tools differ: `vllm` or `sglang`.
-    pub family: String,
+    /// The tool whose conventions were followed.
+    pub family: Conventions,
     /// Targets; requests name them by index.
     pub targets: Vec<Target>,
     /// The load.

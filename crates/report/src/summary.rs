@@ -8,6 +8,8 @@ mod data;
 mod inside;
 mod markdown;
 
+use tokometer_base::Conventions;
+use tokometer_base::backend::Server;
 use tokometer_base::units::nearest_count;
 use tokometer_classic::{Report, differences};
 use tokometer_metrics::goodput::Goodput;
@@ -144,13 +146,15 @@ impl Page<'_> {
     /// Whose rules made the run, where that is not the default and no backend's name tells it for sure:
     /// SGLang's tool has a backend `vllm-chat`, too.
     fn rules(&self) -> Option<String> {
-        let is_sglang = |target: &Target| target.backend.starts_with("sglang");
-        let (whose, other) = match self.info.family.as_str() {
-            "sglang" => ("SGLang's", "`--compat vllm` follows vLLM's"),
-            "vllm" if self.info.targets.iter().any(is_sglang) => {
+        let is_sglang = |target: &Target| {
+            target.backend().is_some_and(|backend| backend.server() == Server::Sglang)
+        };
+        let (whose, other) = match self.info.family {
+            Conventions::Sglang => ("SGLang's", "`--compat vllm` follows vLLM's"),
+            Conventions::Vllm if self.info.targets.iter().any(is_sglang) => {
                 ("vLLM's", "`--compat sglang` follows SGLang's")
             }
-            _ => return None,
+            Conventions::Vllm => return None,
         };
         Some(format!("rules: {whose} for prompts, arrivals and connections; {other}"))
     }
@@ -522,19 +526,19 @@ mod tests {
 
     #[test]
     fn the_rules_of_a_tool_that_the_backend_does_not_tell_are_named() {
-        let check = |family: &str, backend: &str, expected: Option<&str>| {
+        let check = |family: Conventions, backend: &str, expected: Option<&str>| {
             let mut info = info();
-            family.clone_into(&mut info.family);
+            info.family = family;
             backend.clone_into(&mut info.targets[0].backend);
             let text = print_summary(&summary(), &info, None, Style::default());
             let found = text.lines().find_map(|line| line.strip_prefix("rules: "));
             let whose = found.and_then(|line| line.split_whitespace().next());
-            assert_eq!(whose, expected, "{family} {backend}");
+            assert_eq!(whose, expected, "{family:?} {backend}");
         };
-        check("vllm", "vllm", None);
-        check("sglang", "vllm-chat", Some("SGLang's"));
-        check("sglang", "sglang", Some("SGLang's"));
-        check("vllm", "sglang-oai", Some("vLLM's"));
+        check(Conventions::Vllm, "vllm", None);
+        check(Conventions::Sglang, "vllm-chat", Some("SGLang's"));
+        check(Conventions::Sglang, "sglang", Some("SGLang's"));
+        check(Conventions::Vllm, "sglang-oai", Some("vLLM's"));
     }
 
     #[test]

@@ -3,21 +3,10 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{PromptContent, Seed};
+use tokometer_base::{Conventions, PromptContent, Seed};
 use tokometer_tokenize::{Specials, Tokenizer, hub};
 
 use crate::{Adapters, Turns};
-
-/// Whose rules count where the tools that users come from differ.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Family {
-    /// vLLM's rules.
-    #[default]
-    Vllm,
-    /// SGLang's rules.
-    Sglang,
-}
 
 /// How prompts reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -36,7 +25,7 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Templating {
-    /// As the family's tool does: vLLM applies it to `custom`, `sonnet` and `hf` sent as text,
+    /// As the tool whose conventions are followed does: vLLM applies it to `custom`, `sonnet` and `hf` sent as text,
     /// SGLang only when asked.
     #[default]
     ByTool,
@@ -50,7 +39,7 @@ pub enum Templating {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Oversample {
-    /// As the family's tool does: vLLM repeats rows, SGLang sends fewer.
+    /// As the tool whose conventions are followed does: vLLM repeats rows, SGLang sends fewer.
     #[default]
     ByTool,
     /// Send fewer.
@@ -77,8 +66,8 @@ pub struct Context {
     pub seed: Seed,
     /// The root of generated content. Fresh for every run unless the user named a seed.
     pub salt: Seed,
-    /// Whose rules count.
-    pub family: Family,
+    /// Which tool's conventions to follow.
+    pub conventions: Conventions,
     /// How prompts reach the server.
     pub form: Form,
     /// The number of prompts, or of conversations. 0 means every row of a file.
@@ -106,7 +95,7 @@ impl Context {
             tokenizer,
             seed,
             salt: seed,
-            family: Family::default(),
+            conventions: Conventions::default(),
             form: Form::default(),
             count,
             turns: None,

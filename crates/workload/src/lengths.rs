@@ -9,7 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tokometer_base::seed::{Generator, whole_between};
 
-use crate::Family;
+use tokometer_base::Conventions;
 
 /// The spread of lengths: one number for both, or one for each.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -55,15 +55,15 @@ impl Ratio {
     }
 
     /// Why the ratio is outside of what a family's rule allows, or `None` if it is not.
-    pub fn fault(self, family: Family) -> Option<String> {
-        let is_allowed = |ratio: &f64| match family {
-            Family::Vllm => (0.0..1.0).contains(ratio),
-            Family::Sglang => (0.0..=1.0).contains(ratio),
+    pub fn fault(self, conventions: Conventions) -> Option<String> {
+        let is_allowed = |ratio: &f64| match conventions {
+            Conventions::Vllm => (0.0..1.0).contains(ratio),
+            Conventions::Sglang => (0.0..=1.0).contains(ratio),
         };
         let bad = [self.input, self.output].into_iter().find(|ratio| !is_allowed(ratio))?;
-        let range = match family {
-            Family::Vllm => "at least 0 and below 1",
-            Family::Sglang => "between 0 and 1",
+        let range = match conventions {
+            Conventions::Vllm => "at least 0 and below 1",
+            Conventions::Sglang => "between 0 and 1",
         };
         Some(format!("the range ratio `{bad}` must be {range}"))
     }
@@ -106,13 +106,13 @@ impl Span {
         clippy::cast_sign_loss,
         reason = "products of a u32 with a ratio of at most 2; casts saturate"
     )]
-    pub fn around(length: u32, ratio: f64, family: Family) -> Self {
+    pub fn around(length: u32, ratio: f64, conventions: Conventions) -> Self {
         let wanted = f64::from(length);
-        let (low, high) = match family {
-            Family::Vllm => {
+        let (low, high) = match conventions {
+            Conventions::Vllm => {
                 ((wanted * (1.0 - ratio)).floor() as u32, (wanted * (1.0 + ratio)).ceil() as u32)
             }
-            Family::Sglang => ((wanted * ratio) as u32, length),
+            Conventions::Sglang => ((wanted * ratio) as u32, length),
         };
         Self { low: low.max(1), high: high.max(1) }
     }
@@ -131,17 +131,17 @@ mod tests {
 
     #[test]
     fn each_family_has_its_own_span() {
-        let check = |length, ratio, family, low, high| {
-            let span = Span::around(length, ratio, family);
-            assert_eq!(span, Span { low, high }, "{length} {ratio} {family:?}");
+        let check = |length, ratio, conventions, low, high| {
+            let span = Span::around(length, ratio, conventions);
+            assert_eq!(span, Span { low, high }, "{length} {ratio} {conventions:?}");
         };
-        check(1_024, 0.0, Family::Vllm, 1_024, 1_024);
-        check(1_000, 0.25, Family::Vllm, 750, 1_250);
-        check(3, 0.5, Family::Vllm, 1, 5);
-        check(1, 0.9, Family::Vllm, 1, 2);
-        check(1_024, 1.0, Family::Sglang, 1_024, 1_024);
-        check(1_024, 0.0, Family::Sglang, 1, 1_024);
-        check(1_000, 0.25, Family::Sglang, 250, 1_000);
+        check(1_024, 0.0, Conventions::Vllm, 1_024, 1_024);
+        check(1_000, 0.25, Conventions::Vllm, 750, 1_250);
+        check(3, 0.5, Conventions::Vllm, 1, 5);
+        check(1, 0.9, Conventions::Vllm, 1, 2);
+        check(1_024, 1.0, Conventions::Sglang, 1_024, 1_024);
+        check(1_024, 0.0, Conventions::Sglang, 1, 1_024);
+        check(1_000, 0.25, Conventions::Sglang, 250, 1_000);
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         check("0", 0.0, 0.0);
         check(r#"{"input": 0.1, "output": 0.5}"#, 0.1, 0.5);
         assert!("wide".parse::<Ratio>().is_err());
-        assert!(Ratio::both(1.0).fault(Family::Vllm).is_some());
-        assert_eq!(Ratio::both(1.0).fault(Family::Sglang), None);
+        assert!(Ratio::both(1.0).fault(Conventions::Vllm).is_some());
+        assert_eq!(Ratio::both(1.0).fault(Conventions::Sglang), None);
     }
 }

@@ -28,7 +28,7 @@ mod workload;
 pub use adapters::{Adapters, Assignment};
 pub use check::LengthCheck;
 pub use compose::Composer;
-pub use context::{Context, Family, Form, Oversample, RowOrder, Templating};
+pub use context::{Context, Form, Oversample, RowOrder, Templating};
 pub use describe::{Description, Histogram};
 pub use error::{Error, Result};
 pub use item::{After, Item, Note};

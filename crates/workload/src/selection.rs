@@ -5,10 +5,10 @@
 //! again when its turn comes.
 
 use rayon::prelude::*;
-use tokometer_base::Prompt;
+use tokometer_base::{Conventions, Prompt};
 
 use crate::rows::Rows;
-use crate::{Context, Error, Family, Item, Note, Oversample, Result, RowOrder, Source, order};
+use crate::{Context, Error, Item, Note, Oversample, Result, RowOrder, Source, order};
 
 /// Rows read and counted at once, on all cores.
 const BATCH_ROWS: usize = 256;
@@ -153,8 +153,8 @@ impl<R: RowReader> Selection<R> {
             );
             return Err(Error::TooShort { path, reason });
         }
-        let is_repeating =
-            self.context.oversample == Oversample::ByTool && self.context.family == Family::Vllm;
+        let is_repeating = self.context.oversample == Oversample::ByTool
+            && self.context.conventions == Conventions::Vllm;
         self.len = if is_repeating { wanted } else { usable.min(wanted) } as u64;
         if usable < wanted {
             let what = if is_repeating { "some are repeated" } else { "there are no more prompts" };

@@ -6,7 +6,8 @@ use crate::datasets::{
     book, burstgpt, custom, hf, mooncake, openai, prefix_repetition, random, random_ids,
     shared_prefix, sharegpt, sonnet, timed_trace,
 };
-use crate::{Context, Family, Result, Source};
+use crate::{Context, Result, Source};
+use tokometer_base::Conventions;
 
 /// A dataset and its options, as a plan stores them: the name under `dataset`, the options beside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,16 +61,16 @@ impl Spec {
         "mooncake",
     ];
 
-    /// The dataset of this name with the defaults of a family's tool. `None` for another name.
-    pub fn defaults(name: &str, family: Family) -> Option<Self> {
+    /// The dataset of this name with the defaults of the tool whose conventions are followed. `None` for another name.
+    pub fn defaults(name: &str, conventions: Conventions) -> Option<Self> {
         Some(match name {
-            "random" => Self::Random(random::Options::for_family(family)),
-            "random-ids" => Self::RandomIds(random_ids::Options::for_family(family)),
+            "random" => Self::Random(random::Options::by_conventions(conventions)),
+            "random-ids" => Self::RandomIds(random_ids::Options::by_conventions(conventions)),
             "sharegpt" => Self::Sharegpt(sharegpt::Options::default()),
             "book" => Self::Book(book::Options::default()),
             "sonnet" => Self::Sonnet(sonnet::Options::default()),
             "burstgpt" => Self::Burstgpt(burstgpt::Options::default()),
-            "custom" => Self::Custom(custom::Options::for_family(family)),
+            "custom" => Self::Custom(custom::Options::by_conventions(conventions)),
             "prefix_repetition" => Self::PrefixRepetition(prefix_repetition::Options::default()),
             "generated-shared-prefix" => Self::SharedPrefix(shared_prefix::Options::default()),
             "openai" => Self::Openai(openai::Options::default()),
@@ -125,8 +126,8 @@ mod tests {
     #[test]
     fn every_name_has_defaults_that_survive_a_plan_file() {
         for name in Spec::NAMES {
-            for family in [Family::Vllm, Family::Sglang] {
-                let spec = Spec::defaults(name, family).unwrap();
+            for conventions in [Conventions::Vllm, Conventions::Sglang] {
+                let spec = Spec::defaults(name, conventions).unwrap();
                 assert_eq!(spec.name(), name);
                 let text = serde_json::to_string(&spec).unwrap();
                 assert!(text.contains(&format!(r#""dataset":"{name}""#)), "{text}");
@@ -135,7 +136,7 @@ mod tests {
                 assert_eq!(serde_json::from_str::<Spec>(&bare).unwrap().name(), name);
             }
         }
-        assert_eq!(Spec::defaults("rendom", Family::Vllm), None);
+        assert_eq!(Spec::defaults("rendom", Conventions::Vllm), None);
     }
 
     #[test]

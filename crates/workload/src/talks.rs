@@ -133,12 +133,13 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{Family, open};
+    use crate::open;
+    use tokometer_base::Conventions;
     use tokometer_tokenize::{BuiltIn, Encoding};
 
     fn workload(turns: Turns) -> Result<crate::Workload> {
         let tokenizer = Arc::new(BuiltIn::new(Encoding::Cl100k));
-        let spec = Spec::defaults("random", Family::Vllm).unwrap();
+        let spec = Spec::defaults("random", Conventions::Vllm).unwrap();
         let Spec::Random(options) = spec else { panic!("not random") };
         let options = crate::datasets::random::Options { input_len: 20, output_len: 5, ..options };
         let context = Context { turns: Some(turns), ..Context::new(tokenizer, Seed(1), 4) };

@@ -1,9 +1,9 @@
 //! Chat templates: messages to one prompt, as the model was trained on.
 
 use minijinja::{Environment, ErrorKind, Value};
-use tokometer_base::Message;
+use tokometer_base::{Conventions, Message};
 
-use crate::{Context, Error, Family, Form, Result, Templating};
+use crate::{Context, Error, Form, Result, Templating};
 
 /// The name under which the one template of an environment is kept.
 const NAME: &str = "chat";
@@ -33,7 +33,7 @@ impl Template {
         let is_wanted = match (&context.templating, habit) {
             (Templating::Apply, _) => true,
             (Templating::Skip, _) | (Templating::ByTool, Habit::Raw) => false,
-            (Templating::ByTool, Habit::VllmApplies) => context.family == Family::Vllm,
+            (Templating::ByTool, Habit::VllmApplies) => context.conventions == Conventions::Vllm,
         };
         let config = context.tokenizer.config();
         let text = config.and_then(|config| config.chat_template.clone());
@@ -45,7 +45,7 @@ impl Template {
         for (name, token) in [("bos_token", &config.bos_token), ("eos_token", &config.eos_token)] {
             let _previous = values.insert(name.into(), token.clone().into());
         }
-        let bos = config.bos_token.clone().filter(|_| context.family == Family::Sglang);
+        let bos = config.bos_token.clone().filter(|_| context.conventions == Conventions::Sglang);
         let tokenizer = context.tokenizer.name().to_owned();
         Self::compile(text, tokenizer, values).map(|template| Some(Self { bos, ..template }))
     }

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokometer_base::seed::unit_float;
-use tokometer_base::{Nanos, Seed, WallNanos};
+use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
 use tokometer_decide::search::{Allowance, Answer, Length, Limits, Next, Point, fit};
 use tokometer_decide::sequential::is_running_away;
 use tokometer_decide::slo::{Slo, Statistic};
@@ -242,7 +242,7 @@ fn info(rate: f64, duration: Nanos) -> RunInfo {
         origin: Nanos::ZERO,
         seed: Seed(0),
         salt: 0,
-        family: String::new(),
+        family: Conventions::default(),
         targets: Vec::new(),
         load: Load {
             request_rate: Some(rate),

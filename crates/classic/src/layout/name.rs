@@ -1,5 +1,7 @@
 //! The layouts by name, and the choice among them.
 
+use tokometer_base::Backend;
+use tokometer_base::backend::Server;
 use tokometer_metrics::Family;
 
 use super::table::Table;
@@ -104,9 +106,9 @@ impl Layout {
     /// The newest layout of the backend's own tool: vLLM's for `vllm` and `openai*`, SGLang's for
     /// `sglang*`, and for `tgi` the one its fork prints.
     pub fn for_backend(backend: &str) -> Self {
-        match backend {
-            "tgi" => Self::V2,
-            name if name.starts_with("sglang") => Self::S3,
+        match Backend::named(backend).map(Backend::server) {
+            Some(Server::Tgi) => Self::V2,
+            Some(Server::Sglang) => Self::S3,
             _ => Self::V4,
         }
     }

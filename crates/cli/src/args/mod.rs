@@ -31,5 +31,5 @@ pub(crate) use metric::MetricArgs;
 pub(crate) use output::OutputArgs;
 pub(crate) use sampling::SamplingArgs;
 pub(crate) use stop::StopArgs;
-pub(crate) use target::{Compat, TargetArgs};
+pub(crate) use target::TargetArgs;
 pub(crate) use workload::{TurnArgs, WorkloadArgs};

@@ -2,17 +2,21 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tokometer_base::Conventions;
 
 use super::profiling::ProfilingArgs;
 
-/// Whose rules hold where vLLM's and SGLang's clients disagree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Compat {
-    /// Those of `vllm bench serve`.
-    Vllm,
-    /// Those of `sglang.bench_serving`.
-    Sglang,
+/// Reads the name of a tool whose conventions to follow.
+fn conventions() -> impl TypedValueParser<Value = Conventions> {
+    let value = |conventions: Conventions| {
+        PossibleValue::new(conventions.name()).help(match conventions {
+            Conventions::Vllm => "Those of `vllm bench serve`",
+            Conventions::Sglang => "Those of `sglang.bench_serving`",
+        })
+    };
+    PossibleValuesParser::new(Conventions::ALL.map(value)).try_map(|name| name.parse())
 }
 
 /// What to measure.
@@ -48,8 +52,8 @@ pub(crate) struct TargetArgs {
     #[arg(long, value_name = "PROFILE", num_args = 0..=1, default_missing_value = "default")]
     pub(crate) sim: Option<String>,
     /// Whose rules hold where tools differ [default: the backend's family]
-    #[arg(long, value_enum)]
-    pub(crate) compat: Option<Compat>,
+    #[arg(long, value_parser = conventions())]
+    pub(crate) compat: Option<Conventions>,
     /// Tokenizer: a tokenizer.json, a model folder, a hub id or a built-in encoding
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) tokenizer: Option<String>,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tokometer_base::Conventions;
 use tokometer_classic::{self as classic, Layout, LayoutChoice, Metric};
 use tokometer_decide::compare::{Comparison, Half};
 use tokometer_decide::{AbBlocks, Slo};
@@ -147,7 +148,7 @@ struct Against {
 pub(crate) fn layout_of(choice: LayoutChoice, info: &RunInfo) -> Layout {
     let backend = info.targets.first().map_or("", |target| target.backend.as_str());
     match choice {
-        LayoutChoice::Auto if info.family == "sglang" => Layout::S3,
+        LayoutChoice::Auto if info.family == Conventions::Sglang => Layout::S3,
         _ => choice.for_backend(backend),
     }
 }

@@ -4,8 +4,9 @@
 //! kept in a list until then. A flag of another dataset has no effect, and that is said.
 
 use serde_json::Value;
+use tokometer_base::Conventions;
 use tokometer_plan::{Term, Values};
-use tokometer_workload::{Family, Spec};
+use tokometer_workload::Spec;
 
 use super::flags::Flags;
 use crate::args::WorkloadArgs;
@@ -139,7 +140,7 @@ fn put_shared(typed: &mut TypedOptions, args: &WorkloadArgs) {
 }
 
 /// The defaults of a dataset as a layer's fields.
-pub(crate) fn defaults(name: &str, family: Family) -> Result<Value, Refusal> {
+pub(crate) fn defaults(name: &str, family: Conventions) -> Result<Value, Refusal> {
     let spec = Spec::defaults(name, family).ok_or_else(|| unknown(name))?;
     serde_json::to_value(spec)
         .map_err(|why| Refusal::usage(format!("cannot use the dataset `{name}`: {why}"), ""))
@@ -161,7 +162,7 @@ pub(crate) fn put_options(
     args: &WorkloadArgs,
     dataset: &str,
 ) -> Result<Vec<String>, Refusal> {
-    let known = defaults(dataset, Family::Vllm)?;
+    let known = defaults(dataset, Conventions::Vllm)?;
     let mut remarks = Vec::new();
     let mut used: Vec<&str> = Vec::new();
     let typed = typed_options(args)?;

@@ -1,8 +1,8 @@
 //! Values of fields that nobody set, by the rules of the family's own tool.
 
 use serde_json::{Value, json};
-use tokometer_client::{self as client, Dialect};
-use tokometer_workload::Family;
+use tokometer_base::Conventions;
+use tokometer_client::Dialect;
 
 use super::dataset;
 use super::layer::Layer;
@@ -24,7 +24,7 @@ pub(crate) struct Situation {
     /// The backend.
     pub(crate) dialect: Dialect,
     /// Whose rules hold.
-    pub(crate) family: Family,
+    pub(crate) family: Conventions,
     /// The dataset's name.
     pub(crate) dataset: String,
     /// Whether anything names a target.
@@ -49,14 +49,6 @@ pub(crate) fn dialect(name: &str) -> Result<Dialect, Refusal> {
     })
 }
 
-/// The family that a backend's name implies.
-pub(crate) fn family_of(dialect: &Dialect) -> Family {
-    match dialect.family() {
-        client::Family::Sglang => Family::Sglang,
-        client::Family::Vllm | client::Family::Plain => Family::Vllm,
-    }
-}
-
 /// The embedded simulator's default run: open loop, long enough for its own P99, about 20 seconds.
 const DEMO_RATE: f64 = 25.0;
 const DEMO_PROMPTS: u64 = 480;
@@ -66,7 +58,7 @@ const DEMO_OUTPUT: u32 = 64;
 
 /// All defaults.
 pub(crate) fn defaults(situation: &Situation) -> Result<Layer, Refusal> {
-    let is_sglang = situation.family == Family::Sglang;
+    let is_sglang = situation.family == Conventions::Sglang;
     let mut workload = dataset::defaults(&situation.dataset, situation.family)?;
     let is_unaddressed = situation.addressed == Addressed::No;
     let is_demo = is_unaddressed && situation.dataset == "random";
@@ -124,11 +116,7 @@ fn address(situation: &Situation) -> String {
         return "simulator:default".to_owned();
     }
     // SGLang's tool says 0.0.0.0, which a connect takes for this host: the name says so.
-    let family = match situation.family {
-        Family::Vllm => client::Family::Vllm,
-        Family::Sglang => client::Family::Sglang,
-    };
-    format!("http://127.0.0.1:{}", situation.dialect.default_port(family))
+    format!("http://127.0.0.1:{}", situation.dialect.port_by(situation.family))
 }
 
 /// Traces are sent at their own times unless told otherwise.
@@ -142,24 +130,24 @@ fn ignore_eos(situation: &Situation) -> &'static str {
     let is_made_up = matches!(situation.dataset.as_str(), "random" | "random-ids" | "timed_trace");
     let is_openai = situation.dialect.is_openai();
     match situation.family {
-        Family::Sglang => "implied",
-        Family::Vllm if is_made_up && is_openai => "implied",
-        Family::Vllm => "off",
+        Conventions::Sglang => "implied",
+        Conventions::Vllm if is_made_up && is_openai => "implied",
+        Conventions::Vllm => "off",
     }
 }
 
 /// The dataset that a family's tool uses when none is named.
-pub(crate) fn dataset_of(family: Family) -> &'static str {
+pub(crate) fn dataset_of(family: Conventions) -> &'static str {
     match family {
-        Family::Vllm => "random",
-        Family::Sglang => "sharegpt",
+        Conventions::Vllm => "random",
+        Conventions::Sglang => "sharegpt",
     }
 }
 
 /// The backend that a family's tool uses when none is named.
-pub(crate) fn backend_of(family: Option<Family>) -> &'static str {
+pub(crate) fn backend_of(family: Option<Conventions>) -> &'static str {
     match family {
-        Some(Family::Sglang) => "sglang",
-        Some(Family::Vllm) | None => "openai",
+        Some(Conventions::Sglang) => "sglang",
+        Some(Conventions::Vllm) | None => "openai",
     }
 }

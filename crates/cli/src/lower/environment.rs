@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use tokometer_base::Conventions;
 use tokometer_client::ApiKey;
 use tokometer_tokenize::hub;
-use tokometer_workload::Family;
 
 /// What the environment says.
 #[derive(Debug, Clone, Default)]
@@ -55,11 +55,11 @@ impl Environment {
     }
 
     /// The key to send, by the family's rule.
-    pub(crate) fn key(&self, family: Family) -> Option<ApiKey> {
+    pub(crate) fn key(&self, family: Conventions) -> Option<ApiKey> {
         let bearer = self.openai_api_key.clone().map(ApiKey::Bearer);
         match family {
-            Family::Vllm => bearer,
-            Family::Sglang => bearer.or_else(|| self.api_key.clone().map(ApiKey::Raw)),
+            Conventions::Vllm => bearer,
+            Conventions::Sglang => bearer.or_else(|| self.api_key.clone().map(ApiKey::Raw)),
         }
     }
 
@@ -91,8 +91,8 @@ mod tests {
             _ => None,
         };
         let environment = Environment::from_variables(&variables);
-        assert_eq!(environment.key(Family::Vllm), None);
-        assert_eq!(environment.key(Family::Sglang), Some(ApiKey::Raw("raw".to_owned())));
+        assert_eq!(environment.key(Conventions::Vllm), None);
+        assert_eq!(environment.key(Conventions::Sglang), Some(ApiKey::Raw("raw".to_owned())));
         assert_eq!(environment.hub().cache, Some(PathBuf::from("/h/hub")));
         assert_eq!(environment.hub().traffic, hub::Traffic::CacheOnly);
     }

@@ -1,12 +1,12 @@
 //! Flags as a layer over the plan: one line per flag.
 
 use serde_json::Value;
-use tokometer_base::{Nanos, units};
+use tokometer_base::{Conventions, Nanos, units};
 use tokometer_decide::sequential::Until;
 use tokometer_plan::{Term, Values};
 
 use super::layer::{Given, Layer};
-use crate::args::{BenchArgs, Compat, StopArgs, TurnArgs};
+use crate::args::{BenchArgs, StopArgs, TurnArgs};
 use crate::exit::Refusal;
 
 /// What the flags set: single values, and the fields that take several.
@@ -53,11 +53,7 @@ pub(crate) fn flags(args: &BenchArgs) -> Result<Flags, Refusal> {
 
 fn put_target(layer: &mut Layer, args: &BenchArgs) {
     let target = &args.target;
-    let family = target.compat.map(|compat| match compat {
-        Compat::Vllm => "vllm",
-        Compat::Sglang => "sglang",
-    });
-    layer.put("family", family);
+    layer.put("family", target.compat.map(Conventions::name));
     layer.put("targets.0.backend", &target.backend);
     layer.put("targets.0.endpoint", &target.endpoint);
     layer.put("targets.0.model", &target.model);

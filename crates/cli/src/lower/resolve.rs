@@ -1,9 +1,10 @@
 //! Puts the layers together: defaults, file, section, flags.
 
 use serde_json::Value;
+use tokometer_base::Conventions;
+use tokometer_base::conventions::UnknownTool;
 use tokometer_measure::Secrets;
 use tokometer_plan::{Axis, AxisValues, Plan, Section};
-use tokometer_workload::Family;
 
 use super::check::check;
 use super::defaults::{self, Addressed, Situation};
@@ -119,7 +120,7 @@ impl Lowering<'_> {
         };
         let backend = all.text_at("targets.0.backend").unwrap_or(defaults::backend_of(named));
         let dialect = defaults::dialect(backend)?;
-        let family = named.unwrap_or(defaults::family_of(&dialect));
+        let family = named.unwrap_or(dialect.conventions().unwrap_or_default());
         let filed = below.text_at("workload.dataset").map(str::to_owned);
         let dataset = args.workload.dataset_name.clone().or(filed.clone());
         let dataset = dataset.unwrap_or_else(|| defaults::dataset_of(family).to_owned());
@@ -140,7 +141,7 @@ impl Lowering<'_> {
         let has_duration = all.at("load.duration_s").is_some();
         below.cover(&flags.layer);
         below.put("workload.dataset", &dataset);
-        self.put_host_and_port(&mut below, &dialect, family);
+        self.put_host_and_port(&mut below, dialect, family);
         let axes = self.axes(section, &flags);
         let situation = Situation { dialect, family, dataset, addressed, has_load, has_duration };
         Ok(Stack { layer: below, axes, situation })
@@ -150,8 +151,8 @@ impl Lowering<'_> {
     fn put_host_and_port(
         &self,
         layer: &mut Layer,
-        dialect: &tokometer_client::Dialect,
-        family: Family,
+        dialect: tokometer_client::Dialect,
+        family: Conventions,
     ) {
         let target = &self.typed.args.target;
         let has_part = target.host.is_some() || target.port.is_some();
@@ -160,11 +161,7 @@ impl Lowering<'_> {
         }
         let host = target.host.as_deref().unwrap_or("127.0.0.1");
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let client_family = match family {
-            Family::Vllm => tokometer_client::Family::Vllm,
-            Family::Sglang => tokometer_client::Family::Sglang,
-        };
-        let port = target.port.unwrap_or_else(|| dialect.default_port(client_family));
+        let port = target.port.unwrap_or_else(|| dialect.port_by(family));
         layer.put("targets.0.address", format!("http://{host}:{port}"));
     }
 
@@ -188,15 +185,8 @@ impl Lowering<'_> {
     }
 }
 
-fn family(name: &str) -> Result<Family, Refusal> {
-    match name {
-        "vllm" => Ok(Family::Vllm),
-        "sglang" => Ok(Family::Sglang),
-        other => Err(Refusal::usage(
-            format!("cannot follow the rules of `{other}`"),
-            "the families are vllm and sglang",
-        )),
-    }
+fn family(name: &str) -> Result<Conventions, Refusal> {
+    name.parse().map_err(|why: UnknownTool| Refusal::usage(why.to_string(), ""))
 }
 
 fn complete(layer: &Layer, situation: &Situation) -> Result<Plan, Refusal> {

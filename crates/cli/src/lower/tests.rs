@@ -1,9 +1,10 @@
 //! Command lines of the tools that people come from, as plans.
 
+use tokometer_base::Conventions;
 use tokometer_client::IgnoreEos;
 use tokometer_drive::Connections;
 use tokometer_plan::{Address, Content, Plan};
-use tokometer_workload::{Family, Spec};
+use tokometer_workload::Spec;
 
 use super::{Environment, Lowered, lower};
 use crate::args::{Command, parse};
@@ -47,21 +48,21 @@ fn any_target_flag_means_a_server_and_none_means_the_simulator() {
 #[test]
 fn a_family_brings_its_tool_s_defaults() {
     let vllm = plan("--model m");
-    assert_eq!((vllm.family, vllm.seed), (Family::Vllm, 0));
+    assert_eq!((vllm.family, vllm.seed), (Conventions::Vllm, 0));
     assert_eq!(vllm.client.connections, Connections::OnDemand);
     assert_eq!(vllm.request.ignore_eos, IgnoreEos::Implied);
     assert_eq!((vllm.load.num_prompts, vllm.phases.warmups), (Some(1_000), 0));
     assert!(matches!(&vllm.workload, Spec::Random(options) if options.output_len == 128));
 
     let sglang = plan("--compat sglang --model m");
-    assert_eq!((sglang.family, sglang.seed), (Family::Sglang, 42));
-    assert_eq!(sglang.targets[0].backend, "sglang");
+    assert_eq!((sglang.family, sglang.seed), (Conventions::Sglang, 42));
+    assert_eq!(sglang.targets[0].backend.name(), "sglang");
     assert_eq!(sglang.workload.name(), "sharegpt");
     assert_eq!(sglang.client.connections, Connections::PerRequest);
     assert_eq!((sglang.phases.warmups, sglang.phases.warmup_output_max), (1, Some(32)));
 
     let tgi = plan("--backend tgi");
-    assert_eq!((tgi.family, tgi.request.ignore_eos), (Family::Vllm, IgnoreEos::Off));
+    assert_eq!((tgi.family, tgi.request.ignore_eos), (Conventions::Vllm, IgnoreEos::Off));
     assert_eq!(plan("--model m --dataset-name sonnet").request.ignore_eos, IgnoreEos::Off);
 }
 
@@ -80,7 +81,7 @@ fn the_command_lines_of_the_seed_reports_are_understood() {
         "--backend sglang-oai-chat --dataset-name sharegpt --dataset-path f.json --num-prompts 100 \
          --request-rate 20 --max-concurrency 20 --warmup-requests 5",
     );
-    assert_eq!((sglang.family, sglang.phases.warmups), (Family::Sglang, 5));
+    assert_eq!((sglang.family, sglang.phases.warmups), (Conventions::Sglang, 5));
     assert_eq!((sglang.load.request_rate.0, sglang.load.max_concurrency), (20.0, Some(20)));
 
     let vllm = plan(

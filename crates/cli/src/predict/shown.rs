@@ -8,7 +8,6 @@ use tokometer_record::run::{PREDICTION, SCHEMA_VERSION};
 use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, Target, Timeline};
 use tokometer_twin::Figures;
 use tokometer_twin::weighted::Weighted;
-use tokometer_workload::Family;
 
 use super::asks::Asks;
 use super::point::{PredictedPoint, Setting};
@@ -26,14 +25,11 @@ pub(crate) fn info(setting: Setting<'_>, asks: &Asks) -> RunInfo {
         origin: Nanos::ZERO,
         seed: Seed(plan.seed),
         salt: plan.seed,
-        family: match plan.family {
-            Family::Vllm => "vllm".to_owned(),
-            Family::Sglang => "sglang".to_owned(),
-        },
+        family: plan.family,
         targets: vec![Target {
             base_url: format!("{PREDICTION}{engine}"),
             endpoint: String::new(),
-            backend: target.map(|target| target.backend.clone()).unwrap_or_default(),
+            backend: target.map(|target| target.backend.name().to_owned()).unwrap_or_default(),
             model: target.and_then(|target| target.model.clone()).unwrap_or_else(|| engine.clone()),
             is_simulated: true,
             server: None,

@@ -1,145 +1,88 @@
-//! Backend names as users type them, and what each name implies.
+//! A backend as the wire sees it.
+
+use std::fmt;
+use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::Backend;
 
-use super::protocol::Protocol;
-
-/// Whose client's rules hold where the known clients disagree about bodies and ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Family {
-    /// `vllm bench serve` and its ancestors.
-    Vllm,
-    /// SGLang's `bench_serving`.
-    Sglang,
-    /// Nobody's: only what the request needs.
-    Plain,
-}
-
-/// One backend name: a protocol and the habits that come with the name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dialect {
-    name: &'static str,
-    protocol: Protocol,
-    family: Family,
-    path: &'static str,
-    /// Port in SGLang's client; vLLM's always means 8000.
-    sglang_port: u16,
-}
-
-const fn row(
-    name: &'static str,
-    protocol: Protocol,
-    family: Family,
-    path: &'static str,
-    sglang_port: u16,
-) -> Dialect {
-    Dialect { name, protocol, family, path, sglang_port }
-}
-
-const COMPLETIONS: &str = "/v1/completions";
-const CHAT: &str = "/v1/chat/completions";
-const TRITON: &str = "/v2/models/ensemble/generate_stream";
-
-/// Every backend name. A name that both known clients use (`vllm`, `lmdeploy`) means vLLM's.
-static BACKENDS: [Dialect; 19] = [
-    row("openai", Protocol::Completions, Family::Vllm, COMPLETIONS, 30000),
-    row("vllm", Protocol::Completions, Family::Vllm, COMPLETIONS, 8000),
-    row("openai-chat", Protocol::Chat, Family::Vllm, CHAT, 30000),
-    row("vllm-chat", Protocol::Chat, Family::Sglang, CHAT, 30000),
-    row("sglang", Protocol::SglangGenerate, Family::Sglang, "/generate", 30000),
-    row("sglang-native", Protocol::SglangGenerate, Family::Sglang, "/generate", 30000),
-    row("sglang-oai", Protocol::Completions, Family::Sglang, COMPLETIONS, 30000),
-    row("sglang-oai-chat", Protocol::Chat, Family::Sglang, CHAT, 30000),
-    row("tgi", Protocol::TgiGenerate, Family::Vllm, "/generate_stream", 8000),
-    row("tensorrt-llm", Protocol::TensorRtLlm, Family::Vllm, TRITON, 8000),
-    row("trt", Protocol::TensorRtLlm, Family::Sglang, TRITON, 8000),
-    row("lmdeploy", Protocol::Completions, Family::Vllm, COMPLETIONS, 23333),
-    row("lmdeploy-chat", Protocol::Chat, Family::Sglang, CHAT, 30000),
-    row("scalellm", Protocol::Completions, Family::Vllm, COMPLETIONS, 8000),
-    row("deepspeed-mii", Protocol::DeepspeedMii, Family::Vllm, COMPLETIONS, 8000),
-    row("truss", Protocol::Completions, Family::Sglang, "/v1/models/model:predict", 8080),
-    row("llamacpp", Protocol::LlamaCpp, Family::Plain, "/completion", 8080),
-    row("llamacpp-oai", Protocol::Completions, Family::Plain, COMPLETIONS, 8080),
-    row("llamacpp-oai-chat", Protocol::Chat, Family::Plain, CHAT, 8080),
-];
+/// How the server of one backend is spoken to. What its name implies stands in [`Backend`], which it
+/// derefs to; in plans it is the name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Dialect(&'static Backend);
 
 impl Dialect {
     /// The dialect behind a backend name.
     pub fn named(name: &str) -> Option<Self> {
-        BACKENDS.iter().find(|dialect| dialect.name == name).copied()
+        Backend::named(name).map(Self)
     }
 
     /// All backend names, the most used first.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        BACKENDS.iter().map(|dialect| dialect.name)
+        Backend::all().map(Backend::name)
     }
+}
 
-    /// The backend name.
-    pub fn name(&self) -> &'static str {
-        self.name
+impl Deref for Dialect {
+    type Target = Backend;
+
+    fn deref(&self) -> &Backend {
+        self.0
     }
+}
 
-    /// Its wire protocol.
-    pub fn protocol(&self) -> Protocol {
-        self.protocol
+impl fmt::Debug for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Dialect({})", self.name())
     }
+}
 
-    /// Whose rules the name implies.
-    pub fn family(&self) -> Family {
-        self.family
+impl Serialize for Dialect {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
+}
 
-    /// The route it is measured at unless the user names another.
-    pub fn default_path(&self) -> &'static str {
-        self.path
-    }
-
-    /// The port meant when none is given.
-    pub fn default_port(&self, family: Family) -> u16 {
-        match family {
-            Family::Vllm => 8000,
-            Family::Sglang | Family::Plain => self.sglang_port,
-        }
-    }
-
-    /// Whether it sends conversations and so lets the server apply its chat template.
-    pub fn is_chat(&self) -> bool {
-        self.protocol == Protocol::Chat
-    }
-
-    /// Whether it speaks one of OpenAI's routes, whose servers tell counts when asked.
-    pub fn is_openai(&self) -> bool {
-        matches!(self.protocol, Protocol::Completions | Protocol::Chat)
-    }
-
-    /// Whether a prompt may be sent as token ids.
-    pub fn takes_token_ids(&self) -> bool {
-        matches!(
-            self.protocol,
-            Protocol::Completions | Protocol::SglangGenerate | Protocol::LlamaCpp
-        )
+impl<'de> Deserialize<'de> for Dialect {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::named(&name)
+            .ok_or_else(|| serde::de::Error::custom(format!("there is no backend `{name}`")))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::prepare::tests::{body_of, settings, text_prompt};
+    use tokometer_base::PromptContent;
+
+    /// Facts of the table that the bodies show, held against the bodies.
+    #[test]
+    fn the_bodies_of_every_backend_say_what_its_row_says() {
+        for name in Dialect::names() {
+            let dialect = Dialect::named(name).unwrap();
+            let body = body_of(name, &settings(), &text_prompt());
+            let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+            assert_eq!(body.get("model").is_some(), dialect.sends_model(), "{name}");
+            assert_eq!(body.get("messages").is_some(), dialect.is_chat(), "{name}");
+            let mut prompt = text_prompt();
+            prompt.content = PromptContent::TokenIds(vec![1, 2]);
+            let ask = crate::Ask::new(&prompt, 0);
+            let takes_ids = dialect.prepare(&settings(), &ask).is_ok();
+            assert_eq!(takes_ids, dialect.takes_token_ids(), "{name}");
+        }
+    }
 
     #[test]
-    fn every_name_leads_to_itself_and_names_have_their_clients_ports() {
+    fn a_dialect_is_written_and_read_as_its_name() {
         for name in Dialect::names() {
-            assert_eq!(Dialect::named(name).unwrap().name(), name);
+            let written = serde_json::to_string(&Dialect::named(name).unwrap()).unwrap();
+            assert_eq!(written, format!("\"{name}\""));
+            let read: Dialect = serde_json::from_str(&written).unwrap();
+            assert_eq!(read.name(), name);
         }
-        assert_eq!(Dialect::named("vlm"), None);
-        let port = |name| {
-            let dialect = Dialect::named(name).unwrap();
-            (dialect.default_port(dialect.family()), dialect.default_port(Family::Sglang))
-        };
-        assert_eq!(port("vllm"), (8000, 8000));
-        assert_eq!(port("lmdeploy"), (8000, 23333));
-        assert_eq!(port("sglang"), (30000, 30000));
-        assert_eq!(port("truss"), (8080, 8080));
-        assert_eq!(port("llamacpp"), (8080, 8080));
+        let refused = serde_json::from_str::<Dialect>("\"vlm\"").unwrap_err().to_string();
+        assert!(refused.contains("there is no backend `vlm`"), "{refused}");
     }
 }

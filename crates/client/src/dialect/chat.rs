@@ -5,9 +5,8 @@
 //! instead of `delta` when the answer comes in one piece.
 
 use serde_json::json;
-use tokometer_base::PromptContent;
+use tokometer_base::{Conventions, PromptContent};
 
-use super::Family;
 use super::completions::write_shared;
 use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
 use crate::Error;
@@ -25,7 +24,7 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
     body.field("model", context.model());
     match &context.prompt.content {
         // vLLM's client always sends a list of parts, which chooses the server's template format.
-        PromptContent::Text(text) if context.family == Family::Vllm => {
+        PromptContent::Text(text) if context.conventions == Some(Conventions::Vllm) => {
             let parts = json!([{"type": "text", "text": text}]);
             body.field("messages", json!([{"role": "user", "content": parts}]));
         }
@@ -58,7 +57,7 @@ mod tests {
     use crate::prepare::tests::{body_of, body_without, settings, text_prompt};
 
     #[test]
-    fn text_becomes_one_user_message_in_the_familys_form() {
+    fn text_becomes_one_user_message_in_the_tools_form() {
         let check = |name: &str, expected: &str| {
             assert_eq!(body_of(name, &settings(), &text_prompt()), expected);
         };

@@ -3,9 +3,8 @@
 //! Text in `choices[0].text`; usage in a last event with empty `choices` (vLLM, SGLang) or together
 //! with the finish reason (llama.cpp, TGI, transformers). Not every server ends with `[DONE]`.
 
-use tokometer_base::PromptContent;
+use tokometer_base::{Conventions, PromptContent};
 
-use super::Family;
 use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::Framing;
@@ -29,12 +28,12 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
     if let Some(tokens) = context.prompt.output_tokens {
         body.field("max_tokens", tokens);
     }
-    match context.family {
-        Family::Vllm if context.settings.sampling.repetition_penalty.is_none() => {
+    match context.conventions {
+        Some(Conventions::Vllm) if context.settings.sampling.repetition_penalty.is_none() => {
             body.optional("repetition_penalty", 1.0);
         }
-        Family::Sglang => body.optional("best_of", 1),
-        Family::Vllm | Family::Plain => {}
+        Some(Conventions::Sglang) => body.optional("best_of", 1),
+        Some(Conventions::Vllm) | None => {}
     }
     if let Some(count) = context.settings.logprobs {
         body.field("logprobs", count);
@@ -59,7 +58,7 @@ pub(super) fn write_shared(body: &mut Body<'_>, context: &Context<'_>) {
             ),
         }
     }
-    let is_sglang = context.family == Family::Sglang;
+    let is_sglang = context.conventions == Some(Conventions::Sglang);
     if is_sglang && settings.sampling.temperature.is_none() {
         body.optional("temperature", 0.0);
     }
@@ -80,15 +79,16 @@ pub(super) fn write_shared(body: &mut Body<'_>, context: &Context<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::dialect::Family;
+    use tokometer_base::Conventions;
+
     use crate::prepare::tests::{body_of, settings, text_prompt};
     use crate::settings::{IgnoreEos, UsageReports};
 
     #[test]
-    fn each_family_sends_its_own_clients_fields() {
-        let check = |name: &str, family, expected: &str| {
+    fn each_tools_own_fields_are_sent_by_its_conventions() {
+        let check = |name: &str, conventions, expected: &str| {
             let mut settings = settings();
-            settings.family = family;
+            settings.conventions = conventions;
             settings.ignore_eos = IgnoreEos::Implied;
             assert_eq!(body_of(name, &settings, &text_prompt()), expected);
         };
@@ -103,8 +103,8 @@ mod tests {
             r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"best_of":1,"stream":true,"stream_options":{"include_usage":true},"temperature":0.0,"ignore_eos":true}"#,
         );
         check(
-            "vllm",
-            Some(Family::Plain),
+            "llamacpp-oai",
+            Some(Conventions::Sglang),
             r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true}"#,
         );
     }
@@ -112,14 +112,13 @@ mod tests {
     #[test]
     fn asked_counts_and_sampling_are_sent_as_asked() {
         let mut settings = settings();
-        settings.family = Some(Family::Plain);
         settings.usage = UsageReports::Continuous;
         settings.sampling.temperature = Some(0.7);
         settings.sampling.top_k = Some(20);
         settings.logprobs = Some(2);
         settings.wants_token_ids = true;
         assert_eq!(
-            body_of("vllm", &settings, &text_prompt()),
+            body_of("llamacpp-oai", &settings, &text_prompt()),
             r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"logprobs":2,"stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true},"temperature":0.7,"top_k":20,"return_token_ids":true}"#
         );
     }

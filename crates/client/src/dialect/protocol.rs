@@ -1,31 +1,13 @@
-//! The protocols and what each declares about its answers.
+//! What each protocol declares about its answers, and who writes its bodies.
 
-use tokometer_base::{Prompt, PromptContent};
+use tokometer_base::backend::Protocol;
+use tokometer_base::{Conventions, Prompt, PromptContent};
 
-use super::{Family, chat, completions, llamacpp, mii, sglang, tensorrt, tgi};
+use super::{chat, completions, llamacpp, mii, sglang, tensorrt, tgi};
 use crate::Error;
 use crate::framing::Framing;
 use crate::prepare::Body;
 use crate::settings::{Delivery, Settings};
-
-/// A wire protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// OpenAI's `/v1/completions`.
-    Completions,
-    /// OpenAI's `/v1/chat/completions`.
-    Chat,
-    /// SGLang's `/generate`.
-    SglangGenerate,
-    /// Text Generation Inference's `/generate_stream`.
-    TgiGenerate,
-    /// Triton's `generate_stream` in front of TensorRT-LLM.
-    TensorRtLlm,
-    /// DeepSpeed-MII's unstreamed route.
-    DeepspeedMii,
-    /// llama.cpp's `/completion`.
-    LlamaCpp,
-}
 
 /// How the number of tokens inside one event is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +56,8 @@ pub struct Rules {
 /// Everything a body is made of.
 pub(crate) struct Context<'a> {
     pub(crate) backend: &'static str,
-    pub(crate) family: Family,
+    /// Whose client's fields are added. `None`: only what the request needs.
+    pub(crate) conventions: Option<Conventions>,
     pub(crate) settings: &'a Settings,
     pub(crate) prompt: &'a Prompt,
     pub(crate) lora: Option<&'a str>,
@@ -101,33 +84,31 @@ impl Context<'_> {
     }
 }
 
-impl Protocol {
-    /// What it declares about its answers.
-    pub fn rules(self) -> &'static Rules {
-        match self {
-            Self::Completions => &completions::RULES,
-            Self::Chat => &chat::RULES,
-            Self::SglangGenerate => &sglang::RULES,
-            Self::TgiGenerate => &tgi::RULES,
-            Self::TensorRtLlm => &tensorrt::RULES,
-            Self::DeepspeedMii => &mii::RULES,
-            Self::LlamaCpp => &llamacpp::RULES,
-        }
+/// What a protocol declares about its answers.
+pub(crate) fn rules_of(protocol: Protocol) -> &'static Rules {
+    match protocol {
+        Protocol::Completions => &completions::RULES,
+        Protocol::Chat => &chat::RULES,
+        Protocol::SglangGenerate => &sglang::RULES,
+        Protocol::TgiGenerate => &tgi::RULES,
+        Protocol::TensorRtLlm => &tensorrt::RULES,
+        Protocol::DeepspeedMii => &mii::RULES,
+        Protocol::LlamaCpp => &llamacpp::RULES,
     }
+}
 
-    pub(crate) fn write_body(
-        self,
-        body: &mut Body<'_>,
-        context: &Context<'_>,
-    ) -> Result<(), Error> {
-        match self {
-            Self::Completions => completions::write_body(body, context),
-            Self::Chat => chat::write_body(body, context),
-            Self::SglangGenerate => sglang::write_body(body, context),
-            Self::TgiGenerate => tgi::write_body(body, context),
-            Self::TensorRtLlm => tensorrt::write_body(body, context),
-            Self::DeepspeedMii => mii::write_body(body, context),
-            Self::LlamaCpp => llamacpp::write_body(body, context),
-        }
+pub(crate) fn write_body(
+    protocol: Protocol,
+    body: &mut Body<'_>,
+    context: &Context<'_>,
+) -> Result<(), Error> {
+    match protocol {
+        Protocol::Completions => completions::write_body(body, context),
+        Protocol::Chat => chat::write_body(body, context),
+        Protocol::SglangGenerate => sglang::write_body(body, context),
+        Protocol::TgiGenerate => tgi::write_body(body, context),
+        Protocol::TensorRtLlm => tensorrt::write_body(body, context),
+        Protocol::DeepspeedMii => mii::write_body(body, context),
+        Protocol::LlamaCpp => llamacpp::write_body(body, context),
     }
 }

@@ -3,9 +3,8 @@
 //! Pieces of text in `text_output`, no counts, no end mark: the end of the body is the end. The end
 //! token is switched off by asking for one that no vocabulary has.
 
-use tokometer_base::PromptContent;
+use tokometer_base::{Conventions, PromptContent};
 
-use super::Family;
 use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::Framing;
@@ -30,13 +29,13 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
     body.field("text_input", text);
     let sampling = &context.settings.sampling;
     if sampling.temperature.is_none() {
-        match context.family {
-            Family::Vllm => body.field("temperature", 0.0),
-            Family::Sglang => body.field("temperature", 0.000_001),
-            Family::Plain => {}
+        match context.conventions {
+            Some(Conventions::Vllm) => body.field("temperature", 0.0),
+            Some(Conventions::Sglang) => body.field("temperature", 0.000_001),
+            None => {}
         }
     }
-    if sampling.top_p.is_none() && context.family != Family::Plain {
+    if sampling.top_p.is_none() && context.conventions.is_some() {
         body.field("top_p", 1.0);
     }
     body.members(sampling);

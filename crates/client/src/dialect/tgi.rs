@@ -5,9 +5,8 @@
 //! stream come inside HTTP 200.
 
 use serde_json::{Map, Value, json};
-use tokometer_base::PromptContent;
+use tokometer_base::{Conventions, PromptContent};
 
-use super::Family;
 use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::Framing;
@@ -38,7 +37,8 @@ fn parameters(context: &Context<'_>) -> Map<String, Value> {
     if let Some(tokens) = context.prompt.output_tokens {
         set("max_new_tokens", json!(tokens));
     }
-    if let Some(tokens) = context.prompt.prompt_tokens.filter(|_| context.family == Family::Vllm) {
+    let is_vllm = context.conventions == Some(Conventions::Vllm);
+    if let Some(tokens) = context.prompt.prompt_tokens.filter(|_| is_vllm) {
         set("truncate", json!(tokens));
     }
     if context.settings.ignore_eos != IgnoreEos::Off {
@@ -46,7 +46,7 @@ fn parameters(context: &Context<'_>) -> Map<String, Value> {
     }
     // Without details an answer in one piece has no count.
     set("details", json!(true));
-    if context.family == Family::Vllm {
+    if is_vllm {
         set("do_sample", json!(true));
         // Zero is refused by this server, so its known client sends nearly zero.
         let _temperature = params.entry("temperature").or_insert(json!(0.01));

@@ -17,6 +17,7 @@ mod vllm_rust;
 mod tests;
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::Backend;
 use tokometer_record::{Target, Timeline};
 
 pub use aggregate::FamilyCollector;
@@ -51,7 +52,7 @@ impl Route {
     /// The route that a target's requests took.
     pub fn of(target: &Target) -> Self {
         let path = target.endpoint.split('?').next().unwrap_or_default().trim_end_matches('/');
-        if path.ends_with("/chat/completions") || target.backend.ends_with("-chat") {
+        if path.ends_with("/chat/completions") || target.backend().is_some_and(Backend::is_chat) {
             Self::Chat
         } else if path.ends_with("/generate") {
             Self::Native

@@ -7,7 +7,7 @@ use crate::run::{Load, Stop, Target};
 use crate::timeline::{Asked, Identity, Network, Phase, Usage};
 use crate::{Health, StampSource};
 use proptest::prelude::*;
-use tokometer_base::{Seed, WallNanos};
+use tokometer_base::{Conventions, Seed, WallNanos};
 
 fn info() -> RunInfo {
     RunInfo {
@@ -18,7 +18,7 @@ fn info() -> RunInfo {
         origin: Nanos(1_000),
         seed: Seed(0),
         salt: 0,
-        family: "vllm".into(),
+        family: Conventions::Vllm,
         targets: vec![Target {
             base_url: "http://127.0.0.1:1".into(),
             endpoint: "/v1/completions".into(),

@@ -6,13 +6,13 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{Message, Prompt, PromptContent};
+use tokometer_base::{Conventions, Message, Prompt, PromptContent};
 
 use crate::datasets::sharegpt::{self, ShareGpt};
 use crate::rows::Rows;
 use crate::selection::{Counts, Draft, Reading, RowReader, Selection, Tolerance};
 use crate::template::{Habit, Template};
-use crate::{Context, Error, Family, Result};
+use crate::{Context, Error, Result};
 
 /// The options of `custom`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,22 +30,22 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self::for_family(Family::Vllm)
+        Self::by_conventions(Conventions::Vllm)
     }
 }
 
 impl Options {
-    /// The defaults of a family's tool: SGLang's takes the length of the answers in the file.
-    pub const fn for_family(family: Family) -> Self {
-        let output_len = match family {
-            Family::Vllm => Some(256),
-            Family::Sglang => None,
+    /// The defaults of the tool whose conventions are followed: SGLang's takes the length of the answers in the file.
+    pub const fn by_conventions(conventions: Conventions) -> Self {
+        let output_len = match conventions {
+            Conventions::Vllm => Some(256),
+            Conventions::Sglang => None,
         };
         Self { path: PathBuf::new(), output_len, context_len: None, prompt_suffix: String::new() }
     }
 }
 
-/// Reads lines by the rules of a family.
+/// Reads lines by a tool's conventions.
 pub(crate) enum Custom {
     Vllm(Box<Lines>),
     Sglang(Box<ShareGpt>),
@@ -63,13 +63,13 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Cus
         return Err(Error::NoFile("custom"));
     }
     let rows = Rows::open(&options.path)?;
-    let reader = match context.family {
-        Family::Vllm => Custom::Vllm(Box::new(Lines {
+    let reader = match context.conventions {
+        Conventions::Vllm => Custom::Vllm(Box::new(Lines {
             output_len: options.output_len,
             context: context.clone(),
             template: Template::open(context, Habit::VllmApplies)?,
         })),
-        Family::Sglang => {
+        Conventions::Sglang => {
             let like_sharegpt = sharegpt::Options {
                 output_len: options.output_len,
                 context_len: options.context_len,
@@ -229,7 +229,7 @@ mod tests {
     fn sglangs_form_is_read_like_sharegpt_and_bad_lines_are_skipped() {
         let text = "{\"conversations\":[{\"content\":\"how are you\"},{\"content\":\"very well\"}]}\nnonsense\n";
         let workload = workload(text, 0, |context, options| {
-            context.family = Family::Sglang;
+            context.conventions = Conventions::Sglang;
             options.output_len = None;
             options.prompt_suffix = " Be brief.".into();
         });

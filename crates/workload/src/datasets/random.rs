@@ -1,19 +1,19 @@
 //! Random words in exact lengths, optionally behind a common prefix.
 //!
-//! Lengths follow the family's rule around the asked one and come from the seed; words come from
+//! Lengths follow the chosen conventions around the asked one and come from the seed; words come from
 //! the salt. SGLang fills its random prompts with ShareGPT texts: with a `content_path` the same is
 //! done here, cut or repeated to the drawn length.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{Prompt, PromptContent};
+use tokometer_base::{Conventions, Prompt, PromptContent};
 use tokometer_tokenize::Specials;
 
 use crate::compose::{Composed, Composer};
 use crate::datasets::sharegpt;
 use crate::lengths::Span;
-use crate::{Context, Error, Family, Form, Item, Note, Ratio, Result, Source};
+use crate::{Context, Error, Form, Item, Note, Ratio, Result, Source};
 
 /// The options of `random`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct Options {
     pub input_len: u32,
     /// The answer length in tokens.
     pub output_len: u32,
-    /// The spread of both, by the family's rule.
+    /// The spread of both, by the conventions followed.
     pub range_ratio: Ratio,
     /// Tokens that all prompts share, before their own.
     pub prefix_len: u32,
@@ -33,16 +33,16 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self::for_family(Family::Vllm)
+        Self::by_conventions(Conventions::Vllm)
     }
 }
 
 impl Options {
-    /// The defaults of a family's tool.
-    pub const fn for_family(family: Family) -> Self {
-        let output_len = match family {
-            Family::Vllm => 128,
-            Family::Sglang => 1_024,
+    /// The defaults of the tool whose conventions are followed.
+    pub const fn by_conventions(conventions: Conventions) -> Self {
+        let output_len = match conventions {
+            Conventions::Vllm => 128,
+            Conventions::Sglang => 1_024,
         };
         let range_ratio = Ratio::both(0.0);
         Self { input_len: 1_024, output_len, range_ratio, prefix_len: 0, content_path: None }
@@ -64,35 +64,35 @@ pub(crate) struct Shapes {
     text: Span,
     output: Span,
     specials: u32,
-    family: Family,
+    conventions: Conventions,
 }
 
 impl Shapes {
     pub(crate) fn new(dataset: &'static str, options: &Options, context: &Context) -> Result<Self> {
         let ratio = options.range_ratio;
-        if let Some(reason) = ratio.fault(context.family) {
+        if let Some(reason) = ratio.fault(context.conventions) {
             return Err(Error::Options { dataset, reason });
         }
         let specials = context.specials()?;
         // vLLM draws around the length without special tokens; SGLang takes them off what it drew.
-        let around = match context.family {
-            Family::Vllm => options.input_len.saturating_sub(specials),
-            Family::Sglang => options.input_len,
+        let around = match context.conventions {
+            Conventions::Vllm => options.input_len.saturating_sub(specials),
+            Conventions::Sglang => options.input_len,
         };
         Ok(Self {
-            text: Span::around(around, ratio.input, context.family),
-            output: Span::around(options.output_len, ratio.output, context.family),
+            text: Span::around(around, ratio.input, context.conventions),
+            output: Span::around(options.output_len, ratio.output, context.conventions),
             specials,
-            family: context.family,
+            conventions: context.conventions,
         })
     }
 
     pub(crate) fn at(&self, index: u64, context: &Context) -> Shape {
         let mut generator = context.seed.stream("lengths").at(index);
         let drawn = self.text.draw(&mut generator);
-        let text = match self.family {
-            Family::Vllm => drawn,
-            Family::Sglang => drawn.saturating_sub(self.specials).max(1),
+        let text = match self.conventions {
+            Conventions::Vllm => drawn,
+            Conventions::Sglang => drawn.saturating_sub(self.specials).max(1),
         };
         Shape { text, output: self.output.draw(&mut generator) }
     }
@@ -229,8 +229,8 @@ mod tests {
 
     #[test]
     fn every_prompt_has_exactly_the_asked_tokens() {
-        let check = |options: Options, family| {
-            let context = Context { family, ..context() };
+        let check = |options: Options, conventions| {
+            let context = Context { conventions, ..context() };
             let workload = open(&Spec::Random(options), &context).unwrap();
             for index in 0..workload.len() {
                 let item = workload.item(index).unwrap();
@@ -241,10 +241,10 @@ mod tests {
             assert_eq!(workload.check_lengths().unwrap().missed, 0);
         };
         let options = Options { input_len: 100, ..Options::default() };
-        check(options.clone(), Family::Vllm);
-        check(Options { prefix_len: 30, ..options.clone() }, Family::Vllm);
-        check(Options { range_ratio: Ratio::both(0.5), ..options.clone() }, Family::Sglang);
-        check(Options { input_len: 1, ..options }, Family::Vllm);
+        check(options.clone(), Conventions::Vllm);
+        check(Options { prefix_len: 30, ..options.clone() }, Conventions::Vllm);
+        check(Options { range_ratio: Ratio::both(0.5), ..options.clone() }, Conventions::Sglang);
+        check(Options { input_len: 1, ..options }, Conventions::Vllm);
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_outside_of_the_familys_rule_is_refused() {
+    fn a_ratio_outside_of_the_tools_rule_is_refused() {
         let options = Options { range_ratio: Ratio::both(1.0), ..Options::default() };
         let error = open(&Spec::Random(options), &context()).err().unwrap();
         assert_eq!(

@@ -5,11 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::seed::whole_between;
-use tokometer_base::{Prompt, PromptContent};
+use tokometer_base::{Conventions, Prompt, PromptContent};
 
 use crate::compose::Composer;
 use crate::datasets::random::{self, Shapes};
-use crate::{Context, Family, Form, Item, Ratio, Result, Source};
+use crate::{Context, Form, Item, Ratio, Result, Source};
 
 /// The options of `random-ids`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,21 +19,21 @@ pub struct Options {
     pub input_len: u32,
     /// The answer length in tokens.
     pub output_len: u32,
-    /// The spread of both, by the family's rule.
+    /// The spread of both, by the conventions followed.
     pub range_ratio: Ratio,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self::for_family(Family::Sglang)
+        Self::by_conventions(Conventions::Sglang)
     }
 }
 
 impl Options {
-    /// The defaults of a family's tool.
-    pub fn for_family(family: Family) -> Self {
+    /// The defaults of the tool whose conventions are followed.
+    pub fn by_conventions(conventions: Conventions) -> Self {
         let random::Options { input_len, output_len, range_ratio, .. } =
-            random::Options::for_family(family);
+            random::Options::by_conventions(conventions);
         Self { input_len, output_len, range_ratio }
     }
 }
@@ -101,7 +101,7 @@ mod tests {
         let options =
             Options { input_len: 64, range_ratio: Ratio::both(1.0), ..Options::default() };
         let context = Context {
-            family: Family::Sglang,
+            conventions: Conventions::Sglang,
             form: Form::TokenIds,
             ..Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 40)
         };

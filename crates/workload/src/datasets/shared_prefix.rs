@@ -6,11 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::seed::{Generator, unit_float};
-use tokometer_base::{Nanos, Prompt, PromptContent};
+use tokometer_base::{Conventions, Nanos, Prompt, PromptContent};
 
 use crate::compose::Composer;
 use crate::lengths::Span;
-use crate::{After, Context, Error, Family, Form, Item, Note, Result, Source, order};
+use crate::{After, Context, Error, Form, Item, Note, Result, Source, order};
 
 /// Between the system prompt and the question.
 const JOINT: &str = "\n\n";
@@ -175,7 +175,7 @@ fn zipf_group(shares: &[f64], generator: &mut Generator) -> usize {
 
 impl SharedPrefix {
     fn length(&self, around: u32, stream: &str, index: u64) -> u32 {
-        let span = Span::around(around, self.options.range_ratio, Family::Sglang);
+        let span = Span::around(around, self.options.range_ratio, Conventions::Sglang);
         span.draw(&mut self.context.seed.stream(stream).at(index))
     }
 
@@ -266,8 +266,8 @@ mod tests {
 
     fn workload(options: Options) -> Workload {
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let family = Family::Sglang;
-        let context = Context { family, ..Context::new(tokenizer, Seed(1), 12) };
+        let conventions = Conventions::Sglang;
+        let context = Context { conventions, ..Context::new(tokenizer, Seed(1), 12) };
         open(&Spec::SharedPrefix(options), &context).unwrap()
     }
 

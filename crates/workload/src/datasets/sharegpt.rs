@@ -1,18 +1,18 @@
 //! Conversations of a ShareGPT file: the first message asks, the length of the second is asked for.
 //!
 //! The file (a JSON array of hundreds of megabytes, usually) is passed over once to find its entries;
-//! only those that are tried are read. Both tools' filters are known; what differs is the family.
+//! only those that are tried are read. Both tools' filters are known; what differs is the conventions followed.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{Prompt, PromptContent};
+use tokometer_base::{Conventions, Prompt, PromptContent};
 use tokometer_tokenize::{Specials, Tokenizer};
 
 use crate::rows::Rows;
 use crate::selection::{Counts, Draft, Reading, RowReader, Selection};
 use crate::template::{Habit, Template};
-use crate::{Context, Error, Family, Form, Result, order};
+use crate::{Context, Error, Form, Result, order};
 
 /// What SGLang keeps at the end of a prompt when it adds a suffix.
 const ASSISTANT: &str = "Assistant:";
@@ -31,7 +31,7 @@ pub struct Options {
     pub prompt_suffix: String,
 }
 
-/// Which lengths a family keeps, in tokens.
+/// Which lengths a tool keeps, in tokens.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     prompt_min: u32,
@@ -41,12 +41,12 @@ struct Limits {
 }
 
 impl Limits {
-    const fn of(family: Family, context_len: Option<u32>) -> Self {
-        match family {
-            Family::Vllm => {
+    const fn of(conventions: Conventions, context_len: Option<u32>) -> Self {
+        match conventions {
+            Conventions::Vllm => {
                 Self { prompt_min: 4, output_min: 4, prompt_max: 1_024, total_max: 2_048 }
             }
-            Family::Sglang => {
+            Conventions::Sglang => {
                 let total_max = match context_len {
                     Some(length) => length,
                     None => u32::MAX,
@@ -75,11 +75,13 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Sha
 
 impl ShareGpt {
     pub(crate) fn new(options: Options, context: &Context) -> Result<Self> {
-        if options.output_len.is_some_and(|length| length < 4) && context.family == Family::Sglang {
+        if options.output_len.is_some_and(|length| length < 4)
+            && context.conventions == Conventions::Sglang
+        {
             let reason = "the answer length must be at least 4".to_owned();
             return Err(Error::Options { dataset: "sharegpt", reason });
         }
-        let limits = Limits::of(context.family, options.context_len);
+        let limits = Limits::of(context.conventions, options.context_len);
         let template = Template::open(context, Habit::Raw)?;
         Ok(Self { options, context: context.clone(), limits, template })
     }
@@ -230,12 +232,16 @@ mod tests {
         .to_string()
     }
 
-    fn workload(entries: &[String], family: Family, options: Options) -> Result<Workload> {
+    fn workload(
+        entries: &[String],
+        conventions: Conventions,
+        options: Options,
+    ) -> Result<Workload> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("conversations.json");
         std::fs::write(&path, format!("[{}]", entries.join(",\n"))).unwrap();
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = Context { family, ..Context::new(tokenizer, Seed(1), 0) };
+        let context = Context { conventions, ..Context::new(tokenizer, Seed(1), 0) };
         open(&Spec::Sharegpt(Options { path, ..options }), &context)
     }
 
@@ -250,20 +256,20 @@ mod tests {
     }
 
     #[test]
-    fn each_family_keeps_its_own_lengths() {
+    fn each_tool_keeps_its_own_lengths() {
         let words = |count: usize| vec!["word"; count].join(" ");
         let entries: Vec<String> =
             [(1, 10), (3, 3), (10, 20), (1_024, 1_024), (1_024, 1_025), (1_025, 5), (9_000, 5)]
                 .map(|(prompt, answer)| entry(&words(prompt), &words(answer)))
                 .to_vec();
-        let check = |family, options, expected: &[(u32, u32)]| {
-            assert_eq!(lengths(&workload(&entries, family, options).unwrap()), expected);
+        let check = |conventions, options, expected: &[(u32, u32)]| {
+            assert_eq!(lengths(&workload(&entries, conventions, options).unwrap()), expected);
         };
-        check(Family::Vllm, Options::default(), &[(10, 20), (1_024, 1_024)]);
+        check(Conventions::Vllm, Options::default(), &[(10, 20), (1_024, 1_024)]);
         let override_ = Options { output_len: Some(7), ..Options::default() };
-        check(Family::Vllm, override_, &[(10, 7), (1_024, 7), (1_024, 7)]);
+        check(Conventions::Vllm, override_, &[(10, 7), (1_024, 7), (1_024, 7)]);
         let context_len = Options { context_len: Some(1_030), ..Options::default() };
-        check(Family::Sglang, context_len, &[(3, 3), (10, 20), (1_025, 5)]);
+        check(Conventions::Sglang, context_len, &[(3, 3), (10, 20), (1_025, 5)]);
     }
 
     #[test]
@@ -274,7 +280,7 @@ mod tests {
             r#"{"conversations":[{"from":"human"}]}"#.into(),
             r#"{"conversations":[{"value":"alone"}]}"#.into(),
         ];
-        let workload = workload(&entries, Family::Vllm, Options::default()).unwrap();
+        let workload = workload(&entries, Conventions::Vllm, Options::default()).unwrap();
         let notes = workload.notes();
         assert_eq!(notes[0].code, "skipped-rows");
         assert!(notes[0].text.contains("2 of 4 entries"), "{notes:?}");
@@ -283,16 +289,17 @@ mod tests {
 
     #[test]
     fn a_file_without_any_usable_entry_is_too_short() {
-        let error = workload(&[entry("hi", "ho")], Family::Vllm, Options::default()).err().unwrap();
+        let error =
+            workload(&[entry("hi", "ho")], Conventions::Vllm, Options::default()).err().unwrap();
         assert!(error.to_string().contains("none of its 1 entries can be used"), "{error}");
-        assert!(workload(&[], Family::Vllm, Options::default()).is_err());
+        assert!(workload(&[], Conventions::Vllm, Options::default()).is_err());
     }
 
     #[test]
     fn a_suffix_goes_before_the_assistants_mark() {
         let options = Options { prompt_suffix: " Be brief.".into(), ..Options::default() };
         let entries = [entry("What is up? Assistant:", "not much at all")];
-        let item = workload(&entries, Family::Sglang, options).unwrap().item(0).unwrap();
+        let item = workload(&entries, Conventions::Sglang, options).unwrap().item(0).unwrap();
         let expected = PromptContent::Text("What is up?  Be brief.Assistant:".into());
         assert_eq!(item.prompt.content, expected);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tokometer_base::{Nanos, WallNanos};
+use tokometer_base::{Conventions, Nanos, WallNanos};
 use tokometer_record::folder::RunWriter;
 use tokometer_record::run::{Load, RunInfo, SCHEMA_VERSION};
 
@@ -21,7 +21,7 @@ fn record(scenario: &Scenario, folder: &Path) -> BTreeMap<String, Vec<u8>> {
         origin: Nanos::ZERO,
         seed: scenario.seed,
         salt: 0,
-        family: "vllm".to_owned(),
+        family: Conventions::Vllm,
         targets: Vec::new(),
         load: Load {
             request_rate: None,

@@ -1,0 +1,319 @@
+//! The backends by their names: what `--backend` accepts, and every fact that a name implies.
+//!
+//! One row per name. Whatever depends on the backend asks its row; nothing else looks at the name.
+//! How requests are written and answers read stands with the protocol, in the room of the wire.
+
+use crate::Conventions;
+
+/// A wire protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// OpenAI's `/v1/completions`.
+    Completions,
+    /// OpenAI's `/v1/chat/completions`.
+    Chat,
+    /// SGLang's `/generate`.
+    SglangGenerate,
+    /// Text Generation Inference's `/generate_stream`.
+    TgiGenerate,
+    /// Triton's `generate_stream` in front of TensorRT-LLM.
+    TensorRtLlm,
+    /// DeepSpeed-MII's unstreamed route.
+    DeepspeedMii,
+    /// llama.cpp's `/completion`.
+    LlamaCpp,
+}
+
+/// The server that a name promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Server {
+    /// vLLM's own.
+    Vllm,
+    /// SGLang's own.
+    Sglang,
+    /// Text Generation Inference.
+    Tgi,
+    /// llama.cpp's.
+    LlamaCpp,
+    /// Any server that speaks the protocol.
+    Any,
+}
+
+/// How a server is told to empty its prefix cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flush {
+    /// `POST /reset_prefix_cache`: vLLM's server in its development mode.
+    ResetPrefixCache,
+    /// `POST /flush_cache` with the time to wait for running requests: SGLang's server.
+    FlushCacheWithin,
+    /// `POST /flush_cache`: other servers by SGLang's conventions.
+    FlushCache,
+}
+
+/// One backend name and what it implies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backend {
+    name: &'static str,
+    protocol: Protocol,
+    server: Server,
+    conventions: Option<Conventions>,
+    path: &'static str,
+    sglang_port: u16,
+}
+
+const COMPLETIONS: &str = "/v1/completions";
+const CHAT: &str = "/v1/chat/completions";
+
+const fn row(name: &'static str, protocol: Protocol, server: Server) -> Backend {
+    let path = match protocol {
+        Protocol::Completions | Protocol::DeepspeedMii => COMPLETIONS,
+        Protocol::Chat => CHAT,
+        Protocol::SglangGenerate => "/generate",
+        Protocol::TgiGenerate => "/generate_stream",
+        Protocol::TensorRtLlm => "/v2/models/ensemble/generate_stream",
+        Protocol::LlamaCpp => "/completion",
+    };
+    Backend { name, protocol, server, conventions: None, path, sglang_port: 30000 }
+}
+
+impl Backend {
+    /// The row of a name that is `conventions`' own.
+    const fn of(self, conventions: Conventions) -> Self {
+        Self { conventions: Some(conventions), ..self }
+    }
+
+    const fn at(self, path: &'static str) -> Self {
+        Self { path, ..self }
+    }
+
+    const fn port(self, sglang_port: u16) -> Self {
+        Self { sglang_port, ..self }
+    }
+}
+
+use Conventions::{Sglang, Vllm};
+
+/// Every backend name. A name that both known clients use (`vllm`, `lmdeploy`) means vLLM's.
+static BACKENDS: [Backend; 19] = [
+    row("openai", Protocol::Completions, Server::Any).of(Vllm),
+    row("vllm", Protocol::Completions, Server::Vllm).of(Vllm).port(8000),
+    row("openai-chat", Protocol::Chat, Server::Any).of(Vllm),
+    row("vllm-chat", Protocol::Chat, Server::Vllm).of(Sglang),
+    row("sglang", Protocol::SglangGenerate, Server::Sglang).of(Sglang),
+    row("sglang-native", Protocol::SglangGenerate, Server::Sglang).of(Sglang),
+    row("sglang-oai", Protocol::Completions, Server::Sglang).of(Sglang),
+    row("sglang-oai-chat", Protocol::Chat, Server::Sglang).of(Sglang),
+    row("tgi", Protocol::TgiGenerate, Server::Tgi).of(Vllm).port(8000),
+    row("tensorrt-llm", Protocol::TensorRtLlm, Server::Any).of(Vllm).port(8000),
+    row("trt", Protocol::TensorRtLlm, Server::Any).of(Sglang).port(8000),
+    row("lmdeploy", Protocol::Completions, Server::Any).of(Vllm).port(23333),
+    row("lmdeploy-chat", Protocol::Chat, Server::Any).of(Sglang),
+    row("scalellm", Protocol::Completions, Server::Any).of(Vllm).port(8000),
+    row("deepspeed-mii", Protocol::DeepspeedMii, Server::Any).of(Vllm).port(8000),
+    row("truss", Protocol::Completions, Server::Any)
+        .of(Sglang)
+        .at("/v1/models/model:predict")
+        .port(8080),
+    row("llamacpp", Protocol::LlamaCpp, Server::LlamaCpp).port(8080),
+    row("llamacpp-oai", Protocol::Completions, Server::LlamaCpp).port(8080),
+    row("llamacpp-oai-chat", Protocol::Chat, Server::LlamaCpp).port(8080),
+];
+
+impl Backend {
+    /// The backend of this name. `None` for a name of the table's neighbours, or of nobody.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        BACKENDS.iter().find(|backend| backend.name == name)
+    }
+
+    /// All backends, the most used first.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        BACKENDS.iter()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its wire protocol.
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// The server that the name promises.
+    pub fn server(&self) -> Server {
+        self.server
+    }
+
+    /// The tool whose name it is, and whose conventions it implies. `None` where it is no tool's:
+    /// then a request carries only what it needs.
+    pub fn conventions(&self) -> Option<Conventions> {
+        self.conventions
+    }
+
+    /// The route it is measured at unless the user names another.
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// The same route for answers in one piece: TGI and Triton have a second one for them.
+    pub fn whole_path(&self) -> &'static str {
+        match self.protocol {
+            Protocol::TgiGenerate => "/generate",
+            Protocol::TensorRtLlm => "/v2/models/ensemble/generate",
+            _ => self.path,
+        }
+    }
+
+    /// The port meant when none is given: vLLM's client always means 8000.
+    pub fn port_by(&self, conventions: Conventions) -> u16 {
+        match conventions {
+            Vllm => 8000,
+            Sglang => self.sglang_port,
+        }
+    }
+
+    /// The route that says whether the server is up. Triton has no list of models where OpenAI has
+    /// it, and SGLang's tool asks its root instead.
+    pub fn up_path_by(&self, conventions: Conventions) -> &'static str {
+        let is_triton = self.protocol == Protocol::TensorRtLlm;
+        if is_triton && conventions == Sglang { "/" } else { "/v1/models" }
+    }
+
+    /// How its server is told to empty its prefix cache.
+    pub fn flush_by(&self, conventions: Conventions) -> Flush {
+        match (conventions, self.server) {
+            (Vllm, _) | (Sglang, Server::Vllm) => Flush::ResetPrefixCache,
+            (Sglang, Server::Sglang) => Flush::FlushCacheWithin,
+            (Sglang, Server::Tgi | Server::LlamaCpp | Server::Any) => Flush::FlushCache,
+        }
+    }
+
+    /// Whether its server describes itself at `/server_info`.
+    pub fn has_server_info(&self) -> bool {
+        self.server == Server::Sglang
+    }
+
+    /// The flavour of the simulated server whose streams fit it.
+    pub fn flavour(&self) -> &'static str {
+        match self.server {
+            Server::Sglang => "sglang",
+            Server::Tgi => "tgi",
+            Server::LlamaCpp => "llamacpp",
+            Server::Vllm | Server::Any => "vllm",
+        }
+    }
+
+    /// Whether it sends conversations and so lets the server apply its chat template.
+    pub fn is_chat(&self) -> bool {
+        self.protocol == Protocol::Chat
+    }
+
+    /// Whether it speaks one of OpenAI's routes.
+    pub fn is_openai(&self) -> bool {
+        matches!(self.protocol, Protocol::Completions | Protocol::Chat)
+    }
+
+    /// Whether the tokens of an answer are known from its usage, so that its text is not needed to
+    /// count them. Servers of OpenAI's routes report usage when asked.
+    pub fn is_counted_by_usage(&self) -> bool {
+        self.is_openai()
+    }
+
+    /// Whether a request names its model.
+    pub fn sends_model(&self) -> bool {
+        !matches!(
+            self.protocol,
+            Protocol::SglangGenerate
+                | Protocol::TgiGenerate
+                | Protocol::TensorRtLlm
+                | Protocol::LlamaCpp
+        )
+    }
+
+    /// Whether its server refuses a model name that it does not list. llama.cpp's answers to any.
+    pub fn checks_model(&self) -> bool {
+        self.sends_model() && self.server != Server::LlamaCpp
+    }
+
+    /// Whether a prompt may be sent as token ids.
+    pub fn takes_token_ids(&self) -> bool {
+        matches!(
+            self.protocol,
+            Protocol::Completions | Protocol::SglangGenerate | Protocol::LlamaCpp
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+
+    #[test]
+    fn every_name_leads_to_itself() {
+        for backend in Backend::all() {
+            assert_eq!(Backend::named(backend.name()), Some(backend));
+        }
+        assert_eq!(Backend::named("vlm"), None);
+    }
+
+    /// Every name with every fact, as one page: a new row or a changed fact is seen here.
+    #[test]
+    fn every_fact_of_every_name() {
+        let mut page = String::new();
+        for backend in Backend::all() {
+            let ports = Conventions::ALL.map(|conventions| backend.port_by(conventions));
+            let up = Conventions::ALL.map(|conventions| backend.up_path_by(conventions));
+            let flush = Conventions::ALL.map(|conventions| backend.flush_by(conventions));
+            let short = |flush: Flush| match flush {
+                Flush::ResetPrefixCache => "reset",
+                Flush::FlushCacheWithin => "flush-within",
+                Flush::FlushCache => "flush",
+            };
+            let tool = backend.conventions().map_or("-", Conventions::name);
+            write!(page, "{} {tool} {} {} ", backend.name(), backend.path(), backend.whole_path())
+                .unwrap();
+            write!(page, "{}/{} {}|{} ", ports[0], ports[1], up[0], up[1]).unwrap();
+            write!(page, "{}|{} {} ", short(flush[0]), short(flush[1]), backend.flavour()).unwrap();
+            let yes = [
+                backend.is_chat(),
+                backend.is_openai(),
+                backend.is_counted_by_usage(),
+                backend.sends_model(),
+                backend.checks_model(),
+                backend.takes_token_ids(),
+                backend.has_server_info(),
+            ];
+            writeln!(page, "{}", yes.map(|is_so| if is_so { "yes" } else { "-" }).join(" "))
+                .unwrap();
+        }
+        assert_eq!(page, FACTS, "{page}");
+    }
+
+    /// name, tool, path, path of whole answers, ports by vLLM and by SGLang, up path by both, flush by both,
+    /// simulator flavour; then: chat, a route of OpenAI's, counted by usage, sends a model, the server
+    /// checks it, takes token ids, has `/server_info`.
+    const FACTS: &str = "\
+openai vllm /v1/completions /v1/completions 8000/30000 /v1/models|/v1/models reset|flush vllm - yes yes yes yes yes -
+vllm vllm /v1/completions /v1/completions 8000/8000 /v1/models|/v1/models reset|reset vllm - yes yes yes yes yes -
+openai-chat vllm /v1/chat/completions /v1/chat/completions 8000/30000 /v1/models|/v1/models reset|flush vllm yes yes yes yes yes - -
+vllm-chat sglang /v1/chat/completions /v1/chat/completions 8000/30000 /v1/models|/v1/models reset|reset vllm yes yes yes yes yes - -
+sglang sglang /generate /generate 8000/30000 /v1/models|/v1/models reset|flush-within sglang - - - - - yes yes
+sglang-native sglang /generate /generate 8000/30000 /v1/models|/v1/models reset|flush-within sglang - - - - - yes yes
+sglang-oai sglang /v1/completions /v1/completions 8000/30000 /v1/models|/v1/models reset|flush-within sglang - yes yes yes yes yes yes
+sglang-oai-chat sglang /v1/chat/completions /v1/chat/completions 8000/30000 /v1/models|/v1/models reset|flush-within sglang yes yes yes yes yes - yes
+tgi vllm /generate_stream /generate 8000/8000 /v1/models|/v1/models reset|flush tgi - - - - - - -
+tensorrt-llm vllm /v2/models/ensemble/generate_stream /v2/models/ensemble/generate 8000/8000 /v1/models|/ reset|flush vllm - - - - - - -
+trt sglang /v2/models/ensemble/generate_stream /v2/models/ensemble/generate 8000/8000 /v1/models|/ reset|flush vllm - - - - - - -
+lmdeploy vllm /v1/completions /v1/completions 8000/23333 /v1/models|/v1/models reset|flush vllm - yes yes yes yes yes -
+lmdeploy-chat sglang /v1/chat/completions /v1/chat/completions 8000/30000 /v1/models|/v1/models reset|flush vllm yes yes yes yes yes - -
+scalellm vllm /v1/completions /v1/completions 8000/8000 /v1/models|/v1/models reset|flush vllm - yes yes yes yes yes -
+deepspeed-mii vllm /v1/completions /v1/completions 8000/8000 /v1/models|/v1/models reset|flush vllm - - - yes yes - -
+truss sglang /v1/models/model:predict /v1/models/model:predict 8000/8080 /v1/models|/v1/models reset|flush vllm - yes yes yes yes yes -
+llamacpp - /completion /completion 8000/8080 /v1/models|/v1/models reset|flush llamacpp - - - - - yes -
+llamacpp-oai - /v1/completions /v1/completions 8000/8080 /v1/models|/v1/models reset|flush llamacpp - yes yes yes - yes -
+llamacpp-oai-chat - /v1/chat/completions /v1/chat/completions 8000/8080 /v1/models|/v1/models reset|flush llamacpp yes yes yes yes - - -
+";
+}

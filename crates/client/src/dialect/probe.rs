@@ -1,0 +1,74 @@
+//! The smallest request that a backend answers, for side probes.
+
+use serde_json::{Value, json};
+use tokometer_base::Prompt;
+
+use super::Dialect;
+use crate::Error;
+use crate::prepare::Ask;
+use crate::settings::{Delivery, Settings};
+
+/// What a probe sends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Probe {
+    /// Below the base URL.
+    pub path: String,
+    /// Asks for one token in one piece.
+    pub body: Value,
+}
+
+impl Dialect {
+    /// `Hi`, answered with one token.
+    pub fn probe(&self, settings: &Settings) -> Result<Probe, Error> {
+        let own = if self.is_openai() { self.path() } else { self.whole_path() };
+        let path = settings.path.as_deref().unwrap_or(own);
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let body = if self.is_chat() {
+            let messages = json!([{ "role": "user", "content": "Hi" }]);
+            json!({ "model": settings.model, "max_tokens": 1, "messages": messages })
+        } else if self.is_openai() {
+            json!({ "model": settings.model, "max_tokens": 1, "prompt": "Hi" })
+        } else {
+            self.own_probe(settings)?
+        };
+        Ok(Probe { path: format!("{slash}{path}"), body })
+    }
+
+    /// The body of a protocol with field names of its own, without anything that was asked for the
+    /// measured requests.
+    fn own_probe(self, settings: &Settings) -> Result<Value, Error> {
+        let mut plain = Settings::new(settings.base_url.clone(), settings.model.clone());
+        plain.delivery = Delivery::Whole;
+        let prompt = Prompt { output_tokens: Some(1), ..Prompt::text("Hi") };
+        let request = self.prepare(&plain, &Ask::new(&prompt, 0))?;
+        Ok(serde_json::from_slice(request.body()).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prepare::tests::settings;
+
+    /// Servers without OpenAI's routes were asked in OpenAI's words and refused every probe.
+    #[test]
+    fn a_probe_asks_each_server_in_its_own_words() {
+        let check = |name: &str, path: &str, pointer: &str, expected: Value| {
+            let probe = Dialect::named(name).unwrap().probe(&settings()).unwrap();
+            assert_eq!(probe.path, path, "{name}");
+            assert_eq!(probe.body.pointer(pointer), Some(&expected), "{name}: {}", probe.body);
+        };
+        check("vllm", "/v1/completions", "/prompt", json!("Hi"));
+        check("openai-chat", "/v1/chat/completions", "/messages/0/content", json!("Hi"));
+        check("sglang", "/generate", "/text", json!("Hi"));
+        check("sglang", "/generate", "/sampling_params/max_new_tokens", json!(1));
+        check("tgi", "/generate", "/inputs", json!("Hi"));
+        check("trt", "/v2/models/ensemble/generate", "/text_input", json!("Hi"));
+        check("llamacpp", "/completion", "/n_predict", json!(1));
+        for name in Dialect::names() {
+            let probe = Dialect::named(name).unwrap().probe(&settings()).unwrap();
+            assert!(probe.body.to_string().contains("\"Hi\""), "{name}");
+            assert_ne!(probe.body.get("stream"), Some(&json!(true)), "{name}");
+        }
+    }
+}
