@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use tokometer_metrics::Figure;
+
 use crate::layout::Layout;
 pub use crate::quantity::{Field, Key, Metric, Percentile, Quantity, Stat, Value, Values};
 
@@ -180,6 +182,14 @@ impl Report {
         match &self.values.get(Key::Field(field))?.quantity {
             Quantity::Words(words) => Some(words),
             Quantity::Count(_) | Quantity::Number(_) => None,
+        }
+    }
+
+    /// A figure as printed; `None` when the report does not have it.
+    pub fn figure(&self, figure: Figure) -> Option<f64> {
+        match Key::of(figure)? {
+            Key::Latency(metric, stat) => self.latency(metric, stat),
+            key => self.values.get(key)?.quantity.as_f64(),
         }
     }
 

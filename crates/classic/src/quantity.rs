@@ -1,6 +1,8 @@
 //! What a report can say: fields, metrics with their statistics, and values.
 
-use std::fmt;
+use tokometer_metrics::figure::{self, Figure, Statistic};
+
+pub use tokometer_metrics::figure::Percentile;
 
 /// A labelled quantity that stands alone in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -148,53 +150,6 @@ pub enum Metric {
     SteadyTpot,
 }
 
-/// A percentile as people write it, such as 99 or 99.9, held in millionths of a percent so that it
-/// can be compared exactly.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Percentile(u32);
-
-const MILLIONTHS: u32 = 1_000_000;
-
-impl Percentile {
-    /// The percentile of a whole number of percent.
-    pub const fn whole(percent: u32) -> Self {
-        Self(percent * MILLIONTHS)
-    }
-
-    /// The percentile nearest to `percent`; `None` outside 0 to 100.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the range check keeps the product between 0 and 1e8"
-    )]
-    pub fn from_percent(percent: f64) -> Option<Self> {
-        let in_range = (0.0..=100.0).contains(&percent);
-        in_range.then(|| Self((percent * f64::from(MILLIONTHS)).round() as u32))
-    }
-
-    /// The percentile as written in a label: digits, and decimals where needed.
-    pub fn parse(text: &str) -> Option<Self> {
-        let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        text.parse().ok().filter(|_| is_plain).and_then(Self::from_percent)
-    }
-
-    /// In percent.
-    pub fn percent(self) -> f64 {
-        f64::from(self.0) / f64::from(MILLIONTHS)
-    }
-
-    /// As a share of 1.
-    pub fn share(self) -> f64 {
-        self.percent() / 100.0
-    }
-}
-
-impl fmt::Display for Percentile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.percent())
-    }
-}
-
 /// A statistic of a [`Metric`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stat {
@@ -246,6 +201,54 @@ pub enum Key {
     Latency(Metric, Stat),
     /// Acceptance at a position of the draft, percent.
     Position(u32),
+}
+
+impl Stat {
+    /// The statistic of a figure; `None` where no report has it.
+    fn of(statistic: Statistic) -> Option<Self> {
+        match statistic {
+            Statistic::Whole | Statistic::Min => None,
+            Statistic::Mean => Some(Self::Mean),
+            Statistic::Std => Some(Self::Std),
+            Statistic::Max => Some(Self::Max),
+            Statistic::MEDIAN => Some(Self::Median),
+            Statistic::Percentile(percentile) => Some(Self::Percentile(percentile)),
+        }
+    }
+}
+
+impl Metric {
+    /// The section that shows a quantity; `None` where no report has one.
+    pub fn of(quantity: figure::Quantity) -> Option<Self> {
+        match quantity {
+            figure::Quantity::Ttft => Some(Self::Ttft),
+            figure::Quantity::Tpot => Some(Self::Tpot),
+            figure::Quantity::Itl => Some(Self::Itl),
+            figure::Quantity::E2e => Some(Self::E2el),
+            figure::Quantity::ClientQueue => Some(Self::ClientQueue),
+            figure::Quantity::E2eFromIntended => Some(Self::QueuedE2el),
+            _ => None,
+        }
+    }
+}
+
+impl Key {
+    /// Where a report holds a figure; `None` where no report has it.
+    pub fn of(figure: Figure) -> Option<Self> {
+        let field = match figure.quantity {
+            figure::Quantity::Requests => Some(Field::RequestThroughput),
+            figure::Quantity::Output => Some(Field::OutputThroughput),
+            figure::Quantity::Prompt => Some(Field::InputThroughput),
+            figure::Quantity::Total => Some(Field::TotalThroughput),
+            figure::Quantity::PeakOutput => Some(Field::PeakOutputThroughput),
+            figure::Quantity::GoodputRate => Some(Field::Goodput),
+            _ => None,
+        };
+        match field {
+            Some(field) => Some(Self::Field(field)),
+            None => Some(Self::Latency(Metric::of(figure.quantity)?, Stat::of(figure.statistic)?)),
+        }
+    }
 }
 
 /// The value itself.
@@ -309,21 +312,6 @@ impl Quantity {
             Self::Count(count) => Some(*count as f64),
             Self::Number(number) => Some(*number),
             Self::Words(_) => None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_written_without_needless_decimals() {
-        for text in ["99", "99.9", "50", "99.99", "0.5", "100"] {
-            assert_eq!(Percentile::parse(text).unwrap().to_string(), text);
-        }
-        for text in ["", "x", "-1", "101", "1e1", "+5"] {
-            assert_eq!(Percentile::parse(text), None, "{text}");
         }
     }
 }

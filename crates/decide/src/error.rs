@@ -1,6 +1,7 @@
 //! What cannot be decided, and why.
 
 use tokometer_base::units;
+use tokometer_metrics::figure::{self, Figure};
 
 /// Why a rule cannot be read, or a run not judged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,25 +12,13 @@ pub enum Error {
     /// No comparison.
     #[error("the objective `{0}` has no comparison\n  try `p99 ttft < 2s`")]
     NoComparison(String),
-    /// A word that is no metric.
-    #[error("the objective `{text}` names `{name}`, which is no metric\n  one of: {known}")]
-    UnknownMetric {
+    /// Words that are no figure.
+    #[error("the objective `{text}` cannot be read: {source}")]
+    Figure {
         /// The objective as typed.
         text: String,
-        /// The word.
-        name: String,
-        /// The words that would do.
-        known: String,
-    },
-    /// A word that is no statistic.
-    #[error(
-        "the objective `{text}` asks for `{name}`\n  use mean, median, max or a percentile such as p99"
-    )]
-    UnknownStatistic {
-        /// The objective as typed.
-        text: String,
-        /// The word.
-        name: String,
+        /// Why.
+        source: figure::Error,
     },
     /// A limit that is no quantity of this kind.
     #[error("the objective `{text}` has a limit that cannot be read: {source}")]
@@ -40,12 +29,20 @@ pub enum Error {
         source: units::Error,
     },
     /// A rule that ends a run, which cannot be read.
-    #[error("`{text}` is no rule: {why}")]
+    #[error("`{text}` cannot be read: {why}")]
     Until {
         /// The rule as typed.
         text: String,
         /// Why.
         why: String,
+    },
+    /// A figure that is not known while a run is under way.
+    #[error(
+        "a run cannot wait for {figure}: it is not the mean or a percentile of one value per request\n  use a mean or a percentile of TTFT, TPOT or E2E"
+    )]
+    CannotWait {
+        /// The figure.
+        figure: Figure,
     },
     /// A rule of a comparison that cannot be read.
     #[error("the rule `{text}` cannot be read: {why}")]

@@ -4,6 +4,7 @@
 //! other, so an interval widens by how much blocks of time scatter more than independent values would.
 
 use serde::{Deserialize, Serialize};
+use tokometer_metrics::figure::{Figure, Percentile, Quantity, Statistic};
 use tokometer_metrics::statistics;
 
 use crate::Error;
@@ -15,50 +16,71 @@ const LEAST_VALUES: usize = 60;
 
 /// A figure, and how well it should be known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Recorded", into = "Recorded")]
 pub struct Until {
-    /// Key of [`tokometer_metrics::define`].
-    pub key: String,
-    /// Percentile; absent: the mean.
-    pub percentile: Option<f64>,
+    /// The mean or a percentile of one value per request.
+    pub figure: Figure,
     /// Half the width of the interval, as a share of the value.
     pub margin: f64,
 }
 
-/// Words for metrics that have one value per request.
-const WORDS: [(&str, &str); 4] =
-    [("ttft", "ttft_ms"), ("tpot", "tpot_ms"), ("e2e", "e2e_ms"), ("e2el", "e2e_ms")];
+/// A rule as plans store it.
+#[derive(Serialize, Deserialize)]
+struct Recorded {
+    /// Key of [`tokometer_metrics::define`].
+    key: String,
+    /// Percentile; absent: the mean.
+    percentile: Option<f64>,
+    /// Half the width of the interval, as a share of the value.
+    margin: f64,
+}
+
+impl From<Until> for Recorded {
+    fn from(until: Until) -> Self {
+        Self {
+            key: until.figure.quantity.key().to_owned(),
+            percentile: until.figure.statistic.percentile().map(Percentile::percent),
+            margin: until.margin,
+        }
+    }
+}
+
+impl TryFrom<Recorded> for Until {
+    type Error = Error;
+
+    fn try_from(recorded: Recorded) -> Result<Self, Error> {
+        let fault = |why: String| Error::Until { text: recorded.key.clone(), why };
+        let quantity = Quantity::parse(&recorded.key).map_err(|why| fault(why.to_string()))?;
+        let statistic = match recorded.percentile {
+            None => Statistic::Mean,
+            Some(percent) => Percentile::from_percent(percent)
+                .map(Statistic::Percentile)
+                .ok_or_else(|| fault(format!("{percent} is not a percentile")))?,
+        };
+        Self::new(Figure { quantity, statistic }, recorded.margin)
+    }
+}
 
 impl Until {
+    fn new(figure: Figure, margin: f64) -> Result<Self, Error> {
+        let is_known_early = figure.quantity.is_per_request()
+            && matches!(figure.statistic, Statistic::Mean | Statistic::Percentile(_));
+        if is_known_early { Ok(Self { figure, margin }) } else { Err(Error::CannotWait { figure }) }
+    }
+
     /// Reads rules such as `p99 ttft ±10%` or `mean tpot +-2%`.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let fault = |why: &str| Error::Until { text: text.to_owned(), why: why.to_owned() };
+        let fault = |why: String| Error::Until { text: text.to_owned(), why };
         let (figure, margin) = text
             .split_once('±')
             .or_else(|| text.split_once("+-"))
-            .ok_or_else(|| fault("it has no `±`"))?;
+            .ok_or_else(|| fault("it has no `±`".to_owned()))?;
         let margin = tokometer_base::units::parse_share(margin)
             .ok()
             .filter(|share| *share > 0.0 && *share < 1.0)
-            .ok_or_else(|| fault("after `±` stands a share such as `10%`"))?;
-        let mut words = figure.split_whitespace();
-        let (Some(statistic), Some(metric), None) = (words.next(), words.next(), words.next())
-        else {
-            return Err(fault("before `±` stand a statistic and a metric such as `p99 ttft`"));
-        };
-        let percentile = match statistic {
-            "mean" => None,
-            "median" => Some(50.0),
-            other => Some(
-                other
-                    .strip_prefix('p')
-                    .and_then(|digits| digits.parse().ok())
-                    .filter(|percent: &f64| *percent > 0.0 && *percent < 100.0)
-                    .ok_or_else(|| fault("the statistics are mean, median and p1 to p99.9"))?,
-            ),
-        };
-        let found = WORDS.iter().find(|(word, _)| *word == metric);
-        let (_, key) = found.ok_or_else(|| fault("the metrics are ttft, tpot and e2e"))?;
-        Ok(Self { key: (*key).to_owned(), percentile, margin })
+            .ok_or_else(|| fault("a share such as `10%` must follow `±`".to_owned()))?;
+        let figure = Figure::parse(figure).map_err(|why| fault(why.to_string()))?;
+        Self::new(figure, margin)
     }
 
     /// Whether `values`, in the order in which they came, know the figure well enough.
@@ -72,7 +94,7 @@ impl Until {
         if values.len() < LEAST_VALUES {
             return None;
         }
-        let Some(percentile) = self.percentile else {
+        let Some(percentile) = self.figure.statistic.percentile().map(Percentile::percent) else {
             let means: Vec<f64> = blocks(values).filter_map(statistics::mean).collect();
             let (mean, margin) = (statistics::mean(values)?, statistics::mean_margin(&means)?);
             return Some((mean, mean - margin, mean + margin));
@@ -158,13 +180,46 @@ mod tests {
 
     #[test]
     fn rules_are_read_as_people_type_them() {
-        let until = Until::parse("p99 ttft ±10%").unwrap();
-        assert_eq!((until.key.as_str(), until.percentile), ("ttft_ms", Some(99.0)));
-        assert!((until.margin - 0.1).abs() < 1e-12);
-        assert_eq!(Until::parse("mean tpot +-2%").unwrap().percentile, None);
-        for bad in ["p99 ttft", "p99 ttft ±0%", "p0 ttft ±5%", "p99 speed ±5%", "ttft ±5%"] {
-            assert!(Until::parse(bad).is_err(), "{bad}");
-        }
+        let check = |text: &str, key: &str, margin: f64| {
+            let until = Until::parse(text).unwrap();
+            assert_eq!(until.figure.key(), key, "{text}");
+            assert!((until.margin - margin).abs() < 1e-12, "{text}");
+        };
+        check("p99 ttft ±10%", "ttft_ms_p99", 0.1);
+        check("ttft p99 ±10%", "ttft_ms_p99", 0.1);
+        check("P99.9 TTFT ± 10%", "ttft_ms_p99.9", 0.1);
+        check("mean tpot +-2%", "tpot_ms_mean", 0.02);
+        check("e2el ±5%", "e2e_ms_mean", 0.05);
+    }
+
+    #[test]
+    fn a_rule_that_cannot_end_a_run_says_why() {
+        let check = |text: &str, expected: &str| {
+            let message = Until::parse(text).unwrap_err().to_string();
+            assert!(message.contains(expected), "{text}: {message}");
+        };
+        check("p99 ttft", "it has no `±`");
+        check("p99 ttft ±0%", "a share such as `10%`");
+        check("p0 ttft ±5%", "`p0` is not a percentile");
+        check("p99 speed ±5%", "`speed` is not a metric");
+        check("p99 itl ±5%", "a run cannot wait for p99 ITL");
+        check("max ttft ±5%", "a run cannot wait for max TTFT");
+        check("throughput ±5%", "a run cannot wait for Output throughput");
+    }
+
+    /// Plans of earlier versions hold rules in this form.
+    #[test]
+    fn a_rule_is_stored_as_it_always_was() {
+        let check = |text: &str, stored: &str| {
+            let until = Until::parse(text).unwrap();
+            assert_eq!(serde_json::to_string(&until).unwrap(), stored);
+            assert_eq!(serde_json::from_str::<Until>(stored).unwrap(), until);
+        };
+        check("p99 ttft ±10%", r#"{"key":"ttft_ms","percentile":99.0,"margin":0.1}"#);
+        check("mean e2e ±25%", r#"{"key":"e2e_ms","percentile":null,"margin":0.25}"#);
+        assert!(
+            serde_json::from_str::<Until>(r#"{"key":"x","percentile":1,"margin":0.1}"#).is_err()
+        );
     }
 
     fn noise(count: usize) -> Vec<f64> {

@@ -5,23 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, units};
+use tokometer_metrics::define::Unit;
+use tokometer_metrics::figure::{Figure, Percentile, Quantity, Statistic};
 use tokometer_metrics::{Distribution, Objectives, Summary};
 
 use crate::Error;
-
-/// What is taken of a distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Statistic {
-    /// Arithmetic mean of the answered requests.
-    Mean,
-    /// Largest value; absent when a request failed.
-    Max,
-    /// A percentile.
-    Percentile(f64),
-    /// The figure itself: it is no distribution.
-    Figure,
-}
 
 /// On which side of its limit a good value lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,22 +22,20 @@ pub enum Side {
 }
 
 /// One objective.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
     /// As it was typed.
     pub text: String,
-    /// Key of [`tokometer_metrics::define`].
-    pub key: String,
-    /// What is taken of it.
-    pub statistic: Statistic,
+    /// What is judged.
+    pub figure: Figure,
     /// Where a good value lies.
     pub side: Side,
-    /// The limit, in the unit of the key.
+    /// The limit, in the unit of the figure.
     pub limit: f64,
 }
 
 /// All objectives of a text.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Slo {
     /// In the order typed.
     pub objectives: Vec<Objective>,
@@ -72,31 +58,6 @@ pub struct Result {
     pub is_supported: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Span,
-    Share,
-    Number,
-}
-
-/// Words for metrics, their keys, and what their limits are.
-const METRICS: [(&str, &str, Kind); 14] = [
-    ("ttft", "ttft_ms", Kind::Span),
-    ("tpot", "tpot_ms", Kind::Span),
-    ("itl", "gap_ms", Kind::Span),
-    ("gap", "gap_ms", Kind::Span),
-    ("e2e", "e2e_ms", Kind::Span),
-    ("e2el", "e2e_ms", Kind::Span),
-    ("queue", "client_queue_ms", Kind::Span),
-    ("ttft-from-intended", "ttft_from_intended_ms", Kind::Span),
-    ("e2e-from-intended", "e2e_from_intended_ms", Kind::Span),
-    ("user-speed", "tokens_per_s_per_user", Kind::Number),
-    ("goodput", "goodput_share", Kind::Share),
-    ("requests", "requests_per_s", Kind::Number),
-    ("output", "output_tokens_per_s", Kind::Number),
-    ("total", "total_tokens_per_s", Kind::Number),
-];
-
 impl Slo {
     /// Reads objectives separated by commas.
     pub fn parse(text: &str) -> std::result::Result<Self, Error> {
@@ -109,23 +70,24 @@ impl Slo {
 
     /// The limits that a single request must meet to be good: those of the latencies named here.
     pub fn request_limits(&self) -> Objectives {
-        let limit = |key: &str| {
-            let of_key = self.objectives.iter().filter(|objective| objective.key == key);
-            of_key.map(|objective| objective.limit).min_by(f64::total_cmp)
+        let limit = |quantity: Quantity| {
+            let is_of = |one: &&Objective| one.figure.quantity == quantity;
+            self.objectives
+                .iter()
+                .filter(is_of)
+                .map(|objective| objective.limit)
+                .min_by(f64::total_cmp)
         };
         Objectives {
-            ttft_ms: limit("ttft_ms"),
-            tpot_ms: limit("tpot_ms"),
-            e2el_ms: limit("e2e_ms"),
+            ttft_ms: limit(Quantity::Ttft),
+            tpot_ms: limit(Quantity::Tpot),
+            e2el_ms: limit(Quantity::E2e),
         }
     }
 
     /// The percentiles that a summary must hold for these objectives.
     pub fn percentiles(&self) -> Vec<f64> {
-        let of = |objective: &Objective| match objective.statistic {
-            Statistic::Percentile(percent) => Some(percent),
-            _ => None,
-        };
+        let of = |one: &Objective| one.figure.statistic.percentile().map(Percentile::percent);
         tokometer_metrics::sample::with_median(
             &self.objectives.iter().filter_map(of).collect::<Vec<_>>(),
         )
@@ -146,41 +108,18 @@ impl Objective {
         let (left, right) = text.split_once(['<', '>']).ok_or_else(no_comparison)?;
         let side = if text[left.len()..].starts_with('<') { Side::Below } else { Side::Above };
         let limit = right.trim_start_matches('=').trim();
-        let words: Vec<&str> = left.split_whitespace().collect();
-        // `p99 ttft` and `ttft p99` are both said.
-        let (name, statistic) = match words[..] {
-            [name] => (name, None),
-            [one, other] if metric(other).is_some() => (other, Some(one)),
-            [one, other] => (one, Some(other)),
-            _ => return Err(no_comparison()),
-        };
-        let Some((key, kind)) = metric(name) else {
-            let known = METRICS.iter().map(|(word, ..)| *word).collect::<Vec<_>>().join(", ");
-            return Err(Error::UnknownMetric {
-                text: text.to_owned(),
-                name: name.to_owned(),
-                known,
-            });
-        };
-        let is_figure = tokometer_metrics::define::metric(key).is_some_and(|metric| {
-            matches!(metric.formula, tokometer_metrics::define::Formula::Run(_))
-        });
-        let statistic = match (is_figure, statistic) {
-            (true, None) => Statistic::Figure,
-            (false, None) => Statistic::Mean,
-            (_, Some(word)) => parse_statistic(word).filter(|_| !is_figure).ok_or_else(|| {
-                Error::UnknownStatistic { text: text.to_owned(), name: word.to_owned() }
-            })?,
-        };
-        let limit = parse_limit(limit, kind)
+        let figure = Figure::parse(left)
+            .map_err(|source| Error::Figure { text: text.to_owned(), source })?;
+        let limit = parse_limit(limit, figure.unit())
             .map_err(|source| Error::Limit { text: text.to_owned(), source })?;
-        Ok(Self { text: text.to_owned(), key: key.to_owned(), statistic, side, limit })
+        Ok(Self { text: text.to_owned(), figure, side, limit })
     }
 
     fn result(&self, summary: &Summary) -> Result {
-        let distribution = summary.distribution(&self.key);
-        let (value, is_supported) = match self.statistic {
-            Statistic::Figure => (summary.figure(&self.key), true),
+        let key = self.figure.quantity.key();
+        let distribution = summary.distribution(key);
+        let (value, is_supported) = match self.figure.statistic {
+            Statistic::Whole => (summary.figure(key), true),
             statistic => distribution.map_or((None, false), |found| value_of(found, statistic)),
         };
         // A percentile among failed requests is slower than any limit.
@@ -210,39 +149,27 @@ impl Objective {
     }
 }
 
+/// The statistic, and whether the sample is large enough for it. A failed request counts as
+/// infinitely slow, so that only a percentile below the failed ones has a value.
 fn value_of(found: &Distribution, statistic: Statistic) -> (Option<f64>, bool) {
+    let finite = |value: Option<f64>| (value.filter(|_| found.infinite == 0), true);
     match statistic {
-        Statistic::Mean => (found.mean.filter(|_| found.infinite == 0), true),
-        Statistic::Max => (found.max.filter(|_| found.infinite == 0), true),
-        Statistic::Percentile(percent) => found
-            .percentile(percent)
-            .map_or((None, false), |percentile| (percentile.value, percentile.is_supported)),
-        Statistic::Figure => (None, false),
+        Statistic::Mean => finite(found.mean),
+        Statistic::Std => finite(found.std),
+        Statistic::Min => (found.min, true),
+        Statistic::Max => finite(found.max),
+        Statistic::Percentile(percentile) => found
+            .percentile(percentile.percent())
+            .map_or((None, false), |one| (one.value, one.is_supported)),
+        Statistic::Whole => (None, false),
     }
 }
 
-fn metric(word: &str) -> Option<(&'static str, Kind)> {
-    let word = word.to_ascii_lowercase();
-    METRICS.iter().find(|(name, ..)| *name == word).map(|(_, key, kind)| (*key, *kind))
-}
-
-fn parse_statistic(word: &str) -> Option<Statistic> {
-    match word.to_ascii_lowercase().as_str() {
-        "mean" | "avg" => Some(Statistic::Mean),
-        "median" => Some(Statistic::Percentile(50.0)),
-        "max" => Some(Statistic::Max),
-        other => {
-            let percent: f64 = other.strip_prefix('p')?.parse().ok()?;
-            (percent > 0.0 && percent < 100.0).then_some(Statistic::Percentile(percent))
-        }
-    }
-}
-
-fn parse_limit(text: &str, kind: Kind) -> std::result::Result<f64, units::Error> {
-    match kind {
-        Kind::Span => units::parse_span(text, Nanos::from_millis(1)).map(Nanos::as_millis_f64),
-        Kind::Share => units::parse_share(text),
-        Kind::Number => units::parse_rate(text.split_whitespace().next().unwrap_or(text)),
+fn parse_limit(text: &str, unit: Unit) -> std::result::Result<f64, units::Error> {
+    match unit {
+        Unit::Millis => units::parse_span(text, Nanos::from_millis(1)).map(Nanos::as_millis_f64),
+        Unit::Share => units::parse_share(text),
+        _ => units::parse_rate(text.split_whitespace().next().unwrap_or(text)),
     }
 }
 
@@ -253,17 +180,20 @@ mod tests {
 
     #[test]
     fn objectives_are_read_as_people_write_them() {
-        let check = |text: &str, key: &str, statistic: Statistic, side: Side, limit: f64| {
+        let check = |text: &str, key: &str, side: Side, limit: f64| {
             let found = Objective::parse(text).unwrap();
-            assert_eq!((found.key.as_str(), found.statistic, found.side), (key, statistic, side));
+            assert_eq!((found.figure.key().as_str(), found.side), (key, side));
             assert!((found.limit - limit).abs() < 1e-9, "{text}: {}", found.limit);
         };
-        check("p99 ttft < 2s", "ttft_ms", Statistic::Percentile(99.0), Side::Below, 2_000.0);
-        check("ttft p99.9<=250", "ttft_ms", Statistic::Percentile(99.9), Side::Below, 250.0);
-        check("mean TPOT < 50ms", "tpot_ms", Statistic::Mean, Side::Below, 50.0);
-        check("median e2e < 1.5 s", "e2e_ms", Statistic::Percentile(50.0), Side::Below, 1_500.0);
-        check("goodput > 99%", "goodput_share", Statistic::Figure, Side::Above, 0.99);
-        check("output > 1200", "output_tokens_per_s", Statistic::Figure, Side::Above, 1_200.0);
+        check("p99 ttft < 2s", "ttft_ms_p99", Side::Below, 2_000.0);
+        check("ttft p99.9<=250", "ttft_ms_p99.9", Side::Below, 250.0);
+        check("mean TPOT < 50ms", "tpot_ms_mean", Side::Below, 50.0);
+        check("median e2e < 1.5 s", "e2e_ms_p50", Side::Below, 1_500.0);
+        check("p99_ttft_ms < 200", "ttft_ms_p99", Side::Below, 200.0);
+        check("goodput > 99%", "goodput_share", Side::Above, 0.99);
+        check("output > 1200", "output_tokens_per_s", Side::Above, 1_200.0);
+        check("output throughput > 1200 tok/s", "output_tokens_per_s", Side::Above, 1_200.0);
+        check("req/s > 12", "requests_per_s", Side::Above, 12.0);
     }
 
     #[test]
@@ -275,9 +205,9 @@ mod tests {
         check("", "empty");
         check("p99 ttft < 2s,", "empty");
         check("p99 ttft 2s", "no comparison");
-        check("p99 tttf < 2s", "names `p99`");
-        check("p200 ttft < 2s", "asks for `p200`");
-        check("p99 goodput > 99%", "asks for `p99`");
+        check("p99 tttf < 2s", "did you mean TTFT");
+        check("p200 ttft < 2s", "`p200` is not a percentile");
+        check("p99 goodput > 99%", "Goodput is one value per run");
         check("p99 ttft < 2 apples", "apples");
     }
 

@@ -60,7 +60,10 @@ impl Watch {
         clock: &Arc<dyn Clock>,
     ) -> Self {
         let until = load.until.as_ref().map(|until| {
-            let tap = Arc::new(Tap { key: until.rule.key.clone(), ..Tap::default() });
+            let tap = Arc::new(Tap {
+                key: until.rule.figure.quantity.key().to_owned(),
+                ..Tap::default()
+            });
             (until.rule.clone(), Nanos::from_secs_f64(until.min_s), tap)
         });
         let tap = until.as_ref().map(|(_, _, tap)| Arc::clone(tap));

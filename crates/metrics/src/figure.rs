@@ -135,7 +135,7 @@ static NAMES: [Names; 15] = [
         Quantity::E2eFromIntended,
         "e2e_from_intended_ms",
         "E2E from intended",
-        &["e2el from intended"],
+        &["e2el from intended", "e2el including client queue"],
     ),
     names(
         Quantity::UserSpeed,
@@ -190,14 +190,16 @@ impl Quantity {
         if self.unit() == Unit::Millis { Better::Lower } else { Better::Higher }
     }
 
-    /// The word that vLLM's flags and result files use: `ttft`, `tpot`, `itl`, `e2el`. `None` for
-    /// what has no section in its report.
+    /// The word that vLLM's flags and result files use, such as `e2el`. `None` for what has no section
+    /// in its report.
     pub fn section(self) -> Option<&'static str> {
         match self {
             Self::Ttft => Some("ttft"),
             Self::Tpot => Some("tpot"),
             Self::Itl => Some("itl"),
             Self::E2e => Some("e2el"),
+            Self::ClientQueue => Some("client_queue_time"),
+            Self::E2eFromIntended => Some("e2el_including_client_queue"),
             _ => None,
         }
     }

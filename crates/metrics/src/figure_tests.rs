@@ -15,9 +15,12 @@ fn figures() -> Vec<Figure> {
         Statistic::P99,
         Statistic::Percentile(Percentile::parse("99.9").unwrap()),
     ];
-    let of = |quantity: Quantity| match quantity.is_distribution() {
-        true => statistics.map(|statistic| Figure { quantity, statistic }).to_vec(),
-        false => vec![Figure::whole(quantity)],
+    let of = |quantity: Quantity| {
+        if quantity.is_distribution() {
+            statistics.map(|statistic| Figure { quantity, statistic }).to_vec()
+        } else {
+            vec![Figure::whole(quantity)]
+        }
     };
     Quantity::all().flat_map(of).collect()
 }
@@ -94,6 +97,7 @@ fn a_quantity_stands_in_its_own_row_and_among_the_definitions() {
         assert!(define::metric(quantity.key()).is_some(), "{}", quantity.key());
         assert_eq!(Quantity::parse(quantity.label()), Ok(quantity));
         assert_eq!(Quantity::parse(quantity.key()), Ok(quantity));
+        assert!(quantity.section().is_none_or(|word| Quantity::parse(word) == Ok(quantity)));
         let is_latency = matches!(quantity.metric().formula, Formula::Latency(_));
         assert!(!is_latency || quantity.better() == Better::Lower);
     }

@@ -8,7 +8,8 @@ use tokometer_base::seed::unit_float;
 use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
 use tokometer_decide::search::{Allowance, Answer, Length, Limits, Next, Point, fit};
 use tokometer_decide::sequential::is_running_away;
-use tokometer_decide::slo::{Slo, Statistic};
+use tokometer_decide::slo::Slo;
+use tokometer_metrics::figure::Quantity;
 use tokometer_metrics::{Collector, Details, Options};
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_record::{Health, Load, RunEnd, RunInfo, RunState, Stop, Timeline};
@@ -147,7 +148,8 @@ impl Case {
         const SEEDS: u64 = 16;
         let slo = Slo::parse(self.slo).expect("a sound objective");
         let objective = &slo.objectives[0];
-        let Statistic::Percentile(percent) = objective.statistic else { return f64::NAN };
+        let Some(percentile) = objective.figure.statistic.percentile() else { return f64::NAN };
+        let percent = percentile.percent();
         let ladder: Vec<f64> = (0..2_500).map(|step| 50.0 + 0.02 * f64::from(step)).collect();
         let mean_share = |rate: f64| {
             let shares = in_parallel(SEEDS, |seed| {
@@ -155,7 +157,7 @@ impl Case {
                 let workload = self.workload(rate, Nanos::from_secs(3_600), seed);
                 let run = predict(&self.profile(), &workload, seed, twin::Options::default());
                 let figures = run.expect("a sound workload").figures;
-                let sample = if objective.key == "ttft_ms" { figures.ttft } else { figures.tpot };
+                let sample = if objective.figure.quantity == Quantity::Ttft { figures.ttft } else { figures.tpot };
                 let values = sample.percentiles_ms(&ladder);
                 let within = values.partition_point(|value| *value <= objective.limit);
                 100.0 - ladder.get(within).copied().unwrap_or(100.0)

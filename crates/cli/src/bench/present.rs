@@ -4,9 +4,9 @@ use std::path::Path;
 
 use tokometer_base::Conventions;
 use tokometer_classic::{self as classic, Layout, LayoutChoice, Metric};
-use tokometer_decide::compare::{Comparison, Half};
+use tokometer_decide::compare::{Comparison, Half, compared};
 use tokometer_decide::{AbBlocks, Slo};
-use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Summary};
+use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Quantity, Summary};
 use tokometer_plan::{Metrics, Output};
 use tokometer_record::{RunEnd, RunInfo, RunState, Timeline};
 use tokometer_report::{self as report, Style};
@@ -110,15 +110,7 @@ fn sections(names: &[String], layout: LayoutChoice) -> Vec<Metric> {
 
 /// The section of this name.
 fn section(name: &str) -> Option<Metric> {
-    match name {
-        "ttft" => Some(Metric::Ttft),
-        "tpot" => Some(Metric::Tpot),
-        "itl" => Some(Metric::Itl),
-        "e2el" => Some(Metric::E2el),
-        "client_queue_time" => Some(Metric::ClientQueue),
-        "e2el_including_client_queue" => Some(Metric::QueuedE2el),
-        _ => None,
-    }
+    Quantity::parse(name).ok().and_then(Metric::of)
 }
 
 /// A run read back from disk.
@@ -168,7 +160,7 @@ pub(crate) fn summarise(folder: &Path, view: &View) -> Result<SummarisedRun, Ref
             statistics: view.shown.clone(),
             against,
         };
-        let comparison = compare::of_run(folder)?;
+        let comparison = compare::of_run(folder, &compared([]))?;
         let against = Against { shown: shown(b, None), comparison };
         return Ok(shown(a, Some(Box::new(against))));
     }

@@ -13,7 +13,7 @@ use super::source::{Source, expanded};
 use crate::args::{Format, ReportArgs};
 use crate::bench::View;
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Environment, objective, percentiles, words};
+use crate::lower::{Environment, objective, percentiles, sections};
 use crate::terminal::{print, style, tell};
 
 /// Shows every source: one run in full, several as a table, blocks in any layout.
@@ -80,10 +80,9 @@ fn export(args: &ReportArgs, view: &View) -> anyhow::Result<Exit> {
 fn metrics(args: &ReportArgs) -> Result<Metrics, Refusal> {
     let goodput: BTreeMap<String, f64> =
         args.goodput.iter().map(|word| objective(word)).collect::<Result<_, _>>()?;
-    let sections = args.percentile_metrics.as_deref().unwrap_or("ttft,tpot,itl");
     Ok(Metrics {
         layout: args.layout.clone().unwrap_or_else(|| "auto".to_owned()),
-        sections: words(sections),
+        sections: sections(args.percentile_metrics.as_deref().unwrap_or("ttft,tpot,itl"))?,
         percentiles: percentiles(args.metric_percentiles.as_deref())?.unwrap_or_else(|| vec![99.0]),
         goodput,
         judgement: Judgement::Lenient,

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use tokometer_decide::AbBlocks;
 use tokometer_decide::compare::{
-    Comparison, Half, Recorded, Rule, RuleOutcome, Run, Spans, last_attempts,
+    Comparison, Half, Recorded, Rule, RuleOutcome, Run, Spans, compared, last_attempts,
 };
-use tokometer_metrics::Options;
+use tokometer_metrics::{Figure, Options};
 use tokometer_record::{self as record, RunReader};
 
 use super::load::{self, Sides};
@@ -57,9 +57,10 @@ pub(crate) struct CompareArgs {
 /// Compares, shows, and says by its exit code whether a rule was broken.
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     let rules: Vec<Rule> = args.fail_if.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
+    let figures = compared(rules.iter().map(|rule| rule.figure));
     let comparison = match &args.run {
-        Some(run) => of_run(run)?,
-        None => of_sides(&args.a, &args.b)?,
+        Some(run) => of_run(run, &figures)?,
+        None => of_sides(&args.a, &args.b, &figures)?,
     };
     let comparison = comparison.judged(&rules);
     let refusals = comparison.refusals();
@@ -87,7 +88,7 @@ fn rule(text: &str) -> Result<Rule, Refusal> {
         };
         Refusal::usage(
             format!("cannot use `--fail-if \"{text}\"`: {why}"),
-            "write it as \"ttft p99 worse by 5%\": one of ttft, tpot, itl, e2e with mean, p50, p90, p99, or requests, output, total",
+            "write it as \"ttft p99 worse by 5%\"",
         )
     })
 }
@@ -97,7 +98,16 @@ fn rule(text: &str) -> Result<Rule, Refusal> {
 fn exit(comparison: &Comparison) -> Exit {
     let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {
-        tell(&format!("error: the rule \"{}\" cannot be judged by these runs", judged.rule));
+        let is_there = comparison.rows.iter().any(|row| row.figure == judged.figure);
+        let why = if is_there {
+            "there are too few values for an interval".to_owned()
+        } else {
+            format!(
+                "{} is not in every run; other tools' reports hold only the statistics that they printed",
+                judged.figure
+            )
+        };
+        tell(&format!("error: the rule \"{}\" cannot be judged by these runs: {why}", judged.rule));
     }
     match () {
         () if has(RuleOutcome::Broken) => Exit::Missed,
@@ -115,7 +125,7 @@ fn shown(comparison: &Comparison, view: View) -> anyhow::Result<String> {
     })
 }
 
-fn of_sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Comparison, Refusal> {
+fn of_sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<Comparison, Refusal> {
     if a.is_empty() || b.is_empty() {
         let missing = if a.is_empty() { "--a" } else { "--b" };
         return Err(Refusal::usage(
@@ -123,12 +133,12 @@ fn of_sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Comparison, Refusal> {
             "try `tokometer compare --a RUN RUN RUN --b RUN RUN RUN`",
         ));
     }
-    let Sides { a, b } = load::sides(a, b)?;
-    Ok(Comparison::of_runs(&a, &b))
+    let Sides { a, b } = load::sides(a, b, figures)?;
+    Ok(Comparison::of_runs(&a, &b, figures))
 }
 
 /// The comparison of the two targets of one run.
-pub(crate) fn of_run(folder: &Path) -> Result<Comparison, Refusal> {
+pub(crate) fn of_run(folder: &Path, figures: &[Figure]) -> Result<Comparison, Refusal> {
     let reader = runs::open(folder)?;
     let Some(ab) = AbBlocks::of(reader.info()) else {
         return Err(Refusal::usage(
@@ -136,13 +146,14 @@ pub(crate) fn of_run(folder: &Path) -> Result<Comparison, Refusal> {
             "give two sides with `--a RUN… --b RUN…`, or measure both in turn with `bench --against`",
         ));
     };
-    let [a, b] = halves(&reader, ab, &load::options(None)).map_err(runs::unreadable)?;
-    let pairs = ab.pairs(&last_attempts(runs::timelines(&reader)?));
+    let [a, b] = halves(&reader, ab, &load::options(figures, None)).map_err(runs::unreadable)?;
+    let pairs = ab.pairs(&last_attempts(runs::timelines(&reader)?), figures);
     let side = |name: &str, half: &Half| {
         let name = format!("{} {name}", folder.display());
-        Run::of_summary(&name, &half.info, &half.summary).map_err(|why| load::no_success(&why))
+        Run::of_summary(&name, &half.info, &half.summary, figures)
+            .map_err(|why| load::no_success(&why))
     };
-    Ok(Comparison::of_pairs(&side("a", &a)?, &side("b", &b)?, &pairs.values, pairs.count))
+    Ok(Comparison::of_pairs(&side("a", &a)?, &side("b", &b)?, figures, &pairs))
 }
 
 /// Summarises both sides of a run in A/B blocks, each with its own target alone.

@@ -7,15 +7,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tokometer_base::units::nearest_count;
-use tokometer_classic::{
-    self as classic, Field, Layout, Metric, Percentile, Report, Selection, Stat, Title,
-};
+use tokometer_classic::{self as classic, Field, Layout, Metric, Report, Selection, Title};
 use tokometer_decide::compare::{
-    ENOUGH_RUNS, Facts, Figure, PERCENTILES, Quantity, Run, Statistic, block_values, last_attempts,
-    throughput_blocks,
+    ENOUGH_RUNS, Facts, LATENCIES, Run, block_values, last_attempts, percentiles, throughput_blocks,
 };
 use tokometer_decide::{AbBlocks, Error};
-use tokometer_metrics::{Family, Options};
+use tokometer_metrics::{Family, Figure, Options};
 use tokometer_record::RunReader;
 
 use crate::exit::Refusal;
@@ -47,7 +44,7 @@ pub(crate) enum Depth {
 }
 
 /// Reads both sides.
-pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Sides, Refusal> {
+pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<Sides, Refusal> {
     let opened = |paths: &[PathBuf]| -> Result<Vec<(String, Source)>, Refusal> {
         paths.iter().map(|path| Ok((path.display().to_string(), open(path)?))).collect()
     };
@@ -67,9 +64,10 @@ pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf]) -> Result<Sides, Refusal> {
     };
     let is_enough = count(&a).min(count(&b)) >= ENOUGH_RUNS;
     let depth = if is_enough { Depth::Runs } else { Depth::Blocks };
+    let wanted = Wanted { figures, layout, depth };
     let runs = |side: Vec<(String, Source)>| -> Result<Vec<Run>, Refusal> {
         let runs: Result<Vec<Vec<Run>>, Refusal> =
-            side.into_iter().map(|(name, source)| read(&name, source, layout, depth)).collect();
+            side.into_iter().map(|(name, source)| read(&name, source, wanted)).collect();
         runs.map(|runs| runs.into_iter().flatten().collect())
     };
     Ok(Sides { a: runs(a)?, b: runs(b)? })
@@ -100,29 +98,34 @@ fn open(path: &Path) -> Result<Source, Refusal> {
     Ok(Source::Reports(reports))
 }
 
-fn read(
-    name: &str,
-    source: Source,
+/// What is read of each run.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    figures: &'a [Figure],
+    /// The layout whose definitions the figures follow; absent: our own.
     layout: Option<Layout>,
     depth: Depth,
-) -> Result<Vec<Run>, Refusal> {
+}
+
+fn read(name: &str, source: Source, wanted: Wanted<'_>) -> Result<Vec<Run>, Refusal> {
     let runs = match source {
-        Source::Folder(reader) => vec![recorded(name, &reader, layout, depth)?],
+        Source::Folder(reader) => vec![recorded(name, &reader, wanted)?],
         Source::Reports(reports) => {
             let is_single = reports.len() == 1;
             let named =
                 |at: usize| if is_single { name.to_owned() } else { format!("{name}#{}", at + 1) };
             let runs = reports.iter().enumerate();
-            runs.map(|(at, report)| of_report(named(at), report)).collect::<Result<_, _>>()?
+            runs.map(|(at, report)| of_report(named(at), report, wanted.figures))
+                .collect::<Result<_, _>>()?
         }
     };
     Ok(runs)
 }
 
 /// What a summary must hold for a comparison.
-pub(crate) fn options(layout: Option<Layout>) -> Options {
+pub(crate) fn options(figures: &[Figure], layout: Option<Layout>) -> Options {
     Options {
-        percentiles: PERCENTILES.into_iter().map(f64::from).collect(),
+        percentiles: percentiles(figures),
         families: layout.map(family).into_iter().collect(),
         ..Options::default()
     }
@@ -132,28 +135,25 @@ fn family(layout: Layout) -> Family {
     layout.family().unwrap_or(Family::Vllm)
 }
 
-fn recorded(
-    name: &str,
-    reader: &RunReader,
-    layout: Option<Layout>,
-    depth: Depth,
-) -> Result<Run, Refusal> {
-    let summary = runs::summary(reader, options(layout))?;
-    let mut run = Run::of_summary(name, reader.info(), &summary).map_err(|why| no_success(&why))?;
+fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, Refusal> {
+    let Wanted { figures, layout, depth } = wanted;
+    let summary = runs::summary(reader, options(figures, layout))?;
+    let mut run =
+        Run::of_summary(name, reader.info(), &summary, figures).map_err(|why| no_success(&why))?;
     let Some(layout) = layout else {
         if depth == Depth::Blocks {
             let requests = last_attempts(runs::timelines(reader)?);
-            run.blocks = block_values(&requests);
+            run.blocks = block_values(&requests, figures);
             run.blocks.extend(throughput_blocks(&summary));
         }
         return Ok(run);
     };
-    let metrics = Quantity::LATENCIES.into_iter().filter_map(|quantity| printed(quantity).ok());
-    let shown = Selection { metrics: metrics.collect(), percentiles: options(None).percentiles };
+    let metrics = LATENCIES.into_iter().filter_map(Metric::of);
+    let shown = Selection { metrics: metrics.collect(), percentiles: percentiles(figures) };
     let report = classic::from_summary(&summary, reader.info(), layout, &shown).map_err(|why| {
         Refusal::usage(format!("cannot show `{name}` as {}: {why}", layout.name()), "")
     })?;
-    run.values = report_values(&report);
+    run.values = report_values(&report, figures);
     definitions(layout).clone_into(&mut run.facts.definitions);
     Ok(run)
 }
@@ -173,7 +173,7 @@ fn definitions(layout: Layout) -> &'static str {
     }
 }
 
-fn of_report(name: String, report: &Report) -> Result<Run, Refusal> {
+fn of_report(name: String, report: &Report, figures: &[Figure]) -> Result<Run, Refusal> {
     let count = |field: Field| report.number(field).filter(|count| *count >= 0.0);
     let succeeded = count(Field::Successful);
     if succeeded.is_some_and(|count| count < 1.0) {
@@ -198,7 +198,7 @@ fn of_report(name: String, report: &Report) -> Result<Run, Refusal> {
         is_simulated: report.title == Title::Predicted,
         ..Facts::default()
     };
-    Ok(Run { name, values: report_values(report), blocks: BTreeMap::new(), facts })
+    Ok(Run { name, values: report_values(report, figures), blocks: BTreeMap::new(), facts })
 }
 
 /// A number without needless decimals: `20.0` and `20` are one rate.
@@ -210,41 +210,17 @@ fn whole(count: Option<f64>) -> u64 {
     count.map_or(0, nearest_count)
 }
 
-/// The figures of a report. Tools print 0.00 for what they did not measure.
-fn report_values(report: &Report) -> BTreeMap<Figure, f64> {
-    let value = |figure: Figure| match printed(figure.quantity) {
-        Err(field) => report.number(field),
-        Ok(metric) => report.latency(metric, printed_statistic(figure.statistic)?),
-    };
-    let values = Figure::all().filter_map(|figure| Some((figure, value(figure)?)));
+/// The figures of a report, as far as it printed them. Tools print 0.00 for what they did not
+/// measure.
+fn report_values(report: &Report, figures: &[Figure]) -> BTreeMap<Figure, f64> {
+    let values = figures.iter().filter_map(|figure| Some((*figure, report.figure(*figure)?)));
     values.filter(|(_, value)| *value > 0.0).collect()
-}
-
-/// The same quantity in another tool's report.
-fn printed(quantity: Quantity) -> Result<Metric, Field> {
-    match quantity {
-        Quantity::Requests => Err(Field::RequestThroughput),
-        Quantity::Output => Err(Field::OutputThroughput),
-        Quantity::Total => Err(Field::TotalThroughput),
-        Quantity::Ttft => Ok(Metric::Ttft),
-        Quantity::Tpot => Ok(Metric::Tpot),
-        Quantity::Gap => Ok(Metric::Itl),
-        Quantity::E2e => Ok(Metric::E2el),
-    }
-}
-
-/// The same statistic in a report; a throughput has none.
-fn printed_statistic(statistic: Statistic) -> Option<Stat> {
-    match statistic {
-        Statistic::Whole => None,
-        Statistic::Mean => Some(Stat::Mean),
-        Statistic::Percentile(50) => Some(Stat::Median),
-        Statistic::Percentile(percent) => Some(Stat::Percentile(Percentile::whole(percent))),
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokometer_decide::compare::compared;
+
     use super::*;
 
     const PRINTED: &str = "\
@@ -278,7 +254,7 @@ P99 TTFT (ms):                           90.00
             "mean_ttft_ms": 51.0, "p99_ttft_ms": 0.0}"#;
         let a = written(folder.path(), "a.txt", &format!("{PRINTED}\n{PRINTED}"));
         let b = written(folder.path(), "b.json", json);
-        let sides = sides(&[a], &[b]).unwrap();
+        let sides = sides(&[a], &[b], &compared([])).unwrap();
         assert_eq!((sides.a.len(), sides.b.len()), (2, 1));
         assert!(sides.a[1].name.ends_with("a.txt#2"), "{}", sides.a[1].name);
         let shown = |run: &Run| -> Vec<String> {
@@ -314,7 +290,10 @@ P99 TTFT (ms):                           90.00
                 .replace("requests:                     100", "requests:                     0"),
         );
         let check = |path: &Path, expected: &str| {
-            let refusal = sides(&[path.to_owned()], &[path.to_owned()]).err().unwrap().to_string();
+            let refusal = sides(&[path.to_owned()], &[path.to_owned()], &compared([]))
+                .err()
+                .unwrap()
+                .to_string();
             assert!(refusal.contains(expected), "{refusal}");
         };
         check(&empty, "there is no report in");

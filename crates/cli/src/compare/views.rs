@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 use tokometer_decide::compare::{
-    Basis, ComparedFigure, Comparison, Conclusion, Quantity, RuleOutcome, Side, Weight, counted,
+    Basis, ComparedFigure, Comparison, Conclusion, RuleOutcome, Side, Weight, counted,
 };
 use tokometer_report::Grid;
 use tokometer_report::html::{Page, PageNote, Table};
@@ -23,7 +23,7 @@ fn cells(row: &ComparedFigure) -> [String; 7] {
     [
         figure.label(),
         number(row.a),
-        format!("{} {}", number(row.b), figure.unit()),
+        format!("{} {}", number(row.b), figure.unit().name()),
         percent(row.change()),
         interval,
         detectable,
@@ -61,9 +61,9 @@ fn number(value: f64) -> String {
 fn leading<'a>(comparison: &'a Comparison, wanted: &str) -> Vec<&'a ComparedFigure> {
     let mut leading: Vec<&ComparedFigure> = Vec::new();
     for row in comparison.rows.iter().filter(|row| verdict(row) == wanted) {
-        let is_same = |known: &&mut &ComparedFigure| known.figure.is_of_kind(row.figure);
+        let is_same = |known: &&mut &ComparedFigure| known.is_of_kind(row);
         match leading.iter_mut().find(is_same) {
-            Some(known) if row.figure.quantity == Quantity::Output => *known = row,
+            Some(known) if row.is_output() => *known = row,
             Some(_) => {}
             None => leading.push(row),
         }
@@ -269,15 +269,16 @@ pub(crate) fn html(comparison: &Comparison) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tokometer_decide::compare::{Figure, Rule, Run, Warning};
+    use tokometer_decide::compare::{Rule, Run, Warning, compared};
+    use tokometer_metrics::Figure;
 
     use super::*;
 
     /// A run whose TTFT and throughput are these.
     fn run(name: &str, ttft: f64, output: f64) -> Run {
-        let figure = |words: &[&str]| Figure::named(words).unwrap();
+        let figure = |words: &str| Figure::parse(words).unwrap();
         let mut run = Run { name: name.to_owned(), ..Run::default() };
-        run.values = BTreeMap::from([(figure(&["ttft"]), ttft), (figure(&["output"]), output)]);
+        run.values = BTreeMap::from([(figure("ttft"), ttft), (figure("output"), output)]);
         run.facts.succeeded = 100;
         run.facts.target = Some(format!("http://{name}"));
         run
@@ -288,7 +289,7 @@ mod tests {
         let mut b = [run("b", 110.0, 5002.0), run("b", 112.0, 5012.0), run("b", 108.0, 4992.0)];
         b[0].facts.failed = 2;
         let rules = [Rule::parse("ttft worse by 5%").unwrap(), Rule::parse("e2e worse").unwrap()];
-        Comparison::of_runs(&a, &b).judged(&rules)
+        Comparison::of_runs(&a, &b, &compared([])).judged(&rules)
     }
 
     #[test]
@@ -300,9 +301,9 @@ mod tests {
 
                                a           b   change      95 % interval  could show  verdict
         Output throughput   5000  5002 tok/s   +0.0 %   -0.4 % to +0.5 %       0.6 %  no difference shown
-        TTFT mean          100.0    110.0 ms  +10.0 %  +5.5 % to +14.5 %       6.1 %  worse
+        mean TTFT          100.0    110.0 ms  +10.0 %  +5.5 % to +14.5 %       6.1 %  worse
 
-        b is worse in TTFT mean (+10.0 %)
+        b is worse in mean TTFT (+10.0 %)
         Intervals from the scatter between 3 and 3 runs.
         2 figures judged at 95 % each: with no true difference about one in twenty would still show one. `could show` is the smallest change that would be found four times in five.
         rule "ttft worse by 5%": BROKEN
@@ -315,7 +316,7 @@ mod tests {
         insta::assert_snapshot!(markdown(&comparison()), @r##"
         ### tokometer compare
 
-        **b is worse in TTFT mean (+10.0 %)**
+        **b is worse in mean TTFT (+10.0 %)**
 
         - ❌ `ttft worse by 5%`: BROKEN
         - ⚠️ `e2e worse`: cannot be judged: no interval for this figure
@@ -325,7 +326,7 @@ mod tests {
         |  | a | b | change | 95 % interval | could show | verdict |
         |---|---:|---:|---:|---:|---:|---|
         | Output throughput | 5000 | 5002 tok/s | +0.0 % | -0.4 % to +0.5 % | 0.6 % | no difference shown |
-        | TTFT mean | 100.0 | 110.0 ms | +10.0 % | +5.5 % to +14.5 % | 6.1 % | **worse** |
+        | mean TTFT | 100.0 | 110.0 ms | +10.0 % | +5.5 % to +14.5 % | 6.1 % | **worse** |
 
         - a: 3 runs, 300 requests answered, http://a
         - b: 3 runs, 300 requests answered, 2 failed, http://b
@@ -362,7 +363,7 @@ mod tests {
     #[test]
     fn a_headline_without_differences_counts_what_is_known() {
         let runs = || [run("a", 100.0, 50.0), run("a", 100.1, 50.0), run("a", 99.9, 50.1)];
-        let same = Comparison::of_runs(&runs(), &runs());
+        let same = Comparison::of_runs(&runs(), &runs(), &compared([]));
         assert_eq!(headline(&same), "no difference shown in 2 figures");
         let mut open = same;
         open.rows.iter_mut().for_each(|row| row.difference = None);

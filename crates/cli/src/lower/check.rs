@@ -3,24 +3,16 @@
 use tokometer_classic::LayoutChoice;
 use tokometer_plan::{Load, Plan};
 
+use super::figures;
 use crate::exit::Refusal;
-
-/// Sections that `--percentile-metrics` may name.
-const SECTIONS: [&str; 6] =
-    ["ttft", "tpot", "itl", "e2el", "client_queue_time", "e2el_including_client_queue"];
 
 /// Refuses a plan that makes no sense.
 pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     check_load(&plan.load)?;
     let layout = &plan.metrics.layout;
     let _choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
-    if let Some(unknown) =
-        plan.metrics.sections.iter().find(|name| !SECTIONS.contains(&name.as_str()))
-    {
-        return Err(Refusal::usage(
-            format!("cannot show the section `{unknown}`"),
-            format!("the sections are {}", SECTIONS.join(", ")),
-        ));
+    for name in &plan.metrics.sections {
+        let _section = figures::section(name)?;
     }
     if !(1..=2).contains(&plan.targets.len()) {
         return Err(Refusal::usage(

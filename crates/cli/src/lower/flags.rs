@@ -5,6 +5,7 @@ use tokometer_base::{Conventions, Nanos, units};
 use tokometer_decide::sequential::Until;
 use tokometer_plan::{Term, Values};
 
+use super::figures;
 use super::layer::{Given, Layer};
 use crate::args::{BenchArgs, StopArgs, TurnArgs};
 use crate::exit::Refusal;
@@ -210,11 +211,11 @@ fn put_client(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
 fn put_metrics(layer: &mut Layer, args: &BenchArgs) -> Result<(), Refusal> {
     let metric = &args.metric;
     layer.put("metrics.layout", &metric.layout);
-    let sections = metric.percentile_metrics.as_deref().map(words);
+    let sections = metric.percentile_metrics.as_deref().map(figures::sections).transpose()?;
     layer.put("metrics.sections", sections);
     layer.put("metrics.percentiles", percentiles(metric.metric_percentiles.as_deref())?);
     for word in &metric.goodput {
-        let (name, bound) = objective(word)?;
+        let (name, bound) = figures::objective(word)?;
         layer.put(&format!("metrics.goodput.{name}"), bound);
     }
     layer.put_if(Given::from(metric.strict), "metrics.judgement", "strict");
@@ -277,20 +278,6 @@ pub(crate) fn percentiles(text: Option<&str>) -> Result<Option<Vec<f64>>, Refusa
         })
     };
     words(text).iter().map(percentile).collect::<Result<_, _>>().map(Some)
-}
-
-/// `ttft:200` as a metric and its bound in milliseconds.
-pub(crate) fn objective(word: &str) -> Result<(String, f64), Refusal> {
-    let parsed = word.split_once(':').and_then(|(name, bound)| {
-        let bound = bound.parse::<f64>().ok().filter(|bound| *bound >= 0.0)?;
-        ["ttft", "tpot", "e2el"].contains(&name).then(|| (name.to_owned(), bound))
-    });
-    parsed.ok_or_else(|| {
-        Refusal::usage(
-            format!("cannot use the objective `{word}`"),
-            "write METRIC:MILLISECONDS with one of ttft, tpot, e2el, such as `ttft:200`",
-        )
-    })
 }
 
 /// A span of time as typed, in seconds.

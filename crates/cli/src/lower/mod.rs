@@ -9,6 +9,7 @@ mod check;
 mod dataset;
 mod defaults;
 mod environment;
+mod figures;
 mod file;
 mod flags;
 mod layer;
@@ -19,7 +20,8 @@ pub(crate) mod tests;
 mod turns;
 
 pub(crate) use environment::Environment;
+pub(crate) use figures::{objective, sections};
 pub(crate) use file::written;
-pub(crate) use flags::{objective, percentiles, words};
+pub(crate) use flags::percentiles;
 pub(crate) use points::Point;
 pub(crate) use resolve::{Lowered, lower};

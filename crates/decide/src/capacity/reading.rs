@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tokometer_base::Nanos;
+use tokometer_metrics::define::Unit;
 use tokometer_metrics::{Severity, Summary};
 
 use crate::search::{Allowance, Fit, Point, Use};
@@ -119,10 +120,12 @@ fn judged(objective: &slo::Objective, result: &slo::Result, allowance: Option<Us
     let shown = match result.value {
         None if result.is_met == Some(false) => Some("∞".to_owned()),
         None => None,
-        Some(value) if objective.key.ends_with("_ms") => {
+        Some(value) if objective.figure.unit() == Unit::Millis => {
             Some(Nanos::from_millis_f64(value).to_string())
         }
-        Some(value) if objective.key.ends_with("_share") => Some(format!("{:.2}%", value * 100.0)),
+        Some(value) if objective.figure.unit() == Unit::Share => {
+            Some(format!("{:.2}%", value * 100.0))
+        }
         Some(value) => Some(format!("{value:.1}")),
     };
     Judged {

@@ -9,10 +9,10 @@
 use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
+use tokometer_metrics::figure::{Figure, Statistic};
 use tokometer_metrics::{Collector, Options, Summary};
 use tokometer_record::{Phase, RunInfo, RunState, Timeline};
 
-use super::figure::{Figure, Statistic};
 use super::requests::{self, Request};
 
 /// Blocks of requests that go to two targets in the order A B B A.
@@ -62,7 +62,7 @@ impl AbBlocks {
 
     /// The values of both sides, pair by pair. A pair of which a request is missing is left out. A
     /// percentile that a single block is too small for is taken over several neighbouring pairs.
-    pub fn pairs(self, requests: &[Request]) -> Pairs {
+    pub fn pairs(self, requests: &[Request], figures: &[Figure]) -> Pairs {
         let mut pairs: BTreeMap<u64, [Vec<&Request>; 2]> = BTreeMap::new();
         for request in requests {
             let sides = pairs.entry(self.pair(request.index)).or_default();
@@ -74,7 +74,7 @@ impl AbBlocks {
             .filter(|sides| sides.iter().all(|side| side.len() == block))
             .collect();
         let values =
-            Figure::all().filter_map(|figure| Some((figure, paired(figure, &whole, block)?)));
+            figures.iter().filter_map(|figure| Some((*figure, paired(*figure, &whole, block)?)));
         Pairs { values: values.collect(), count: whole.len() }
     }
 }
@@ -214,6 +214,7 @@ fn move_earlier(timeline: &mut Timeline, by: Nanos) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figures::compared;
     use super::super::requests::tests::request;
     use super::*;
 
@@ -238,14 +239,14 @@ mod tests {
                 request(index, target, index * 100, 10.0 + index as f64 + f64::from(target))
             })
             .collect();
-        let found = ab.pairs(&requests);
+        let found = ab.pairs(&requests, &compared([]));
         assert_eq!(found.count, 3);
-        let mean = Figure::named(&["ttft", "mean"]).unwrap();
+        let mean = Figure::parse("ttft mean").unwrap();
         // Blocks 0 1 | 2 3 | 4 5 begin at 0, 2 | 4, 6 | 8, 10; in the middle pair B comes first.
         assert_eq!(found.values[&mean], [(10.5, 13.5), (16.5, 15.5), (18.5, 21.5)]);
-        let p99 = Figure::named(&["ttft", "p99"]).unwrap();
+        let p99 = Figure::parse("ttft p99").unwrap();
         assert!(!found.values.contains_key(&p99), "two requests have no P99");
-        let p50 = Figure::named(&["ttft", "p50"]).unwrap();
+        let p50 = Figure::parse("ttft p50").unwrap();
         assert_eq!(found.values[&p50].len(), 3);
     }
 

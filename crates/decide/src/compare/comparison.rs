@@ -4,14 +4,13 @@
 //! more than their own blocks of time do. With fewer, blocks within the runs must serve, and the
 //! comparison says how little that proves.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde::ser::SerializeStruct as _;
+use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::statistics;
 
+use super::ab_blocks::Pairs;
 use super::difference::{self, Basis, Difference};
-use super::figure::Figure;
 use super::likeness::{Likeness, Warning, Weight, likeness};
 use super::rule::{Judged, Rule};
 use super::run::Run;
@@ -37,13 +36,24 @@ impl ComparedFigure {
     pub fn change(&self) -> f64 {
         self.difference.map_or((self.b - self.a) / self.a.abs(), |difference| difference.change)
     }
+
+    /// Whether both are of one quantity; throughputs count as one, because they move together.
+    pub fn is_of_kind(&self, other: &Self) -> bool {
+        let is_whole = |one: &Self| one.figure.statistic == Statistic::Whole;
+        self.figure.quantity == other.figure.quantity || (is_whole(self) && is_whole(other))
+    }
+
+    /// Whether it stands for all throughputs.
+    pub fn is_output(&self) -> bool {
+        self.figure.quantity == Quantity::Output
+    }
 }
 
 impl Serialize for ComparedFigure {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut row = serializer.serialize_struct("Row", 10)?;
         row.serialize_field("figure", &self.figure)?;
-        row.serialize_field("unit", self.figure.unit())?;
+        row.serialize_field("unit", self.figure.unit().name())?;
         row.serialize_field("better", &self.figure.better())?;
         row.serialize_field("a", &self.a)?;
         row.serialize_field("b", &self.b)?;
@@ -112,8 +122,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares two sets of runs.
-    pub fn of_runs(a: &[Run], b: &[Run]) -> Self {
+    /// Compares two sets of runs by these figures, as far as all runs have them.
+    pub fn of_runs(a: &[Run], b: &[Run], figures: &[Figure]) -> Self {
         let is_enough = a.len() >= ENOUGH_RUNS && b.len() >= ENOUGH_RUNS;
         let basis = if is_enough { Basis::Runs } else { Basis::Blocks };
         let mut likeness = likeness(a, b);
@@ -125,7 +135,7 @@ impl Comparison {
             );
             likeness.warnings.insert(0, Warning { weight: Weight::Doubt, text });
         }
-        let rows = Figure::all().filter_map(|figure| row(figure, a, b, basis)).collect();
+        let rows = figures.iter().filter_map(|figure| row(*figure, a, b, basis)).collect();
         Self {
             basis,
             pairs: None,
@@ -137,16 +147,11 @@ impl Comparison {
         }
     }
 
-    /// Compares two targets that were measured in turn: `pairs` holds the values of neighbouring
-    /// blocks.
-    pub fn of_pairs(
-        a: &Run,
-        b: &Run,
-        pairs: &BTreeMap<Figure, Vec<(f64, f64)>>,
-        count: usize,
-    ) -> Self {
-        let row = |figure: Figure| {
-            let values = pairs.get(&figure).map_or(&[][..], Vec::as_slice);
+    /// Compares two targets that were measured in alternating blocks, by the figures of the pairs.
+    pub fn of_pairs(a: &Run, b: &Run, figures: &[Figure], pairs: &Pairs) -> Self {
+        let row = |figure: &Figure| {
+            let figure = *figure;
+            let values = pairs.values.get(&figure).map_or(&[][..], Vec::as_slice);
             let difference = difference::paired(values, figure.better());
             Some(ComparedFigure {
                 figure,
@@ -155,12 +160,12 @@ impl Comparison {
                 difference,
             })
         };
-        let rows = Figure::all().filter_map(row).collect();
+        let rows = figures.iter().filter_map(row).collect();
         let (a, b) = (std::slice::from_ref(a), std::slice::from_ref(b));
         let likeness = likeness(a, b);
         Self {
             basis: Basis::Pairs,
-            pairs: Some(count),
+            pairs: Some(pairs.count),
             a: Side::of(a),
             b: Side::of(b),
             rows,
@@ -216,11 +221,13 @@ fn row(figure: Figure, a: &[Run], b: &[Run], basis: Basis) -> Option<ComparedFig
 #[cfg(test)]
 mod tests {
     use super::super::difference::Conclusion;
-    use super::super::figure::{Quantity, Statistic};
+    use std::collections::BTreeMap;
+
+    use super::super::figures::compared;
     use super::*;
 
-    const TTFT: Figure = Figure { quantity: Quantity::Ttft, statistic: Statistic::Mean };
-    const OUTPUT: Figure = Figure { quantity: Quantity::Output, statistic: Statistic::Whole };
+    const TTFT: Figure = Figure::mean(Quantity::Ttft);
+    const OUTPUT: Figure = Figure::whole(Quantity::Output);
 
     /// A run whose TTFT and throughput are these; its blocks scatter by a tenth of a percent.
     fn run(name: &str, ttft: f64, output: f64) -> Run {
@@ -244,7 +251,7 @@ mod tests {
     fn three_runs_a_side_are_judged_by_their_own_scatter() {
         let a = [run("a", 100.0, 50.0), run("a", 102.0, 50.5), run("a", 98.0, 49.5)];
         let b = [run("b", 110.0, 50.2), run("b", 112.0, 50.6), run("b", 108.0, 49.4)];
-        let found = Comparison::of_runs(&a, &b);
+        let found = Comparison::of_runs(&a, &b, &compared([]));
         assert_eq!(found.basis, Basis::Runs);
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
         assert_eq!(conclusion(&found, OUTPUT), Some(Conclusion::NoDifferenceShown));
@@ -253,7 +260,8 @@ mod tests {
 
     #[test]
     fn a_single_pair_falls_back_to_blocks_and_says_so_first() {
-        let found = Comparison::of_runs(&[run("a", 100.0, 50.0)], &[run("b", 110.0, 50.0)]);
+        let found =
+            Comparison::of_runs(&[run("a", 100.0, 50.0)], &[run("b", 110.0, 50.0)], &compared([]));
         assert_eq!((found.basis, found.rows.len()), (Basis::Blocks, 2));
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
         assert!(found.likeness.warnings[0].text.starts_with("1 run against 1 proves little"));
@@ -264,7 +272,7 @@ mod tests {
         let mut a = run("a", 100.0, 50.0);
         let _value = a.values.remove(&OUTPUT);
         let _blocks = a.blocks.remove(&TTFT);
-        let found = Comparison::of_runs(&[a], &[run("b", 110.0, 50.0)]);
+        let found = Comparison::of_runs(&[a], &[run("b", 110.0, 50.0)], &compared([]));
         assert_eq!(found.rows.len(), 1);
         assert_eq!(found.rows[0].difference, None);
         assert!((found.rows[0].change() - 0.1).abs() < 1e-9);
@@ -275,9 +283,13 @@ mod tests {
         let pairs: Vec<(f64, f64)> = (0..20)
             .map(|at| (100.0 + f64::from(at), 103.0 + f64::from(at) + 0.1 * f64::from(at % 2)))
             .collect();
-        let pairs = BTreeMap::from([(TTFT, pairs)]);
-        let found =
-            Comparison::of_pairs(&run("a", 109.5, 50.0), &run("b", 112.6, 50.0), &pairs, 20);
+        let pairs = Pairs { values: BTreeMap::from([(TTFT, pairs)]), count: 20 };
+        let found = Comparison::of_pairs(
+            &run("a", 109.5, 50.0),
+            &run("b", 112.6, 50.0),
+            &compared([]),
+            &pairs,
+        );
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
         assert_eq!(conclusion(&found, OUTPUT), None);
     }

@@ -6,9 +6,7 @@
 //! nothing about the scatter between runs.
 
 use serde::{Deserialize, Serialize};
-
-use tokometer_metrics::define::Unit;
-use tokometer_metrics::statistics;
+use tokometer_metrics::{Better, statistics};
 
 /// Chance of missing a true difference of the smallest detectable size.
 const POWER: f64 = 0.8;
@@ -16,30 +14,6 @@ const POWER: f64 = 0.8;
 const USEFUL: f64 = 0.1;
 /// A difference below this share of A prints as 0.0 %, and is none, however little the data scatter.
 const TINY: f64 = 5e-4;
-
-/// Which way is good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Better {
-    /// Smaller values: latencies.
-    Lower,
-    /// Larger values: throughputs.
-    Higher,
-}
-
-impl Better {
-    /// Which way is good for a metric of this unit.
-    pub fn of(unit: Unit) -> Self {
-        match unit {
-            Unit::Millis | Unit::Seconds => Self::Lower,
-            Unit::Tokens
-            | Unit::TokensPerSecond
-            | Unit::RequestsPerSecond
-            | Unit::Requests
-            | Unit::Share => Self::Higher,
-        }
-    }
-}
 
 /// Where the values of a comparison come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

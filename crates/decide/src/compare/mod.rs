@@ -7,7 +7,7 @@
 mod ab_blocks;
 mod comparison;
 mod difference;
-mod figure;
+mod figures;
 mod likeness;
 #[cfg(test)]
 mod reliability;
@@ -17,8 +17,8 @@ mod run;
 
 pub use ab_blocks::{AbBlocks, Half, Pairs, Recorded, Spans};
 pub use comparison::{ComparedFigure, Comparison, ENOUGH_RUNS, Side, counted};
-pub use difference::{Basis, Better, Conclusion, Difference, paired, unpaired};
-pub use figure::{Figure, PERCENTILES, Quantity, Statistic};
+pub use difference::{Basis, Conclusion, Difference, paired, unpaired};
+pub use figures::{LATENCIES, compared, percentiles};
 pub use likeness::{DifferingLine, Likeness, Warning, Weight};
 pub use requests::{Request, block_values, last_attempts};
 pub use rule::{Judged, Rule, RuleOutcome};

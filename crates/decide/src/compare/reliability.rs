@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use tokometer_base::Seed;
 use tokometer_base::seed::whole_between;
+use tokometer_metrics::figure::{Figure, Quantity};
 use tokometer_schedule::{Arrivals, Curve, First, Pace};
 use tokometer_sim::Profile;
 use tokometer_twin::{Ask, Options, Workload, predict};
 
 use super::comparison::{ComparedFigure, Comparison};
 use super::difference::Conclusion;
-use super::figure::{Figure, Quantity, Statistic};
+use super::figures::compared;
 use super::run::Run;
 
 /// Comparisons of each kind.
@@ -39,14 +40,12 @@ fn run(scale: f64, seed: Seed) -> Run {
         Pace { curve: Curve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
     let workload = Workload::burst(asks).arriving(Arrivals::Paced(pace));
     let figures = predict(&profile, &workload, seed, Options::default()).unwrap().figures;
-    let mean = |quantity| Figure { quantity, statistic: Statistic::Mean };
-    let output = Figure { quantity: Quantity::Output, statistic: Statistic::Whole };
     let values = BTreeMap::from([
-        (output, figures.output_throughput()),
-        (mean(Quantity::Ttft), figures.ttft.mean_ms().unwrap()),
-        (mean(Quantity::Tpot), figures.tpot.mean_ms().unwrap()),
-        (mean(Quantity::Gap), figures.itl.mean_ms().unwrap()),
-        (mean(Quantity::E2e), figures.e2el.mean_ms().unwrap()),
+        (Figure::whole(Quantity::Output), figures.output_throughput()),
+        (Figure::mean(Quantity::Ttft), figures.ttft.mean_ms().unwrap()),
+        (Figure::mean(Quantity::Tpot), figures.tpot.mean_ms().unwrap()),
+        (Figure::mean(Quantity::Itl), figures.itl.mean_ms().unwrap()),
+        (Figure::mean(Quantity::E2e), figures.e2el.mean_ms().unwrap()),
     ]);
     Run { values, ..Run::default() }
 }
@@ -59,7 +58,7 @@ fn rows(scale: f64) -> BTreeMap<Figure, Vec<ComparedFigure>> {
             let seed = |of: u64| Seed((at * 2 + number) * RUNS + of);
             (0..RUNS).map(|of| run(scale, seed(of))).collect::<Vec<Run>>()
         };
-        for row in Comparison::of_runs(&side(1.0, 0), &side(scale, 1)).rows {
+        for row in Comparison::of_runs(&side(1.0, 0), &side(scale, 1), &compared([])).rows {
             rows.entry(row.figure).or_default().push(row);
         }
     }
@@ -97,7 +96,7 @@ fn a_server_that_is_three_percent_slower_is_found_where_three_percent_could_be_s
             assert_eq!(concluded(&able, &[Conclusion::Worse]), able.len(), "{label}");
         }
         assert_eq!(concluded(&rows, &[Conclusion::Better]), 0, "{label}");
-        if matches!(figure.quantity, Quantity::Tpot | Quantity::Gap) {
+        if matches!(figure.quantity, Quantity::Tpot | Quantity::Itl) {
             assert_eq!(concluded(&rows, &[Conclusion::Worse]), rows.len(), "{label}");
         }
     }

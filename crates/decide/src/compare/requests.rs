@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
-use tokometer_metrics::define::{self, Formula};
+use tokometer_base::units::nearest_count;
+use tokometer_metrics::define::Formula;
+use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::statistics;
 use tokometer_record::{Outcome, Phase, Timeline};
 
-use super::figure::{Figure, Quantity, Statistic};
+use super::figures::LATENCIES;
 
 /// One request, reduced to what is compared. Latencies in milliseconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +32,7 @@ pub struct Request {
     pub is_success: bool,
     prompt_tokens: u32,
     output_tokens: u32,
-    /// One list per row of [`Quantity::LATENCIES`].
+    /// One list per row of [`LATENCIES`].
     latencies: [Vec<f64>; 4],
 }
 
@@ -54,7 +56,7 @@ impl Request {
             is_success,
             prompt_tokens: timeline.prompt_tokens().unwrap_or(0),
             output_tokens: timeline.output_tokens().map_or(0, |(tokens, _)| tokens),
-            latencies: Quantity::LATENCIES.map(latencies),
+            latencies: LATENCIES.map(latencies),
         })
     }
 }
@@ -62,18 +64,18 @@ impl Request {
 /// A quantity of one timeline, by the definition that all reports use, in milliseconds.
 fn values(quantity: Quantity, timeline: &Timeline) -> Vec<f64> {
     const NANOS_PER_MILLI: f64 = 1e6;
-    match define::metric(quantity.key()).map(|metric| metric.formula) {
-        Some(Formula::Latency(value) | Formula::Value(value)) => {
+    match quantity.metric().formula {
+        Formula::Latency(value) | Formula::Value(value) => {
             value(timeline).into_iter().map(|nanos| nanos / NANOS_PER_MILLI).collect()
         }
-        Some(Formula::Stream(each)) => {
+        Formula::Stream(each) => {
             let mut found = Vec::new();
             each(timeline, &mut |nanos, weight| {
                 found.extend((0..weight).map(|_| nanos / NANOS_PER_MILLI));
             });
             found
         }
-        Some(Formula::Run(_)) | None => Vec::new(),
+        Formula::Run(_) => Vec::new(),
     }
 }
 
@@ -94,19 +96,19 @@ pub fn last_attempts(timelines: impl Iterator<Item = Timeline>) -> Vec<Request> 
 /// The value of a figure over some requests. A throughput counts from the first send to the last end.
 /// `None` where there is nothing to take it from, or where it falls among failed requests.
 pub(super) fn value(figure: Figure, requests: &[&Request]) -> Option<f64> {
-    let at = Quantity::LATENCIES.iter().position(|quantity| *quantity == figure.quantity);
+    let at = LATENCIES.iter().position(|quantity| *quantity == figure.quantity);
     let Some(at) = at else { return throughput(figure.quantity, requests) };
     let mut values: Vec<f64> =
         requests.iter().flat_map(|request| request.latencies[at].iter().copied()).collect();
     match figure.statistic {
-        Statistic::Whole => None,
+        Statistic::Whole | Statistic::Std | Statistic::Min | Statistic::Max => None,
         Statistic::Mean => {
             values.retain(|value| value.is_finite());
             statistics::mean(&values)
         }
         Statistic::Percentile(percent) => {
             values.sort_by(f64::total_cmp);
-            statistics::percentile(&values, f64::from(percent)).filter(|value| value.is_finite())
+            statistics::percentile(&values, percent.percent()).filter(|value| value.is_finite())
         }
     }
 }
@@ -127,8 +129,10 @@ fn throughput(quantity: Quantity, requests: &[&Request]) -> Option<f64> {
 
 /// How many requests a block must have before a statistic of it means anything.
 pub(super) fn needed(statistic: Statistic) -> usize {
-    let share = |tail: f64| (1..=100).find(|count| f64::from(*count) * tail >= 1.0 - 1e-9);
-    statistic.tail().and_then(share).unwrap_or(1).try_into().unwrap_or(usize::MAX)
+    // Rounding must not ask for an eleventh request for p90.
+    let least = |tail: f64| nearest_count((1.0 / tail - 1e-9).ceil());
+    let needed = statistic.percentile().map_or(1, |percentile| least(percentile.tail()));
+    usize::try_from(needed).unwrap_or(usize::MAX)
 }
 
 /// Blocks that a single run is cut into.
@@ -138,7 +142,7 @@ const FEWEST_BLOCKS: usize = 8;
 
 /// The latencies of a single run in blocks of neighbouring requests. A percentile gets as many blocks
 /// as have a value beyond it each; one that would get fewer than eight is left out.
-pub fn block_values(requests: &[Request]) -> BTreeMap<Figure, Vec<f64>> {
+pub fn block_values(requests: &[Request], figures: &[Figure]) -> BTreeMap<Figure, Vec<f64>> {
     let mut ordered: Vec<&Request> = requests.iter().collect();
     ordered.sort_by_key(|request| request.start);
     let is_latency = |figure: &Figure| figure.statistic != Statistic::Whole;
@@ -152,11 +156,12 @@ pub fn block_values(requests: &[Request]) -> BTreeMap<Figure, Vec<f64>> {
         let values: Option<Vec<f64>> = blocks.map(|block| value(figure, block)).collect();
         values.map(|values| (figure, values))
     };
-    Figure::all().filter(is_latency).filter_map(of_figure).collect()
+    figures.iter().copied().filter(is_latency).filter_map(of_figure).collect()
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::figures::compared;
     use super::*;
 
     /// A request sent at `start` ms with this TTFT and an answer of ten tokens.
@@ -175,7 +180,7 @@ pub(super) mod tests {
     }
 
     fn named(words: &str) -> Figure {
-        Figure::named(&words.split(' ').collect::<Vec<_>>()).unwrap()
+        Figure::parse(words).unwrap()
     }
 
     #[test]
@@ -198,10 +203,23 @@ pub(super) mod tests {
     #[test]
     fn a_percentile_is_cut_into_fewer_blocks_than_a_mean() {
         let requests: Vec<Request> = (0..900).map(|at| request(at, 0, at, 10.0)).collect();
-        let found = block_values(&requests);
+        let found = block_values(&requests, &compared([]));
         assert_eq!(found[&named("ttft mean")].len(), 16);
         assert_eq!(found[&named("ttft p99")].len(), 9);
-        assert!(!block_values(&requests[..500]).contains_key(&named("ttft p99")));
-        assert!(block_values(&requests[..5]).is_empty());
+        assert!(!block_values(&requests[..500], &compared([])).contains_key(&named("ttft p99")));
+        assert!(block_values(&requests[..5], &compared([])).is_empty());
+    }
+
+    #[test]
+    fn a_block_must_have_a_request_beyond_its_percentile() {
+        let check = |words: &str, expected: usize| {
+            assert_eq!(needed(named(words).statistic), expected, "{words}");
+        };
+        check("ttft mean", 1);
+        check("ttft p50", 2);
+        check("ttft p90", 10);
+        check("ttft p99", 100);
+        check("ttft p99.9", 1_000);
+        check("ttft p1", 100);
     }
 }

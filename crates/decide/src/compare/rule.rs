@@ -6,9 +6,10 @@
 
 use serde::Serialize;
 use tokometer_base::units;
+use tokometer_metrics::Figure;
 
 use super::comparison::ComparedFigure;
-use super::figure::Figure;
+use super::figures::is_comparable;
 use crate::Error;
 
 /// What must not happen.
@@ -43,6 +44,9 @@ pub struct Judged {
     pub rule: String,
     /// How it came out.
     pub outcome: RuleOutcome,
+    /// The rule's figure.
+    #[serde(skip)]
+    pub figure: Figure,
 }
 
 impl Rule {
@@ -53,14 +57,19 @@ impl Rule {
         let refused = |why: String| Error::Rule { text: text.to_owned(), why };
         let at = words.iter().position(|word| *word == "worse");
         let at = at.ok_or_else(|| refused("it does not say `worse`".to_owned()))?;
-        let figure = Figure::named(&words[..at])
-            .ok_or_else(|| refused(format!("`{}` is no figure", words[..at].join(" "))))?;
+        let figure =
+            Figure::parse(&words[..at].join(" ")).map_err(|why| refused(why.to_string()))?;
+        if !is_comparable(figure) {
+            return Err(refused(format!(
+                "runs cannot be compared by {figure}\n  use the mean or a percentile of TTFT, TPOT, ITL or E2E, or the request, output or total throughput"
+            )));
+        }
         let share = match &words[at + 1..] {
             [] => Ok(0.0),
             ["by", share @ ..] if !share.is_empty() => {
                 units::parse_share(&share.concat()).map_err(|why| refused(why.to_string()))
             }
-            rest => Err(refused(format!("`{}` is no share", rest.join(" ")))),
+            rest => Err(refused(format!("`{}` is not a share", rest.join(" ")))),
         }?;
         Ok(Self { text: text.to_owned(), figure, share })
     }
@@ -77,7 +86,7 @@ impl Rule {
             }
             Some(_) => RuleOutcome::Kept,
         };
-        Judged { rule: self.text.clone(), outcome }
+        Judged { rule: self.text.clone(), outcome, figure: self.figure }
     }
 }
 
@@ -96,6 +105,8 @@ mod tests {
         check("ttft p99 worse by 5%", "ttft_ms_p99", 0.05);
         check("P99 TTFT worse by 5 %", "ttft_ms_p99", 0.05);
         check("throughput worse", "output_tokens_per_s", 0.0);
+        check("p99.9_ttft_ms worse by 10%", "ttft_ms_p99.9", 0.1);
+        check("req/s worse by 1%", "requests_per_s", 0.01);
     }
 
     #[test]
@@ -105,9 +116,11 @@ mod tests {
             assert!(refusal.contains(expected), "{refusal}");
         };
         check("ttft p99 > 5%", "does not say `worse`");
-        check("speed worse by 5%", "`speed` is no figure");
+        check("speed worse by 5%", "`speed` is not a metric");
+        check("max ttft worse by 5%", "runs cannot be compared by max TTFT");
+        check("goodput worse by 5%", "runs cannot be compared by Goodput");
         check("ttft worse by much", "cannot be read");
-        check("ttft worse than 5%", "`than 5%` is no share");
+        check("ttft worse than 5%", "`than 5%` is not a share");
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::{Summary, Verdict};
 use tokometer_record::RunInfo;
 
-use super::figure::{Figure, Quantity, Statistic};
 use crate::Error;
 
 /// A run, a result file or a printed report.
@@ -69,20 +69,26 @@ const OWN_DEFINITIONS: &str = "tokometer's own";
 
 impl Run {
     /// A run by our own definitions. A run without a success has nothing to compare.
-    pub fn of_summary(name: &str, info: &RunInfo, summary: &Summary) -> Result<Self, Error> {
+    pub fn of_summary(
+        name: &str,
+        info: &RunInfo,
+        summary: &Summary,
+        figures: &[Figure],
+    ) -> Result<Self, Error> {
         if summary.counts.succeeded == 0 {
             return Err(Error::NoSuccess { name: name.to_owned() });
         }
-        let value = |figure: Figure| {
+        let value = |figure: &Figure| {
             let key = figure.quantity.key();
             let spread = || summary.distribution(key).filter(|spread| !spread.is_withheld);
             match figure.statistic {
                 Statistic::Whole => summary.figure(key),
                 Statistic::Mean => summary.distribution(key)?.mean,
-                Statistic::Percentile(percent) => spread()?.percentile(f64::from(percent))?.value,
+                Statistic::Percentile(percent) => spread()?.percentile(percent.percent())?.value,
+                Statistic::Std | Statistic::Min | Statistic::Max => None,
             }
         };
-        let values = Figure::all().filter_map(|figure| Some((figure, value(figure)?))).collect();
+        let values = figures.iter().filter_map(|figure| Some((*figure, value(figure)?))).collect();
         let facts = Facts::of_summary(info, summary);
         Ok(Self { name: name.to_owned(), values, blocks: BTreeMap::new(), facts })
     }
@@ -125,10 +131,15 @@ pub fn throughput_blocks(summary: &Summary) -> BTreeMap<Figure, Vec<f64>> {
     if inner.len() < 2 {
         return BTreeMap::new();
     }
-    let figure = |quantity| Figure { quantity, statistic: Statistic::Whole };
     BTreeMap::from([
-        (figure(Quantity::Requests), inner.iter().map(|block| block.requests_per_s).collect()),
-        (figure(Quantity::Output), inner.iter().map(|block| block.output_tokens_per_s).collect()),
+        (
+            Figure::whole(Quantity::Requests),
+            inner.iter().map(|block| block.requests_per_s).collect(),
+        ),
+        (
+            Figure::whole(Quantity::Output),
+            inner.iter().map(|block| block.output_tokens_per_s).collect(),
+        ),
     ])
 }
 

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tokometer_record::{Outcome, Phase, Timeline};
 
-use crate::slo::{self, Objective, Side, Slo, Statistic};
-use tokometer_metrics::define::{self, Formula};
+use crate::slo::{self, Objective, Side, Slo};
+use tokometer_metrics::define::Formula;
+use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::summary::Summary;
 
 /// Values seen, and how many of them lie beyond the limit.
@@ -90,15 +91,15 @@ impl<'a> Allowance<'a> {
     fn used(&self, at: usize, objective: &Objective, result: &slo::Result) -> Option<Use> {
         let is_known = result.value.is_some() || result.is_met == Some(false);
         let plain = |used: f64| Use { used, variance: 0.0 };
-        match (objective.statistic, objective.side) {
+        match (objective.figure.statistic, objective.side) {
             (Statistic::Percentile(percent), Side::Below) if is_known => {
-                self.share(at, 1.0 - percent / 100.0)
+                self.share(at, 1.0 - percent.share())
             }
             (Statistic::Percentile(percent), Side::Above) if is_known => {
-                self.share(at, percent / 100.0)
+                self.share(at, percent.share())
             }
-            (Statistic::Figure, Side::Above)
-                if objective.key == "goodput_share" && objective.limit < 1.0 =>
+            (Statistic::Whole, Side::Above)
+                if objective.figure.quantity == Quantity::Goodput && objective.limit < 1.0 =>
             {
                 result.value.map(|good| plain((1.0 - good) / (1.0 - objective.limit)))
             }
@@ -136,7 +137,7 @@ fn tally(objective: &Objective, timeline: &Timeline) -> Tally {
         Side::Above if value < objective.limit => Place::Beyond,
         _ => Place::Within,
     };
-    let Some(metric) = define::metric(&objective.key) else { return tally };
+    let metric = objective.figure.quantity.metric();
     let unit = metric.unit.divisor();
     match (metric.formula, &timeline.outcome) {
         (Formula::Latency(value) | Formula::Value(value), Outcome::Success) => {

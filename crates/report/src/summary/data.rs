@@ -1,6 +1,7 @@
 //! The summary for programs: JSON and CSV.
 
 use tokometer_metrics::Summary;
+use tokometer_metrics::figure::{self, Statistic};
 use tokometer_record::RunInfo;
 
 /// The run and everything said about it: what `--json` prints and `summary.json` holds. Missing
@@ -49,16 +50,18 @@ pub fn summary_csv(summary: &Summary) -> String {
     }
     for (key, distribution) in &summary.distributions {
         rows.push(row(key, "count", &distribution.count.to_string()));
-        for (name, value) in [
-            ("mean", distribution.mean),
-            ("std", distribution.std),
-            ("min", distribution.min),
-            ("max", distribution.max),
+        for (statistic, value) in [
+            (Statistic::Mean, distribution.mean),
+            (Statistic::Std, distribution.std),
+            (Statistic::Min, distribution.min),
+            (Statistic::Max, distribution.max),
         ] {
-            rows.push(row(key, name, &cell(value)));
+            rows.push(row(key, &statistic.to_string(), &cell(value)));
         }
         for percentile in &distribution.percentiles {
-            rows.push(row(key, &format!("p{}", percentile.percent), &cell(percentile.value)));
+            let statistic = figure::Percentile::from_percent(percentile.percent)
+                .map_or(Statistic::Whole, Statistic::Percentile);
+            rows.push(row(key, &statistic.to_string(), &cell(percentile.value)));
         }
     }
     rows.push(row("verdict", "value", summary.verdict.name()));

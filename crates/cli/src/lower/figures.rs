@@ -1,0 +1,76 @@
+//! Figures named by `--percentile-metrics` and `--goodput`.
+
+use tokometer_metrics::Quantity;
+
+use super::flags::words;
+use crate::exit::Refusal;
+
+/// The section of the report that shows a metric, by the word that vLLM uses, such as `e2el`.
+pub(crate) fn section(name: &str) -> Result<&'static str, Refusal> {
+    let refused = |why: String| {
+        let sections: Vec<&str> = Quantity::all().filter_map(Quantity::section).collect();
+        Refusal::usage(
+            format!("cannot show the section `{name}`: {why}"),
+            format!("the sections are {}", sections.join(", ")),
+        )
+    };
+    let quantity = Quantity::parse(name).map_err(|why| refused(why.to_string()))?;
+    let none = || refused(format!("{} has no section in the report", quantity.label()));
+    quantity.section().ok_or_else(none)
+}
+
+/// `ttft,itl,e2el` as sections.
+pub(crate) fn sections(text: &str) -> Result<Vec<String>, Refusal> {
+    words(text).iter().map(|word| section(word).map(str::to_owned)).collect()
+}
+
+/// `ttft:200` as a metric and its limit in milliseconds.
+pub(crate) fn objective(word: &str) -> Result<(String, f64), Refusal> {
+    let refused = |why: &str| {
+        Refusal::usage(
+            format!("cannot use the objective `{word}`: {why}"),
+            "write METRIC:MILLISECONDS with one of ttft, tpot, e2el, such as `ttft:200`",
+        )
+    };
+    let (name, limit) = word.split_once(':').ok_or_else(|| refused("it has no `:`"))?;
+    let limit = limit.trim().parse::<f64>().ok().filter(|limit| *limit >= 0.0);
+    let limit = limit.ok_or_else(|| refused("its limit is not a number of milliseconds"))?;
+    let quantity = Quantity::parse(name).map_err(|why| refused(&why.to_string()))?;
+    match quantity {
+        Quantity::Ttft | Quantity::Tpot | Quantity::E2e => {
+            section(name).map(|section| (section.to_owned(), limit))
+        }
+        _ => Err(refused(&format!("{} is not one latency per request", quantity.label()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_named_in_any_spelling() {
+        assert_eq!(sections("ttft, TPOT,ITL,e2e").unwrap(), ["ttft", "tpot", "itl", "e2el"]);
+        assert_eq!(sections("e2el,gap").unwrap(), ["e2el", "itl"]);
+        assert_eq!(sections("queue").unwrap(), ["client_queue_time"]);
+        let refusal = section("goodput").unwrap_err().to_string();
+        assert!(refusal.contains("Goodput has no section in the report"), "{refusal}");
+        let refusal = section("tttf").unwrap_err().to_string();
+        assert!(refusal.contains("did you mean TTFT"), "{refusal}");
+    }
+
+    #[test]
+    fn objectives_are_a_latency_and_milliseconds() {
+        assert_eq!(objective("ttft:200").unwrap(), ("ttft".to_owned(), 200.0));
+        assert_eq!(objective("E2E:3000").unwrap(), ("e2el".to_owned(), 3000.0));
+        let check = |word: &str, expected: &str| {
+            let refusal = objective(word).unwrap_err().to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+        };
+        check("ttft", "it has no `:`");
+        check("ttft:x", "its limit is not a number of milliseconds");
+        check("ttft:-1", "its limit is not a number of milliseconds");
+        check("tttf:200", "did you mean TTFT");
+        check("itl:200", "ITL is not one latency per request");
+    }
+}
