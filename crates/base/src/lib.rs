@@ -1,4 +1,5 @@
-//! What every room shares: time, randomness, units, the prompt, and the backends by their names.
+//! What every room shares: time, randomness, units, the prompt, the backends by their names, and partial
+//! structs.
 //!
 //! Nothing here does I/O except [`clock::MonotonicClock`], which reads the kernel's clocks. Time and
 //! randomness are always passed in, so that any part of a run can be repeated and tested.
@@ -7,6 +8,8 @@ pub mod backend;
 pub mod background;
 pub mod clock;
 pub mod conventions;
+pub mod neighbours;
+pub mod partial;
 pub mod prompt;
 pub mod redact;
 pub mod seed;
@@ -17,6 +20,7 @@ pub use backend::Backend;
 pub use background::{Background, StopSignal};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use conventions::Conventions;
+pub use partial::Partial;
 pub use prompt::{Message, Prompt, PromptContent};
 pub use seed::{Seed, Stream};
 pub use time::{Nanos, WallNanos};

@@ -29,5 +29,5 @@ pub use error::Error;
 pub use exchange::{Exchange, KeepText, Progress, ReadStamp};
 pub use prepare::{Ask, PreparedRequest, refused_field};
 pub use secret::ApiKey;
-pub use settings::{IgnoreEos, Sampling, Settings, UsageReports};
+pub use settings::{IgnoreEos, PartialSampling, Sampling, Settings, UsageReports};
 pub use url::Url;

@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
+use tokometer_base::Partial;
+use tokometer_base::partial::Incomplete;
 use tokometer_base::redact::redact;
 
 const HIDDEN: &str = "[redacted]";
@@ -111,6 +113,36 @@ impl fmt::Debug for ExtraBody {
 impl Serialize for ExtraBody {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.shown())
+    }
+}
+
+impl Partial for ExtraBody {
+    type Whole = Self;
+
+    fn merge(&mut self, over: Self) {
+        merge_objects(&mut self.0, over.0);
+    }
+
+    fn is_unset(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn complete(self) -> Result<Self, Incomplete> {
+        Ok(self)
+    }
+
+    fn of(whole: Self) -> Self {
+        whole
+    }
+}
+
+/// Takes over what `over` sets. Objects inside are merged as well; everything else is replaced.
+pub fn merge_objects(under: &mut Map<String, Value>, over: Map<String, Value>) {
+    for (key, value) in over {
+        match (under.get_mut(&key), value) {
+            (Some(Value::Object(under)), Value::Object(over)) => merge_objects(under, over),
+            (_, value) => drop(under.insert(key, value)),
+        }
     }
 }
 

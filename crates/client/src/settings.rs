@@ -48,34 +48,35 @@ pub enum Delivery {
     Whole,
 }
 
-/// Sampling parameters. Absent ones are left to the server.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Sampling {
-    /// `temperature`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    /// `top_p`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_p: Option<f64>,
-    /// `top_k`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_k: Option<i64>,
-    /// `min_p`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_p: Option<f64>,
-    /// `frequency_penalty`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub frequency_penalty: Option<f64>,
-    /// `presence_penalty`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub presence_penalty: Option<f64>,
-    /// `repetition_penalty`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub repetition_penalty: Option<f64>,
-    /// `seed` of the server's sampler.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seed: Option<i64>,
+tokometer_base::partial! {
+    /// Sampling parameters. Absent ones are left to the server.
+    #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+    pub struct Sampling / PartialSampling {
+        /// `temperature`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub temperature: Option<f64> = None,
+        /// `top_p`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub top_p: Option<f64> = None,
+        /// `top_k`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub top_k: Option<i64> = None,
+        /// `min_p`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub min_p: Option<f64> = None,
+        /// `frequency_penalty`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub frequency_penalty: Option<f64> = None,
+        /// `presence_penalty`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub presence_penalty: Option<f64> = None,
+        /// `repetition_penalty`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub repetition_penalty: Option<f64> = None,
+        /// `seed` of the server's sampler.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub seed: Option<i64> = None,
+    }
 }
 
 /// What every request of a run has in common.

@@ -1,18 +1,18 @@
 //! Two targets measured in turn.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-/// How two targets take turns.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Interleave {
-    /// Requests of one block; zero: chosen when the plan is made.
-    #[serde(default)]
-    pub block_requests: u64,
-    /// Length of a block in seconds, from which its requests follow; absent: they are given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub block_s: Option<f64>,
-    /// Run with `a` or `b` before a block of the other side; absent: there are two servers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub switch_command: Option<String>,
+tokometer_base::partial! {
+    /// How two targets take turns.
+    #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+    pub struct Interleave / PartialInterleave {
+        /// Requests of one block; zero: chosen when the plan is made.
+        pub block_requests: u64 = 0,
+        /// Length of a block in seconds, from which its requests follow; absent: they are given.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub block_s: Option<f64> = None,
+        /// Run with `a` or `b` before a block of the other side; absent: there are two servers.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub switch_command: Option<String> = None,
+    }
 }

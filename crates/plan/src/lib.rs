@@ -2,13 +2,19 @@
 //!
 //! A plan is made once, from flags and plan files, and read-only after. It is what `--print-plan`
 //! shows, what a run stores in its `plan.json` and what `--plan` reads, as TOML or JSON. An unknown
-//! key is an error. No key or token is ever part of it: fields that look like one are left out on
+//! key is an error that names its neighbours. Each struct has a partial twin whose fields may be
+//! unset: defaults, file, section and flags are partial plans that are merged field by field. No key or token is ever part of it: fields that look like one are left out on
 //! writing. Nothing here opens a file or a connection.
 
 mod client;
+mod error;
+mod field;
 mod interleave;
+#[cfg(test)]
+mod laws;
 mod load;
 mod metrics;
+mod object;
 mod output;
 mod phases;
 mod plan;
@@ -18,15 +24,23 @@ mod sweep;
 mod target;
 mod values;
 
-pub use client::Client;
-pub use interleave::Interleave;
-pub use load::{Load, Overload, Ramp, Strategy, Timing, Until};
-pub use metrics::{Judgement, Metrics};
-pub use output::{Output, Record, SglangResult, Shown, VllmResult};
-pub use phases::{Cache, Phases, Profiler};
-pub use plan::{Content, Plan};
-pub use prompts::{Form, Prompts};
-pub use request::{Assignment, Lora, Request};
-pub use sweep::{Axis, AxisValues, Section};
-pub use target::{Address, Target, Trust};
+pub use client::{Client, PartialClient};
+pub use error::Error;
+pub use field::{Error as FieldError, Field};
+pub use interleave::{Interleave, PartialInterleave};
+pub use load::{
+    Load, Overload, PartialLoad, PartialRamp, PartialUntil, Ramp, Strategy, Timing, Until,
+};
+pub use metrics::{Judgement, Metrics, PartialMetrics};
+pub use object::Object;
+pub use output::{
+    Output, PartialOutput, PartialSglangResult, PartialVllmResult, Record, SglangResult, Shown,
+    VllmResult,
+};
+pub use phases::{Cache, PartialPhases, Phases, Profiler};
+pub use plan::{Content, PartialPlan, Plan, ab_blocks};
+pub use prompts::{Form, PartialPrompts, Prompts};
+pub use request::{Assignment, Lora, PartialLora, PartialRequest, Request};
+pub use sweep::{Axis, AxisValues, Scalar, Section};
+pub use target::{Address, PartialTarget, Target, Trust};
 pub use values::{Rate, Term, Values};

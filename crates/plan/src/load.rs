@@ -7,34 +7,34 @@ use tokometer_schedule::{Arrivals, Curve, First, Pace};
 
 use crate::values::Rate;
 
-/// When requests are sent, and how many.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Load {
-    /// Requests per second.
-    pub request_rate: Rate,
-    /// Shape of the gaps between requests.
-    pub burstiness: Rate,
-    /// Most requests in flight; absent: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_concurrency: Option<u32>,
-    /// A rising rate instead of `request_rate`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ramp: Option<Ramp>,
-    /// Requests to send; zero takes every row of a dataset. Absent: until `duration_s` is over.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub num_prompts: Option<u64>,
-    /// No request is begun after this many seconds; absent: no such limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub duration_s: Option<f64>,
-    /// The run ends once a figure is known well enough; absent: no such rule.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<Until>,
-    /// What happens when the server falls behind for good.
-    #[serde(default)]
-    pub overload: Overload,
-    /// Whether a trace's own times are used.
-    pub timing: Timing,
+tokometer_base::partial! {
+    /// When requests are sent, and how many.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct Load / PartialLoad {
+        /// Requests per second.
+        pub request_rate: Rate,
+        /// Shape of the gaps between requests.
+        pub burstiness: Rate,
+        /// Most requests in flight; absent: no limit.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub max_concurrency: Option<u32> = None,
+        /// A rising rate instead of `request_rate`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub ramp: Option<Ramp> as Option<PartialRamp>,
+        /// Requests to send; zero takes every row of a dataset. Absent: until `duration_s` is over.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub num_prompts: Option<u64> = None,
+        /// No request is begun after this many seconds; absent: no such limit.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub duration_s: Option<f64> = None,
+        /// The run ends once a figure is known well enough; absent: no such rule.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub until: Option<Until> as Option<PartialUntil>,
+        /// What happens when the server falls behind for good.
+        pub overload: Overload = Overload::default(),
+        /// Whether a trace's own times are used.
+        pub timing: Timing,
+    }
 }
 
 impl Load {
@@ -90,26 +90,28 @@ pub enum Timing {
     Trace,
 }
 
-/// A rising rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Ramp {
-    /// Its curve.
-    pub strategy: Strategy,
-    /// Requests per second at the first request.
-    pub from: f64,
-    /// Requests per second at the last request.
-    pub to: f64,
+tokometer_base::partial! {
+    /// A rising rate.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+    pub struct Ramp / PartialRamp {
+        /// Its curve.
+        pub strategy: Strategy,
+        /// Requests per second at the first request.
+        pub from: f64,
+        /// Requests per second at the last request.
+        pub to: f64,
+    }
 }
 
-/// A run that ends once a figure is known well enough.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Until {
-    /// The figure and how well it should be known.
-    pub rule: tokometer_decide::sequential::Until,
-    /// Not before this many seconds.
-    pub min_s: f64,
+tokometer_base::partial! {
+    /// A run that ends once a figure is known well enough.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct Until / PartialUntil {
+        /// The figure and how well it should be known.
+        pub rule: tokometer_decide::sequential::Until,
+        /// Not before this many seconds.
+        pub min_s: f64,
+    }
 }
 
 /// What happens when the server falls behind for good.

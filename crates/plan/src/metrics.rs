@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Figures and objectives.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Metrics {
-    /// Look of the classic block: a layout's name or `auto`.
-    pub layout: String,
-    /// Sections of the block.
-    pub sections: Vec<String>,
-    /// Percentiles of each section.
-    pub percentiles: Vec<f64>,
-    /// Objectives in milliseconds by metric: `ttft`, `tpot`, `e2el`.
-    #[serde(default)]
-    pub goodput: BTreeMap<String, f64>,
-    /// What an INVALID run is worth.
-    pub judgement: Judgement,
+tokometer_base::partial! {
+    /// Figures and objectives.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct Metrics / PartialMetrics {
+        /// Look of the classic block: a layout's name or `auto`.
+        pub layout: String,
+        /// Sections of the block.
+        pub sections: Vec<String>,
+        /// Percentiles of each section.
+        pub percentiles: Vec<f64>,
+        /// Objectives in milliseconds by metric: `ttft`, `tpot`, `e2el`.
+        pub goodput: BTreeMap<String, f64> as BTreeMap<String, f64>,
+        /// What an INVALID run is worth.
+        pub judgement: Judgement,
+    }
 }
 
 /// What an INVALID run is worth.

@@ -4,26 +4,27 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where results go.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Output {
-    /// Whether a run folder is kept.
-    pub record: Record,
-    /// Folder of the run; absent: one below `runs/`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_dir: Option<PathBuf>,
-    /// What stdout gets.
-    pub shown: Shown,
-    /// Port of loopback that tells the run's counters; absent: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prometheus_port: Option<u16>,
-    /// vLLM's result file; absent: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vllm_result: Option<VllmResult>,
-    /// SGLang's result file; absent: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sglang_result: Option<SglangResult>,
+tokometer_base::partial! {
+    /// Where results go.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct Output / PartialOutput {
+        /// Whether a run folder is kept.
+        pub record: Record,
+        /// Folder of the run; absent: one below `runs/`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub run_dir: Option<PathBuf> = None,
+        /// What stdout gets.
+        pub shown: Shown,
+        /// Port of loopback that tells the run's counters; absent: none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub prometheus_port: Option<u16> = None,
+        /// vLLM's result file; absent: none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub vllm_result: Option<VllmResult> as Option<PartialVllmResult>,
+        /// SGLang's result file; absent: none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub sglang_result: Option<SglangResult> as Option<PartialSglangResult>,
+    }
 }
 
 /// Whether a run folder is kept.
@@ -48,41 +49,39 @@ pub enum Shown {
     Nothing,
 }
 
-/// vLLM's result file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VllmResult {
-    /// Its folder; absent: the working folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dir: Option<PathBuf>,
-    /// Its name; absent: made of label, load, model and time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub filename: Option<String>,
-    /// Beginning of a made name; absent: the backend.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    /// Facts to add.
-    #[serde(default)]
-    pub metadata: Vec<(String, String)>,
-    /// Whether every request's figures are in it.
-    #[serde(default)]
-    pub is_detailed: bool,
-    /// Whether an existing file is added to.
-    #[serde(default)]
-    pub is_appended: bool,
+tokometer_base::partial! {
+    /// vLLM's result file.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct VllmResult / PartialVllmResult {
+        /// Its folder; absent: the working folder.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub dir: Option<PathBuf> = None,
+        /// Its name; absent: made of label, load, model and time.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub filename: Option<String> = None,
+        /// Beginning of a made name; absent: the backend.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub label: Option<String> = None,
+        /// Facts to add.
+        pub metadata: Vec<(String, String)> = Vec::new(),
+        /// Whether every request's figures are in it.
+        pub is_detailed: bool = false,
+        /// Whether an existing file is added to.
+        pub is_appended: bool = false,
+    }
 }
 
-/// SGLang's result file, which is always added to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SglangResult {
-    /// The file; absent: made of backend, date and workload.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<PathBuf>,
-    /// Tag of the line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    /// Whether every request's figures are in it.
-    #[serde(default)]
-    pub is_detailed: bool,
+tokometer_base::partial! {
+    /// SGLang's result file, which is always added to.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct SglangResult / PartialSglangResult {
+        /// The file; absent: made of backend, date and workload.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub file: Option<PathBuf> = None,
+        /// Tag of the line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub tag: Option<String> = None,
+        /// Whether every request's figures are in it.
+        pub is_detailed: bool = false,
+    }
 }

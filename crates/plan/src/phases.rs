@@ -3,28 +3,31 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What happens around the measured phase.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Phases {
-    /// Seconds to wait for the server to come up.
-    pub ready_timeout_s: f64,
-    /// Requests before the measured phase.
-    pub warmups: u64,
-    /// Longest answer of such a request; absent: as in the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub warmup_output_max: Option<u32>,
-    /// What is done to the server's prefix cache before the measured phase.
-    pub cache: Cache,
-    /// Seconds to wait for that.
-    pub flush_timeout_s: f64,
-    /// Whether the server's profiler runs during the measured phase.
-    pub profiler: Profiler,
-    /// Body of the request that starts it; absent: by the rules of the tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile_request: Option<serde_json::Map<String, Value>>,
-    /// One-token side requests per second.
-    pub probe_rate: f64,
+use crate::object::Object;
+
+tokometer_base::partial! {
+    /// What happens around the measured phase.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct Phases / PartialPhases {
+        /// Seconds to wait for the server to come up.
+        pub ready_timeout_s: f64,
+        /// Requests before the measured phase.
+        pub warmups: u64,
+        /// Longest answer of such a request; absent: as in the run.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub warmup_output_max: Option<u32> = None,
+        /// What is done to the server's prefix cache before the measured phase.
+        pub cache: Cache,
+        /// Seconds to wait for that.
+        pub flush_timeout_s: f64,
+        /// Whether the server's profiler runs during the measured phase.
+        pub profiler: Profiler,
+        /// Body of the request that starts it; absent: by the rules of the tool.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub profile_request: Option<serde_json::Map<String, Value>> as Object,
+        /// One-token side requests per second.
+        pub probe_rate: f64,
+    }
 }
 
 /// What is done to the server's prefix cache.

@@ -1,67 +1,90 @@
 //! The whole of a measurement.
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::Conventions;
+use tokometer_base::{Conventions, Partial};
+use tokometer_decide::AbBlocks;
+use tokometer_record as record;
 use tokometer_workload as workload;
 
-use crate::client::Client;
-use crate::interleave::Interleave;
-use crate::load::Load;
-use crate::metrics::Metrics;
-use crate::output::Output;
-use crate::phases::Phases;
-use crate::prompts::Prompts;
-use crate::request::Request;
+use crate::Error;
+use crate::client::{Client, PartialClient};
+use crate::interleave::{Interleave, PartialInterleave};
+use crate::load::{Load, PartialLoad};
+use crate::metrics::{Metrics, PartialMetrics};
+use crate::output::{Output, PartialOutput};
+use crate::phases::{PartialPhases, Phases};
+use crate::prompts::{PartialPrompts, Prompts};
+use crate::request::{PartialRequest, Request};
 use crate::sweep::{Axis, Section};
-use crate::target::Target;
+use crate::target::{PartialTarget, Target};
 
-/// A whole measurement: one run, or one run per point of a sweep.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Plan {
-    /// Name of the run, part of its folder's name.
-    pub name: String,
-    /// Whose rules hold where tools differ.
-    pub family: Conventions,
-    /// Root of lengths and arrivals.
-    pub seed: u64,
-    /// Whether the content of prompts is new in every run.
-    pub content: Content,
-    /// What is measured.
-    pub targets: Vec<Target>,
-    /// Where prompts come from.
-    pub workload: workload::Spec,
-    /// How prompts are made and counted.
-    pub prompts: Prompts,
-    /// When requests are sent, and how many.
-    pub load: Load,
-    /// What happens around the measured phase.
-    pub phases: Phases,
-    /// What every request's body says.
-    pub request: Request,
-    /// How this client works.
-    pub client: Client,
-    /// Figures and objectives.
-    pub metrics: Metrics,
-    /// Where results go.
-    pub output: Output,
-    /// Fields that take several values. Empty for a single run.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sweep: Vec<Axis>,
-    /// How two targets take turns; absent for a plan with one target.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interleave: Option<Interleave>,
-    /// Parts with a heading and values of their own. Empty for a plan without parts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sections: Vec<Section>,
+tokometer_base::partial! {
+    /// A whole measurement: one run, or one run per point of a sweep.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct Plan / PartialPlan {
+        /// Name of the run, part of its folder's name.
+        pub name: String,
+        /// Whose rules hold where tools differ.
+        pub family: Conventions,
+        /// Root of lengths and arrivals.
+        pub seed: u64,
+        /// Whether the content of prompts is new in every run.
+        pub content: Content,
+        /// What is measured.
+        pub targets: Vec<Target> as Vec<PartialTarget>,
+        /// Where prompts come from.
+        pub workload: workload::Spec as workload::PartialSpec,
+        /// How prompts are made and counted.
+        pub prompts: Prompts as PartialPrompts,
+        /// When requests are sent, and how many.
+        pub load: Load as PartialLoad,
+        /// What happens around the measured phase.
+        pub phases: Phases as PartialPhases,
+        /// What every request's body says.
+        pub request: Request as PartialRequest,
+        /// How this client works.
+        pub client: Client as PartialClient,
+        /// Figures and objectives.
+        pub metrics: Metrics as PartialMetrics,
+        /// Where results go.
+        pub output: Output as PartialOutput,
+        /// Fields that take several values. Empty for a single run.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub sweep: Vec<Axis> = Vec::new(),
+        /// How two targets take turns; absent for a plan with one target.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub interleave: Option<Interleave> as Option<PartialInterleave>,
+        /// Parts with a heading and values of their own. Empty for a plan without parts.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub sections: Vec<Section> = Vec::new(),
+    }
 }
 
 impl Plan {
+    /// The plan that a run was made by. An older record lacks fields that plans have got since; they
+    /// take their defaults.
+    pub fn of(info: &record::RunInfo) -> Result<Self, Error> {
+        let part: PartialPlan = serde_json::from_value(info.plan.clone())
+            .map_err(|why| Error::Record(why.to_string()))?;
+        Ok(part.complete()?)
+    }
+
+    /// The blocks in which its two targets take turns; `None` for a plan with one target.
+    pub fn ab_blocks(&self) -> Option<AbBlocks> {
+        let block = self.interleave.as_ref()?.block_requests;
+        (self.targets.len() == 2 && block > 0).then_some(AbBlocks { block })
+    }
+
     /// The same plan with its second target alone; `None` for a plan with one target.
     pub fn second(&self) -> Option<Self> {
         let second = self.targets.get(1)?.clone();
         Some(Self { targets: vec![second], ..self.clone() })
     }
+}
+
+/// The blocks in which the two targets of a run took turns; `None` for a run with one target.
+pub fn ab_blocks(info: &record::RunInfo) -> Option<AbBlocks> {
+    Plan::of(info).ok()?.ab_blocks()
 }
 
 /// Whether the content of prompts is new in every run.

@@ -4,30 +4,33 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokometer_workload as workload;
 
-/// How prompts are made and counted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Prompts {
-    /// The tokenizer as the user named it; absent: the server's, the hub's or the built-in one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tokenizer: Option<String>,
-    /// Text or token ids.
-    pub form: Form,
-    /// Order of a file's rows.
-    pub row_order: workload::RowOrder,
-    /// What to do when rows run out.
-    pub oversample: workload::Oversample,
-    /// Whether chat templates are applied here.
-    pub templating: workload::Templating,
-    /// Further values for a chat template; absent: none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub template_values: Option<serde_json::Map<String, Value>>,
-    /// Longest prompt and answer together; longer ones are left out. Absent: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_model_len: Option<u64>,
-    /// Makes conversations of the prompts; absent: each stands alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub turns: Option<workload::Turns>,
+use crate::object::Object;
+
+tokometer_base::partial! {
+    /// How prompts are made and counted.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct Prompts / PartialPrompts {
+        /// The tokenizer as the user named it; absent: the server's, the hub's or the built-in one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub tokenizer: Option<String> = None,
+        /// Text or token ids.
+        pub form: Form,
+        /// Order of a file's rows.
+        pub row_order: workload::RowOrder,
+        /// What to do when rows run out.
+        pub oversample: workload::Oversample,
+        /// Whether chat templates are applied here.
+        pub templating: workload::Templating,
+        /// Further values for a chat template; absent: none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub template_values: Option<serde_json::Map<String, Value>> as Object,
+        /// Longest prompt and answer together; longer ones are left out. Absent: no limit.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub max_model_len: Option<u64> = None,
+        /// Makes conversations of the prompts; absent: each stands alone.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub turns: Option<workload::Turns> as Option<workload::PartialTurns>,
+    }
 }
 
 /// How prompts reach the server.

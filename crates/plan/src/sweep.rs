@@ -1,14 +1,20 @@
 //! Fields that take several values, and parts of a plan with values of their own.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use std::fmt;
+
+use serde::de::value::Error as Refused;
+use serde::de::{DeserializeOwned, IntoDeserializer, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
+
+use crate::PartialPlan;
+use crate::field::Field;
 
 /// A field of the plan that takes several values, one point of the sweep each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// Path of the field in the plan, such as `load.num_prompts`.
-    pub field: String,
+    /// The field.
+    pub field: Field,
     /// Its values in order: a list, or a text such as `1,2,...,64`.
     pub values: AxisValues,
 }
@@ -18,7 +24,7 @@ pub struct Axis {
 #[serde(untagged)]
 pub enum AxisValues {
     /// One by one.
-    List(Vec<Value>),
+    List(Vec<Scalar>),
     /// As on the command line.
     Text(String),
 }
@@ -33,5 +39,103 @@ pub struct Section {
     pub sweep: Vec<Axis>,
     /// Fields of the plan that have other values in this part.
     #[serde(flatten)]
-    pub changes: serde_json::Map<String, Value>,
+    pub changes: PartialPlan,
+}
+
+/// One value of a swept field, before the field's own type is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, from = "Written")]
+pub enum Scalar {
+    /// A whole number.
+    Whole(u64),
+    /// A finite number.
+    Number(f64),
+    /// A word, such as `inf`.
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Whole(u64),
+    Number(f64),
+    Text(String),
+}
+
+impl From<Written> for Scalar {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Whole(count) => Self::Whole(count),
+            Written::Number(number) => number.into(),
+            Written::Text(text) => Self::Text(text),
+        }
+    }
+}
+
+impl From<u64> for Scalar {
+    fn from(count: u64) -> Self {
+        Self::Whole(count)
+    }
+}
+
+/// What is not finite becomes a word, because JSON has no number for it.
+impl From<f64> for Scalar {
+    fn from(number: f64) -> Self {
+        if number.is_finite() { Self::Number(number) } else { Self::Text(number.to_string()) }
+    }
+}
+
+impl From<String> for Scalar {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(count) => write!(f, "{count}"),
+            // With `.0` where there is no fraction: the names of run folders hold it.
+            Self::Number(number) => write!(f, "{number:?}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Scalar {
+    /// The value in the type of a field.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
+        T::deserialize(self).map_err(|why| why.to_string())
+    }
+}
+
+/// Read like a value of a plan file, so that a swept field takes what a written one takes.
+impl<'de> Deserializer<'de> for &Scalar {
+    type Error = Refused;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        match self {
+            Scalar::Whole(count) => visitor.visit_u64(*count),
+            Scalar::Number(number) => visitor.visit_f64(*number),
+            Scalar::Text(text) => visitor.visit_str(text),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Refused> {
+        self.to_string().into_deserializer().deserialize_enum(name, variants, visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
 }

@@ -50,29 +50,28 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
-/// One server and how it is spoken to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Target {
-    /// Where requests go: a URL, or `simulator:PROFILE`.
-    pub address: Address,
-    /// How it is spoken to; written as the backend's name.
-    pub backend: client::Dialect,
-    /// Path of the measured route; absent: the backend's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
-    /// Model as the user named it; absent: the first that the server lists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// Name sent to the server, where it differs from `model`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub served_model_name: Option<String>,
-    /// Sent with every request. Those that hold keys are not written.
-    #[serde(default)]
-    pub headers: Headers,
-    /// Whose certificates are believed.
-    #[serde(default)]
-    pub trust: Trust,
+tokometer_base::partial! {
+    /// One server and how it is spoken to.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct Target / PartialTarget {
+        /// Where requests go: a URL, or `simulator:PROFILE`.
+        pub address: Address,
+        /// How it is spoken to; written as the backend's name.
+        pub backend: client::Dialect,
+        /// Path of the measured route; absent: the backend's own.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub endpoint: Option<String> = None,
+        /// Model as the user named it; absent: the first that the server lists.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub model: Option<String> = None,
+        /// Name sent to the server, where it differs from `model`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub served_model_name: Option<String> = None,
+        /// Sent with every request. Those that hold keys are not written.
+        pub headers: Headers = Headers::default(),
+        /// Whose certificates are believed.
+        pub trust: Trust = Trust::default(),
+    }
 }
 
 /// Whose certificates are believed.

@@ -6,8 +6,9 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokometer_base::units;
+
+use crate::sweep::Scalar;
 
 /// Requests per second. `inf` sends without waiting; it is a word and not a number on disk, because
 /// JSON has no infinity.
@@ -56,8 +57,8 @@ pub trait Term: Copy + PartialEq + FromStr {
     fn number(self) -> f64;
     /// The term of this number; `None` where the type cannot hold it.
     fn from_number(number: f64) -> Option<Self>;
-    /// The term as a plan holds it.
-    fn value(self) -> Value;
+    /// The term as a swept value.
+    fn scalar(self) -> Scalar;
 }
 
 impl Term for u64 {
@@ -75,8 +76,8 @@ impl Term for u64 {
         is_whole.then_some(number as Self)
     }
 
-    fn value(self) -> Value {
-        Value::from(self)
+    fn scalar(self) -> Scalar {
+        self.into()
     }
 }
 
@@ -89,8 +90,8 @@ impl Term for Rate {
         Some(Self(number))
     }
 
-    fn value(self) -> Value {
-        if self.is_infinite() { Value::from("inf") } else { Value::from(self.0) }
+    fn scalar(self) -> Scalar {
+        self.0.into()
     }
 }
 

@@ -34,6 +34,6 @@ pub use error::{Error, Result};
 pub use item::{After, Item, Note};
 pub use lengths::Ratio;
 pub use source::Source;
-pub use spec::Spec;
-pub use talks::Turns;
+pub use spec::{OrNone, PartialSpec, Spec};
+pub use talks::{PartialTurns, Turns};
 pub use workload::{Workload, open};

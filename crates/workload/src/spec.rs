@@ -1,121 +1,303 @@
 //! Which dataset, with which options: the part of a plan that this room owns.
+//!
+//! The options of all datasets are one partial struct, because a flag or a section may set an option
+//! before it is known which dataset is meant. [`datasets!`] says which dataset has which options.
 
-use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tokometer_base::neighbours::suggestion;
+use tokometer_base::partial::Incomplete;
+use tokometer_base::{Conventions, Partial};
+
+use crate::datasets::shared_prefix::{Distribution, Order, RoutingKey};
 use crate::datasets::{
     book, burstgpt, custom, hf, mooncake, openai, prefix_repetition, random, random_ids,
     shared_prefix, sharegpt, sonnet, timed_trace,
 };
-use crate::{Context, Result, Source};
-use tokometer_base::Conventions;
+use crate::{Context, Ratio, Result, Source};
 
-/// A dataset and its options, as a plan stores them: the name under `dataset`, the options beside.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "dataset", rename_all = "snake_case")]
-pub enum Spec {
+tokometer_base::part! {
+    /// Those options of a dataset that are set. Which of them a dataset has is checked once its
+    /// name is known.
+    pub struct PartialSpec {
+        pub dataset: String,
+        pub path: OrNone<PathBuf>,
+        pub content_path: OrNone<PathBuf>,
+        pub input_len: u32,
+        pub output_len: OrNone<u32>,
+        pub context_len: OrNone<u32>,
+        pub range_ratio: Ratio,
+        pub prefix_len: u32,
+        pub suffix_len: u32,
+        pub num_prefixes: u32,
+        pub prompt_suffix: String,
+        pub num_groups: u32,
+        pub prompts_per_group: u32,
+        pub system_prompt_len: u32,
+        pub question_len: u32,
+        pub num_turns: u32,
+        pub order: Order,
+        pub routing_key: RoutingKey,
+        pub group_distribution: Distribution,
+        pub zipf_alpha: f64,
+        pub subset: OrNone<String>,
+        pub split: OrNone<String>,
+        pub text_column: OrNone<String>,
+        pub chunk_hash_size: u32,
+        pub sec_multiplier: f64,
+        pub slowdown_factor: f64,
+        pub num_rounds: u32,
+    }
+}
+
+/// An option that can be taken away: `none` in a plan file, because TOML has no null.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrNone<T>(pub Option<T>);
+
+impl<T: Serialize> Serialize for OrNone<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match &self.0 {
+            Some(value) => value.serialize(serializer),
+            None => "none".serialize(serializer),
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrNone<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        enum Word {
+            #[serde(rename = "none")]
+            None,
+        }
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Typed<T> {
+            Absent(Word),
+            Value(Option<T>),
+        }
+        Ok(Self(match Typed::deserialize(deserializer)? {
+            Typed::Absent(Word::None) => None,
+            Typed::Value(value) => value,
+        }))
+    }
+}
+
+/// How an option fits the type that a dataset has for it.
+trait Fit<To>: Sized {
+    /// The dataset's own value. `None`: the dataset needs one.
+    fn fit(self) -> Option<To>;
+    /// The option of a dataset's own value.
+    fn from_fitted(value: To) -> Self;
+}
+
+impl<T> Fit<T> for T {
+    fn fit(self) -> Option<T> {
+        Some(self)
+    }
+
+    fn from_fitted(value: T) -> Self {
+        value
+    }
+}
+
+impl<T> Fit<Option<T>> for OrNone<T> {
+    fn fit(self) -> Option<Option<T>> {
+        Some(self.0)
+    }
+
+    fn from_fitted(value: Option<T>) -> Self {
+        Self(value)
+    }
+}
+
+impl Fit<u32> for OrNone<u32> {
+    fn fit(self) -> Option<u32> {
+        self.0
+    }
+
+    fn from_fitted(value: u32) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl Fit<PathBuf> for OrNone<PathBuf> {
+    fn fit(self) -> Option<PathBuf> {
+        self.0
+    }
+
+    fn from_fitted(value: PathBuf) -> Self {
+        Self(Some(value))
+    }
+}
+
+impl Fit<String> for OrNone<PathBuf> {
+    fn fit(self) -> Option<String> {
+        self.0.map(|path| path.to_string_lossy().into_owned())
+    }
+
+    fn from_fitted(value: String) -> Self {
+        Self(Some(value.into()))
+    }
+}
+
+impl Fit<f64> for Ratio {
+    fn fit(self) -> Option<f64> {
+        (self.input.to_bits() == self.output.to_bits()).then_some(self.input)
+    }
+
+    fn from_fitted(value: f64) -> Self {
+        Self::both(value)
+    }
+}
+
+/// Declares the datasets: variant, name, module and options of each.
+macro_rules! datasets {
+    ($(
+        $(#[$doc:meta])*
+        $Variant:ident = $name:literal in $module:ident { $($option:ident),* $(,)? }
+    )*) => {
+        /// A dataset and its options, as a plan stores them: the name under `dataset`, the options
+        /// beside.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        #[serde(tag = "dataset")]
+        pub enum Spec {
+            $( $(#[$doc])* #[serde(rename = $name)] $Variant($module::Options), )*
+        }
+
+        impl Spec {
+            /// The name of every dataset, as `--dataset-name` takes it.
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// The dataset's name.
+            pub const fn name(&self) -> &'static str {
+                match self { $( Self::$Variant(_) => $name, )* }
+            }
+
+            fn named(name: &str) -> Option<Self> {
+                match name {
+                    $( $name => Some(Self::$Variant($module::Options::default())), )*
+                    _ => None,
+                }
+            }
+
+            fn options(&self) -> &'static [&'static str] {
+                match self { $( Self::$Variant(_) => &[$(stringify!($option)),*], )* }
+            }
+
+            fn set(&mut self, given: &mut PartialSpec) -> std::result::Result<(), Incomplete> {
+                match self {
+                    $( Self::$Variant(options) => {
+                        $( if let Some(value) = given.$option.take() {
+                            let name = stringify!($option);
+                            let fault = || Incomplete::new(name, "cannot have this value here");
+                            options.$option = value.fit().ok_or_else(fault)?;
+                        } )*
+                    } )*
+                }
+                Ok(())
+            }
+
+            pub(crate) fn source(&self, context: &Context) -> Result<Box<dyn Source>> {
+                Ok(match self {
+                    $( Self::$Variant(options) => Box::new($module::open(options, context)?), )*
+                })
+            }
+        }
+
+        impl From<Spec> for PartialSpec {
+            fn from(spec: Spec) -> Self {
+                let dataset = Some(spec.name().to_owned());
+                match spec {
+                    $( Spec::$Variant(options) => Self {
+                        dataset,
+                        $( $option: Some(Fit::from_fitted(options.$option)), )*
+                        ..Self::default()
+                    }, )*
+                }
+            }
+        }
+    };
+}
+
+datasets! {
     /// Random words in exact lengths.
-    Random(random::Options),
+    Random = "random" in random { input_len, output_len, range_ratio, prefix_len, content_path }
     /// Consecutive ids of the vocabulary.
-    #[serde(rename = "random-ids")]
-    RandomIds(random_ids::Options),
+    RandomIds = "random-ids" in random_ids { input_len, output_len, range_ratio }
     /// Conversations of a ShareGPT file.
-    Sharegpt(sharegpt::Options),
+    Sharegpt = "sharegpt" in sharegpt { path, output_len, context_len, prompt_suffix }
     /// Consecutive slices of one long text.
-    Book(book::Options),
+    Book = "book" in book { path, input_len, output_len }
     /// Lines of poems behind a common beginning.
-    Sonnet(sonnet::Options),
+    Sonnet = "sonnet" in sonnet { path, input_len, output_len, prefix_len }
     /// Lengths of a BurstGPT file.
-    Burstgpt(burstgpt::Options),
+    Burstgpt = "burstgpt" in burstgpt { path }
     /// Prompts of the user's own file.
-    Custom(custom::Options),
+    Custom = "custom" in custom { path, output_len, context_len, prompt_suffix }
     /// A few prefixes, each with many endings.
-    PrefixRepetition(prefix_repetition::Options),
+    PrefixRepetition = "prefix_repetition" in prefix_repetition {
+        prefix_len, suffix_len, num_prefixes, output_len,
+    }
     /// Groups of prompts that share a system prompt.
-    #[serde(rename = "generated-shared-prefix")]
-    SharedPrefix(shared_prefix::Options),
+    SharedPrefix = "generated-shared-prefix" in shared_prefix {
+        num_groups, prompts_per_group, system_prompt_len, question_len, output_len, range_ratio,
+        num_turns, order, routing_key, group_distribution, zipf_alpha,
+    }
     /// Requests in OpenAI's form.
-    Openai(openai::Options),
+    Openai = "openai" in openai { path, output_len }
     /// A dataset of the hub, or local files in its formats.
-    Hf(hf::Options),
+    Hf = "hf" in hf { path, subset, split, text_column, output_len }
     /// A trace with times, lengths and shared blocks.
-    TimedTrace(timed_trace::Options),
+    TimedTrace = "timed_trace" in timed_trace { path, chunk_hash_size, sec_multiplier }
     /// A Mooncake trace.
-    Mooncake(mooncake::Options),
+    Mooncake = "mooncake" in mooncake { path, slowdown_factor, num_rounds }
 }
 
 impl Spec {
-    /// The name of every dataset, as `--dataset-name` takes it.
-    pub const NAMES: [&'static str; 13] = [
-        "random",
-        "random-ids",
-        "sharegpt",
-        "book",
-        "sonnet",
-        "burstgpt",
-        "custom",
-        "prefix_repetition",
-        "generated-shared-prefix",
-        "openai",
-        "hf",
-        "timed_trace",
-        "mooncake",
-    ];
-
-    /// The dataset of this name with the defaults of the tool whose conventions are followed. `None` for another name.
+    /// The dataset of this name with the defaults of the tool whose conventions are followed. `None`
+    /// for another name.
     pub fn defaults(name: &str, conventions: Conventions) -> Option<Self> {
-        Some(match name {
-            "random" => Self::Random(random::Options::by_conventions(conventions)),
-            "random-ids" => Self::RandomIds(random_ids::Options::by_conventions(conventions)),
-            "sharegpt" => Self::Sharegpt(sharegpt::Options::default()),
-            "book" => Self::Book(book::Options::default()),
-            "sonnet" => Self::Sonnet(sonnet::Options::default()),
-            "burstgpt" => Self::Burstgpt(burstgpt::Options::default()),
-            "custom" => Self::Custom(custom::Options::by_conventions(conventions)),
-            "prefix_repetition" => Self::PrefixRepetition(prefix_repetition::Options::default()),
-            "generated-shared-prefix" => Self::SharedPrefix(shared_prefix::Options::default()),
-            "openai" => Self::Openai(openai::Options::default()),
-            "hf" => Self::Hf(hf::Options::default()),
-            "timed_trace" => Self::TimedTrace(timed_trace::Options::default()),
-            "mooncake" => Self::Mooncake(mooncake::Options::default()),
-            _ => return None,
+        Some(match Self::named(name)? {
+            Self::Random(_) => Self::Random(random::Options::by_conventions(conventions)),
+            Self::RandomIds(_) => Self::RandomIds(random_ids::Options::by_conventions(conventions)),
+            Self::Custom(_) => Self::Custom(custom::Options::by_conventions(conventions)),
+            same_for_all => same_for_all,
         })
     }
+}
 
-    /// The dataset's name.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Random(_) => "random",
-            Self::RandomIds(_) => "random-ids",
-            Self::Sharegpt(_) => "sharegpt",
-            Self::Book(_) => "book",
-            Self::Sonnet(_) => "sonnet",
-            Self::Burstgpt(_) => "burstgpt",
-            Self::Custom(_) => "custom",
-            Self::PrefixRepetition(_) => "prefix_repetition",
-            Self::SharedPrefix(_) => "generated-shared-prefix",
-            Self::Openai(_) => "openai",
-            Self::Hf(_) => "hf",
-            Self::TimedTrace(_) => "timed_trace",
-            Self::Mooncake(_) => "mooncake",
+impl Partial for PartialSpec {
+    type Whole = Spec;
+
+    fn merge(&mut self, over: Self) {
+        self.take_over(over);
+    }
+
+    fn is_unset(&self) -> bool {
+        self.keys_set().is_empty()
+    }
+
+    fn complete(mut self) -> std::result::Result<Spec, Incomplete> {
+        let name = self.dataset.take().ok_or_else(|| Incomplete::missing("dataset"))?;
+        let mut spec = Spec::named(&name).ok_or_else(|| {
+            let near = suggestion(&name, Spec::NAMES);
+            Incomplete::new("dataset", format!("names no dataset with `{name}`; {near}"))
+        })?;
+        spec.set(&mut self)?;
+        match self.keys_set().first() {
+            None => Ok(spec),
+            Some(key) => {
+                let near = suggestion(key, spec.options());
+                let why = format!("is not an option of the dataset `{name}`; {near}");
+                Err(Incomplete::new(key, why))
+            }
         }
     }
 
-    pub(crate) fn source(&self, context: &Context) -> Result<Box<dyn Source>> {
-        Ok(match self {
-            Self::Random(options) => Box::new(random::open(options, context)?),
-            Self::RandomIds(options) => Box::new(random_ids::open(options, context)?),
-            Self::Sharegpt(options) => Box::new(sharegpt::open(options, context)?),
-            Self::Book(options) => Box::new(book::open(options, context)?),
-            Self::Sonnet(options) => Box::new(sonnet::open(options, context)?),
-            Self::Burstgpt(options) => Box::new(burstgpt::open(options, context)?),
-            Self::Custom(options) => Box::new(custom::open(options, context)?),
-            Self::PrefixRepetition(options) => Box::new(prefix_repetition::open(options, context)?),
-            Self::SharedPrefix(options) => Box::new(shared_prefix::open(options, context)?),
-            Self::Openai(options) => Box::new(openai::open(options, context)?),
-            Self::Hf(options) => Box::new(hf::open(options, context)?),
-            Self::TimedTrace(options) => Box::new(timed_trace::open(options, context)?),
-            Self::Mooncake(options) => Box::new(mooncake::open(options, context)?),
-        })
+    fn of(whole: Spec) -> Self {
+        whole.into()
     }
 }
 
@@ -123,25 +305,41 @@ impl Spec {
 mod tests {
     use super::*;
 
+    fn read(text: &str) -> std::result::Result<Spec, String> {
+        let part: PartialSpec = serde_json::from_str(text).map_err(|why| why.to_string())?;
+        part.complete().map_err(|why| why.to_string())
+    }
+
     #[test]
     fn every_name_has_defaults_that_survive_a_plan_file() {
         for name in Spec::NAMES {
-            for conventions in [Conventions::Vllm, Conventions::Sglang] {
+            for conventions in Conventions::ALL {
                 let spec = Spec::defaults(name, conventions).unwrap();
-                assert_eq!(spec.name(), name);
+                assert_eq!(spec.name(), *name);
                 let text = serde_json::to_string(&spec).unwrap();
                 assert!(text.contains(&format!(r#""dataset":"{name}""#)), "{text}");
-                assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec);
+                assert_eq!(read(&text), Ok(spec.clone()));
+                let part = PartialSpec::of(spec.clone());
+                let text = serde_json::to_string(&part).unwrap();
+                assert_eq!(serde_json::from_str::<PartialSpec>(&text).unwrap(), part, "{text}");
+                assert_eq!(part.complete(), Ok(spec));
                 let bare = format!(r#"{{"dataset":"{name}"}}"#);
-                assert_eq!(serde_json::from_str::<Spec>(&bare).unwrap().name(), name);
+                assert_eq!(read(&bare).unwrap().name(), *name);
             }
         }
         assert_eq!(Spec::defaults("rendom", Conventions::Vllm), None);
     }
 
     #[test]
-    fn an_option_that_a_dataset_does_not_have_is_refused() {
-        let error = serde_json::from_str::<Spec>(r#"{"dataset":"random","inputlen":3}"#);
-        assert!(error.unwrap_err().to_string().contains("inputlen"));
+    fn an_option_that_a_dataset_does_not_have_is_refused_with_its_neighbours() {
+        let check = |text: &str, parts: &[&str]| {
+            let why = read(text).unwrap_err();
+            assert!(parts.iter().all(|part| why.contains(part)), "{text}: {why}");
+        };
+        check(r#"{"dataset":"random","inputlen":3}"#, &["`inputlen`", "nearest are input_len"]);
+        check(r#"{"dataset":"random","split":"x"}"#, &["`split`", "`random`", "prefix_len"]);
+        check(r#"{"dataset":"rando"}"#, &["`rando`", "nearest are random"]);
+        check(r#"{"dataset":"random","output_len":"none"}"#, &["`output_len`", "cannot have"]);
+        check(r#"{"input_len":3}"#, &["`dataset` is missing"]);
     }
 }

@@ -4,26 +4,26 @@
 //! then all second turns, and so on, so that a run begins with first turns; a conversation with few
 //! turns is missing among the later ones.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokometer_base::seed::whole_between;
 use tokometer_base::{Nanos, Seed};
 
 use crate::{After, Context, Error, Item, Note, Result, Source, Spec};
 
-/// How long conversations are.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Turns {
-    /// Turns of the shortest conversation.
-    pub least: u32,
-    /// Turns of the longest one.
-    pub most: u32,
-    /// Milliseconds between an answer and the next question.
-    #[serde(default)]
-    pub think_ms: f64,
-    /// Prompt length of later turns, for `random`; absent: as in the first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub later_input_len: Option<u32>,
+tokometer_base::partial! {
+    /// How long conversations are.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+    pub struct Turns / PartialTurns {
+        /// Turns of the shortest conversation.
+        pub least: u32,
+        /// Turns of the longest one.
+        pub most: u32,
+        /// Milliseconds between an answer and the next question.
+        pub think_ms: f64 = 0.0,
+        /// Prompt length of later turns, for `random`; absent: as in the first.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub later_input_len: Option<u32> = None,
+    }
 }
 
 /// The header that tells a router which conversation a request belongs to.

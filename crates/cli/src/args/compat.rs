@@ -10,6 +10,8 @@ pub(crate) mod table;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use tokometer_base::neighbours::nearest;
+
 use crate::exit::Refusal;
 use table::{CompatFlag, ROWS};
 
@@ -121,16 +123,6 @@ fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
         )
     };
     Refusal::usage(format!("there is no flag `{typed}`"), hint)
-}
-
-/// Up to three names that look like `typed`, best first.
-pub(crate) fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let alike = |name: &&str| strsim::jaro_winkler(typed, name);
-    let mut near: Vec<&str> = names.filter(|name| alike(name) > 0.8).collect();
-    near.sort_by(|a, b| alike(b).total_cmp(&alike(a)).then(a.cmp(b)));
-    near.dedup();
-    near.truncate(3);
-    near
 }
 
 /// `docs/migrating.md`: what becomes of each flag, for people who bring a script.

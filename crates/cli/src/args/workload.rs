@@ -74,7 +74,7 @@ pub(crate) struct RandomArgs {
     pub(crate) random_range_ratio: Option<String>,
     /// Tokens that all prompts begin with [default: 0]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) random_prefix_len: Option<u64>,
+    pub(crate) random_prefix_len: Option<u32>,
 }
 
 /// Options of datasets that are read from files.
@@ -83,10 +83,10 @@ pub(crate) struct RandomArgs {
 pub(crate) struct FileArgs {
     /// Answer length for sharegpt [default: that of the recorded answer]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) sharegpt_output_len: Option<u64>,
+    pub(crate) sharegpt_output_len: Option<u32>,
     /// Longest prompt and answer together for sharegpt under SGLang's rules
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) sharegpt_context_len: Option<u64>,
+    pub(crate) sharegpt_context_len: Option<u32>,
     /// Answer length for custom; -1 takes each row's own [default: 256]
     #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
     pub(crate) custom_output_len: Option<i64>,
@@ -95,16 +95,16 @@ pub(crate) struct FileArgs {
     pub(crate) book_input_len: Option<Values<u64>>,
     /// Answer length for book [default: 150]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) book_output_len: Option<u64>,
+    pub(crate) book_output_len: Option<u32>,
     /// Prompt length for sonnet [default: 550]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) sonnet_input_len: Option<u64>,
+    pub(crate) sonnet_input_len: Option<u32>,
     /// Answer length for sonnet [default: 150]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) sonnet_output_len: Option<u64>,
+    pub(crate) sonnet_output_len: Option<u32>,
     /// Shared beginning for sonnet [default: 200]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) sonnet_prefix_len: Option<u64>,
+    pub(crate) sonnet_prefix_len: Option<u32>,
     /// Subset of a hub dataset
     #[arg(long, value_name = "NAME")]
     pub(crate) hf_subset: Option<String>,
@@ -113,7 +113,7 @@ pub(crate) struct FileArgs {
     pub(crate) hf_split: Option<String>,
     /// Answer length for hf
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) hf_output_len: Option<u64>,
+    pub(crate) hf_output_len: Option<u32>,
     /// Column of a hub dataset that holds the prompt
     #[arg(long, value_name = "NAME")]
     pub(crate) hf_text_column: Option<String>,
@@ -125,37 +125,37 @@ pub(crate) struct FileArgs {
 pub(crate) struct SharedPrefixArgs {
     /// Length of each beginning for `prefix_repetition` [default: 256]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) prefix_repetition_prefix_len: Option<u64>,
+    pub(crate) prefix_repetition_prefix_len: Option<u32>,
     /// Length of the rest for `prefix_repetition` [default: 256]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) prefix_repetition_suffix_len: Option<u64>,
+    pub(crate) prefix_repetition_suffix_len: Option<u32>,
     /// Number of beginnings for `prefix_repetition` [default: 10]
     #[arg(long, value_name = "N")]
-    pub(crate) prefix_repetition_num_prefixes: Option<u64>,
+    pub(crate) prefix_repetition_num_prefixes: Option<u32>,
     /// Answer length for `prefix_repetition` [default: 128]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) prefix_repetition_output_len: Option<u64>,
+    pub(crate) prefix_repetition_output_len: Option<u32>,
     /// Groups for generated-shared-prefix [default: 64]
     #[arg(long, value_name = "N")]
-    pub(crate) gsp_num_groups: Option<u64>,
+    pub(crate) gsp_num_groups: Option<u32>,
     /// Prompts per group [default: 16]
     #[arg(long, value_name = "N")]
-    pub(crate) gsp_prompts_per_group: Option<u64>,
+    pub(crate) gsp_prompts_per_group: Option<u32>,
     /// Length of a group's system prompt [default: 2048]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) gsp_system_prompt_len: Option<u64>,
+    pub(crate) gsp_system_prompt_len: Option<u32>,
     /// Length of a question [default: 128]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) gsp_question_len: Option<u64>,
+    pub(crate) gsp_question_len: Option<u32>,
     /// Answer length [default: 256]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) gsp_output_len: Option<u64>,
+    pub(crate) gsp_output_len: Option<u32>,
     /// Spread of the lengths; 1 is none [default: 1]
     #[arg(long, value_name = "RATIO")]
     pub(crate) gsp_range_ratio: Option<f64>,
     /// Questions of a conversation, each sent after the answer before it [default: 1]
     #[arg(long, value_name = "N")]
-    pub(crate) gsp_num_turns: Option<u64>,
+    pub(crate) gsp_num_turns: Option<u32>,
     /// Send group after group instead of shuffled
     #[arg(long)]
     pub(crate) gsp_ordered: bool,
@@ -182,7 +182,7 @@ pub(crate) struct TraceArgs {
     pub(crate) no_self_timed: bool,
     /// Tokens per hash id of a `timed_trace` [default: 16]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) timed_trace_chunk_hash_size: Option<u64>,
+    pub(crate) timed_trace_chunk_hash_size: Option<u32>,
     /// Stretch the times of a `timed_trace` [default: 1]
     #[arg(long, value_name = "FACTOR")]
     pub(crate) timed_trace_sec_multiplier: Option<f64>,
@@ -191,7 +191,7 @@ pub(crate) struct TraceArgs {
     pub(crate) mooncake_slowdown_factor: Option<f64>,
     /// Rounds that a mooncake request is sent in [default: 1]
     #[arg(long, value_name = "N")]
-    pub(crate) mooncake_num_rounds: Option<u64>,
+    pub(crate) mooncake_num_rounds: Option<u32>,
 }
 
 /// Options of conversations.

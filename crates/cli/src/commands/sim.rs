@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tokometer_base::neighbours::nearest;
 use tokometer_base::{Nanos, units};
 use tokometer_sim::{Config, Faults, Flavour, Pace, Profile, Server, Transport};
 
 use crate::args::SimArgs;
-use crate::args::compat::nearest;
 use crate::exit::{Exit, Refusal};
 use crate::predict::changed;
 use crate::terminal::{print, tell};

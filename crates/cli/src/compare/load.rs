@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::units::nearest_count;
 use tokometer_classic::{self as classic, Field, Layout, Metric, Report, Selection, Title};
+use tokometer_decide::Error;
 use tokometer_decide::compare::{
     ENOUGH_RUNS, Facts, LATENCIES, Run, block_values, last_attempts, percentiles, throughput_blocks,
 };
-use tokometer_decide::{AbBlocks, Error};
 use tokometer_metrics::{Family, Figure, Options};
+use tokometer_plan::ab_blocks;
 use tokometer_record::RunReader;
 
 use crate::exit::Refusal;
@@ -77,7 +78,7 @@ fn open(path: &Path) -> Result<Source, Refusal> {
     let shown = path.display();
     if path.is_dir() {
         let reader = runs::open(path)?;
-        if AbBlocks::of(reader.info()).is_some() {
+        if ab_blocks(reader.info()).is_some() {
             return Err(Refusal::usage(
                 format!("cannot use `{shown}` as one side: it holds two targets measured in turn"),
                 format!("compare them with each other: `tokometer compare {shown}`"),

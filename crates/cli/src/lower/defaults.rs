@@ -1,12 +1,19 @@
 //! Values of fields that nobody set, by the rules of the family's own tool.
 
-use serde_json::{Value, json};
-use tokometer_base::Conventions;
-use tokometer_client::Dialect;
+use tokometer_base::neighbours::suggestion;
+use tokometer_base::{Conventions, Partial};
+use tokometer_client::conn::Stamps;
+use tokometer_client::settings::Delivery;
+use tokometer_client::{self as client, Dialect, IgnoreEos, UsageReports};
+use tokometer_drive::{Connections, Harvest};
+use tokometer_plan::{
+    Address, Cache, Content, Form, Judgement, PartialClient, PartialLoad, PartialMetrics,
+    PartialOutput, PartialPhases, PartialPlan, PartialPrompts, PartialRequest, PartialTarget,
+    Profiler, Rate, Record, Shown, Timing,
+};
+use tokometer_workload::{OrNone, Oversample, PartialSpec, RowOrder, Templating};
 
 use super::dataset;
-use super::layer::Layer;
-use crate::args::compat::nearest;
 use crate::exit::Refusal;
 
 /// Whether anything names a target.
@@ -35,17 +42,22 @@ pub(crate) struct Situation {
     pub(crate) has_duration: bool,
 }
 
+impl Situation {
+    fn is_sglang(&self) -> bool {
+        self.family == Conventions::Sglang
+    }
+
+    /// Whether nothing but the embedded simulator and random prompts are asked for.
+    fn is_demo(&self) -> bool {
+        self.addressed == Addressed::No && self.dataset == "random"
+    }
+}
+
 /// The dialect of a backend's name.
 pub(crate) fn dialect(name: &str) -> Result<Dialect, Refusal> {
     Dialect::named(name).ok_or_else(|| {
         let all: Vec<&str> = Dialect::names().collect();
-        let near = nearest(name, all.iter().copied());
-        let hint = if near.is_empty() {
-            format!("the backends are {}", all.join(", "))
-        } else {
-            format!("the nearest are {}; all: {}", near.join(", "), all.join(", "))
-        };
-        Refusal::usage(format!("there is no backend `{name}`"), hint)
+        Refusal::usage(format!("there is no backend `{name}`"), suggestion(name, &all))
     })
 }
 
@@ -56,83 +68,136 @@ const DEMO_WARMUPS: u64 = 8;
 const DEMO_INPUT: u32 = 256;
 const DEMO_OUTPUT: u32 = 64;
 
+/// Answers of SGLang's warm-up requests are no longer than this.
+pub(crate) const SGLANG_WARMUP_TOKENS: u32 = 32;
+
 /// All defaults.
-pub(crate) fn defaults(situation: &Situation) -> Result<Layer, Refusal> {
-    let is_sglang = situation.family == Conventions::Sglang;
-    let mut workload = dataset::defaults(&situation.dataset, situation.family)?;
+pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
     let is_unaddressed = situation.addressed == Addressed::No;
-    let is_demo = is_unaddressed && situation.dataset == "random";
-    if is_demo {
-        workload["input_len"] = Value::from(DEMO_INPUT);
-        workload["output_len"] = Value::from(DEMO_OUTPUT);
-    }
-    let rate = if is_demo && !situation.has_load { json!(DEMO_RATE) } else { json!("inf") };
-    let num_prompts = match (situation.has_duration, is_demo) {
-        (true, _) => Value::Null,
-        (false, true) => Value::from(DEMO_PROMPTS),
-        (false, false) => Value::from(1_000),
+    let name = if is_unaddressed { "simulator" } else { situation.dialect.name() };
+    let target = PartialTarget {
+        address: Some(address(situation)),
+        backend: Some(situation.dialect),
+        ..PartialTarget::default()
     };
-    let fields = json!({
-        "name": if is_unaddressed { "simulator" } else { situation.dialect.name() },
-        "family": situation.family,
-        "seed": if is_sglang { 42 } else { 0 },
-        "content": "fresh",
-        "targets": [{ "address": address(situation), "backend": situation.dialect.name() }],
-        "workload": workload,
-        "prompts": {
-            "form": "text", "row_order": "shuffled", "oversample": "by_tool", "templating": "by_tool",
+    Ok(PartialPlan {
+        name: Some(name.to_owned()),
+        family: Some(situation.family),
+        seed: Some(if situation.is_sglang() { 42 } else { 0 }),
+        content: Some(Content::Fresh),
+        targets: vec![target],
+        workload: workload(situation)?,
+        prompts: PartialPrompts {
+            form: Some(Form::Text),
+            row_order: Some(RowOrder::Shuffled),
+            oversample: Some(Oversample::ByTool),
+            templating: Some(Templating::ByTool),
+            ..PartialPrompts::default()
         },
-        "load": {
-            "request_rate": rate, "burstiness": 1.0, "num_prompts": num_prompts,
-            "timing": timing(&situation.dataset),
+        load: load(situation),
+        phases: phases(situation),
+        request: PartialRequest {
+            ignore_eos: Some(ignore_eos(situation)),
+            delivery: Some(Delivery::Streamed),
+            usage: Some(UsageReports::AtEnd),
+            ..PartialRequest::default()
         },
-        "phases": {
-            "ready_timeout_s": if is_sglang { 60.0 } else { 0.0 },
-            "warmups": if is_demo { DEMO_WARMUPS } else { u64::from(is_sglang) },
-            "cache": "keep", "flush_timeout_s": 60.0, "profiler": "off", "probe_rate": 0.0,
+        client: client(situation),
+        metrics: PartialMetrics {
+            layout: Some("auto".to_owned()),
+            sections: Some(["ttft", "tpot", "itl"].map(str::to_owned).to_vec()),
+            percentiles: Some(vec![99.0]),
+            judgement: Some(Judgement::Lenient),
+            ..PartialMetrics::default()
         },
-        "request": { "ignore_eos": ignore_eos(situation), "delivery": "streamed", "usage": "at_end" },
-        "client": {
-            "connections": if is_sglang { "per-request" } else { "on-demand" },
-            "harvest": "adaptive", "stamps": "kernel", "timeout_s": 21_600.0,
-            "connect_timeout_s": 10.0, "retries": 0, "scrape_interval_s": 1.0,
+        output: PartialOutput {
+            record: Some(Record::Kept),
+            shown: Some(Shown::Text),
+            ..PartialOutput::default()
         },
-        "metrics": {
-            "layout": "auto", "sections": ["ttft", "tpot", "itl"], "percentiles": [99.0],
-            "judgement": "lenient",
-        },
-        "output": { "record": "kept", "shown": "text" },
-    });
-    let Value::Object(fields) = fields else { return Ok(Layer::default()) };
-    let mut layer = Layer::new(fields);
-    if is_sglang {
-        layer.put("phases.warmup_output_max", 32);
-    }
-    Ok(layer)
+        ..PartialPlan::default()
+    })
 }
 
-fn address(situation: &Situation) -> String {
+fn workload(situation: &Situation) -> Result<PartialSpec, Refusal> {
+    let mut options = PartialSpec::of(dataset::defaults(&situation.dataset, situation.family)?);
+    if situation.is_demo() {
+        options.input_len = Some(DEMO_INPUT);
+        options.output_len = Some(OrNone(Some(DEMO_OUTPUT)));
+    }
+    Ok(options)
+}
+
+fn load(situation: &Situation) -> PartialLoad {
+    let is_demo = situation.is_demo();
+    let rate = if is_demo && !situation.has_load { DEMO_RATE } else { f64::INFINITY };
+    let num_prompts = match (situation.has_duration, is_demo) {
+        (true, _) => None,
+        (false, true) => Some(DEMO_PROMPTS),
+        (false, false) => Some(1_000),
+    };
+    PartialLoad {
+        request_rate: Some(Rate(rate)),
+        burstiness: Some(Rate(1.0)),
+        num_prompts: Some(num_prompts),
+        timing: Some(timing(&situation.dataset)),
+        ..PartialLoad::default()
+    }
+}
+
+fn phases(situation: &Situation) -> PartialPhases {
+    let is_sglang = situation.is_sglang();
+    let warmups = if situation.is_demo() { DEMO_WARMUPS } else { u64::from(is_sglang) };
+    PartialPhases {
+        ready_timeout_s: Some(if is_sglang { 60.0 } else { 0.0 }),
+        warmups: Some(warmups),
+        warmup_output_max: is_sglang.then_some(Some(SGLANG_WARMUP_TOKENS)),
+        cache: Some(Cache::Keep),
+        flush_timeout_s: Some(60.0),
+        profiler: Some(Profiler::Off),
+        probe_rate: Some(0.0),
+        ..PartialPhases::default()
+    }
+}
+
+fn client(situation: &Situation) -> PartialClient {
+    let is_sglang = situation.is_sglang();
+    PartialClient {
+        connections: Some(if is_sglang { Connections::PerRequest } else { Connections::OnDemand }),
+        harvest: Some(Harvest::Adaptive),
+        stamps: Some(Stamps::Kernel),
+        timeout_s: Some(Some(21_600.0)),
+        connect_timeout_s: Some(10.0),
+        retries: Some(0),
+        scrape_interval_s: Some(1.0),
+        ..PartialClient::default()
+    }
+}
+
+fn address(situation: &Situation) -> Address {
     if situation.addressed == Addressed::No {
-        return "simulator:default".to_owned();
+        return Address::Simulator("default".to_owned());
     }
     // SGLang's tool says 0.0.0.0, which a connect takes for this host: the name says so.
-    format!("http://127.0.0.1:{}", situation.dialect.port_by(situation.family))
+    let port = situation.dialect.port_by(situation.family);
+    let url = client::Url::parse(&format!("http://127.0.0.1:{port}"));
+    Address::Server(url.expect("a host of digits and a port make a URL"))
 }
 
 /// Traces are sent at their own times unless told otherwise.
-fn timing(dataset: &str) -> &'static str {
-    if matches!(dataset, "timed_trace" | "mooncake") { "trace" } else { "rate" }
+fn timing(dataset: &str) -> Timing {
+    if matches!(dataset, "timed_trace" | "mooncake") { Timing::Trace } else { Timing::Rate }
 }
 
 /// vLLM's tool lets no answer to random prompts end early where the server speaks OpenAI's routes,
 /// SGLang's lets none at all.
-fn ignore_eos(situation: &Situation) -> &'static str {
+fn ignore_eos(situation: &Situation) -> IgnoreEos {
     let is_made_up = matches!(situation.dataset.as_str(), "random" | "random-ids" | "timed_trace");
     let is_openai = situation.dialect.is_openai();
     match situation.family {
-        Conventions::Sglang => "implied",
-        Conventions::Vllm if is_made_up && is_openai => "implied",
-        Conventions::Vllm => "off",
+        Conventions::Sglang => IgnoreEos::Implied,
+        Conventions::Vllm if is_made_up && is_openai => IgnoreEos::Implied,
+        Conventions::Vllm => IgnoreEos::Off,
     }
 }
 

@@ -2,18 +2,28 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-use tokometer_plan::Plan;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tokometer_base::Partial;
+use tokometer_plan::{PartialPlan, Plan};
+use tokometer_workload::{PartialSpec, Spec};
 
-use super::dataset;
-use super::layer::Layer;
 use crate::exit::Refusal;
 
-/// TOML has no word for an absent value that hides a default, so plan files have this one.
-const ABSENT: &str = "none";
+/// What tells a run's `plan.json` from a plan: its plan stands beside facts of the run.
+#[derive(Deserialize)]
+struct Kind {
+    schema: Option<IgnoredAny>,
+    plan: Option<IgnoredAny>,
+}
 
-/// Reads a plan file. A run's `plan.json` holds its plan under `plan`, beside facts of the run.
-pub(crate) fn read(path: &Path) -> Result<Layer, Refusal> {
+#[derive(Deserialize)]
+struct OfRun {
+    plan: PartialPlan,
+}
+
+/// Reads a plan file.
+pub(crate) fn read(path: &Path) -> Result<PartialPlan, Refusal> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|why| {
         Refusal::usage(
@@ -21,52 +31,46 @@ pub(crate) fn read(path: &Path) -> Result<Layer, Refusal> {
             "`--print-plan` shows a plan that can be saved",
         )
     })?;
-    let value = parse(&text, path)
-        .map_err(|why| Refusal::usage(format!("cannot read the plan `{shown}`: {why}"), ""))?;
-    let Value::Object(mut fields) = value else {
-        return Err(Refusal::usage(
-            format!("cannot read the plan `{shown}`: it has no fields"),
-            "",
-        ));
-    };
-    let is_run = fields.contains_key("schema");
-    let mut plan = match fields.remove("plan") {
-        Some(Value::Object(plan)) if is_run => plan,
-        Some(other) => {
-            let _none = fields.insert("plan".to_owned(), other);
-            fields
-        }
-        None => fields,
-    };
-    if let Some(Value::Object(workload)) = plan.get_mut("workload") {
-        for value in workload.values_mut().filter(|value| *value == ABSENT) {
-            *value = Value::Null;
-        }
+    parse(&text, path).map_err(|why| {
+        Refusal::usage(
+            format!("cannot read the plan `{shown}`: {why}"),
+            "`--print-plan` shows all fields",
+        )
+    })
+}
+
+fn parse(text: &str, path: &Path) -> Result<PartialPlan, String> {
+    let is_json = path.extension().is_some_and(|extension| extension == "json")
+        || text.trim_start().starts_with('{');
+    if !is_json {
+        return toml::from_str(text).map_err(|why| why.to_string().trim_end().to_owned());
     }
-    Ok(Layer::new(plan))
+    let kind: Kind = serde_json::from_str(text).map_err(|why| why.to_string())?;
+    if kind.schema.is_some() && kind.plan.is_some() {
+        let run: Result<OfRun, _> = serde_json::from_str(text);
+        return run.map(|run| run.plan).map_err(|why| why.to_string());
+    }
+    serde_json::from_str(text).map_err(|why| why.to_string())
 }
 
 /// A plan as TOML that gives the same plan when it is read.
 pub(crate) fn written(plan: &Plan) -> anyhow::Result<String> {
     let text = toml::to_string(plan)?;
-    let defaults = dataset::defaults(plan.workload.name(), plan.family)?;
-    let workload = serde_json::to_value(&plan.workload)?;
-    let is_hidden = |(key, default): &(&String, &Value)| {
-        !default.is_null() && workload.get(key).is_none_or(Value::is_null)
+    let Some(defaults) = Spec::defaults(plan.workload.name(), plan.family) else {
+        return Ok(text);
     };
-    let hidden = defaults.as_object().into_iter().flatten().filter(is_hidden);
-    let lines: Vec<String> = hidden.map(|(key, _)| format!("{key} = \"{ABSENT}\"\n")).collect();
-    Ok(text.replacen("[workload]\n", &format!("[workload]\n{}", lines.concat()), 1))
+    let (own, defaults) = (PartialSpec::of(plan.workload.clone()), PartialSpec::of(defaults));
+    let absent = removed(own, &defaults);
+    let words = if absent.is_unset() { String::new() } else { toml::to_string(&absent)? };
+    Ok(text.replacen("[workload]\n", &format!("[workload]\n{words}"), 1))
 }
 
-fn parse(text: &str, path: &Path) -> Result<Value, String> {
-    let is_json = path.extension().is_some_and(|extension| extension == "json")
-        || text.trim_start().starts_with('{');
-    if is_json {
-        serde_json::from_str(text).map_err(|why| why.to_string())
-    } else {
-        toml::from_str(text).map_err(|why| why.to_string().trim_end().to_owned())
-    }
+/// Options that are absent although they have a default: TOML leaves them out, and a reader would
+/// take the default, so they are written as a word.
+fn removed(own: PartialSpec, defaults: &PartialSpec) -> PartialSpec {
+    let output_len =
+        own.output_len.filter(|own| own.0.is_none() && defaults.output_len.as_ref() != Some(own));
+    PartialSpec { output_len, ..PartialSpec::default() }
 }
 
 #[cfg(test)]
@@ -79,8 +83,8 @@ mod tests {
         let check = |name: &str, text: &str| {
             let path = folder.path().join(name);
             std::fs::write(&path, text).unwrap();
-            let layer = read(&path).unwrap();
-            assert_eq!(layer.at("load.num_prompts"), Some(&Value::from(5)), "{name}");
+            let part = read(&path).unwrap();
+            assert_eq!(part.load.num_prompts, Some(Some(5)), "{name}");
         };
         check("a.toml", "[load]\nnum_prompts = 5\n");
         check("b.json", r#"{"load": {"num_prompts": 5}}"#);
@@ -89,5 +93,24 @@ mod tests {
         assert!(missing.contains("none.toml"), "{missing}");
         std::fs::write(folder.path().join("bad.toml"), "load = [").unwrap();
         assert!(read(&folder.path().join("bad.toml")).is_err());
+    }
+
+    #[test]
+    fn an_unknown_key_names_its_place_and_its_neighbours() {
+        let check = |name: &str, text: &str, parts: &[&str]| {
+            let why = parse(text, Path::new(name)).unwrap_err();
+            assert!(parts.iter().all(|part| why.contains(part)), "{text}: {why}");
+        };
+        let near = "the nearest are num_prompts";
+        check("a.toml", "[load]\nnum_promts = 5\n", &["line ", "`num_promts`", near]);
+        check("a.json", r#"{"load": {"num_promts": 5}}"#, &["line 1", "`num_promts`", near]);
+        let run = r#"{"schema": 1, "plan": {"laod": {}}}"#;
+        check("plan.json", run, &["`laod`", "the nearest are load"]);
+        let section = "[[sections]]\nheading = \"a\"\n[sections.load]\nnum_promts = 5\n";
+        check("a.toml", section, &["`num_promts`", near]);
+        let sampling = "[request.sampling]\ntempature = 1.0\n";
+        check("a.toml", sampling, &["`tempature`", "the nearest are temperature"]);
+        let axis = "[[sweep]]\nfield = \"load.num_promts\"\nvalues = \"1,2\"\n";
+        check("a.toml", axis, &["`load.num_promts`", "the nearest are load.num_prompts"]);
     }
 }

@@ -12,7 +12,7 @@ mod environment;
 mod figures;
 mod file;
 mod flags;
-mod layer;
+mod numbers;
 mod points;
 mod resolve;
 #[cfg(test)]

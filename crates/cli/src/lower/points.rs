@@ -1,9 +1,7 @@
 //! The points of a sweep: a plan with one value of each list in its place.
 
-use serde_json::Value;
-use tokometer_plan::{Axis, AxisValues, Plan, Rate, Term, Values};
+use tokometer_plan::{Axis, AxisValues, Field, PartialPlan, Plan, Rate, Scalar, Term, Values};
 
-use super::layer::Layer;
 use crate::exit::Refusal;
 
 /// One run of a measurement.
@@ -29,7 +27,7 @@ impl Point {
 const POINTS_MAX: usize = 10_000;
 
 /// A combination of values: field and value, first axis first.
-pub(crate) type Combination = Vec<(String, Value)>;
+pub(crate) type Combination = Vec<(Field, Scalar)>;
 
 /// All combinations of the axes' values. The last axis varies fastest.
 pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination>, Refusal> {
@@ -39,8 +37,8 @@ pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination>, Refusal> {
         combinations = combinations
             .iter()
             .flat_map(|before| {
-                let with = |value: &Value| {
-                    let last = (axis.field.clone(), value.clone());
+                let with = |value: &Scalar| {
+                    let last = (axis.field, value.clone());
                     before.iter().cloned().chain(std::iter::once(last)).collect::<Combination>()
                 };
                 values.iter().map(with).collect::<Vec<_>>()
@@ -56,7 +54,7 @@ pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination>, Refusal> {
     Ok(combinations)
 }
 
-fn axis_values(axis: &Axis) -> Result<Vec<Value>, Refusal> {
+fn axis_values(axis: &Axis) -> Result<Vec<Scalar>, Refusal> {
     let values = match &axis.values {
         AxisValues::List(values) => values.clone(),
         AxisValues::Text(text) => {
@@ -73,37 +71,39 @@ fn axis_values(axis: &Axis) -> Result<Vec<Value>, Refusal> {
 }
 
 /// A number without a fraction is a whole one: counts refuse `8.0`.
-fn number(rate: Rate) -> Value {
-    u64::from_number(rate.0).map_or_else(|| rate.value(), Value::from)
+fn number(rate: Rate) -> Scalar {
+    u64::from_number(rate.0).map_or_else(|| rate.scalar(), Scalar::from)
 }
 
-/// Puts a combination in its place. A field that the plan does not know shows when it is read.
-pub(crate) fn substituted(layer: &Layer, combination: &Combination) -> Layer {
-    let mut layer = layer.clone();
+/// Puts a combination in its place.
+pub(crate) fn substituted(
+    part: &PartialPlan,
+    combination: &Combination,
+) -> Result<PartialPlan, Refusal> {
+    let mut part = part.clone();
     for (field, value) in combination {
-        layer.put(field, value);
+        field.set(&mut part, value).map_err(|why| Refusal::usage(why.to_string(), ""))?;
     }
-    layer
+    Ok(part)
 }
 
 /// The combination as a reader names it.
 pub(crate) fn coordinates(combination: &Combination) -> Vec<(String, String)> {
-    let name = |field: &str| field.rsplit('.').next().unwrap_or(field).to_owned();
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    combination.iter().map(|(field, value)| (name(field), text(value))).collect()
+    let name = |field: &Field| field.name().rsplit('.').next().unwrap_or_default().to_owned();
+    combination.iter().map(|(field, value)| (name(field), value.to_string())).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn axis(field: &str, text: &str) -> Axis {
-        Axis { field: field.to_owned(), values: AxisValues::Text(text.to_owned()) }
+    fn axis(field: Field, text: &str) -> Axis {
+        Axis { field, values: AxisValues::Text(text.to_owned()) }
     }
 
     #[test]
     fn the_last_axis_varies_fastest() {
-        let axes = [axis("load.request_rate", "1,inf"), axis("load.num_prompts", "1,2,...,4")];
+        let axes = [axis(Field::RequestRate, "1,inf"), axis(Field::NumPrompts, "1,2,...,4")];
         let shown: Vec<String> = combinations(&axes)
             .unwrap()
             .iter()

@@ -18,6 +18,15 @@ fn lowered(line: &str) -> Lowered {
         .unwrap_or_else(|refusal| panic!("{line}: {refusal}"))
 }
 
+/// What a bench with these flags is refused with; `None`: it is not.
+fn refused(line: &str) -> Option<String> {
+    let words: Vec<String> =
+        format!("bench {line}").split_whitespace().map(str::to_owned).collect();
+    let Ok(typed) = parse(&words) else { return Some("while parsing".to_owned()) };
+    let Command::Bench(args) = typed.command else { panic!("{line} is not a bench") };
+    lower(&args, &typed.order, &Environment::default()).err().map(|refusal| refusal.to_string())
+}
+
 /// The plan of a bench with these flags.
 pub(crate) fn plan(line: &str) -> Plan {
     let mut lowered = lowered(line);
@@ -199,4 +208,61 @@ fn flags_of_the_profiler_become_the_fields_that_sglang_s_server_reads() {
         "start_step": 3,
     });
     assert_eq!(plan.phases.profile_request.map(serde_json::Value::Object), Some(expected));
+}
+
+/// Once `--ready-check-timeout-sec inf` silently meant the default, because JSON has no infinity.
+#[test]
+fn numbers_that_mean_nothing_are_refused_for_every_flag() {
+    let shared = "--dataset-name generated-shared-prefix --model m";
+    let trace = "--dataset-name timed_trace --dataset-path f --model m";
+    let mooncake = "--dataset-name mooncake --dataset-path f --model m";
+    let not_negative = [
+        ("", "--ready-check-timeout-sec"),
+        ("", "--flush-cache-timeout"),
+        ("", "--probe-request-rate"),
+        ("", "--scrape-interval"),
+        ("", "--temperature"),
+        ("", "--top-p"),
+        ("", "--min-p"),
+        ("", "--repetition-penalty"),
+        ("", "--timeout"),
+        ("", "--connect-timeout"),
+        ("", "--stall-timeout"),
+        ("", "--duration"),
+        ("", "--random-range-ratio"),
+        ("", "--metric-percentiles"),
+        ("--multi-turn", "--multi-turn-delay-ms"),
+        ("--lora-modules a", "--lora-zipf-alpha"),
+        ("--ramp-up-strategy linear --ramp-up-end-rps 9", "--ramp-up-start-rps"),
+        ("--ramp-up-strategy linear --ramp-up-start-rps 0.1", "--ramp-up-end-rps"),
+        (shared, "--gsp-range-ratio"),
+        (shared, "--gsp-zipf-alpha"),
+        (trace, "--timed-trace-sec-multiplier"),
+        (mooncake, "--mooncake-slowdown-factor"),
+    ];
+    for (others, flag) in not_negative {
+        for number in ["nan", "inf", "-inf", "-1"] {
+            let line = format!("{others} {flag}={number}");
+            assert!(refused(&line).is_some(), "{line} is accepted");
+        }
+        let line = format!("{others} {flag}=0.5");
+        assert_eq!(refused(&line), None, "{line}");
+    }
+    for flag in ["--frequency-penalty", "--presence-penalty"] {
+        assert!(refused(&format!("{flag}=nan")).is_some(), "{flag}");
+        assert!(refused(&format!("{flag}=inf")).is_some(), "{flag}");
+        assert_eq!(refused(&format!("{flag}=-1")), None, "{flag}");
+    }
+    for number in ["nan", "-1", "inf"] {
+        assert!(refused(&format!("--goodput ttft:{number}")).is_some(), "goodput {number}");
+    }
+    for flag in ["--request-rate", "--burstiness"] {
+        for number in ["nan", "-1", "0", "-inf"] {
+            assert!(refused(&format!("{flag}={number}")).is_some(), "{flag} {number}");
+        }
+        assert_eq!(refused(&format!("{flag}=inf")), None, "{flag}");
+    }
+    let message = refused("--ready-check-timeout-sec inf").unwrap();
+    assert!(message.contains("cannot use inf for `phases.ready_timeout_s`"), "{message}");
+    assert!(plan("--burstiness inf").load.burstiness.is_infinite());
 }

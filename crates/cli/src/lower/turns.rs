@@ -1,9 +1,9 @@
 //! Two targets in one plan: the second is filled in from the first, and the block gets its length.
 
-use tokometer_base::{Nanos, units};
-use tokometer_plan::{Interleave, Load, Plan};
+use tokometer_base::{Nanos, Partial, units};
+use tokometer_plan::{Interleave, Load, PartialPlan, PartialTarget, Plan};
 
-use super::layer::Layer;
+use super::flags::address;
 use crate::args::AgainstArgs;
 use crate::exit::Refusal;
 
@@ -12,7 +12,7 @@ use crate::exit::Refusal;
 const DEFAULT_PAIRS: u64 = 20;
 
 /// Sets what the flags say.
-pub(crate) fn put_against(layer: &mut Layer, args: &AgainstArgs) -> Result<(), Refusal> {
+pub(crate) fn put_against(part: &mut PartialPlan, args: &AgainstArgs) -> Result<(), Refusal> {
     if !args.is_given() {
         return match &args.block {
             Some(block) => Err(Refusal::usage(
@@ -22,36 +22,43 @@ pub(crate) fn put_against(layer: &mut Layer, args: &AgainstArgs) -> Result<(), R
             None => Ok(()),
         };
     }
-    layer.put("interleave", serde_json::json!({}));
-    layer.put("targets.1.address", &args.against);
-    layer.put("interleave.switch_command", &args.switch_command);
-    let Some(block) = &args.block else { return Ok(()) };
-    if let Ok(requests) = block.parse::<u64>() {
-        layer.put("interleave.block_requests", requests);
-        return Ok(());
+    let turns = part.interleave.get_or_insert_default();
+    turns.switch_command = args.switch_command.clone().map(Some);
+    if let Some(block) = &args.block {
+        if let Ok(requests) = block.parse::<u64>() {
+            turns.block_requests = Some(requests);
+        } else {
+            turns.block_s = Some(Some(block_seconds(block)?));
+        }
     }
+    if let Some(url) = &args.against {
+        let second =
+            PartialTarget { address: Some(address("--against", url)?), ..PartialTarget::default() };
+        part.targets.resize_with(1, PartialTarget::default);
+        part.targets.push(second);
+    }
+    Ok(())
+}
+
+fn block_seconds(block: &str) -> Result<f64, Refusal> {
     let span = units::parse_span(block, Nanos::from_secs(1)).map_err(|why| {
         Refusal::usage(
             format!("cannot use `--block {block}`: {why}"),
             "write requests or a time, such as `50` or `10s`",
         )
     })?;
-    layer.put("interleave.block_s", span.as_secs_f64());
-    Ok(())
+    Ok(span.as_secs_f64())
 }
 
 /// Fills the second target in from the first: what nobody said is the same.
-pub(crate) fn put_second_target(layer: &mut Layer) {
-    if layer.at("interleave").is_none() && layer.at("targets.1").is_none() {
+pub(crate) fn put_second_target(part: &mut PartialPlan) {
+    if part.interleave.is_none() && part.targets.len() < 2 {
         return;
     }
-    let object = |path: &str| {
-        let found = layer.at(path).and_then(serde_json::Value::as_object);
-        Layer::new(found.cloned().unwrap_or_default())
-    };
-    let mut second = object("targets.0");
-    second.cover(&object("targets.1"));
-    layer.put("targets.1", second.into_value());
+    let mut second = part.targets.first().cloned().unwrap_or_default();
+    part.targets.resize_with(part.targets.len().max(2), PartialTarget::default);
+    second.merge(std::mem::take(&mut part.targets[1]));
+    part.targets[1] = second;
 }
 
 /// Gives the blocks of a plan with two targets their length.
@@ -163,27 +170,39 @@ mod tests {
         check(Interleave { block_requests: 600, ..default() }, load(inf, Some(1_000), None), None);
     }
 
+    fn addresses(part: &PartialPlan) -> Vec<String> {
+        let shown = |target: &PartialTarget| target.address.as_ref().map(ToString::to_string);
+        part.targets.iter().filter_map(shown).collect()
+    }
+
     #[test]
     fn the_second_target_is_the_first_but_for_what_was_said() {
-        let mut layer = Layer::default();
-        layer.put("targets.0", serde_json::json!({"address": "http://x", "backend": "vllm"}));
+        let first = PartialTarget {
+            address: Some("http://x".parse().unwrap()),
+            backend: tokometer_client::Dialect::named("vllm"),
+            ..PartialTarget::default()
+        };
+        let below = PartialPlan { targets: vec![first], ..PartialPlan::default() };
+        let with = |args: AgainstArgs| {
+            let mut flags = PartialPlan::default();
+            put_against(&mut flags, &args).unwrap();
+            let mut part = below.clone();
+            part.merge(flags);
+            put_second_target(&mut part);
+            part
+        };
         let args = AgainstArgs { against: Some("http://y".to_owned()), ..AgainstArgs::default() };
-        put_against(&mut layer, &args).unwrap();
-        put_second_target(&mut layer);
-        assert_eq!(layer.text_at("targets.1.address"), Some("http://y"));
-        assert_eq!(layer.text_at("targets.1.backend"), Some("vllm"));
-        let mut switched = Layer::default();
-        switched.put("targets.0", serde_json::json!({"address": "http://x"}));
+        let other = with(args);
+        assert_eq!(addresses(&other), ["http://x", "http://y"]);
+        assert_eq!(other.targets[1].backend, tokometer_client::Dialect::named("vllm"));
         let args = AgainstArgs { switch_command: Some("do".to_owned()), ..AgainstArgs::default() };
-        put_against(&mut switched, &args).unwrap();
-        put_second_target(&mut switched);
-        assert_eq!(switched.text_at("targets.1.address"), Some("http://x"));
+        assert_eq!(addresses(&with(args)), ["http://x", "http://x"]);
     }
 
     #[test]
     fn a_block_without_a_second_target_is_refused() {
         let args = AgainstArgs { block: Some("5".to_owned()), ..AgainstArgs::default() };
-        let refusal = put_against(&mut Layer::default(), &args).unwrap_err();
+        let refusal = put_against(&mut PartialPlan::default(), &args).unwrap_err();
         assert!(refusal.to_string().contains("there is one target"), "{refusal}");
     }
 }

@@ -7,10 +7,10 @@
 use std::fmt;
 
 use serde_json::{Value as Json, json};
+use tokometer_base::neighbours::nearest;
 use tokometer_sim::{Profile, profile};
 use toml::{Table, Value};
 
-use crate::args::compat::nearest;
 use crate::exit::Refusal;
 
 /// Parts of a profile that say where it comes from.

@@ -26,12 +26,6 @@ pub struct AbBlocks {
 const FEWEST_GROUPS: usize = 5;
 
 impl AbBlocks {
-    /// The blocks of a run; `None` for a run with one target.
-    pub fn of(info: &RunInfo) -> Option<Self> {
-        let block = info.plan.get("interleave")?.get("block_requests")?.as_u64()?;
-        (info.targets.len() == 2 && block > 0).then_some(Self { block })
-    }
-
     /// The target of request `index`: A B B A, block by block.
     pub fn target(self, index: u64) -> u16 {
         match (index / self.block) % 4 {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokometer_base::{Prompt, PromptContent};
 use tokometer_tokenize::{Reach, Specials, Tokenizer};
 
@@ -21,8 +21,7 @@ const ESTIMATES: u32 = 12;
 const TRIED_BYTES: usize = 20_000;
 
 /// The options of `book`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// The text.
     pub path: PathBuf,

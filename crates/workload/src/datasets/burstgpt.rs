@@ -5,15 +5,14 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokometer_base::{Prompt, PromptContent};
 
 use crate::compose::Composer;
 use crate::{Context, Error, Form, Item, Note, Result, RowOrder, Source, order};
 
 /// The options of `burstgpt`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Options {
     /// The CSV file.
     pub path: PathBuf,

@@ -15,8 +15,7 @@ use crate::template::{Habit, Template};
 use crate::{Context, Error, Result};
 
 /// The options of `custom`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// The file.
     pub path: PathBuf,

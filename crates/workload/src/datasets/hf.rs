@@ -8,7 +8,7 @@ mod files;
 mod parquet;
 mod tables;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tokometer_base::{Prompt, PromptContent};
 
@@ -31,8 +31,7 @@ const ANSWERS: [&str; 6] =
 const OUTPUT_LEN: u32 = 128;
 
 /// The options of `hf`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// A file, a folder, or an id on the hub such as `org/name`.
     pub path: String,

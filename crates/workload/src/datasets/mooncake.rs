@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokometer_base::{Message, Nanos, Prompt, PromptContent};
 
 use crate::datasets::openai::joined;
@@ -24,8 +24,7 @@ const REQUEST: &str = "Write a long report about what was said above.";
 const STAND_IN: &str = "I see.";
 
 /// The options of `mooncake`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     /// The file.
     pub path: PathBuf,

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tokometer_base::{Message, Prompt, PromptContent};
 
@@ -21,8 +21,7 @@ const OWN_FIELDS: [&str; 6] =
     ["messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens"];
 
 /// The options of `openai`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Options {
     /// The file.
     pub path: PathBuf,

@@ -1,14 +1,13 @@
 //! A few prefixes, each with many endings: what a prefix cache is good for.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokometer_base::{Prompt, PromptContent};
 
 use crate::compose::Composer;
 use crate::{Context, Error, Form, Item, Note, Result, Source, order};
 
 /// The options of `prefix_repetition`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// Tokens that the prompts of one prefix share.
     pub prefix_len: u32,

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokometer_base::{Conventions, Prompt, PromptContent};
 use tokometer_tokenize::Specials;
 
@@ -16,8 +16,7 @@ use crate::lengths::Span;
 use crate::{Context, Error, Form, Item, Note, Ratio, Result, Source};
 
 /// The options of `random`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     /// The prompt length in tokens, special tokens of the server included and the prefix not.
     pub input_len: u32,

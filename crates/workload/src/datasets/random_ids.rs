@@ -3,7 +3,7 @@
 //! SGLang's `random-ids` sends the decoded text as it comes; here the text is mended until it has
 //! the asked length when it is encoded again.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokometer_base::seed::whole_between;
 use tokometer_base::{Conventions, Prompt, PromptContent};
 
@@ -12,8 +12,7 @@ use crate::datasets::random::{self, Shapes};
 use crate::{Context, Form, Item, Ratio, Result, Source};
 
 /// The options of `random-ids`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     /// The prompt length in tokens, special tokens of the server included.
     pub input_len: u32,

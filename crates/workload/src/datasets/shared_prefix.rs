@@ -19,8 +19,7 @@ const JOINT: &str = "\n\n";
 const ROUTING_KEY: &str = "X-SMG-Routing-Key";
 
 /// The options of `generated-shared-prefix`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     /// The number of groups.
     pub num_groups: u32,

@@ -18,8 +18,7 @@ use crate::{Context, Error, Form, Result, order};
 const ASSISTANT: &str = "Assistant:";
 
 /// The options of `sharegpt`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Options {
     /// The file.
     pub path: PathBuf,

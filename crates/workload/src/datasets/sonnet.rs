@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Prompt, PromptContent};
 
@@ -23,8 +23,7 @@ const REQUEST: &str = "Repeat as many of the following lines of verse as you can
 const TRIES: u32 = 8;
 
 /// The options of `sonnet`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Options {
     /// A text of one's own, a verse per line. `None` takes the sonnets.
     pub path: Option<PathBuf>,

@@ -13,8 +13,7 @@ use crate::rows::Rows;
 use crate::{Context, Error, Form, Item, Note, Result, Source};
 
 /// The options of `timed_trace`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Options {
     /// The file.
     pub path: PathBuf,

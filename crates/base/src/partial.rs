@@ -1,0 +1,290 @@
+//! Structs of which only some fields are set, merged layer by layer.
+//!
+//! [`partial!`](crate::partial!) declares a struct together with its partial twin, whose fields are
+//! `Option`s or partial structs themselves. Layers of one plan (defaults, file, section, flags) are
+//! such twins: they are merged field by field, and the result is completed to the whole struct.
+//!
+//! Laws: a later layer wins; a field that it does not set stays; merging is associative; the twin of
+//! a whole struct completes to the same struct.
+
+use std::collections::BTreeMap;
+
+use crate::neighbours::suggestion;
+
+/// A value of which only some fields may be set.
+pub trait Partial: Default {
+    /// The value with every field set.
+    type Whole;
+
+    /// Takes over what `over` sets.
+    fn merge(&mut self, over: Self);
+
+    /// Whether no field is set.
+    fn is_unset(&self) -> bool;
+
+    /// The whole value. A field that is not set takes its default, where it has one.
+    fn complete(self) -> Result<Self::Whole, Incomplete>;
+
+    /// The twin of a whole value, every field set.
+    fn of(whole: Self::Whole) -> Self;
+}
+
+/// Why a partial value does not make a whole one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{path}` {why}")]
+pub struct Incomplete {
+    path: String,
+    why: String,
+}
+
+impl Incomplete {
+    /// The field `path` stands in the way.
+    pub fn new(path: &str, why: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), why: why.into() }
+    }
+
+    /// The field is not set and has no default.
+    pub fn missing(path: &str) -> Self {
+        Self::new(path, "is missing")
+    }
+
+    /// The same, seen from the value that holds it as `field`.
+    #[must_use]
+    pub fn below(self, field: &str) -> Self {
+        Self { path: format!("{field}.{}", self.path), why: self.why }
+    }
+}
+
+/// What is said of a key that a struct does not have.
+pub fn unknown_key(key: &str, keys: &[&str]) -> String {
+    format!("there is no key `{key}` here; {}", suggestion(key, keys))
+}
+
+impl<P: Partial> Partial for Option<P> {
+    type Whole = Option<P::Whole>;
+
+    fn merge(&mut self, over: Self) {
+        match (self.as_mut(), over) {
+            (Some(under), Some(over)) => under.merge(over),
+            (None, over) => *self = over,
+            (Some(_), None) => {}
+        }
+    }
+
+    fn is_unset(&self) -> bool {
+        self.is_none()
+    }
+
+    fn complete(self) -> Result<Self::Whole, Incomplete> {
+        self.map(P::complete).transpose()
+    }
+
+    fn of(whole: Self::Whole) -> Self {
+        whole.map(P::of)
+    }
+}
+
+/// Lists of structs are merged position by position.
+impl<P: Partial> Partial for Vec<P> {
+    type Whole = Vec<P::Whole>;
+
+    fn merge(&mut self, over: Self) {
+        for (at, value) in over.into_iter().enumerate() {
+            match self.get_mut(at) {
+                Some(under) => under.merge(value),
+                None => self.push(value),
+            }
+        }
+    }
+
+    fn is_unset(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn complete(self) -> Result<Self::Whole, Incomplete> {
+        let whole =
+            |(at, part): (usize, P)| part.complete().map_err(|why| why.below(&at.to_string()));
+        self.into_iter().enumerate().map(whole).collect()
+    }
+
+    fn of(whole: Self::Whole) -> Self {
+        whole.into_iter().map(P::of).collect()
+    }
+}
+
+/// Maps are merged key by key.
+impl<K: Ord, V> Partial for BTreeMap<K, V> {
+    type Whole = Self;
+
+    fn merge(&mut self, over: Self) {
+        self.extend(over);
+    }
+
+    fn is_unset(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn complete(self) -> Result<Self, Incomplete> {
+        Ok(self)
+    }
+
+    fn of(whole: Self) -> Self {
+        whole
+    }
+}
+
+/// Declares a struct and its partial twin.
+///
+/// A field is written `name: Type` (it must be set by some layer), `name: Type = default`, or
+/// `name: Type as Twin` where the field has a twin of its own. The twin reads and writes itself with
+/// serde as a map of the fields that are set; an unknown key is an error that names its neighbours.
+#[macro_export]
+macro_rules! partial {
+    (
+        $(#[$attribute:meta])*
+        pub struct $Whole:ident / $Part:ident {
+            $(
+                $(#[$of_field:meta])*
+                pub $field:ident : $type:ty $(as $twin:ty)? $(= $default:expr)?
+            ),* $(,)?
+        }
+    ) => {
+        $(#[$attribute])*
+        pub struct $Whole {
+            $( $(#[$of_field])* pub $field: $type, )*
+        }
+
+        $crate::part! {
+            #[doc = concat!("Those fields of [`", stringify!($Whole), "`] that are set.")]
+            pub struct $Part {
+                $( pub $field: $type $(as $twin)?, )*
+            }
+        }
+
+        impl $crate::partial::Partial for $Part {
+            type Whole = $Whole;
+
+            fn merge(&mut self, over: Self) {
+                self.take_over(over);
+            }
+
+            fn is_unset(&self) -> bool {
+                self.keys_set().is_empty()
+            }
+
+            fn complete(self) -> ::std::result::Result<$Whole, $crate::partial::Incomplete> {
+                Ok($Whole {
+                    $( $field: $crate::part!(
+                        @complete self.$field, stringify!($field) $(, as $twin)? $(, = $default)?
+                    ), )*
+                })
+            }
+
+            fn of(whole: $Whole) -> Self {
+                Self { $( $field: $crate::part!(@of whole.$field $(, as $twin)?), )* }
+            }
+        }
+    };
+}
+
+/// Declares a partial twin alone; see [`partial!`](crate::partial!).
+#[macro_export]
+macro_rules! part {
+    (@type $type:ty) => { Option<$type> };
+    (@type $type:ty, as $twin:ty) => { $twin };
+    (@merge $under:expr, $over:expr) => { if $over.is_some() { $under = $over; } };
+    (@merge $under:expr, $over:expr, as $twin:ty) => {
+        $crate::partial::Partial::merge(&mut $under, $over)
+    };
+    (@is_set $value:expr) => { $value.is_some() };
+    (@is_set $value:expr, as $twin:ty) => { !$crate::partial::Partial::is_unset(&$value) };
+    (@read $map:expr) => { Some($map.next_value()?) };
+    (@read $map:expr, as $twin:ty) => { $map.next_value::<$twin>()? };
+    (@complete $value:expr, $name:expr) => {
+        $value.ok_or_else(|| $crate::partial::Incomplete::missing($name))?
+    };
+    (@complete $value:expr, $name:expr, = $default:expr) => { $value.unwrap_or($default) };
+    (@complete $value:expr, $name:expr, as $twin:ty) => {
+        $crate::partial::Partial::complete($value).map_err(|why| why.below($name))?
+    };
+    (@of $value:expr) => { Some($value) };
+    (@of $value:expr, as $twin:ty) => { $crate::partial::Partial::of($value) };
+    (
+        $(#[$attribute:meta])*
+        pub struct $Part:ident {
+            $( $(#[$of_field:meta])* pub $field:ident : $type:ty $(as $twin:ty)? ),* $(,)?
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone, PartialEq, Default)]
+        #[expect(missing_docs, reason = "fields are documented where the whole value has them")]
+        pub struct $Part {
+            $( $(#[$of_field])* pub $field: $crate::part!(@type $type $(, as $twin)?), )*
+        }
+
+        impl $Part {
+            const KEYS: &'static [&'static str] = &[$(stringify!($field)),*];
+
+            fn take_over(&mut self, over: Self) {
+                $( $crate::part!(@merge self.$field, over.$field $(, as $twin)?); )*
+            }
+
+            /// The names of the fields that are set.
+            pub fn keys_set(&self) -> Vec<&'static str> {
+                let mut keys = Vec::new();
+                $( if $crate::part!(@is_set self.$field $(, as $twin)?) {
+                    keys.push(stringify!($field));
+                } )*
+                keys
+            }
+        }
+
+        impl ::serde::Serialize for $Part {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> ::std::result::Result<S::Ok, S::Error> {
+                use ::serde::ser::SerializeMap;
+                let mut map = serializer.serialize_map(None)?;
+                $( if $crate::part!(@is_set self.$field $(, as $twin)?) {
+                    map.serialize_entry(stringify!($field), &self.$field)?;
+                } )*
+                map.end()
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $Part {
+            fn deserialize<D: ::serde::Deserializer<'de>>(
+                deserializer: D,
+            ) -> ::std::result::Result<Self, D::Error> {
+                struct Fields;
+
+                impl<'de> ::serde::de::Visitor<'de> for Fields {
+                    type Value = $Part;
+
+                    fn expecting(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                        write!(f, "a table of {}", $Part::KEYS.join(", "))
+                    }
+
+                    fn visit_map<A: ::serde::de::MapAccess<'de>>(
+                        self,
+                        mut map: A,
+                    ) -> ::std::result::Result<$Part, A::Error> {
+                        let mut part = $Part::default();
+                        while let Some(key) = map.next_key::<String>()? {
+                            match key.as_str() {
+                                $( stringify!($field) => {
+                                    part.$field = $crate::part!(@read map $(, as $twin)?);
+                                } )*
+                                _ => {
+                                    let why = $crate::partial::unknown_key(&key, $Part::KEYS);
+                                    return Err(::serde::de::Error::custom(why));
+                                }
+                            }
+                        }
+                        Ok(part)
+                    }
+                }
+
+                deserializer.deserialize_map(Fields)
+            }
+        }
+    };
+}

@@ -1,0 +1,14 @@
+//! Why something is no plan.
+
+use tokometer_base::partial::Incomplete;
+
+/// Why something is no plan.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The plan of a record cannot be read.
+    #[error("cannot read the plan of the record: {0}")]
+    Record(String),
+    /// A field that every plan needs has no value.
+    #[error("cannot use the plan: {0}")]
+    Incomplete(#[from] Incomplete),
+}
