@@ -17,6 +17,9 @@ pub trait Clock: Send + Sync {
     /// Now on the wall clock.
     fn wall(&self) -> WallNanos;
 
+    /// Lets this much time pass. The calling thread sleeps; a clock that is moved by hand moves on.
+    fn sleep(&self, span: Nanos);
+
     /// Wall clock minus monotonic clock, from the tightest of several bracketed readings. Adding it
     /// to a monotonic time gives the wall time; a kernel packet stamp minus it is monotonic.
     fn wall_offset(&self) -> i64 {
@@ -39,6 +42,10 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn wall(&self) -> WallNanos {
         self.as_ref().wall()
     }
+
+    fn sleep(&self, span: Nanos) {
+        self.as_ref().sleep(span);
+    }
 }
 
 /// The kernel's clocks.
@@ -59,6 +66,10 @@ impl Clock for MonotonicClock {
 
     fn wall(&self) -> WallNanos {
         WallNanos(read(ClockId::CLOCK_REALTIME))
+    }
+
+    fn sleep(&self, span: Nanos) {
+        std::thread::sleep(span.to_duration());
     }
 }
 
@@ -94,6 +105,10 @@ impl Clock for ManualClock {
     fn wall(&self) -> WallNanos {
         WallNanos(self.wall_origin + self.now().0)
     }
+
+    fn sleep(&self, span: Nanos) {
+        self.advance(span);
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +134,7 @@ mod tests {
         assert_eq!((clock.now(), clock.wall()), (Nanos(5), WallNanos(1_005)));
         clock.advance_to(Nanos(9));
         clock.advance_to(Nanos(7));
+        clock.sleep(Nanos::ZERO);
         assert_eq!((clock.now(), clock.wall_offset()), (Nanos(9), 1_000));
     }
 }

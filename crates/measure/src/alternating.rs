@@ -124,7 +124,7 @@ pub(crate) struct Switch {
 }
 
 /// Time between two tries to reach a server that is switching over.
-const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE: Nanos = Nanos::from_millis(250);
 /// Time between two looks at a command that is still running.
 const LOOK: Duration = Duration::from_millis(20);
 /// A switch may restart the server: it gets at least this long to come up again.
@@ -160,7 +160,7 @@ impl Switch {
                     format!("the server did not answer after `{} {}`", self.command, word(target));
                 return Err(Error::new(Kind::Target, message));
             }
-            std::thread::sleep(PAUSE);
+            self.clock.sleep(PAUSE);
         }
         Ok(())
     }

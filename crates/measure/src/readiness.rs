@@ -59,7 +59,7 @@ pub(crate) fn prove(
         if attempt == 0 {
             observer.remark(&format!("the server is not ready yet ({why}); it has {timeout_s} s"));
         }
-        std::thread::sleep(pause.to_duration());
+        clock.sleep(pause);
     }
     Ok(())
 }

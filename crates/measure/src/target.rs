@@ -1,7 +1,6 @@
 //! The server: reached, asked for its models, and described for the run.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::Endpoint;
@@ -24,7 +23,7 @@ const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
 const SCRAPE_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 /// Time between two tries to reach a server that is coming up.
-const READY_PAUSE: Duration = Duration::from_secs(1);
+const READY_PAUSE: Nanos = Nanos::from_secs(1);
 
 /// A server that answers.
 #[derive(Debug)]
@@ -200,7 +199,7 @@ fn wait_until_up(
                 return Err(Error::new(Kind::Target, format!("{why}{waited}"))
                     .hint("is the server up? `tokometer sim` starts a simulated one"));
             }
-            _ => std::thread::sleep(READY_PAUSE),
+            _ => clock.sleep(READY_PAUSE),
         }
     }
 }
@@ -284,4 +283,26 @@ fn server_name(control: &Control) -> Option<String> {
     let info = control.server_info().ok()?;
     let version = info.get("version").or_else(|| info.get("sglang_version"))?;
     version.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use tokometer_base::ManualClock;
+
+    use super::*;
+
+    /// Nobody waits an hour for this test: the clock is moved by the pauses between the tries.
+    #[test]
+    fn a_server_that_never_comes_up_has_all_the_time_it_was_given() {
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let url = Url::http(nobody.ip().to_string(), nobody.port());
+        let control = Control::new(&Settings::new(url, "tiny"), None, Nanos::from_secs(1));
+        let clock = ManualClock::default();
+        let refused = wait_until_up(&control, "/health", 3_600.0, &clock).unwrap_err();
+        assert_eq!(refused.kind, Kind::Target);
+        assert!(refused.message.ends_with("(after 3600 s)"), "{refused}");
+        assert_eq!(clock.now(), Nanos::from_secs(3_600));
+    }
 }
