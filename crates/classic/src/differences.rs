@@ -1,7 +1,7 @@
 //! Where another tool's figure for the same run differs from ours, and why.
 //!
 //! A classic block and our summary stand one above the other; two figures of one name that differ
-//! must not leave the reader to guess.
+//! must be explained.
 
 use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
 
@@ -91,11 +91,12 @@ const E2EL: Named = (Key::Latency(Metric::E2el, Stat::Mean), "mean E2E", "ms");
 const PEAK_OUTPUT: Named = (Key::Field(Field::PeakOutputThroughput), "peak output", "tok/s");
 const PEAK_IN_FLIGHT: Named = (Key::Field(Field::PeakConcurrency), "peak concurrency", "requests");
 
-const INPUT: &str = "it counts prompts as the workload did, we as the server did";
+const INPUT: &str = "it uses the workload's prompt token counts, ours are the server's";
 const TPOT_COUNT: &str = "it divides by its own token count";
 const TPOT_SPAN: &str = "it divides by all tokens but one and ends at a later event; we leave out the first event's tokens";
-const E2E: &str = "its latency runs to an event after the last content";
-const PEAK_CONCURRENCY: &str = "it counts all requests that touched one second";
+const E2E: &str = "its latency ends at an event after the last content";
+const PEAK_CONCURRENCY: &str =
+    "it counts all requests active during one second, not at one instant";
 
 /// Where every event is one token both count the same, in seconds that begin at different instants.
 fn peak_reason(output: Option<f64>, figures: &FamilyFigures) -> &'static str {
@@ -118,15 +119,15 @@ fn output_reason(family: Family) -> &'static str {
 fn itl_reason(family: Family) -> &'static str {
     match family {
         Family::Sglang => "it spreads a gap over the tokens of its event",
-        _ => "it times every event with a choice, empty ones too",
+        _ => "it times every event that has a choice, including empty ones",
     }
 }
 
-/// A tool that takes the opening event for the first token has our first event as its TTFT.
+/// A tool that counts the opening event as the first token has our first event as its TTFT.
 fn ttft_reason(summary: &Summary, figures: &FamilyFigures) -> &'static str {
     let first_event = summary.distribution("first_event_ms").and_then(|values| values.mean);
     if first_event.is_some_and(|ours| !is_apart(figures.ttft.mean, ours)) {
-        "it takes the opening event, which has no text, for the first token"
+        "it counts the opening event, which has no text, as the first token"
     } else {
         "it starts or stops its clock at another event"
     }

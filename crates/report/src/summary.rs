@@ -130,22 +130,22 @@ impl Page<'_> {
             };
             lines.push(format!("target: {what}"));
         }
-        lines.extend(self.rules());
+        lines.extend(self.conventions());
         if self.summary.ended.is_partial() {
             let why = match self.summary.ended {
                 Ended::Early(stop) => format!("{stop:?}").to_lowercase(),
                 Ended::Killed => "the program was killed".to_owned(),
                 Ended::Complete => String::new(),
             };
-            let text = format!("partial: {why}; these are the figures of what was done by then");
+            let text = format!("partial: {why}; the figures cover what was done until then");
             lines.push(self.style.paint(Tone::Doubtful, &text));
         }
         lines
     }
 
-    /// Whose rules made the run, where that is not the default and no backend's name tells it for sure:
-    /// SGLang's tool has a backend `vllm-chat`, too.
-    fn rules(&self) -> Option<String> {
+    /// The tool whose conventions the run followed, where that is not the default or the backend's name
+    /// does not show it: SGLang's tool has a backend `vllm-chat`, too.
+    fn conventions(&self) -> Option<String> {
         let is_sglang = |target: &Target| {
             target.backend().is_some_and(|backend| backend.server() == Server::Sglang)
         };
@@ -156,7 +156,7 @@ impl Page<'_> {
             }
             Conventions::Vllm => return None,
         };
-        Some(format!("rules: {whose} for prompts, arrivals and connections; {other}"))
+        Some(format!("conventions: {whose} for prompts, arrivals and connections; {other}"))
     }
 
     /// Codes of the notes that spoil any of these figures, to stand beside them.
@@ -463,11 +463,11 @@ fn shortened(text: &str, limit: usize) -> String {
 pub(crate) fn load_text(load: &Load, class: LoadClass) -> String {
     let rate = match (&load.ramp, load.request_rate) {
         (Some((strategy, begin, end)), _) => format!("{strategy} ramp from {begin} to {end} req/s"),
-        (None, _) if load.is_traced => "times of a trace".to_owned(),
+        (None, _) if load.is_traced => "arrival times from a trace".to_owned(),
         (None, Some(rate)) => format!("{rate} req/s"),
         (None, None) => match class {
             LoadClass::Burst => "all at once".to_owned(),
-            _ => "as fast as places free up".to_owned(),
+            _ => "no rate limit".to_owned(),
         },
     };
     let class = match class {
@@ -531,7 +531,7 @@ mod tests {
             info.family = family;
             backend.clone_into(&mut info.targets[0].backend);
             let text = print_summary(&summary(), &info, None, Style::default());
-            let found = text.lines().find_map(|line| line.strip_prefix("rules: "));
+            let found = text.lines().find_map(|line| line.strip_prefix("conventions: "));
             let whose = found.and_then(|line| line.split_whitespace().next());
             assert_eq!(whose, expected, "{family:?} {backend}");
         };

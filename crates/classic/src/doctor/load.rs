@@ -32,13 +32,13 @@ fn rate_reached(figures: &Figures<'_>) -> Option<Finding> {
     let is_only_drain = duration.low <= (requests / rate + 2.0 * latency) / 0.9;
     let what = format!("{achieved:.2} requests/s were served of the stated {rate:.2}");
     if is_only_drain {
-        let meaning = "the run is so short that its last answers stretch it";
+        let meaning = "the run is so short that its last requests dominate the duration";
         return Some(Finding::new(Level::Remark, Rule::RateReached, what, meaning));
     }
     let meaning = match figures.positive(Field::MaxConcurrency) {
         Some(cap) => format!(
-            "the cap of {} in flight rules, not the rate: a closed loop, whose latencies leave out \
-             the wait in the client",
+            "the cap of {} in flight limits the load, not the rate: a closed loop, whose latencies \
+             exclude waiting in the client",
             cap.mid()
         ),
         None => "the server cannot keep up: latencies grow with the length of the run".to_owned(),
@@ -53,7 +53,7 @@ fn all_accounted(figures: &Figures<'_>) -> Option<Finding> {
     ((asked - seen).abs() > 0.5).then(|| {
         let what = format!("{asked} requests were asked for, {seen} are accounted for");
         let meaning = if seen < asked {
-            format!("{} failed silently, and the figures are those of the survivors", asked - seen)
+            format!("{} failed silently, and the figures cover only the others", asked - seen)
         } else {
             "the block does not belong to this command".to_owned()
         };
@@ -66,7 +66,7 @@ fn failures(figures: &Figures<'_>) -> Option<Finding> {
     let all = failed + figures.report.number(Field::Successful)?;
     let level = if failed > 0.01 * all { Level::Misleading } else { Level::Remark };
     let what = format!("{failed} of {all} requests failed");
-    let meaning = "latencies are those of the others: an overloaded server that refuses looks fast";
+    let meaning = "latencies cover successful requests only: an overloaded server that rejects requests looks fast";
     Some(Finding::new(level, Rule::AllAccounted, what, meaning))
 }
 
@@ -124,7 +124,7 @@ fn pinned_length(figures: &Figures<'_>) -> Option<Finding> {
     let length = figures.answer_tokens().filter(|length| *length >= 1.0)?;
     ((length - length.round()).abs() < 0.5 / requests).then(|| {
         let what = format!("output tokens / requests is exactly {length:.0}");
-        let meaning = "answers were made to run to a fixed length, or stopped at a limit";
+        let meaning = "the output length was fixed (EOS ignored) or hit a limit";
         Finding::new(Level::Remark, Rule::PinnedLength, what, meaning)
     })
 }
@@ -148,7 +148,7 @@ fn percentile_support(figures: &Figures<'_>) -> Option<Finding> {
         if requests > 1.5 { "s" } else { "" },
         values_needed(highest)
     );
-    let meaning = "the value is one of the few slowest requests and will differ in the next run";
+    let meaning = "the value depends on the few slowest requests and will differ in the next run";
     Some(Finding::new(Level::Remark, Rule::PercentileSupport, what, meaning))
 }
 

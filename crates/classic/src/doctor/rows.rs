@@ -43,7 +43,7 @@ fn falling_throughput(row: &Report, next: &Report) -> Option<Finding> {
             row.number(Field::Successful).unwrap_or_default(),
             next.number(Field::Successful).unwrap_or_default()
         );
-        let meaning = "a step of the engine became dearer at this batch size, or this row was disturbed";
+        let meaning = "engine steps became more expensive at this batch size, or something disturbed this row";
         Finding::new(Level::Remark, Rule::RisingWithLoad, what, meaning)
     })
 }
@@ -58,8 +58,8 @@ fn falling_latency(row: &Report, next: &Report) -> Option<Finding> {
         falls(Metric::Ttft, "TTFT").or_else(|| falls(Metric::Tpot, "TPOT"))?;
     let what =
         format!("mean {name} {before:.2} ms, but {after:.2} ms in the next row with more requests");
-    let meaning = "a single stall (lazy initialisation, a cold cache) is in this row, which no \
-                   steady engine explains";
+    let meaning = "a single stall (lazy initialisation, a cold cache) is in this row; no \
+                   steady engine explains it";
     Some(Finding::new(Level::Misleading, Rule::RisingWithLoad, what, meaning))
 }
 

@@ -113,7 +113,7 @@ fn within_cap(figures: &Figures<'_>) -> Option<Finding> {
             in_flight.mid(),
             cap.mid()
         );
-        let meaning = "latencies include waiting in the client, or the cap was not kept";
+        let meaning = "latencies include waiting in the client, or the cap was not enforced";
         Finding::inconsistent(Rule::WithinCap, what, meaning)
     })
 }
@@ -152,7 +152,7 @@ fn peak_concurrency(figures: &Figures<'_>) -> Option<Finding> {
     }
     let cap = figures.positive(Field::MaxConcurrency).filter(|cap| peak.is_above(*cap))?;
     let what = format!("peak concurrent requests {} above the cap of {}", peak.mid(), cap.mid());
-    let meaning = "the peak counts all requests that touched one second, not those at one instant";
+    let meaning = "the peak counts all requests active during one second, not at one instant";
     Some(Finding::new(Level::Remark, Rule::PeakAboveMean, what, meaning))
 }
 

@@ -14,7 +14,7 @@ use tokometer_record::server::Scrape;
 use super::run::short;
 use crate::summary::whole;
 
-/// More points than this cannot be told apart on a screen.
+/// More points than this cannot be distinguished on a screen.
 const POINTS_MAX: usize = 1_000;
 
 /// Values of all sources at one time.
@@ -149,7 +149,7 @@ pub(super) fn steps(found: Option<&Steps>, collected: Collector, begin: Nanos) -
 
 fn step_remark(figures: &StepFigures, group: usize) -> String {
     let mut parts = vec![format!(
-        "Tokens of one engine step reach all streams together, so {} steps could be told apart without access to the server.",
+        "Tokens of one engine step reach all streams together, so {} steps could be distinguished without access to the server.",
         whole(figures.steps as f64)
     )];
     if let (Some(p50), Some(p99), Some(batch)) =
@@ -188,7 +188,7 @@ fn step_remark(figures: &StepFigures, group: usize) -> String {
 pub(super) fn split(parts: &[Part]) -> Vec<Value> {
     let known = |known: Known| match known {
         Known::Measured => "measured",
-        Known::Told => "told by the server",
+        Known::Told => "reported by the server",
         Known::Inferred => "inferred",
     };
     parts
@@ -262,7 +262,7 @@ fn gpu_rows(gpu: &GpuFigures) -> Vec<ServerRow> {
     let about = if gpu.is_energy_from_power { "about " } else { "" };
     let devices = match gpu.unused_devices {
         0 => format!("{} ({})", gpu.devices, gpu.source),
-        unused => format!("{} ({}; {unused} unused left out)", gpu.devices, gpu.source),
+        unused => format!("{} ({}; {unused} unused excluded)", gpu.devices, gpu.source),
     };
     let told =
         |value: Option<f64>, unit: &str| value.map(|value| format!("{} {unit}", short(value)));

@@ -26,7 +26,7 @@ impl Page<'_> {
         .into_iter()
         .flatten()
         .collect();
-        (!parts.is_empty()).then(|| line("server says", &parts.join(" · ")))
+        (!parts.is_empty()).then(|| line("server", &parts.join(" · ")))
     }
 
     /// The server's own first-token times beside ours.
@@ -82,7 +82,7 @@ impl Page<'_> {
             format!("{} drafts", whole(found.drafts)),
         ];
         if !places.is_empty() {
-            parts.push(format!("by place {}", places.join(", ")));
+            parts.push(format!("by position {}", places.join(", ")));
         }
         Some(line("speculation", &parts.join(" · ")))
     }
@@ -91,7 +91,7 @@ impl Page<'_> {
         let gpu = self.summary.server.as_ref()?.gpu.as_ref()?;
         let about = if gpu.is_energy_from_power { "about " } else { "" };
         let parts: Vec<String> = [
-            gpu.utilisation_percent_mean.map(|percent| format!("{percent:.0} % in use")),
+            gpu.utilisation_percent_mean.map(|percent| format!("{percent:.0} % utilisation")),
             gpu.memory_mib_max.map(|memory| format!("{:.1} GiB", memory / 1024.0)),
             gpu.power_w_mean.map(|power| format!("{power:.0} W")),
             gpu.energy_j.map(|energy| format!("{about}{} J", whole(energy))),
@@ -103,7 +103,7 @@ impl Page<'_> {
         .collect();
         let unused = match gpu.unused_devices {
             0 => String::new(),
-            unused => format!(", {unused} unused left out"),
+            unused => format!(", {unused} unused excluded"),
         };
         let source = format!("({} GPU by {}{unused})", gpu.devices, gpu.source);
         Some(line("GPU", &format!("{} {source}", parts.join(" · "))))
@@ -124,9 +124,9 @@ impl Page<'_> {
             |known: Known| move |part: &Part| part.stage == Stage::Within && part.known == known;
         let groups: Vec<String> = [
             of("measured", &within(Known::Measured)),
-            of("told", &within(Known::Told)),
+            of("reported", &within(Known::Told)),
             of("inferred", &within(Known::Inferred)),
-            of("before it", &|part| part.stage == Stage::Before),
+            of("before sending", &|part| part.stage == Stage::Before),
         ]
         .into_iter()
         .flatten()
@@ -136,7 +136,7 @@ impl Page<'_> {
 
     pub(super) fn steps(&self) -> Option<String> {
         let text = match self.summary.steps.as_ref()? {
-            Steps::Refused { why } => format!("not seen: {why}"),
+            Steps::Refused { why } => format!("not visible: {why}"),
             Steps::Seen(found) => self.seen_steps(found),
         };
         Some(line("engine steps", &text))
@@ -163,7 +163,7 @@ impl Page<'_> {
                 ),
             }
         }));
-        parts.push(format!("{} steps seen from outside", count(found.steps)));
+        parts.push(format!("{} steps inferred from the streams", count(found.steps)));
         if found.kept_share < 1.0 {
             parts.push(format!("in {:.0} % of the time", found.kept_share * 100.0));
         }
@@ -186,7 +186,10 @@ mod tests {
         let mut run = summary();
         run.steps = Some(Steps::Refused { why: "9 of 20 events shared a read".to_owned() });
         let text = print_summary(&run, &info(), None, Style::default());
-        assert!(text.contains("\nengine steps not seen: 9 of 20 events shared a read\n"), "{text}");
+        assert!(
+            text.contains("\nengine steps not visible: 9 of 20 events shared a read\n"),
+            "{text}"
+        );
     }
 
     #[test]
