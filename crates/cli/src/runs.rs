@@ -42,3 +42,50 @@ pub(crate) fn end(folder: &Path) -> Option<RunEnd> {
 pub(crate) fn unreadable(why: record::Error) -> Refusal {
     Refusal::usage(why.to_string(), "")
 }
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::Nanos;
+    use tokometer_record::{Health, RunInfo, RunWriter, Stop};
+
+    use super::*;
+
+    fn info() -> RunInfo {
+        serde_json::from_str(include_str!("../../../fixtures/run/info.json")).unwrap()
+    }
+
+    /// `compare` once left the scrapes out, so that its verdict could differ from the report's.
+    #[test]
+    fn a_summary_holds_what_was_scraped_and_how_the_run_ended() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("run");
+        let mut writer = RunWriter::create(&folder, &info()).unwrap();
+        let scrape = record::server::Scrape {
+            at: Nanos::from_secs(1),
+            endpoint: 0,
+            values: [("vllm:num_requests_running".to_owned(), 3.0)].into(),
+            error: None,
+        };
+        writer.scrape(&scrape).unwrap();
+        let ended = RunEnd {
+            stop: Stop::Complete,
+            measure_begin: Nanos::ZERO,
+            measure_end: Nanos::from_secs(2),
+            abandoned: 0,
+            never_sent: 1_000,
+            health: Health::default(),
+        };
+        let _folder = writer.finish(&ended).unwrap();
+        let found = summary(&open(&folder).unwrap(), Options::default()).unwrap();
+        assert_eq!(found.server.and_then(|server| server.running_max), Some(3.0));
+        assert_eq!(found.counts.never_sent, 1_000);
+        assert_eq!(end(&folder), Some(ended));
+    }
+
+    #[test]
+    fn a_folder_that_is_no_run_is_refused_and_has_no_end() {
+        let place = tempfile::tempdir().unwrap();
+        assert!(open(place.path()).unwrap_err().to_string().contains("plan.json"));
+        assert_eq!(end(place.path()), None);
+    }
+}

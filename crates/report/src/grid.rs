@@ -219,11 +219,13 @@ mod tests {
     fn the_last_cell_of_a_short_row_runs_on() {
         let mut grid = grid();
         grid.push(["E2E", "no percentiles: too few requests"]);
+        grid.push(["queue", "–"]);
         insta::assert_snapshot!(grid.text(), @r"
         name          mean      p99
         TTFT          12.5  1,234.0
         µ-batch size     7        –
         E2E           no percentiles: too few requests
+        queue         –
         ");
     }
 
