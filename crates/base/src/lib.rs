@@ -8,6 +8,7 @@ pub mod backend;
 pub mod background;
 pub mod clock;
 pub mod conventions;
+pub mod digits;
 pub mod neighbours;
 pub mod partial;
 pub mod prompt;

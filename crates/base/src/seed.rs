@@ -63,6 +63,18 @@ pub fn whole_between(generator: &mut impl RngCore, low: u64, high: u64) -> u64 {
     low + u64::try_from(product >> 64).unwrap_or(width)
 }
 
+/// A draw from the exponential distribution of mean one, the same bits on every machine.
+pub fn exponential(generator: &mut impl RngCore) -> f64 {
+    // One minus a number below one is never zero, so the logarithm is finite.
+    -libm::log(1.0 - unit_float(generator))
+}
+
+/// A draw from the standard normal distribution, by Box and Muller's formula.
+pub fn normal(generator: &mut impl RngCore) -> f64 {
+    let radius = libm::sqrt(2.0 * exponential(generator));
+    radius * libm::cos(std::f64::consts::TAU * unit_float(generator))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

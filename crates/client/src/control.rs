@@ -267,21 +267,6 @@ impl Control {
         self.get_json("/server_info").or_else(|_| self.get_json("/get_server_info"))
     }
 
-    /// The server's name and version, from whichever of the known routes answers. `None` when none
-    /// does: nothing else depends on it.
-    pub fn server_version(&self) -> Option<String> {
-        let routes = [
-            ("/version", "version", "vLLM"),
-            ("/server_info", "version", "SGLang"),
-            ("/props", "build_info", "llama.cpp"),
-            ("/info", "version", "TGI"),
-        ];
-        routes.iter().find_map(|(path, key, name)| {
-            let answer = self.get_json(path).ok()?;
-            answer[key].as_str().map(|version| format!("{name} {version}"))
-        })
-    }
-
     /// `POST /start_profile`, with a body for SGLang.
     pub fn start_profile(&self, options: Option<&Value>) -> Result<(), Error> {
         self.post_accepted("/start_profile", options)

@@ -225,11 +225,6 @@ impl Exchange {
         CLOSED
     }
 
-    /// The body of a refusal, up to 4 KiB of it. Not redacted: for looking into, not for showing.
-    pub fn refusal_body(&self) -> &[u8] {
-        &self.refusal
-    }
-
     /// How long the server asked to wait before another attempt.
     pub fn retry_after(&self) -> Option<Nanos> {
         self.head.and_then(|head| head.retry_after)

@@ -112,11 +112,10 @@ impl Preparer {
     }
 
     fn item(&self, item: workload::Item, identity: &Identity) -> Result<Item, PrepareError> {
-        let workload::Item { prompt, due, after, class, lora, .. } = item;
+        let workload::Item { prompt, due, after, class, .. } = item;
         // A warm-up stands alone, whatever its shape.
         let after = after.filter(|_| identity.phase == Phase::Measure);
-        let lora = lora.or_else(|| {
-            let lora = self.lora.as_ref()?;
+        let lora = self.lora.as_ref().and_then(|lora| {
             let place = adapter(lora, identity.index, after, self.seed);
             lora.names.get(place as usize).cloned()
         });

@@ -117,7 +117,6 @@ impl Collector {
                     None => self.probes.1 += 1,
                 }
             }
-            Phase::Ready => {}
         }
     }
 

@@ -15,6 +15,7 @@ pub mod figure;
 pub mod figures;
 pub mod goodput;
 pub mod instrument;
+pub mod linear;
 mod measure;
 pub mod notes;
 mod observe;

@@ -91,13 +91,6 @@ fn file_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error
     move |source| Error::File { action, path: path.to_owned(), source }
 }
 
-impl Error {
-    /// Whether the disk was full.
-    pub fn is_disk_full(&self) -> bool {
-        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::StorageFull)
-    }
-}
-
 /// An Arrow stream of which each batch is handed to the kernel in one write.
 struct BatchFile {
     path: PathBuf,
@@ -164,11 +157,6 @@ impl RunWriter {
     /// The folder that is written.
     pub fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    /// Writes `plan.json` again, with what was learned after the start.
-    pub fn update_info(&self, info: &RunInfo) -> Result<(), Error> {
-        write_json(&self.folder.join(names::PLAN), info)
     }
 
     /// Notes that a request was sent. It reaches the disk with the next flush.

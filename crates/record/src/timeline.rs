@@ -18,8 +18,6 @@ pub const TOLERATED_INVERSION: Nanos = Nanos::from_micros(100);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Waiting for the server to come up.
-    Ready,
     /// Before the measurement, with content of its own.
     Warmup,
     /// The measurement.
@@ -32,7 +30,6 @@ impl Phase {
     /// The word used on disk.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Ready => "ready",
             Self::Warmup => "warmup",
             Self::Measure => "measure",
             Self::Probe => "probe",
@@ -41,7 +38,7 @@ impl Phase {
 
     /// The phase of this name; [`Phase::Measure`] for names of a later version.
     pub fn from_name(name: &str) -> Self {
-        [Self::Ready, Self::Warmup, Self::Probe]
+        [Self::Warmup, Self::Probe]
             .into_iter()
             .find(|phase| phase.name() == name)
             .unwrap_or(Self::Measure)

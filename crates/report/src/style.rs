@@ -1,6 +1,7 @@
 //! How our own summary may look: colours, and how many digits are worth printing.
 
 use tokometer_base::Nanos;
+use tokometer_base::digits::places;
 
 /// Whether text carries terminal colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -47,15 +48,9 @@ impl Style {
         }
     }
 
-    /// Milliseconds with the digits that they deserve: at most three decimals, four significant
-    /// digits or so, and none below the instrument's error.
+    /// Milliseconds with the digits that they deserve, and none below the instrument's error.
     pub(crate) fn millis(self, millis: f64) -> String {
-        let by_size: usize = match millis.abs() {
-            size if size < 1.0 => 3,
-            size if size < 100.0 => 2,
-            size if size < 10_000.0 => 1,
-            _ => 0,
-        };
+        let by_size = places(millis);
         let by_error = self.error.map_or(by_size, |error| match error.as_millis_f64() {
             error if error <= 0.001 => 3,
             error if error <= 0.01 => 2,

@@ -126,15 +126,6 @@ impl Arrivals {
             }
         }
     }
-
-    /// The highest rate that is reached; `None` where there is none.
-    pub fn top_rate(&self) -> Option<f64> {
-        let Self::Paced(pace) = self else { return None };
-        Some(match pace.curve {
-            Curve::Flat { rate } => rate,
-            Curve::Linear { to, .. } | Curve::Exponential { to, .. } => to,
-        })
-    }
 }
 
 impl Curve {

@@ -4,23 +4,18 @@
 //! `libm`, since the platform's own differ in their last bit and a run must be repeatable elsewhere.
 
 use rand::RngCore;
-use tokometer_base::seed::unit_float;
+use tokometer_base::seed::{exponential, normal, unit_float};
 
 /// A number in `0.0..=1.0` that is never zero, for logarithms.
 fn open_unit(generator: &mut impl RngCore) -> f64 {
     1.0 - unit_float(generator)
 }
 
-fn normal(generator: &mut impl RngCore) -> f64 {
-    let radius = libm::sqrt(-2.0 * libm::log(open_unit(generator)));
-    radius * libm::cos(std::f64::consts::TAU * unit_float(generator))
-}
-
 /// One draw with mean `shape` and variance `shape`. A shape of 1 is the unit exponential, drawn
 /// directly.
 pub(crate) fn draw(generator: &mut impl RngCore, shape: f64) -> f64 {
     if (shape - 1.0).abs() < f64::EPSILON {
-        return -libm::log(open_unit(generator));
+        return exponential(generator);
     }
     if shape < 1.0 {
         // The method needs a shape of one or more; this product has the smaller one exactly.

@@ -4,7 +4,7 @@
 //! tail of a completion quantum) comes in as a generator that the engine owns. Powers, exponentials and
 //! logarithms are those of `libm`, so that one profile and one seed give the same bits on every machine.
 
-use base::seed::{Generator, unit_float};
+use base::seed::{Generator, exponential, normal};
 use serde::{Deserialize, Serialize};
 use tokometer_base as base;
 
@@ -235,18 +235,6 @@ impl Cost {
         }
         (step + self.waiting_ms * f64::from(batch.waiting)) * self.scale
     }
-}
-
-/// A draw from the exponential distribution of mean one.
-pub fn exponential(generator: &mut Generator) -> f64 {
-    // One minus a number below one is never zero, so the logarithm is finite.
-    -libm::log(1.0 - unit_float(generator))
-}
-
-/// A draw from the standard normal distribution, by Box and Muller's formula.
-pub fn normal(generator: &mut Generator) -> f64 {
-    let radius = libm::sqrt(2.0 * exponential(generator));
-    radius * libm::cos(2.0 * std::f64::consts::PI * unit_float(generator))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! [`EXACT_MAX`] pushes are kept as they are and percentiles are exact; then everything moves into
 //! buckets whose width is [`PRECISION`] of their value. Count, sum and extremes stay exact.
 
+use tokometer_metrics::statistics::{Rank, between, rank};
+
 /// Pushes kept exactly.
 pub const EXACT_MAX: usize = 1 << 17;
 
@@ -127,17 +129,12 @@ impl Weighted {
             return vec![0.0; percents.len()];
         }
         let last = self.count - 1;
-        let ranks: Vec<f64> =
-            percents.iter().map(|percent| percent / 100.0 * last as f64).collect();
-        let wanted = ranks.iter().flat_map(|rank| {
-            let floor = whole(*rank);
-            [floor, (floor + 1).min(last)]
-        });
+        let ranks: Vec<Rank> =
+            percents.iter().filter_map(|percent| rank(*percent, self.count)).collect();
+        let wanted = ranks.iter().flat_map(|rank| [rank.low, (rank.low + 1).min(last)]);
         let values = self.at_ranks(wanted);
-        let interpolate = |(pair, rank): (&[f64], &f64)| {
-            let share = rank - libm::floor(*rank);
-            (pair[0] + (pair[1] - pair[0]) * share) / 1e6
-        };
+        let interpolate =
+            |(pair, rank): (&[f64], &Rank)| between(pair[0], pair[1], rank.fraction) / 1e6;
         values.chunks_exact(2).zip(&ranks).map(interpolate).collect()
     }
 
@@ -161,15 +158,6 @@ impl Weighted {
             })
             .collect()
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rank is at least zero and below the count of samples"
-)]
-fn whole(rank: f64) -> u64 {
-    rank as u64
 }
 
 #[cfg(test)]

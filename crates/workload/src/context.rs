@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::{Conventions, PromptContent, Seed};
 use tokometer_tokenize::{Specials, Tokenizer, hub};
 
-use crate::{Adapters, Turns};
+use crate::Turns;
 
 /// How prompts reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -82,8 +82,6 @@ pub struct Context {
     pub templating: Templating,
     /// A JSON object of further values for the chat template.
     pub template_values: Option<serde_json::Map<String, serde_json::Value>>,
-    /// The adapters (`lora`) that requests name. `None` is the model itself.
-    pub adapters: Option<Adapters>,
     /// The hub, for datasets that come from there.
     pub hub: hub::Access,
 }
@@ -103,7 +101,6 @@ impl Context {
             oversample: Oversample::default(),
             templating: Templating::default(),
             template_values: None,
-            adapters: None,
             hub: hub::Access::default(),
         }
     }

@@ -19,8 +19,6 @@ pub struct Item {
     pub after: Option<After>,
     /// The dataset's own name for this kind of request, by which a report can split.
     pub class: Option<String>,
-    /// The adapter to use. `None` is the model itself.
-    pub lora: Option<String>,
 }
 
 /// The place of a prompt in a conversation. A turn above 0 is sent once the answer to the turn
@@ -38,7 +36,7 @@ pub struct After {
 impl Item {
     /// A prompt that stands alone.
     pub fn new(index: u64, prompt: Prompt) -> Self {
-        Self { index, prompt, asked_tokens: None, due: None, after: None, class: None, lora: None }
+        Self { index, prompt, asked_tokens: None, due: None, after: None, class: None }
     }
 }
 

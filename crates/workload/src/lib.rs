@@ -6,7 +6,6 @@
 //! the seed, generated content from the salt, so that a repeated run has the same shapes but does
 //! not meet its own prefix cache. Knows nothing of servers, clocks or flags.
 
-mod adapters;
 mod ahead;
 mod check;
 mod compose;
@@ -25,7 +24,6 @@ mod talks;
 mod template;
 mod workload;
 
-pub use adapters::{Adapters, Assignment};
 pub use check::LengthCheck;
 pub use compose::Composer;
 pub use context::{Context, Form, Oversample, RowOrder, Templating};

@@ -72,11 +72,6 @@ impl Workload {
             let ids = self.context.tokenizer.encode(text, Specials::Skip)?;
             item.prompt.content = PromptContent::TokenIds(ids);
         }
-        if let Some(adapters) = &self.context.adapters {
-            // A conversation stays with its adapter: its history is in that adapter's cache.
-            let key = item.after.map_or(index, |after| after.session);
-            item.lora = adapters.at(key, self.context.seed).map(str::to_owned);
-        }
         Ok(item)
     }
 

@@ -1,6 +1,7 @@
 //! What a search for capacity found, as text.
 
-use tokometer_decide::capacity::{Doubt, Findings, Reading, digits};
+use tokometer_base::digits::digits;
+use tokometer_decide::capacity::{Doubt, Findings, Reading};
 use tokometer_decide::search::Fit;
 use tokometer_report::Grid;
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use tokometer_base::digits::digits;
 use tokometer_decide::compare::{
     Basis, ComparedFigure, Comparison, Conclusion, RuleOutcome, Side, Weight, counted,
 };
@@ -22,8 +23,8 @@ fn cells(row: &ComparedFigure) -> [String; 7] {
         row.difference.map_or(String::new(), |found| format!("{:.1} %", 100.0 * found.detectable));
     [
         figure.label(),
-        number(row.a),
-        format!("{} {}", number(row.b), figure.unit().name()),
+        digits(row.a),
+        format!("{} {}", digits(row.b), figure.unit().name()),
         percent(row.change()),
         interval,
         detectable,
@@ -43,17 +44,6 @@ fn verdict(row: &ComparedFigure) -> &'static str {
 /// A share as a signed percentage.
 fn percent(share: f64) -> String {
     format!("{:+.1} %", 100.0 * share)
-}
-
-/// A value with about four digits.
-fn number(value: f64) -> String {
-    let digits = match value.abs() {
-        size if size >= 1_000.0 => 0,
-        size if size >= 100.0 => 1,
-        size if size >= 10.0 => 2,
-        _ => 3,
-    };
-    format!("{value:.digits$}")
 }
 
 /// The figures of this verdict, one for each quantity: its mean where that is among them, and the

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use tokometer_base::digits::digits;
 use tokometer_report::Grid;
 use tokometer_twin::weighted::PRECISION;
 use tokometer_twin::{self as twin, Interval, SEEDS};
@@ -159,9 +160,9 @@ impl Page<'_> {
         if let Some(share) = self.engine.uncertainty {
             grid = grid.right(format!("±{:.0} %", 100.0 * share));
         }
-        let span = |low: f64, high: f64| format!("{} … {}", number(low), number(high));
+        let span = |low: f64, high: f64| format!("{} … {}", digits(low), digits(high));
         for Interval { metric, mean, low, high } in &self.predicted.intervals {
-            let cells = [metric.name().to_owned(), number(*mean), span(*low, *high)];
+            let cells = [metric.name().to_owned(), digits(*mean), span(*low, *high)];
             let by_profile = self.engine.uncertainty.map(|share| {
                 let (less, more) = (mean * (1.0 - share), mean * (1.0 + share));
                 span(less, more)
@@ -231,17 +232,6 @@ fn line(label: &str, text: &str) -> String {
         }
     }
     lines.join("\n")
-}
-
-/// Digits as far as they matter.
-pub(crate) fn number(value: f64) -> String {
-    let digits = match value.abs() {
-        size if size < 1.0 => 3,
-        size if size < 100.0 => 2,
-        size if size < 10_000.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$}")
 }
 
 #[cfg(test)]

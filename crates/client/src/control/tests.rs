@@ -139,14 +139,6 @@ fn nobody_listening_is_said_with_the_address() {
 }
 
 #[test]
-fn the_version_comes_from_the_first_route_that_knows_it() {
-    let (control, server) =
-        serve(vec![json_answer(404, "no"), json_answer(200, r#"{"version":"0.5.23"}"#)]);
-    assert_eq!(control.server_version().as_deref(), Some("SGLang 0.5.23"));
-    assert_eq!(server.join().unwrap().len(), 2);
-}
-
-#[test]
 fn a_flush_tells_sglang_how_long_it_may_take_and_others_nothing() {
     let check = |patience: Option<Nanos>, line: &str| {
         let (control, server) = serve(vec![json_answer(200, "Cache flushed.")]);

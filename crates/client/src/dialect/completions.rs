@@ -69,9 +69,6 @@ pub(super) fn write_shared(body: &mut Body<'_>, context: &Context<'_>) {
         IgnoreEos::Off if is_sglang => body.optional("ignore_eos", false),
         IgnoreEos::Off => {}
     }
-    if settings.wants_token_ids {
-        body.field("return_token_ids", true);
-    }
     if let Some(lora) = context.lora.filter(|_| is_sglang) {
         body.field("lora_path", lora);
     }
@@ -116,10 +113,9 @@ mod tests {
         settings.sampling.temperature = Some(0.7);
         settings.sampling.top_k = Some(20);
         settings.logprobs = Some(2);
-        settings.wants_token_ids = true;
         assert_eq!(
             body_of("llamacpp-oai", &settings, &text_prompt()),
-            r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"logprobs":2,"stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true},"temperature":0.7,"top_k":20,"return_token_ids":true}"#
+            r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"logprobs":2,"stream":true,"stream_options":{"continuous_usage_stats":true,"include_usage":true},"temperature":0.7,"top_k":20}"#
         );
     }
 }

@@ -2,6 +2,7 @@
 //! from being believed as it stands.
 
 use serde::Serialize;
+use tokometer_base::digits::digits;
 
 use super::reading::Reading;
 use crate::search::{Answer, Fit};
@@ -56,16 +57,6 @@ pub struct Findings {
     /// Requests that a point needs for its percentiles.
     #[serde(skip)]
     pub requests_needed: u64,
-}
-
-/// A load or a throughput with about four digits.
-pub fn digits(value: f64) -> String {
-    match value.abs() {
-        size if size >= 1_000.0 => format!("{value:.0}"),
-        size if size >= 100.0 => format!("{value:.1}"),
-        size if size >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    }
 }
 
 /// A value with as many digits as its margin allows.

@@ -3,5 +3,5 @@
 mod findings;
 mod reading;
 
-pub use findings::{Doubt, Ending, Findings, LoadKind, digits};
+pub use findings::{Doubt, Ending, Findings, LoadKind};
 pub use reading::{Judged, Reading};

@@ -1,12 +1,11 @@
 //! One answer on its way: what it will say, how far it is, and what is done to it on purpose.
 
-use base::seed::{Generator, unit_float};
+use base::seed::{Generator, normal, unit_float};
 use base::{Nanos, Seed};
 use tokometer_base as base;
 
 use super::http::Persistence;
 use crate::config::AnswerLength;
-use crate::cost::normal;
 use crate::engine::Job;
 use crate::faults::{DoneFault, Faults, UsageFault};
 use crate::truth::Kind;

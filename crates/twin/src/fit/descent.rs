@@ -5,6 +5,11 @@
 //! step that is wide at first and halves when it no longer helps, for the time of an engine step can move
 //! in jumps. Nothing is random, and square roots come from `libm`: the same bits everywhere.
 
+use tokometer_metrics::linear::solve;
+
+/// A smaller pivot leaves a direction undetermined; more damping is tried instead.
+const LEAST_PIVOT: f64 = 1e-14;
+
 /// By how much one figure is missed: the logarithm of predicted over measured, and how much it counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Miss {
@@ -79,7 +84,8 @@ pub(crate) fn descend(
         let (matrix, gradient) = descent.normal_equations(&here, &slopes);
         let trials = DAMPINGS.iter().filter_map(|factor| {
             let damping = damping * factor;
-            let along = solve(damped(&matrix, damping), gradient.clone())?;
+            let along =
+                solve(damped(&matrix, damping), vec![gradient.clone()], LEAST_PIVOT)?.pop()?;
             let places = here.point.iter().zip(&along);
             let point = places.map(|(x, by)| (x - by.clamp(-MOVE_MAX, MOVE_MAX)).clamp(0.0, 1.0));
             Some((damping, descent.at(point.collect())?))
@@ -168,33 +174,6 @@ fn damped(matrix: &[Vec<f64>], damping: f64) -> Vec<Vec<f64>> {
         row[at] += damping;
     }
     damped
-}
-
-/// Solves a linear system by elimination; `None` where it has no one solution.
-fn solve(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
-    let size = right.len();
-    for pivot in 0..size {
-        let size_of = |row: usize| matrix[row][pivot].abs();
-        let best = (pivot..size).max_by(|a, b| size_of(*a).total_cmp(&size_of(*b)))?;
-        matrix.swap(pivot, best);
-        right.swap(pivot, best);
-        let lead = matrix[pivot].clone();
-        if lead[pivot].abs() < 1e-14 {
-            return None;
-        }
-        for row in pivot + 1..size {
-            let factor = matrix[row][pivot] / lead[pivot];
-            for (value, above) in matrix[row].iter_mut().zip(&lead).skip(pivot) {
-                *value -= factor * above;
-            }
-            right[row] -= factor * right[pivot];
-        }
-    }
-    for row in (0..size).rev() {
-        let known: f64 = (row + 1..size).map(|at| matrix[row][at] * right[at]).sum();
-        right[row] = (right[row] - known) / matrix[row][row];
-    }
-    Some(right)
 }
 
 /// Folds any number into the unit interval, like a ray between two mirrors.

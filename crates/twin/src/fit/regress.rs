@@ -1,6 +1,8 @@
 //! Linear regression that does not mind outliers: least squares, repeated with less weight on what
 //! lies far off.
 
+use tokometer_metrics::linear;
+
 /// Coefficients and their standard errors.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
@@ -11,6 +13,8 @@ pub(crate) struct Line {
 const ROUNDS: usize = 12;
 /// Residuals beyond this many median residuals lose weight.
 const TOLERATED: f64 = 2.0;
+/// A smaller pivot per sample means that the inputs do not determine a coefficient.
+const LEAST_PIVOT: f64 = 1e-12;
 
 /// Fits `targets[i] ≈ Σ coefficients[j] × inputs[i][j]`. `None` when the inputs do not determine the
 /// coefficients.
@@ -60,7 +64,7 @@ fn dot(row: &[f64], coefficients: &[f64]) -> f64 {
     row.iter().zip(coefficients).map(|(x, c)| x * c).sum()
 }
 
-/// Weighted normal equations by elimination: coefficients, and the diagonal of the inverse.
+/// Weighted normal equations: coefficients, and the diagonal of the inverse.
 fn solve(
     inputs: &[Vec<f64>],
     targets: &[f64],
@@ -68,40 +72,25 @@ fn solve(
     scales: &[f64],
 ) -> Option<(Vec<f64>, Vec<f64>)> {
     let size = scales.len();
-    // Left the matrix, then its right side, then the unit matrix that becomes the inverse.
-    let mut rows = vec![vec![0.0; 2 * size + 1]; size];
+    let mut matrix = vec![vec![0.0; size]; size];
+    let mut right = vec![0.0; size];
     for ((input, target), weight) in inputs.iter().zip(targets).zip(weights) {
-        for (i, row) in rows.iter_mut().enumerate() {
+        for (i, row) in matrix.iter_mut().enumerate() {
             let left = weight * input[i] / scales[i];
             for j in 0..size {
                 row[j] += left * input[j] / scales[j];
             }
-            row[size] += left * target;
+            right[i] += left * target;
         }
     }
-    for (at, row) in rows.iter_mut().enumerate() {
-        row[size + 1 + at] = 1.0;
-    }
-    for pivot in 0..size {
-        let best =
-            (pivot..size).max_by(|a, b| rows[*a][pivot].abs().total_cmp(&rows[*b][pivot].abs()))?;
-        rows.swap(pivot, best);
-        let lead = rows[pivot][pivot];
-        if lead.abs() < 1e-12 * inputs.len() as f64 {
-            return None;
-        }
-        let unit: Vec<f64> = rows[pivot].iter().map(|value| value / lead).collect();
-        for (at, row) in rows.iter_mut().enumerate() {
-            let factor = if at == pivot { 0.0 } else { row[pivot] };
-            for (value, one) in row.iter_mut().zip(&unit) {
-                *value -= factor * one;
-            }
-        }
-        rows[pivot] = unit;
-    }
-    let coefficients = (0..size).map(|at| rows[at][size] / scales[at]).collect();
-    let variances = (0..size).map(|at| rows[at][size + 1 + at] / (scales[at] * scales[at]));
-    Some((coefficients, variances.collect()))
+    // The unit vectors beside the right side give the columns of the inverse.
+    let unit = |at: usize| (0..size).map(|row| f64::from(u8::from(row == at))).collect();
+    let rights = std::iter::once(right).chain((0..size).map(unit)).collect();
+    let solved = linear::solve(matrix, rights, LEAST_PIVOT * inputs.len() as f64)?;
+    let (coefficients, inverse) = solved.split_first()?;
+    let coefficients = coefficients.iter().zip(scales).map(|(value, scale)| value / scale);
+    let variances = (0..size).map(|at| inverse[at][at] / (scales[at] * scales[at]));
+    Some((coefficients.collect(), variances.collect()))
 }
 
 #[cfg(test)]

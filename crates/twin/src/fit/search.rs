@@ -9,9 +9,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::Seed;
-use sim::cost::normal;
+use base::seed::normal;
 use tokometer_base as base;
-use tokometer_sim as sim;
 
 use super::descent::{self, Best, Pull, Rounds, descend, reflect};
 use super::model::{Model, STARTS};
