@@ -52,10 +52,10 @@ fn newest(folder: &Path) -> SystemTime {
 
 fn build(folder: &Path) {
     let mut command = Command::new(env!("CARGO"));
-    let _command = command.args(["build", "--workspace", "--bins"]).current_dir(root());
-    let _command = command.arg("--target-dir").arg(folder.parent().unwrap());
+    command.args(["build", "--workspace", "--bins"]).current_dir(root());
+    command.arg("--target-dir").arg(folder.parent().unwrap());
     if folder.ends_with("release") {
-        let _command = command.arg("--release");
+        command.arg("--release");
     }
     assert!(command.status().unwrap().success(), "the program cannot be built");
 }
@@ -78,7 +78,6 @@ impl Ended {
     }
 
     /// The same, once it is known to have ended well.
-    #[must_use]
     pub fn succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
         self
@@ -88,12 +87,12 @@ impl Ended {
 /// The program in `folder`, with an environment that says nothing.
 pub fn command(folder: &Path, line: &str) -> Command {
     let mut command = Command::new(path());
-    let _command = command.args(line.split_whitespace()).current_dir(folder);
+    command.args(line.split_whitespace()).current_dir(folder);
     for name in ["OPENAI_API_KEY", "API_KEY", "HF_TOKEN", "HF_HOME", "HF_ENDPOINT"] {
-        let _command = command.env_remove(name);
+        command.env_remove(name);
     }
     // No test may reach the hub.
-    let _command = command.env("HF_HUB_OFFLINE", "1").stdin(Stdio::null());
+    command.env("HF_HUB_OFFLINE", "1").stdin(Stdio::null());
     command
 }
 
@@ -110,7 +109,7 @@ pub fn ended(command: &mut Command) -> Ended {
 /// What `work` gives, on a thread of its own. `None` when that takes too long.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = channel();
-    let _working = std::thread::spawn(move || sender.send(work()));
+    std::thread::spawn(move || sender.send(work()));
     receiver.recv_timeout(LONGEST).ok()
 }
 
@@ -119,11 +118,11 @@ pub fn first_line(child: &mut Child) -> String {
     let mut stdout = child.stdout.take().unwrap();
     let read = in_time(move || {
         let mut line = String::new();
-        let _count = BufReader::new(stdout.by_ref()).read_line(&mut line).unwrap();
+        BufReader::new(stdout.by_ref()).read_line(&mut line).unwrap();
         (line, stdout)
     });
     let Some((line, stdout)) = read else {
-        let _killed = child.kill();
+        let _ = child.kill();
         panic!("waited {LONGEST:?} for a first line in vain");
     };
     child.stdout = Some(stdout);
@@ -143,7 +142,7 @@ impl Started {
     }
 
     fn of(command: &mut Command) -> Self {
-        let _command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { child: command.spawn().unwrap() }
     }
 
@@ -160,7 +159,7 @@ impl Started {
     pub fn wait(self) -> Ended {
         let pid = self.pid();
         let Some(output) = in_time(|| self.child.wait_with_output()) else {
-            let _killed = kill(pid, Signal::SIGKILL);
+            let _ = kill(pid, Signal::SIGKILL);
             panic!("the program did not end within {LONGEST:?}");
         };
         let Output { status, stdout, stderr } = output.unwrap();
@@ -209,8 +208,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _killed = self.child.kill();
-        let _status = self.child.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -91,8 +91,8 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _killed = self.child.kill();
-        let _status = self.child.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -123,7 +123,7 @@ impl Stage {
                 let line = format!(
                     "bench --base-url {url} {LOAD} --num-prompts {REQUESTS_OF_A_RUN} --run-dir {name}{at}"
                 );
-                let _stdout = self.tokometer(&line)?;
+                self.tokometer(&line)?;
             }
         }
         self.compared("a", "b")
@@ -148,7 +148,7 @@ impl Stage {
                 let line = format!(
                     "predict --engine {engine} {PREDICTED} --seed {seed} --run-dir {name}{at}"
                 );
-                let _stdout = self.tokometer(&line)?;
+                self.tokometer(&line)?;
             }
         }
         self.compared("pa", "pb")
@@ -160,7 +160,7 @@ impl Stage {
         let line = format!(
             "bench --base-url {a} --against {b} {LOAD} --num-prompts {REQUESTS_IN_TURN} --run-dir turns"
         );
-        let _stdout = self.tokometer(&line)?;
+        self.tokometer(&line)?;
         rows(&self.tokometer("compare turns --format json")?)
     }
 }

@@ -64,7 +64,7 @@ fn percentiles(figures: &tokometer_twin::Figures) -> String {
     for (name, samples) in named {
         let values = samples.percentiles_ms(&[50.0, 75.0, 90.0, 95.0, 99.0]);
         let mean = samples.mean_ms().unwrap_or(0.0);
-        let _done = writeln!(text, "  {name:5} mean {mean:10.2}  p50-99 {values:.2?}");
+        let _ = writeln!(text, "  {name:5} mean {mean:10.2}  p50-99 {values:.2?}");
     }
     text
 }

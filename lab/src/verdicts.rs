@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
 /// One run, and its summary.
 fn measure(program: &Path, folder: &Path) -> Result<Value> {
-    let _absent = std::fs::remove_dir_all(folder);
+    let _ = std::fs::remove_dir_all(folder);
     let ended = Command::new(program)
         .args(["bench", "--quiet", "--run-dir"])
         .arg(folder)

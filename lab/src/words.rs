@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let folder = arguments.first().context("name the folder of the tables")?;
     let mut text = String::new();
-    let _bytes = std::io::stdin().read_to_string(&mut text)?;
+    std::io::stdin().read_to_string(&mut text)?;
     let tables = tokometer_tokenize::words::tables(&text)?;
     let lines = |words: &[String]| words.join("\n") + "\n";
     std::fs::write(Path::new(&folder).join("words.txt"), lines(&tables.words))?;

@@ -28,7 +28,7 @@ pub(crate) fn simulator<W: AsRef<OsStr>>(program: &Path, flags: &[W]) -> Result<
         .context("cannot start the simulated server")?;
     let stdout = child.stdout.take().context("the simulated server has no stdout")?;
     let mut line = String::new();
-    let _length = BufReader::new(stdout).read_line(&mut line)?;
+    BufReader::new(stdout).read_line(&mut line)?;
     let url = line.split_whitespace().last().unwrap_or_default().to_owned();
     Ok((child, url))
 }
@@ -37,19 +37,19 @@ pub(crate) fn simulator<W: AsRef<OsStr>>(program: &Path, flags: &[W]) -> Result<
 pub(crate) fn end(mut child: Child) {
     drop(child.stdin.take());
     let own = descendants(child.id());
-    let _sent = kill(pid(child.id()), Signal::SIGTERM);
+    let _ = kill(pid(child.id()), Signal::SIGTERM);
     for _ in 0..LONGEST_END {
         if !matches!(child.try_wait(), Ok(None)) {
             break;
         }
         std::thread::sleep(PAUSE);
     }
-    let _killed = child.kill();
-    let _status = child.wait();
+    let _ = child.kill();
+    let _ = child.wait();
     for (process, name) in own {
         // The number may belong to another program by now.
         if name_of(process).is_some_and(|found| found == name) {
-            let _killed = kill(pid(process), Signal::SIGKILL);
+            let _ = kill(pid(process), Signal::SIGKILL);
         }
     }
 }
@@ -102,7 +102,7 @@ pub(crate) fn get(url: &str) -> Result<(u16, String)> {
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     write!(stream, "GET {path} HTTP/1.0\r\nhost: {authority}\r\n\r\n")?;
     let mut answer = Vec::new();
-    let _length = stream.read_to_end(&mut answer)?;
+    stream.read_to_end(&mut answer)?;
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").context("the answer has no head")?;
     let status = head.split_whitespace().nth(1).and_then(|word| word.parse().ok());

@@ -108,7 +108,7 @@ fn install_packages(needed: &[Needed]) -> Result<()> {
     let line = format!(
         "apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq {packages}"
     );
-    let _status = Command::new("sh").args(["-c", &line]).status();
+    let _ = Command::new("sh").args(["-c", &line]).status();
     let still = missing(needed);
     if still.is_empty() {
         return Ok(());

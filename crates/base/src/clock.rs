@@ -88,12 +88,12 @@ impl ManualClock {
 
     /// Moves forward by `span`.
     pub fn advance(&self, span: Nanos) {
-        let _before = self.now.fetch_add(span.0, Ordering::SeqCst);
+        self.now.fetch_add(span.0, Ordering::SeqCst);
     }
 
     /// Moves forward to `time`; stays where it is when that has passed.
     pub fn advance_to(&self, time: Nanos) {
-        let _before = self.now.fetch_max(time.0, Ordering::SeqCst);
+        self.now.fetch_max(time.0, Ordering::SeqCst);
     }
 }
 

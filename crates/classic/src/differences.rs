@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn figures_within_a_percent_and_missing_ones_are_not_compared() {
         let mut summary = summary();
-        let _none = summary.figures.insert("total_output_tokens".to_owned(), None);
+        summary.figures.insert("total_output_tokens".to_owned(), None);
         let figures = summary.families.get_mut(&Family::Sglang).unwrap();
         figures.total_output *= 3;
         figures.ttft.mean = 150.25 * 1.009;

@@ -493,7 +493,7 @@ fn a_result_file_has_the_newest_releases_keys_and_values() {
         let mut found: Map<String, Value> = serde_json::from_str(&line.unwrap()).unwrap();
         let errors = found["errors"].as_array().unwrap().clone();
         let has_error = errors.iter().map(|error| Value::Bool(error != "")).collect();
-        let _none = found.insert("has_error".to_owned(), Value::Array(has_error));
+        found.insert("has_error".to_owned(), Value::Array(has_error));
         for (key, value) in &theirs.result {
             // A record keeps reasoning with the text, as SGLang does; vLLM leaves it out.
             if key == "generated_texts" && (tool(release), name) == ("vllm", "chat") {

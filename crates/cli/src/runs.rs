@@ -75,7 +75,7 @@ mod tests {
             never_sent: 1_000,
             health: Health::default(),
         };
-        let _folder = writer.finish(&ended).unwrap();
+        writer.finish(&ended).unwrap();
         let found = summary(&open(&folder).unwrap(), Options::default()).unwrap();
         assert_eq!(found.server.and_then(|server| server.running_max), Some(3.0));
         assert_eq!(found.counts.never_sent, 1_000);

@@ -26,7 +26,7 @@ pub(crate) fn print(text: &str) -> Result<(), Refusal> {
 
 /// Tells the user something about the process. A closed stderr is nobody listening.
 pub(crate) fn tell(text: &str) {
-    let _written = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Tells the user something that holds for all runs of a sweep or a search: the first time only.

@@ -200,7 +200,7 @@ impl Control {
                 // llama.cpp answers any question about tokens, with none if it did not understand.
                 Ok(ids) if ids.is_empty() && !text.is_empty() => {}
                 Ok(ids) => {
-                    let _form = self.tokenize_form.get_or_init(|| form);
+                    self.tokenize_form.get_or_init(|| form);
                     return Ok(ids);
                 }
                 Err(error @ Error::Reach { .. }) => return Err(error),

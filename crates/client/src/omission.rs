@@ -19,7 +19,7 @@ impl PreparedRequest {
             return None;
         }
         let mut body: Map<String, Value> = serde_json::from_slice(self.body()).ok()?;
-        let _value = body.remove(field)?;
+        body.remove(field)?;
         let body = serde_json::to_vec(&body).ok()?;
         let mut bytes = with_length(&self.bytes[..self.body_start], body.len())?;
         let body_start = bytes.len();

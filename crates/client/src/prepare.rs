@@ -222,7 +222,7 @@ impl<'a> Body<'a> {
 
     /// A field that we add by ourselves; absent when this server refuses it.
     pub(crate) fn optional(&mut self, name: &'static str, value: impl Serialize) {
-        let _is_written = self.try_optional(name, value);
+        self.try_optional(name, value);
     }
 
     /// As [`Body::optional`]; false when it is left out because the server refuses it.

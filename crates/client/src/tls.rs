@@ -144,13 +144,13 @@ mod tests {
         let mut client = ClientConnection::new(config, name).unwrap();
         while client.is_handshaking() {
             let mut bytes = Vec::new();
-            let _sent = client.write_tls(&mut bytes).unwrap();
-            let _read = server.read_tls(&mut &bytes[..]).unwrap();
-            let _state = server.process_new_packets()?;
+            client.write_tls(&mut bytes).unwrap();
+            server.read_tls(&mut &bytes[..]).unwrap();
+            server.process_new_packets()?;
             let mut bytes = Vec::new();
-            let _sent = server.write_tls(&mut bytes).unwrap();
-            let _read = client.read_tls(&mut &bytes[..]).unwrap();
-            let _state = client.process_new_packets()?;
+            server.write_tls(&mut bytes).unwrap();
+            client.read_tls(&mut &bytes[..]).unwrap();
+            client.process_new_packets()?;
         }
         Ok(())
     }

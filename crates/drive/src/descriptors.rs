@@ -40,7 +40,7 @@ pub(crate) fn grow_table(wanted: u64, any: impl AsFd) {
     let Ok(high) = i32::try_from(wanted + RESERVED - 1) else { return };
     // A refusal means a smaller table and pauses, nothing worse.
     if let Ok(descriptor) = fcntl(any, FcntlArg::F_DUPFD_CLOEXEC(high)) {
-        let _refused = nix::unistd::close(descriptor);
+        let _ = nix::unistd::close(descriptor);
     }
 }
 

@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn a_closed_gate_dismisses_its_line() {
         let gate = Gate::new(Some(1));
-        let _passed = gate.admit(flight(0), Nanos(1));
-        let _kept = gate.admit(flight(1), Nanos(2));
+        gate.admit(flight(0), Nanos(1));
+        gate.admit(flight(1), Nanos(2));
         gate.close_at(Nanos(10));
         assert!(gate.dismiss(Nanos(9)).is_empty());
         assert_eq!(index(gate.release(Nanos(10))), None);

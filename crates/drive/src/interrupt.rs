@@ -22,7 +22,7 @@ pub(crate) enum Urgency {
 impl Interrupt {
     /// Asks for a stop; more urgently each time.
     pub fn raise(&self) {
-        let _before = self.raised.fetch_add(1, Ordering::Relaxed);
+        self.raised.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether a stop was asked for.

@@ -98,7 +98,7 @@ pub fn run_on<P: Platform>(
     let measured = owner.conduct(outlets.between, preparer.waker().as_ref());
     owner.shared.finish();
     let accounts = crew.dismiss();
-    let _ended = preparer.join();
+    let _ = preparer.join();
     match owner.shared.take_panic().or_else(|| owner.progress.take_error()) {
         Some(error) => Err(error),
         None => Ok(owner.close(measured, accounts)),
@@ -215,7 +215,7 @@ impl<P: Platform> Owner<P> {
 
     fn measure(&mut self, preparer: &dyn Wake) -> Measured {
         let sample = Sample::take(&self.platform);
-        let _warmup_waits = self.shared.gate.take_waits();
+        self.shared.gate.take_waits();
         for inbox in &self.shared.inboxes {
             inbox.post(Mail::Measure);
         }
@@ -269,7 +269,7 @@ impl<P: Platform> Owner<P> {
             }
         }
         let opening = &self.shared.opening;
-        let _before = opening.fetch_add(total, std::sync::atomic::Ordering::AcqRel);
+        opening.fetch_add(total, std::sync::atomic::Ordering::AcqRel);
         let deadline = self.clock.now() + config.timeouts.connect;
         while opening.load(std::sync::atomic::Ordering::Acquire) > 0
             && self.clock.now() < deadline

@@ -175,7 +175,7 @@ impl<P: Platform> Preparer<P> {
             let intended = (think > Nanos::ZERO).then(|| end.at + think);
             let flight = Flight::new(item, intended, self.shared.config.retries);
             self.shared.feed(flight, self.clock.now());
-            let _before = self.progress.fed.fetch_add(1, Ordering::AcqRel);
+            self.progress.fed.fetch_add(1, Ordering::AcqRel);
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl<P: Platform> Preparer<P> {
             let intended = offset.map(|offset| start + offset);
             self.conversations += u64::from(item.identity.session.is_some());
             self.feed(Flight::new(item, intended, self.shared.config.retries))?;
-            let _before = self.progress.fed.fetch_add(1, Ordering::AcqRel);
+            self.progress.fed.fetch_add(1, Ordering::AcqRel);
         }
         let is_last = extent.count.is_some_and(|count| self.progress.fed() >= count);
         Ok(if is_last { Feed::Ends } else { Feed::GoesOn })

@@ -110,20 +110,20 @@ impl Shared {
 
     /// Notes a flight that is now on its way to a worker.
     pub(crate) fn fed(&self, flight: &Flight) {
-        let _before = self.pending.fetch_add(1, Ordering::AcqRel);
-        let _before = self.ahead_items.fetch_add(1, Ordering::Relaxed);
-        let _before = self.ahead_bytes.fetch_add(flight.weight(), Ordering::Relaxed);
+        self.pending.fetch_add(1, Ordering::AcqRel);
+        self.ahead_items.fetch_add(1, Ordering::Relaxed);
+        self.ahead_bytes.fetch_add(flight.weight(), Ordering::Relaxed);
     }
 
     /// Notes that a flight is no longer ahead of its time: it is sent now, or never.
     pub(crate) fn taken(&self, flight: &Flight) {
-        let _before = self.ahead_items.fetch_sub(1, Ordering::Relaxed);
-        let _before = self.ahead_bytes.fetch_sub(flight.weight(), Ordering::Relaxed);
+        self.ahead_items.fetch_sub(1, Ordering::Relaxed);
+        self.ahead_bytes.fetch_sub(flight.weight(), Ordering::Relaxed);
     }
 
     /// Notes that flights have ended for good.
     pub(crate) fn ended(&self, count: u64) {
-        let _before = self.pending.fetch_sub(count, Ordering::AcqRel);
+        self.pending.fetch_sub(count, Ordering::AcqRel);
     }
 
     /// Sends flights away that were fed and never sent.
@@ -156,7 +156,7 @@ impl Shared {
     }
 
     pub(crate) fn connection_failed(&self) {
-        let _before = self.connect_failures.fetch_add(1, Ordering::Relaxed);
+        self.connect_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether the target seems gone for good.
@@ -199,7 +199,7 @@ impl Shared {
     /// Notes that a thread of the run has panicked.
     pub(crate) fn panicked(&self, panic: Error) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-        let _first = first.get_or_insert(panic);
+        first.get_or_insert(panic);
     }
 
     pub(crate) fn has_panicked(&self) -> bool {

@@ -52,7 +52,7 @@ pub(crate) struct Turns {
 impl Turns {
     /// Names the thread that is woken for every ended turn.
     pub(crate) fn wake(&self, preparer: Arc<dyn Wake>) {
-        let _first = self.preparer.get_or_init(|| preparer);
+        self.preparer.get_or_init(|| preparer);
     }
 
     /// Notes that a request is over for good, if it belongs to a conversation.

@@ -204,7 +204,7 @@ fn ended(mut child: Child, interrupt: &Interrupt) -> std::io::Result<Option<Exit
         }
         if interrupt.is_raised() {
             // One that has just ended cannot be killed, and need not be.
-            let _killed = child.kill();
+            let _ = child.kill();
             return child.wait().map(|_status| None);
         }
         std::thread::sleep(LOOK);

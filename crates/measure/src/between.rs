@@ -93,7 +93,7 @@ fn profile_body(family: Conventions, phases: &Phases) -> Option<Value> {
     let mut body = phases.profile_request.clone();
     if family == Conventions::Sglang {
         let activities = body.get_or_insert_default().entry("activities");
-        let _activities = activities.or_insert_with(|| json!(["CPU", "GPU"]));
+        activities.or_insert_with(|| json!(["CPU", "GPU"]));
     }
     body.map(Value::Object)
 }

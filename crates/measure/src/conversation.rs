@@ -62,7 +62,7 @@ impl Conversations {
 
     /// Forgets a conversation that is over.
     pub(crate) fn forget(&mut self, session: u64) {
-        let _said = self.said.remove(&session);
+        self.said.remove(&session);
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn conversations_do_not_mix_and_are_forgotten() {
         let mut conversations = Conversations::new(Telling::Text);
-        let _first = conversations.ask(1, Prompt::text("a")).unwrap();
+        conversations.ask(1, Prompt::text("a")).unwrap();
         let other = conversations.ask(2, Prompt::text("b")).unwrap();
         assert_eq!(other.content, PromptContent::Text("b".into()));
         conversations.forget(1);

@@ -45,7 +45,7 @@ impl LiveNotes {
         ];
         let told = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         if let Ok(mut state) = self.state.lock() {
-            let _before = state.gauges.insert(scrape.endpoint, told.collect());
+            state.gauges.insert(scrape.endpoint, told.collect());
         }
     }
 

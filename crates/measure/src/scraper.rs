@@ -118,9 +118,9 @@ mod tests {
     fn endpoint(answer: fn(TcpStream)) -> Source {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let _server = std::thread::spawn(move || {
+        std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let _answering = std::thread::spawn(move || answer(stream.unwrap()));
+                std::thread::spawn(move || answer(stream.unwrap()));
             }
         });
         let settings = Settings::new(Url::parse(&url).unwrap(), String::new());
@@ -129,9 +129,9 @@ mod tests {
 
     fn page(mut stream: TcpStream, body: &str) {
         let mut head = [0; 4096];
-        let _read = stream.read(&mut head);
+        let _ = stream.read(&mut head);
         let length = body.len();
-        let _written = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
     }
 
     fn readings(source: Source) -> Vec<Scrape> {
@@ -159,7 +159,7 @@ mod tests {
     fn an_endpoint_that_hangs_fails_its_first_reading_and_is_left_alone() {
         let found = readings(endpoint(|mut stream| {
             let mut all = Vec::new();
-            let _read = stream.read_to_end(&mut all);
+            let _ = stream.read_to_end(&mut all);
         }));
         assert_eq!(found.len(), 1);
         assert!(found[0].error.is_some());
@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn an_endpoint_that_trickles_is_not_waited_for() {
         let found = readings(endpoint(|mut stream| {
-            let _head = write!(stream, "HTTP/1.1 200 OK\r\n\r\nvllm:generation_tokens_total 5");
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\n\r\nvllm:generation_tokens_total 5");
             while stream.write_all(b"0").is_ok() {
                 std::thread::yield_now();
-                let _paused = stream.set_read_timeout(Some(Duration::from_millis(20)));
-                let _waited = stream.read(&mut [0; 512]);
+                let _ = stream.set_read_timeout(Some(Duration::from_millis(20)));
+                let _ = stream.read(&mut [0; 512]);
             }
         }));
         assert!(found.is_empty(), "{found:?}");

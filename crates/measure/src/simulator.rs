@@ -45,7 +45,7 @@ impl Simulator {
         };
         let program = std::env::current_exe().map_err(|why| fault(why.to_string()))?;
         let mut command = Command::new(program);
-        let _command = command
+        command
             .args(["sim", "--port", "0", "--follow-stdin"])
             .args(flags)
             .stdin(Stdio::piped())
@@ -61,7 +61,7 @@ impl Simulator {
         if let Some(Ok(url)) = line.split_whitespace().last().map(Url::parse) {
             return Ok(Self { child, url });
         }
-        let _ended = child.wait();
+        let _ = child.wait();
         Err(fault("it ended before it listened".to_owned()).hint("its own message stands above"))
     }
 
@@ -75,7 +75,7 @@ impl Drop for Simulator {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         // A child that is already gone cannot be killed, which is fine.
-        let _killed = self.child.kill();
-        let _ended = self.child.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

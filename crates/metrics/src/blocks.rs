@@ -33,7 +33,7 @@ impl Block {
         self.sum += other.sum;
         self.weight += other.weight;
         // Both resize themselves, so that adding cannot fail.
-        let _added = self.values.add(&other.values);
+        let _ = self.values.add(&other.values);
     }
 }
 
@@ -65,7 +65,7 @@ impl Blocks {
         let block = self.blocks[place].get_or_insert_with(Block::new);
         block.sum += value.0 as f64 * f64::from(weight);
         block.weight += u64::from(weight);
-        let _recorded = block.values.record_n(value.0, u64::from(weight));
+        let _ = block.values.record_n(value.0, u64::from(weight));
     }
 
     fn widen(&mut self) {

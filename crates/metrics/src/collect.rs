@@ -136,8 +136,7 @@ impl Collector {
             self.push_success(timeline, route);
         }
         if let (Some(class), Outcome::Failed(failure)) = (row.failure, &timeline.outcome) {
-            let _first =
-                self.failure_examples.entry(class).or_insert_with(|| failure.message.clone());
+            self.failure_examples.entry(class).or_insert_with(|| failure.message.clone());
         }
         self.rows.push(row);
     }
@@ -346,7 +345,7 @@ impl Collector {
                 found.is_withheld = is_shared;
             }
             if found.count > 0 {
-                let _earlier = distributions.insert(metric.key.to_owned(), found);
+                distributions.insert(metric.key.to_owned(), found);
             }
         }
         let frame = Frame {

@@ -383,15 +383,14 @@ pub fn metrics_markdown() -> String {
     );
     for title in ["Per request", "Per event", "Per run"] {
         // Writing to a string cannot fail.
-        let _written = writeln!(
+        let _ = writeln!(
             page,
             "\n## {title}\n\n| key | name | unit | definition | failed requests |\n|---|---|---|---|---|"
         );
         for metric in METRICS.iter().filter(|metric| metric.formula.section() == title) {
             let Metric { key, label, definition, formula, .. } = metric;
             let (unit, failed) = (metric.unit.name(), formula.failed_requests());
-            let _written =
-                writeln!(page, "| `{key}` | {label} | {unit} | {definition} | {failed} |");
+            let _ = writeln!(page, "| `{key}` | {label} | {unit} | {definition} | {failed} |");
         }
     }
     page

@@ -133,7 +133,7 @@ fn record(histogram: &mut Histogram<u64>, value: f64, weight: u32) {
     )]
     let slot = value.clamp(0.0, HISTOGRAM_CEILING).round() as u64;
     // It resizes itself, so only an absurd total count could fail, and that cannot be reached.
-    let _recorded = histogram.record_n(slot, u64::from(weight));
+    let _ = histogram.record_n(slot, u64::from(weight));
 }
 
 impl FromIterator<f64> for Sample {

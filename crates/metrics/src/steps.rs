@@ -191,8 +191,8 @@ impl Collector {
             let gap = before
                 .map_or(0, |(at, _)| u32::try_from((event.at - at).0.max(1)).unwrap_or(u32::MAX));
             before = Some((event.at, event.read));
-            let _first = first.get_or_insert(event.at);
-            let _base = self.base.get_or_insert(stretch(event.at));
+            first.get_or_insert(event.at);
+            self.base.get_or_insert(stretch(event.at));
             if self.keeps(event.at) {
                 let context = prompt.saturating_add(number);
                 self.tokens.push(Token { at: event.at, gap, context });

@@ -312,7 +312,7 @@ impl RunReader {
         }
         let mut in_flight = self.keys(names::STARTS)?;
         for ended in self.keys(names::REQUESTS)? {
-            let _was_started = in_flight.remove(&ended);
+            in_flight.remove(&ended);
         }
         Ok(RunState::Killed { in_flight: in_flight.len() as u64 })
     }

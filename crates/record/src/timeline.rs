@@ -324,7 +324,7 @@ impl Timeline {
     /// Tokens told by the events themselves; `None` unless every content event told its count.
     pub fn event_tokens(&self) -> Option<u32> {
         let mut content = self.events.iter().filter(|event| event.kind.has_choice()).peekable();
-        let _first = content.peek()?;
+        content.peek()?;
         let told = content.try_fold(0_u32, |sum, event| match event.tokens() {
             Some(tokens) => Some(sum.saturating_add(tokens)),
             None if event.kind.is_content() => None,

@@ -170,12 +170,12 @@ fn schema() -> String {
             Kind::Number => ("DOUBLE", ""),
             Kind::Word => ("BYTE_ARRAY", " (STRING)"),
         };
-        let _infallible = writeln!(text, "OPTIONAL {physical} {name}{logical};");
+        let _ = writeln!(text, "OPTIONAL {physical} {name}{logical};");
     }
     for (name, item) in
         [("event_ms", "DOUBLE item"), ("event_tokens", "INT64 item (INTEGER(64,false))")]
     {
-        let _infallible = writeln!(
+        let _ = writeln!(
             text,
             "OPTIONAL group {name} (LIST) {{ REPEATED group list {{ OPTIONAL {item}; }} }}"
         );
@@ -219,14 +219,14 @@ impl<W: Write + Send> ParquetWriter<W> {
             };
             column.write(out)?;
         }
-        let _metadata = group.close()?;
+        group.close()?;
         Ok(())
     }
 
     /// Writes what is left, and the file's end.
     pub fn finish(mut self) -> io::Result<()> {
         self.write()?;
-        let _metadata = self.out.close()?;
+        self.out.close()?;
         Ok(())
     }
 }

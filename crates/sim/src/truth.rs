@@ -242,7 +242,7 @@ impl Log {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_FACTS));
         if let Some(sender) = &self.sender {
             // A writer that has stopped reports its own error in `close`.
-            let _sent = sender.send(batch);
+            let _ = sender.send(batch);
         }
     }
 
@@ -294,7 +294,7 @@ fn apply(
 ) -> Option<()> {
     match fact {
         Fact::Request(request) => {
-            let _before = places.insert(request.stream, requests.len());
+            places.insert(request.stream, requests.len());
             requests.push(*request);
         }
         Fact::Event { stream, event } => requests[*places.get(&stream)?].events.push(event),

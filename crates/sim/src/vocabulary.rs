@@ -138,7 +138,7 @@ impl Vocabulary {
         }
         let length = encoding().count(piece).map_or(1, |count| u32::try_from(count).unwrap_or(1));
         if self.lengths.len() < REMEMBERED_PIECES_MAX {
-            let _before = self.lengths.insert(piece.into(), length);
+            self.lengths.insert(piece.into(), length);
         }
         length
     }

@@ -32,7 +32,7 @@ impl ModelTokenizer {
         let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
             .map_err(|error| malformed(file, &error.to_string()))?;
         // A file may carry the limits of its training: a prompt is never cut or filled here.
-        let _without_padding = inner.with_padding(None);
+        inner.with_padding(None);
         let _without_limit =
             inner.with_truncation(None).map_err(|error| malformed(file, &error.to_string()))?;
         let config = Config::beside(file)?;

@@ -75,7 +75,7 @@ impl Figures {
 impl Sink for Figures {
     fn sent(&mut self, _slot: usize, request: &Active, due: &Due) {
         self.input_tokens += u64::from(due.ask.prompt_tokens);
-        let _first = self.first_send.get_or_insert(request.sent);
+        self.first_send.get_or_insert(request.sent);
     }
 
     fn event(&mut self, _slot: usize, request: &Active, seen: Seen) {

@@ -21,7 +21,7 @@ pub(crate) fn in_parallel<J: Sync, R: Send>(
     };
     std::thread::scope(|scope| {
         for _ in 0..threads.clamp(1, jobs.len().max(1)) {
-            let _worker = scope.spawn(take_turns);
+            scope.spawn(take_turns);
         }
     });
     results

@@ -87,7 +87,7 @@ impl Router {
         let after = change(before);
         self.open[replica] = after;
         if self.order.remove(&(before, replica)) {
-            let _new = self.order.insert((after, replica));
+            self.order.insert((after, replica));
         }
     }
 

@@ -99,7 +99,7 @@ impl<'a> Sender<'a> {
         while self.position < count {
             if !self.share.has(self.position) {
                 self.position += 1;
-                let _offset = self.offsets.advance();
+                self.offsets.advance();
                 continue;
             }
             let index = match &self.order {
@@ -145,7 +145,7 @@ impl<'a> Sender<'a> {
     /// Takes the request that [`Sender::next_at`] spoke of.
     pub(crate) fn take(&mut self) -> Option<Due> {
         if self.free_places == 0 {
-            let _free = self.given_back.pop_front();
+            self.given_back.pop_front();
         } else {
             self.free_places -= 1;
         }

@@ -167,7 +167,7 @@ impl<'a, K: Sink> World<'a, K> {
             .peek()
             .is_some_and(|Reverse((at, replica))| self.engines[*replica].wake_at != *at)
         {
-            let _stale = self.wakes.pop();
+            self.wakes.pop();
         }
         let send_at = self.sender.next_at(self.now);
         let wake = self.wakes.peek().map(|Reverse(wake)| *wake);
@@ -179,7 +179,7 @@ impl<'a, K: Sink> World<'a, K> {
             }
             (_, Some((at, replica))) => {
                 self.now = at;
-                let _wake = self.wakes.pop();
+                self.wakes.pop();
                 self.wake(replica)?;
             }
             (Some(_), None) => unreachable!("a send without a wake-up is taken by the arm above"),
@@ -279,7 +279,7 @@ impl<'a, K: Sink> World<'a, K> {
         let step = replica.engine.step(self.now);
         for id in replica.engine.admitted() {
             let request = &mut self.active[slot_of(*id)];
-            let _first = request.begun.get_or_insert(self.now);
+            request.begun.get_or_insert(self.now);
         }
         replica.is_stepping = step.kind != StepKind::Idle;
         replica.decodes = step.batch.decodes;
@@ -318,7 +318,7 @@ impl<'a, K: Sink> World<'a, K> {
             let tokens = tokens.min(request.output_tokens - request.told);
             let seen = Seen { at: self.client.stamp(self.now), tokens };
             self.sink.event(slot, request, seen);
-            let _first = request.first.get_or_insert(seen.at);
+            request.first.get_or_insert(seen.at);
             request.last = seen.at;
             request.told += tokens;
             if let Some(rest) = request.rest.take() {

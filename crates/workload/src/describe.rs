@@ -105,19 +105,19 @@ impl Description {
     pub fn to_text(&self) -> String {
         let mut text = format!("{} prompts\n", self.count);
         if self.counted < self.count {
-            let _infallible = writeln!(text, "(lengths of the first {})", self.counted);
+            let _ = writeln!(text, "(lengths of the first {})", self.counted);
         }
         for line in self.inputs.lines("prompt tokens") {
-            let _infallible = writeln!(text, "{line}");
+            let _ = writeln!(text, "{line}");
         }
         for line in self.outputs.lines("answer tokens") {
-            let _infallible = writeln!(text, "{line}");
+            let _ = writeln!(text, "{line}");
         }
         for (index, prompt) in self.first.iter().enumerate() {
-            let _infallible = writeln!(text, "prompt {index}: {prompt}");
+            let _ = writeln!(text, "prompt {index}: {prompt}");
         }
         for Note { code, text: note } in &self.notes {
-            let _infallible = writeln!(text, "note[{code}]: {note}");
+            let _ = writeln!(text, "note[{code}]: {note}");
         }
         text
     }

@@ -43,7 +43,7 @@ impl Template {
         };
         let mut values = context.template_values.clone().unwrap_or_default();
         for (name, token) in [("bos_token", &config.bos_token), ("eos_token", &config.eos_token)] {
-            let _previous = values.insert(name.into(), token.clone().into());
+            values.insert(name.into(), token.clone().into());
         }
         let bos = config.bos_token.clone().filter(|_| context.conventions == Conventions::Sglang);
         let tokenizer = context.tokenizer.name().to_owned();
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn templates_use_pythons_methods_and_refuse_what_they_want() {
         let mut values = serde_json::Map::new();
-        let _previous = values.insert("bos_token".into(), "<s>".into());
+        values.insert("bos_token".into(), "<s>".into());
         let template = Template::compile(TEMPLATE.into(), "tiny".into(), values).unwrap();
         assert_eq!(
             template.apply_to_text(" hello ").unwrap(),

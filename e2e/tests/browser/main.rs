@@ -58,8 +58,8 @@ fn the_page_renders_answers_to_the_mouse_and_asks_nobody() {
          --random-input-len 8 --random-output-len 12 --quiet --run-dir run",
         server.url
     );
-    let _measured = program::run(folder.path(), &line).succeeded();
-    let _written = program::run(folder.path(), "report run --html page.html").succeeded();
+    program::run(folder.path(), &line).succeeded();
+    let _ = program::run(folder.path(), "report run --html page.html").succeeded();
     let profile = tempfile::tempdir().unwrap();
     let browser = Browser::start(profile.path()).unwrap();
     browser.open(&format!("file://{}/page.html", folder.path().display())).unwrap();
@@ -91,7 +91,7 @@ fn the_page_renders_answers_to_the_mouse_and_asks_nobody() {
 
 /// The page of the run `r` in `folder`, opened, with its whole text.
 fn opened(folder: &std::path::Path, browser: &Browser) -> String {
-    let _written = program::run(folder, "report r --html page.html").succeeded();
+    let _ = program::run(folder, "report r --html page.html").succeeded();
     browser.open(&format!("file://{}/page.html", folder.display())).unwrap();
     browser.script("return document.body.innerText").unwrap().as_str().unwrap().to_owned()
 }
@@ -115,7 +115,7 @@ fn pages_of_interrupted_and_of_failed_runs_render_on_a_phone() {
         reader.is_some_and(|reader| reader.timelines().is_ok_and(|rows| rows.count() >= 8))
     });
     bench.signal(Signal::SIGKILL);
-    let _ended = bench.wait();
+    let _ = bench.wait();
     let text = opened(folder.path(), &browser);
     assert!(text.contains("Partial run"), "{text}");
     assert!(text.contains("Figures"), "{text}");

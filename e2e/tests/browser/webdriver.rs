@@ -86,7 +86,7 @@ impl Browser {
         let mut length = 0;
         loop {
             let mut line = String::new();
-            let _bytes = reader.read_line(&mut line)?;
+            reader.read_line(&mut line)?;
             if line.trim().is_empty() {
                 break;
             }
@@ -104,15 +104,14 @@ impl Browser {
 
     /// Opens an address.
     pub(crate) fn open(&self, address: &str) -> Result<()> {
-        let _null =
-            self.call("POST", &format!("{}/url", self.session), &json!({"url": address}))?;
+        self.call("POST", &format!("{}/url", self.session), &json!({"url": address}))?;
         Ok(())
     }
 
     /// Makes the window this wide and high.
     pub(crate) fn resize(&self, width: u32, height: u32) -> Result<()> {
         let body = json!({"width": width, "height": height});
-        let _null = self.call("POST", &format!("{}/window/rect", self.session), &body)?;
+        self.call("POST", &format!("{}/window/rect", self.session), &body)?;
         Ok(())
     }
 
@@ -147,7 +146,7 @@ impl Browser {
             actions.push(json!({"type": "pointerUp", "button": 0}));
         }
         let body = json!({"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]});
-        let _null = self.call("POST", &format!("{}/actions", self.session), &body)?;
+        self.call("POST", &format!("{}/actions", self.session), &body)?;
         Ok(())
     }
 
@@ -162,9 +161,9 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         if !self.session.is_empty() {
-            let _ended = self.call("DELETE", &self.session, &Value::Null);
+            let _ = self.call("DELETE", &self.session, &Value::Null);
         }
-        let _killed = self.driver.kill();
-        let _status = self.driver.wait();
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
     }
 }

@@ -68,7 +68,7 @@ fn a_ramp_s_whole_rates_and_the_server_s_words_are_in_the_result_files() {
          --result-filename a.json --no-run-dir --quiet",
         server.url
     );
-    let _ended = run(folder.path(), &line).succeeded();
+    run(folder.path(), &line).succeeded();
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     let vllm: Value = serde_json::from_str(&read("a.json")).unwrap();
     let changes = vllm["rps_change_events"].as_array().unwrap();
@@ -84,7 +84,7 @@ fn a_ramp_s_whole_rates_and_the_server_s_words_are_in_the_result_files() {
          --random-input-len 20 --random-output-len 3 --output-file b.jsonl --no-run-dir --quiet",
         server.url
     );
-    let _ended = run(folder.path(), &line).succeeded();
+    run(folder.path(), &line).succeeded();
     let sglang: Value = serde_json::from_str(read("b.jsonl").trim()).unwrap();
     assert_eq!(sglang["server_info"]["server"], "tokometer-sim");
 }
@@ -161,7 +161,7 @@ fn conversations_are_held_turn_by_turn() {
              --quiet --run-dir r",
             server.url
         );
-        let _ended = run(folder.path(), &line).succeeded();
+        run(folder.path(), &line).succeeded();
         let rows = turns(folder.path());
         assert_eq!(rows.len(), 12, "{backend}");
         for talk in rows.chunks(3) {
@@ -186,7 +186,7 @@ fn any_dataset_can_be_held_as_conversations() {
          --multi-turn-concurrency 2 --per-turn-input-len 6 --quiet --run-dir r",
         server.url
     );
-    let _ended = run(folder.path(), &line).succeeded();
+    run(folder.path(), &line).succeeded();
     let rows = turns(folder.path());
     assert_eq!(rows.len(), 8);
     for talk in rows.chunks(2) {

@@ -10,7 +10,7 @@ use crate::program::{Server, run};
 const SMALL: &str = "--random-input-len 20 --random-output-len 5 --quiet";
 
 fn bench(folder: &Path, url: &str, flags: &str) {
-    let _ended = run(folder, &format!("bench --base-url {url} {SMALL} {flags}")).succeeded();
+    run(folder, &format!("bench --base-url {url} {SMALL} {flags}")).succeeded();
 }
 
 fn row<'a>(page: &'a Value, figure: &str) -> &'a Value {
@@ -122,7 +122,7 @@ fn one_server_is_switched_over_before_each_block_of_the_other_side() {
         format!("bench --base-url {} {SMALL} --num-prompts 8 --block 1 --run-dir r", server.url);
     let mut command = crate::program::command(folder.path(), &line);
     let script = "f() { echo $1 >> switched; }; f";
-    let _ended = crate::program::ended(command.args(["--switch-command", script])).succeeded();
+    crate::program::ended(command.args(["--switch-command", script])).succeeded();
     let switched = std::fs::read_to_string(folder.path().join("switched")).unwrap();
     // Blocks a b b a a b b a: the second block of a side in a row needs no switch.
     assert_eq!(switched, "a\nb\na\nb\na\n");

@@ -123,7 +123,7 @@ fn an_answer_that_ends_by_itself_is_counted_alike_by_tgi_s_events_and_its_detail
          --random-input-len 20 --random-output-len 2000 --quiet --run-dir run",
         server.url
     );
-    let _ended = run(folder.path(), &line).succeeded();
+    run(folder.path(), &line).succeeded();
     let reader = RunReader::open(&folder.path().join("run")).unwrap();
     let rows: Vec<Timeline> = reader.timelines().unwrap().collect();
     for row in &rows {

@@ -59,7 +59,7 @@ fn join(mut client: TcpStream, server: &str) {
             return;
         }
     }
-    let _closed = client.shutdown(Shutdown::Both);
+    let _ = client.shutdown(Shutdown::Both);
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn a_proxy_that_joins_all_events_is_noticed_and_no_gap_is_printed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = format!("http://{}", listener.local_addr().unwrap());
     let upstream = server.url.trim_start_matches("http://").to_owned();
-    let _proxy = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let upstream = upstream.clone();
-            let _answering = std::thread::spawn(move || join(client, &upstream));
+            std::thread::spawn(move || join(client, &upstream));
         }
     });
     let folder = tempfile::tempdir().unwrap();

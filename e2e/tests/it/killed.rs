@@ -21,7 +21,7 @@ fn a_killed_run_is_reported_as_partial_with_what_was_in_flight() {
         reader.is_some_and(|reader| reader.timelines().is_ok_and(|rows| rows.count() >= 8))
     });
     bench.signal(Signal::SIGKILL);
-    let _ended = bench.wait();
+    let _ = bench.wait();
 
     let reader = RunReader::open(&run_folder).unwrap();
     let RunState::Killed { in_flight } = reader.state().unwrap() else { panic!("it has an end") };

@@ -32,7 +32,7 @@ fn the_plan_of_a_run_repeats_it_and_flags_override_it() {
          --max-concurrency 2 --quiet --run-dir first",
         server.url
     );
-    let _ended = run(folder.path(), &line).succeeded();
+    run(folder.path(), &line).succeeded();
     let line = "bench --plan first/plan.json --num-prompts 5 --run-dir second --json";
     let page = run(folder.path(), line).succeeded().json();
     assert_eq!(page["summary"]["counts"]["succeeded"], 5);

@@ -51,7 +51,7 @@ fn every_kind_of_load_can_be_predicted() {
     );
     check("--engine sglang-rust --num-prompts 5 --layout s3", &["Predicted Serving"]);
     let mut roofline = command(folder.path(), "predict --num-prompts 5");
-    let _command = roofline.args(["--roofline", "params=8e9 bytes=2 gpus=1 tflops=900 gbs=3350"]);
+    roofline.args(["--roofline", "params=8e9 bytes=2 gpus=1 tflops=900 gbs=3350"]);
     let text = ended(&mut roofline).succeeded().stdout;
     assert!(text.contains("±50 %"), "{text}");
 }
@@ -65,7 +65,7 @@ fn a_saved_prediction_is_shown_again_and_calibrates_an_engine() {
             "predict --engine default --num-prompts 120 --random-input-len 200 --random-output-len 40 \
              --random-range-ratio 0.5 --request-rate {rate} --run-dir {place} --quiet"
         );
-        let _ended = run(folder.path(), &line).succeeded();
+        run(folder.path(), &line).succeeded();
     };
     predict("slow", 2);
     predict("fast", 15);
@@ -137,7 +137,7 @@ fn what_cannot_be_predicted_or_calibrated_is_refused() {
     check(&mixed, "cannot calibrate");
     let line =
         "predict --engine default --num-prompts 1 --random-output-len 2 --run-dir brief --quiet";
-    let _brief = run(folder.path(), line).succeeded();
+    run(folder.path(), line).succeeded();
     check("calibrate brief -o mine.toml", "steady ones are needed");
     assert!(!folder.path().join("mine.toml").exists());
 }
@@ -269,7 +269,7 @@ fn lateness(server: &Server) -> (f64, f64) {
         format!("GET /server_info HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
-    let _bytes = stream.read_to_string(&mut answer).unwrap();
+    stream.read_to_string(&mut answer).unwrap();
     let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
     let body = &body[body.find('{').unwrap()..=body.rfind('}').unwrap()];
     let info: serde_json::Value = serde_json::from_str(body).unwrap();

@@ -82,7 +82,7 @@ fn sglang_s_check_asks_for_the_models_and_sends_no_prompt() {
          --ready-check-timeout-sec 30 --no-run-dir",
         server.url
     );
-    let _ended = run(folder.path(), &line).succeeded();
+    run(folder.path(), &line).succeeded();
     server.stop();
     assert_eq!(paths(&truth), ["/generate"; 4]);
 }

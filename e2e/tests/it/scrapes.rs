@@ -12,7 +12,7 @@ use crate::program::{LONGEST, Server, run};
 fn endpoint(page: impl Fn(u64) -> Option<String> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/metrics", listener.local_addr().unwrap());
-    let _server = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         for (number, stream) in (0..).zip(listener.incoming()) {
             answer(stream.unwrap(), page(number));
         }
@@ -22,9 +22,9 @@ fn endpoint(page: impl Fn(u64) -> Option<String> + Send + 'static) -> String {
 
 fn answer(mut stream: TcpStream, page: Option<String>) {
     let Some(page) = page else { return };
-    let _read = stream.read(&mut [0; 4096]);
+    let _ = stream.read(&mut [0; 4096]);
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", page.len());
-    let _written = stream.write_all((head + &page).as_bytes());
+    let _ = stream.write_all((head + &page).as_bytes());
 }
 
 /// A run of twenty requests with these further flags, and its summary.
@@ -35,7 +35,7 @@ fn summary(folder: &std::path::Path, flags: &str) -> Value {
          --random-output-len 12 --scrape-interval 0.05 --quiet --run-dir r {flags}",
         server.url
     );
-    let _measured = run(folder, &line).succeeded();
+    run(folder, &line).succeeded();
     run(folder, "report r --format json").succeeded().json()["summary"].clone()
 }
 
@@ -103,7 +103,7 @@ fn a_run_becomes_tables_and_a_page_of_markdown() {
     let folder = tempfile::tempdir().unwrap();
     let _summary = summary(folder.path(), "");
     let line = "report r --csv r.csv --parquet r.parquet --markdown r.md --trace r.json";
-    let _written = run(folder.path(), line).succeeded();
+    let _ = run(folder.path(), line).succeeded();
     let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
     let csv = String::from_utf8(read("r.csv")).unwrap();
     assert_eq!(csv.lines().filter(|line| line.contains(",measure,")).count(), 20, "{csv}");
@@ -119,13 +119,13 @@ fn heard_on(host: &str) -> String {
     let listener = TcpListener::bind((host, 0)).unwrap();
     let url = format!("http://{}/metrics", listener.local_addr().unwrap());
     let (heard, requests) = std::sync::mpsc::channel();
-    let _server = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut request = [0; 4096];
             let length = stream.read(&mut request).unwrap_or(0);
-            let _told = heard.send(String::from_utf8_lossy(&request[..length]).into_owned());
-            let _written = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+            let _ = heard.send(String::from_utf8_lossy(&request[..length]).into_owned());
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
         }
     });
     let folder = tempfile::tempdir().unwrap();

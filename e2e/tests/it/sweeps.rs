@@ -87,12 +87,12 @@ fn a_stored_point_is_judged_like_a_fresh_one() {
 
     let server = Server::quick();
     let doubtful = line(&server.url, "doubtful");
-    let _ended = run(folder.path(), &doubtful).succeeded();
+    run(folder.path(), &doubtful).succeeded();
     let end = folder.path().join("doubtful/end.json");
     let mut page: Value = serde_json::from_slice(&std::fs::read(&end).unwrap()).unwrap();
     page["health"]["clock_steps"] = 1.into();
     std::fs::write(&end, page.to_string()).unwrap();
-    let _ended = run(folder.path(), &format!("{doubtful} --resume")).succeeded();
+    run(folder.path(), &format!("{doubtful} --resume")).succeeded();
     let strict = run(folder.path(), &format!("{doubtful} --resume --strict"));
     assert_eq!(strict.code, Some(4), "{}", strict.stderr);
 }

@@ -17,7 +17,7 @@ fn check(server: &[&str], bench: &str) {
         "bench --base-url {} --request-id-prefix t- --quiet --run-dir r {bench}",
         server.url
     );
-    let _ended = run(folder.path(), &line).succeeded();
+    run(folder.path(), &line).succeeded();
     server.stop();
     let truths: HashMap<String, TrueRequest> = truth::read(&log)
         .unwrap()

@@ -51,8 +51,8 @@ impl LlamaCpp {
 impl Drop for LlamaCpp {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        let _killed = self.child.kill();
-        let _status = self.child.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -80,7 +80,7 @@ fn http_get(url: &str) -> String {
     stream.set_read_timeout(Some(program::LONGEST)).unwrap();
     write!(stream, "GET {path} HTTP/1.0\r\nhost: {authority}\r\n\r\n").unwrap();
     let mut answer = String::new();
-    let _length = stream.read_to_string(&mut answer).unwrap();
+    stream.read_to_string(&mut answer).unwrap();
     answer
 }
 
@@ -128,7 +128,7 @@ fn requests_sent_behind_an_answer_are_answered_on_another_connection() {
          --quiet --run-dir run",
         server.url
     );
-    let _ended = program::run(folder.path(), &line).succeeded();
+    program::run(folder.path(), &line).succeeded();
     let rows = timelines(folder.path());
     assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 60);
     for row in rows {
@@ -149,7 +149,7 @@ fn a_role_event_opens_a_chat_and_is_not_its_first_token() {
          --random-output-len 8 --num-prompts 8 --ignore-eos --quiet --run-dir run",
         server.url
     );
-    let _ended = program::run(folder.path(), &line).succeeded();
+    program::run(folder.path(), &line).succeeded();
     let rows = timelines(folder.path());
     let is_role = |event: &tokometer_record::Event| event.kind == tokometer_record::EventKind::Role;
     assert!(rows.iter().any(|row| row.events.iter().any(is_role)), "no answer has a role event");

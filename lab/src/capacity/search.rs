@@ -157,7 +157,11 @@ impl Case {
                 let workload = self.workload(rate, Nanos::from_secs(3_600), seed);
                 let run = predict(&self.profile(), &workload, seed, twin::Options::default());
                 let figures = run.expect("a sound workload").figures;
-                let sample = if objective.figure.quantity == Quantity::Ttft { figures.ttft } else { figures.tpot };
+                let sample = if objective.figure.quantity == Quantity::Ttft {
+                    figures.ttft
+                } else {
+                    figures.tpot
+                };
                 let values = sample.percentiles_ms(&ladder);
                 let within = values.partition_point(|value| *value <= objective.limit);
                 100.0 - ladder.get(within).copied().unwrap_or(100.0)

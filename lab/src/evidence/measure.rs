@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &[String]) -> Result<()> {
     let asked = Asked::parse(arguments)?;
     let program = asked.program.clone().map_or_else(program::built, Ok)?;
     let work = std::env::temp_dir().join(format!("tokometer-evidence-{}", asked.plan.server));
-    let _old = std::fs::remove_dir_all(&work);
+    let _ = std::fs::remove_dir_all(&work);
     std::fs::create_dir_all(&asked.out)?;
     let mut rig = Rig::new(asked.plan, asked.size, &asked.python, work)?;
     if let Some(wheels) = &asked.wheels {
@@ -215,7 +215,7 @@ impl Session {
         std::fs::create_dir_all(folder.parent().context("a run has a folder above it")?)?;
         let flags = self.rig.bench_flags();
         let mut command = self.rig.client(&self.program);
-        let _command = command
+        command
             .args(["bench", "--base-url", url, "--dataset-name", "random", "--num-warmups", "0"])
             .args(["--no-scrape", "--disable-tqdm", "--quiet", "--run-dir"])
             .arg(folder)
@@ -290,7 +290,7 @@ fn is_done(mut child: Child, limit: Nanos) -> Result<bool> {
         }
         if is_late(Nanos::from_secs(5)) {
             child.kill()?;
-            let _status = child.wait()?;
+            child.wait()?;
             return Ok(false);
         }
         if is_late(Nanos::ZERO) && !is_asked {

@@ -22,7 +22,7 @@ pub(super) fn markdown(cases: &[Case]) -> String {
     text.push_str("\nInterpolated from:\n\n");
     for case in cases {
         let from = case.guessed.as_ref().map_or("nothing", |guess| guess.neighbours.as_str());
-        let _written = writeln!(text, "- {}: {from}", case.title);
+        let _ = writeln!(text, "- {}: {from}", case.title);
     }
     let flat: Vec<Cell> = all.into_iter().flatten().collect();
     text.push_str(&summaries(&flat));

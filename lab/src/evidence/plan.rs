@@ -311,7 +311,7 @@ pub(super) fn markdown(plan: &Plan) -> String {
             Role::HeldOut(kind) => format!("held out: {}", kind.name()),
         };
         let load = Run { setting: Setting { name: "", ..run.setting }, ..*run }.title();
-        let _written = writeln!(text, "| {load} | {} | {amount} | {role} |", run.setting.title);
+        let _ = writeln!(text, "| {load} | {} | {amount} | {role} |", run.setting.title);
     }
     text
 }

@@ -86,7 +86,7 @@ impl Rig {
             let wheel = entry?.path();
             if wheel.extension().is_some_and(|end| end == "whl") {
                 let mut command = Command::new(&self.python);
-                let _command = command.args(["-m", "zipfile", "-e"]).arg(wheel).arg(&site);
+                command.args(["-m", "zipfile", "-e"]).arg(wheel).arg(&site);
                 finish(&mut command)?;
             }
         }
@@ -101,7 +101,7 @@ impl Rig {
         }
         let size = if self.size == Size::Full { "7b" } else { "tiny" };
         let mut command = self.python_command(SERVER_CORES);
-        let _command = command.arg(scripts()?.join("model.py")).arg(self.model()).arg(size);
+        command.arg(scripts()?.join("model.py")).arg(self.model()).arg(size);
         finish(&mut command)
     }
 
@@ -127,7 +127,7 @@ impl Rig {
         let port = free_port()?;
         let log = File::create(self.work.join("server.log"))?;
         let mut command = self.python_command(SERVER_CORES);
-        let _command = command
+        command
             .args(self.server_words(setting, port)?)
             .env("HF_HUB_OFFLINE", "1")
             // Kept open: the script of llama.cpp serves until it closes.
@@ -190,7 +190,7 @@ impl Rig {
     fn python_command(&self, cores: &str) -> Command {
         let mut command = pinned(&self.python, cores);
         if let Some(site) = &self.site {
-            let _command = command.env("PYTHONPATH", site);
+            command.env("PYTHONPATH", site);
         }
         command
     }
@@ -198,7 +198,7 @@ impl Rig {
     /// `tokometer` on the client's cores.
     pub(super) fn client(&self, program: &Path) -> Command {
         let mut command = pinned(&program.display().to_string(), CLIENT_CORES);
-        let _command = command.current_dir(&self.work).env("HF_HUB_OFFLINE", "1");
+        command.current_dir(&self.work).env("HF_HUB_OFFLINE", "1");
         command
     }
 
@@ -208,7 +208,7 @@ impl Rig {
         let script = "import sys, importlib.metadata as m\n\
                       print(', '.join(f'{n} {m.version(n)}' for n in sys.argv[1:]))";
         let mut command = self.python_command(SERVER_CORES);
-        let _command = command.args(["-c", script]).args(names.split(' '));
+        command.args(["-c", script]).args(names.split(' '));
         told(&mut command)
     }
 }
@@ -230,7 +230,7 @@ fn pinned(program: &str, cores: &str) -> Command {
         return Command::new(program);
     }
     let mut command = Command::new("taskset");
-    let _command = command.args(["-c", cores, program]);
+    command.args(["-c", cores, program]);
     command
 }
 

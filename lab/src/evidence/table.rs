@@ -164,16 +164,15 @@ impl Bench<'_> {
         let profile = self.records.join(format!("{server}.toml"));
         let mut command = Command::new(self.program);
         let folders = known.iter().flat_map(Measured::legible);
-        let _command = command.arg("calibrate").args(folders);
-        let _command = command.arg("--from").arg(&template).arg("-o").arg(&profile);
+        command.arg("calibrate").args(folders);
+        command.arg("--from").arg(&template).arg("-o").arg(&profile);
         announce(&format!("calibrating on {} runs of {server}", known.len()));
         let mut said = output(&mut command)?;
         for one in known {
             let lost = one.repeats.len() - one.legible().count();
             if lost > 0 {
                 let name = one.run.name();
-                let _written =
-                    writeln!(said, "{name}: {lost} repeats not fitted, events shared reads");
+                let _ = writeln!(said, "{name}: {lost} repeats not fitted, events shared reads");
             }
         }
         Ok((profile, said))
@@ -209,13 +208,13 @@ impl Bench<'_> {
     /// The prediction of one repeat: the lengths, the load and the seed that it had.
     fn predict(&self, run: &Run, folder: &Path, profile: &Path) -> Result<Figures> {
         let mut command = Command::new(self.program);
-        let _command = command.arg("predict").arg("--engine").arg(profile);
+        command.arg("predict").arg("--engine").arg(profile);
         for change in run.setting.changes {
-            let _command = command.args(["--set", change]);
+            command.args(["--set", change]);
         }
         let predicted = folder.with_extension("predicted");
-        let _command = command.arg("--plan").arg(folder.join("plan.json"));
-        let _command = command.arg("--json").arg("--run-dir").arg(predicted);
+        command.arg("--plan").arg(folder.join("plan.json"));
+        command.arg("--json").arg("--run-dir").arg(predicted);
         let page: Value = serde_json::from_str(&output(&mut command)?)?;
         Figures::read(&page)
     }
@@ -253,7 +252,7 @@ fn unpack(folder: &Path, plan: &Plan) -> Result<PathBuf> {
     for repeat in [1, 2] {
         let archive = folder.join(format!("{}-{repeat}.tar.gz", plan.server));
         if archive.is_file() {
-            let _said = output(Command::new("tar").arg("xzf").arg(&archive).arg("-C").arg(&place))?;
+            output(Command::new("tar").arg("xzf").arg(&archive).arg("-C").arg(&place))?;
         }
     }
     Ok(place)

@@ -24,13 +24,13 @@ pub(super) fn twin_page(tables: &[FittedTable<'_>]) -> String {
 fn goals(tables: &[FittedTable<'_>]) -> String {
     let mut text = String::from("## Against the goals\n\n| held-out error | goal |");
     for table in tables {
-        let _done = write!(text, " {} |", table.name);
+        let _ = write!(text, " {} |", table.name);
     }
-    let _done = writeln!(text, " together |\n|---|---|{}", "---|".repeat(tables.len() + 1));
+    let _ = writeln!(text, " together |\n|---|---|{}", "---|".repeat(tables.len() + 1));
     let groups: Vec<&[FittedTable<'_>]> = tables.chunks(1).chain([tables]).collect();
     for goal in &GOALS {
         let cells: Vec<String> = groups.iter().map(|group| (goal.reached)(group)).collect();
-        let _done = writeln!(text, "| {} | {} | {} |", goal.name, goal.wanted, cells.join(" | "));
+        let _ = writeln!(text, "| {} | {} | {} |", goal.name, goal.wanted, cells.join(" | "));
     }
     text.push('\n');
     text
@@ -166,7 +166,7 @@ in the order of the columns above.
 fn twin_markdown(tables: &[FittedTable<'_>]) -> String {
     let mut page = String::new();
     for table in tables {
-        let _done = writeln!(page, "## {}\n", table.name);
+        let _ = writeln!(page, "## {}\n", table.name);
         page.push_str(&cells(table));
         page.push_str(&accuracy(table));
         page.push_str(&parameters(table));
@@ -178,11 +178,11 @@ fn twin_markdown(tables: &[FittedTable<'_>]) -> String {
 fn cells(table: &FittedTable<'_>) -> String {
     let mut text = String::from("| requests × prompt |");
     for metric in Metric::ALL {
-        let _done = write!(text, " {} |", metric.name());
+        let _ = write!(text, " {} |", metric.name());
     }
-    let _done = writeln!(text, "\n|---|{}", "---|".repeat(Metric::ALL.len()));
+    let _ = writeln!(text, "\n|---|{}", "---|".repeat(Metric::ALL.len()));
     for (at, row) in table.rows.iter().enumerate() {
-        let _done = write!(text, "| {} |", row.label);
+        let _ = write!(text, "| {} |", row.label);
         let held = table.calibration.held_out.iter().find(|held| held.row == at);
         for metric in Metric::ALL {
             let measured = row.cells.get(metric);
@@ -194,13 +194,13 @@ fn cells(table: &FittedTable<'_>) -> String {
                 (Some(m), None) => format!("{} (left out)", short(m)),
                 _ => "–".to_owned(),
             };
-            let _done = write!(text, " {cell} |");
+            let _ = write!(text, " {cell} |");
         }
         text.push('\n');
     }
     text.push('\n');
     for left in &table.calibration.left_out {
-        let _done = writeln!(text, "Left out: {}: {}.\n", table.rows[left.row].label, left.reason);
+        let _ = writeln!(text, "Left out: {}: {}.\n", table.rows[left.row].label, left.reason);
     }
     text
 }
@@ -222,7 +222,7 @@ fn accuracy(table: &FittedTable<'_>) -> String {
     let mut line = |name: &str, errors: &[f64]| {
         let Some(accuracy) = Accuracy::of(errors) else { return };
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-        let _done = writeln!(
+        let _ = writeln!(
             text,
             "| {name} | {} | {:.1} % | {} | {} | {} | {} | {} |",
             accuracy.cells,
@@ -249,7 +249,7 @@ fn parameters(table: &FittedTable<'_>) -> String {
     for fitted in &table.calibration.parameters {
         let ends: Vec<String> = fitted.ends.iter().map(|end| figure(*end)).collect();
         let mark = if fitted.is_identified { "yes" } else { "**no**" };
-        let _done = writeln!(
+        let _ = writeln!(
             text,
             "| `{}` | {} | {} | {mark} |",
             fitted.name,

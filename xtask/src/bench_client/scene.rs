@@ -74,7 +74,7 @@ fn built(name: &str) -> PathBuf {
 /// figures would tell of the scheduler.
 pub(crate) fn pinned(core: usize, program: &str) -> Command {
     let mut command = Command::new("taskset");
-    let _with_arguments = command.args(["-c", &core.to_string()]).arg(built(program));
+    command.args(["-c", &core.to_string()]).arg(built(program));
     command
 }
 
@@ -100,7 +100,7 @@ impl Server {
             .context("cannot start `tokometer sim`")?;
         let stdout = child.stdout.take().context("the simulator has no output")?;
         let mut line = String::new();
-        let _length = BufReader::new(stdout).read_line(&mut line)?;
+        BufReader::new(stdout).read_line(&mut line)?;
         let address = line
             .split_whitespace()
             .find_map(|word| word.trim_start_matches("http://").parse().ok())
@@ -111,9 +111,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _killed = self.child.kill();
-        let _status = self.child.wait();
-        let _removed = fs::remove_dir_all(&self.folder);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -154,10 +154,10 @@ pub(crate) fn client(scene: &Scene, server: Server, harvest: &str) -> Result<Lin
     let truth = server.truth.clone();
     let kept = fs::read(folder.join("end.json"))?;
     let mut server = server;
-    let _killed = nix::sys::signal::kill(
+    let _ = nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(i32::try_from(server.child.id())?),
         nix::sys::signal::Signal::SIGTERM,
     );
-    let _status = server.child.wait()?;
+    server.child.wait()?;
     Line::client(scene, harvest, &serde_json::from_slice(&kept)?, &folder, &truth)
 }

@@ -82,7 +82,7 @@ fn installer() -> Result<PathBuf> {
 /// The installer with its cache beside the servers, and with the Python that is here.
 fn cached(installer: &Path) -> Command {
     let mut command = Command::new(installer);
-    let _command = command
+    command
         .env("UV_CACHE_DIR", folder().join(CACHE))
         .env("UV_PYTHON_DOWNLOADS", "never")
         .env("UV_LINK_MODE", "hardlink");

@@ -64,7 +64,7 @@ impl Server {
         announce(&line);
         let mut words = line.split_whitespace();
         let mut command = Command::new(words.next().context("a command line is empty")?);
-        let _command = command
+        command
             .args(words)
             .current_dir(&parts.own)
             .env("HF_HUB_OFFLINE", "1")

@@ -63,14 +63,14 @@ impl Stage {
     /// Measures until a first request has ended, and interrupts.
     pub(super) fn interrupted(&self, name: &str, flags: &str) -> Result<Ended> {
         let folder = self.folder.join(name);
-        let _gone = std::fs::remove_dir_all(&folder);
+        let _ = std::fs::remove_dir_all(&folder);
         let mut command = self.command(flags, &folder);
-        let _command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("cannot start tokometer")?;
         while !has_rows(&folder) && child.try_wait()?.is_none() {
             std::thread::sleep(Duration::from_millis(100));
         }
-        let _sent = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT);
+        let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT);
         let output = child.wait_with_output()?;
         Ok(ended(&output, folder))
     }
@@ -78,7 +78,7 @@ impl Stage {
     fn command(&self, flags: &str, folder: &Path) -> Command {
         let flags = flags.replace("{model}", &self.model.display().to_string());
         let mut command = Command::new(&self.program);
-        let _command = command
+        command
             .arg("bench")
             .args(["--base-url", &self.url, "--metrics-url", &self.counters_url])
             .args(flags.split_whitespace())
@@ -89,7 +89,7 @@ impl Stage {
             .env_remove("OPENAI_API_KEY")
             .stdin(Stdio::null());
         if let Some(key) = self.key {
-            let _command = command.env("OPENAI_API_KEY", key);
+            command.env("OPENAI_API_KEY", key);
         }
         command
     }

@@ -37,7 +37,7 @@ impl Flow {
         } else if behind == 0 {
             self.append(payload, stamp);
         } else {
-            let _replaced = self.early.insert(sequence, (payload.to_vec(), stamp));
+            self.early.insert(sequence, (payload.to_vec(), stamp));
             return;
         }
         while let Some(next) = self.next_sequence
@@ -81,7 +81,7 @@ pub(crate) fn read(file: &[u8], server_port: u16) -> Result<BTreeMap<u16, Flow>>
         at += 16;
         let Some(packet) = file.get(at..at + length) else { break };
         at += length;
-        let _was_tcp = packet_into(packet, stamp, server_port, &mut flows);
+        packet_into(packet, stamp, server_port, &mut flows);
     }
     Ok(flows)
 }

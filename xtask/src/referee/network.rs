@@ -74,15 +74,15 @@ struct Ended(Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        let _killed = self.0.kill();
-        let _status = self.0.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 impl Network {
     pub(crate) fn set_up() -> Result<Self> {
         let folder = root().join("target/referee");
-        let _removed = fs::remove_dir_all(&folder);
+        let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder)?;
         let network = Self { folder };
         Self::take_down();
@@ -104,14 +104,14 @@ impl Network {
 
     fn take_down() {
         for space in [SERVER_SPACE, CLIENT_SPACE] {
-            let _absent = shell(&format!("ip netns del {space}"));
+            let _ = shell(&format!("ip netns del {space}"));
         }
     }
 
     fn inside(space: &str, core: usize, program: &str) -> Command {
         let mut command = Command::new("ip");
         let core = core.to_string();
-        let _with = command.args(["netns", "exec", space, "taskset", "-c", &core]).arg(program);
+        command.args(["netns", "exec", space, "taskset", "-c", &core]).arg(program);
         command
     }
 
@@ -122,7 +122,7 @@ impl Network {
         let run = self.folder.join(format!("{name}.run"));
         let program = root().join("target/release/tokometer").display().to_string();
         let mut server = Self::inside(SERVER_SPACE, 0, &program);
-        let _server_flags = server
+        server
             .args(["sim", "--host", SERVER_ADDRESS, "--port", &PORT.to_string()])
             .args(["--ttft", "50ms", "--itl", "20ms"])
             .args(case.is_tls.then_some("--tls"))
@@ -130,7 +130,7 @@ impl Network {
         let mut server = Ended(server.spawn().context("cannot start the simulator")?);
         let mut line = String::new();
         let stdout = server.0.stdout.take().context("the simulator has no output")?;
-        let _length = BufReader::new(stdout).read_line(&mut line)?;
+        BufReader::new(stdout).read_line(&mut line)?;
         let _dump = Self::start_capture(&capture)?;
         let _load = case.is_loaded.then(|| burn_core(1)).transpose()?;
         let wall_offset = MonotonicClock.wall_offset();
@@ -142,8 +142,7 @@ impl Network {
 
     fn start_capture(capture: &std::path::Path) -> Result<Ended> {
         let mut dump = Self::inside(CLIENT_SPACE, 0, "tcpdump");
-        let _flags = dump
-            .args(["-i", "veth-c", "-w"])
+        dump.args(["-i", "veth-c", "-w"])
             .arg(capture)
             .args(["--time-stamp-precision=nano", "-U", "-s", "0", "-B", "65536", "-Z", "root"])
             .args(["tcp", "src", "port", &PORT.to_string()])
@@ -155,7 +154,7 @@ impl Network {
         while lines.read_line(&mut line)? > 0 {
             if line.contains("listening on") {
                 // The pipe stays open: a closed one would end tcpdump at its next word.
-                let _reader = std::thread::spawn(move || lines.lines().count());
+                std::thread::spawn(move || lines.lines().count());
                 return Ok(dump);
             }
         }

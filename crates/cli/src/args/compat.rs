@@ -136,8 +136,7 @@ pub(crate) fn migrating_markdown() -> String {
             Fate::Refused(why) => ("refused", why.to_owned()),
         };
         let tools: Vec<&str> = row.tools.chars().filter_map(tool_name).collect();
-        let _written =
-            writeln!(page, "| `{}` | {} | {fate} | {remark} |", row.flag, tools.join(", "));
+        let _ = writeln!(page, "| `{}` | {} | {fate} | {remark} |", row.flag, tools.join(", "));
     }
     page
 }

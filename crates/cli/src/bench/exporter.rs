@@ -66,14 +66,12 @@ fn page(counts: &Counts) -> String {
     ];
     let mut page = String::new();
     for (name, kind, value) in rows {
-        let _infallible =
-            write!(page, "# TYPE tokometer_{name} {kind}\ntokometer_{name} {value}\n");
+        let _ = write!(page, "# TYPE tokometer_{name} {kind}\ntokometer_{name} {value}\n");
     }
     if let Some(mean) = counts.ttft_mean {
         let name = "ttft_seconds_mean";
         let seconds = mean.as_secs_f64();
-        let _infallible =
-            write!(page, "# TYPE tokometer_{name} gauge\ntokometer_{name} {seconds}\n");
+        let _ = write!(page, "# TYPE tokometer_{name} gauge\ntokometer_{name} {seconds}\n");
     }
     page
 }

@@ -47,7 +47,7 @@ impl Place {
     pub(crate) fn leave_if_empty(&self) {
         if let Self::Kept(path) = self {
             // Only an empty folder can be removed this way.
-            let _removed = std::fs::remove_dir(path);
+            let _ = std::fs::remove_dir(path);
         }
     }
 

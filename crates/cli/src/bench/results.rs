@@ -39,7 +39,7 @@ fn can_append(path: &Path) -> Result<(), Refusal> {
     let is_new = !path.exists();
     let _file = open(path)?;
     if is_new {
-        let _removed = std::fs::remove_file(path);
+        let _ = std::fs::remove_file(path);
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ impl Signals {
                 }
             };
             // A thread that cannot be started leaves Ctrl-C without effect until the run ends.
-            let _thread = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
+            let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(watch);
         }
         signals
     }

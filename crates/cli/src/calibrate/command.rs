@@ -106,7 +106,7 @@ fn check_place(path: &Path) -> Result<(), Refusal> {
     let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
     let _file = opened.map_err(|why| unwritable(path, &why))?;
     if is_new {
-        let _removed = std::fs::remove_file(path);
+        let _ = std::fs::remove_file(path);
     }
     Ok(())
 }

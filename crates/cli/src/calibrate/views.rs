@@ -27,14 +27,14 @@ pub(crate) fn of_tables(calibration: &Calibration, rows: &[Row]) -> String {
     text.push_str(&accuracy("held-out error, two folds", rows, &calibration.held_out));
     let is_modelled = calibration.candidate.profile.cost.quantum_ms > 0.0;
     if let Some(quantum) = calibration.seen_quantum.filter(|_| !is_modelled) {
-        let _written = writeln!(
+        let _ = writeln!(
             text,
             "steps seem to end at multiples of {quantum:.0} ms; a template with `cost.quantum_ms` models that"
         );
     }
     for left in &calibration.left_out {
         let label = rows.get(left.row).map_or("", |row| row.label.as_str());
-        let _written = writeln!(text, "left out: `{label}`: {}", left.reason);
+        let _ = writeln!(text, "left out: `{label}`: {}", left.reason);
     }
     text
 }
@@ -52,7 +52,7 @@ pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
         ]);
     }
     let mut text = grid.text();
-    let _written = writeln!(
+    let _ = writeln!(
         text,
         "\n{} engine steps seen in {runs} runs, {} of them decoding only; held-out error of their durations: median {:.1} %",
         found.steps,
@@ -60,7 +60,7 @@ pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
         100.0 * found.held_out_median
     );
     if let Some(accuracy) = found.held_out_runs {
-        let _written = writeln!(
+        let _ = writeln!(
             text,
             "held-out error of whole runs, half of them at a time: median {:.1} % over {} cells, {:.0} % within 10 %",
             100.0 * accuracy.median,

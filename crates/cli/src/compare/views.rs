@@ -139,20 +139,19 @@ pub(crate) fn text(comparison: &Comparison) -> String {
     let what = run_word(comparison);
     let mut page = String::new();
     // Writing to a string cannot fail.
-    let _written =
-        writeln!(page, "a  {}\nb  {}", side(&comparison.a, what), side(&comparison.b, what));
+    let _ = writeln!(page, "a  {}\nb  {}", side(&comparison.a, what), side(&comparison.b, what));
     for warning in &comparison.likeness.warnings {
-        let _written = writeln!(page, "{}: {}", word(warning.weight), warning.text);
+        let _ = writeln!(page, "{}: {}", word(warning.weight), warning.text);
     }
     for subject in subjects(comparison) {
-        let _written = writeln!(page, "compared: {subject}");
+        let _ = writeln!(page, "compared: {subject}");
     }
     page.push('\n');
     page.push_str(&grid(comparison, cells).text());
-    let _written = writeln!(page, "\n{}", headline(comparison));
-    let _written = writeln!(page, "{}\n{}", ground(comparison), chance(comparison));
+    let _ = writeln!(page, "\n{}", headline(comparison));
+    let _ = writeln!(page, "{}\n{}", ground(comparison), chance(comparison));
     for judged in &comparison.rules {
-        let _written = writeln!(page, "rule \"{}\": {}", judged.rule, outcome(judged.outcome));
+        let _ = writeln!(page, "rule \"{}\": {}", judged.rule, outcome(judged.outcome));
     }
     page
 }
@@ -191,23 +190,23 @@ fn marked_cells(row: &ComparedFigure) -> [String; 7] {
 pub(crate) fn markdown(comparison: &Comparison) -> String {
     let what = run_word(comparison);
     let mut page = String::from("### tokometer compare\n\n");
-    let _written = writeln!(page, "**{}**\n", headline(comparison));
+    let _ = writeln!(page, "**{}**\n", headline(comparison));
     for judged in &comparison.rules {
         let mark = match judged.outcome {
             RuleOutcome::Broken => "❌",
             RuleOutcome::Kept => "✅",
             RuleOutcome::Unproven | RuleOutcome::Unknown => "⚠️",
         };
-        let _written = writeln!(page, "- {mark} `{}`: {}", judged.rule, outcome(judged.outcome));
+        let _ = writeln!(page, "- {mark} `{}`: {}", judged.rule, outcome(judged.outcome));
     }
     if !comparison.rules.is_empty() {
         page.push('\n');
     }
     for warning in &comparison.likeness.warnings {
-        let _written = writeln!(page, "> ⚠️ {}\n", warning.text);
+        let _ = writeln!(page, "> ⚠️ {}\n", warning.text);
     }
     page.push_str(&grid(comparison, marked_cells).markdown());
-    let _written = writeln!(
+    let _ = writeln!(
         page,
         "\n- a: {}\n- b: {}\n\n{} {}",
         side(&comparison.a, what),

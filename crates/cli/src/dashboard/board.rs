@@ -46,7 +46,7 @@ pub(crate) struct Board {
 
 fn keep(history: &mut VecDeque<u64>, value: u64) {
     if history.len() == HISTORY {
-        let _oldest = history.pop_front();
+        history.pop_front();
     }
     history.push_back(value);
 }
@@ -202,7 +202,7 @@ mod tests {
             });
         }
         let mut terminal = Terminal::new(TestBackend::new(78, 20)).unwrap();
-        let _frame = terminal.draw(|frame| board.render(frame)).unwrap();
+        terminal.draw(|frame| board.render(frame)).unwrap();
         insta::assert_snapshot!(terminal.backend(), @r#"
         "┌ embedded simulator ────────────────────────────────────────────────────────┐"
         "│██████████████████████████41 of 100 requests, 20 s                          │"

@@ -46,8 +46,8 @@ pub(crate) struct Watched {
 }
 
 fn give_back() {
-    let _raw = disable_raw_mode();
-    let _screen = execute!(stderr(), LeaveAlternateScreen);
+    let _ = disable_raw_mode();
+    let _ = execute!(stderr(), LeaveAlternateScreen);
 }
 
 impl Dashboard {
@@ -75,7 +75,7 @@ impl Drop for Dashboard {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            let _result = thread.join();
+            let _ = thread.join();
         }
         give_back();
     }
@@ -94,7 +94,7 @@ fn show(watched: &Watched, stop: &AtomicBool) {
             notes: watched.notes.notes(),
         });
         // A terminal that cannot be drawn on is no reason to stop measuring.
-        let _drawn = terminal.draw(|frame| board.render(frame));
+        let _ = terminal.draw(|frame| board.render(frame));
         if asks_to_stop() {
             watched.interrupt.raise();
         }

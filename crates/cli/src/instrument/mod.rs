@@ -210,7 +210,7 @@ fn run(
     flags.extend(load.is_tls.then(|| "--tls".to_owned()));
     let simulator = Simulator::launch(&flags)?;
     let place = folder.join("run");
-    let _absent = std::fs::remove_dir_all(&place);
+    let _ = std::fs::remove_dir_all(&place);
     let line = format!(
         "--backend openai --base-url {} --dataset-name random --random-input-len 16 \
          --random-output-len {} {} --connections preopen --harvest {harvest} --no-scrape \

@@ -195,7 +195,7 @@ fn request(sampling: &SamplingArgs, target: &TargetArgs) -> Result<PartialReques
     let sglang_logprobs = sampling.return_logprob.then(|| sampling.top_logprobs_num.unwrap_or(0));
     let mut body = object("--extra-body", sampling.extra_body.as_deref())?.unwrap_or_default();
     if let Some(start) = sampling.logprob_start_len {
-        let _before = body.insert("logprob_start_len".to_owned(), Value::from(start));
+        body.insert("logprob_start_len".to_owned(), Value::from(start));
     }
     Ok(PartialRequest {
         ignore_eos: last(

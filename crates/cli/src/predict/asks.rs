@@ -250,7 +250,7 @@ impl Listed {
             said_tokens: ask.prompt_tokens + ask.output_tokens,
             hashes: ask.block_hashes.clone(),
         };
-        let _before = self.sessions.insert(after.session, talk);
+        self.sessions.insert(after.session, talk);
         ask
     }
 

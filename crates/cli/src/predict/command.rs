@@ -122,7 +122,7 @@ fn lowered(
     let target = &mut bench.target;
     (target.base_url, target.host, target.port) = (None, None, None);
     target.sim = Some(args.engine.clone().unwrap_or_else(|| "default".to_owned()));
-    let _name = bench.output.name.get_or_insert_with(|| "prediction".to_owned());
+    bench.output.name.get_or_insert_with(|| "prediction".to_owned());
     let lowered = lower(&bench, order, environment)?;
     if lowered.plan.load.until.is_some() {
         return Err(Refusal::usage(

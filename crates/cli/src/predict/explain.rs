@@ -24,21 +24,21 @@ pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
     let mean = |of: fn(&Window) -> f64| {
         explanation.windows.iter().map(of).sum::<f64>() / busy.max(f64::MIN_POSITIVE)
     };
-    let _written = writeln!(
+    let _ = writeln!(
         text,
         "batch             {:.1} sequences on average, {} at most, of {} that may run",
         mean(|window| window.running),
         explanation.peak_running,
         profile.scheduler.max_seqs
     );
-    let _written = writeln!(
+    let _ = writeln!(
         text,
         "queue             {:.1} requests on average, {} at most",
         mean(|window| window.waiting),
         explanation.peak_waiting
     );
     if let Some(peak) = explanation.peak_kv {
-        let _written = writeln!(
+        let _ = writeln!(
             text,
             "KV cache          {:.0} % on average, {:.0} % at most; {} preemptions",
             100.0 * mean(|window| window.kv),
@@ -48,7 +48,7 @@ pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
     }
     if explanation.prefix_queries > 0 {
         let share = explanation.prefix_hits as f64 / explanation.prefix_queries as f64;
-        let _written = writeln!(
+        let _ = writeln!(
             text,
             "prefix cache      {} of {} prompt tokens found ({:.0} %)",
             explanation.prefix_hits,
@@ -161,8 +161,7 @@ fn courses(explanation: &Explanation) -> String {
         } else {
             format!("{largest:.0}")
         };
-        let _written =
-            writeln!(text, "{name:<LABEL$} {} up to {shown}", sparkline(&series, COURSE));
+        let _ = writeln!(text, "{name:<LABEL$} {} up to {shown}", sparkline(&series, COURSE));
     }
     text.push_str(&memory_courses(explanation));
     text
@@ -175,7 +174,7 @@ fn memory_courses(explanation: &Explanation) -> String {
         let largest = series.iter().copied().fold(0.0, f64::max);
         if largest > 0.0 {
             let course = sparkline(series, COURSE);
-            let _written = writeln!(text, "{name:<LABEL$} {course} up to {}", shown(largest));
+            let _ = writeln!(text, "{name:<LABEL$} {course} up to {}", shown(largest));
         }
     };
     let windows = explanation.windows.iter().map(|window| window.memory);

@@ -228,7 +228,7 @@ fn line(label: &str, text: &str) -> String {
         if last.chars().count() + 1 + word.chars().count() > WIDTH {
             lines.push(format!("{:<LABEL$} {word}", ""));
         } else {
-            let _written = write!(last, " {word}");
+            let _ = write!(last, " {word}");
         }
     }
     lines.join("\n")

@@ -145,7 +145,7 @@ fn insert(table: &mut Table, change: &Change) -> Option<()> {
     for part in way.split('.').filter(|part| !part.is_empty()) {
         place = place.entry(part).or_insert_with(|| Value::Table(Table::new())).as_table_mut()?;
     }
-    let _before = place.insert(name.to_owned(), change.after.clone());
+    place.insert(name.to_owned(), change.after.clone());
     Some(())
 }
 

@@ -68,5 +68,5 @@ impl TransportInfo {
 /// Asks the kernel to acknowledge at once, not with the next request.
 pub(super) fn quick_ack(socket: &impl AsFd) {
     // A kernel that refuses only acknowledges later: nothing depends on the answer.
-    let _refused = setsockopt(socket, QuickAck, &true);
+    let _ = setsockopt(socket, QuickAck, &true);
 }

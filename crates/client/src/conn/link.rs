@@ -150,7 +150,7 @@ fn transmit_all(source: &mut impl ByteSource, bytes: &[u8]) -> io::Result<usize>
 impl Tls {
     fn flush(&mut self, source: &mut impl ByteSource) -> io::Result<bool> {
         while self.session.wants_write() {
-            let _count = self.session.write_tls(&mut self.outgoing)?;
+            self.session.write_tls(&mut self.outgoing)?;
         }
         let taken = transmit_all(source, &self.outgoing)?;
         drop(self.outgoing.drain(..taken));
@@ -208,7 +208,7 @@ mod tests {
         fn receive(&mut self, buffer: &mut ReadBuffer) -> io::Result<Received> {
             if let Some(session) = &mut self.session {
                 while session.wants_write() {
-                    let _count = session.write_tls(&mut self.outbox)?;
+                    session.write_tls(&mut self.outbox)?;
                 }
             }
             if self.outbox.is_empty() {
@@ -232,7 +232,7 @@ mod tests {
             };
             let mut wire = &bytes[..taken];
             while !wire.is_empty() {
-                let _count = session.read_tls(&mut wire)?;
+                session.read_tls(&mut wire)?;
                 let state = session.process_new_packets().map_err(tls_error)?;
                 let start = self.inbox.len();
                 self.inbox.resize(start + state.plaintext_bytes_to_read(), 0);
@@ -270,11 +270,11 @@ mod tests {
         let mut buffer = ReadBuffer::default();
         assert!(!link.is_open());
         while !link.is_open() {
-            let _is_flushed = link.flush().unwrap();
+            link.flush().unwrap();
             let arrival = link.read(&mut buffer).unwrap();
             assert!(arrival.bytes.is_empty() && arrival.wire_bytes > 0, "only a handshake");
         }
-        let _is_flushed = link.flush().unwrap();
+        link.flush().unwrap();
         link
     }
 

@@ -68,7 +68,7 @@ fn new_socket(family: AddressFamily, stamps: Stamps) -> Result<OwnedFd, Errno> {
         let wanted = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
         // A kernel without stamps leaves the user's clock; each read says which it was.
-        let _refused = setsockopt(&descriptor, sockopt::Timestamping, &wanted);
+        let _ = setsockopt(&descriptor, sockopt::Timestamping, &wanted);
     }
     Ok(descriptor)
 }
@@ -163,7 +163,7 @@ mod tests {
 
     fn wait(socket: &Socket, flags: PollFlags) {
         let mut fds = [PollFd::new(socket.as_fd(), flags)];
-        let _ready = poll(&mut fds, PollTimeout::from(5_000_u16)).unwrap();
+        poll(&mut fds, PollTimeout::from(5_000_u16)).unwrap();
     }
 
     fn pair(address: &str) -> (Socket, std::net::TcpStream) {

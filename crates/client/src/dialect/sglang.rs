@@ -41,14 +41,14 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
 fn sampling_params(context: &Context<'_>) -> Map<String, Value> {
     let settings = context.settings;
     let mut params = object_of(&settings.sampling);
-    let _temperature = params.entry("temperature").or_insert(json!(0.0));
+    params.entry("temperature").or_insert(json!(0.0));
     if let Some(tokens) = context.prompt.output_tokens {
-        let _before = params.insert("max_new_tokens".to_owned(), json!(tokens));
+        params.insert("max_new_tokens".to_owned(), json!(tokens));
     }
     let ignores_eos = settings.ignore_eos != IgnoreEos::Off;
-    let _before = params.insert("ignore_eos".to_owned(), json!(ignores_eos));
+    params.insert("ignore_eos".to_owned(), json!(ignores_eos));
     if let Some(seed) = params.remove("seed") {
-        let _before = params.insert("sampling_seed".to_owned(), seed);
+        params.insert("sampling_seed".to_owned(), seed);
     }
     params
 }

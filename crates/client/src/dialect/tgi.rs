@@ -32,7 +32,7 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
 fn parameters(context: &Context<'_>) -> Map<String, Value> {
     let mut params = object_of(&context.settings.sampling);
     let mut set = |name: &str, value: Value| {
-        let _before = params.insert(name.to_owned(), value);
+        params.insert(name.to_owned(), value);
     };
     if let Some(tokens) = context.prompt.output_tokens {
         set("max_new_tokens", json!(tokens));
@@ -49,8 +49,8 @@ fn parameters(context: &Context<'_>) -> Map<String, Value> {
     if is_vllm {
         set("do_sample", json!(true));
         // Zero is refused by this server, so its known client sends nearly zero.
-        let _temperature = params.entry("temperature").or_insert(json!(0.01));
-        let _top_p = params.entry("top_p").or_insert(json!(0.99));
+        params.entry("temperature").or_insert(json!(0.01));
+        params.entry("top_p").or_insert(json!(0.99));
     }
     params
 }

@@ -223,7 +223,7 @@ impl<'a> Cursor<'a> {
         loop {
             match self.peek()? {
                 b'"' => {
-                    let _text = self.string()?;
+                    self.string()?;
                     continue;
                 }
                 b'{' | b'[' => depth += 1,

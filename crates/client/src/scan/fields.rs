@@ -212,7 +212,7 @@ impl<'a> Fields<'a> {
         match place {
             Place::Choice => self.marks.set(Marks::CHOICE),
             Place::Usage => {
-                let _usage = self.usage.get_or_insert_default();
+                self.usage.get_or_insert_default();
             }
             _ => {}
         }

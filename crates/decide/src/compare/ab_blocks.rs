@@ -146,7 +146,7 @@ impl Spans {
         let mut moves = BTreeMap::new();
         let is_own = |block: &u64| self.ab.target(block * self.ab.block) == target;
         for (block, span) in self.blocks.iter().filter(|(block, _)| is_own(block)) {
-            let _none = moves.insert(*block, span.0 - end);
+            moves.insert(*block, span.0 - end);
             end += span.1 - span.0;
         }
         (moves, end)

@@ -270,8 +270,8 @@ mod tests {
     #[test]
     fn a_figure_that_one_run_lacks_is_no_row_and_one_without_blocks_has_no_verdict() {
         let mut a = run("a", 100.0, 50.0);
-        let _value = a.values.remove(&OUTPUT);
-        let _blocks = a.blocks.remove(&TTFT);
+        a.values.remove(&OUTPUT);
+        a.blocks.remove(&TTFT);
         let found = Comparison::of_runs(&[a], &[run("b", 110.0, 50.0)], &compared([]));
         assert_eq!(found.rows.len(), 1);
         assert_eq!(found.rows[0].difference, None);

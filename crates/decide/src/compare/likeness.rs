@@ -175,7 +175,7 @@ fn values(runs: &[Run]) -> BTreeMap<String, Vec<String>> {
         let mut values: Vec<String> = runs.iter().map(value).collect();
         values.sort();
         values.dedup();
-        let _none = found.insert(field.clone(), values);
+        found.insert(field.clone(), values);
     }
     found
 }

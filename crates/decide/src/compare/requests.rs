@@ -86,7 +86,7 @@ pub fn last_attempts(timelines: impl Iterator<Item = Timeline>) -> Vec<Request> 
         match last.get(&request.index) {
             Some(known) if known.attempt > request.attempt => {}
             _ => {
-                let _earlier = last.insert(request.index, request);
+                last.insert(request.index, request);
             }
         }
     }

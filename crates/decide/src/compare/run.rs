@@ -165,16 +165,16 @@ fn collect(value: &serde_json::Value, path: &str, lines: &mut BTreeMap<String, S
         }
         serde_json::Value::Null => {}
         serde_json::Value::String(text) => {
-            let _earlier = lines.insert(path.to_owned(), text.clone());
+            lines.insert(path.to_owned(), text.clone());
         }
         serde_json::Value::Number(number) => {
             // Through a float, so that 20 and 20.0 are one rate.
             let shown =
                 number.as_f64().map_or_else(|| number.to_string(), |value| value.to_string());
-            let _earlier = lines.insert(path.to_owned(), shown);
+            lines.insert(path.to_owned(), shown);
         }
         other => {
-            let _earlier = lines.insert(path.to_owned(), other.to_string());
+            lines.insert(path.to_owned(), other.to_string());
         }
     }
 }

@@ -58,7 +58,7 @@ impl Platform for Native {
     fn spawn(&self, name: &'static str, work: Work) -> io::Result<Box<dyn Task>> {
         let work = move || {
             // Without this the kernel may let a sleep last 50 µs longer than asked.
-            let _refused = nix::sys::prctl::set_timerslack(1);
+            let _ = nix::sys::prctl::set_timerslack(1);
             work();
         };
         let thread = thread::Builder::new().name(name.to_owned()).spawn(work)?;
@@ -75,7 +75,7 @@ impl Platform for Native {
         let spec = TimeSpec::new(secs, nanos);
         let flags = ClockNanosleepFlags::TIMER_ABSTIME;
         // An interrupted sleep shows as an early wake-up, which counts as no delay.
-        let _left = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &spec);
+        let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &spec);
     }
 }
 

@@ -59,10 +59,10 @@ fn a_closed_loop_never_exceeds_its_cap_and_reuses_its_connections() {
     let seen = Arc::clone(&most);
     let address = serve(move |asked| {
         let open = now.fetch_add(1, Ordering::SeqCst) + 1;
-        let _before = most.fetch_max(open, Ordering::SeqCst);
+        most.fetch_max(open, Ordering::SeqCst);
         head(asked.stream);
         token(asked.stream, "a");
-        let _open = now.fetch_sub(1, Ordering::SeqCst);
+        now.fetch_sub(1, Ordering::SeqCst);
         finish(asked.stream);
         Then::Stays
     });
@@ -207,7 +207,7 @@ fn a_silent_server_is_given_up_by_each_limit() {
             head(asked.stream);
             token(asked.stream, "a");
             // The client closes when it gives up, and only then does this return.
-            let _gone = std::io::Read::read(asked.stream, &mut [0; 1]);
+            let _ = std::io::Read::read(asked.stream, &mut [0; 1]);
             Then::Closes
         });
         let mut config = config(address, 1, 1);
@@ -341,7 +341,7 @@ fn a_second_interrupt_abandons_what_is_under_way() {
     let address = serve(move |asked| {
         raised.raise();
         raised.raise();
-        let _gone = std::io::Read::read(asked.stream, &mut [0; 1]);
+        let _ = std::io::Read::read(asked.stream, &mut [0; 1]);
         Then::Closes
     });
     let outcome = run_with(config(address, 10, 1), interrupt);

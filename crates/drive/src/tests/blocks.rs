@@ -77,7 +77,7 @@ fn each_of_two_targets_has_connections_for_a_whole_block() {
     let serve_blocks = || {
         let block = Barrier::new(usize::try_from(BLOCK).unwrap());
         serve(move |asked| {
-            let _last = block.wait();
+            let _ = block.wait();
             answer(asked.stream, 2);
             Then::Stays
         })

@@ -36,7 +36,7 @@ fn assert_all_answered(outcome: &Outcome, count: usize) {
 
 /// Ends its side and reads on until the client has gone: what comes is acknowledged and thrown away.
 fn close_gently(stream: &mut TcpStream) {
-    let _gone = stream.shutdown(Shutdown::Write);
+    let _ = stream.shutdown(Shutdown::Write);
     let mut rest = [0; 4_096];
     while stream.read(&mut rest).is_ok_and(|count| count > 0) {}
 }
@@ -118,7 +118,7 @@ fn a_request_that_had_waited_when_its_kept_connection_closed_has_failed() {
 fn a_kept_connection_that_stays_silent_is_given_up_by_the_limit() {
     let address = serve(|asked| {
         if asked.connection == 0 && asked.request == 1 {
-            let _gone = asked.stream.read(&mut [0; 1]);
+            let _ = asked.stream.read(&mut [0; 1]);
             return Then::Closes;
         }
         answer(asked.stream, 1);

@@ -38,12 +38,11 @@ pub(crate) fn serve(script: impl Fn(Asked<'_>) -> Then + Send + Sync + 'static) 
     let address = listener.local_addr().unwrap();
     let script = Arc::new(script);
     let connections = AtomicU32::new(0);
-    let _server = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         for stream in listener.incoming() {
             let connection = connections.fetch_add(1, Ordering::SeqCst);
             let script = Arc::clone(&script);
-            let _connection =
-                std::thread::spawn(move || converse(stream.unwrap(), connection, &*script));
+            std::thread::spawn(move || converse(stream.unwrap(), connection, &*script));
         }
     });
     address
@@ -91,7 +90,7 @@ pub(crate) fn head(stream: &mut TcpStream) {
 /// One event in one chunk. A client that has gone is no fault of the server.
 pub(crate) fn event(stream: &mut TcpStream, data: &str) {
     let event = format!("data: {data}\n\n");
-    let _gone = stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes());
+    let _ = stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes());
 }
 
 /// One token of a completion.
@@ -105,7 +104,7 @@ pub(crate) fn token(stream: &mut TcpStream, text: &str) {
 /// The end of a streamed answer.
 pub(crate) fn finish(stream: &mut TcpStream) {
     event(stream, "[DONE]");
-    let _gone = stream.write_all(b"0\r\n\r\n");
+    let _ = stream.write_all(b"0\r\n\r\n");
 }
 
 /// A whole answer of so many tokens.

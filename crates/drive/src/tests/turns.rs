@@ -125,9 +125,9 @@ fn a_conversation_keeps_its_place_to_its_end_if_asked() {
         if asked.body.contains("talk") {
             open.push(());
         }
-        let _before = most.fetch_max(u32::try_from(open.len()).unwrap(), Ordering::SeqCst);
+        most.fetch_max(u32::try_from(open.len()).unwrap(), Ordering::SeqCst);
         if turns.fetch_add(1, Ordering::SeqCst) % TURNS == TURNS - 1 {
-            let _ended = open.pop();
+            open.pop();
         }
         answer(asked.stream, 2);
         Then::Stays

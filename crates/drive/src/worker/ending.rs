@@ -20,7 +20,7 @@ impl<P: Platform> Worker<P> {
     pub(super) fn complete(&mut self, connection: &mut WorkerConnection<P>, offered: Fate) -> Fate {
         let Some(mut flight) = connection.flight.take() else { return Fate::Close };
         connection.uses += 1;
-        let _end = flight.timeline.times.end.get_or_insert(connection.last_heard);
+        flight.timeline.times.end.get_or_insert(connection.last_heard);
         flight.retry_after = connection.exchange.retry_after();
         note_network(connection, &mut flight);
         let idle_fate = match self.shared.config.connections {

@@ -170,10 +170,10 @@ impl<P: Platform> Worker<P> {
     pub(super) fn spare_is_open(&mut self, target: u16) {
         use std::sync::atomic::Ordering;
         self.spares.settled(target);
-        let _before =
-            self.shared
-                .opening
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
+        let _ = self
+            .shared
+            .opening
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
     }
 
     /// TCP is set up, or refused.

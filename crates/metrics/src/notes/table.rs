@@ -64,7 +64,7 @@ pub fn notes_markdown() -> String {
         let Rule { code, figure, why, action, .. } = rule;
         let (severity, threshold) = (rule.severity.name(), rule.threshold_text());
         // Writing to a string cannot fail.
-        let _written =
+        let _ =
             writeln!(page, "| `{code}` | {severity} | {figure} | {threshold} | {why} | {action} |");
     }
     page

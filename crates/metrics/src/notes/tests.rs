@@ -36,7 +36,7 @@ impl Scene {
     }
 
     fn set_figure(&mut self, key: &str, value: f64) {
-        let _old = self.summary.figures.insert(key.to_owned(), Some(value));
+        self.summary.figures.insert(key.to_owned(), Some(value));
     }
 
     fn server(&mut self) -> &mut ServerFigures {

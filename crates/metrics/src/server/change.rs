@@ -63,7 +63,7 @@ impl Scrapes {
         let (engine, devices) = (read(scrape), gpu::read(scrape));
         if engine.is_none() && devices.is_none() {
             self.failed += 1;
-            let _new = self.failing.insert(scrape.endpoint);
+            self.failing.insert(scrape.endpoint);
         }
         self.readings.extend(engine);
         if let Some(devices) = devices {

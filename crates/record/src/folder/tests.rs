@@ -85,7 +85,7 @@ fn written(count: u64) -> (tempfile::TempDir, RunWriter) {
 #[test]
 fn a_finished_run_reads_back_as_it_was() {
     let (folder, writer) = written(3);
-    let _folder = writer.finish(&end()).unwrap();
+    writer.finish(&end()).unwrap();
     let reader = RunReader::open(folder.path()).unwrap();
     let timelines: Vec<_> = reader.timelines().unwrap().collect();
     assert_eq!(timelines, (0..3).map(timeline).collect::<Vec<_>>());
@@ -116,7 +116,7 @@ fn a_record_torn_anywhere_gives_its_whole_batches_and_can_be_mended() {
         let before: Vec<_> = reader.timelines().unwrap().collect();
         assert!(before.len() < 3);
         assert!(before.iter().enumerate().all(|(at, row)| *row == timeline(at as u64)));
-        let _mended = reader.repair().unwrap();
+        reader.repair().unwrap();
         assert_eq!(reader.timelines().unwrap().count(), before.len());
         assert!(is_whole(&path).unwrap());
     }
@@ -125,7 +125,7 @@ fn a_record_torn_anywhere_gives_its_whole_batches_and_can_be_mended() {
 #[test]
 fn counts_found_after_the_run_are_added_to_the_rows() {
     let (folder, writer) = written(2);
-    let _folder = writer.finish(&end()).unwrap();
+    writer.finish(&end()).unwrap();
     let reader = RunReader::open(folder.path()).unwrap();
     reader.rewrite(|timeline| timeline.retokenized_tokens = Some(5)).unwrap();
     assert!(reader.timelines().unwrap().all(|timeline| timeline.retokenized_tokens == Some(5)));

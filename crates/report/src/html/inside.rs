@@ -82,7 +82,7 @@ fn rows(scrapes: &[Scrape]) -> Vec<(Nanos, Gauges)> {
         let gpu = server::gauges(scrape);
         if engine.is_none() && gpu.is_none() {
             // A source that fails now tells nothing now.
-            let _dead = latest.remove(&scrape.endpoint);
+            latest.remove(&scrape.endpoint);
             continue;
         }
         let row = Gauges {
@@ -91,7 +91,7 @@ fn rows(scrapes: &[Scrape]) -> Vec<(Nanos, Gauges)> {
             kv_use: engine.as_ref().and_then(|reading| reading.kv_use),
             gpu: gpu.unwrap_or_default(),
         };
-        let _before = latest.insert(scrape.endpoint, row);
+        latest.insert(scrape.endpoint, row);
         rows.push((scrape.at, latest.values().copied().fold(Gauges::default(), joined)));
     }
     rows

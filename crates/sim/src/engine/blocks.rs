@@ -89,7 +89,7 @@ impl Blocks {
         let evicted = count.saturating_sub(available - idle);
         for _ in 0..evicted {
             let (_, hash) = self.idle.pop_first().expect("idle blocks were counted just above");
-            let _gone = self.known.remove(&hash);
+            self.known.remove(&hash);
         }
         self.held += count;
         true
@@ -101,7 +101,7 @@ impl Blocks {
         for hash in hashes {
             let Some(block) = self.known.get_mut(hash) else { break };
             if block.users == 0 {
-                let _hash = self.idle.remove(&block.left_at);
+                self.idle.remove(&block.left_at);
                 self.held += 1;
             }
             block.users += 1;
@@ -116,7 +116,7 @@ impl Blocks {
         if !self.is_caching || self.known.contains_key(&hash) {
             return false;
         }
-        let _before = self.known.insert(hash, Known { users: 1, left_at: 0 });
+        self.known.insert(hash, Known { users: 1, left_at: 0 });
         true
     }
 
@@ -131,7 +131,7 @@ impl Blocks {
             if block.users == 0 {
                 self.departures += 1;
                 block.left_at = self.departures;
-                let _before = self.idle.insert(self.departures, *hash);
+                self.idle.insert(self.departures, *hash);
                 self.held -= 1;
             }
         }
@@ -141,7 +141,7 @@ impl Blocks {
     pub(crate) fn forget(&mut self) -> usize {
         let count = self.idle.len();
         while let Some((_, hash)) = self.idle.pop_first() {
-            let _gone = self.known.remove(&hash);
+            self.known.remove(&hash);
         }
         count
     }

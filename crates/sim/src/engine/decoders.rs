@@ -70,7 +70,7 @@ impl Decoders {
                 let clock = i64::try_from(self.clock).unwrap_or(i64::MAX);
                 return u32::try_from(depth + clock + 1).unwrap_or(0);
             }
-            let _gone = self.depths.pop();
+            self.depths.pop();
         }
         0
     }
@@ -123,7 +123,7 @@ impl Decoders {
             if end > self.clock {
                 return None;
             }
-            let _due = self.ends.pop();
+            self.ends.pop();
             let entry = self.entries[slot];
             if entry.is_some_and(|(entry, at)| at + u64::from(entry.remaining) == end) {
                 return Some(slot);

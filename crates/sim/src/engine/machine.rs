@@ -148,8 +148,8 @@ impl Engine {
             self.sequences.len() - 1
         });
         self.sequences[slot] = sequence;
-        let _before = self.slots.insert(id, slot);
-        let _before = self.waiting.insert(rank, slot);
+        self.slots.insert(id, slot);
+        self.waiting.insert(rank, slot);
         Ok(())
     }
 
@@ -187,7 +187,7 @@ impl Engine {
         let (rank, state) = (sequence.rank, sequence.state);
         match state {
             State::Waiting => {
-                let _slot = self.waiting.remove(&rank);
+                self.waiting.remove(&rank);
             }
             State::Prefilling | State::Decoding | State::Finished => {
                 self.running.retain(|running| *running != slot);
@@ -264,7 +264,7 @@ impl Engine {
     fn remove(&mut self, slot: usize) {
         self.release(slot);
         let sequence = self.sequences[slot].take().expect("only occupied slots are removed");
-        let _slot = self.slots.remove(&sequence.job.id);
+        self.slots.remove(&sequence.job.id);
         self.free_slots.push(slot);
     }
 
@@ -458,12 +458,12 @@ impl Engine {
         let Some(lora) = self.sequence(slot).job.lora else { return 0 };
         let was_resident = self.resident_loras.iter().position(|resident| *resident == lora);
         if let Some(at) = was_resident {
-            let _lora = self.resident_loras.remove(at);
+            self.resident_loras.remove(at);
         }
         self.resident_loras.push(lora);
         let places = self.profile.scheduler.lora_slots.map_or(usize::MAX, |slots| slots as usize);
         if self.resident_loras.len() > places.max(1) {
-            let _evicted = self.resident_loras.remove(0);
+            self.resident_loras.remove(0);
         }
         u32::from(was_resident.is_none())
     }

@@ -39,7 +39,7 @@ impl Engine {
             if !self.grow(slot, computed + 1) {
                 return;
             }
-            let _loads = self.admit(slot);
+            self.admit(slot);
             let sequence = self.sequence_mut(slot);
             sequence.computed = computed;
             sequence.state = State::Decoding;
@@ -170,8 +170,8 @@ impl Engine {
     }
 
     fn decode_all(&mut self, batch: &mut Batch) {
-        let _tokens = self.advance_decoders(u32::MAX, batch);
-        let _tokens = self.run(State::Decoding, u32::MAX, batch);
+        self.advance_decoders(u32::MAX, batch);
+        self.run(State::Decoding, u32::MAX, batch);
     }
 
     /// The request to admit next, if there is a place for one.
@@ -214,7 +214,7 @@ impl Engine {
             self.counters.prefix_queries += u64::from(asked);
             self.counters.prefix_hits += u64::from(cached);
         }
-        let _slot = self.waiting.remove(&rank);
+        self.waiting.remove(&rank);
         let job = &self.sequence(slot).job;
         let (id, reserved) = (job.id, reservation(job));
         self.admitted.push(id);
@@ -249,7 +249,7 @@ impl Engine {
         let (rank, id, reserved) = (sequence.rank, sequence.job.id, reservation(&sequence.job));
         self.preempted.push(id);
         self.reserved_tokens -= reserved;
-        let _before = self.waiting.insert(rank, slot);
+        self.waiting.insert(rank, slot);
         self.counters.preemptions += 1;
     }
 }

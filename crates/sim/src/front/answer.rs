@@ -62,7 +62,7 @@ impl Reactor {
             Reply::Now(response) => self.respond(key, None, &response, request.persistence),
             Reply::Control(Control::ResetPrefixCache, response) => {
                 if let Some(engine) = &mut self.engine {
-                    let _blocks = engine.reset_prefix_cache();
+                    engine.reset_prefix_cache();
                 }
                 self.respond(key, None, &response, request.persistence);
             }

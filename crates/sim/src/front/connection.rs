@@ -191,7 +191,7 @@ impl Connection {
                 self.queued += bytes.len() as u64;
             }
             Some(tls) => {
-                let _always_ok = tls.writer().write_all(bytes);
+                let _ = tls.writer().write_all(bytes);
             }
         }
     }
@@ -242,7 +242,7 @@ impl Connection {
                 self.log_departures(log, before, clock.now());
             }
             if self.left == end {
-                let _parcel = self.parcels.pop_front();
+                self.parcels.pop_front();
             }
         }
         self.forget_sent();
@@ -254,7 +254,7 @@ impl Connection {
         if self.out_start == self.out.len() {
             self.out.clear();
         } else {
-            let _sent = self.out.drain(..self.out_start);
+            self.out.drain(..self.out_start);
         }
         self.out_start = 0;
     }
@@ -263,7 +263,7 @@ impl Connection {
         while let Some(one) = self.leaving.front().filter(|one| one.end <= self.left) {
             let event = TrueEvent { kind: one.kind, tokens: one.tokens, before, after };
             log.push(Fact::Event { stream: one.stream, event });
-            let _one = self.leaving.pop_front();
+            self.leaving.pop_front();
         }
     }
 }

@@ -81,7 +81,7 @@ impl Reader {
         if self.head.is_none() {
             match parse_head(&self.bytes) {
                 Ok(Some((head, length))) => {
-                    let _head = self.bytes.drain(..length);
+                    self.bytes.drain(..length);
                     self.head = Some(head);
                 }
                 Ok(None) if self.bytes.len() > HEAD_BYTES_MAX => {
@@ -192,7 +192,7 @@ fn take_chunks(bytes: &mut Vec<u8>, body: &mut Vec<u8>) -> Result<bool, &'static
         body.extend_from_slice(&bytes[start..start + size]);
         at = start + size + 2;
     };
-    let _taken = bytes.drain(..at);
+    bytes.drain(..at);
     Ok(is_complete)
 }
 
@@ -212,9 +212,9 @@ pub(crate) fn head(
 ) -> String {
     let mut text = format!("HTTP/1.1 {status} {}\r\n", reason(status));
     for (name, value) in headers {
-        let _always_ok = write!(text, "{name}: {value}\r\n");
+        let _ = write!(text, "{name}: {value}\r\n");
     }
-    let _always_ok = match framing {
+    let _ = match framing {
         Framing::Length(length) => write!(text, "content-length: {length}\r\n"),
         Framing::Chunked => write!(text, "transfer-encoding: chunked\r\n"),
     };

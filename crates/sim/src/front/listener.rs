@@ -115,11 +115,11 @@ fn open_listener(host: &str, port: u16) -> Result<TcpListener, Error> {
 /// it later, beside other threads, stops every open for milliseconds.
 fn raise_descriptor_limit() {
     let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    let _ignored = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     let highest = i32::try_from(hard.min(65_536)).unwrap_or(1_024) - 1;
     let Ok(file) = std::fs::File::open("/dev/null") else { return };
     if let Ok(copy) = fcntl(&file, FcntlArg::F_DUPFD_CLOEXEC(highest)) {
-        let _ignored = nix::unistd::close(copy);
+        let _ = nix::unistd::close(copy);
     }
 }
 

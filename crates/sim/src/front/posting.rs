@@ -80,7 +80,7 @@ impl Reactor {
         if let Some(connection) = self.connections.get_mut(key).filter(|_| is_reset) {
             // Closing with a linger time of zero sends a reset instead of an orderly end.
             let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-            let _ignored = setsockopt(&connection.socket, sockopt::Linger, &linger);
+            let _ = setsockopt(&connection.socket, sockopt::Linger, &linger);
         }
         if is_cut || is_reset {
             self.close(key, Outcome::Broken);
@@ -148,7 +148,7 @@ impl Connection {
     fn queue_chunk(&mut self, bytes: &[u8], hex: Hex, parts: Parts) {
         let mut size = [0_u8; 18];
         let mut rest = &mut size[..];
-        let _always_fits = match hex {
+        let _ = match hex {
             Hex::Lower => write!(rest, "{:x}\r\n", bytes.len()),
             Hex::Upper => write!(rest, "{:X}\r\n", bytes.len()),
         };

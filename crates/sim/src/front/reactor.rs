@@ -88,7 +88,7 @@ impl Reactor {
             Pace::Fixed { .. } | Pace::Flood { .. } => None,
         };
         // Token ids need a vocabulary that takes a while to load. No request should wait for it.
-        let _detached = std::thread::Builder::new().name("vocabulary".to_owned()).spawn(warm_up);
+        let _ = std::thread::Builder::new().name("vocabulary".to_owned()).spawn(warm_up);
         Ok(Self {
             config,
             listener,
@@ -189,7 +189,7 @@ impl Reactor {
                 Alarm::Idle(connection) => self.close_if_idle(connection, now),
                 Alarm::Accept => {
                     let event = EpollEvent::new(EpollFlags::EPOLLIN, LISTENER);
-                    let _ignored = self.epoll.add(&self.listener, event);
+                    let _ = self.epoll.add(&self.listener, event);
                 }
             }
         }
@@ -214,7 +214,7 @@ impl Reactor {
                 continue;
             }
             let has_nagle = self.config.faults.packets == PacketFault::Nagle;
-            let _ignored = setsockopt(&socket, sockopt::TcpNoDelay, &!has_nagle);
+            let _ = setsockopt(&socket, sockopt::TcpNoDelay, &!has_nagle);
             let tls = self.tls.clone().map(rustls::ServerConnection::new);
             let Ok(tls) = tls.transpose() else { continue };
             self.accepted += 1;
@@ -270,7 +270,7 @@ impl Reactor {
             let mut flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
             flags.set(EpollFlags::EPOLLOUT, wants_room);
             let mut event = EpollEvent::new(flags, key);
-            let _ignored = self.epoll.modify(&connection.socket, &mut event);
+            let _ = self.epoll.modify(&connection.socket, &mut event);
         }
         if connection.is_done() {
             self.close(key, Outcome::Complete);
@@ -309,7 +309,7 @@ impl Reactor {
     pub(super) fn abandon(&mut self, key: u64, outcome: Outcome) {
         let Some(stream) = self.streams.remove(key) else { return };
         if let Some(engine) = &mut self.engine {
-            let _was_there = engine.cancel(key);
+            engine.cancel(key);
         }
         self.log_end(stream.number, outcome);
     }

@@ -80,8 +80,8 @@ pub(super) fn script(
 
 impl OpenAi {
     fn put_event(&self, sheet: &mut Sheet, choice: &str, extra: &str) {
-        let _sheet = sheet.put("data: {\"choices\":[").put(choice).put(&self.closing);
-        let _sheet = sheet.put(extra).put("}");
+        sheet.put("data: {\"choices\":[").put(choice).put(&self.closing);
+        sheet.put(extra).put("}");
     }
 }
 
@@ -215,10 +215,10 @@ impl Script for Native {
     }
 
     fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
-        let _sheet = sheet.put("data: {\"index\":0,\"content\":\"").put(piece.text);
-        let _sheet = sheet.put("\",\"tokens\":").put_numbers(piece.ids);
-        let _sheet = sheet.put(",\"stop\":false,\"id_slot\":-1,\"tokens_predicted\":");
-        let _sheet = sheet.put_number(piece.usage.completion_tokens).put(",\"tokens_evaluated\":");
+        sheet.put("data: {\"index\":0,\"content\":\"").put(piece.text);
+        sheet.put("\",\"tokens\":").put_numbers(piece.ids);
+        sheet.put(",\"stop\":false,\"id_slot\":-1,\"tokens_predicted\":");
+        sheet.put_number(piece.usage.completion_tokens).put(",\"tokens_evaluated\":");
         sheet.put_number(piece.usage.prompt_tokens).put("}").close(Kind::Text, piece.tokens);
     }
 

@@ -69,18 +69,17 @@ impl Histogram {
     }
 
     fn write(&self, text: &mut String, name: &str, labels: &str) {
-        let _always_ok = writeln!(text, "# TYPE {name} histogram");
+        let _ = writeln!(text, "# TYPE {name} histogram");
         let separator = if labels.is_empty() { "" } else { "," };
         let mut below = 0;
         for (bound, count) in TTFT_BOUNDS.iter().zip(self.counts) {
             below += count;
-            let _always_ok =
-                writeln!(text, "{name}_bucket{{le=\"{bound:?}\"{separator}{labels}}} {below}");
+            let _ = writeln!(text, "{name}_bucket{{le=\"{bound:?}\"{separator}{labels}}} {below}");
         }
         let (count, sum) = (self.count, self.sum);
-        let _always_ok = writeln!(text, "{name}_bucket{{le=\"+Inf\"{separator}{labels}}} {count}");
-        let _always_ok = writeln!(text, "{name}_count{{{labels}}} {count}");
-        let _always_ok = writeln!(text, "{name}_sum{{{labels}}} {sum}");
+        let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"{separator}{labels}}} {count}");
+        let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
+        let _ = writeln!(text, "{name}_sum{{{labels}}} {sum}");
     }
 }
 
@@ -116,11 +115,11 @@ pub(super) fn render(flavour: Flavour, model: &str, snapshot: &Snapshot) -> Stri
     };
     let mut text = String::new();
     for figure in figures {
-        let _always_ok = writeln!(text, "# TYPE {} {}", figure.name, figure.kind);
+        let _ = writeln!(text, "# TYPE {} {}", figure.name, figure.kind);
         let separator = if labels.is_empty() || figure.label.is_empty() { "" } else { "," };
         let all = format!("{}{separator}{labels}", figure.label);
         let braced = if all.is_empty() { String::new() } else { format!("{{{all}}}") };
-        let _always_ok = writeln!(text, "{}{braced} {:?}", figure.name, figure.value);
+        let _ = writeln!(text, "{}{braced} {:?}", figure.name, figure.value);
     }
     match flavour {
         Flavour::Vllm | Flavour::Transformers => {

@@ -175,7 +175,7 @@ pub(super) fn conversation_text(messages: &Value) -> Result<String, Complaint> {
     for message in messages_of(messages)? {
         let role = message.get("role").and_then(Value::as_str).unwrap_or("user");
         let content = content_texts(message)?.concat();
-        let _always_ok = write!(text, "<|im_start|>{role}\n{content}<|im_end|>\n");
+        let _ = write!(text, "<|im_start|>{role}\n{content}<|im_end|>\n");
     }
     text.push_str("<|im_start|>assistant\n");
     Ok(text)

@@ -52,13 +52,13 @@ impl OpenAi {
 
     /// A chat event around the inside of its delta.
     fn put_delta(&self, sheet: &mut Sheet, delta: &str, text: Option<&str>, reason: &str) {
-        let _sheet = sheet.put("data: ").put(&self.opening);
-        let _sheet = sheet.put("{\"index\":0,\"delta\":{\"reasoning_content\":null").put(delta);
+        sheet.put("data: ").put(&self.opening);
+        sheet.put("{\"index\":0,\"delta\":{\"reasoning_content\":null").put(delta);
         if let Some(text) = text {
-            let _sheet = sheet.put(",\"content\":\"").put(text).put("\"");
+            sheet.put(",\"content\":\"").put(text).put("\"");
         }
-        let _sheet = sheet.put("},\"logprobs\":null,\"finish_reason\":").put(reason);
-        let _sheet = sheet.put(",\"matched_stop\":null}]}");
+        sheet.put("},\"logprobs\":null,\"finish_reason\":").put(reason);
+        sheet.put(",\"matched_stop\":null}]}");
     }
 }
 
@@ -71,7 +71,7 @@ impl Script for OpenAi {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         match self.route {
             Route::Completions => {
-                let _sheet = sheet
+                sheet
                     .put("data: ")
                     .put(&self.opening)
                     .put("{\"index\":0,\"text\":\"")
@@ -81,10 +81,10 @@ impl Script for OpenAi {
                     .put(",\"matched_stop\":null}],\"usage\":");
                 match self.usage {
                     UsageWish::Continuous => {
-                        let _sheet = sheet.put(&self.usage_json(piece.usage));
+                        sheet.put(&self.usage_json(piece.usage));
                     }
                     UsageWish::Never | UsageWish::AtEnd => {
-                        let _sheet = sheet.put("null");
+                        sheet.put("null");
                     }
                 }
                 sheet.put("}").close(Kind::Text, piece.tokens);
@@ -107,7 +107,7 @@ impl Script for OpenAi {
         }
         if let Some(usage) = ending.usage.filter(|_| self.usage != UsageWish::Never) {
             let usage = self.usage_json(usage);
-            let _sheet = sheet.put("data: ").put(&self.opening).put("],\"usage\":").put(&usage);
+            sheet.put("data: ").put(&self.opening).put("],\"usage\":").put(&usage);
             sheet.put("}").close(Kind::Usage, 0);
         }
         sheet.done();
@@ -173,43 +173,43 @@ impl Native {
         let (usage, last) = (piece.usage, piece.last);
         // Only the first message of an answer says when it was sent.
         let has_time = usage.completion_tokens == piece.tokens;
-        let _sheet = sheet.put("{\"text\":\"").put(&self.text).put("\",\"output_ids\":");
+        sheet.put("{\"text\":\"").put(&self.text).put("\",\"output_ids\":");
         let _sheet = sheet.put_numbers(&self.ids).put(",\"meta_info\":{\"id\":").put(&self.id);
-        let _sheet = sheet.put(",\"finish_reason\":");
+        sheet.put(",\"finish_reason\":");
         let completion = usage.completion_tokens;
-        let _sheet = match last {
+        let _ = match last {
             None => sheet.put("null"),
             Some(Reason::Length) => {
                 sheet.put(&format!("{{\"type\":\"length\",\"length\":{completion}}}"))
             }
             Some(Reason::Stop) => sheet.put("{\"type\":\"stop\",\"matched\":0}"),
         };
-        let _sheet = sheet.put(",\"prompt_tokens\":").put_number(usage.prompt_tokens);
-        let _sheet = sheet.put(",\"weight_version\":\"default\",\"num_retractions\":0");
+        sheet.put(",\"prompt_tokens\":").put_number(usage.prompt_tokens);
+        sheet.put(",\"weight_version\":\"default\",\"num_retractions\":0");
         if self.returns_logprobs {
             let pairs: Vec<String> =
                 self.ids.iter().map(|id| format!("[-1.0,{id},null]")).collect();
             let (pairs, count) = (pairs.join(","), self.ids.len());
-            let _sheet = sheet.put(&format!(
+            sheet.put(&format!(
                 ",\"input_token_logprobs\":[],\"output_token_logprobs\":[{pairs}],\"output_token_logprobs_length\":{count}"
             ));
         }
-        let _sheet = sheet.put(",\"reasoning_tokens\":0,\"completion_tokens\":");
-        let _sheet = sheet.put_number(completion).put(",\"cached_tokens\":0");
+        sheet.put(",\"reasoning_tokens\":0,\"completion_tokens\":");
+        sheet.put_number(completion).put(",\"cached_tokens\":0");
         if last.is_some() {
-            let _sheet = sheet.put(&format!(
+            sheet.put(&format!(
                 ",\"weight_versions\":[{{\"version\":\"default\",\"start\":0,\"end\":{completion}}}]"
             ));
         }
-        let _sheet = sheet.put(",\"cached_tokens_details\":null,\"dp_rank\":null");
+        sheet.put(",\"cached_tokens_details\":null,\"dp_rank\":null");
         if last.is_some() {
-            let _sheet = sheet.put(",\"e2e_latency\":0.0");
+            sheet.put(",\"e2e_latency\":0.0");
         }
         if has_time {
             let created = self.created;
-            let _sheet = sheet.put(&format!(",\"response_sent_to_client_ts\":{created}.0"));
+            sheet.put(&format!(",\"response_sent_to_client_ts\":{created}.0"));
         }
-        let _sheet = sheet.put("}}");
+        sheet.put("}}");
     }
 }
 
@@ -225,7 +225,7 @@ impl Script for Native {
     fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
         self.text.push_str(piece.text);
         self.ids.extend_from_slice(piece.ids);
-        let _sheet = sheet.put("data: ");
+        sheet.put("data: ");
         self.put_object(sheet, piece);
         sheet.close(Kind::Text, piece.tokens);
     }

@@ -46,14 +46,14 @@ impl Sheet {
     }
 
     pub(crate) fn put_number(&mut self, number: u32) -> &mut Self {
-        let _always_ok = write!(self.bytes, "{number}");
+        let _ = write!(self.bytes, "{number}");
         self
     }
 
     /// `[1,2,3]`.
     pub(crate) fn put_numbers(&mut self, numbers: &[u32]) -> &mut Self {
         for (index, number) in numbers.iter().enumerate() {
-            let _sheet = self.put(if index == 0 { "[" } else { "," }).put_number(*number);
+            self.put(if index == 0 { "[" } else { "," }).put_number(*number);
         }
         self.put(if numbers.is_empty() { "[]" } else { "]" })
     }
@@ -69,7 +69,7 @@ impl Sheet {
     }
 
     fn mark(&mut self, kind: Kind, tokens: u32, joint: Joint) {
-        let _sheet = self.put("\n\n");
+        self.put("\n\n");
         self.marks.push(Mark { end: self.bytes.len(), kind, tokens, joint });
     }
 

@@ -115,14 +115,13 @@ impl Script for Native {
         let count = piece.ids.len().max(1);
         for (at, (id, text)) in tokens.enumerate() {
             self.index += 1;
-            let _sheet = sheet.put("data: {\"index\":").put_number(self.index);
-            let _sheet = sheet.put(",\"token\":{\"id\":").put_number(id);
-            let _sheet =
-                sheet.put(",\"text\":\"").put(text).put("\",\"logprob\":-1.0,\"special\":");
-            let _sheet = sheet.put(if is_end_token { "true}" } else { "false}" });
+            sheet.put("data: {\"index\":").put_number(self.index);
+            sheet.put(",\"token\":{\"id\":").put_number(id);
+            sheet.put(",\"text\":\"").put(text).put("\",\"logprob\":-1.0,\"special\":");
+            sheet.put(if is_end_token { "true}" } else { "false}" });
             match piece.last.filter(|_| at + 1 == count) {
                 Some(reason) => {
-                    let _sheet = sheet.put(",\"generated_text\":\"").put(&self.text);
+                    sheet.put(",\"generated_text\":\"").put(&self.text);
                     let details = if self.wants_details {
                         let reason = tgi_reason(reason.name());
                         let (generated, length) = (self.index, self.prompt_tokens);
@@ -132,10 +131,10 @@ impl Script for Native {
                     } else {
                         "null".to_owned()
                     };
-                    let _sheet = sheet.put("\",\"details\":").put(&details).put("}");
+                    sheet.put("\",\"details\":").put(&details).put("}");
                 }
                 None => {
-                    let _sheet = sheet.put(",\"generated_text\":null,\"details\":null}");
+                    sheet.put(",\"generated_text\":null,\"details\":null}");
                 }
             }
             sheet.close(Kind::Text, 1);

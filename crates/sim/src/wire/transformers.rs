@@ -101,7 +101,7 @@ impl Script for Transformers {
             Route::Completions => ("{\"index\":0,\"text\":\"", "\"}"),
             Route::Chat => ("{\"delta\":{\"content\":\"", "\"},\"index\":0}"),
         };
-        let _sheet = sheet.put("data: ").put(opening).put(before).put(piece.text).put(after);
+        sheet.put("data: ").put(opening).put(before).put(piece.text).put(after);
         sheet.put(closing).put("}").close(Kind::Text, piece.tokens);
     }
 
@@ -113,9 +113,9 @@ impl Script for Transformers {
             }
             Route::Chat => format!("{{\"delta\":{{}},\"index\":0,\"finish_reason\":\"{reason}\"}}"),
         };
-        let _sheet = sheet.put("data: ").put(&self.opening).put(&choice).put(&self.closing);
+        sheet.put("data: ").put(&self.opening).put(&choice).put(&self.closing);
         if let Some(usage) = ending.usage {
-            let _sheet = sheet.put(&format!(",\"usage\":{}", usage_json(usage)));
+            sheet.put(&format!(",\"usage\":{}", usage_json(usage)));
         }
         sheet.put("}").close(Kind::Finish, 0);
     }

@@ -49,7 +49,7 @@ pub(super) fn script(
 }
 
 fn put_usage(sheet: &mut Sheet, usage: Usage) {
-    let _sheet = sheet
+    sheet
         .put(",\"usage\":{\"prompt_tokens\":")
         .put_number(usage.prompt_tokens)
         .put(",\"total_tokens\":")
@@ -67,24 +67,24 @@ impl Vllm {
                 Route::Completions => "}",
                 Route::Chat => ",\"completion_tokens_details\":null}",
             };
-            let _sheet = sheet.put(details);
+            sheet.put(details);
         }
     }
 
     /// The prompt's ids, in the first event only.
     fn put_prompt_ids(&self, sheet: &mut Sheet) {
-        let _sheet = match &self.wishes.prompt_ids {
+        let _ = match &self.wishes.prompt_ids {
             Some(ids) if !self.has_begun => sheet.put_numbers(ids),
             _ => sheet.put("null"),
         };
     }
 
     fn role(&self, usage: Usage, sheet: &mut Sheet) {
-        let _sheet = sheet.put("data: ").put(&self.opening).put(
+        sheet.put("data: ").put(&self.opening).put(
             "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]",
         );
         self.put_running_usage(sheet, Usage { completion_tokens: 0, ..usage });
-        let _sheet = sheet.put(",\"prompt_token_ids\":");
+        sheet.put(",\"prompt_token_ids\":");
         self.put_prompt_ids(sheet);
         sheet.put(",\"prompt_text\":null}").close(Kind::Role, 0);
     }
@@ -92,7 +92,7 @@ impl Vllm {
     fn put_choice(&self, piece: &Piece<'_>, sheet: &mut Sheet) {
         match self.route {
             Route::Completions => {
-                let _sheet = sheet
+                sheet
                     .put("{\"index\":0,\"text\":\"")
                     .put(piece.text)
                     .put("\",\"logprobs\":null,\"finish_reason\":")
@@ -101,20 +101,19 @@ impl Vllm {
                 self.put_prompt_ids(sheet);
             }
             Route::Chat => {
-                let _sheet = sheet
+                sheet
                     .put("{\"index\":0,\"delta\":{\"content\":\"")
                     .put(piece.text)
                     .put("\"},\"logprobs\":null,\"finish_reason\":")
                     .put(piece.finish_reason());
                 if piece.last.is_some() {
-                    let _sheet = sheet.put(",\"stop_reason\":null");
+                    sheet.put(",\"stop_reason\":null");
                 }
             }
         }
-        let _sheet = sheet.put(",\"token_ids\":");
-        let _sheet =
-            if self.wants_ids() { sheet.put_numbers(piece.ids) } else { sheet.put("null") };
-        let _sheet = sheet.put("}]");
+        sheet.put(",\"token_ids\":");
+        let _ = if self.wants_ids() { sheet.put_numbers(piece.ids) } else { sheet.put("null") };
+        sheet.put("}]");
     }
 }
 
@@ -132,21 +131,21 @@ impl Script for Vllm {
             self.role(piece.usage, sheet);
             self.has_begun = true;
         }
-        let _sheet = sheet.put("data: ").put(&self.opening);
+        sheet.put("data: ").put(&self.opening);
         self.put_choice(piece, sheet);
         self.has_begun = true;
         self.put_running_usage(sheet, piece.usage);
         if piece.last.is_some() && self.wishes.usage == UsageWish::Never {
-            let _sheet = sheet.put(",\"system_fingerprint\":\"").put(FINGERPRINT).put("\"");
+            sheet.put(",\"system_fingerprint\":\"").put(FINGERPRINT).put("\"");
         }
         sheet.put("}").close(Kind::Text, piece.tokens);
     }
 
     fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
         if let Some(usage) = ending.usage.filter(|_| self.wishes.usage != UsageWish::Never) {
-            let _sheet = sheet.put("data: ").put(&self.opening).put("]");
+            sheet.put("data: ").put(&self.opening).put("]");
             put_usage(sheet, usage);
-            let _sheet = sheet.put("},\"system_fingerprint\":\"").put(FINGERPRINT);
+            sheet.put("},\"system_fingerprint\":\"").put(FINGERPRINT);
             sheet.put("\"}").close(Kind::Usage, 0);
         }
         sheet.done();

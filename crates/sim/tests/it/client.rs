@@ -37,7 +37,7 @@ impl Running {
         let mut socket = self.connect();
         socket.write_all(request).unwrap();
         let mut bytes = Vec::new();
-        let _count = socket.read_to_end(&mut bytes).unwrap();
+        socket.read_to_end(&mut bytes).unwrap();
         Answer::parse(&bytes)
     }
 

@@ -119,7 +119,7 @@ impl Calibration {
             .collect();
         let mut text = format!("Fitted to {} rows of {source}", self.held_out.len());
         if let Some(accuracy) = held_out {
-            let _done = write!(
+            let _ = write!(
                 text,
                 ". Held-out error (two folds) over {} cells of throughput, TTFT, TPOT mean and median, and ITL mean: median {:.1} %, {:.0} % within 10 %",
                 accuracy.cells,
@@ -128,9 +128,9 @@ impl Calibration {
             );
         }
         for left in &self.left_out {
-            let _done = write!(text, ". Left out `{}`: {}", rows[left.row].label, left.reason);
+            let _ = write!(text, ". Left out `{}`: {}", rows[left.row].label, left.reason);
         }
-        let _done = write!(
+        let _ = write!(
             text,
             ". The answers' lengths spread by {:.2} of their mean.",
             self.candidate.spread

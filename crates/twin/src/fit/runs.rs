@@ -81,7 +81,7 @@ pub fn calibrate_runs(
     let Found { mut profile, constants } = found;
     profile.provenance = provenance((runs.len(), all.len(), quiet.len()), held_out_median);
     if let Some(accuracy) = held_out_runs {
-        let _done = write!(
+        let _ = write!(
             profile.provenance,
             " Held-out error of whole runs (two folds, {} cells of throughput, TTFT, TPOT mean and median, and ITL \
              mean): median {:.1} %, {:.0} % within 10 %.",

@@ -154,7 +154,7 @@ fn marks(tokenizer: &dyn Tokenizer, text: &str) -> Result<Vec<Mark>> {
             *count
         } else {
             let count = tokenizer.count(piece)?;
-            let _none = known.insert(piece, count);
+            known.insert(piece, count);
             count
         };
     }
@@ -378,7 +378,7 @@ mod tests {
         let calls = ServerCalls {
             name: "server".into(),
             tokenize: Box::new(move |text, specials| {
-                let _before = counter.fetch_add(1, Ordering::Relaxed);
+                counter.fetch_add(1, Ordering::Relaxed);
                 inner.encode(text, specials).map_err(|error| error.to_string())
             }),
             detokenize: Box::new(|_| Err("404".to_owned())),

@@ -67,7 +67,7 @@ impl Mooncake {
         // One number in front keeps a repeated run apart; within a run prefixes stay shared.
         let mut text = format!("{:08x}", self.context.salt.stream("prefix").draw(0) >> 32);
         for id in &record.hash_ids {
-            let _infallible = write!(text, " {id}");
+            let _ = write!(text, " {id}");
             text.push_str(&" hi".repeat(BLOCK_WORDS));
         }
         text.push('\n');

@@ -89,18 +89,17 @@ mod tests {
             let mut group = writer.next_row_group().unwrap();
             let ids: Vec<i64> = (0..).take(rows.len()).collect();
             let mut column = group.next_column().unwrap().unwrap();
-            let _count = column.typed::<Int64Type>().write_batch(&ids, None, None).unwrap();
+            column.typed::<Int64Type>().write_batch(&ids, None, None).unwrap();
             column.close().unwrap();
             for text in [|row: &(&str, &str)| row.0.into(), |row: &(&str, &str)| row.1.into()] {
                 let values: Vec<ByteArray> = rows.iter().map(text).collect();
                 let mut column = group.next_column().unwrap().unwrap();
-                let _count =
-                    column.typed::<ByteArrayType>().write_batch(&values, None, None).unwrap();
+                column.typed::<ByteArrayType>().write_batch(&values, None, None).unwrap();
                 column.close().unwrap();
             }
-            let _group = group.close().unwrap();
+            group.close().unwrap();
         }
-        let _metadata = writer.close().unwrap();
+        writer.close().unwrap();
     }
 
     fn workload(path: &Path, options: Options) -> Result<Workload> {
