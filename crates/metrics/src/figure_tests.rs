@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
+use super::quantity::NAMES;
+use super::statistic::MILLIONTHS;
 use super::*;
+use crate::define::{self, Formula};
 
 /// Every figure with the statistics that rules and files use.
 fn figures() -> Vec<Figure> {

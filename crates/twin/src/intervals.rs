@@ -6,10 +6,11 @@
 use base::Seed;
 use sim::Profile;
 use tokometer_base as base;
+use tokometer_metrics::Figure;
 use tokometer_sim as sim;
 
 use crate::Error;
-use crate::fit::{Metric, cells_of};
+use crate::fit::{FIGURES, cells_of};
 use crate::parallel::in_parallel;
 use crate::predict::{Keep, Options, predict};
 use crate::workload::Workload;
@@ -21,7 +22,7 @@ pub const SEEDS: u64 = 20;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// Which figure.
-    pub metric: Metric,
+    pub figure: Figure,
     /// Mean over the seeds.
     pub mean: f64,
     /// The lower end: a twentieth of the runs lies below.
@@ -47,21 +48,22 @@ pub fn intervals(
         Ok(cells_of(&prediction.figures))
     });
     let runs = runs.into_iter().collect::<Result<Vec<_>, Error>>()?;
-    let interval = |metric: Metric| {
-        let mut values: Vec<f64> = runs.iter().filter_map(|cells| cells.get(metric)).collect();
+    let interval = |figure: Figure| {
+        let mut values: Vec<f64> = runs.iter().filter_map(|cells| cells.get(figure)).collect();
         values.sort_by(f64::total_cmp);
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let tail = values.len() / 20;
         let (low, high) = (values[tail], values[values.len() - 1 - tail]);
-        Interval { metric, mean, low, high }
+        Interval { figure, mean, low, high }
     };
-    Ok(Metric::ALL.into_iter().map(interval).collect())
+    Ok(FIGURES.into_iter().map(interval).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Ask;
+    use tokometer_metrics::Quantity;
     use tokometer_schedule::Arrivals;
 
     #[test]
@@ -76,12 +78,14 @@ mod tests {
         };
         let found = run(1);
         assert_eq!(found, run(3));
-        let width = |metric: Metric| {
-            let one = found.iter().find(|one| one.metric == metric).unwrap();
+        let width = |figure: Figure| {
+            let one = found.iter().find(|one| one.figure == figure).unwrap();
             assert!(one.low <= one.mean && one.mean <= one.high, "{one:?}");
             (one.high - one.low) / one.mean
         };
-        assert!(width(Metric::TtftP99) > width(Metric::TtftMean));
-        assert!(width(Metric::TtftMean) > 0.0);
+        assert!(
+            width(Figure::percentile(Quantity::Ttft, 99)) > width(Figure::mean(Quantity::Ttft))
+        );
+        assert!(width(Figure::mean(Quantity::Ttft)) > 0.0);
     }
 }

@@ -10,7 +10,7 @@ use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Calibration, Candidate, Metric, Row, Settings, calibrate, errors, main_errors,
+    Accuracy, Calibration, Candidate, FIGURES, Row, Settings, calibrate, errors, main_errors,
     quantum_of,
 };
 
@@ -28,11 +28,11 @@ fn print(name: &str, rows: &[Row], calibration: &Calibration) {
         let mark = if fitted.is_identified { "" } else { "not identified" };
         println!("{:45} {:.4e}  [{}] {mark}", fitted.name, fitted.value, ends.join(" "));
     }
-    let names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+    let names: Vec<String> = FIGURES.iter().map(|metric| metric.label()).collect();
     println!("{:>14} {}", "row", names.join(" "));
     for held in &calibration.held_out {
         let row = &rows[held.row];
-        let cells: Vec<String> = Metric::ALL
+        let cells: Vec<String> = FIGURES
             .iter()
             .map(|metric| {
                 let ratio = held.predicted.get(*metric).zip(row.cells.get(*metric));
@@ -55,8 +55,8 @@ fn print(name: &str, rows: &[Row], calibration: &Calibration) {
             percent(accuracy.within_half_again),
         );
     };
-    for metric in Metric::ALL {
-        line(metric.name(), &errors(rows, held_out, metric));
+    for metric in FIGURES {
+        line(&metric.label(), &errors(rows, held_out, metric));
     }
     line("seven main", &main_errors(rows, held_out));
     line("  in sample", &main_errors(rows, &calibration.in_sample));

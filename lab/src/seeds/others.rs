@@ -9,7 +9,7 @@ use tokometer_base::Seed;
 use tokometer_sim::Profile;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Candidate, Description, HeldOut, Metric, Model, Row, Settings, describe, errors,
+    Accuracy, Candidate, Description, HeldOut, FIGURES, Model, Row, Settings, describe, errors,
     main_errors, predict_rows,
 };
 
@@ -103,10 +103,10 @@ pub(crate) fn describe_all(folder: &Path, searches: usize, (threads, out): (usiz
 }
 
 fn print_cells(rows: &[Row], predicted: &[HeldOut]) {
-    for metric in Metric::ALL {
+    for metric in FIGURES {
         let errors = errors(rows, predicted, metric);
         let errors: Vec<String> = errors.iter().map(|e| format!("{:+.1} %", 100.0 * e)).collect();
-        println!("{:14} {}", metric.name(), errors.join("  "));
+        println!("{:14} {}", metric.label(), errors.join("  "));
     }
     if let Some(accuracy) = Accuracy::of(&main_errors(rows, predicted)) {
         println!("seven main     {accuracy:?}");

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use tokometer_twin::fit::{Accuracy, Calibration, Metric, Row, errors, main_errors};
+use tokometer_metrics::figure::{Figure, Quantity};
+use tokometer_twin::fit::{Accuracy, Calibration, FIGURES, Row, errors, is_main, main_errors};
 
 /// One fitted table.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +63,7 @@ const GOALS: [Goal; 7] = [
         name: "the worst of the seven within 10 %",
         wanted: "≥ 80 %",
         reached: |tables| {
-            let main = Metric::ALL.into_iter().filter(|metric| metric.is_main());
+            let main = FIGURES.into_iter().filter(|figure| is_main(*figure));
             let shares = main.filter_map(|metric| accuracy_of(tables, metric));
             share(shares.map(|accuracy| accuracy.within_10).min_by(f64::total_cmp))
         },
@@ -70,18 +71,18 @@ const GOALS: [Goal; 7] = [
     Goal {
         name: "TPOT P99 within 15 %",
         wanted: "≥ 90 %",
-        reached: |tables| share(accuracy_of(tables, Metric::TpotP99).map(|all| all.within_15)),
+        reached: |tables| share(accuracy_of(tables, Figure::percentile(Quantity::Tpot, 99)).map(|all| all.within_15)),
     },
     Goal {
         name: "ITL median within 10 %",
         wanted: "≥ 85 %",
-        reached: |tables| share(accuracy_of(tables, Metric::ItlMedian).map(|all| all.within_10)),
+        reached: |tables| share(accuracy_of(tables, Figure::percentile(Quantity::Itl, 50)).map(|all| all.within_10)),
     },
     Goal {
         name: "ITL P99 within a factor of 1.5",
         wanted: "≥ 75 %",
         reached: |tables| {
-            share(accuracy_of(tables, Metric::ItlP99).map(|all| all.within_half_again))
+            share(accuracy_of(tables, Figure::percentile(Quantity::Itl, 99)).map(|all| all.within_half_again))
         },
     },
 ];
@@ -95,7 +96,7 @@ fn main_of(tables: &[FittedTable<'_>]) -> Option<Accuracy> {
     Accuracy::of(&all.flatten().collect::<Vec<_>>())
 }
 
-fn accuracy_of(tables: &[FittedTable<'_>], metric: Metric) -> Option<Accuracy> {
+fn accuracy_of(tables: &[FittedTable<'_>], metric: Figure) -> Option<Accuracy> {
     let all = tables.iter().map(|table| errors(table.rows, &table.calibration.held_out, metric));
     Accuracy::of(&all.flatten().collect::<Vec<_>>())
 }
@@ -177,14 +178,14 @@ fn twin_markdown(tables: &[FittedTable<'_>]) -> String {
 /// `measured → predicted (error)` for every row; rows that were left out say why.
 fn cells(table: &FittedTable<'_>) -> String {
     let mut text = String::from("| requests × prompt |");
-    for metric in Metric::ALL {
-        let _ = write!(text, " {} |", metric.name());
+    for metric in FIGURES {
+        let _ = write!(text, " {} |", metric.label());
     }
-    let _ = writeln!(text, "\n|---|{}", "---|".repeat(Metric::ALL.len()));
+    let _ = writeln!(text, "\n|---|{}", "---|".repeat(FIGURES.len()));
     for (at, row) in table.rows.iter().enumerate() {
         let _ = write!(text, "| {} |", row.label);
         let held = table.calibration.held_out.iter().find(|held| held.row == at);
-        for metric in Metric::ALL {
+        for metric in FIGURES {
             let measured = row.cells.get(metric);
             let predicted = held.and_then(|held| held.predicted.get(metric));
             let cell = match (measured, predicted) {
@@ -234,8 +235,8 @@ fn accuracy(table: &FittedTable<'_>) -> String {
             percent(accuracy.within_half_again),
         );
     };
-    for metric in Metric::ALL {
-        line(metric.name(), &errors(table.rows, held_out, metric));
+    for metric in FIGURES {
+        line(&metric.label(), &errors(table.rows, held_out, metric));
     }
     line("**the seven main metrics**", &main_errors(table.rows, held_out));
     text.push('\n');

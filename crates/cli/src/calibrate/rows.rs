@@ -1,8 +1,8 @@
 //! Blocks of printed reports as rows of a table that an engine can be fitted to.
 
 use tokometer_base::units::nearest_count;
-use tokometer_classic::{Field, Metric as Latency, Report, Stat};
-use tokometer_twin::fit::{Cells, Metric, Row};
+use tokometer_classic::{Field, Report};
+use tokometer_twin::fit::{Cells, FIGURES, Row};
 
 use crate::exit::Refusal;
 
@@ -45,23 +45,6 @@ impl Table {
     }
 }
 
-/// The printed statistic behind each metric of a fit.
-fn cell(report: &Report, metric: Metric) -> Option<f64> {
-    let (latency, stat) = match metric {
-        Metric::OutputThroughput => return report.number(Field::OutputThroughput),
-        Metric::TtftMean => (Latency::Ttft, Stat::Mean),
-        Metric::TtftMedian => (Latency::Ttft, Stat::Median),
-        Metric::TtftP99 => (Latency::Ttft, Stat::P99),
-        Metric::TpotMean => (Latency::Tpot, Stat::Mean),
-        Metric::TpotMedian => (Latency::Tpot, Stat::Median),
-        Metric::TpotP99 => (Latency::Tpot, Stat::P99),
-        Metric::ItlMean => (Latency::Itl, Stat::Mean),
-        Metric::ItlMedian => (Latency::Itl, Stat::Median),
-        Metric::ItlP99 => (Latency::Itl, Stat::P99),
-    };
-    report.latency(latency, stat)
-}
-
 /// One block as a row; the error says why it is none.
 fn row(report: &Report, limit: Option<u32>) -> Result<Row, String> {
     if report.is_cut() {
@@ -78,9 +61,9 @@ fn row(report: &Report, limit: Option<u32>) -> Result<Row, String> {
         return Err("requests of it failed, so the engine's load is not known".to_owned());
     }
     let mut cells = Cells::default();
-    for metric in Metric::ALL {
+    for figure in FIGURES {
         // Tools print 0.00 for what they did not measure.
-        cells.set(metric, cell(report, metric).filter(|value| *value > 0.0));
+        cells.set(figure, report.figure(figure).filter(|value| *value > 0.0));
     }
     let rate = report.number(Field::RateConfigured).or_else(|| {
         report.words(Field::TrafficRate)?.parse::<f64>().ok().filter(|rate| rate.is_finite())
@@ -121,6 +104,8 @@ fn limit_of(command: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_metrics::{Figure, Quantity};
+
     use super::*;
     use tokometer_classic::files;
 
@@ -138,8 +123,8 @@ mod tests {
         assert_eq!((first.requests, first.input_tokens, first.output_tokens), (1, 80, 85));
         assert_eq!(first.label, "1 x 80");
         assert_eq!(first.output_limit, Some(150));
-        assert_eq!(first.cells.get(Metric::OutputThroughput), Some(18.75));
-        assert_eq!(first.cells.get(Metric::ItlP99), Some(94.22));
+        assert_eq!(first.cells.get(Figure::whole(Quantity::Output)), Some(18.75));
+        assert_eq!(first.cells.get(Figure::percentile(Quantity::Itl, 99)), Some(94.22));
         assert_eq!((first.request_rate, first.max_concurrency), (None, None));
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tokometer_report::Grid;
 use tokometer_twin::fit::{
-    Accuracy, Calibration, HeldOut, Metric, Row, RunCalibration, errors, main_errors,
+    Accuracy, Calibration, FIGURES, HeldOut, Row, RunCalibration, errors, main_errors,
 };
 
 /// What a table of reports gave.
@@ -87,8 +87,8 @@ pub(crate) fn accuracy(title: &str, rows: &[Row], predicted: &[HeldOut]) -> Stri
             format!("{:.0} %", 100.0 * accuracy.within_25),
         ]);
     };
-    for metric in Metric::ALL {
-        line(metric.name(), &errors(rows, predicted, metric));
+    for figure in FIGURES {
+        line(&figure.label(), &errors(rows, predicted, figure));
     }
     line("the seven main metrics", &main_errors(rows, predicted));
     grid.text()
@@ -111,22 +111,24 @@ mod tests {
     use tokometer_twin::OldClient;
     use tokometer_twin::fit::{Candidate, Cells, Fitted, LeftOut, Measured};
 
+    use tokometer_metrics::{Figure, Quantity};
+
     use super::*;
 
     #[test]
     fn errors_are_shown_per_metric_and_only_where_there_are_cells() {
         let mut measured = Cells::default();
-        measured.set(Metric::TtftMean, Some(100.0));
-        measured.set(Metric::TpotP99, Some(10.0));
+        measured.set(Figure::mean(Quantity::Ttft), Some(100.0));
+        measured.set(Figure::percentile(Quantity::Tpot, 99), Some(10.0));
         let rows = [Row { label: "1 x 1".to_owned(), cells: measured, ..Row::default() }];
         let mut predicted = Cells::default();
-        predicted.set(Metric::TtftMean, Some(104.0));
-        predicted.set(Metric::TpotP99, Some(8.0));
+        predicted.set(Figure::mean(Quantity::Ttft), Some(104.0));
+        predicted.set(Figure::percentile(Quantity::Tpot, 99), Some(8.0));
         let text = accuracy("held out", &rows, &[HeldOut { row: 0, predicted }]);
         insta::assert_snapshot!(text, @r"
         held out                cells  median  ≤ 10 %  ≤ 25 %
-        TTFT mean                   1   4.0 %   100 %   100 %
-        TPOT P99                    1  20.0 %     0 %   100 %
+        mean TTFT                   1   4.0 %   100 %   100 %
+        p99 TPOT                    1  20.0 %     0 %   100 %
         the seven main metrics      1   4.0 %   100 %   100 %
         ");
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use tokometer_base::digits::digits;
+use tokometer_metrics::figure::{Figure, Statistic};
 use tokometer_report::Grid;
 use tokometer_twin::weighted::PRECISION;
 use tokometer_twin::{self as twin, Interval, SEEDS};
@@ -161,8 +162,8 @@ impl Page<'_> {
             grid = grid.right(format!("±{:.0} %", 100.0 * share));
         }
         let span = |low: f64, high: f64| format!("{} … {}", digits(low), digits(high));
-        for Interval { metric, mean, low, high } in &self.predicted.intervals {
-            let cells = [metric.name().to_owned(), digits(*mean), span(*low, *high)];
+        for Interval { figure, mean, low, high } in &self.predicted.intervals {
+            let cells = [figure.label(), digits(*mean), span(*low, *high)];
             let by_profile = self.engine.uncertainty.map(|share| {
                 let (less, more) = (mean * (1.0 - share), mean * (1.0 + share));
                 span(less, more)
@@ -182,7 +183,7 @@ impl Page<'_> {
         let figures = &self.predicted.prediction.figures;
         let of_seeds = self.predicted.intervals.iter();
         let intervals: Vec<Value> = of_seeds
-            .map(|one| json!({ "metric": one.metric, "mean": one.mean, "low": one.low, "high": one.high }))
+            .map(|one| json!({ "metric": stored_name(one.figure), "mean": one.mean, "low": one.low, "high": one.high }))
             .collect();
         let mut page = json!({
             "engine": profile.name,
@@ -234,10 +235,21 @@ fn line(label: &str, text: &str) -> String {
     lines.join("\n")
 }
 
+/// The name of a figure in the page for other programs: `ttft_median`, `output_throughput`.
+fn stored_name(figure: Figure) -> String {
+    let statistic = match figure.statistic {
+        Statistic::Whole => return "output_throughput".to_owned(),
+        Statistic::MEDIAN => "median".to_owned(),
+        other => other.to_string(),
+    };
+    format!("{}_{statistic}", figure.quantity.section().unwrap_or(figure.quantity.key()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use tokometer_base::Seed;
+    use tokometer_metrics::Quantity;
     use tokometer_twin::{Ask, Options, Workload, in_play, predict};
 
     fn page(engine: &Engine, explain: Explain) -> (String, Value) {
@@ -245,8 +257,8 @@ mod tests {
         let workload = Workload::burst(vec![Ask::new(20, 5); 4]);
         let prediction = predict(&engine.profile, &workload, Seed(1), options).unwrap();
         let in_play = in_play(&engine.profile, &workload, &prediction.explanation);
-        let metric = tokometer_twin::fit::Metric::TtftMean;
-        let intervals = vec![Interval { metric, mean: 20.0, low: 18.0, high: 23.5 }];
+        let figure = Figure::mean(Quantity::Ttft);
+        let intervals = vec![Interval { figure, mean: 20.0, low: 18.0, high: 23.5 }];
         let predicted = PredictedPoint { prediction, detail: Detail::Exact, intervals, in_play };
         let page =
             Page { engine, predicted: &predicted, options, explain, peak_memory_bytes: None };
@@ -273,10 +285,11 @@ mod tests {
         not confirmed     burst, fleet: in play here, and in no data of this profile
         fleet             2 replicas behind round-robin
         seeds             20   mean  90 % of seeds
-        TTFT mean             20.00  18.00 … 23.50
+        mean TTFT             20.00  18.00 … 23.50
         ");
         assert_eq!(value["mechanisms"][0]["is_validated"], true);
         assert_eq!(value["intervals"][0]["low"], 18.0);
+        assert_eq!(value["intervals"][0]["metric"], "ttft_mean");
         assert!(value.get("explanation").is_none());
     }
 

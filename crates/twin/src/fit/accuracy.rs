@@ -1,9 +1,10 @@
 //! How far predictions lie from what was measured, by the measures of the project's goals.
 
 use serde::{Deserialize, Serialize};
+use tokometer_metrics::Figure;
 
 use super::HeldOut;
-use super::row::{Metric, Row};
+use super::row::{FIGURES, Row, is_main};
 
 /// Errors of one set of cells. Shares lie between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -24,19 +25,19 @@ pub struct Accuracy {
     pub within_half_again: f64,
 }
 
-/// Signed relative errors of one metric, row by row.
-pub fn errors(rows: &[Row], predicted: &[HeldOut], metric: Metric) -> Vec<f64> {
+/// Signed relative errors of one figure, row by row.
+pub fn errors(rows: &[Row], predicted: &[HeldOut], figure: Figure) -> Vec<f64> {
     let cells = predicted.iter().filter_map(|held| {
-        let measured = rows[held.row].cells.get(metric).filter(|value| *value > 0.0)?;
-        Some(held.predicted.get(metric)? / measured - 1.0)
+        let measured = rows[held.row].cells.get(figure).filter(|value| *value > 0.0)?;
+        Some(held.predicted.get(figure)? / measured - 1.0)
     });
     cells.collect()
 }
 
-/// The errors of all metrics for which the goal of 10 % is set.
+/// The errors of all figures for which the goal of 10 % is set.
 pub fn main_errors(rows: &[Row], predicted: &[HeldOut]) -> Vec<f64> {
-    let main = Metric::ALL.into_iter().filter(|metric| metric.is_main());
-    main.flat_map(|metric| errors(rows, predicted, metric)).collect()
+    let main = FIGURES.into_iter().filter(|figure| is_main(*figure));
+    main.flat_map(|figure| errors(rows, predicted, figure)).collect()
 }
 
 impl Accuracy {

@@ -32,7 +32,7 @@ pub use accuracy::{Accuracy, errors, main_errors};
 use descent::{Best, Miss};
 pub use kinds::{Kind, kinds};
 pub use model::{Candidate, Model, Parameter, STARTS, cells_of};
-pub use row::{Cells, Metric, Row};
+pub use row::{Cells, FIGURES, Row, is_main};
 pub use runs::{Measured, RunCalibration, calibrate_runs};
 pub use screen::{LeftOut, quantum_of, stalls};
 use search::Search;
@@ -296,7 +296,7 @@ impl Prepared<'_> {
 
     /// By how much a candidate misses the figures of these rows; `None` where it cannot run one at all.
     fn misses(&self, candidate: &Candidate, set: &[usize]) -> Option<Vec<Miss>> {
-        let mut misses = Vec::with_capacity(set.len() * Metric::ALL.len());
+        let mut misses = Vec::with_capacity(set.len() * FIGURES.len());
         for at in set {
             let row = &self.rows[*at];
             let seeds = model::seeds(row, SEARCH_SEEDS);

@@ -16,7 +16,7 @@ use tokometer_sim as sim;
 
 use super::descent::{Miss, Pull};
 use super::lengths::{self, Block};
-use super::row::{Cells, Metric, Row};
+use super::row::{Cells, FIGURES, Row, weight};
 use crate::Error;
 use crate::client::OldClient;
 use crate::figures::Figures;
@@ -277,18 +277,18 @@ pub(crate) fn predict_row(
 
 fn cells(values: [f64; 10]) -> Cells {
     let mut cells = Cells::default();
-    for (metric, value) in Metric::ALL.into_iter().zip(values) {
-        cells.set(metric, Some(value));
+    for (figure, value) in FIGURES.into_iter().zip(values) {
+        cells.set(figure, Some(value));
     }
     cells
 }
 
-/// The figures of a predicted run, by metric.
+/// The figures of a predicted run, by name.
 pub fn cells_of(run: &Figures) -> Cells {
     cells(figures(run))
 }
 
-/// The figures of a run in the order of [`Metric::ALL`].
+/// The figures of a run in the order of [`FIGURES`].
 fn figures(figures: &Figures) -> [f64; 10] {
     let of = |samples: &crate::weighted::Weighted| {
         let percentiles = samples.percentiles_ms(&[50.0, 99.0]);
@@ -311,10 +311,10 @@ fn figures(figures: &Figures) -> [f64; 10] {
 
 /// By how much predicted cells miss the printed ones.
 pub(crate) fn misses(predicted: &Cells, measured: &Cells) -> Vec<Miss> {
-    let miss = |metric: Metric| {
-        let measured = measured.get(metric).filter(|value| *value > 0.0)?;
-        let error = libm::log(predicted.get(metric)?.max(1e-9) / measured);
-        Some(Miss { weight: metric.weight(), error })
+    let miss = |figure| {
+        let measured = measured.get(figure).filter(|value| *value > 0.0)?;
+        let error = libm::log(predicted.get(figure)?.max(1e-9) / measured);
+        Some(Miss { weight: weight(figure), error })
     };
-    Metric::ALL.into_iter().filter_map(miss).collect()
+    FIGURES.into_iter().filter_map(miss).collect()
 }

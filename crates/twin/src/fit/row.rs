@@ -1,92 +1,51 @@
 //! One row of a measured table: what was asked and what was printed.
 
 use serde::{Deserialize, Serialize};
+use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 
-/// A printed figure that a fit can use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Output tokens per second.
-    OutputThroughput,
-    /// Mean time to first token.
-    TtftMean,
-    /// Median time to first token.
-    TtftMedian,
-    /// 99th percentile of the time to first token.
-    TtftP99,
-    /// Mean time per output token.
-    TpotMean,
-    /// Median time per output token.
-    TpotMedian,
-    /// 99th percentile of the time per output token.
-    TpotP99,
-    /// Mean gap between events.
-    ItlMean,
-    /// Median gap between events.
-    ItlMedian,
-    /// 99th percentile of the gaps.
-    ItlP99,
+/// The figures that a fit uses, in the order of the printed block.
+pub const FIGURES: [Figure; 10] = [
+    Figure::whole(Quantity::Output),
+    Figure::mean(Quantity::Ttft),
+    Figure::percentile(Quantity::Ttft, 50),
+    Figure::percentile(Quantity::Ttft, 99),
+    Figure::mean(Quantity::Tpot),
+    Figure::percentile(Quantity::Tpot, 50),
+    Figure::percentile(Quantity::Tpot, 99),
+    Figure::mean(Quantity::Itl),
+    Figure::percentile(Quantity::Itl, 50),
+    Figure::percentile(Quantity::Itl, 99),
+];
+
+/// Whether the goal of 10 % is set for a figure. The others are promised less.
+pub fn is_main(figure: Figure) -> bool {
+    weight(figure) >= 1.0
 }
 
-impl Metric {
-    /// All of them, in the order of the printed block.
-    pub const ALL: [Self; 10] = [
-        Self::OutputThroughput,
-        Self::TtftMean,
-        Self::TtftMedian,
-        Self::TtftP99,
-        Self::TpotMean,
-        Self::TpotMedian,
-        Self::TpotP99,
-        Self::ItlMean,
-        Self::ItlMedian,
-        Self::ItlP99,
-    ];
-
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::OutputThroughput => "output tok/s",
-            Self::TtftMean => "TTFT mean",
-            Self::TtftMedian => "TTFT median",
-            Self::TtftP99 => "TTFT P99",
-            Self::TpotMean => "TPOT mean",
-            Self::TpotMedian => "TPOT median",
-            Self::TpotP99 => "TPOT P99",
-            Self::ItlMean => "ITL mean",
-            Self::ItlMedian => "ITL median",
-            Self::ItlP99 => "ITL P99",
-        }
-    }
-
-    /// Whether the goal of 10 % is set for it. The others are promised less.
-    pub fn is_main(self) -> bool {
-        !matches!(self, Self::TpotP99 | Self::ItlMedian | Self::ItlP99)
-    }
-
-    /// How much an error of this metric counts in a fit.
-    pub(crate) fn weight(self) -> f64 {
-        match self {
-            Self::TpotP99 | Self::ItlMedian => 0.6,
-            Self::ItlP99 => 0.25,
-            _ => 1.0,
-        }
+/// How much an error of a figure counts in a fit.
+pub(crate) fn weight(figure: Figure) -> f64 {
+    match (figure.quantity, figure.statistic) {
+        (Quantity::Tpot, Statistic::P99) | (Quantity::Itl, Statistic::MEDIAN) => 0.6,
+        (Quantity::Itl, Statistic::P99) => 0.25,
+        _ => 1.0,
     }
 }
 
-/// A figure per metric: milliseconds, or tokens per second. `None` where it was not printed.
+/// A value per figure of [`FIGURES`]: milliseconds, or tokens per second. `None` where it was not
+/// printed.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Cells([Option<f64>; 10]);
+pub struct Cells([Option<f64>; FIGURES.len()]);
 
 impl Cells {
-    /// The figure of one metric.
-    pub fn get(&self, metric: Metric) -> Option<f64> {
-        self.0[metric as usize]
+    /// The value of a figure; `None` for one that no fit uses.
+    pub fn get(&self, figure: Figure) -> Option<f64> {
+        FIGURES.iter().position(|one| *one == figure).and_then(|at| self.0[at])
     }
 
-    /// Sets the figure of one metric.
-    pub fn set(&mut self, metric: Metric, value: Option<f64>) {
-        self.0[metric as usize] = value;
+    /// Sets the value of a figure that a fit uses.
+    pub fn set(&mut self, figure: Figure, value: Option<f64>) {
+        let at = FIGURES.iter().position(|one| *one == figure);
+        self.0[at.expect("the figure is one that a fit uses")] = value;
     }
 }
 

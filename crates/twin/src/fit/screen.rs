@@ -1,7 +1,9 @@
 //! What a table says before anything is fitted: rows that fit no engine, rows that do not belong
 //! together, and the mark of a poll.
 
-use super::row::{Metric, Row};
+use tokometer_metrics::figure::{Figure, Quantity};
+
+use super::row::Row;
 use crate::Error;
 
 /// A row that was left out of a fit.
@@ -22,12 +24,14 @@ const STALL_SHARE: f64 = 0.05;
 pub fn stalls(rows: &[Row]) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     for (at, row) in rows.iter().enumerate() {
-        let Some(mine) = row.cells.get(Metric::TtftMean) else { continue };
+        let Some(mine) = row.cells.get(Figure::mean(Quantity::Ttft)) else { continue };
         let is_burst = row.request_rate.is_none() && row.max_concurrency.is_none();
         let witness = rows
             .iter()
             .filter(|other| is_burst && other.requests > row.requests && other.is_same_sweep(row))
-            .filter_map(|other| other.cells.get(Metric::TtftMean).map(|ttft| (ttft, other)))
+            .filter_map(|other| {
+                other.cells.get(Figure::mean(Quantity::Ttft)).map(|ttft| (ttft, other))
+            })
             .min_by(|one, other| one.0.total_cmp(&other.0));
         let Some((theirs, other)) = witness else { continue };
         if mine > theirs * (1.0 + STALL_SHARE) {
@@ -55,8 +59,8 @@ pub(crate) fn check(rows: &[Row]) -> Result<(), Error> {
             .iter()
             .find(|other| other.requests == row.requests && other.is_same_sweep(row));
         let Some(twin) = twin else { continue };
-        let metric = Metric::TpotMean;
-        let pair = row.cells.get(metric).zip(twin.cells.get(metric));
+        let figure = Figure::mean(Quantity::Tpot);
+        let pair = row.cells.get(figure).zip(twin.cells.get(figure));
         let apart = pair.filter(|(one, other)| !(0.6..1.7).contains(&(one / other)));
         if let Some((one, other)) = apart.filter(|(one, other)| *one > 0.0 && *other > 0.0) {
             let (first, second) = (twin.label.clone(), row.label.clone());
@@ -76,7 +80,12 @@ pub fn quantum_of<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<f64> {
     let best = QUANTA.into_iter().filter_map(|quantum| {
         let gaps: Vec<f64> = rows
             .iter()
-            .flat_map(|row| [row.cells.get(Metric::ItlMedian), row.cells.get(Metric::ItlP99)])
+            .flat_map(|row| {
+                [
+                    row.cells.get(Figure::percentile(Quantity::Itl, 50)),
+                    row.cells.get(Figure::percentile(Quantity::Itl, 99)),
+                ]
+            })
             .flatten()
             .filter(|gap| *gap > 1.5 * quantum)
             .collect();

@@ -1,9 +1,9 @@
 //! Reads the printed blocks of a seed table. The program itself reads reports with room `report`, which
 //! this room may not see. The study `seeds` in `lab/` includes this file by its path.
 
-use tokometer_twin::fit::{Cells, Metric, Row};
+use tokometer_twin::fit::{Cells, FIGURES, Row};
 
-/// The printed label of each metric, in the order of [`Metric::ALL`].
+/// The printed label of each figure, in the order of [`FIGURES`].
 const LABELS: [&str; 10] = [
     "Output token throughput (tok/s):",
     "Mean TTFT (ms):",
@@ -35,8 +35,8 @@ pub(crate) fn rows(text: &str) -> Vec<Row> {
             let requests = count(block, "Successful requests:");
             let input_tokens = count(block, "Total input tokens:");
             let mut cells = Cells::default();
-            for (metric, label) in Metric::ALL.into_iter().zip(LABELS) {
-                cells.set(metric, value(block, label));
+            for (figure, label) in FIGURES.into_iter().zip(LABELS) {
+                cells.set(figure, value(block, label));
             }
             Row {
                 label: format!("{requests} x {}", input_tokens / requests.max(1)),
