@@ -78,6 +78,7 @@ impl Ended {
     }
 
     /// The same, once it is known to have ended well.
+    #[expect(clippy::return_self_not_must_use, reason = "many tests want only the assertion in it")]
     pub fn succeeded(self) -> Self {
         assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
         self

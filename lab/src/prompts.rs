@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use rayon::prelude::*;
-use tokometer_base::{Clock, Conventions, MonotonicClock, PromptContent, Seed};
+use tokometer_base::{Clock, Conventions, MonotonicClock, Partial as _, PromptContent, Seed};
 use tokometer_tokenize::{Choice, Specials, Tokenizer, Wish};
-use tokometer_workload::{Context, Spec, datasets, open};
+use tokometer_workload::{Context, PartialSpec, Spec, datasets, open};
 
 /// Measures what the arguments name and prints it.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -33,8 +33,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
     if let (Some(dataset), Some(path)) = (arguments.next(), arguments.next()) {
         let start = clock.now();
-        let spec: Spec =
+        let spec: PartialSpec =
             serde_json::from_value(serde_json::json!({"dataset": dataset, "path": path}))?;
+        let spec = spec.complete()?;
         let workload = open(&spec, &Context::new(tokenizer, Seed(0), 1_000))?;
         let took = clock.now().saturating_sub(start);
         writeln!(
