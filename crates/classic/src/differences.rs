@@ -93,7 +93,7 @@ const PEAK_IN_FLIGHT: Named = (Key::Field(Field::PeakConcurrency), "peak concurr
 
 const INPUT: &str = "it uses the workload's prompt token counts, ours are the server's";
 const TPOT_COUNT: &str = "it divides by its own token count";
-const TPOT_SPAN: &str = "it divides by all tokens but one and ends at a later event; we leave out the first event's tokens";
+const TPOT_SPAN: &str = "it divides by all tokens but one and ends at a later event; ours excludes the first event's tokens";
 const E2E: &str = "its latency ends at an event after the last content";
 const PEAK_CONCURRENCY: &str =
     "it counts all requests active during one second, not at one instant";
@@ -103,14 +103,14 @@ fn peak_reason(output: Option<f64>, figures: &FamilyFigures) -> &'static str {
     if output.is_some_and(|tokens| is_apart(figures.chunks as f64, tokens)) {
         "it counts events per second, not tokens"
     } else {
-        "its seconds begin with the first request, ours with the run"
+        "its one-second buckets start with the first request, ours with the run"
     }
 }
 
 fn output_reason(family: Family) -> &'static str {
     match family {
         Family::Sglang => "it reports the requested length where it sees no usage",
-        Family::OldVllm => "it tokenizes the text again",
+        Family::OldVllm => "it retokenizes the text",
         Family::Vllm => "it tokenizes the text where it sees no usage",
         Family::VllmRust => "it counts events where it sees no usage",
     }
@@ -129,7 +129,7 @@ fn ttft_reason(summary: &Summary, figures: &FamilyFigures) -> &'static str {
     if first_event.is_some_and(|ours| !is_apart(figures.ttft.mean, ours)) {
         "it counts the opening event, which has no text, as the first token"
     } else {
-        "it starts or stops its clock at another event"
+        "it starts or stops the clock at another event"
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
             found.iter().find(|one| one.label == "peak output").unwrap().why
         };
         assert!(reason(90_000).contains("events per second"));
-        assert!(reason(126_464).contains("seconds begin"));
+        assert!(reason(126_464).contains("one-second buckets start"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tokometer_metrics::Family;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No layout has this name.
-    #[error("there is no layout `{name}`\n  try one of {known}")]
+    #[error("unknown layout `{name}`\n  use one of {known}")]
     UnknownLayout {
         /// The name as given.
         name: String,
@@ -26,7 +26,7 @@ pub enum Error {
         text: String,
     },
     /// The summary holds no figures by the layout's definitions.
-    #[error("the summary has no figures of {0:?}, which this layout prints")]
+    #[error("the summary has no figures of {0:?}, which this layout requires")]
     NoFigures(Family),
     /// A result file is not what it should be.
     #[error("cannot read a result file: {0}")]

@@ -116,9 +116,9 @@ pub enum Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cut { line } => write!(f, "the block is cut off after line {line}"),
+            Self::Cut { line } => write!(f, "the block is truncated after line {line}"),
             Self::Interleaved { line } => {
-                write!(f, "lines of two blocks are mixed, seen first at line {line}")
+                write!(f, "lines of two blocks are mixed, first at line {line}")
             }
         }
     }

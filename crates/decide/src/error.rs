@@ -1,4 +1,4 @@
-//! What cannot be decided, and why.
+//! Errors of rules, objectives and comparisons.
 
 use tokometer_base::units;
 use tokometer_metrics::figure::{self, Figure};
@@ -13,7 +13,7 @@ pub enum Error {
     #[error("the objective `{0}` has no comparison\n  try `p99 ttft < 2s`")]
     NoComparison(String),
     /// Words that are no figure.
-    #[error("the objective `{text}` cannot be read: {source}")]
+    #[error("cannot parse the objective `{text}`: {source}")]
     Figure {
         /// The objective as typed.
         text: String,
@@ -21,7 +21,7 @@ pub enum Error {
         source: figure::Error,
     },
     /// A limit that is no quantity of this kind.
-    #[error("the objective `{text}` has a limit that cannot be read: {source}")]
+    #[error("cannot parse the limit of the objective `{text}`: {source}")]
     Limit {
         /// The objective as typed.
         text: String,
@@ -29,7 +29,7 @@ pub enum Error {
         source: units::Error,
     },
     /// A rule that ends a run, which cannot be read.
-    #[error("`{text}` cannot be read: {why}")]
+    #[error("cannot parse `{text}`: {why}")]
     Until {
         /// The rule as typed.
         text: String,
@@ -38,14 +38,14 @@ pub enum Error {
     },
     /// A figure that is not known while a run is under way.
     #[error(
-        "a run cannot wait for {figure}: it is not the mean or a percentile of one value per request\n  use a mean or a percentile of TTFT, TPOT or E2E"
+        "cannot end a run by {figure}: it is not the mean or a percentile of one value per request\n  use a mean or a percentile of TTFT, TPOT or E2E"
     )]
     CannotWait {
         /// The figure.
         figure: Figure,
     },
     /// A rule of a comparison that cannot be read.
-    #[error("the rule `{text}` cannot be read: {why}")]
+    #[error("cannot parse the rule `{text}`: {why}")]
     Rule {
         /// The rule as typed.
         text: String,
@@ -53,7 +53,7 @@ pub enum Error {
         why: String,
     },
     /// A run that has nothing to compare.
-    #[error("cannot compare `{name}`: no request of it succeeded")]
+    #[error("cannot compare `{name}`: none of its requests succeeded")]
     NoSuccess {
         /// The run as the user named it.
         name: String,

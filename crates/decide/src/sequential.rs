@@ -74,7 +74,7 @@ impl Until {
         let (figure, margin) = text
             .split_once('±')
             .or_else(|| text.split_once("+-"))
-            .ok_or_else(|| fault("it has no `±`".to_owned()))?;
+            .ok_or_else(|| fault("`±` is missing".to_owned()))?;
         let margin = tokometer_base::units::parse_share(margin)
             .ok()
             .filter(|share| *share > 0.0 && *share < 1.0)
@@ -198,13 +198,13 @@ mod tests {
             let message = Until::parse(text).unwrap_err().to_string();
             assert!(message.contains(expected), "{text}: {message}");
         };
-        check("p99 ttft", "it has no `±`");
+        check("p99 ttft", "`±` is missing");
         check("p99 ttft ±0%", "a share such as `10%`");
         check("p0 ttft ±5%", "`p0` is not a percentile");
         check("p99 speed ±5%", "`speed` is not a metric");
-        check("p99 itl ±5%", "a run cannot wait for p99 ITL");
-        check("max ttft ±5%", "a run cannot wait for max TTFT");
-        check("throughput ±5%", "a run cannot wait for Output throughput");
+        check("p99 itl ±5%", "cannot end a run by p99 ITL");
+        check("max ttft ±5%", "cannot end a run by max TTFT");
+        check("throughput ±5%", "cannot end a run by Output throughput");
     }
 
     /// Plans of earlier versions hold rules in this form.

@@ -50,7 +50,7 @@ pub struct Result {
     pub value: Option<f64>,
     /// The limit.
     pub limit: f64,
-    /// Whether it is met; `None` when that cannot be told.
+    /// Whether it is met; `None` if unknown.
     pub is_met: Option<bool>,
     /// How much of the limit is used up: above one is a miss. `None` without a value.
     pub use_of_limit: Option<f64>,

@@ -108,7 +108,7 @@ mod tests {
             lights.ended(timeline);
             assert_eq!(lights.notes(), expected);
         };
-        let late = "late-sends: 1 of 1 requests left more than 5 ms after their time";
+        let late = "late-sends: 1 of 1 requests were sent more than 5 ms late";
         let waited = sent(20, 100, None);
         check(Capped::No, &waited, &[&format!("{late} (worst 80.0 ms)")]);
         check(Capped::Yes, &waited, &[]);

@@ -1,7 +1,7 @@
-//! Where the time to the first token went, as far as it can be known.
+//! Parts of the time to first token, as far as they can be known.
 //!
 //! In: timelines, and what the server's counters say. Out: mean milliseconds per part, each marked as
-//! measured by us, told by the server, or inferred. Means are over all requests, so that the parts
+//! measured by us, reported by the server, or inferred. Means are over all requests, so the parts
 //! after sending add up to the mean time to first token. Parts that nothing tells stay inside `server`,
 //! which is what is left over: how much of it was queue would be a guess.
 

@@ -74,7 +74,7 @@ impl Formula {
     fn failed_requests(&self) -> &'static str {
         match self {
             Self::Latency(_) => "infinitely slow",
-            Self::Value(_) | Self::Stream(_) => "left out",
+            Self::Value(_) | Self::Stream(_) => "excluded",
             Self::Run(_) => "as defined",
         }
     }
@@ -106,42 +106,42 @@ pub static METRICS: &[Metric] = &[
         key: "ttft_ms",
         label: "Time to first token",
         unit: Unit::Millis,
-        definition: "First content (text, reasoning or a tool call) minus first request byte. An event that carries only a role, nothing, or counts is not a token.",
+        definition: "First content (text, reasoning or a tool call) minus first request byte. An event that carries only a role, only counts, or nothing does not count as a token.",
         formula: Formula::Latency(measure::ttft),
     },
     Metric {
         key: "first_event_ms",
         label: "Time to first event",
         unit: Unit::Millis,
-        definition: "First event of any kind but the end mark, minus first request byte. Other tools often call this the first token.",
+        definition: "First event of any kind but the end mark, minus first request byte. Other tools often report this as the time to first token.",
         formula: Formula::Latency(measure::first_event),
     },
     Metric {
         key: "first_answer_ms",
         label: "Time to first answer token",
         unit: Unit::Millis,
-        definition: "First content that is not reasoning, minus first request byte. Differs from TTFT only where the server streams its reasoning apart.",
+        definition: "First content that is not reasoning, minus first request byte. Differs from TTFT only if the server streams its reasoning separately.",
         formula: Formula::Latency(measure::first_answer),
     },
     Metric {
         key: "tpot_ms",
         label: "Time per output token",
         unit: Unit::Millis,
-        definition: "(Last content minus first content) / (tokens minus the tokens of the first content event), per request. Absent for answers with no token after the first event. Tokens that were counted but never streamed (hidden reasoning) are left out.",
+        definition: "(Last content minus first content) / (tokens minus the tokens of the first content event), per request. Absent for answers with no token after the first event. Tokens that were counted but never streamed (hidden reasoning) are excluded.",
         formula: Formula::Latency(measure::tpot),
     },
     Metric {
         key: "gap_ms",
         label: "Inter-chunk gap",
         unit: Unit::Millis,
-        definition: "Time between neighbouring content events of one answer, all answers pooled: what a reader of the stream feels. An event may hold several tokens. Intervals come from blocks of time, because gaps of one engine step are not independent. Percentiles are withheld when more than 5 % of the content events shared a read.",
+        definition: "Time between consecutive content events of one answer, pooled over all answers: what a reader of the stream sees. An event may hold several tokens. Confidence intervals come from blocks of time, because gaps of one engine step are not independent. Percentiles are withheld when more than 5 % of the content events arrived in the same read as the previous one.",
         formula: Formula::Stream(measure::each_gap),
     },
     Metric {
         key: "token_gap_ms",
         label: "Gap per token, amortised",
         unit: Unit::Millis,
-        definition: "Each inter-chunk gap divided by the tokens inside the event that ends it, counted once for each of them. Only of events whose tokens are known.",
+        definition: "Each inter-chunk gap divided by the number of tokens in the event that ends it, counted once per token. Only events with a known token count are used.",
         formula: Formula::Stream(measure::each_token_gap),
     },
     Metric {
@@ -155,105 +155,105 @@ pub static METRICS: &[Metric] = &[
         key: "end_of_stream_ms",
         label: "End of stream",
         unit: Unit::Millis,
-        definition: "Last byte of the answer minus first request byte: E2E with the counts and the end mark that follow the last content.",
+        definition: "Last byte of the answer minus first request byte: E2E plus the counts and the end mark that follow the last content.",
         formula: Formula::Latency(measure::end_of_stream),
     },
     Metric {
         key: "ttft_from_intended_ms",
         label: "TTFT from the intended time",
         unit: Unit::Millis,
-        definition: "First content minus the time at which the plan wanted the request sent: TTFT with every wait inside the client. Absent where the schedule means nothing (infinite rate).",
+        definition: "First content minus the planned send time: TTFT plus every wait inside the client. Absent if there is no schedule (infinite rate).",
         formula: Formula::Latency(measure::ttft_from_intended),
     },
     Metric {
         key: "e2e_from_intended_ms",
         label: "E2E from the intended time",
         unit: Unit::Millis,
-        definition: "Last content minus the time at which the plan wanted the request sent. Absent at infinite rate.",
+        definition: "Last content minus the planned send time. Absent at infinite rate.",
         formula: Formula::Latency(measure::e2e_from_intended),
     },
     Metric {
         key: "client_queue_ms",
         label: "Client queue",
         unit: Unit::Millis,
-        definition: "Admitted minus intended: the wait for a place under the cap on requests in flight, and for the pacer. Absent at infinite rate.",
+        definition: "Admission time minus planned send time: the wait for the concurrency cap and for the pacer. Absent at infinite rate.",
         formula: Formula::Value(measure::client_queue),
     },
     Metric {
         key: "send_lateness_ms",
         label: "Send lateness",
         unit: Unit::Millis,
-        definition: "First request byte minus admitted, without the time spent connecting.",
+        definition: "First request byte minus admission time, without the time spent connecting.",
         formula: Formula::Value(measure::send_lateness),
     },
     Metric {
         key: "connect_ms",
         label: "Connect",
         unit: Unit::Millis,
-        definition: "From the start of connecting to the TCP connection. Absent on a reused connection.",
+        definition: "From the start of connecting to the established TCP connection. Absent on a reused connection.",
         formula: Formula::Value(measure::connect),
     },
     Metric {
         key: "tls_ms",
         label: "TLS handshake",
         unit: Unit::Millis,
-        definition: "From the TCP connection to the end of the TLS handshake. Absent on a reused connection and on plain TCP.",
+        definition: "From the established TCP connection to the end of the TLS handshake. Absent on a reused connection and on plain TCP.",
         formula: Formula::Value(measure::tls),
     },
     Metric {
         key: "upload_ms",
         label: "Request upload",
         unit: Unit::Millis,
-        definition: "First to last byte of the request handed to the kernel. It is part of TTFT.",
+        definition: "Time from handing the first byte of the request to the kernel to handing over the last. It is part of TTFT.",
         formula: Formula::Value(measure::upload),
     },
     Metric {
         key: "tokens_per_s_per_user",
         label: "Speed per user",
         unit: Unit::TokensPerSecond,
-        definition: "Tokens after the first content event / (last content minus first content), per request: how fast one reader is served.",
+        definition: "Tokens after the first content event / (last content minus first content), per request: the speed that one user sees.",
         formula: Formula::Value(measure::tokens_per_s_per_user),
     },
     Metric {
         key: "prompt_tokens",
         label: "Prompt length",
         unit: Unit::Tokens,
-        definition: "Tokens of the prompt: the server's count, else the workload's.",
+        definition: "Tokens of the prompt: the server's count, otherwise the workload's.",
         formula: Formula::Value(measure::prompt_tokens),
     },
     Metric {
         key: "output_tokens",
         label: "Answer length",
         unit: Unit::Tokens,
-        definition: "Tokens of the answer: the server's usage, else the counts of the events (token ids, continuous usage, one event per token), else the text tokenized again. The summary says how many requests were counted by each.",
+        definition: "Tokens of the answer: the server's usage, otherwise the counts of the events (token ids, continuous usage, one event per token), otherwise the retokenized text. The summary shows how many requests were counted by each method.",
         formula: Formula::Value(measure::output_tokens),
     },
     Metric {
         key: "requests_per_s",
         label: "Request throughput",
         unit: Unit::RequestsPerSecond,
-        definition: "Successful requests / length of the measured phase, which runs from just before the first request was due to the end of the last.",
+        definition: "Successful requests / duration of the measured phase, which runs from just before the first planned send to the end of the last request.",
         formula: Formula::Run(|totals| totals.per_second(totals.succeeded as f64)),
     },
     Metric {
         key: "output_tokens_per_s",
         label: "Output throughput",
         unit: Unit::TokensPerSecond,
-        definition: "Output tokens of successful requests / length of the measured phase.",
+        definition: "Output tokens of successful requests / duration of the measured phase.",
         formula: Formula::Run(|totals| totals.per_second(totals.output_tokens? as f64)),
     },
     Metric {
         key: "prompt_tokens_per_s",
         label: "Prompt throughput",
         unit: Unit::TokensPerSecond,
-        definition: "Prompt tokens of successful requests / length of the measured phase.",
+        definition: "Prompt tokens of successful requests / duration of the measured phase.",
         formula: Formula::Run(|totals| totals.per_second(totals.prompt_tokens? as f64)),
     },
     Metric {
         key: "total_tokens_per_s",
         label: "Total throughput",
         unit: Unit::TokensPerSecond,
-        definition: "Prompt and output tokens of successful requests / length of the measured phase.",
+        definition: "Prompt and output tokens of successful requests / duration of the measured phase.",
         formula: Formula::Run(|totals| {
             totals.per_second((totals.prompt_tokens? + totals.output_tokens?) as f64)
         }),
@@ -262,7 +262,7 @@ pub static METRICS: &[Metric] = &[
         key: "peak_output_tokens_per_s",
         label: "Peak output throughput",
         unit: Unit::TokensPerSecond,
-        definition: "Most output tokens that arrived within one second of the measured phase, failed requests included. Events are weighted by their tokens; where an event does not tell its tokens, the answer's are spread evenly over its events.",
+        definition: "Most output tokens that arrived within one second of the measured phase, including failed requests. Events are weighted by their tokens; if an event does not report its tokens, the answer's tokens are spread evenly over its events.",
         formula: Formula::Run(|totals| totals.peak_output_tokens_per_s),
     },
     Metric {
@@ -283,14 +283,14 @@ pub static METRICS: &[Metric] = &[
         key: "hidden_tokens",
         label: "Hidden tokens",
         unit: Unit::Tokens,
-        definition: "Output tokens that the server counted as reasoning and never streamed. They are in the throughput and not in TPOT.",
+        definition: "Output tokens that the server counted as reasoning but did not stream. They count in throughput but not in TPOT.",
         formula: Formula::Run(|totals| Some(totals.hidden_tokens as f64)),
     },
     Metric {
         key: "token_gap_ms_mean",
         label: "Token-weighted mean gap",
         unit: Unit::Millis,
-        definition: "Sum of all inter-chunk gaps / tokens of the events that ended them. Only of events whose tokens are known.",
+        definition: "Sum of all inter-chunk gaps / tokens of the events that ended them. Only events with a known token count are used.",
         formula: Formula::Run(|totals| {
             (totals.gap_tokens > 0).then(|| totals.gap_nanos / totals.gap_tokens as f64)
         }),
@@ -299,7 +299,7 @@ pub static METRICS: &[Metric] = &[
         key: "concurrency",
         label: "Mean requests in flight",
         unit: Unit::Requests,
-        definition: "Time from first request byte to end of stream, summed over all requests (failed ones included) / length of the measured phase: Little's law.",
+        definition: "Time from first request byte to end of stream, summed over all requests (including failed ones) / duration of the measured phase (Little's law).",
         formula: Formula::Run(|totals| totals.per_second(totals.in_flight_nanos / 1e9)),
     },
     Metric {
@@ -327,42 +327,42 @@ pub static METRICS: &[Metric] = &[
         key: "goodput_share",
         label: "Goodput",
         unit: Unit::Share,
-        definition: "Requests that met every objective / all planned requests: one that failed or was never sent was not served well either. Absent without objectives.",
+        definition: "Requests that met every objective / all planned requests. A request that failed or was never sent does not meet them. Absent without objectives.",
         formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.share)),
     },
     Metric {
         key: "goodput_requests_per_s",
         label: "Goodput rate",
         unit: Unit::RequestsPerSecond,
-        definition: "Requests that met every objective / length of the measured phase. Absent without objectives.",
+        definition: "Requests that met every objective / duration of the measured phase. Absent without objectives.",
         formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.requests_per_s)),
     },
     Metric {
         key: "shared_read_share",
         label: "Events that shared a read",
         unit: Unit::Share,
-        definition: "Content events that arrived in the same read as the content event before them / all content events. Their gap is not known; it is recorded as zero.",
+        definition: "Content events that arrived in the same read as the previous content event / all content events. Their gap is unknown and is recorded as zero.",
         formula: Formula::Run(|totals| totals.event_share(totals.shared_events)),
     },
     Metric {
         key: "merged_share",
         label: "Events with an upper-bound time",
         unit: Unit::Share,
-        definition: "Content events whose read merged network segments, so that they may have arrived earlier than recorded / all content events.",
+        definition: "Content events whose read merged network segments / all content events. They may have arrived earlier than recorded.",
         formula: Formula::Run(|totals| totals.event_share(totals.merged_events)),
     },
     Metric {
         key: "merged_inner_share",
         label: "Of these, before the answer's last",
         unit: Unit::Share,
-        definition: "The same without the last content event of each answer, which servers send together with usage and end mark / all content events.",
+        definition: "The same, without the last content event of each answer, / all content events. Servers send that last event together with usage and the end mark.",
         formula: Formula::Run(|totals| totals.event_share(totals.merged_inner_events)),
     },
     Metric {
         key: "refill_delay_ms_p99",
         label: "Refill delay, P99",
         unit: Unit::Millis,
-        definition: "In a closed loop, the end of one request to the first byte of the next in its place: 99 % were at most this long (upper bound within a factor of two).",
+        definition: "In a closed loop, the time from the end of one request to the first byte of the next in its slot. 99 % were at most this long (upper bound within a factor of two).",
         formula: Formula::Run(|totals| totals.refill_delay_p99),
     },
 ];
@@ -371,15 +371,16 @@ pub static METRICS: &[Metric] = &[
 pub fn metrics_markdown() -> String {
     let mut page = String::from(
         "# What each number means\n\n\
-         Written by the program from its table of definitions; do not edit by hand. These are our own\n\
-         definitions, for our summary, our JSON and the record. A block printed in another tool's layout\n\
-         follows that tool's definitions instead.\n\n\
-         Percentiles interpolate linearly between ranks (rank = p / 100 × (n − 1)). Their intervals are\n\
-         two-sided at 95 %, from order statistics; P99 needs 368 values for one, P99.9 needs 3,688, and\n\
-         below that a value is shown with `?`. Where a latency says so, a failed request counts as\n\
-         infinitely slow: percentiles that fall among the failed are shown as `> 60 s`, and the mean is\n\
-         that of the answered ones. Only requests of the measured phase enter; of a request that was\n\
-         tried again only the last attempt counts. A missing value is absent, never zero.\n",
+         Generated from the program's table of definitions; do not edit by hand. The summary, the JSON and\n\
+         the record use these definitions. A block in another tool's layout follows that tool's definitions\n\
+         instead.\n\n\
+         Percentiles interpolate linearly between ranks (rank = p / 100 × (n − 1)). Their\n\
+         confidence intervals are two-sided at 95 %, from order statistics. P99 needs 368 values for an\n\
+         interval, P99.9 needs 3,688; with fewer, a value is shown with `?`. The last column says how\n\
+         failed requests count. *Infinitely slow*: a percentile that falls among the failed requests is\n\
+         shown as `> 60 s`, and the mean covers the successful requests only. All figures use only requests\n\
+         of the measured phase, and only the last attempt of a retried request. A missing value is absent,\n\
+         never zero.\n",
     );
     for title in ["Per request", "Per event", "Per run"] {
         // Writing to a string cannot fail.

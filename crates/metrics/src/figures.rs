@@ -178,6 +178,6 @@ pub struct Detail {
     pub generated_texts: Vec<String>,
     /// Why each request failed; empty for successful ones.
     pub errors: Vec<String>,
-    /// Prompt tokens found in the prefix cache, where the server told.
+    /// Prompt tokens that were prefix-cache hits, if the server reports them.
     pub cached_tokens: Vec<Option<u32>>,
 }

@@ -17,7 +17,7 @@ pub struct Objectives {
     pub e2el_ms: Option<f64>,
 }
 
-/// The latencies of one request that objectives speak of, in milliseconds.
+/// The latencies of one request that objectives refer to, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Latencies {
     /// Time to first token.

@@ -3,7 +3,7 @@
 //! In: [`tokometer_record::RunInfo`], the timelines one by one, server scrapes, and how the run
 //! ended. Out: one [`Summary`]. Every definition of our own stands in [`define`], every other tool's
 //! in [`family`]; statistics know nothing of requests. No clock, no I/O, no runtime: the same record
-//! gives the same summary for ever. Rows leave memory as soon as they are pushed; what stays is a few
+//! always gives the same summary. Rows leave memory as soon as they are pushed; what stays is a few
 //! dozen bytes per request and a bounded sample per distribution.
 
 pub mod anatomy;

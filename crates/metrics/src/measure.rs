@@ -117,11 +117,11 @@ pub(crate) struct Gap {
     pub(crate) at: Nanos,
     /// Time since the earlier one.
     pub(crate) length: Nanos,
-    /// Tokens inside the later event; `None` when nothing tells.
+    /// Tokens inside the later event; `None` if unknown.
     pub(crate) tokens: Option<u32>,
 }
 
-/// Tokens inside each content event: told by the event, or one where events and tokens are as many.
+/// Tokens inside each content event: reported by the event, or one if events and tokens are as many.
 fn tokens_inside(timeline: &Timeline) -> impl Fn(&Event) -> Option<u32> + use<> {
     let contents = timeline.events.iter().filter(|event| event.kind.is_content()).count();
     let is_one_each = streamed_tokens(timeline).is_some_and(|tokens| tokens as usize == contents);

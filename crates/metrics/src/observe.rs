@@ -1,4 +1,4 @@
-//! What the requests themselves tell about the instrument, the network and the counting.
+//! What the requests show about the instrument, the network and the counting.
 //!
 //! Sums and counts only, filled as rows pass by; the notes judge them.
 
@@ -46,7 +46,7 @@ pub(crate) struct Observed {
     pub(crate) network_views: u64,
     pub(crate) retransmitting: u64,
     pub(crate) round_trips: Vec<(Nanos, u64)>,
-    /// Usage against counts told by the events.
+    /// Usage against the counts of the events.
     pub(crate) usage_and_events: Pair,
     /// Usage against the text tokenized again.
     pub(crate) usage_and_text: Pair,

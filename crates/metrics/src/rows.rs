@@ -59,7 +59,7 @@ impl Row {
         }
     }
 
-    /// The latencies that objectives speak of; `None` for requests that had no content.
+    /// The latencies that objectives refer to; `None` for requests that had no content.
     pub(crate) fn latencies(&self) -> Option<Latencies> {
         Some(Latencies {
             ttft_ms: self.ttft? / 1e6,

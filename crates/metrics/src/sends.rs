@@ -52,10 +52,7 @@ impl fmt::Display for Sends {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { judged, late, worst } = self;
         let limit = LATE.as_millis_f64();
-        write!(
-            f,
-            "{late} of {judged} requests left more than {limit} ms after their time (worst {worst})"
-        )
+        write!(f, "{late} of {judged} requests were sent more than {limit} ms late (worst {worst})")
     }
 }
 
@@ -125,7 +122,7 @@ mod tests {
         sends.add(&sent(990, 990, 0), Capped::No);
         assert_eq!(
             sends.to_string(),
-            "1 of 1 requests left more than 5 ms after their time (worst 10.0 ms)"
+            "1 of 1 requests were sent more than 5 ms late (worst 10.0 ms)"
         );
     }
 }

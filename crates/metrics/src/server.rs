@@ -78,7 +78,7 @@ pub struct ServerFigures {
     /// Accept length that SGLang's `/server_info` reported after the run: the mean over its life.
     #[serde(default)]
     pub told_accept_length: Option<f64>,
-    /// What the GPUs did, where somebody tells.
+    /// What the GPUs did, if a source reports it.
     #[serde(default)]
     pub gpu: Option<GpuFigures>,
     /// Speculative decoding, where the server drafts.
@@ -117,7 +117,7 @@ pub struct Reading {
     pub waiting: Option<f64>,
     /// Share of the KV cache in use.
     pub kv_use: Option<f64>,
-    /// Tokens per step under speculation, where a gauge tells.
+    /// Tokens per step with speculative decoding, if a gauge reports it.
     accept_length: Option<f64>,
     counters: Counters,
     /// First-token times; empty where the reading holds none.

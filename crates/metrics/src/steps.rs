@@ -33,7 +33,7 @@ const STRETCH: Nanos = Nanos::from_secs(4);
 /// A step this many times as long as the median step that only decodes held streams up.
 const STALL_FACTOR: f64 = 2.0;
 
-/// What one step did, as far as streams tell.
+/// What one step did, as far as streams show.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SeenStep {
     /// When its last token arrived.
@@ -75,7 +75,7 @@ impl SeenStep {
 pub enum Refusal {
     /// The times are those of reads.
     #[error(
-        "{:.0} % of the events came in one read with the event before, so their times are not the engine's",
+        "{:.0} % of the events arrived in the same read as the previous event, so their times are not the engine's",
         *shared as f64 / (*events).max(1) as f64 * 100.0
     )]
     SharedReads {
@@ -85,7 +85,7 @@ pub enum Refusal {
         events: usize,
     },
     /// Too little to conclude from.
-    #[error("only {steps} groups of tokens, {least} are needed")]
+    #[error("only {steps} groups of tokens were found, at least {least} are needed")]
     TooFewSteps {
         /// Groups seen.
         steps: usize,
@@ -94,7 +94,7 @@ pub enum Refusal {
     },
     /// The streams do not move together.
     #[error(
-        "a group of tokens reached only {:.0} % of the streams under way, so a proxy smooths them or several engines answer",
+        "a group of tokens reached only {:.0} % of the active streams, so a proxy smooths the tokens or several engines serve them",
         share * 100.0
     )]
     Apart {
@@ -363,7 +363,7 @@ fn count_pending(streams: &[Stream], steps: &mut [SeenStep]) {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Steps {
-    /// They could be told apart.
+    /// They could be separated.
     Seen(StepFigures),
     /// They could not.
     Refused {
@@ -375,7 +375,7 @@ pub enum Steps {
 /// The engine's steps in numbers. Durations are those of steps in which some stream was under way.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepFigures {
-    /// Steps that were told apart.
+    /// Steps that were separated.
     pub steps: u64,
     /// Share of the run's time that was looked at.
     pub kept_share: f64,

@@ -61,7 +61,7 @@ fn streams_that_do_not_move_together_are_refused_with_the_reason() {
         answer(index, 1, &events)
     };
     let why = refused(&(0..4).map(stream).collect::<Vec<_>>());
-    assert!(why.contains("reached only 25 % of the streams"), "{why}");
+    assert!(why.contains("reached only 25 % of the active streams"), "{why}");
     // Spread so densely that groups run into each other and serve a stream again and again.
     let stream = |index: u64| {
         let events: Vec<_> = (1..=600).map(|token| (token * 20 + index, Text)).collect();
@@ -78,8 +78,11 @@ fn shared_reads_and_short_runs_are_refused_with_the_reason() {
     for event in &mut timelines[0].events {
         event.read = 0;
     }
-    assert!(refused(&timelines).contains("49 % of the events came in one read"));
-    assert!(refused(&in_step(2, &[20, 40])).contains("only 2 groups of tokens, 30 are needed"));
+    assert!(refused(&timelines).contains("49 % of the events arrived in the same read"));
+    assert!(
+        refused(&in_step(2, &[20, 40]))
+            .contains("only 2 groups of tokens were found, at least 30 are needed")
+    );
     assert_eq!(Collector::default().finish(), None);
 }
 

@@ -46,7 +46,7 @@ pub struct Summary {
     /// The engine's steps as streams show them, or why they do not; `None` when nothing was streamed.
     #[serde(default)]
     pub steps: Option<Steps>,
-    /// Where the time to the first token went, on average; empty when no request had one.
+    /// Parts of the time to first token, on average; empty when no request had one.
     #[serde(default)]
     pub ttft_parts: Vec<anatomy::Part>,
     /// Other tools' figures, for those families that were asked for.

@@ -342,7 +342,7 @@ impl Timeline {
             .or_else(|| self.retokenized_tokens.map(|tokens| (tokens, CountSource::Retokenized)))
     }
 
-    /// Tokens of the prompt: the server's count, else the workload's.
+    /// Tokens of the prompt: the server's count, otherwise the workload's.
     pub fn prompt_tokens(&self) -> Option<u32> {
         self.usage.and_then(|usage| usage.prompt_tokens).or(self.asked.prompt_tokens)
     }

@@ -78,13 +78,13 @@
     page.append(box);
     for (const spread of run.spreads) {
       const marks = { hooks: { draw: [(plot) => percentileMarks(plot, spread)] } };
-      draw(box, spread.label + ": share at or below", {
+      draw(box, spread.label + ": cumulative share", {
         scales: { x: { time: false, distr: spread.is_log ? 3 : 1 }, y: { range: [0, 1] } },
         axes: [across(spread.unit), axis("share", { size: 44 })],
         series: [{ label: spread.unit, value: (_, value) => digits(value) }, line("share", 0, { value: (_, value) => value == null ? absent : (value * 100).toFixed(2) + " %" })],
         ...marks,
       }, [spread.cdf.map((point) => point[0]), spread.cdf.map((point) => point[1])]);
-      draw(box, spread.label + ": how many of each size", {
+      draw(box, spread.label + ": histogram", {
         scales: { x: { time: false, distr: spread.is_log ? 3 : 1 } },
         axes: [across(spread.unit), axis("count", { size: 58 })],
         series: [{ label: spread.unit, value: (_, value) => digits(value) },
@@ -142,11 +142,11 @@
       [gauge.at, ...gauge.values]);
   };
 
-  // Where the time to the first token went: one bar, told by widths, with its legend as a table.
+  // Parts of the time to first token: one bar, told by widths, with its legend as a table.
   const split = (run) => {
     const parts = run.split.filter((part) => part.ms > 0);
     if (!parts.length) return;
-    heading("Where the time to the first token went");
+    heading("Parts of the time to first token");
     // A part has the same colour on every page.
     const order = ["client queue", "connect", "sending the request", "network round trip", "server queue", "prefill", "rest in the server"];
     const look = (part) => "part" + Math.max(0, order.indexOf(part.name)) + (part.known === "inferred" ? " inferred" : "");
@@ -160,22 +160,22 @@
     }
     const rows = parts.map((part) => [
       { element: make("span", {}, make("span", { class: "swatch " + look(part) }), part.name) },
-      digits(part.ms), (part.ms / total * 100).toFixed(1) + " %", { text: part.known }, { text: part.is_before ? "before it" : "part of it" }]);
-    page.append(make("div", { class: "plot" }, bar), table(["mean over all requests", "ms", "share", "how it is known", "of TTFT"], rows));
+      digits(part.ms), (part.ms / total * 100).toFixed(1) + " %", { text: part.known }, { text: part.is_before ? "before sending" : "part of TTFT" }]);
+    page.append(make("div", { class: "plot" }, bar), table(["mean over all requests", "ms", "share", "source", "relation to TTFT"], rows));
   };
 
   const server = (run) => {
     if (!run.server || !run.server.length) return;
-    heading("What the server says");
-    page.append(table(["", "server", "ours"], run.server));
+    heading("Server metrics");
+    page.append(table(["", "server", "client"], run.server));
   };
 
   // The engine's steps as streams show them.
   const steps = (run) => {
     if (!run.steps) return;
-    heading("Engine steps, seen from outside");
+    heading("Engine steps inferred from the streams");
     if (run.steps.refused) {
-      page.append(make("p", { class: "dim" }, "Not shown: " + run.steps.refused + "."));
+      page.append(make("p", { class: "dim" }, "Not available: " + run.steps.refused + "."));
       return;
     }
     page.append(make("p", { class: "dim" }, run.steps.remark));
@@ -185,7 +185,7 @@
     const sync = { cursor: { sync: { key: run.name } } };
     const x = { label: "s", value: (_, value) => digits(value) };
     // The longest of each group lies behind the usual one, which would else be hidden.
-    const spans = run.steps.is_grouped ? [line("longest", 1, { width: 1, stroke: () => colour("b") + "99" }), line("usual", 0)] : [line("duration", 0)];
+    const spans = run.steps.is_grouped ? [line("longest", 1, { width: 1, stroke: () => colour("b") + "99" }), line("typical", 0)] : [line("duration", 0)];
     draw(box, "Duration of a step", { ...sync, scales: fromZero, axes: [across("seconds into the run"), axis("ms")],
       series: [x, ...spans] }, [column(0), ...(run.steps.is_grouped ? [column(2)] : []), column(1)]);
     draw(box, "Streams served by a step", { ...sync, scales: fromZero, axes: [across("seconds into the run"), axis("streams")],
@@ -195,8 +195,8 @@
   // One line per request: queue, connect, waiting for the first token, tokens.
   const lanes = (run) => {
     if (!run.lanes.length) return;
-    heading("Requests one by one");
-    page.append(make("p", { class: "dim" }, "Drag to zoom into a stretch of time, double-click to see all. " + run.lanes_remark));
+    heading("Requests over time");
+    page.append(make("p", { class: "dim" }, "Drag to zoom in, double-click to reset. " + run.lanes_remark));
     const box = make("div", { class: "plots" });
     page.append(box);
     const parts = [["waiting to be sent", "b"], ["connecting", "d"], ["waiting for the first token", "a"], ["receiving tokens", "c"]];
@@ -207,7 +207,7 @@
     const key = make("p", { class: "key" });
     for (const [name, hue] of [...parts, ["failed", "bad"]]) key.append(make("span", { class: "swatch", style: "background:var(--" + hue + ")" }), name + "  ");
     page.insertBefore(key, box);
-    draw(box, "A line for each request", {
+    draw(box, "One line per request", {
       height: 420, scales: { x: { time: false, range: (_, low, high) => high >= lastStart ? [low, lastEnd] : [low, high] }, y: { range: [-1, rows.length], dir: -1 } },
       axes: [across("seconds into the run"), axis("request")],
       series: [{ label: "s", value: (_, value) => digits(value) },
@@ -242,7 +242,7 @@
   const failures = (run) => {
     if (!run.failures.length) return;
     heading("Failures");
-    page.append(table(["kind", "status", "count", "what the server said"],
+    page.append(table(["kind", "status", "count", "response body"],
       run.failures.map((row) => [row.kind, row.status, row.count, { text: row.example }])));
   };
 
@@ -257,7 +257,7 @@
     if (run.table.rows.length) {
       heading("Figures");
       page.append(table(run.table.columns, run.table.rows),
-        make("p", { class: "dim" }, "Small figures are 95 % intervals; a percentile with ? has too few requests to support one. Failed requests count as infinitely slow."));
+        make("p", { class: "dim" }, "Small figures are 95 % confidence intervals. A percentile with ? has too few requests for an interval. Failed requests count as infinitely slow."));
     }
     if (run.spreads.length) {
       heading("Distributions");

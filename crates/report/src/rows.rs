@@ -3,7 +3,7 @@
 //! In: timelines one by one. Out: CSV here, Parquet in `parquet` beside it, with the same columns: which
 //! request, how it ended, its points in time in seconds since the measured phase began, and every
 //! metric of a request under its own key. What did not happen is an empty cell. Metrics of failed
-//! requests are empty, as in the definitions; all phases are there, told apart by `phase`.
+//! requests are empty, as in the definitions; all phases are there, distinguished by `phase`.
 
 use std::io::{self, Write};
 

@@ -137,7 +137,7 @@ impl Page<'_> {
                 Ended::Killed => "the program was killed".to_owned(),
                 Ended::Complete => String::new(),
             };
-            let text = format!("partial: {why}; the figures cover what was done until then");
+            let text = format!("partial: {why}; the figures cover the requests until then");
             lines.push(self.style.paint(Tone::Doubtful, &text));
         }
         lines
@@ -337,7 +337,7 @@ impl Page<'_> {
         .filter_map(|(name, limit)| limit.map(|limit| format!("{name} ≤ {limit} ms")))
         .collect();
         let mut parts = vec![format!("{} requests met {}", count(good), limits.join(", "))];
-        parts.extend(share.map(|share| format!("{:.1} % of all planned", share * 100.0)));
+        parts.extend(share.map(|share| format!("{:.1} % of the planned requests", share * 100.0)));
         parts.extend(requests_per_s.map(|good| format!("{} req/s", rate(good))));
         let text = parts.join(" · ");
         Some(line("goodput", &(text + &self.marks(&["goodput_share", "goodput_requests_per_s"]))))
@@ -347,7 +347,7 @@ impl Page<'_> {
         let steady = self.summary.steady.as_ref()?;
         let p99 = |values: &Distribution| self.percentile(values, 99.0).trim().to_owned();
         Some(line(
-            "steady part",
+            "steady state",
             &format!(
                 "{:.1} s to {:.1} s: {} req/s · {} output tok/s · {:.1} in flight · p99 TTFT {} · TPOT {} · E2E {}",
                 steady.begin_s,

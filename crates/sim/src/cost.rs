@@ -29,7 +29,7 @@ pub struct Batch {
     pub lora_loads: u32,
     /// Guessed tokens that the step checks beside the decodes.
     pub draft_tokens: u32,
-    /// The longest run of guesses for one sequence.
+    /// The longest run of draft tokens for one sequence.
     pub draft_depth: u32,
     /// Sequences that had ended when the step began but were already scheduled for it.
     pub stale: u32,
@@ -101,7 +101,7 @@ pub struct Cost {
     /// Per waiting request.
     #[serde(default)]
     pub waiting_ms: f64,
-    /// Per guess of the longest run of guesses: the draft model works one token after the other.
+    /// Per token of the longest draft: the draft model generates one token after the other.
     #[serde(default)]
     pub draft_ms: f64,
     /// Per adapter that is not resident when its request is admitted.

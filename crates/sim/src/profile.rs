@@ -97,9 +97,9 @@ pub struct Scheduler {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Speculation {
-    /// Tokens guessed per sequence and step.
+    /// Draft tokens per sequence and step.
     pub tokens: u32,
-    /// Probability that a guess is right, given that those before it were.
+    /// Probability that a draft token is accepted, given that those before it were.
     pub acceptance: f64,
 }
 
@@ -188,9 +188,7 @@ pub struct FrontEnd {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Neither a shipped name nor a file.
-    #[error(
-        "there is no engine profile `{name}`\n  shipped profiles: {shipped}; a path to a TOML file works too"
-    )]
+    #[error("unknown engine profile `{name}`\n  use one of {shipped}, or the path of a TOML file")]
     Unknown {
         /// What was asked for.
         name: String,
@@ -316,12 +314,12 @@ impl Profile {
             front_end.iter().chain(&transfer).map(|(key, value)| ((*key).to_owned(), *value));
         for (key, value) in costs.chain(times) {
             if !value.is_finite() || value < 0.0 {
-                return fault(&key, value.to_string(), "a cost must be a number of at least 0");
+                return fault(&key, value.to_string(), "must be a number of at least 0");
             }
         }
         if self.front_end.coalesce >= 1.0 {
             let value = self.front_end.coalesce.to_string();
-            return fault("front_end.coalesce", value, "a probability below 1 is needed");
+            return fault("front_end.coalesce", value, "must be a probability below 1");
         }
         let shares = [
             ("cost.experts.share", self.cost.experts.map(|experts| experts.share)),
@@ -329,7 +327,7 @@ impl Profile {
         ];
         for (key, share) in shares {
             if let Some(share) = share.filter(|share| !(0.0..=1.0).contains(share)) {
-                return fault(key, share.to_string(), "a share between 0 and 1 is needed");
+                return fault(key, share.to_string(), "must be between 0 and 1");
             }
         }
         self.check_limits()
@@ -340,7 +338,7 @@ impl Profile {
             let (name, key) = (self.name.clone(), key.to_owned());
             Err(Error::Value { name, key, value: value.to_string(), why })
         };
-        let positive = "at least 1 is needed, or nothing ever runs";
+        let positive = "must be at least 1";
         let mut limits = vec![
             ("max_model_len", u64::from(self.max_model_len)),
             ("scheduler.max_seqs", u64::from(self.scheduler.max_seqs)),

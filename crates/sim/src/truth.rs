@@ -193,7 +193,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A line that is none of the three kinds.
-    #[error("cannot read the truth log {} at line {line}: `{text}` is not a fact", path.display())]
+    #[error("cannot read the truth log {} at line {line}: `{text}` is not a valid entry", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
@@ -396,6 +396,6 @@ mod tests {
         assert_eq!(read(&path).unwrap().len(), 1);
         std::fs::write(&path, "R 1 9 1 0 1 2 3 4 - /x\nE 2 text 1 2 3\n").unwrap();
         let error = read(&path).unwrap_err().to_string();
-        assert!(error.ends_with("at line 2: `E 2 text 1 2 3` is not a fact"), "{error}");
+        assert!(error.ends_with("at line 2: `E 2 text 1 2 3` is not a valid entry"), "{error}");
     }
 }

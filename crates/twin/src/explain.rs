@@ -202,7 +202,7 @@ impl fmt::Display for Explanation {
         writeln!(f, ", {} preemptions", self.preemptions)?;
         if self.prefix_queries > 0 {
             let hits = share(self.prefix_hits as f64, self.prefix_queries as f64);
-            writeln!(f, "prefix cache: {hits:.1} % of the prompt tokens found")?;
+            writeln!(f, "prefix cache: {hits:.1} % of the prompt tokens were hits")?;
         }
         self.fmt_windows(f)
     }

@@ -75,7 +75,7 @@ pub enum Error {
     },
     /// More requests in flight than are allowed.
     #[error(
-        "gave up after {after} of virtual time and {sent} requests: more than {most} are in flight, so the engine cannot serve this rate\n  try a lower rate, more replicas, or a limit of concurrency"
+        "stopped after {after} of virtual time and {sent} requests: more than {most} are in flight, so the engine cannot serve this rate\n  use a lower rate, more replicas, or a concurrency limit"
     )]
     Backlog {
         /// The limit.
@@ -87,7 +87,7 @@ pub enum Error {
     },
     /// Timelines of a run that would not fit into memory.
     #[error(
-        "cannot keep the timelines of {tokens} tokens: more than {most} do not fit into memory\n  ask for figures without timelines"
+        "cannot keep the timelines of {tokens} tokens: more than {most} do not fit into memory\n  request figures without timelines"
     )]
     TooManyTokens {
         /// Tokens of all answers.
@@ -100,7 +100,7 @@ pub enum Error {
     Empty,
     /// A table with too few rows.
     #[error(
-        "cannot calibrate from {rows} usable rows: at least {least} are needed\n  give reports of several loads of the same server"
+        "cannot calibrate from {rows} usable rows: at least {least} are needed\n  pass reports of several loads of the same server"
     )]
     TooFewRows {
         /// Rows that can be used.
@@ -130,7 +130,7 @@ pub enum Error {
     },
     /// A record whose times are those of reads.
     #[error(
-        "cannot see engine steps: {shared} of {events} events came in one read with the event before, so their times are not the engine's\n  record the run again with fewer streams or a faster client"
+        "cannot infer engine steps: {shared} of {events} events arrived in the same read as the previous event, so their times are not the engine's\n  record the run again with fewer streams or a faster client"
     )]
     SharedReads {
         /// Events that shared a read.
@@ -149,7 +149,7 @@ pub enum Error {
         least: usize,
     },
     /// A record that does not show the engine's steps.
-    #[error("cannot see engine steps: {0}")]
+    #[error("cannot infer engine steps: {0}")]
     Steps(#[from] tokometer_metrics::steps::Refusal),
     /// Runs in which every step had the same shape.
     #[error(
@@ -157,6 +157,6 @@ pub enum Error {
     )]
     OneBatchSize,
     /// A fleet without a replica.
-    #[error("cannot predict a fleet without replicas\n  try `--replicas 1`")]
+    #[error("cannot predict a fleet without replicas\n  use `--replicas 1`")]
     NoReplicas,
 }

@@ -32,7 +32,7 @@ pub enum Mechanism {
     Priority,
     /// Adapters.
     Lora,
-    /// Tokens guessed ahead.
+    /// Speculative decoding: draft tokens.
     Speculation,
     /// Steps scheduled while the one before them runs.
     AsyncScheduling,

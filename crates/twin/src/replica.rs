@@ -52,7 +52,7 @@ impl Replica {
         self.serial_free_at + Nanos::from_millis_f64(front_end.arrival_ms)
     }
 
-    /// Puts a request into the inbox, and tells when to wake an idle engine earlier than planned.
+    /// Puts a request into the inbox, and returns when to wake an idle engine earlier than planned.
     pub(crate) fn expect(&mut self, at: Nanos, job: Job) -> Option<Nanos> {
         let place = self.inbox.partition_point(|(arrived, _)| *arrived <= at);
         self.inbox.insert(place, (at, job));

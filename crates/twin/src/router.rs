@@ -36,7 +36,7 @@ impl FromStr for Routing {
             "prefix-affinity" => Ok(Self::PrefixAffinity),
             "random2" => Ok(Self::Random2),
             other => Err(format!(
-                "there is no router `{other}`\n  try round-robin, least-loaded, prefix-affinity or random2"
+                "unknown router `{other}`\n  use round-robin, least-loaded, prefix-affinity or random2"
             )),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Open loop, closed loop, a rate with a cap, traces and conversations are one rule: a request is due
 //! at a time, and it is admitted when a place in flight is free. The driver asks for the time of the
-//! next send and tells when answers end, so coordinated omission shows as it does in a measurement.
+//! next send and reports when answers end, so coordinated omission shows as it does in a measurement.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};

@@ -69,7 +69,7 @@ pub(crate) trait Sink {
     fn ended(&mut self, slot: usize, request: &Active);
 }
 
-/// What must be told of each request.
+/// What must be reported of each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Telling {
     /// Every event.
@@ -337,7 +337,7 @@ impl<'a, K: Sink> World<'a, K> {
         }
     }
 
-    /// The same for an engine that tells only ends: all other decoding requests got one token now,
+    /// The same for an engine that reports only ends: all other decoding requests got one token now,
     /// as they did when they last advanced together.
     fn deliver_ends(&mut self, number: usize) {
         self.note_preempted(number);

@@ -154,7 +154,7 @@ fn reports_that_were_cut_or_mixed_are_read_as_far_as_they_go_and_called_inconsis
         let rows = run(folder.path(), &format!("report {name} --format csv")).succeeded().stdout;
         assert!(rows.contains("3000"), "{rows}");
     };
-    row("cut.txt", &cut, "the block is cut off after line");
+    row("cut.txt", &cut, "the block is truncated after line");
     row("mixed.txt", &mixed, "lines of two blocks are mixed");
 }
 

@@ -31,7 +31,7 @@ fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart(
     assert!(none.stdout.contains("capacity: no load meets the objectives"), "{}", none.stdout);
     let all = capacity(folder.path(), "p50 ttft < 10min", &format!("{line} --gpus 2")).succeeded();
     assert!(all.stdout.contains("capacity: at least 40.00 req/s"), "{}", all.stdout);
-    assert!(all.stdout.contains("`--max` was the limit"), "{}", all.stdout);
+    assert!(all.stdout.contains("the limit is `--max`"), "{}", all.stdout);
     assert!(all.stdout.contains("tok/s per GPU"), "{}", all.stdout);
 }
 
@@ -49,7 +49,7 @@ fn an_interrupted_search_says_what_is_known_and_goes_on_from_its_folders() {
     let stopped = search.wait();
     assert_eq!(stopped.code, Some(130), "{}", stopped.stderr);
     assert!(
-        stopped.stdout.contains("(interrupted before the edge was found)"),
+        stopped.stdout.contains("(interrupted before the search finished)"),
         "{}",
         stopped.stdout
     );

@@ -54,7 +54,7 @@ fn a_single_pair_is_compared_with_a_warning_and_other_work_is_refused() {
     bench(folder.path(), &server.url, "--num-prompts 16 --run-dir b");
     bench(folder.path(), &server.url, "--num-prompts 16 --max-concurrency 2 --run-dir c");
     let ended = run(folder.path(), "compare --a a --b b").succeeded();
-    assert!(ended.stdout.contains("warning: 1 run against 1 proves little"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("warning: 1 run against 1 is weak evidence"), "{}", ended.stdout);
     let ended = run(folder.path(), "compare --a a --b c");
     assert_eq!(ended.code, Some(2));
     let line = "the plans differ: load.max_concurrency is — in a and 2 in b";
@@ -84,7 +84,7 @@ fn bad_input_is_refused_with_its_reason() {
     check("compare a", "it measured one target");
     check("compare --a a --b missing", "cannot read `missing`");
     check("compare --a a --b newer", "its record has version 999");
-    check("compare --a a --b a --fail-if speed", "does not say `worse`");
+    check("compare --a a --b a --fail-if speed", "the word `worse` is missing");
     check("bench --block 5", "there is one target");
 }
 

@@ -123,7 +123,7 @@ fn what_cannot_be_predicted_or_calibrated_is_refused() {
     };
     let short = "--num-prompts 3 --random-input-len 10 --random-output-len 5";
     check(&format!("predict {short}"), "--engine");
-    check(&format!("predict --engine vllm-406b {short}"), "there is no engine profile `vllm-406b`");
+    check(&format!("predict --engine vllm-406b {short}"), "unknown engine profile `vllm-406b`");
     check(&format!("predict --engine negative.toml {short}"), "`cost.base_ms = -9.5`");
     check(&format!("predict --engine missing.toml {short}"), "missing field `max_seqs`");
     check("predict --engine small.toml --num-prompts 3 --random-input-len 900", "can never run");

@@ -98,7 +98,7 @@ fn single_duration(figures: &Figures<'_>) -> Option<Finding> {
         Finding::inconsistent(Rule::SingleRequest, what, "the token count or the duration is wrong")
     } else {
         let meaning =
-            "the duration holds work outside of the request, so throughput is understated";
+            "the duration includes work outside the request, so throughput is understated";
         Finding::new(Level::Remark, Rule::SingleRequest, what, meaning)
     })
 }

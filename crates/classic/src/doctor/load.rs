@@ -30,7 +30,7 @@ fn rate_reached(figures: &Figures<'_>) -> Option<Finding> {
     }
     let latency = figures.mean(Metric::E2el).map_or(0.0, Interval::mid);
     let is_only_drain = duration.low <= (requests / rate + 2.0 * latency) / 0.9;
-    let what = format!("{achieved:.2} requests/s were served of the stated {rate:.2}");
+    let what = format!("{achieved:.2} requests/s were served, {rate:.2} are stated");
     if is_only_drain {
         let meaning = "the run is so short that its last requests dominate the duration";
         return Some(Finding::new(Level::Remark, Rule::RateReached, what, meaning));
@@ -51,7 +51,7 @@ fn all_accounted(figures: &Figures<'_>) -> Option<Finding> {
     let failed = figures.report.number(Field::Failed);
     let seen = figures.report.number(Field::Successful)? + failed.unwrap_or(0.0);
     ((asked - seen).abs() > 0.5).then(|| {
-        let what = format!("{asked} requests were asked for, {seen} are accounted for");
+        let what = format!("{asked} requests are stated, {seen} are reported");
         let meaning = if seen < asked {
             format!("{} failed silently, and the figures cover only the others", asked - seen)
         } else {
@@ -91,7 +91,7 @@ fn server_limit(figures: &Figures<'_>) -> Option<Finding> {
             in_flight.mid()
         );
         let meaning = format!(
-            "the server ran about {:.0} at once; {:.0} % of the latency is waiting for a place",
+            "the server ran about {:.0} requests at once; {:.0} % of the latency is queueing",
             decoding.mid().ceil(),
             waiting * 100.0
         );
@@ -144,7 +144,7 @@ fn percentile_support(figures: &Figures<'_>) -> Option<Finding> {
         .filter(|percentile| values_needed(*percentile) > requests)
         .max()?;
     let what = format!(
-        "P{highest} of {requests} request{}; {} are needed to bound it",
+        "P{highest} of {requests} request{}; its confidence interval needs {}",
         if requests > 1.5 { "s" } else { "" },
         values_needed(highest)
     );

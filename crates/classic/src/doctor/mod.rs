@@ -56,6 +56,6 @@ fn text_finding(problem: &Problem) -> Finding {
         level: Level::Inconsistent,
         rule: Rule::WholeBlock,
         what: problem.to_string(),
-        meaning: "figures may be missing or may belong to another report".to_owned(),
+        meaning: "figures may be missing or belong to another report".to_owned(),
     }
 }

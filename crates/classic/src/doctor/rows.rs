@@ -58,8 +58,8 @@ fn falling_latency(row: &Report, next: &Report) -> Option<Finding> {
         falls(Metric::Ttft, "TTFT").or_else(|| falls(Metric::Tpot, "TPOT"))?;
     let what =
         format!("mean {name} {before:.2} ms, but {after:.2} ms in the next row with more requests");
-    let meaning = "a single stall (lazy initialisation, a cold cache) is in this row; no \
-                   steady engine explains it";
+    let meaning = "this row includes a single stall (lazy initialisation, a cold cache); the load \
+                   alone does not explain it";
     Some(Finding::new(Level::Misleading, Rule::RisingWithLoad, what, meaning))
 }
 
@@ -82,7 +82,7 @@ fn stated_length(reports: &[Report]) -> Option<Finding> {
         found.len(),
         reports.len()
     );
-    let meaning = "the command line or setting above the blocks is not the one that made them";
+    let meaning = "the command line or setting above the blocks is not the one that produced them";
     Some(Finding::new(Level::Misleading, Rule::StatedLength, what, meaning))
 }
 
@@ -106,7 +106,7 @@ fn quantum(reports: &[Report]) -> Option<Finding> {
     (gaps.len() >= 8 && near as f64 > expected + 5.0 * deviation).then(|| {
         let what = format!(
             "{near} of {} long ITL medians and P99s lie within {REACH_MS} ms above a multiple of \
-             {QUANTUM_MS} ms; {expected:.0} would by chance",
+             {QUANTUM_MS} ms; {expected:.0} are expected by chance",
             gaps.len()
         );
         let meaning = "something between engine and client polls every 100 ms";

@@ -99,7 +99,7 @@ type Identity = (Rule, Option<u8>, &'static str, &'static str);
 impl Rule {
     /// All rules in order.
     pub const TABLE: [Identity; 29] = [
-        (Self::WholeBlock, None, "whole-block", "the block is whole and not mixed with another"),
+        (Self::WholeBlock, None, "whole-block", "the block is complete and not mixed with another"),
         (
             Self::Throughput,
             Some(1),
@@ -111,16 +111,16 @@ impl Rule {
             Self::SingleRequest,
             Some(3),
             "single-request",
-            "one request: mean = median = percentile, and it fills the duration",
+            "one request: mean = median = percentile, and the request takes the whole duration",
         ),
         (
             Self::TwoRequests,
             Some(4),
             "two-requests",
-            "two requests: mean = median, and P99 gives both values back",
+            "two requests: mean = median, and P99 determines both values",
         ),
         (Self::Little, Some(5), "little", "concurrency = requests × mean E2E / duration"),
-        (Self::PercentileOrder, Some(6), "percentile-order", "percentiles rise"),
+        (Self::PercentileOrder, Some(6), "percentile-order", "percentiles do not fall"),
         (
             Self::MeanWithinBounds,
             Some(7),
@@ -185,8 +185,8 @@ impl Rule {
             "rising-with-load",
             "throughput, TTFT and TPOT do not fall as the load grows",
         ),
-        (Self::AllAccounted, Some(21), "all-accounted", "requests asked for = successful + failed"),
-        (Self::Quantum, Some(22), "quantum", "gaps do not gather just above multiples of 100 ms"),
+        (Self::AllAccounted, Some(21), "all-accounted", "stated requests = successful + failed"),
+        (Self::Quantum, Some(22), "quantum", "gaps do not cluster just above multiples of 100 ms"),
         (
             Self::ServerLimit,
             Some(23),

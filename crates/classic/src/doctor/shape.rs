@@ -130,7 +130,7 @@ fn peak_throughput(figures: &Figures<'_>) -> Option<Finding> {
             peak.mid(),
             mean.mid()
         );
-        let meaning = "the peak counts events, and an event held several tokens (speculative \
+        let meaning = "the peak counts events, and an event holds several tokens (speculative \
                        decoding or merged reads)";
         Finding::new(Level::Misleading, Rule::PeakAboveMean, what, meaning)
     })
@@ -140,13 +140,21 @@ fn peak_concurrency(figures: &Figures<'_>) -> Option<Finding> {
     let peak = figures.positive(Field::PeakConcurrency)?;
     let failed = figures.report.number(Field::Failed).unwrap_or(0.0);
     if peak.low > figures.requests()? + failed {
-        let what = format!("{} requests at once, of {}", peak.mid(), figures.requests()?);
+        let what = format!(
+            "peak of {} requests in flight, in a run of {}",
+            peak.mid(),
+            figures.requests()?
+        );
         let meaning = "a count is wrong or belongs to another run";
         return Some(Finding::inconsistent(Rule::PeakAboveMean, what, meaning));
     }
     let in_flight = figures.in_flight().filter(|in_flight| in_flight.is_above(peak));
     if let Some(in_flight) = in_flight {
-        let what = format!("{:.2} in flight on average, at most {}", in_flight.mid(), peak.mid());
+        let what = format!(
+            "{:.2} requests in flight on average, but a peak of {}",
+            in_flight.mid(),
+            peak.mid()
+        );
         let meaning = "latencies and counts come from different requests";
         return Some(Finding::inconsistent(Rule::PeakAboveMean, what, meaning));
     }

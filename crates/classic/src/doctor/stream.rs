@@ -96,14 +96,14 @@ fn tpot_against_itl(figures: &Figures<'_>) -> Option<Finding> {
     } else if ratio.high < 1.0 - FAR {
         Some(Finding::new(Level::Misleading, Rule::TpotAgainstItl, what, MERGED))
     } else if ratio.low > highest || ratio.high < 0.97 {
-        let meaning = "answers of very different length, or a few merged events";
+        let meaning = "answers have very different lengths, or a few events merged";
         Some(Finding::new(Level::Remark, Rule::TpotAgainstItl, what, meaning))
     } else {
         None
     }
 }
 
-/// The mean of products is not the product of means: only a gross difference speaks.
+/// The mean of products is not the product of means: only a gross difference counts.
 fn end_to_end_sum(figures: &Figures<'_>) -> Option<Finding> {
     let later_tokens = figures.answer_tokens()? - 1.0;
     let sum = figures.mean(Metric::Ttft)?
@@ -116,7 +116,7 @@ fn end_to_end_sum(figures: &Figures<'_>) -> Option<Finding> {
             sum.mid() * 1e3,
             ratio.mid()
         );
-        let meaning = "TPOT was divided by a wrong number of tokens, or long answers run at another \
+        let meaning = "TPOT was divided by a wrong number of tokens, or long answers stream at another \
                        speed than short ones";
         Finding::inconsistent(Rule::EndToEndSum, what, meaning)
     })
@@ -138,7 +138,7 @@ fn retokenized(figures: &Figures<'_>) -> Option<Finding> {
         counted.mid()
     );
     let meaning = "the reported count is the requested length, or the text was repeated or \
-                   re-encoded on its way";
+                   re-encoded in transit";
     Some(Finding::new(level, Rule::Retokenized, what, meaning))
 }
 
@@ -162,7 +162,7 @@ fn gaps_of_one(figures: &Figures<'_>) -> Vec<Finding> {
     found
 }
 
-/// Gaps and later tokens of a single request, where the digits tell them apart.
+/// Gaps and later tokens of a single request, if the digits distinguish them.
 fn gap_count(figures: &Figures<'_>) -> Option<(Interval, f64)> {
     let is_one = figures.requests().is_some_and(|requests| requests < 1.5);
     let later_tokens = figures.answer_tokens().filter(|_| is_one)? - 1.0;

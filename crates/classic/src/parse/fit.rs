@@ -125,7 +125,7 @@ impl Fit {
         } else if let (Some((label, text)), None) = (bad, &self.bad) {
             self.bad = Some(bad_value(line, label, text));
         }
-        // The footer before a second part, and blank lines, speak for no layout.
+        // The footer before a second part, and blank lines, are evidence for no layout.
         let says_nothing = line.text.trim_end().trim_matches('=').is_empty();
         self.unknown += usize::from(!says_nothing);
         self.places.push(Place::Unknown(line.text.to_owned()));

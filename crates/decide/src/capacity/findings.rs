@@ -50,7 +50,7 @@ pub struct Findings {
     pub ending: Ending,
     /// The answer in one sentence.
     pub sentence: String,
-    /// GPUs behind the endpoint, where they were told.
+    /// GPUs behind the endpoint, if the user passed their number.
     pub gpus: Option<u32>,
     /// The points in the order measured.
     pub points: Vec<Reading>,
@@ -123,11 +123,11 @@ impl Findings {
         let unit = self.over.unit();
         let answer = match &self.ending {
             Ending::Answered(answer) => answer,
-            Ending::Interrupted => return self.known("interrupted before the edge was found"),
+            Ending::Interrupted => return self.known("interrupted before the search finished"),
             Ending::ServerGone => {
                 let last = self.points.last().map_or(0.0, |point| point.load);
-                let why = format!("the server went away at {} {unit}", digits(last));
-                return self.known(&format!("{why} and did not come back"));
+                let why = format!("the server became unreachable at {} {unit}", digits(last));
+                return self.known(&format!("{why} and did not recover"));
             }
         };
         match answer {
@@ -139,7 +139,7 @@ impl Findings {
                 format!("{load} {unit}{near}{}", self.beyond(*lowest_missed))
             }
             Answer::LimitedByMost { load } => format!(
-                "at least {} {unit}: every load up to it meets the objectives, so `--max` was the limit, not the server",
+                "at least {} {unit}: every load up to it meets the objectives, so the limit is `--max`, not the server",
                 digits(*load)
             ),
             Answer::NoneMeets { load } => {
@@ -148,11 +148,13 @@ impl Findings {
                     .and_then(Reading::worst)
                     .map_or(String::new(), |worst| format!(" ({})", worst.words()));
                 format!(
-                    "no load meets the objectives: even {} {unit} misses them{why}",
+                    "no load meets the objectives: even {} {unit} violates them{why}",
                     digits(*load)
                 )
             }
-            Answer::Unfinished { .. } => self.known("the points ran out before the edge was found"),
+            Answer::Unfinished { .. } => {
+                self.known("the maximum number of points was reached before the search finished")
+            }
         }
     }
 
@@ -162,7 +164,7 @@ impl Findings {
         let missed =
             self.points.iter().find(|p| is_same(p.load, lowest_missed) && p.fit != Fit::Met);
         match missed.map(|point| point.fit) {
-            Some(Fit::Overloaded) => format!("; at {load} {unit} the server falls behind"),
+            Some(Fit::Overloaded) => format!("; at {load} {unit} the server is overloaded"),
             Some(Fit::Failed) => format!("; at {load} {unit} the server fails"),
             _ => String::new(),
         }
@@ -305,19 +307,19 @@ mod tests {
         let answered = Ending::Answered;
         check(
             Ending::Interrupted,
-            "between 12.00 and 12.80 req/s (interrupted before the edge was found)",
+            "between 12.00 and 12.80 req/s (interrupted before the search finished)",
         );
         check(
             Ending::ServerGone,
-            "between 12.00 and 12.80 req/s (the server went away at 12.80 req/s and did not come back)",
+            "between 12.00 and 12.80 req/s (the server became unreachable at 12.80 req/s and did not recover)",
         );
         check(
             answered(Answer::NoneMeets { load: 8.0 }),
-            "no load meets the objectives: even 8.00 req/s misses them (p99 ttft 1.27 s < 2s)",
+            "no load meets the objectives: even 8.00 req/s violates them (p99 ttft 1.27 s < 2s)",
         );
         check(
             answered(Answer::LimitedByMost { load: 64.0 }),
-            "at least 64.00 req/s: every load up to it meets the objectives, so `--max` was the limit, not the server",
+            "at least 64.00 req/s: every load up to it meets the objectives, so the limit is `--max`, not the server",
         );
         let cliff = Answer::Found {
             load: 14.0,
@@ -326,7 +328,7 @@ mod tests {
             highest_met: 12.0,
             lowest_missed: 16.0,
         };
-        check(answered(cliff), "14 ± 2 req/s; at 16.00 req/s the server falls behind");
+        check(answered(cliff), "14 ± 2 req/s; at 16.00 req/s the server is overloaded");
     }
 
     #[test]

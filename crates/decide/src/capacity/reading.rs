@@ -19,7 +19,7 @@ pub struct Judged {
     pub shown: Option<String>,
     /// The value in the unit of the metric.
     pub value: Option<f64>,
-    /// Whether it is met; absent when that cannot be told.
+    /// Whether it is met; absent if unknown.
     pub is_met: Option<bool>,
     /// How much of its allowance was used: 1 is the limit.
     pub allowance: Option<Use>,

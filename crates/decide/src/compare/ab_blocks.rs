@@ -112,7 +112,7 @@ pub struct Spans {
     blocks: BTreeMap<u64, (Nanos, Nanos)>,
 }
 
-/// A run as its record tells it, without its timelines.
+/// A run read from its record, without its timelines.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorded<'a> {
     /// What was known before the run.

@@ -129,7 +129,7 @@ impl Comparison {
         let mut likeness = likeness(a, b);
         if basis == Basis::Blocks {
             let text = format!(
-                "{} against {} proves little: runs of one server differ by more than their own blocks of time do. Measure at least {ENOUGH_RUNS} runs a side, or both in turn with `bench --against`",
+                "{} against {} is weak evidence: runs of one server differ more than blocks of time within one run. Measure at least {ENOUGH_RUNS} runs per side, or alternate both targets with `bench --against`",
                 counted(a.len(), "run"),
                 b.len(),
             );
@@ -264,7 +264,7 @@ mod tests {
             Comparison::of_runs(&[run("a", 100.0, 50.0)], &[run("b", 110.0, 50.0)], &compared([]));
         assert_eq!((found.basis, found.rows.len()), (Basis::Blocks, 2));
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
-        assert!(found.likeness.warnings[0].text.starts_with("1 run against 1 proves little"));
+        assert!(found.likeness.warnings[0].text.starts_with("1 run against 1 is weak evidence"));
     }
 
     #[test]

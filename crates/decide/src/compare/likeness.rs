@@ -145,7 +145,7 @@ fn differing_lines(a: &[Run], b: &[Run]) -> Vec<DifferingLine> {
     let line = |field: &String| {
         let weight = weight_of(field)?;
         let (a, b) = (of_a.get(field), of_b.get(field));
-        // A report tells only some lines of its plan: what it leaves out is not known to differ.
+        // A report shows only some lines of its plan: a line that it omits is not known to differ.
         if !is_whole && (a.is_none() || b.is_none()) {
             return None;
         }

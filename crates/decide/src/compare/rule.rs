@@ -56,12 +56,12 @@ impl Rule {
         let words: Vec<&str> = lower.split_whitespace().collect();
         let refused = |why: String| Error::Rule { text: text.to_owned(), why };
         let at = words.iter().position(|word| *word == "worse");
-        let at = at.ok_or_else(|| refused("it does not say `worse`".to_owned()))?;
+        let at = at.ok_or_else(|| refused("the word `worse` is missing".to_owned()))?;
         let figure =
             Figure::parse(&words[..at].join(" ")).map_err(|why| refused(why.to_string()))?;
         if !is_comparable(figure) {
             return Err(refused(format!(
-                "runs cannot be compared by {figure}\n  use the mean or a percentile of TTFT, TPOT, ITL or E2E, or the request, output or total throughput"
+                "cannot compare runs by {figure}\n  use the mean or a percentile of TTFT, TPOT, ITL or E2E, or the request, output or total throughput"
             )));
         }
         let share = match &words[at + 1..] {
@@ -115,11 +115,11 @@ mod tests {
             let refusal = Rule::parse(text).unwrap_err().to_string();
             assert!(refusal.contains(expected), "{refusal}");
         };
-        check("ttft p99 > 5%", "does not say `worse`");
+        check("ttft p99 > 5%", "the word `worse` is missing");
         check("speed worse by 5%", "`speed` is not a metric");
-        check("max ttft worse by 5%", "runs cannot be compared by max TTFT");
-        check("goodput worse by 5%", "runs cannot be compared by Goodput");
-        check("ttft worse by much", "cannot be read");
+        check("max ttft worse by 5%", "cannot compare runs by max TTFT");
+        check("goodput worse by 5%", "cannot compare runs by Goodput");
+        check("ttft worse by much", "cannot parse the rule");
         check("ttft worse than 5%", "`than 5%` is not a share");
     }
 

@@ -61,7 +61,7 @@ fn ends_with_text(timeline: &Timeline) -> bool {
 }
 
 /// Each gap divided among the tokens of the event that ends it. SGLang tokenizes the event's text; a
-/// record has the count that the server told, else the answer's tokens spread over its events.
+/// record has the count that the server reported, else the answer's tokens spread over its events.
 fn divided(timeline: &Timeline, gaps: &[Gap]) -> Vec<Gap> {
     let texts = || timeline.events.iter().filter(|event| has_text(event.kind));
     let known = timeline.output_tokens().map(|(tokens, _)| tokens);

@@ -42,20 +42,20 @@ pub(super) fn rate_missed(evidence: &Evidence<'_>, limit: f64) -> Found {
     }
     let (due, achieved) = (evidence.observed.due_rate()?, evidence.observed.achieved_rate()?);
     ((achieved / due - 1.0).abs() > limit)
-        .then(|| format!("{achieved:.2} requests per second were sent, {due:.2} were due"))
+        .then(|| format!("{achieved:.2} requests per second were sent, {due:.2} were planned"))
 }
 
 pub(super) fn starved(evidence: &Evidence<'_>, limit: f64) -> Found {
     let delays = evidence.health?.workers.iter().filter_map(|worker| worker.run_queue_delay);
     let worst = of_run(evidence, delays.max())?;
     (worst > limit)
-        .then(|| format!("a worker waited for a CPU during {} of the run", percent(worst)))
+        .then(|| format!("a worker thread waited for a CPU for {} of the run", percent(worst)))
 }
 
 pub(super) fn throttled(evidence: &Evidence<'_>, limit: f64) -> Found {
     let found = of_run(evidence, evidence.health?.throttled)?;
     (found > limit)
-        .then(|| format!("the control group stopped the client for {} of the run", percent(found)))
+        .then(|| format!("a cgroup throttled the client for {} of the run", percent(found)))
 }
 
 pub(super) fn lost_stamps(evidence: &Evidence<'_>, limit: f64) -> Found {
@@ -63,13 +63,13 @@ pub(super) fn lost_stamps(evidence: &Evidence<'_>, limit: f64) -> Found {
     let all = seen.user_stamped + seen.kernel_stamped + seen.tls_stamped;
     let found = share(seen.user_stamped, all);
     (found > limit && seen.user_stamped < all)
-        .then(|| format!("{} of {all} answers lack kernel stamps", seen.user_stamped))
+        .then(|| format!("{} of {all} answers lack kernel timestamps", seen.user_stamped))
 }
 
 pub(super) fn user_stamps(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let seen = evidence.observed;
     (seen.user_stamped > 0 && seen.kernel_stamped + seen.tls_stamped == 0)
-        .then(|| format!("all {} answers were stamped by the user's clock", seen.user_stamped))
+        .then(|| format!("all {} answers were timed in user space", seen.user_stamped))
 }
 
 pub(super) fn clock_step(evidence: &Evidence<'_>, _limit: f64) -> Found {
@@ -80,7 +80,7 @@ pub(super) fn clock_step(evidence: &Evidence<'_>, _limit: f64) -> Found {
 pub(super) fn clock_faults(evidence: &Evidence<'_>, limit: f64) -> Found {
     let (faults, sent) = (evidence.observed.clock_faults, evidence.summary.counts.sent);
     (share(faults, sent) > limit)
-        .then(|| format!("{faults} of {sent} requests have events before their cause"))
+        .then(|| format!("{faults} of {sent} requests have an event that precedes its cause"))
 }
 
 fn disagreement(pair: &Pair, limit: f64, names: [&str; 2]) -> Found {
@@ -88,37 +88,42 @@ fn disagreement(pair: &Pair, limit: f64, names: [&str; 2]) -> Found {
     let Pair { requests, left, right } = pair;
     (difference.abs() > limit).then(|| {
         let [left_name, right_name] = names;
-        format!("{left_name} {left}, {right_name} {right} tokens over {requests} requests")
+        format!("{left_name} {left} tokens, {right_name} {right}, over {requests} requests")
     })
 }
 
 pub(super) fn events_disagree(evidence: &Evidence<'_>, limit: f64) -> Found {
-    disagreement(&evidence.observed.usage_and_events, limit, ["usage says", "the events say"])
+    disagreement(&evidence.observed.usage_and_events, limit, ["usage reports", "the events carry"])
 }
 
 pub(super) fn text_disagrees(evidence: &Evidence<'_>, limit: f64) -> Found {
-    disagreement(&evidence.observed.usage_and_text, limit, ["usage says", "the text has"])
+    disagreement(
+        &evidence.observed.usage_and_text,
+        limit,
+        ["usage reports", "the retokenized text has"],
+    )
 }
 
 pub(super) fn answer_length(evidence: &Evidence<'_>, limit: f64) -> Found {
     let lengths = &evidence.observed.answer_lengths;
     let is_shorter = lengths.right < lengths.left;
-    disagreement(lengths, limit, ["asked for", "answered with"]).filter(|_| is_shorter)
+    disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_shorter)
 }
 
 pub(super) fn long_answers(evidence: &Evidence<'_>, limit: f64) -> Found {
     let lengths = &evidence.observed.answer_lengths;
     let is_longer = lengths.right > lengths.left;
-    disagreement(lengths, limit, ["asked for", "answered with"]).filter(|_| is_longer)
+    disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_longer)
 }
 
 pub(super) fn server_counted_less(evidence: &Evidence<'_>, limit: f64) -> Found {
-    // A counter that was not read after the run, or began anew, tells of a part of it only.
+    // A counter that was not scraped after the run, or restarted, covers only a part of it.
     let server = evidence.summary.server.as_ref().filter(|server| server.is_whole)?;
     let theirs = server.generation_tokens?;
     let ours = evidence.summary.figure("total_output_tokens").filter(|ours| *ours > 0.0)?;
-    (theirs < ours * (1.0 - limit))
-        .then(|| format!("the server's counter rose by {theirs:.0}, we counted {ours:.0} tokens"))
+    (theirs < ours * (1.0 - limit)).then(|| {
+        format!("the server's counter rose by {theirs:.0} tokens, this client counted {ours:.0}")
+    })
 }
 
 pub(super) fn other_clients(evidence: &Evidence<'_>, limit: f64) -> Found {
@@ -130,11 +135,14 @@ pub(super) fn other_clients(evidence: &Evidence<'_>, limit: f64) -> Found {
     if let (Some(theirs), Some(ours)) = (server.generation_tokens, ours)
         && theirs > ours * (1.0 + limit)
     {
-        return Some(format!("the server wrote {theirs:.0} tokens, {ours:.0} of them for us"));
+        return Some(format!(
+            "the server generated {theirs:.0} tokens, {ours:.0} of them for this client"
+        ));
     }
     let (present, peak) = (server.present_max?, evidence.summary.figure("peak_in_flight")?);
-    (present > peak * (1.0 + limit) + 2.0)
-        .then(|| format!("the server held {present:.0} requests, at most {peak:.0} of them ours"))
+    (present > peak * (1.0 + limit) + 2.0).then(|| {
+        format!("the server held {present:.0} requests, at most {peak:.0} of them from this client")
+    })
 }
 
 pub(super) fn prompt_length(evidence: &Evidence<'_>, limit: f64) -> Found {
@@ -146,7 +154,7 @@ pub(super) fn prompt_length(evidence: &Evidence<'_>, limit: f64) -> Found {
     }
     let template = match surplus {
         0 => String::new(),
-        tokens => format!(" beside {tokens} of a template in each"),
+        tokens => format!(" plus {tokens} chat-template tokens per request"),
     };
     Some(format!("{left} prompt tokens were planned, the server counted {told}{template}"))
 }
@@ -157,7 +165,7 @@ pub(super) fn missing_usage(evidence: &Evidence<'_>, limit: f64) -> Found {
     let succeeded = evidence.summary.counts.succeeded;
     (share(from_text + seen.uncounted, succeeded) > limit).then(|| {
         format!(
-            "of {succeeded} answers {from_text} were counted from their text and {} not at all",
+            "{from_text} of {succeeded} answers were counted from their text, {} could not be counted",
             seen.uncounted
         )
     })
@@ -168,19 +176,24 @@ pub(super) fn slow_reads(evidence: &Evidence<'_>, limit_ms: f64) -> Found {
     let delays = workers.iter().filter_map(|worker| worker.kernel_to_user.quantile(0.99));
     let worst = delays.max()?;
     (worst.as_millis_f64() > limit_ms)
-        .then(|| format!("1 % of the reads came up to {worst} or more after their bytes"))
+        .then(|| format!("p99 delay from the kernel's timestamp to the read: up to {worst}"))
 }
 
 pub(super) fn shared_reads(evidence: &Evidence<'_>, limit: f64) -> Found {
     let found = evidence.summary.figure("shared_read_share")?;
-    (found > limit).then(|| format!("{} of the content events shared a read", percent(found)))
+    (found > limit).then(|| {
+        format!(
+            "{} of the content events arrived in the same read as the previous one",
+            percent(found)
+        )
+    })
 }
 
 pub(super) fn merged_segments(evidence: &Evidence<'_>, limit: f64) -> Found {
     let found = evidence.summary.figure("merged_inner_share")?;
     (found > limit).then(|| {
         format!(
-            "{} of the content events have an upper-bound time and were not their answer's last",
+            "{} of the content events have only an upper-bound time and are not their answer's last",
             percent(found)
         )
     })
@@ -196,7 +209,8 @@ pub(super) fn stolen_time(evidence: &Evidence<'_>, limit: f64) -> Found {
     let health = evidence.health?;
     let cores = f64::from(health.cores.unwrap_or(1).max(1));
     let found = of_run(evidence, health.stolen)? / cores;
-    (found > limit).then(|| format!("the hypervisor kept {} of the run", percent(found)))
+    (found > limit)
+        .then(|| format!("the hypervisor took {} of the run (steal time)", percent(found)))
 }
 
 pub(super) fn cpu_pressure(evidence: &Evidence<'_>, limit: f64) -> Found {
@@ -210,7 +224,7 @@ pub(super) fn cap_hits(evidence: &Evidence<'_>, limit: f64) -> Found {
     let sent = evidence.summary.counts.sent;
     let is_open = evidence.summary.load_class == LoadClass::Open;
     (is_open && share(waits, sent) > limit)
-        .then(|| format!("{waits} of {sent} requests waited for a place under the cap"))
+        .then(|| format!("{waits} of {sent} requests waited for the concurrency cap"))
 }
 
 pub(super) fn slow_refill(evidence: &Evidence<'_>, limit_ms: f64) -> Found {
@@ -219,14 +233,14 @@ pub(super) fn slow_refill(evidence: &Evidence<'_>, limit_ms: f64) -> Found {
     }
     let found = evidence.health?.refill_delay.quantile(0.99)?;
     (found.as_millis_f64() > limit_ms)
-        .then(|| format!("1 % of the places stayed empty for up to {found} or more"))
+        .then(|| format!("p99 delay before an empty slot was refilled: up to {found}"))
 }
 
 pub(super) fn retransmits(evidence: &Evidence<'_>, limit: f64) -> Found {
     let seen = evidence.observed;
     (share(seen.retransmitting, seen.network_views) > limit).then(|| {
         format!(
-            "{} of {} requests had segments sent again",
+            "{} of {} requests had TCP retransmissions",
             seen.retransmitting, seen.network_views
         )
     })
@@ -244,19 +258,16 @@ pub(super) fn round_trip_outliers(evidence: &Evidence<'_>, times: f64) -> Found 
     let named: Vec<_> =
         slow.iter().take(NAMED).map(|(trip, index)| format!("request {index}: {trip}")).collect();
     (!slow.is_empty()).then(|| {
-        format!(
-            "{} requests with a median round trip of {median} ({})",
-            slow.len(),
-            named.join(", ")
-        )
+        format!("slow round trips: {}; the median is {median} ({})", slow.len(), named.join(", "))
     })
 }
 
 pub(super) fn descriptor_limit(evidence: &Evidence<'_>, limit: f64) -> Found {
     let allowed = evidence.health?.descriptor_limit.filter(|allowed| *allowed > 0)?;
     let peak = evidence.summary.figure("peak_in_flight")?;
-    (peak >= limit * allowed as f64)
-        .then(|| format!("{peak:.0} requests in flight, {allowed} descriptors allowed"))
+    (peak >= limit * allowed as f64).then(|| {
+        format!("{peak:.0} requests were in flight, the file-descriptor limit is {allowed}")
+    })
 }
 
 pub(super) fn port_limit(evidence: &Evidence<'_>, limit: f64) -> Found {
@@ -264,7 +275,7 @@ pub(super) fn port_limit(evidence: &Evidence<'_>, limit: f64) -> Found {
     let ports = health.port_limit.filter(|ports| *ports > 0)?;
     let opened = health.connections_opened;
     (opened as f64 >= limit * f64::from(ports))
-        .then(|| format!("{opened} connections opened, {ports} local ports"))
+        .then(|| format!("{opened} connections were opened, there are {ports} local ports"))
 }
 
 pub(super) fn warm_cache(evidence: &Evidence<'_>, limit: f64) -> Found {
@@ -277,14 +288,14 @@ pub(super) fn warm_cache(evidence: &Evidence<'_>, limit: f64) -> Found {
     let scraped = server.and_then(|server| server.prefix_hit_share);
     let found = told.or(scraped)?;
     (found >= limit)
-        .then(|| format!("{} of the prompt tokens came from the prefix cache", percent(found)))
+        .then(|| format!("{} of the prompt tokens were prefix-cache hits", percent(found)))
 }
 
 pub(super) fn few_samples(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let found = evidence.summary.distribution("ttft_ms")?;
     let worst = found.percentiles.iter().rfind(|percentile| !percentile.is_supported)?;
     let needed = statistics::needed_samples(worst.percent)?;
-    Some(format!("P{} needs {needed} requests, there are {}", worst.percent, found.count))
+    Some(format!("P{} needs {needed} requests, the run has {}", worst.percent, found.count))
 }
 
 pub(super) fn no_steady_state(evidence: &Evidence<'_>, _limit: f64) -> Found {
@@ -294,10 +305,8 @@ pub(super) fn no_steady_state(evidence: &Evidence<'_>, _limit: f64) -> Found {
     }
     match evidence.unsteady? {
         Unsteady::Designed => None,
-        Unsteady::NeverFull => Some("the cap on requests in flight was never reached".to_owned()),
-        Unsteady::TooShort => {
-            Some("what is left after the start is shorter than five mean E2E".to_owned())
-        }
+        Unsteady::NeverFull => Some("the concurrency cap was never reached".to_owned()),
+        Unsteady::TooShort => Some("the part at full load is shorter than 5× mean E2E".to_owned()),
         Unsteady::Sloping => {
             Some("requests in flight or completions kept rising or falling".to_owned())
         }
@@ -342,7 +351,7 @@ pub(super) fn partial_run(evidence: &Evidence<'_>, _limit: f64) -> Found {
         Ended::Killed => "the program was killed",
         Ended::Early(Stop::Interrupted) => "the run was interrupted",
         Ended::Early(Stop::Overloaded) => "the run was stopped as overloaded",
-        Ended::Early(Stop::DiskFull) => "the record could not be written any further",
+        Ended::Early(Stop::DiskFull) => "the record could not be written to disk",
         Ended::Early(Stop::TargetLost) => "the server became unreachable",
         Ended::Early(Stop::Complete) => "the run stopped early",
     };
@@ -352,7 +361,7 @@ pub(super) fn partial_run(evidence: &Evidence<'_>, _limit: f64) -> Found {
 
 pub(super) fn hidden_reasoning(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let hidden = evidence.summary.figure("hidden_tokens")?;
-    (hidden > 0.0).then(|| format!("{hidden:.0} reasoning tokens were counted and not streamed"))
+    (hidden > 0.0).then(|| format!("{hidden:.0} reasoning tokens were counted but not streamed"))
 }
 
 pub(super) fn same_host(evidence: &Evidence<'_>, _limit: f64) -> Found {
@@ -367,7 +376,7 @@ pub(super) fn one_core(evidence: &Evidence<'_>, limit: f64) -> Found {
     let health = evidence.health?;
     let is_alone = f64::from(health.cores?) <= limit;
     (is_alone && health.is_same_host == Some(true))
-        .then(|| "one core for this client, and a server on the same host".to_owned())
+        .then(|| "this client has one core, and the server runs on the same host".to_owned())
 }
 
 pub(super) fn simulated_target(evidence: &Evidence<'_>, _limit: f64) -> Found {
@@ -381,22 +390,24 @@ pub(super) fn simulated_target(evidence: &Evidence<'_>, _limit: f64) -> Found {
 
 pub(super) fn dropped_fields(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let fields = &evidence.health?.dropped_fields;
-    (!fields.is_empty()).then(|| format!("left out: {}", fields.join(", ")))
+    (!fields.is_empty()).then(|| format!("omitted: {}", fields.join(", ")))
 }
 
 pub(super) fn reopened(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let reopened = evidence.observed.reopened;
-    (reopened > 0).then(|| format!("{reopened} requests found their connection closed"))
+    (reopened > 0).then(|| {
+        format!("{reopened} requests were sent on a connection that the server had closed")
+    })
 }
 
 pub(super) fn retries(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let retries = evidence.summary.counts.retries;
-    (retries > 0).then(|| format!("{retries} attempts were repeated"))
+    (retries > 0).then(|| format!("{retries} attempts were retried"))
 }
 
 pub(super) fn preemptions(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let found = evidence.summary.server.as_ref()?.preemptions?;
-    (found > 0.0).then(|| format!("the server preempted {found:.0} times"))
+    (found > 0.0).then(|| format!("the server preempted requests {found:.0} times"))
 }
 
 pub(super) fn preparation(evidence: &Evidence<'_>, _limit: f64) -> Found {

@@ -1,4 +1,4 @@
-//! One note, what it is judged from, and what all notes amount to.
+//! One note, the evidence for it, and the verdict of all notes.
 
 use serde::{Deserialize, Serialize};
 use tokometer_record::{Health, RunInfo};
@@ -11,9 +11,9 @@ use crate::summary::Summary;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Worth knowing; spoils nothing.
+    /// For information; does not change the verdict.
     Remark,
-    /// The figures are right but do not support the conclusion a reader would draw.
+    /// The figures are correct but do not support the obvious conclusion.
     Suspect,
     /// The instrument failed.
     Invalid,
@@ -30,14 +30,14 @@ impl Severity {
     }
 }
 
-/// One doubt.
+/// One observation that limits what the figures can show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// Its name, such as `late-sends`.
     pub code: String,
     /// What it does to the verdict.
     pub severity: Severity,
-    /// Key of the figure it spoils, or a group of figures such as `all`.
+    /// Key of the figure it affects, or a group of figures such as `all`.
     pub figure: String,
     /// What was found, in one sentence with its numbers.
     pub found: String,
@@ -47,14 +47,14 @@ pub struct Note {
     pub action: String,
 }
 
-/// What the notes of a run amount to.
+/// The verdict that follows from the notes of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
-    /// Nothing spoils the figures.
+    /// No note above a remark.
     #[default]
     Valid,
-    /// Some figure does not support its obvious reading.
+    /// Some figure does not support the obvious conclusion.
     Suspect,
     /// The instrument failed.
     Invalid,
@@ -71,7 +71,7 @@ impl Verdict {
     }
 }
 
-/// The worst note decides.
+/// The worst note sets the verdict.
 pub fn verdict(notes: &[Note]) -> Verdict {
     match notes.iter().map(|note| note.severity).max() {
         Some(Severity::Invalid) => Verdict::Invalid,
@@ -85,7 +85,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) info: &'a RunInfo,
     /// Complete but for its notes and verdict.
     pub(crate) summary: &'a Summary,
-    /// `None` when the writer died before it could tell.
+    /// `None` when the program was killed before it wrote it.
     pub(crate) health: Option<&'a Health>,
     pub(crate) observed: &'a Observed,
     /// Why there is no steady part.

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use super::checks;
 use super::note::{Evidence, Note, Severity};
 
-/// One row: when a note appears, what it spoils, and what to do.
+/// One row: when a note appears, which figures it affects, and what to do.
 pub(crate) struct Rule {
     pub(crate) code: &'static str,
     pub(crate) severity: Severity,
-    /// Key of the spoilt figure, or a group of figures.
+    /// Key of the affected figure, or a group of figures.
     pub(crate) figure: &'static str,
-    /// The number that `threshold` speaks of as `{}`; the check gets it.
+    /// The number that replaces `{}` in `threshold`; the check gets it.
     pub(crate) limit: f64,
     pub(crate) threshold: &'static str,
     pub(crate) why: &'static str,
@@ -32,7 +32,7 @@ impl Rule {
     }
 }
 
-/// All notes that a run deserves, worst first.
+/// All notes of a run, worst first.
 pub(crate) fn find(evidence: &Evidence<'_>) -> Vec<Note> {
     let mut notes: Vec<Note> = RULES
         .iter()
@@ -55,10 +55,10 @@ pub(crate) fn find(evidence: &Evidence<'_>) -> Vec<Note> {
 pub fn notes_markdown() -> String {
     let mut page = String::from(
         "# Notes and the verdict\n\n\
-         Written by the program from its table of notes; do not edit by hand. The worst note decides:\n\
-         INVALID when the instrument failed, SUSPECT when the figures are right but do not support the\n\
-         conclusion a reader would draw, VALID otherwise. A remark spoils nothing.\n\n\
-         | note | severity | spoils | appears when | why | what to do |\n|---|---|---|---|---|---|\n",
+         Generated from the program's table of notes; do not edit by hand. The worst note sets the verdict.\n\
+         INVALID: the measurement failed. SUSPECT: the figures are correct but do not support the obvious\n\
+         conclusion. VALID: no such note. A remark does not change the verdict.\n\n\
+         | note | severity | affects | appears when | why | what to do |\n|---|---|---|---|---|---|\n",
     );
     for rule in RULES {
         let Rule { code, figure, why, action, .. } = rule;
@@ -80,7 +80,7 @@ pub(crate) static RULES: &[Rule] = &[
         limit: 0.0,
         threshold: "no request succeeded",
         why: "there is nothing to measure",
-        action: "look at the failures below; try one request by hand",
+        action: "read the failures below; send one request by hand",
         check: checks::no_success,
     },
     Rule {
@@ -88,9 +88,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Invalid,
         figure: "ttft_from_intended_ms",
         limit: 0.01,
-        threshold: "more than {} % of the requests left over 5 ms after their time",
-        why: "the generator was short of CPU; the load was not the one asked for, and latency from the intended time includes the client's own wait",
-        action: "use a machine with free cores, fewer streams, or several clients",
+        threshold: "more than {} % of the requests were sent over 5 ms late",
+        why: "the client was short of CPU: the load was not the requested one, and latencies from the intended time include the client's delay",
+        action: "use a machine with free cores, fewer streams per client, or several clients",
         check: checks::late_sends,
     },
     Rule {
@@ -98,8 +98,8 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Invalid,
         figure: "achieved_rate_per_s",
         limit: 0.05,
-        threshold: "the achieved rate is more than {} % off the plan's, without a cap",
-        why: "the server was measured under another load than the one named",
+        threshold: "the achieved rate differs from the planned rate by more than {} %, without a concurrency cap",
+        why: "the server was measured at another load than the requested one",
         action: "lower the rate or use several clients",
         check: checks::rate_missed,
     },
@@ -108,9 +108,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Invalid,
         figure: "all",
         limit: 0.2,
-        threshold: "a worker thread was ready to run but not running for more than {} % of the run",
-        why: "the client waited for a CPU; its sends and refills were late and segments merged before they were read",
-        action: "free the machine's cores or pin client and server to different ones",
+        threshold: "a worker thread was runnable but not running for more than {} % of the run",
+        why: "the client waited for a CPU: it sent requests late, and segments merged before they were read",
+        action: "free cores on this machine, or pin client and server to different cores",
         check: checks::starved,
     },
     Rule {
@@ -118,8 +118,8 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Invalid,
         figure: "all",
         limit: 0.01,
-        threshold: "a control group stopped the client for more than {} % of the run",
-        why: "while stopped the client neither sends nor reads",
+        threshold: "a cgroup throttled the client for more than {} % of the run",
+        why: "a throttled client neither sends nor reads",
         action: "raise the container's CPU limit",
         check: checks::throttled,
     },
@@ -128,9 +128,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Invalid,
         figure: "gap_ms",
         limit: 0.01,
-        threshold: "more than {} % but not all of the answers lack kernel stamps",
-        why: "two clocks of different quality are mixed in one distribution",
-        action: "repeat the run; if it stays, report the kernel version",
+        threshold: "more than {} %, but not all, of the answers lack kernel timestamps",
+        why: "one distribution mixes two clocks of different quality",
+        action: "repeat the run; if the note fires again, report a bug with the kernel version",
         check: checks::lost_stamps,
     },
     Rule {
@@ -139,8 +139,8 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "all",
         limit: 0.0,
         threshold: "the wall clock was stepped during the run",
-        why: "kernel stamps are wall-clock times: those around the step are off by its size",
-        action: "stop time synchronisation from stepping and repeat",
+        why: "kernel timestamps are wall-clock times: those around the step are wrong by its size",
+        action: "stop time synchronisation from stepping the clock, then repeat the run",
         check: checks::clock_step,
     },
     Rule {
@@ -148,8 +148,8 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Invalid,
         figure: "all",
         limit: 0.001,
-        threshold: "more than {} % of the requests have events before their cause by over 100 µs",
-        why: "stamps and the user's clock disagree",
+        threshold: "more than {} % of the requests have an event that precedes its cause by over 100 µs",
+        why: "kernel timestamps and the user-space clock disagree",
         action: "check the machine's clock source; repeat the run",
         check: checks::clock_faults,
     },
@@ -158,8 +158,8 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Invalid,
         figure: "output_tokens",
         limit: 0.01,
-        threshold: "counts told by the events differ from usage by more than {} %",
-        why: "one of the two counts is wrong, and all per-token figures with it",
+        threshold: "the token counts of the events differ from usage by more than {} %",
+        why: "one of the two counts is wrong, and so are all per-token figures",
         action: "compare one answer by hand; update the server",
         check: checks::events_disagree,
     },
@@ -168,9 +168,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "output_tokens",
         limit: 0.02,
-        threshold: "the server's counter rose by more than {} % less than the tokens we counted",
-        why: "tokens were counted that the scraped server did not write: a wrong count, or a replica that was not scraped",
-        action: "name every replica with --metrics-url",
+        threshold: "the server's token counter rose by over {} % less than this client counted",
+        why: "the scraped server did not generate all counted tokens: a count is wrong, or a replica was not scraped",
+        action: "pass every replica with --metrics-url",
         check: checks::server_counted_less,
     },
     Rule {
@@ -178,9 +178,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "all",
         limit: 0.2,
-        threshold: "the server wrote or held more than {} % more than we asked of it",
-        why: "somebody else used the server during the run",
-        action: "repeat on a server of your own",
+        threshold: "the server generated or held over {} % more than this client requested",
+        why: "another client used the server during the run",
+        action: "repeat the run on a server without other clients",
         check: checks::other_clients,
     },
     Rule {
@@ -188,9 +188,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "output_tokens",
         limit: 0.15,
-        threshold: "the text tokenized again differs from usage by more than {} %",
-        why: "retokenizing is never exact, but this far off the server counts something else, or the tokenizer is not the model's",
-        action: "pass the model's own tokenizer; see whether reasoning is hidden",
+        threshold: "the retokenized text differs from usage by more than {} %",
+        why: "retokenizing is never exact, but at this difference the tokenizer is not the model's, or the server counts something else",
+        action: "pass the model's own tokenizer; check whether reasoning is hidden",
         check: checks::text_disagrees,
     },
     Rule {
@@ -198,8 +198,8 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "prompt_tokens",
         limit: 0.01,
-        threshold: "usage.prompt_tokens differs from the planned length by more than {} % (a chat template counted apart)",
-        why: "the prompts were not as long as asked: another tokenizer, or special tokens that were not expected",
+        threshold: "usage.prompt_tokens differs from the planned length by more than {} % (without the chat template)",
+        why: "the prompts do not have the requested length: the tokenizer differs, or the server adds special tokens",
         action: "pass the model's own tokenizer",
         check: checks::prompt_length,
     },
@@ -209,8 +209,8 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "output_tokens",
         limit: 0.01,
         threshold: "more than {} % of the answers have neither usage nor token ids",
-        why: "their length was estimated from the text, or is unknown",
-        action: "turn on usage in streams on the server, or pass its tokenizer",
+        why: "their length is estimated from the text, or unknown",
+        action: "enable usage in streams on the server, or pass the model's tokenizer",
         check: checks::missing_usage,
     },
     Rule {
@@ -218,8 +218,8 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "gap_ms",
         limit: 0.0,
-        threshold: "no answer has kernel stamps",
-        why: "times were taken after the read returned: they include the client's own delay",
+        threshold: "no answer has kernel timestamps",
+        why: "times are taken after the read returns, so they include the client's own delay",
         action: "run on Linux with software timestamps allowed, without --stamps user",
         check: checks::user_stamps,
     },
@@ -228,9 +228,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "gap_ms",
         limit: 20.0,
-        threshold: "1 % of the reads returned more than {} ms after the kernel had the bytes",
-        why: "segments that wait for a read merge and lose their own stamps",
-        action: "fewer streams per client, or --harvest eager",
+        threshold: "1 % of the reads returned more than {} ms after the kernel received the bytes",
+        why: "segments that wait for a read merge and lose their own timestamps",
+        action: "use fewer streams per client, or --harvest eager",
         check: checks::slow_reads,
     },
     Rule {
@@ -238,9 +238,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "gap_ms",
         limit: crate::collect::SHARED_READ_LIMIT,
-        threshold: "more than {} % of the content events shared a read with the one before",
-        why: "the gap inside a read is unknown; percentiles of gaps are withheld",
-        action: "read TPOT instead; look for a proxy that joins events",
+        threshold: "more than {} % of the content events arrived in the same read as the previous one",
+        why: "gaps inside one read are unknown; percentiles of gaps are withheld",
+        action: "use TPOT instead; look for a proxy that joins events",
         check: checks::shared_reads,
     },
     Rule {
@@ -248,9 +248,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "gap_ms",
         limit: 0.05,
-        threshold: "more than {} % of the content events, the last of each answer apart, came in reads that merged segments",
-        why: "their times are upper bounds: they arrived then or earlier (a last token merges with usage and end mark, within the delay that `slow-reads` watches)",
-        action: "--harvest eager, fewer streams per client",
+        threshold: "more than {} % of the content events, without the last of each answer, came in reads that merged segments",
+        why: "their times are upper bounds: they arrived then or earlier (a last token merges with usage and the end mark, within the delay that `slow-reads` checks)",
+        action: "use --harvest eager or fewer streams per client",
         check: checks::merged_segments,
     },
     Rule {
@@ -259,8 +259,8 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "all",
         limit: 0.9,
         threshold: "a worker thread used more than {} % of a core",
-        why: "the client is at its limit and may have slowed the load",
-        action: "more worker threads, or several clients",
+        why: "the client is at its limit and may have reduced the load",
+        action: "use more worker threads or several clients",
         check: checks::busy_client,
     },
     Rule {
@@ -268,9 +268,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "all",
         limit: 0.05,
-        threshold: "the hypervisor kept more than {} % of the run from this machine",
+        threshold: "the hypervisor took more than {} % of the run from this machine (steal time)",
         why: "neither client nor server ran during that time, and no clock shows it",
-        action: "repeat on a quieter host",
+        action: "repeat the run on a host with less load",
         check: checks::stolen_time,
     },
     Rule {
@@ -278,9 +278,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Remark,
         figure: "all",
         limit: 0.4,
-        threshold: "tasks of this machine waited for CPU during more than {} % of the run",
-        why: "the machine was busy; what that did to the client is in the other notes",
-        action: "free the machine's cores",
+        threshold: "tasks on this machine waited for CPU during more than {} % of the run",
+        why: "the machine was busy; the other notes show how this affected the client",
+        action: "free cores on this machine",
         check: checks::cpu_pressure,
     },
     Rule {
@@ -288,9 +288,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "achieved_rate_per_s",
         limit: 0.01,
-        threshold: "more than {} % of the requests of an open loop waited for the cap",
-        why: "the cap turned arrivals into a closed loop: latency from first byte hides that wait",
-        action: "read the latencies from the intended time, or raise --max-concurrency",
+        threshold: "more than {} % of the requests of an open loop waited for the concurrency cap",
+        why: "the cap turned the open loop into a closed loop: latencies from the first byte leave out this wait",
+        action: "use the latencies from the intended time, or raise --max-concurrency",
         check: checks::cap_hits,
     },
     Rule {
@@ -298,9 +298,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "concurrency",
         limit: 10.0,
-        threshold: "1 % of the places of a closed loop stayed empty for more than {} ms",
-        why: "the server idled while the client was slow to send the next request",
-        action: "fewer streams per client, --connections preopen",
+        threshold: "1 % of the slots of a closed loop stayed empty for more than {} ms",
+        why: "the server had fewer requests than planned because the client was slow to send the next one",
+        action: "use fewer streams per client, or --connections preopen",
         check: checks::slow_refill,
     },
     Rule {
@@ -308,9 +308,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "ttft_ms",
         limit: 0.01,
-        threshold: "more than {} % of the requests had segments sent again",
+        threshold: "more than {} % of the requests had TCP retransmissions",
         why: "the network lost packets: a retransmission adds 200 ms or more",
-        action: "look at the path between client and server",
+        action: "check the network path between client and server",
         check: checks::retransmits,
     },
     Rule {
@@ -318,9 +318,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Remark,
         figure: "ttft_ms",
         limit: 10.0,
-        threshold: "a round trip above 10 ms and {} times the median",
-        why: "single requests met a slow path",
-        action: "compare the requests named here with the rest",
+        threshold: "a round trip is above 10 ms and {} times the median",
+        why: "single requests took a slow network path",
+        action: "compare the requests named here with the others",
         check: checks::round_trip_outliers,
     },
     Rule {
@@ -328,9 +328,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "peak_in_flight",
         limit: 0.9,
-        threshold: "requests in flight reached {} % of the descriptors this process may open",
+        threshold: "requests in flight reached {} % of the file-descriptor limit of this process",
         why: "connections beyond the limit fail or wait",
-        action: "raise ulimit -n",
+        action: "raise `ulimit -n`",
         check: checks::descriptor_limit,
     },
     Rule {
@@ -339,7 +339,7 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "all",
         limit: 0.8,
         threshold: "connections opened reached {} % of the local ports",
-        why: "closed connections hold their port for a minute; new ones then fail",
+        why: "a closed connection keeps its port for a minute; without a free port, new connections fail",
         action: "keep connections open (--connections preopen)",
         check: checks::port_limit,
     },
@@ -348,9 +348,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "ttft_ms",
         limit: 0.01,
-        threshold: "at least {} % of the prompt tokens of a random workload came from the prefix cache",
-        why: "random prompts share nothing unless they were sent before: TTFT is that of a warm cache",
-        action: "drop --seed, or reset the server's prefix cache before the run",
+        threshold: "at least {} % of the prompt tokens of a random workload were prefix-cache hits",
+        why: "random prompts share no prefix unless they were sent before: TTFT is that of a warm cache",
+        action: "omit --seed, or reset the server's prefix cache before the run",
         check: checks::warm_cache,
     },
     Rule {
@@ -358,9 +358,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "ttft_ms",
         limit: 0.0,
-        threshold: "too few requests for the two-sided 95 % interval of an asked percentile",
-        why: "the value is decided by one or two requests",
-        action: "send more requests or read a lower percentile",
+        threshold: "too few requests for the two-sided 95 % confidence interval of a requested percentile",
+        why: "one or two requests decide the value",
+        action: "send more requests or use a lower percentile",
         check: checks::few_samples,
     },
     Rule {
@@ -368,8 +368,8 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "output_tokens_per_s",
         limit: 0.0,
-        threshold: "no part of at least five mean E2E without a slope after the load was reached",
-        why: "the figures mix start, load and drain, and depend on the run's length",
+        threshold: "no trend-free stretch of at least 5× mean E2E at full load",
+        why: "the figures mix ramp-up, full load and drain, and depend on the length of the run",
         action: "run longer",
         check: checks::no_steady_state,
     },
@@ -380,7 +380,7 @@ pub(crate) static RULES: &[Rule] = &[
         limit: 0.0,
         threshold: "the backlog of an open loop grew over the run",
         why: "the server cannot keep up: latency depends on how long the run is",
-        action: "lower the rate; use `capacity` to find the highest that holds",
+        action: "lower the rate; find the highest sustainable rate with `tokometer capacity`",
         check: checks::overloaded,
     },
     Rule {
@@ -390,7 +390,7 @@ pub(crate) static RULES: &[Rule] = &[
         limit: 0.0,
         threshold: "all requests were sent at once without a cap",
         why: "TTFT is mostly the wait in the server's queue, and depends on the number of requests",
-        action: "set --max-concurrency or --request-rate to measure a load that users make",
+        action: "set --max-concurrency or --request-rate to measure a realistic load",
         check: checks::burst,
     },
     Rule {
@@ -399,8 +399,8 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "all",
         limit: 0.01,
         threshold: "at least {} % of the requests failed",
-        why: "failed requests count as infinitely slow and leave the server idle",
-        action: "look at the failures by kind",
+        why: "failed requests count as infinitely slow, and the server has less work",
+        action: "read the failures by kind",
         check: checks::failures,
     },
     Rule {
@@ -410,7 +410,7 @@ pub(crate) static RULES: &[Rule] = &[
         limit: 0.01,
         threshold: "some requests failed, fewer than {} %",
         why: "failed requests count as infinitely slow",
-        action: "look at the failures by kind",
+        action: "read the failures by kind",
         check: checks::few_failures,
     },
     Rule {
@@ -419,8 +419,8 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "all",
         limit: 0.0,
         threshold: "the run ended early",
-        why: "requests that were in flight are missing, and these are the slow ones",
-        action: "repeat the run to its end",
+        why: "requests in flight at the end are missing, and these are the slow ones",
+        action: "repeat the run and let it finish",
         check: checks::partial_run,
     },
     Rule {
@@ -429,8 +429,8 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "tpot_ms",
         limit: 0.0,
         threshold: "the server counted reasoning tokens that it did not stream",
-        why: "they are in the throughput and not in TPOT, and TTFT waits for them",
-        action: "ask the server to stream its reasoning",
+        why: "they count in throughput but not in TPOT, and TTFT includes the time to generate them",
+        action: "configure the server to stream its reasoning",
         check: checks::hidden_reasoning,
     },
     Rule {
@@ -438,9 +438,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Remark,
         figure: "output_tokens",
         limit: 0.05,
-        threshold: "answers were more than {} % shorter than asked",
-        why: "runs with other lengths do not compare",
-        action: "--ignore-eos where the server knows it",
+        threshold: "answers were more than {} % shorter than requested",
+        why: "runs with different answer lengths are not comparable",
+        action: "use --ignore-eos if the server supports it",
         check: checks::answer_length,
     },
     Rule {
@@ -448,9 +448,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "output_tokens",
         limit: 0.05,
-        threshold: "answers were more than {} % longer than asked",
-        why: "the server does not heed the asked length: throughput and E2E are those of another workload",
-        action: "name the length by the server's own field, such as --extra-body '{\"max_tokens\": 128}'",
+        threshold: "answers were more than {} % longer than requested",
+        why: "the server ignores the requested length: throughput and E2E are those of another workload",
+        action: "pass the length in the server's own field, such as --extra-body '{\"max_tokens\": 128}'",
         check: checks::long_answers,
     },
     Rule {
@@ -458,9 +458,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Suspect,
         figure: "all",
         limit: 1.0,
-        threshold: "this client may use one core, and the server runs on the same host",
-        why: "if they share that core, each waits while the other runs, and the server is measured slower than it is",
-        action: "give the client a core of its own, or measure from another host",
+        threshold: "this client can use only one core, and the server runs on the same host",
+        why: "if they share that core, each waits while the other runs, and the server appears slower than it is",
+        action: "give the client its own core, or measure from another host",
         check: checks::one_core,
     },
     Rule {
@@ -469,7 +469,7 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "all",
         limit: 0.0,
         threshold: "client and server run on one host",
-        why: "they share its CPUs, and no network lies between them",
+        why: "they share CPUs, and no network is between them",
         action: "measure from another host to include the network",
         check: checks::same_host,
     },
@@ -480,7 +480,7 @@ pub(crate) static RULES: &[Rule] = &[
         limit: 0.0,
         threshold: "the target was the embedded simulator",
         why: "the figures describe a model, not a server",
-        action: "name a server with --base-url",
+        action: "pass a server with --base-url",
         check: checks::simulated_target,
     },
     Rule {
@@ -488,9 +488,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Remark,
         figure: "all",
         limit: 0.0,
-        threshold: "the server refused optional fields, which were then left out",
-        why: "the requests were not quite the ones asked for",
-        action: "look up whether the server has another name for them",
+        threshold: "the server rejected optional fields, which were then omitted",
+        why: "the requests differ slightly from the requested ones",
+        action: "check whether the server has another name for them",
         check: checks::dropped_fields,
     },
     Rule {
@@ -498,10 +498,10 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Remark,
         figure: "connect_ms",
         limit: 0.0,
-        threshold: "kept connections turned out dead and were opened again",
-        why: "the server closes kept connections, idle ones or behind an answer; these requests were sent \
-              again on a new one, and their times begin there",
-        action: "nothing, or --connections per-request to pay always",
+        threshold: "the server had closed keep-alive connections, which were opened again",
+        why: "the server closes keep-alive connections, idle ones or after an answer; these requests were sent \
+              again on a new one, and their times start there",
+        action: "none needed; --connections per-request opens a connection for every request",
         check: checks::reopened,
     },
     Rule {
@@ -509,8 +509,8 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Remark,
         figure: "all",
         limit: 0.0,
-        threshold: "requests were tried again",
-        why: "only the last attempt is in the figures; earlier ones are in the record",
+        threshold: "requests were retried",
+        why: "the figures include only the last attempt; earlier attempts are in the record",
         action: "read the attempts in the record",
         check: checks::retries,
     },
@@ -520,8 +520,8 @@ pub(crate) static RULES: &[Rule] = &[
         figure: "gap_ms",
         limit: 0.0,
         threshold: "the server preempted requests",
-        why: "its KV cache was full: preempted answers stall and are computed again",
-        action: "fewer requests in flight, or more KV memory",
+        why: "its KV cache was full: preempted requests stall and are recomputed",
+        action: "lower the concurrency, or give the KV cache more memory",
         check: checks::preemptions,
     },
     Rule {
@@ -529,9 +529,9 @@ pub(crate) static RULES: &[Rule] = &[
         severity: Remark,
         figure: "all",
         limit: 0.0,
-        threshold: "the preparation of the run had something to say",
-        why: "this is how the command was carried out",
-        action: "nothing, if it is what was meant",
+        threshold: "a preparation step of the run left a remark",
+        why: "it describes how the command was executed",
+        action: "none needed if this is intended",
         check: checks::preparation,
     },
 ];

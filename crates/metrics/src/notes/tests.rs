@@ -240,8 +240,8 @@ fn what_was_found_is_said_with_its_numbers() {
     assert_eq!(
         found,
         [
-            "11 of 1000 requests left more than 5 ms after their time (worst 6.00 ms)",
-            "1 requests with a median round trip of 200 µs (request 7: 90.0 ms)",
+            "11 of 1000 requests were sent more than 5 ms late (worst 6.00 ms)",
+            "slow round trips: 1; the median is 200 µs (request 7: 90.0 ms)",
         ]
     );
 }
@@ -268,7 +268,8 @@ fn the_page_of_notes_has_a_row_for_each_with_its_threshold() {
         let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", rule.code)));
         assert!(row.is_some_and(|row| !row.contains("{}")), "{}", rule.code);
     }
-    let late = format!("more than 1 % of the requests left over {} ms", LATE.as_millis_f64());
+    let late =
+        format!("more than 1 % of the requests were sent over {} ms late", LATE.as_millis_f64());
     assert!(page.contains(&late), "{page}");
     let codes: std::collections::BTreeSet<_> = RULES.iter().map(|rule| rule.code).collect();
     assert_eq!(codes.len(), RULES.len(), "a code has one meaning");

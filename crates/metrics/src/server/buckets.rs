@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A quantile as far as buckets tell it, in milliseconds.
+/// A quantile as far as buckets show it, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BucketQuantile {
     /// The value by interpolation; `None` above the last bound.

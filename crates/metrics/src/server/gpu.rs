@@ -1,4 +1,4 @@
-//! What GPUs did during a run, as NVIDIA's DCGM exporter or the driver's own library tells.
+//! What GPUs did during a run, as reported by NVIDIA's DCGM exporter or the driver's library.
 //!
 //! In: readings of one source, each with values per device. Out: [`GpuFigures`] over the measured
 //! phase. A device that never showed any use is not the server's and is left out, and counted as
@@ -61,7 +61,7 @@ pub(super) fn is_known(bare: &str) -> bool {
 /// GPUs over the measured phase.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GpuFigures {
-    /// Who told: `DCGM` or `NVML`.
+    /// The source: `DCGM` or `NVML`.
     pub source: String,
     /// Devices that showed any use.
     pub devices: u32,
@@ -98,7 +98,7 @@ pub(super) struct GpuReading {
     devices: BTreeMap<String, Device>,
 }
 
-/// What GPUs used at one time, over all devices that a reading tells of.
+/// What GPUs used at one time, over all devices of a scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GpuGauges {
     /// Mean utilisation in percent.
@@ -109,7 +109,7 @@ pub struct GpuGauges {
     pub power_w: Option<f64>,
 }
 
-/// The GPUs of a scrape; `None` where it tells of none.
+/// The GPUs of a scrape; `None` if it reports none.
 pub fn gauges(scrape: &Scrape) -> Option<GpuGauges> {
     let reading = read(scrape)?;
     let all = |value: fn(&Device) -> Option<f64>| {
@@ -160,7 +160,7 @@ pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<Part>) -> Opti
             readings.iter().filter(|reading| reading.source == source).collect();
         for device in course(&bracketed(&readings, span)) {
             let uses = || device.iter().filter_map(|(_, seen)| seen.utilisation_percent);
-            // Without a figure of use nothing tells whose device it is.
+            // Without a figure of use it is unknown whose device it is.
             if uses().next().is_some() && uses().all(|percent| percent <= 0.0) {
                 found.unused_devices += 1;
                 continue;

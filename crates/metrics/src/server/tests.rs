@@ -134,7 +134,7 @@ fn the_server_s_own_first_token_times_are_those_of_the_run() {
     assert_eq!((p99.low_ms, p99.high_ms), (100.0, Some(500.0)));
     assert_eq!(found.ttft_p50.unwrap().value_ms, Some(100.0));
     assert_eq!((found.ttft_ms_mean, found.queue_ms_mean), (Some(1_000.0), Some(500.0)));
-    // One reading with buckets tells nothing of a run.
+    // One scrape with buckets says nothing about a run.
     assert_eq!(over(&[scrape(0, 0, &text(1_000, 0))]).ttft_p50, None);
 }
 

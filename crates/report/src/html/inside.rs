@@ -31,7 +31,7 @@ type Line = (&'static str, fn(&Gauges) -> Option<f64>);
 /// Plots: title, unit, lines.
 const GAUGES: [(&str, &str, &[Line]); 5] = [
     (
-        "Server: running and waiting",
+        "Server: requests running and waiting",
         "requests",
         &[("running", |row| row.running), ("waiting", |row| row.waiting)],
     ),
@@ -81,7 +81,7 @@ fn rows(scrapes: &[Scrape]) -> Vec<(Nanos, Gauges)> {
         let engine = server::read(scrape);
         let gpu = server::gauges(scrape);
         if engine.is_none() && gpu.is_none() {
-            // A source that fails now tells nothing now.
+            // A source that fails at this time has no value at this time.
             latest.remove(&scrape.endpoint);
             continue;
         }
@@ -149,23 +149,25 @@ pub(super) fn steps(found: Option<&Steps>, collected: Collector, begin: Nanos) -
 
 fn step_remark(figures: &StepFigures, group: usize) -> String {
     let mut parts = vec![format!(
-        "Tokens of one engine step reach all streams together, so {} steps could be distinguished without access to the server.",
+        "Tokens of one engine step reach all streams together. The streams show {} separate steps, without access to the server.",
         whole(figures.steps as f64)
     )];
     if let (Some(p50), Some(p99), Some(batch)) =
         (figures.span_ms_p50, figures.span_ms_p99, figures.batch_p50)
     {
         parts.push(format!(
-            "A step took {} ms at the median and {} ms at p99, and served {batch:.0} streams at the median, {} at most.",
+            "A step takes {} ms at p50 and {} ms at p99. It serves {batch:.0} streams at p50 and at most {}.",
             short(p50),
             short(p99),
             figures.batch_max
         ));
     }
     match figures.stalls {
-        Some(Stalls { count: 0, .. }) => parts.push("No prompt held the others up.".to_owned()),
+        Some(Stalls { count: 0, .. }) => {
+            parts.push("No prefill stalled the other streams.".to_owned())
+        }
         Some(Stalls { count, longest_ms, time_share }) => parts.push(format!(
-            "{} steps held streams up while a prompt was waited for, up to {} ms, {:.1} % of the time.",
+            "{} steps stalled streams during a prefill, for up to {} ms, {:.1} % of the time.",
             whole(count as f64),
             short(longest_ms),
             time_share * 100.0
@@ -173,13 +175,13 @@ fn step_remark(figures: &StepFigures, group: usize) -> String {
         None => {}
     }
     if let Some(together) = figures.together {
-        parts.push(format!("A step reached {:.0} % of the streams under way.", together * 100.0));
+        parts.push(format!("A step reaches {:.0} % of the active streams.", together * 100.0));
     }
     if figures.kept_share < 1.0 {
-        parts.push(format!("Seen in {:.0} % of the time.", figures.kept_share * 100.0));
+        parts.push(format!("The steps cover {:.0} % of the time.", figures.kept_share * 100.0));
     }
     if group > 1 {
-        parts.push(format!("Each point stands for {group} steps."));
+        parts.push(format!("Each point is a group of {group} steps."));
     }
     parts.join(" ")
 }
@@ -217,21 +219,21 @@ pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
         ("TTFT p99", bucket(server.ttft_p99), millis(our(99.0))),
         ("TTFT mean", millis(server.ttft_ms_mean), millis(ours.and_then(|ours| ours.mean))),
         ("output tokens", number(server.generation_tokens), number(our_tokens)),
-        ("running at most", number(server.running_max), None),
-        ("waiting at most", number(server.waiting_max), None),
-        ("KV cache at most", percent(server.kv_use_max), None),
+        ("max running", number(server.running_max), None),
+        ("max waiting", number(server.waiting_max), None),
+        ("max KV cache", percent(server.kv_use_max), None),
         ("preemptions", number(server.preemptions), None),
-        ("prefix hits", percent(server.prefix_hit_share), None),
-        ("tokens per step, speculating", server.accept_length.map(short), None),
+        ("prefix-cache hits", percent(server.prefix_hit_share), None),
+        ("speculative decoding: accept length", server.accept_length.map(short), None),
     ];
     if let Some(found) = &server.speculation {
         let places: Vec<String> =
             found.per_position.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
         rows.extend([
-            ("speculation: drafts", number(Some(found.drafts)), None),
-            ("speculation: drafted tokens", number(Some(found.draft_tokens)), None),
+            ("speculative decoding: drafts", number(Some(found.drafts)), None),
+            ("speculative decoding: drafted tokens", number(Some(found.draft_tokens)), None),
             (
-                "speculation: accepted tokens",
+                "speculative decoding: accepted tokens",
                 Some(format!(
                     "{} ({:.1} %)",
                     whole(found.accepted_tokens),
@@ -239,9 +241,9 @@ pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
                 )),
                 None,
             ),
-            ("speculation: tokens per step", Some(short(found.acceptance_length)), None),
+            ("speculative decoding: tokens per step", Some(short(found.acceptance_length)), None),
             (
-                "speculation: accepted by place",
+                "speculative decoding: accepted by position",
                 (!places.is_empty()).then(|| places.join(", ")),
                 None,
             ),
@@ -271,7 +273,7 @@ fn gpu_rows(gpu: &GpuFigures) -> Vec<ServerRow> {
     vec![
         ("GPUs", Some(devices), None),
         ("GPU utilisation", told(gpu.utilisation_percent_mean, "%"), None),
-        ("GPU memory at most", told(gpu.memory_mib_max.map(|mib| mib / 1024.0), "GiB"), None),
+        ("max GPU memory", told(gpu.memory_mib_max.map(|mib| mib / 1024.0), "GiB"), None),
         ("GPU power, mean", told(gpu.power_w_mean, "W"), None),
         ("GPU energy", energy(gpu.energy_j.map(|joules| joules / 1e3), "kJ"), None),
         ("GPU energy per output token", energy(gpu.energy_j_per_output_token, "J"), None),
@@ -322,7 +324,7 @@ mod tests {
         };
         assert_eq!(row("TTFT p50"), json!(["TTFT p50", "112 ms (bucket 100 to 250)", "135 ms"]));
         assert_eq!(row("GPU energy per output token")[1], "0.171 J");
-        assert_eq!(row("speculation: accepted by place")[1], "80 %, 60 %");
+        assert_eq!(row("speculative decoding: accepted by position")[1], "80 %, 60 %");
         assert_eq!(row("preemptions"), Value::Null, "what is not told has no row");
     }
 

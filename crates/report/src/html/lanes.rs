@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
-/// More lanes than this cannot be told apart even when zoomed, and make the file large.
+/// More lanes than this cannot be distinguished even when zoomed, and make the file large.
 const LANES_MAX: usize = 20_000;
 
 /// Five points of a request in seconds since the run began, and whether it failed.

@@ -179,7 +179,7 @@ fn remark(summary: &Summary) -> String {
     let counts = &summary.counts;
     let partial = if summary.ended.is_partial() { "Partial run: " } else { "" };
     format!(
-        "{partial}{} of {} planned requests answered, {} failed.",
+        "{partial}{} of {} planned requests succeeded, {} failed.",
         whole(counts.succeeded as f64),
         whole(counts.planned as f64),
         whole(counts.failed as f64)

@@ -1,13 +1,13 @@
-//! A distribution as two curves of bounded size: share at or below, and counts per bin.
+//! A distribution as two curves of bounded size: cumulative share, and counts per bin.
 
 use serde_json::{Value, json};
 use tokometer_metrics::summary::Distribution;
 
 /// Bins per factor of ten: neighbours differ by 2.3 %.
 const BINS_PER_DECADE: f64 = 100.0;
-/// About as many bars as can be told apart.
+/// About as many bars as can be distinguished.
 const SHOWN_BINS: usize = 40;
-/// The smallest value told apart, in the metric's unit.
+/// The smallest distinct value, in the metric's unit.
 const LEAST: f64 = 1e-4;
 /// Bins up to LEAST × 10^11.
 const BINS: usize = 1_100;

@@ -17,11 +17,11 @@ impl Page<'_> {
         let number =
             |value: Option<f64>, word: &str| value.map(|value| format!("{word} {value:.0}"));
         let parts: Vec<String> = [
-            number(server.running_max, "running at most"),
-            number(server.waiting_max, "waiting at most"),
-            share(server.kv_use_max, "KV cache at most"),
+            number(server.running_max, "max running"),
+            number(server.waiting_max, "max waiting"),
+            share(server.kv_use_max, "max KV cache"),
             number(server.preemptions.filter(|count| *count > 0.0), "preemptions"),
-            share(server.prefix_hit_share, "prefix hits"),
+            share(server.prefix_hit_share, "prefix-cache hits"),
         ]
         .into_iter()
         .flatten()
@@ -72,7 +72,7 @@ impl Page<'_> {
         let server = self.summary.server.as_ref()?;
         let Some(found) = &server.speculation else {
             let length = server.accept_length?;
-            return Some(line("speculation", &format!("{length:.2} tokens per step")));
+            return Some(line("spec. decode", &format!("{length:.2} tokens per step")));
         };
         let places: Vec<String> =
             found.per_position.iter().map(|share| format!("{:.0} %", share * 100.0)).collect();
@@ -84,7 +84,7 @@ impl Page<'_> {
         if !places.is_empty() {
             parts.push(format!("by position {}", places.join(", ")));
         }
-        Some(line("speculation", &parts.join(" · ")))
+        Some(line("spec. decode", &parts.join(" · ")))
     }
 
     pub(super) fn gpu(&self) -> Option<String> {
@@ -148,15 +148,13 @@ impl Page<'_> {
         parts.extend(found.span_ms_p50.map(|span| format!("p50 {} ms", millis(span))));
         parts.extend(found.span_ms_p99.map(|span| format!("p99 {} ms", millis(span))));
         parts.extend(
-            found
-                .batch_p50
-                .map(|batch| format!("batch p50 {batch:.0}, at most {}", found.batch_max)),
+            found.batch_p50.map(|batch| format!("batch p50 {batch:.0}, max {}", found.batch_max)),
         );
         parts.extend(found.stalls.map(|Stalls { count: number, longest_ms, time_share }| {
             match number {
                 0 => "no prefill stall".to_owned(),
                 _ => format!(
-                    "{} prefill stalls up to {} ms, {:.1} % of the time",
+                    "{} prefill stalls of up to {} ms, {:.1} % of the time",
                     count(number),
                     millis(longest_ms),
                     time_share * 100.0
@@ -165,7 +163,7 @@ impl Page<'_> {
         }));
         parts.push(format!("{} steps inferred from the streams", count(found.steps)));
         if found.kept_share < 1.0 {
-            parts.push(format!("in {:.0} % of the time", found.kept_share * 100.0));
+            parts.push(format!("from {:.0} % of the time", found.kept_share * 100.0));
         }
         parts.join(" · ")
     }

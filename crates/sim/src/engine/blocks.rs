@@ -137,7 +137,7 @@ impl Blocks {
         }
     }
 
-    /// Forgets every known block that nobody uses, and tells how many.
+    /// Evicts every known block without a user, and returns how many.
     pub(crate) fn forget(&mut self) -> usize {
         let count = self.idle.len();
         while let Some((_, hash)) = self.idle.pop_first() {

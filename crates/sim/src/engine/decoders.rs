@@ -101,7 +101,7 @@ impl Decoders {
         self.entries[slot] = Some((entry, self.clock));
     }
 
-    /// Lets a request go, if it is here, and tells how many tokens it got.
+    /// Removes a request, if it is here, and returns how many tokens it got.
     pub(super) fn leave(&mut self, slot: usize) -> Option<u32> {
         let (entry, entered) = self.entries.get_mut(slot)?.take()?;
         let relative = relative(entry.computed, entered);

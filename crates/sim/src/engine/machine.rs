@@ -32,7 +32,7 @@ pub struct Engine {
     pub(super) produced: Vec<Produced>,
     pub(super) admitted: Vec<u64>,
     pub(super) preempted: Vec<u64>,
-    /// Present when only first and last tokens are told.
+    /// Present when only first and last tokens are reported.
     pub(super) decoders: Option<Decoders>,
     /// Tokens that the running requests may come to, for the router that reserves them.
     pub(super) reserved_tokens: u64,
@@ -73,7 +73,7 @@ impl Engine {
         }
     }
 
-    /// The same engine, which tells only first and last tokens (and the first after a preemption) of
+    /// The same engine, which reports only first and last tokens (and the first after a preemption) of
     /// each request in [`Engine::produced`]: every other decoding request gets one token in each step
     /// that decodes. The steps are the same, at a fraction of the work. Not for engines that cache
     /// prefixes: the blocks of their answers become known token by token.
@@ -153,7 +153,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Refuses what would wait for ever.
+    /// Rejects a request that could never run.
     fn check_fit(&self, job: &Job) -> Result<(), Refusal> {
         let refuse = |output_tokens: u32, what, capacity| {
             Err(Refusal::NeverFits {
@@ -202,7 +202,7 @@ impl Engine {
         true
     }
 
-    /// Forgets the blocks that no running request uses, and tells how many they were.
+    /// Evicts the blocks that no running request uses, and returns their number.
     pub fn reset_prefix_cache(&mut self) -> usize {
         self.blocks.forget()
     }
@@ -367,7 +367,7 @@ impl Engine {
         sequence.held = sequence.held.max(self.blocks.covering(sequence.computed));
     }
 
-    /// One token for every request that the decoders hold; tells how many. When budget or memory do
+    /// One token for every request that the decoders hold; returns how many. When budget or memory do
     /// not suffice nothing is done, and all are taken back to be looked at one by one.
     pub(super) fn advance_decoders(&mut self, budget: u32, batch: &mut Batch) -> u32 {
         let Some(decoders) = &mut self.decoders else { return 0 };
@@ -409,7 +409,7 @@ impl Engine {
         speculation.tokens.min(useful.saturating_sub(1)).min(budget.saturating_sub(1))
     }
 
-    /// Checks `drafts` guesses for a request that has just got a token, and hands on those that are
+    /// Verifies `drafts` draft tokens of a request that has just got a token, and hands on those that are
     /// right, up to the first that is wrong.
     pub(super) fn accept(&mut self, slot: usize, drafts: u32, batch: &mut Batch) {
         let Some(speculation) = self.profile.scheduler.speculation.filter(|_| drafts > 0) else {

@@ -75,7 +75,7 @@ impl Engine {
         batch
     }
 
-    /// Gives tokens to the running requests in this state, most urgent first, and tells how many.
+    /// Gives tokens to the running requests in this state, most urgent first, and returns how many.
     fn run(&mut self, state: State, budget: u32, batch: &mut Batch) -> u32 {
         let entered = self.decoders.as_ref().map_or(0, |decoders| decoders.count() as usize);
         let mut left = budget;
@@ -204,7 +204,7 @@ impl Engine {
         sequence.computed = joined * block;
     }
 
-    /// Moves a request from the queue to the running ones and tells how many adapters were loaded.
+    /// Moves a request from the queue to the running ones and returns how many adapters were loaded.
     fn admit(&mut self, slot: usize) -> u32 {
         let loads = self.load_lora(slot);
         let sequence = self.sequence_mut(slot);

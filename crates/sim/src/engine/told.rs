@@ -1,4 +1,4 @@
-//! What an engine tells: its steps, the tokens they made, its load and its counters.
+//! What an engine reports: its steps, the tokens they made, its load and its counters.
 
 use base::Nanos;
 use tokometer_base as base;

@@ -99,7 +99,7 @@ impl Reactor {
             401 => "Invalid API key",
             404 => "No such model or route",
             429 => "Too many requests",
-            _ => "The engine stumbled on purpose",
+            _ => "Injected engine error",
         };
         let complaint = Complaint::new(errors.status, message);
         let mut reply = refuse(self.config.flavour, &request.path, &complaint, Delivery::Whole);

@@ -62,7 +62,7 @@ pub(super) struct Connection {
     is_ended: bool,
     /// Events queued since the last write.
     pub(super) waiting_events: u32,
-    /// Whether the poller was asked to tell when there is room.
+    /// Whether the poller was asked to report when there is room.
     pub(super) waits_for_room: bool,
     /// Nothing leaves before this.
     pub(super) held_until: Option<Nanos>,

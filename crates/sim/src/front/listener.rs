@@ -1,4 +1,4 @@
-//! The server as others see it: bound to an address, then run until told to stop.
+//! The server as others see it: bound to an address, then run until stopped.
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,7 +23,7 @@ const BACKLOG_MAX: i32 = 16_384;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {why}\n  `--port 0` takes a free port")]
+    #[error("cannot listen on {address}: {why}\n  use `--port 0` for a free port")]
     Listen {
         /// The address.
         address: String,
@@ -37,7 +37,7 @@ pub enum Error {
     #[error(transparent)]
     Truth(#[from] truth::Error),
     /// No certificate could be made.
-    #[error("cannot make a certificate for TLS: {0}")]
+    #[error("cannot create a TLS certificate: {0}")]
     Certificate(String),
     /// The poller failed.
     #[error("the server's poller failed: {0}")]

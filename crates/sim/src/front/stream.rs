@@ -43,7 +43,7 @@ pub(super) struct Stream {
     generator: Generator,
 }
 
-/// What a stream needs to speak.
+/// What a stream needs to send.
 pub(super) struct Voice<'a> {
     pub(super) now: Nanos,
     pub(super) faults: &'a Faults,
@@ -116,7 +116,7 @@ impl Stream {
         self.first_token.map(|first| first - self.arrived)
     }
 
-    /// Whether every token has been spoken.
+    /// Whether every token has been sent.
     pub(super) fn is_complete(&self) -> bool {
         self.sent_tokens == self.answer_tokens && !self.awaits_end_token
     }

@@ -1,4 +1,4 @@
-//! A request for tokens and the script that will speak them, whatever the protocol.
+//! A request for tokens and the script that will send them, whatever the protocol.
 
 use base::Nanos;
 use tokometer_base as base;

@@ -1,7 +1,7 @@
 //! llama.cpp's server: its OpenAI routes and its own `/completion`.
 //!
 //! The role event has no content and shares an HTTP chunk with the first token; the finish event and
-//! the usage event share one too; completions tell their usage unasked; every answer ends with
+//! the usage event share one too; completions send usage unrequested; every answer ends with
 //! timings. `/completion` ends at `"stop":true` without an announced end.
 
 use base::Nanos;

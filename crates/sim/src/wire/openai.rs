@@ -11,7 +11,7 @@ use super::route::{Desk, hash_ids};
 /// Tokens that a chat template adds to each message, and before the answer: hashes that no text has.
 const TEMPLATE_TOKENS: [u64; 4] = [1, 2, 3, 4];
 
-/// When a stream tells its usage.
+/// When a stream sends its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UsageWish {
     Never,

@@ -60,7 +60,7 @@ pub(crate) enum Reply {
     Control(Control, Response),
 }
 
-/// What a client may tell the engine.
+/// What a client may request of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Control {
     ResetPrefixCache,
@@ -137,7 +137,7 @@ pub(crate) fn route(desk: &mut Desk<'_>, request: &Request) -> Reply {
         return Reply::Now(complaint.response(flavour));
     }
     if desk.config.faults.broken_paths.contains(&request.path) {
-        let complaint = Complaint::new(500, "this route is broken on purpose");
+        let complaint = Complaint::new(500, "injected fault on this route");
         return Reply::Now(complaint.response(flavour));
     }
     if request.method == "GET" {

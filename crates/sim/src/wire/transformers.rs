@@ -1,4 +1,4 @@
-//! The OpenAI routes as `transformers serve` speaks them: a role event and a finish event of their own,
+//! The OpenAI routes as `transformers serve` has them: a role event and a finish event of their own,
 //! usage in the finish event, no announced end, and no field that it does not know.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The OpenAI routes as vLLM speaks them.
+//! The OpenAI routes as vLLM implements them.
 //!
 //! The finish reason rides on the last event with text; usage has an event of its own with no choices;
 //! chat begins with a role event that leaves together with the first token.

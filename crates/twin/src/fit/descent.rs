@@ -57,7 +57,7 @@ fn smoothed(error: f64) -> f64 {
     libm::sqrt(error * error + SMOOTH * SMOOTH)
 }
 
-/// A step shorter than this tells noise.
+/// A step shorter than this is noise.
 const STEP_MIN: f64 = 1e-3;
 /// Least gain of a round, as a share of the loss, that the step is kept for.
 const GAIN_MIN: f64 = 1e-3;
@@ -140,7 +140,7 @@ impl<F: Fn(&[f64]) -> Option<Vec<Miss>>> Descent<'_, F> {
         (0..here.point.len()).map(slope).collect()
     }
 
-    /// The curvature of the loss as far as slopes tell it, and its gradient.
+    /// The curvature of the loss as far as slopes show it, and its gradient.
     fn normal_equations(&self, here: &Place, slopes: &[Vec<f64>]) -> (Vec<Vec<f64>>, Vec<f64>) {
         let total: f64 = here.misses.iter().map(|miss| miss.weight).sum();
         let weights: Vec<f64> =

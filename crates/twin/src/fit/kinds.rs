@@ -25,7 +25,7 @@ pub struct Kind {
     pub loss: f64,
 }
 
-/// Budgets of tokens per step of servers in use: what can be told apart from outside.
+/// Budgets of tokens per step of servers in use: what can be distinguished from outside.
 const BUDGETS: [u32; 3] = [512, 2_048, 8_192];
 
 /// A router limits tokens, not sequences.
@@ -57,19 +57,19 @@ fn declared(base: &Profile) -> Vec<(String, Profile)> {
     let mut declared: Vec<(String, Profile)> = BUDGETS
         .iter()
         .map(|budget| {
-            let name = format!("prompts in chunks beside decodes, {budget} tokens a step");
+            let name = format!("chunked prefill, {budget} tokens per step");
             (name, with(Policy::Chunked { token_budget: *budget }))
         })
         .collect();
     let blocking = Policy::Blocking { prefill_budget: 8_192 };
-    declared.push(("prompts before decodes".to_owned(), with(blocking)));
+    declared.push(("prefill before decode".to_owned(), with(blocking)));
     let router = Policy::Tgi {
         max_batch_prefill_tokens: 4_096,
         max_batch_total_tokens: 32_768,
         waiting_served_ratio: 0.3,
         max_waiting_tokens: 20,
     };
-    declared.push(("a router that admits in rounds".to_owned(), with(router)));
+    declared.push(("router that admits in rounds".to_owned(), with(router)));
     declared
 }
 
@@ -123,7 +123,7 @@ mod tests {
         let base = Profile::default();
         for (name, profile) in declared(&base) {
             // The limits of the other kinds are beyond what so short a table reaches.
-            if !name.contains(" 512 ") && !name.starts_with("prompts before") {
+            if !name.contains(" 512 ") && !name.starts_with("prefill before") {
                 continue;
             }
             let found = kinds(&table(&profile), &base, (OldClient::default(), 2));

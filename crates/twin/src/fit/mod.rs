@@ -128,7 +128,7 @@ impl Calibration {
             );
         }
         for left in &self.left_out {
-            let _ = write!(text, ". Left out `{}`: {}", rows[left.row].label, left.reason);
+            let _ = write!(text, ". Excluded `{}`: {}", rows[left.row].label, left.reason);
         }
         let _ = write!(
             text,

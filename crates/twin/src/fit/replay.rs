@@ -1,4 +1,4 @@
-//! Whole runs predicted and compared: what single steps seen from outside do not tell.
+//! Whole runs predicted and compared: what single inferred steps do not show.
 //!
 //! In: recorded runs and a profile whose costs came from their steps. Out: the profile with its front end
 //! and its prompt costs turned so that the same requests under the same load give the printed figures, and

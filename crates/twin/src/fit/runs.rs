@@ -376,7 +376,7 @@ mod tests {
         check("token", got.token_ms, cost.token_ms, 0.1);
         check("jitter", got.jitter, cost.jitter, 0.3);
         let arrival = truth.front_end.arrival_ms + truth.front_end.serial_ms;
-        // Requests that come alone tell the sum of both delays, not each.
+        // Requests that come alone show the sum of both delays, not each.
         let front_end = &found.profile.front_end;
         check("arrival", front_end.arrival_ms + front_end.serial_ms, arrival, 0.3);
         assert!(found.held_out_median < 0.02, "{}", found.held_out_median);

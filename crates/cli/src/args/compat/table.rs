@@ -27,7 +27,7 @@ const TURNS: &str = "conversations of this kind are not made yet";
 const PLOTS: &str = "figures are not drawn here; the run folder holds every time for any plotter";
 const PROFILER: &str = "the profiler runs for the whole measured phase";
 const DISAGGREGATED: &str = "separate prefill and decode servers are not driven yet";
-const STEADY: &str = "the steady part is found from the record and shown in the summary";
+const STEADY: &str = "the steady state is found from the record and shown in the summary";
 const SPEED: &str = "the SPEED-Bench dataset is not read yet";
 const TRACE_LABELS: &str = "a trace's columns have fixed names here";
 
