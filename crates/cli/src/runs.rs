@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use tokometer_decide::AbBlocks;
 use tokometer_metrics::{Collector, Options, Summary};
-use tokometer_record::{self as record, RunEnd, RunReader, RunState, Timeline};
+use tokometer_plan::ab_blocks;
+use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
 
 use crate::exit::Refusal;
 
@@ -29,6 +31,12 @@ pub(crate) fn summary(reader: &RunReader, options: Options) -> Result<Summary, R
     Ok(collector.finish(&reader.state().map_err(unreadable)?))
 }
 
+/// The blocks in which two targets of a run took turns; `None` for a run with one target.
+pub(crate) fn blocks_of(info: &RunInfo) -> Result<Option<AbBlocks>, Refusal> {
+    ab_blocks(info)
+        .map_err(|why| Refusal::usage(format!("cannot tell the two targets apart: {why}"), ""))
+}
+
 /// How the run in a folder ended; `None` for a killed run, and where there is none.
 pub(crate) fn end(folder: &Path) -> Option<RunEnd> {
     match RunReader::open(folder).and_then(|reader| reader.state()) {
@@ -46,12 +54,22 @@ pub(crate) fn unreadable(why: record::Error) -> Refusal {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
-    use tokometer_record::{Health, RunInfo, RunWriter, Stop};
+    use tokometer_record::{Health, RunWriter, Stop};
 
     use super::*;
 
     fn info() -> RunInfo {
         serde_json::from_str(include_str!("../../../fixtures/run/info.json")).unwrap()
+    }
+
+    /// Such a run was reported as one of a single target, with the requests of both mixed.
+    #[test]
+    fn a_run_of_two_targets_whose_plan_is_unreadable_is_refused() {
+        let mut info = info();
+        assert_eq!(blocks_of(&info).unwrap(), None, "one target needs no plan");
+        info.targets.push(info.targets[0].clone());
+        info.plan = serde_json::json!({ "interleave": "?" });
+        assert!(blocks_of(&info).unwrap_err().to_string().contains("two targets"));
     }
 
     /// `compare` once left the scrapes out, so that its verdict could differ from the report's.

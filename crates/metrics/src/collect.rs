@@ -11,6 +11,7 @@ use tokometer_record::server::Scrape;
 use tokometer_record::{Health, Load, Outcome, Phase, RunInfo, RunState, Stop, Timeline};
 
 use crate::anatomy::Anatomy;
+use crate::attempts;
 use crate::blocks::Blocks;
 use crate::define::{Formula, METRICS, Unit};
 use crate::family::aggregate::{Details, Frame, GapUnit};
@@ -173,7 +174,7 @@ impl Collector {
 
     /// The summary of all that was pushed.
     pub fn finish(mut self, state: &RunState) -> Summary {
-        let retries = rows::keep_last_attempts(&mut self.rows);
+        let retries = attempts::keep_last(&mut self.rows, |row| (row.key, row.attempt));
         let span = span(&self.rows, state);
         let counts = counts(&self.rows, &self.info.load, state);
         let counts = Counts { retries, warmups: self.warmups, ..counts };

@@ -7,6 +7,7 @@
 //! dozen bytes per request and a bounded sample per distribution.
 
 pub mod anatomy;
+pub mod attempts;
 mod blocks;
 pub mod collect;
 pub mod define;

@@ -69,14 +69,6 @@ impl Row {
     }
 }
 
-/// Leaves of each request its last attempt, in the order of the plan. Returns how many were dropped.
-pub(crate) fn keep_last_attempts(rows: &mut Vec<Row>) -> u64 {
-    let attempts = rows.len();
-    rows.sort_by_key(|row| (row.key, std::cmp::Reverse(row.attempt)));
-    rows.dedup_by_key(|row| row.key);
-    (attempts - rows.len()) as u64
-}
-
 /// A part of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {

@@ -82,9 +82,13 @@ impl Plan {
     }
 }
 
-/// The blocks in which the two targets of a run took turns; `None` for a run with one target.
-pub fn ab_blocks(info: &record::RunInfo) -> Option<AbBlocks> {
-    Plan::of(info).ok()?.ab_blocks()
+/// The blocks in which the two targets of a run took turns; `None` for a run with one target. A run
+/// with two targets whose plan cannot be read is an error: its targets must not be reported as one.
+pub fn ab_blocks(info: &record::RunInfo) -> Result<Option<AbBlocks>, Error> {
+    if info.targets.len() < 2 {
+        return Ok(None);
+    }
+    Ok(Plan::of(info)?.ab_blocks())
 }
 
 /// Whether the content of prompts is new in every run.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use base::Nanos;
 use serde::{Deserialize, Serialize};
-use sim::engine::{Counters, Load, Step, StepKind};
+use sim::engine::{Counters, Occupancy, Step, StepKind};
 use tokometer_base as base;
 use tokometer_sim as sim;
 
@@ -266,7 +266,7 @@ impl Tally {
         Self { explanation, width: Nanos::from_millis(100), first_token: [0; 3] }
     }
 
-    pub(crate) fn step(&mut self, now: Nanos, step: &Step, (load, memory): (Load, Memory)) {
+    pub(crate) fn step(&mut self, now: Nanos, step: &Step, (load, memory): (Occupancy, Memory)) {
         let seconds = (step.until - now).as_secs_f64();
         let explanation = &mut self.explanation;
         let kind = match step.kind {

@@ -72,7 +72,7 @@ fn check(&(backend, flavour, more): &Row) {
 fn every_backend_has_a_row_here() {
     let folder = tempfile::tempdir().unwrap();
     let refused = run(folder.path(), "bench --backend zzzzzzzz").stderr;
-    let (_, names) = refused.split_once("the backends are ").unwrap();
+    let (_, names) = refused.split_once("the choices are ").unwrap();
     let known: BTreeSet<&str> = names.trim().split(", ").collect();
     let tables = [&OPENAI[..], &SGLANG, &OLDER, &LLAMACPP];
     let rows: BTreeSet<&str> = tables.into_iter().flatten().map(|row| row.0).collect();

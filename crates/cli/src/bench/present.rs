@@ -7,7 +7,7 @@ use tokometer_classic::{self as classic, Layout, LayoutChoice, Metric};
 use tokometer_decide::Slo;
 use tokometer_decide::compare::{Comparison, Half, compared};
 use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Quantity, Summary};
-use tokometer_plan::{Metrics, Output, ab_blocks};
+use tokometer_plan::{Metrics, Output};
 use tokometer_record::{RunEnd, RunInfo, RunState, Timeline};
 use tokometer_report::{self as report, Style};
 
@@ -150,7 +150,7 @@ pub(crate) fn summarise(folder: &Path, view: &View) -> Result<SummarisedRun, Ref
     let reader = runs::open(folder)?;
     let info = reader.info().clone();
     let layout = layout_of(view.layout, &info);
-    if let Some(ab) = ab_blocks(&info) {
+    if let Some(ab) = runs::blocks_of(&info)? {
         let options = view.options(layout);
         let [a, b] = halves(&reader, ab, &options).map_err(runs::unreadable)?;
         let shown = |half: Half, against| SummarisedRun {

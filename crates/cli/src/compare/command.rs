@@ -8,7 +8,6 @@ use tokometer_decide::compare::{
     Comparison, Half, Recorded, Rule, RuleOutcome, Run, Spans, compared, last_attempts,
 };
 use tokometer_metrics::{Figure, Options};
-use tokometer_plan::ab_blocks;
 use tokometer_record::{self as record, RunReader};
 
 use super::load::{self, Sides};
@@ -141,7 +140,7 @@ fn of_sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<Comparis
 /// The comparison of the two targets of one run.
 pub(crate) fn of_run(folder: &Path, figures: &[Figure]) -> Result<Comparison, Refusal> {
     let reader = runs::open(folder)?;
-    let Some(ab) = ab_blocks(reader.info()) else {
+    let Some(ab) = runs::blocks_of(reader.info())? else {
         return Err(Refusal::usage(
             format!("cannot compare `{}` with itself: it measured one target", folder.display()),
             "give two sides with `--a RUN… --b RUN…`, or measure both in turn with `bench --against`",

@@ -13,7 +13,6 @@ use tokometer_decide::compare::{
     ENOUGH_RUNS, Facts, LATENCIES, Run, block_values, last_attempts, percentiles, throughput_blocks,
 };
 use tokometer_metrics::{Family, Figure, Options};
-use tokometer_plan::ab_blocks;
 use tokometer_record::RunReader;
 
 use crate::exit::Refusal;
@@ -78,7 +77,7 @@ fn open(path: &Path) -> Result<Source, Refusal> {
     let shown = path.display();
     if path.is_dir() {
         let reader = runs::open(path)?;
-        if ab_blocks(reader.info()).is_some() {
+        if runs::blocks_of(reader.info())?.is_some() {
             return Err(Refusal::usage(
                 format!("cannot use `{shown}` as one side: it holds two targets measured in turn"),
                 format!("compare them with each other: `tokometer compare {shown}`"),

@@ -1,7 +1,8 @@
 //! The load that an instrument is asked about, as typed.
 
+use tokometer_base::units::nearest_count;
 use tokometer_base::{Nanos, units};
-use tokometer_plan::{Address, Plan};
+use tokometer_plan::{Address, PartialLoad, Plan, Rate};
 
 use crate::exit::Refusal;
 
@@ -10,7 +11,7 @@ const STREAMS_MAX: u64 = 4_096;
 
 /// Streams open at once, and their pace.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Load {
+pub(crate) struct StreamLoad {
     /// Most streams open at once.
     pub(crate) concurrency: u32,
     /// Requests per second where they arrive one by one; absent: all streams start at once.
@@ -25,7 +26,7 @@ pub(crate) struct Load {
     pub(crate) is_tls: bool,
 }
 
-impl Default for Load {
+impl Default for StreamLoad {
     fn default() -> Self {
         Self {
             concurrency: 64,
@@ -40,7 +41,7 @@ impl Default for Load {
 
 const HINT: &str = "write it as `concurrency=2048 itl=20ms`, also with rate=, ttft=, tokens= and tls, or give the flags of a bench";
 
-impl Load {
+impl StreamLoad {
     /// The load of a plan: its rate and cap and the length of its answers, at the default pace. A
     /// burst without a cap opens all its requests.
     pub(crate) fn of(plan: &Plan) -> Self {
@@ -56,15 +57,15 @@ impl Load {
         Self { concurrency, rate, tokens: 100, is_tls, ..Self::default() }
     }
 
-    /// The same as flags of a `bench`. A rate is kept up for the length of three answers.
-    pub(crate) fn flags(&self) -> String {
-        let n = self.concurrency;
-        match self.rate {
-            None => format!("--num-prompts {n} --max-concurrency {n}"),
-            Some(rate) => {
-                let requests = (rate * self.answer_secs() * 3.0).ceil().clamp(16.0, 1e5);
-                format!("--request-rate {rate} --num-prompts {requests} --max-concurrency {n}")
-            }
+    /// The same as the load of a plan. A rate is kept up for the length of three answers.
+    pub(crate) fn planned(&self) -> PartialLoad {
+        let requests =
+            self.rate.map(|rate| (rate * self.answer_secs() * 3.0).ceil().clamp(16.0, 1e5));
+        PartialLoad {
+            request_rate: Some(Rate(self.rate.unwrap_or(f64::INFINITY))),
+            max_concurrency: Some(Some(self.concurrency)),
+            num_prompts: Some(Some(requests.map_or(u64::from(self.concurrency), nearest_count))),
+            ..PartialLoad::default()
         }
     }
 
@@ -131,17 +132,20 @@ mod tests {
 
     #[test]
     fn loads_are_read_as_typed_and_the_rest_is_by_default() {
-        let load = Load::parse("concurrency=2048 itl=20ms, tls").unwrap();
+        let load = StreamLoad::parse("concurrency=2048 itl=20ms, tls").unwrap();
         assert_eq!(
             (load.concurrency, load.itl, load.is_tls),
             (2_048, Nanos::from_millis(20), true)
         );
-        assert_eq!(load.ttft, Load::default().ttft);
+        assert_eq!(load.ttft, StreamLoad::default().ttft);
         assert!((load.events_per_s() - 102_400.0).abs() < 1e-6);
-        let load = Load::parse("rate=50 tokens=100").unwrap();
-        assert_eq!(load.flags(), "--request-rate 50 --num-prompts 305 --max-concurrency 64");
+        let load = StreamLoad::parse("rate=50 tokens=100").unwrap();
+        let planned = load.planned();
+        assert_eq!(planned.request_rate, Some(Rate(50.0)));
+        assert_eq!(planned.num_prompts, Some(Some(305)));
+        assert_eq!(planned.max_concurrency, Some(Some(64)));
         for bad in ["concurrency=0", "rate=0", "rate=inf", "speed=3", "itl=0ms", "itl=soon"] {
-            assert!(Load::parse(bad).is_err(), "{bad}");
+            assert!(StreamLoad::parse(bad).is_err(), "{bad}");
         }
     }
 }

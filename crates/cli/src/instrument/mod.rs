@@ -12,37 +12,43 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tokometer_base::Nanos;
-use tokometer_measure::Simulator;
+use tokometer_client::Url;
+use tokometer_drive::{Connections, Harvest};
+use tokometer_measure::{Secrets, Simulator};
 use tokometer_metrics::instrument::{Emission, ErrorSpread, InstrumentError, error};
-use tokometer_plan::Plan;
+use tokometer_plan::{
+    Address, PartialClient, PartialOutput, PartialPlan, PartialRequest, PartialTarget, Plan, Shown,
+    Trust,
+};
 use tokometer_record::Timeline;
 use tokometer_report::Grid;
 use tokometer_sim::truth;
+use tokometer_workload::{OrNone, PartialSpec};
 
 use crate::args::{self, Command, Format, ParseOutcome};
 use crate::bench::{Bar, Signals, measurement};
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Environment, Lowered, lower};
+use crate::lower::{self, Environment, Lowered, lower};
 use crate::runs;
 use crate::terminal::{print, tell};
 
-pub(crate) use load::Load;
+pub(crate) use load::StreamLoad;
 
 /// How the load is sent and read in one pass.
 #[derive(Debug, Clone, Copy)]
 struct Pass {
     name: &'static str,
-    harvest: &'static str,
+    harvest: Harvest,
     /// What the server does, as its flags.
     server: &'static [&'static str],
 }
 
 const PASSES: [Pass; 3] = [
-    Pass { name: "adaptive harvest", harvest: "adaptive", server: &[] },
-    Pass { name: "eager harvest", harvest: "eager", server: &[] },
+    Pass { name: "adaptive harvest", harvest: Harvest::Adaptive, server: &[] },
+    Pass { name: "eager harvest", harvest: Harvest::Eager, server: &[] },
     Pass {
         name: "adaptive, head and first token at once",
-        harvest: "adaptive",
+        harvest: Harvest::Adaptive,
         server: &["--faults", r#"{"packets":"tight-start"}"#],
     },
 ];
@@ -133,7 +139,7 @@ fn spread(spread: &ErrorSpread) -> String {
 
 /// Runs the check and prints it.
 pub(crate) fn doctor(
-    load: &Load,
+    load: &StreamLoad,
     environment: &Environment,
     format: Format,
 ) -> anyhow::Result<Exit> {
@@ -149,7 +155,7 @@ pub(crate) fn doctor(
 /// The instrument's error at the load of a plan, told on stderr: what `bench --calibrate` does first.
 /// `None` when nothing could be compared.
 pub(crate) fn calibrate(plan: &Plan, environment: &Environment) -> anyhow::Result<Option<Nanos>> {
-    let load = Load::of(plan);
+    let load = StreamLoad::of(plan);
     let fitness = examine(&load, environment, &PASSES[..1])?;
     let Some(pass) = fitness.passes.first() else { return Ok(None) };
     tell(&format!(
@@ -161,7 +167,11 @@ pub(crate) fn calibrate(plan: &Plan, environment: &Environment) -> anyhow::Resul
     Ok(pass.error.ttft.p99.map(|nanos| Nanos::from_secs_f64(nanos / 1e9)))
 }
 
-fn examine(load: &Load, environment: &Environment, passes: &[Pass]) -> anyhow::Result<Fitness> {
+fn examine(
+    load: &StreamLoad,
+    environment: &Environment,
+    passes: &[Pass],
+) -> anyhow::Result<Fitness> {
     let folder = tempfile::Builder::new().prefix("tokometer-doctor-").tempdir()?;
     let mut found = Vec::new();
     for pass in passes {
@@ -179,12 +189,12 @@ fn examine(load: &Load, environment: &Environment, passes: &[Pass]) -> anyhow::R
 }
 
 /// The load that is asked about: words such as `concurrency=64`, or the flags of a `bench`.
-pub(crate) fn load_of(text: &str, environment: &Environment) -> anyhow::Result<Load> {
+pub(crate) fn load_of(text: &str, environment: &Environment) -> anyhow::Result<StreamLoad> {
     if !text.split_whitespace().any(|word| word.starts_with("--")) {
-        return Ok(Load::parse(text)?);
+        return Ok(StreamLoad::parse(text)?);
     }
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-    Ok(Load::of(&lower_words(&words, environment)?.plan))
+    Ok(StreamLoad::of(&lower_words(&words, environment)?.plan))
 }
 
 /// The flags of a `bench`, lowered.
@@ -198,11 +208,43 @@ fn lower_words(words: &[String], environment: &Environment) -> anyhow::Result<Lo
     Ok(lower(&bench, &typed.order, environment)?)
 }
 
-/// A run against a server with these flags: the record's folder and CPU nanoseconds.
+/// The plan of a run that drives `load` at the server. Requests carry the ids that its log names.
+fn planned(load: &StreamLoad, harvest: Harvest, server: &Url) -> Result<PartialPlan, Refusal> {
+    let target = PartialTarget {
+        address: Some(Address::Server(server.clone())),
+        backend: Some(lower::dialect("openai")?),
+        trust: Some(Trust::Anybody),
+        ..PartialTarget::default()
+    };
+    Ok(PartialPlan {
+        targets: vec![target],
+        workload: PartialSpec {
+            dataset: Some("random".to_owned()),
+            input_len: Some(16),
+            output_len: Some(OrNone(Some(load.tokens))),
+            ..PartialSpec::default()
+        },
+        load: load.planned(),
+        request: PartialRequest {
+            request_id_prefix: Some(Some("truth-".to_owned())),
+            ..PartialRequest::default()
+        },
+        client: PartialClient {
+            connections: Some(Connections::Preopen),
+            harvest: Some(harvest),
+            scrape_interval_s: Some(0.0),
+            ..PartialClient::default()
+        },
+        output: PartialOutput { shown: Some(Shown::Nothing), ..PartialOutput::default() },
+        ..PartialPlan::default()
+    })
+}
+
+/// A run against a simulated server with these flags. Returns the folder of its record.
 fn run(
-    load: &Load,
+    load: &StreamLoad,
     server: &[String],
-    harvest: &str,
+    harvest: Harvest,
     environment: &Environment,
     folder: &Path,
 ) -> anyhow::Result<PathBuf> {
@@ -211,19 +253,11 @@ fn run(
     let simulator = Simulator::launch(&flags)?;
     let place = folder.join("run");
     let _ = std::fs::remove_dir_all(&place);
-    let line = format!(
-        "--backend openai --base-url {} --dataset-name random --random-input-len 16 \
-         --random-output-len {} {} --connections preopen --harvest {harvest} --no-scrape \
-         --insecure --quiet --request-id-prefix truth- --run-dir",
-        simulator.url(),
-        load.tokens,
-        load.flags(),
-    );
-    let mut words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    words.push(place.display().to_string());
-    let lowered = lower_words(&words, environment)?;
-    let mut measurement = measurement(&lowered.secrets, &Signals::catch(), Bar::Hidden);
-    let _measured = measurement.run(&lowered.plan, 0, &place)?;
+    let plan = lower::complete_part(planned(load, harvest, simulator.url())?)?;
+    // The simulated server takes no key.
+    let secrets = Secrets { api_key: None, hub: environment.hub() };
+    let mut measurement = measurement(&secrets, &Signals::catch(), Bar::Hidden);
+    measurement.run(&plan, 0, &place)?;
     if measurement.is_interrupted() {
         return Err(Refusal::new(Exit::Interrupted, "interrupted").into());
     }
@@ -233,7 +267,7 @@ fn run(
 }
 
 fn measure(
-    load: &Load,
+    load: &StreamLoad,
     pass: &Pass,
     environment: &Environment,
     folder: &Path,
@@ -262,13 +296,13 @@ fn measure(
 }
 
 /// Floods the client over as many streams as asked for, one event per write.
-fn flood(load: &Load, environment: &Environment, folder: &Path) -> anyhow::Result<f64> {
+fn flood(load: &StreamLoad, environment: &Environment, folder: &Path) -> anyhow::Result<f64> {
     const EVENTS: u32 = 400_000;
     tell("examining: flood");
     let tokens = (EVENTS / load.concurrency).max(50);
-    let flooded = Load { tokens, rate: None, ..*load };
+    let flooded = StreamLoad { tokens, rate: None, ..*load };
     let server = ["--flood".to_owned(), "1".to_owned()];
-    let place = run(&flooded, &server, "adaptive", environment, folder)?;
+    let place = run(&flooded, &server, Harvest::Adaptive, environment, folder)?;
     let reader = runs::open(&place)?;
     let (mut events, mut first, mut last) = (0_u64, u64::MAX, 0_u64);
     for timeline in runs::timelines(&reader)? {

@@ -1,11 +1,11 @@
 //! Values of fields that nobody set, by the rules of the family's own tool.
 
 use tokometer_base::neighbours::suggestion;
-use tokometer_base::{Conventions, Partial};
+use tokometer_base::{Conventions, Nanos, Partial};
 use tokometer_client::conn::Stamps;
 use tokometer_client::settings::Delivery;
 use tokometer_client::{self as client, Dialect, IgnoreEos, UsageReports};
-use tokometer_drive::{Connections, Harvest};
+use tokometer_drive::{Connections, Harvest, Timeouts};
 use tokometer_plan::{
     Address, Cache, Content, Form, Judgement, PartialClient, PartialLoad, PartialMetrics,
     PartialOutput, PartialPhases, PartialPlan, PartialPrompts, PartialRequest, PartialTarget,
@@ -162,12 +162,13 @@ fn phases(situation: &Situation) -> PartialPhases {
 
 fn client(situation: &Situation) -> PartialClient {
     let is_sglang = situation.is_sglang();
+    let timeouts = Timeouts::default();
     PartialClient {
         connections: Some(if is_sglang { Connections::PerRequest } else { Connections::OnDemand }),
         harvest: Some(Harvest::Adaptive),
         stamps: Some(Stamps::Kernel),
-        timeout_s: Some(Some(21_600.0)),
-        connect_timeout_s: Some(10.0),
+        timeout_s: Some(timeouts.total.map(Nanos::as_secs_f64)),
+        connect_timeout_s: Some(timeouts.connect.as_secs_f64()),
         retries: Some(0),
         scrape_interval_s: Some(1.0),
         ..PartialClient::default()

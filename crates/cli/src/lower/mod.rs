@@ -19,9 +19,10 @@ mod resolve;
 pub(crate) mod tests;
 mod turns;
 
+pub(crate) use defaults::dialect;
 pub(crate) use environment::Environment;
 pub(crate) use figures::{objective, sections};
 pub(crate) use file::written;
 pub(crate) use flags::percentiles;
 pub(crate) use points::Point;
-pub(crate) use resolve::{Lowered, lower};
+pub(crate) use resolve::{Lowered, complete_part, lower};

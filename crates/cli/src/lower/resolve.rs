@@ -181,6 +181,28 @@ impl Lowering<'_> {
     }
 }
 
+/// Completes a plan that the program makes itself, without flags or a file.
+pub(crate) fn complete_part(part: PartialPlan) -> Result<Plan, Refusal> {
+    let named = part.targets.first().and_then(|target| target.backend);
+    let dialect = match named {
+        Some(dialect) => dialect,
+        None => defaults::dialect(defaults::backend_of(part.family))?,
+    };
+    let family = part.family.unwrap_or(dialect.conventions().unwrap_or_default());
+    let dataset = part.workload.dataset.clone();
+    let situation = Situation {
+        dialect,
+        family,
+        dataset: dataset.unwrap_or_else(|| defaults::dataset_of(family).to_owned()),
+        addressed: if part.targets.is_empty() { Addressed::No } else { Addressed::Yes },
+        has_load: !part.load.is_unset(),
+        has_duration: part.load.duration_s.is_some(),
+    };
+    let plan = complete(part, &situation)?;
+    check(&plan)?;
+    Ok(plan)
+}
+
 fn complete(part: PartialPlan, situation: &Situation) -> Result<Plan, Refusal> {
     let mut whole = defaults::defaults(situation)?;
     whole.merge(part);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
 use tokometer_base::units::nearest_count;
+use tokometer_metrics::attempts;
 use tokometer_metrics::define::Formula;
 use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::statistics;
@@ -81,16 +82,10 @@ fn values(quantity: Quantity, timeline: &Timeline) -> Vec<f64> {
 
 /// Requests in the order of the plan, each once.
 pub fn last_attempts(timelines: impl Iterator<Item = Timeline>) -> Vec<Request> {
-    let mut last: BTreeMap<u64, Request> = BTreeMap::new();
-    for request in timelines.filter_map(|timeline| Request::of(&timeline)) {
-        match last.get(&request.index) {
-            Some(known) if known.attempt > request.attempt => {}
-            _ => {
-                last.insert(request.index, request);
-            }
-        }
-    }
-    last.into_values().collect()
+    let mut requests: Vec<Request> =
+        timelines.filter_map(|timeline| Request::of(&timeline)).collect();
+    attempts::keep_last(&mut requests, |request| (request.index, request.attempt));
+    requests
 }
 
 /// The value of a figure over some requests. A throughput counts from the first send to the last end.

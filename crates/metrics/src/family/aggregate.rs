@@ -9,6 +9,7 @@ use tokometer_record::{Load, Outcome, Timeline};
 use super::buckets::{self, Flight};
 use super::lens::Seen;
 use super::{Family, Route, rust_steady};
+use crate::attempts;
 use crate::figures::{Attainment, Detail, FamilyFigures, Stats};
 use crate::goodput::{Latencies, Objectives};
 use crate::sample::Sample;
@@ -58,6 +59,7 @@ impl Row {
 #[derive(Debug, Clone)]
 struct DetailRow {
     key: (u32, u64),
+    attempt: u32,
     gaps: Vec<f64>,
     text: String,
     error: String,
@@ -178,7 +180,7 @@ impl FamilyCollector {
 
     /// The family's figures.
     pub fn finish(mut self, frame: &Frame<'_>) -> FamilyFigures {
-        keep_last_attempts(&mut self.rows);
+        attempts::keep_last(&mut self.rows, |row| (row.key, row.attempt));
         let done: Vec<&Row> = self.rows.iter().filter(|row| row.is_success).collect();
         let seconds = frame.duration.as_secs_f64();
         let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
@@ -265,12 +267,6 @@ pub enum Details {
     Drop,
 }
 
-/// Sorts by plan and leaves of each request its last attempt: the tools know no other.
-fn keep_last_attempts(rows: &mut Vec<Row>) {
-    rows.sort_by_key(|row| (row.key, std::cmp::Reverse(row.attempt)));
-    rows.dedup_by_key(|row| row.key);
-}
-
 fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
     let error = match &timeline.outcome {
         _ if seen.is_success => String::new(),
@@ -283,6 +279,7 @@ fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
     };
     DetailRow {
         key,
+        attempt: timeline.identity.attempt,
         gaps: seen.gaps.iter().flat_map(repeated).collect(),
         text: timeline.text.clone().filter(|_| seen.is_success).unwrap_or_default(),
         error,
@@ -290,12 +287,9 @@ fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
     }
 }
 
-/// Arrays in the order of the plan. `rows` are sorted and unique; of `details`, which came in the
-/// order of their ends, the last of a request belongs to its last attempt.
+/// Arrays in the order of the plan. `rows` are sorted and unique.
 fn detail_arrays(rows: &[Row], mut details: Vec<DetailRow>, begin: Nanos) -> Detail {
-    details.reverse();
-    details.sort_by_key(|detail| detail.key);
-    details.dedup_by_key(|detail| detail.key);
+    attempts::keep_last(&mut details, |detail| (detail.key, detail.attempt));
     let mut arrays = Detail::default();
     for (row, detail) in rows.iter().zip(details) {
         let if_done = |value: f64| if row.is_success { value } else { 0.0 };

@@ -11,7 +11,7 @@ use super::blocks::Blocks;
 use super::decoders::{Decoders, Entry};
 use super::ids::IdHasher;
 use super::job::{Job, Rank, Refusal, Sequence, State};
-use super::told::{Counters, Load, Produced, Step, StepKind};
+use super::told::{Counters, Occupancy, Produced, Step, StepKind};
 use crate::cost::Batch;
 use crate::profile::{Order, Policy, Profile};
 
@@ -94,9 +94,9 @@ impl Engine {
     }
 
     /// How full it is. Requests whose last token is under way still count as running.
-    pub fn load(&self) -> Load {
+    pub fn load(&self) -> Occupancy {
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        Load {
+        Occupancy {
             running: count(self.running.len()),
             waiting: count(self.waiting.len()),
             kv_share: self

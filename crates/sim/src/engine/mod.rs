@@ -17,4 +17,4 @@ mod told;
 
 pub use job::{Job, Refusal};
 pub use machine::Engine;
-pub use told::{Counters, Load, Produced, Step, StepKind};
+pub use told::{Counters, Occupancy, Produced, Step, StepKind};

@@ -45,7 +45,7 @@ pub struct Produced {
 
 /// How full the engine is at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Load {
+pub struct Occupancy {
     /// Requests that are running.
     pub running: u32,
     /// Requests that wait for admission.

@@ -7,7 +7,7 @@ use tokometer_base as base;
 
 use super::ask::Reason;
 use crate::config::Flavour;
-use crate::engine::{Counters, Load};
+use crate::engine::{Counters, Occupancy};
 
 /// Upper bounds of the histogram of first-token times, in seconds.
 const TTFT_BOUNDS: [f64; 16] =
@@ -16,7 +16,7 @@ const TTFT_BOUNDS: [f64; 16] =
 /// What the server knows of itself.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
-    pub(crate) load: Load,
+    pub(crate) load: Occupancy,
     pub(crate) counters: Counters,
     pub(crate) ttft: Histogram,
     pub(crate) lateness: Lateness,
