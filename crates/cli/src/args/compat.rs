@@ -154,16 +154,28 @@ fn tool_name(letter: char) -> Option<&'static str> {
 const MIGRATING_HEAD: &str = "\
 # Coming from another tool
 
-Replace the first words of a script by `tokometer bench`: `vllm bench serve`, `python
-benchmark_serving.py` and `python -m sglang.bench_serving` all become that. SGLang scripts that do
-not name a `--backend` also need `--compat sglang`, because the two tools have different defaults.
+Replace the first words of your script with `tokometer bench`:
 
-Flags may be written with `_` for `-`, and beginnings that name only one flag are completed. The
-table below is what the program itself uses (`tokometer docs migrating` prints it): *kept* flags have the
-meaning they had, *ignored* ones are accepted and named once on stderr, *refused* ones end the
-program with exit code 2.
+| before | after |
+|---|---|
+| `vllm bench serve …` | `tokometer bench …` |
+| `python benchmark_serving.py …` | `tokometer bench …` |
+| `python -m sglang.bench_serving --backend NAME …` | `tokometer bench --backend NAME …` |
+| `python -m sglang.bench_serving …` without `--backend` | `tokometer bench --compat sglang …` |
 
-| flag | known to | here | |
+`--compat sglang` selects SGLang's defaults, which differ from vLLM's. You may write `_` for `-` in a flag, and
+shorten it while it stays unique.
+
+The table says what happens to each flag. The program uses the same table, and `tokometer docs migrating` prints
+this page.
+
+| here | meaning |
+|---|---|
+| kept | works as before |
+| ignored | accepted, without effect; named once on stderr |
+| refused | ends the program with exit code 2 |
+
+| flag | known to | here | remark |
 |---|---|---|---|
 ";
 
