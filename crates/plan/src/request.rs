@@ -15,7 +15,7 @@ tokometer_base::partial! {
         pub delivery: Delivery,
         /// Counts asked for.
         pub usage: client::UsageReports,
-        /// Log probabilities per token; absent: none.
+        /// Number of log probabilities per token; absent: none.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub logprobs: Option<u32> = None,
         /// Beginning of every `x-request-id`; absent: no such header.

@@ -1,18 +1,18 @@
-//! Flags that measure a second target in turn with the first.
+//! Flags that measure a second target, alternating with the first.
 
 use clap::Args;
 
-/// A second target, measured in turn with the first.
+/// A second target, alternating with the first.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Comparison")]
 pub(crate) struct AgainstArgs {
-    /// Address of a second server: blocks of requests go to both in turn, A B B A
+    /// Address of a second server; blocks of requests alternate between the two (A B B A)
     #[arg(long, value_name = "URL")]
     pub(crate) against: Option<String>,
-    /// Length of a block: requests, or a time at a finite rate [default: one that gives 20 pairs]
+    /// Length of a block: a number of requests, or a time at a finite rate [default: 20 pairs of blocks]
     #[arg(long, value_name = "N|TIME")]
     pub(crate) block: Option<String>,
-    /// Command run with `a` or `b` before a block of the other side, to switch one server over
+    /// Command run with the argument `a` or `b` before each change of side, to reconfigure one server
     #[arg(long, value_name = "COMMAND")]
     pub(crate) switch_command: Option<String>,
 }

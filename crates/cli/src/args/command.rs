@@ -28,49 +28,49 @@ struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure an endpoint; without any target flag, the embedded simulated server
+    /// Measure an endpoint, or the embedded simulated server if no target is given
     #[command(alias = "sweep")]
     Bench(BenchArgs),
-    /// Show saved runs, and reports printed by other tools
+    /// Show saved runs and reports of other tools
     Report(ReportArgs),
-    /// Is B different from A? Sets of runs, and runs that measured two targets in turn
+    /// Compare two sets of runs, or the two targets of a `bench --against` run
     Compare(CompareArgs),
     /// Show or export the prompts that bench would send
     Dataset(DatasetArgs),
-    /// Find the highest load that still meets objectives
+    /// Find the highest load that meets given objectives (SLOs)
     Capacity(CapacityArgs),
-    /// Predict what bench would measure, from an engine profile in virtual time
+    /// Predict the results of bench from an engine profile, in virtual time
     Predict(PredictArgs),
     /// Fit an engine profile to printed reports or saved runs of a server
     Calibrate(CalibrateArgs),
-    /// Is this report consistent? Is this machine fit to measure that load?
+    /// Check reports for inconsistencies, or check whether this machine can measure a load
     Doctor(DoctorArgs),
     /// Run the simulated server on a port
     Sim(SimArgs),
-    /// Print a page of the documentation that is made from the program itself
+    /// Print a documentation page that is generated from the program
     #[command(hide = true)]
     Docs {
-        /// The page
+        /// Name of the page
         page: DocPage,
     },
 }
 
-/// A page made from the program itself.
+/// A documentation page that is generated from the program.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum DocPage {
     /// `docs/migrating.md`
     Migrating,
 }
 
-/// `tokometer bench`. A flag that is given twice counts as it was given last, which is what the
-/// scripts of other tools rely on.
+/// `tokometer bench`. If a flag is given twice, the last one applies; scripts of other tools rely
+/// on it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(args_override_self = true)]
 pub(crate) struct BenchArgs {
     /// Plan file (TOML or JSON), or the plan.json of a run; flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Show the plan and stop
+    /// Print the plan and exit
     #[arg(long)]
     pub(crate) print_plan: bool,
     #[command(flatten)]
@@ -113,16 +113,16 @@ pub(crate) struct ReportArgs {
     /// Run folders, and files with printed reports
     #[arg(required = true, value_name = "RUN|FILE")]
     pub(crate) sources: Vec<PathBuf>,
-    /// Look of the block: auto, same, tokometer, or one of the other tools' layouts
+    /// Layout of the report: auto, same, tokometer, or one of the other tools' layouts
     #[arg(long, value_name = "NAME")]
     pub(crate) layout: Option<String>,
-    /// A table with one row per block instead
+    /// Print a table with one row per report instead
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
-    /// Write a page that opens offline: figures, distributions, time axes, swim lanes, curves
+    /// Write a self-contained HTML page with figures, distributions, time series, swim lanes and curves
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// GPUs behind the endpoint, for the page's tokens per second and GPU
+    /// Number of GPUs behind the endpoint, for tokens per second per GPU on the page
     #[arg(long, value_name = "N", requires = "html")]
     pub(crate) gpus: Option<u32>,
     /// Write a trace for Perfetto
@@ -137,16 +137,16 @@ pub(crate) struct ReportArgs {
     /// Write the summary as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Mend the torn end of a record first
+    /// Repair a truncated record first
     #[arg(long)]
     pub(crate) repair: bool,
-    /// Sections of the block, of ttft,tpot,itl,e2el
+    /// Sections of the report: any of ttft,tpot,itl,e2el
     #[arg(long, value_name = "LIST")]
     pub(crate) percentile_metrics: Option<String>,
     /// Percentiles of each section
     #[arg(long, value_name = "LIST")]
     pub(crate) metric_percentiles: Option<String>,
-    /// Objectives in milliseconds, such as ttft:200 tpot:50
+    /// Goodput objectives in milliseconds, such as ttft:200 tpot:50
     #[arg(long, value_name = "METRIC:MS", num_args = 1..)]
     pub(crate) goodput: Vec<String>,
 }
@@ -158,7 +158,7 @@ pub(crate) struct DatasetArgs {
     /// Write all prompts to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub(crate) export: Option<PathBuf>,
-    /// Prompts shown in full [default: 2]
+    /// Number of prompts shown in full [default: 2]
     #[arg(long, value_name = "N")]
     pub(crate) show: Option<u64>,
     #[command(flatten)]
@@ -171,16 +171,16 @@ pub(crate) struct DoctorArgs {
     /// Files with printed reports, saved result files, and run folders
     #[arg(required_unless_present = "load", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// The load that this machine is examined for, instead of files.
+    /// The load at which to check this machine, instead of files.
     #[arg(
         long,
         value_name = "LOAD",
         conflicts_with = "files",
         allow_hyphen_values = true,
-        help = "Examine this machine instead: \"concurrency=2048 itl=20ms [rate=50] [ttft=50ms] [tokens=200] [tls]\", or the flags of a bench in quotes"
+        help = "Check this machine instead, at this load: \"concurrency=2048 itl=20ms [rate=50] [ttft=50ms] [tokens=200] [tls]\", or the flags of bench in quotes"
     )]
     pub(crate) load: Option<String>,
-    /// A table in this form instead of text
+    /// Print in this format instead of text
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
 }
@@ -191,54 +191,54 @@ pub(crate) struct SimArgs {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) host: String,
-    /// Port; 0 takes a free one
+    /// Port; 0 picks a free one
     #[arg(long, default_value_t = 8000)]
     pub(crate) port: u16,
     /// Engine profile: a name or a file
     #[arg(long, visible_alias = "engine", value_name = "NAME|FILE", default_value = "default")]
     pub(crate) profile: String,
-    /// A what-if: another value for a number of the profile, such as cost.scale=1.1
+    /// What-if: change a value of the profile, such as cost.scale=1.1
     #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["ttft", "flood"])]
     pub(crate) set: Vec<String>,
     /// Name of the simulated model
     #[arg(long, value_name = "NAME", default_value = "simulated")]
     pub(crate) model: String,
-    /// Whose streams are imitated: vllm, sglang, llamacpp, tgi or transformers
+    /// Server to imitate: vllm, sglang, llamacpp, tgi or transformers
     #[arg(long, value_name = "NAME", default_value = "vllm")]
     pub(crate) flavour: String,
-    /// No engine: this time to the first token of each stream
+    /// Without an engine: fixed time to first token of each stream
     #[arg(long, value_name = "TIME", requires = "itl")]
     pub(crate) ttft: Option<String>,
-    /// No engine: this time between tokens of each stream
+    /// Without an engine: fixed time between tokens of each stream
     #[arg(long, value_name = "TIME", requires = "ttft")]
     pub(crate) itl: Option<String>,
-    /// No engine: tokens as fast as the socket takes them, this many per write
+    /// Without an engine: send tokens as fast as the socket accepts them, this many per write
     #[arg(long, value_name = "EVENTS", conflicts_with = "ttft")]
     pub(crate) flood: Option<u32>,
-    /// Make every time this many times as long
+    /// Multiply all times by this factor
     #[arg(long, value_name = "FACTOR")]
     pub(crate) slower: Option<f64>,
-    /// Root of the server's randomness
+    /// Random seed of the server
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// Log when each token was handed to the kernel
+    /// File to log when each token was passed to the kernel
     #[arg(long, value_name = "FILE")]
     pub(crate) truth: Option<PathBuf>,
-    /// Answer with 401 unless this key is sent
+    /// Respond with 401 unless requests send this API key
     #[arg(long, value_name = "KEY")]
     pub(crate) api_key: Option<String>,
-    /// Speak TLS with a certificate made at start
+    /// Serve TLS with a certificate generated at start
     #[arg(long)]
     pub(crate) tls: bool,
-    /// What goes wrong, as a JSON object
+    /// Faults to inject, as a JSON object
     #[arg(long, value_name = "JSON")]
     pub(crate) faults: Option<String>,
-    /// Stop when standard input closes: a parent that dies takes its server along
+    /// Exit when standard input closes, so that the server does not outlive its parent process
     #[arg(long, hide = true)]
     pub(crate) follow_stdin: bool,
 }
 
-/// A command, and what is worth telling about the words that gave it.
+/// A command, and remarks about the arguments it was parsed from.
 #[derive(Debug)]
 pub(crate) struct Typed {
     /// The command.
@@ -261,12 +261,12 @@ pub(crate) fn parse(words: &[String]) -> Result<Typed, ParseOutcome> {
     Ok(Typed { command: cli.command, order: order(&matches), remarks })
 }
 
-/// Why there is no command: help was asked for, or the words make no sense.
+/// Why there is no command: help was requested, or the arguments are invalid.
 #[derive(Debug)]
 pub(crate) enum ParseOutcome {
     /// Clap has something to print: help, the version or an error.
     Clap(clap::Error),
-    /// A flag of another tool that cannot be honoured, or one that nobody knows.
+    /// An unknown flag, or another tool's flag that is not supported.
     Refused(Refusal),
 }
 

@@ -20,10 +20,10 @@ pub(crate) struct OutputArgs {
     /// Folder of the run [default: runs/TIME-NAME]
     #[arg(long, value_name = "DIR", conflicts_with = "no_run_dir")]
     pub(crate) run_dir: Option<PathBuf>,
-    /// Keep no record
+    /// Do not save a record of the run
     #[arg(long)]
     pub(crate) no_run_dir: bool,
-    /// Skip points of a sweep that --run-dir already holds
+    /// Skip points of a sweep that are already in --run-dir
     #[arg(long, requires = "run_dir")]
     pub(crate) resume: bool,
     /// Print the summary as JSON
@@ -32,10 +32,10 @@ pub(crate) struct OutputArgs {
     /// Print nothing but errors
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Show the run on the whole terminal as it happens
+    /// Show a live full-screen dashboard
     #[arg(long)]
     pub(crate) live: bool,
-    /// Tell the run's counters to Prometheus on this port of loopback
+    /// Serve counters in Prometheus format on 127.0.0.1:PORT
     #[arg(long, value_name = "PORT")]
     pub(crate) prometheus_port: Option<u16>,
     /// Show no progress bar
@@ -44,28 +44,28 @@ pub(crate) struct OutputArgs {
     /// Write vLLM's result file
     #[arg(long)]
     pub(crate) save_result: bool,
-    /// With every request's figures in it
+    /// Include the figures of every request in vLLM's result file
     #[arg(long)]
     pub(crate) save_detailed: bool,
     /// Append to the result file
     #[arg(long)]
     pub(crate) append_result: bool,
-    /// Folder of the result file [default: here]
+    /// Folder of the result file [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) result_dir: Option<PathBuf>,
-    /// Name of the result file [default: made of label, load, model and time]
+    /// Name of the result file [default: built from label, load, model and time]
     #[arg(long, value_name = "NAME")]
     pub(crate) result_filename: Option<String>,
-    /// Facts to add to the result file
+    /// Metadata to add to the result file
     #[arg(long, value_name = "KEY=VALUE", num_args = 1.., value_parser = pair)]
     pub(crate) metadata: Vec<(String, String)>,
-    /// Beginning of the result file's name, instead of the backend
+    /// Prefix of the result file's name [default: the backend]
     #[arg(long)]
     pub(crate) label: Option<String>,
     /// Append a line to SGLang's result file
     #[arg(long, value_name = "FILE")]
     pub(crate) output_file: Option<PathBuf>,
-    /// With every request's figures in it
+    /// Include the figures of every request in SGLang's result file
     #[arg(long)]
     pub(crate) output_details: bool,
     /// Tag of the line in SGLang's result file

@@ -1,4 +1,4 @@
-//! What SGLang's server is told to profile.
+//! Options of SGLang's profiler.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -6,31 +6,31 @@ use serde_json::{Map, Value, json};
 /// Flags for the body of the request that starts the profiler.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ProfilingArgs {
-    /// What the profiler watches [default: SGLang's rules: CPU GPU]
+    /// Activities to profile [default with SGLang's conventions: CPU GPU]
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub(crate) profile_activities: Vec<String>,
-    /// Step of the server at which the profiler starts
+    /// Server step at which the profiler starts
     #[arg(long, value_name = "N")]
     pub(crate) profile_start_step: Option<u64>,
-    /// Steps after which the profiler stops by itself
+    /// Number of steps to profile
     #[arg(long, value_name = "N")]
     pub(crate) profile_num_steps: Option<u64>,
-    /// Profile prefill and decode apart
+    /// Profile prefill and decode separately
     #[arg(long)]
     pub(crate) profile_by_stage: bool,
     /// Stages to profile
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub(crate) profile_stages: Vec<String>,
-    /// Folder on the server for what is profiled
+    /// Folder on the server for the profiles
     #[arg(long, value_name = "DIR")]
     pub(crate) profile_output_dir: Option<String>,
-    /// Beginning of the names of the server's files
+    /// Prefix of the names of the profile files
     #[arg(long, value_name = "TEXT")]
     pub(crate) profile_prefix: Option<String>,
 }
 
 impl ProfilingArgs {
-    /// The body that was asked for, with what was typed and nothing else. `None`: nothing was.
+    /// The body with the given options only; `None` if none were given.
     pub(crate) fn body(&self) -> Option<Map<String, Value>> {
         let list = |names: &[String]| (!names.is_empty()).then(|| json!(names));
         let fields = [

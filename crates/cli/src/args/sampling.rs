@@ -10,16 +10,16 @@ use clap::Args;
     reason = "each is a switch of its own on the command line"
 )]
 pub(crate) struct SamplingArgs {
-    /// Sampling temperature [default: not sent; SGLang's rules: 0]
+    /// Sampling temperature [default: not sent; SGLang's conventions: 0]
     #[arg(long)]
     pub(crate) temperature: Option<f64>,
-    /// Nucleus sampling
+    /// Nucleus sampling: total probability of the tokens to sample from
     #[arg(long)]
     pub(crate) top_p: Option<f64>,
-    /// Most likely tokens considered
+    /// Sample only from this number of most likely tokens
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) top_k: Option<i64>,
-    /// Least probability considered
+    /// Minimum probability of a token, relative to the most likely one
     #[arg(long)]
     pub(crate) min_p: Option<f64>,
     /// Penalty on frequent tokens
@@ -31,34 +31,34 @@ pub(crate) struct SamplingArgs {
     /// Penalty on repetition
     #[arg(long)]
     pub(crate) repetition_penalty: Option<f64>,
-    /// Log probabilities per token
+    /// Number of log probabilities per token
     #[arg(long, value_name = "N")]
     pub(crate) logprobs: Option<u32>,
-    /// Ask for log probabilities, in SGLang's words
+    /// Request log probabilities (SGLang)
     #[arg(long)]
     pub(crate) return_logprob: bool,
-    /// Top log probabilities per token, in SGLang's words [default: 0]
+    /// Number of top log probabilities per token (SGLang) [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) top_logprobs_num: Option<u32>,
-    /// Position from which log probabilities are returned, in SGLang's words [default: -1]
+    /// Position from which log probabilities are returned (SGLang) [default: -1]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) logprob_start_len: Option<i64>,
-    /// Let no answer end before its asked length
+    /// Generate exactly the requested output length: ignore EOS
     #[arg(long, overrides_with = "disable_ignore_eos")]
     pub(crate) ignore_eos: bool,
-    /// Let answers end by themselves
+    /// Allow the output to end at EOS
     #[arg(long, overrides_with = "ignore_eos")]
     pub(crate) disable_ignore_eos: bool,
-    /// Take answers in one piece instead of a stream
+    /// Request whole responses instead of streams
     #[arg(long)]
     pub(crate) disable_stream: bool,
-    /// Ask for counts with every event: exact, at a cost to the server
+    /// Request token counts with every event: exact, but more work for the server
     #[arg(long)]
     pub(crate) continuous_usage: bool,
-    /// JSON object merged into every body
+    /// JSON object merged into every request body
     #[arg(long, value_name = "JSON")]
     pub(crate) extra_body: Option<String>,
-    /// Beginning of every x-request-id
+    /// Prefix of every x-request-id
     #[arg(long, value_name = "TEXT")]
     pub(crate) request_id_prefix: Option<String>,
 }

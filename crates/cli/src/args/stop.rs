@@ -13,13 +13,13 @@ pub(crate) struct StopArgs {
     /// Stop sending after this time, such as 30s or 5m
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<String>,
-    /// Stop once this is known, such as "p99 ttft ±10%"; --duration is then the longest time
+    /// Stop once a figure is known this precisely, such as "p99 ttft ±10%"; --duration is then the maximum
     #[arg(long, value_name = "RULE")]
     pub(crate) until: Option<String>,
-    /// With --until: not before this time [default: 5s]
+    /// With --until: minimum duration [default: 5s]
     #[arg(long, value_name = "TIME", requires = "until")]
     pub(crate) at_least: Option<String>,
-    /// Stop when the server falls behind for good
+    /// Stop when the server is overloaded and its backlog keeps growing
     #[arg(long)]
     pub(crate) stop_when_overloaded: bool,
 }

@@ -12,8 +12,8 @@ use super::profiling::ProfilingArgs;
 fn conventions() -> impl TypedValueParser<Value = Conventions> {
     let value = |conventions: Conventions| {
         PossibleValue::new(conventions.name()).help(match conventions {
-            Conventions::Vllm => "Those of `vllm bench serve`",
-            Conventions::Sglang => "Those of `sglang.bench_serving`",
+            Conventions::Vllm => "Conventions of `vllm bench serve`",
+            Conventions::Sglang => "Conventions of `sglang.bench_serving`",
         })
     };
     PossibleValuesParser::new(Conventions::ALL.map(value)).try_map(|name| name.parse())
@@ -39,25 +39,25 @@ pub(crate) struct TargetArgs {
     /// Port of the server, instead of --base-url
     #[arg(long)]
     pub(crate) port: Option<u16>,
-    /// Path of the measured route [default: the backend's own]
+    /// Path of the measured endpoint [default: depends on the backend]
     #[arg(long, value_name = "PATH")]
     pub(crate) endpoint: Option<String>,
-    /// Model name [default: the first that the server lists]
+    /// Model name [default: the first one the server lists]
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// Name under which the server knows the model, where it differs from --model
+    /// Model name to send to the server, if it differs from --model
     #[arg(long, value_name = "NAME")]
     pub(crate) served_model_name: Option<String>,
     /// Measure the embedded simulated server, with this engine profile
     #[arg(long, value_name = "PROFILE", num_args = 0..=1, default_missing_value = "default")]
     pub(crate) sim: Option<String>,
-    /// Whose rules hold where tools differ [default: the backend's family]
+    /// Which tool's conventions to follow [default: depends on the backend]
     #[arg(long, value_parser = conventions())]
     pub(crate) compat: Option<Conventions>,
     /// Tokenizer: a tokenizer.json, a model folder, a hub id or a built-in encoding
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) tokenizer: Option<String>,
-    /// Count prompts with the built-in encoding, whatever the model
+    /// Count prompt tokens with the built-in encoding instead of the model's tokenizer
     #[arg(long)]
     pub(crate) skip_tokenizer_init: bool,
     /// Extra headers, NAME=VALUE
@@ -66,31 +66,31 @@ pub(crate) struct TargetArgs {
     /// Accept any TLS certificate
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Certificates to trust besides the system's, in PEM form
+    /// File with additional trusted certificates, in PEM format
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_cert: Option<PathBuf>,
-    /// Seconds to wait for the server to come up [default: 0; SGLang's rules: 60]
+    /// Seconds to wait for the server to become ready [default: 0; SGLang's conventions: 60]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) ready_check_timeout_sec: Option<f64>,
-    /// Adapters to spread the requests over
+    /// LoRA adapters to distribute the requests over
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub(crate) lora_modules: Vec<String>,
-    /// How adapters are assigned: random or round-robin
+    /// How LoRA adapters are assigned to requests
     #[arg(long, value_name = "HOW", value_parser = ["random", "round-robin"])]
     pub(crate) lora_assignment: Option<String>,
-    /// How adapters are assigned, in SGLang's words: uniform, distinct or skewed
+    /// How LoRA adapters are assigned to requests, as in SGLang's `bench_serving`
     #[arg(long, value_name = "HOW", value_parser = ["uniform", "distinct", "skewed"])]
     pub(crate) lora_request_distribution: Option<String>,
-    /// Steepness of a skewed assignment of adapters [default: 1.5]
+    /// Zipf exponent of the skewed assignment [default: 1.5]
     #[arg(long, value_name = "ALPHA")]
     pub(crate) lora_zipf_alpha: Option<f64>,
     /// Flush the server's prefix cache after the warm-up and before each point of a sweep
     #[arg(long)]
     pub(crate) flush_cache: bool,
-    /// Seconds to wait for the flush [default: 60]
+    /// Timeout of the flush in seconds [default: 60]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) flush_cache_timeout: Option<f64>,
-    /// Start the server's profiler before the measured phase and stop it after
+    /// Run the server's profiler during the measured phase
     #[arg(long)]
     pub(crate) profile: bool,
     #[command(flatten)]

@@ -11,19 +11,19 @@ use tokometer_plan::Values;
     reason = "each is a switch of its own on the command line"
 )]
 pub(crate) struct WorkloadArgs {
-    /// Where prompts come from [default: random; SGLang's rules: sharegpt]
+    /// Dataset of the prompts [default: random; SGLang's conventions: sharegpt]
     #[arg(long, value_name = "NAME")]
     pub(crate) dataset_name: Option<String>,
     /// The dataset's file, folder or hub id
     #[arg(long, value_name = "PATH")]
     pub(crate) dataset_path: Option<String>,
-    /// Prompt length in tokens, whatever the dataset
+    /// Prompt length in tokens, for any dataset
     #[arg(long, value_name = "TOKENS")]
     pub(crate) input_len: Option<Values<u64>>,
-    /// Answer length in tokens, whatever the dataset
+    /// Output length in tokens, for any dataset
     #[arg(long, value_name = "TOKENS")]
     pub(crate) output_len: Option<Values<u64>>,
-    /// Send fewer requests instead of repeating rows of a dataset that is too short
+    /// Do not repeat rows if the dataset is too short: send fewer requests
     #[arg(long)]
     pub(crate) no_oversample: bool,
     /// Keep the order of the dataset's rows
@@ -35,16 +35,16 @@ pub(crate) struct WorkloadArgs {
     /// Apply the tokenizer's chat template to prompts
     #[arg(long)]
     pub(crate) apply_chat_template: bool,
-    /// Further values for the tokenizer's chat template
+    /// Additional values for the tokenizer's chat template
     #[arg(long, value_name = "JSON")]
     pub(crate) chat_template_kwargs: Option<String>,
     /// Text added to each prompt of a conversation dataset
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt_suffix: Option<String>,
-    /// Send token ids instead of text, where the backend takes them
+    /// Send token ids instead of text, if the backend accepts them
     #[arg(long)]
     pub(crate) prompt_token_ids: bool,
-    /// Leave out prompts that do not fit this context length together with their answer
+    /// Skip prompts that exceed this context length together with their output
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_model_len: Option<u64>,
     #[command(flatten)]
@@ -59,20 +59,20 @@ pub(crate) struct WorkloadArgs {
     pub(crate) turns: TurnArgs,
 }
 
-/// Options of `random` and its kin.
+/// Options of `random` and `random-ids`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Workload: random")]
 pub(crate) struct RandomArgs {
     /// Prompt length in tokens [default: 1024]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) random_input_len: Option<Values<u64>>,
-    /// Answer length in tokens [default: 128; SGLang's rules: 1024]
+    /// Output length in tokens [default: 128; SGLang's conventions: 1024]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) random_output_len: Option<Values<u64>>,
-    /// Spread of the lengths, or {"input": A, "output": B}; its meaning is the family's
+    /// Range of the lengths, or {"input": A, "output": B}; --compat decides its meaning
     #[arg(long, value_name = "RATIO")]
     pub(crate) random_range_ratio: Option<String>,
-    /// Tokens that all prompts begin with [default: 0]
+    /// Length of the prefix shared by all prompts [default: 0]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) random_prefix_len: Option<u32>,
 }
@@ -81,28 +81,28 @@ pub(crate) struct RandomArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Workload: files")]
 pub(crate) struct FileArgs {
-    /// Answer length for sharegpt [default: that of the recorded answer]
+    /// Output length for sharegpt [default: that of the recorded answer]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) sharegpt_output_len: Option<u32>,
-    /// Longest prompt and answer together for sharegpt under SGLang's rules
+    /// Maximum prompt plus output length for sharegpt, with SGLang's conventions
     #[arg(long, value_name = "TOKENS")]
     pub(crate) sharegpt_context_len: Option<u32>,
-    /// Answer length for custom; -1 takes each row's own [default: 256]
+    /// Output length for custom; -1 uses each row's own [default: 256]
     #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
     pub(crate) custom_output_len: Option<i64>,
-    /// Slice length for book
+    /// Prompt length for book
     #[arg(long, value_name = "TOKENS")]
     pub(crate) book_input_len: Option<Values<u64>>,
-    /// Answer length for book [default: 150]
+    /// Output length for book [default: 150]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) book_output_len: Option<u32>,
     /// Prompt length for sonnet [default: 550]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) sonnet_input_len: Option<u32>,
-    /// Answer length for sonnet [default: 150]
+    /// Output length for sonnet [default: 150]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) sonnet_output_len: Option<u32>,
-    /// Shared beginning for sonnet [default: 200]
+    /// Length of the shared prefix for sonnet [default: 200]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) sonnet_prefix_len: Option<u32>,
     /// Subset of a hub dataset
@@ -111,7 +111,7 @@ pub(crate) struct FileArgs {
     /// Split of a hub dataset
     #[arg(long, value_name = "NAME")]
     pub(crate) hf_split: Option<String>,
-    /// Answer length for hf
+    /// Output length for hf
     #[arg(long, value_name = "TOKENS")]
     pub(crate) hf_output_len: Option<u32>,
     /// Column of a hub dataset that holds the prompt
@@ -119,20 +119,20 @@ pub(crate) struct FileArgs {
     pub(crate) hf_text_column: Option<String>,
 }
 
-/// Options of datasets whose prompts share beginnings.
+/// Options of datasets whose prompts share prefixes.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Workload: shared beginnings")]
+#[command(next_help_heading = "Workload: shared prefixes")]
 pub(crate) struct SharedPrefixArgs {
-    /// Length of each beginning for `prefix_repetition` [default: 256]
+    /// Length of each prefix for `prefix_repetition` [default: 256]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) prefix_repetition_prefix_len: Option<u32>,
-    /// Length of the rest for `prefix_repetition` [default: 256]
+    /// Length of each suffix for `prefix_repetition` [default: 256]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) prefix_repetition_suffix_len: Option<u32>,
-    /// Number of beginnings for `prefix_repetition` [default: 10]
+    /// Number of prefixes for `prefix_repetition` [default: 10]
     #[arg(long, value_name = "N")]
     pub(crate) prefix_repetition_num_prefixes: Option<u32>,
-    /// Answer length for `prefix_repetition` [default: 128]
+    /// Output length for `prefix_repetition` [default: 128]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) prefix_repetition_output_len: Option<u32>,
     /// Groups for generated-shared-prefix [default: 64]
@@ -147,13 +147,13 @@ pub(crate) struct SharedPrefixArgs {
     /// Length of a question [default: 128]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) gsp_question_len: Option<u32>,
-    /// Answer length [default: 256]
+    /// Output length [default: 256]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) gsp_output_len: Option<u32>,
-    /// Spread of the lengths; 1 is none [default: 1]
+    /// Range of the lengths; 1 means fixed lengths [default: 1]
     #[arg(long, value_name = "RATIO")]
     pub(crate) gsp_range_ratio: Option<f64>,
-    /// Questions of a conversation, each sent after the answer before it [default: 1]
+    /// Turns of a conversation; each is sent after the previous answer [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) gsp_num_turns: Option<u32>,
     /// Send group after group instead of shuffled
@@ -162,10 +162,10 @@ pub(crate) struct SharedPrefixArgs {
     /// Send each group's name as a routing key
     #[arg(long)]
     pub(crate) gsp_send_routing_key: bool,
-    /// How prompts are spread over groups: uniform or zipf [default: uniform]
+    /// How prompts are distributed over groups [default: uniform]
     #[arg(long, value_name = "HOW", value_parser = ["uniform", "zipf"])]
     pub(crate) gsp_group_distribution: Option<String>,
-    /// Steepness of zipf groups
+    /// Zipf exponent of the group sizes
     #[arg(long, value_name = "ALPHA")]
     pub(crate) gsp_zipf_alpha: Option<f64>,
 }
@@ -174,22 +174,22 @@ pub(crate) struct SharedPrefixArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Workload: traces")]
 pub(crate) struct TraceArgs {
-    /// Send at the trace's own times
+    /// Send requests at the timestamps of the trace
     #[arg(long, overrides_with = "no_self_timed")]
     pub(crate) self_timed: bool,
-    /// Send at the times of --request-rate
+    /// Send requests at --request-rate instead of the timestamps of the trace
     #[arg(long, overrides_with = "self_timed")]
     pub(crate) no_self_timed: bool,
     /// Tokens per hash id of a `timed_trace` [default: 16]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) timed_trace_chunk_hash_size: Option<u32>,
-    /// Stretch the times of a `timed_trace` [default: 1]
+    /// Multiply the timestamps of a `timed_trace` by this factor [default: 1]
     #[arg(long, value_name = "FACTOR")]
     pub(crate) timed_trace_sec_multiplier: Option<f64>,
-    /// Stretch the times of a mooncake trace [default: 1]
+    /// Multiply the timestamps of a mooncake trace by this factor [default: 1]
     #[arg(long, value_name = "FACTOR")]
     pub(crate) mooncake_slowdown_factor: Option<f64>,
-    /// Rounds that a mooncake request is sent in [default: 1]
+    /// Number of rounds of each mooncake request [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) mooncake_num_rounds: Option<u32>,
 }
@@ -198,25 +198,25 @@ pub(crate) struct TraceArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Workload: conversations")]
 pub(crate) struct TurnArgs {
-    /// Make conversations of the prompts: each turn waits for the answer before it
+    /// Send the prompts as multi-turn conversations; each turn waits for the previous answer
     #[arg(long)]
     pub(crate) multi_turn: bool,
-    /// Turns of a conversation [default: 3]
+    /// Number of turns of a conversation [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) multi_turn_num_turns: Option<u32>,
-    /// Turns of the shortest conversation; 0: as many as --multi-turn-num-turns
+    /// Minimum number of turns; 0 means the value of --multi-turn-num-turns
     #[arg(long, value_name = "N")]
     pub(crate) multi_turn_min_turns: Option<u32>,
-    /// Turns of the longest conversation; 0: as many as --multi-turn-num-turns
+    /// Maximum number of turns; 0 means the value of --multi-turn-num-turns
     #[arg(long, value_name = "N")]
     pub(crate) multi_turn_max_turns: Option<u32>,
-    /// Requests in flight at one time, as --max-concurrency
+    /// Maximum number of requests in flight; same as --max-concurrency
     #[arg(long, value_name = "N")]
     pub(crate) multi_turn_concurrency: Option<Values<u64>>,
-    /// Milliseconds between an answer and the next question [default: 0]
+    /// Milliseconds between an answer and the next turn [default: 0]
     #[arg(long, value_name = "MS")]
     pub(crate) multi_turn_delay_ms: Option<f64>,
-    /// Prompt length of later turns (random); 0: as in the first
+    /// Prompt length of later turns for random; 0 means the length of the first turn
     #[arg(long, value_name = "TOKENS")]
     pub(crate) per_turn_input_len: Option<u32>,
 }

@@ -27,20 +27,20 @@ pub(crate) struct CalibrateArgs {
     /// Printed reports, result files and run folders of one server
     #[arg(required = true, value_name = "REPORT|RUN")]
     pub(crate) sources: Vec<PathBuf>,
-    /// Where the profile is written
+    /// File to write the profile to
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// The kind of engine: a profile whose scheduler and whatever is not fitted are taken over [default:
-    /// the kind that describes the reports best; `default` for runs]
+    /// Template: a profile whose scheduler and other values that are not fitted are kept [default: the
+    /// template that fits the reports best; `default` for runs]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) from: Option<String>,
-    /// Name of the profile [default: that of the file]
+    /// Name of the profile [default: the name of the file]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Longest answer that was allowed, where reports do not tell
+    /// Maximum output length of the requests, if the reports do not state it
     #[arg(long, value_name = "TOKENS")]
     pub(crate) output_limit: Option<u32>,
-    /// The reports were printed by a serial client of these costs [default: 1.5,0.05]
+    /// The reports come from a single-threaded client with this overhead [default: 1.5,0.05]
     #[arg(
         long,
         value_name = "REQUEST_MS,EVENT_MS",
@@ -49,10 +49,10 @@ pub(crate) struct CalibrateArgs {
         default_missing_value = "1.5,0.05"
     )]
     pub(crate) old_client: Option<String>,
-    /// Searches from each of the three points at which a fit to reports begins
+    /// Number of searches from each of the three starting points of a fit to reports
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(crate) searches: usize,
-    /// Root of the search's randomness
+    /// Random seed of the search
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
 }

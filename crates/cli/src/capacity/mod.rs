@@ -28,10 +28,10 @@ use search::Search;
 /// What `--over` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Over {
-    /// Requests per second, sent whatever the server does
+    /// Requests per second (open loop)
     #[default]
     RequestRate,
-    /// Requests in flight, the next sent as one ends
+    /// Requests in flight (closed loop)
     Concurrency,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct CapacityArgs {
     /// Objectives, such as "p99 ttft < 2s, p99 tpot < 100ms, goodput > 99%"
     #[arg(long, value_name = "OBJECTIVES", help_heading = "Search")]
     pub(crate) slo: String,
-    /// What is varied
+    /// Kind of load to vary
     #[arg(long, value_enum, default_value_t, help_heading = "Search")]
     pub(crate) over: Over,
     /// First load to try
@@ -59,19 +59,19 @@ pub(crate) struct CapacityArgs {
     /// Highest load to try
     #[arg(long, default_value_t = 4096.0, value_name = "LOAD", help_heading = "Search")]
     pub(crate) max: f64,
-    /// How well the answer should be known: half its 95 % interval, as a share
+    /// Precision of the result: half width of its 95 % confidence interval, relative to the result
     #[arg(long, default_value = "5%", value_name = "SHARE", help_heading = "Search")]
     pub(crate) resolution: String,
-    /// Most points to measure
+    /// Maximum number of points to measure
     #[arg(long, default_value_t = 20, value_name = "N", help_heading = "Search")]
     pub(crate) points: usize,
-    /// Shortest time of a point
+    /// Minimum duration of a point
     #[arg(long, default_value = "10s", value_name = "TIME", help_heading = "Search")]
     pub(crate) min_duration: String,
-    /// Longest time of a point; a third of it while the load is still being doubled
+    /// Maximum duration of a point; one third of it while the load is being doubled
     #[arg(long, default_value = "180s", value_name = "TIME", help_heading = "Search")]
     pub(crate) max_duration: String,
-    /// GPUs behind the endpoint, for tokens per second and GPU
+    /// Number of GPUs behind the endpoint, for tokens per second per GPU
     #[arg(long, value_name = "N", help_heading = "Search")]
     pub(crate) gpus: Option<u32>,
     #[command(flatten)]

@@ -31,7 +31,7 @@ pub(crate) enum View {
 /// `tokometer compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// A run that measured two targets in turn, made by `bench --against`
+    /// A run of `bench --against`, which holds both targets
     #[arg(value_name = "RUN", conflicts_with_all = ["a", "b"])]
     pub(crate) run: Option<PathBuf>,
     /// Runs of the first side: run folders, vLLM's JSON, SGLang's JSONL, printed reports
@@ -40,16 +40,16 @@ pub(crate) struct CompareArgs {
     /// Runs of the second side
     #[arg(long, value_name = "RUN", num_args = 1..)]
     pub(crate) b: Vec<PathBuf>,
-    /// Exit with 1 if this holds, such as "ttft p99 worse by 5%"; may be repeated
+    /// Exit with code 1 if this is true, such as "ttft p99 worse by 5%"; may be repeated
     #[arg(long, value_name = "RULE")]
     pub(crate) fail_if: Vec<String>,
-    /// Look of the result
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: View,
-    /// Also write the comparison as a page to this file
+    /// Also write the comparison as an HTML page to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Compare runs that were asked to do different work
+    /// Compare the runs even if their workloads differ
     #[arg(long)]
     pub(crate) force: bool,
 }

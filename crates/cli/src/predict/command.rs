@@ -26,7 +26,7 @@ use crate::terminal::{print, style, tell};
 /// Flags of `tokometer predict`, besides those of `bench`, of which the target's have no effect.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PredictArgs {
-    /// Engine profile: the name of a shipped one, or a file
+    /// Engine profile: the name of a built-in profile, or a file
     #[arg(
         long,
         value_name = "NAME|FILE",
@@ -34,19 +34,19 @@ pub(crate) struct PredictArgs {
         help_heading = "Engine"
     )]
     pub(crate) engine: Option<String>,
-    /// An engine that nobody has measured: "params=70e9 bytes=2 gpus=8 tflops=800 gbs=3350"
+    /// Engine from a data sheet, without measurements: "params=70e9 bytes=2 gpus=8 tflops=800 gbs=3350"
     #[arg(long, value_name = "DATA SHEET", help_heading = "Engine")]
     pub(crate) roofline: Option<String>,
-    /// A what-if: another value for a number of the profile, such as cost.scale=1.1
+    /// What-if: change a value of the profile, such as cost.scale=1.1
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Engine")]
     pub(crate) set: Vec<String>,
-    /// Servers behind a router
+    /// Number of servers behind a router
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Engine")]
     pub(crate) replicas: usize,
-    /// How the router chooses: round-robin, least-loaded, prefix-affinity or random2
+    /// Routing policy: round-robin, least-loaded, prefix-affinity or random2
     #[arg(long, value_name = "HOW", default_value = "round-robin", help_heading = "Engine")]
     pub(crate) router: Routing,
-    /// Add the costs of the serial client that printed old tables [default: 1.5,0.05]
+    /// Add the overhead of the older single-threaded clients [default: 1.5,0.05]
     #[arg(
         long,
         value_name = "REQUEST_MS,EVENT_MS",
@@ -56,7 +56,7 @@ pub(crate) struct PredictArgs {
         help_heading = "Engine"
     )]
     pub(crate) old_client: Option<String>,
-    /// Say what limited the run
+    /// Explain what limited the run
     #[arg(long, help_heading = "Engine")]
     pub(crate) explain: bool,
     #[command(flatten)]

@@ -11,9 +11,9 @@ use crate::search::{Answer, Fit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadKind {
-    /// Requests per second, sent whatever the server does.
+    /// Requests per second (open loop).
     RequestRate,
-    /// Requests in flight, the next sent as one ends.
+    /// Requests in flight (closed loop).
     Concurrency,
 }
 
