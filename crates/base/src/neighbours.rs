@@ -16,7 +16,7 @@ pub fn suggestion(typed: &str, names: &[&str]) -> String {
     if near.is_empty() {
         format!("the choices are {}", names.join(", "))
     } else {
-        format!("the nearest are {}; all: {}", near.join(", "), names.join(", "))
+        format!("similar: {}; all: {}", near.join(", "), names.join(", "))
     }
 }
 
@@ -28,7 +28,7 @@ mod tests {
     fn a_mistyped_name_finds_its_neighbours_and_a_strange_one_sees_them_all() {
         let names = ["num_prompts", "request_rate", "burstiness"];
         let near = suggestion("num_promts", &names);
-        assert!(near.starts_with("the nearest are num_prompts; all: "), "{near}");
+        assert!(near.starts_with("similar: num_prompts; all: "), "{near}");
         let all = suggestion("zzz", &names);
         assert_eq!(all, "the choices are num_prompts, request_rate, burstiness");
     }

@@ -57,7 +57,7 @@ impl Incomplete {
 
 /// What is said of a key that a struct does not have.
 pub fn unknown_key(key: &str, keys: &[&str]) -> String {
-    format!("there is no key `{key}` here; {}", suggestion(key, keys))
+    format!("unknown key `{key}`; {}", suggestion(key, keys))
 }
 
 impl<P: Partial> Partial for Option<P> {

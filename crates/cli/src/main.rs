@@ -26,7 +26,7 @@ use terminal::{print, tell};
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|fault| {
         tell(&format!(
-            "error: the program met a fault of its own: {fault}\n  please report it with the command line"
+            "error: internal error (please report this bug): {fault}\n  include the command line in the report"
         ));
     }));
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -129,7 +129,8 @@ impl Control {
         if !self.settings.base_url.is_encrypted() {
             return exchange(&mut stream, &request, &address);
         }
-        let config = self.tls.clone().ok_or_else(|| Error::Tls("it was not set up".to_owned()))?;
+        let config =
+            self.tls.clone().ok_or_else(|| Error::Tls("TLS is not configured".to_owned()))?;
         let name = ServerName::try_from(self.settings.base_url.host.clone())
             .map_err(|error| Error::Tls(error.to_string()))?;
         let tls = ClientConnection::new(config, name);
@@ -139,7 +140,7 @@ impl Control {
 
     fn connect(&self) -> io::Result<TcpStream> {
         let timeout = self.timeout.to_duration();
-        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
         for address in self.settings.base_url.resolve()? {
             match TcpStream::connect_timeout(&address, timeout) {
                 Ok(stream) => {
@@ -310,9 +311,9 @@ fn exchange(
         };
         if length == 0 {
             let is_over = answer.status != 0 && reader.ends_at_eof();
-            return is_over
-                .then_some(answer)
-                .ok_or_else(|| broken("the connection closed before its end".to_owned()));
+            return is_over.then_some(answer).ok_or_else(|| {
+                broken("the connection closed before the end of the response".to_owned())
+            });
         }
         let input = &buffer[..length];
         if take(&mut reader, input, &mut answer).map_err(|error| broken(error.to_string()))? {

@@ -15,7 +15,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// A prompt in a form that the server protocol has no field for.
-    #[error("cannot send {form} with the backend `{backend}`\n  it takes {takes}")]
+    #[error("cannot send {form} with the backend `{backend}`\n  it accepts {takes}")]
     PromptForm {
         /// The form of the prompt.
         form: &'static str,
@@ -25,7 +25,7 @@ pub enum Error {
         takes: &'static str,
     },
     /// A header that would break the request's head.
-    #[error("cannot send the header `{0}`: a name or value with a line break or a blank name")]
+    #[error("cannot send the header `{0}`: its name is empty, or it contains a line break")]
     Header(String),
     /// An extra body that is not a JSON object.
     #[error("cannot merge the extra body into the request: {0}")]
@@ -39,7 +39,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The server's answer was not HTTP.
-    #[error("cannot read the answer of {address}: {reason}")]
+    #[error("cannot read the response of {address}: {reason}")]
     Answer {
         /// Whose answer.
         address: String,
@@ -47,7 +47,7 @@ pub enum Error {
         reason: String,
     },
     /// The server refused a control request.
-    #[error("{address} answered {status}: {body}")]
+    #[error("{address} responded with status {status}: {body}")]
     Status {
         /// Whose answer.
         address: String,

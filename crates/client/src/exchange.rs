@@ -213,9 +213,9 @@ impl Exchange {
         if self.head.is_none() {
             timeline.times.end = Some(at);
             let message = if self.http.is_in_head() {
-                "the connection closed within the answer's head"
+                "the connection closed within the response header"
             } else {
-                "the connection closed before the answer"
+                "the connection closed before the response"
             };
             self.fail(FailureKind::Cut, message.to_owned(), timeline);
             return CLOSED;

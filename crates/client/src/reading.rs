@@ -139,7 +139,7 @@ impl Reading {
     /// Takes the single value of an answer in one piece.
     pub(crate) fn on_whole(&mut self, data: &[u8], arrival: Arrival, timeline: &mut Timeline) {
         let Ok(mut fields) = scan(data) else {
-            self.fail(FailureKind::Protocol, "the answer is not JSON: ", data);
+            self.fail(FailureKind::Protocol, "the response is not JSON: ", data);
             return push(timeline, arrival, EventKind::Error, None);
         };
         if fields.marks.has(Marks::ERROR) {
@@ -280,9 +280,9 @@ impl Reading {
         timeline.outcome = if let Some(failure) = self.failure.take() {
             failed(failure)
         } else if !is_regular {
-            failed(Failure::new(FailureKind::Cut, "the stream ended before its end mark"))
+            failed(Failure::new(FailureKind::Cut, "the stream ended without its end marker"))
         } else if !has_answer {
-            failed(Failure::new(FailureKind::NoContent, "the answer has no content"))
+            failed(Failure::new(FailureKind::NoContent, "the response has no content"))
         } else {
             Outcome::Success
         };

@@ -48,7 +48,9 @@ fn system_roots() -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     let (added, _unusable) = roots.add_parsable_certificates(found.certs);
     match found.errors.first() {
-        Some(error) if added == 0 => Err(Error::Tls(format!("no system roots: {error}"))),
+        Some(error) if added == 0 => {
+            Err(Error::Tls(format!("no system root certificates: {error}")))
+        }
         _ => Ok(roots),
     }
 }
@@ -66,7 +68,7 @@ fn file_roots(path: &PathBuf) -> Result<RootCertStore, Error> {
         count += 1;
     }
     if count == 0 {
-        return Err(refused("no certificate in it".to_owned()));
+        return Err(refused("it contains no certificate".to_owned()));
     }
     Ok(roots)
 }
@@ -175,7 +177,7 @@ mod tests {
         fs::write(&empty, "nothing").unwrap();
         let refusal =
             |path: &Path| client_config(&Trust::File(path.to_owned())).unwrap_err().to_string();
-        assert!(refusal(&empty).contains("empty.pem`: no certificate in it"));
+        assert!(refusal(&empty).contains("empty.pem`: it contains no certificate"));
         assert!(refusal(&folder.path().join("gone.pem")).contains("gone.pem"));
     }
 }

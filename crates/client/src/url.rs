@@ -71,7 +71,7 @@ impl Url {
             None => (Scheme::Http, text.trim()),
             Some((name, rest)) if name.eq_ignore_ascii_case("http") => (Scheme::Http, rest),
             Some((name, rest)) if name.eq_ignore_ascii_case("https") => (Scheme::Https, rest),
-            Some(_) => return Err(refused("only http and https are spoken")),
+            Some(_) => return Err(refused("only http and https are supported")),
         };
         let (rest, query) = match rest.split_once('?') {
             Some((rest, query)) => (rest, Some(query.to_owned()).filter(|query| !query.is_empty())),
@@ -79,9 +79,11 @@ impl Url {
         };
         let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
         if authority.contains('@') {
-            return Err(refused("user names in addresses are not sent; give a header instead"));
+            return Err(refused(
+                "user names in addresses are not supported; use `--header` instead",
+            ));
         }
-        let (host, port) = split_authority(authority).ok_or_else(|| refused("no host in it"))?;
+        let (host, port) = split_authority(authority).ok_or_else(|| refused("it has no host"))?;
         let port = match port {
             None | Some("") => scheme.default_port(),
             Some(port) => {
@@ -90,7 +92,7 @@ impl Url {
         };
         let is_clean = |text: &str| !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f);
         if !is_clean(host) || !is_clean(path) || !query.as_deref().is_none_or(is_clean) {
-            return Err(refused("blanks and control characters must be percent-encoded"));
+            return Err(refused("spaces and control characters must be percent-encoded"));
         }
         let path_prefix = path.trim_end_matches('/').to_owned();
         Ok(Self { scheme, host: host.to_owned(), port, path_prefix, query })

@@ -205,7 +205,7 @@ mod tests {
         check("", "empty");
         check("p99 ttft < 2s,", "empty");
         check("p99 ttft 2s", "no comparison");
-        check("p99 tttf < 2s", "did you mean TTFT");
+        check("p99 tttf < 2s", "similar: TTFT");
         check("p200 ttft < 2s", "`p200` is not a percentile");
         check("p99 goodput > 99%", "Goodput is one value per run");
         check("p99 ttft < 2 apples", "apples");

@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// No warm-up was answered, and the plan needs one.
     #[error(
-        "cannot warm up: none of {count} requests was answered: {why}\n  `--num-warmups 0` measures without a warm-up, `--compat vllm` in spite of it"
+        "cannot warm up: all {count} requests failed: {why}\n  use `--num-warmups 0` to skip the warm-up, or `--compat vllm` to ignore its failures"
     )]
     WarmUps {
         /// Warm-ups sent.

@@ -157,7 +157,7 @@ impl Switch {
             }
             if self.clock.now() >= deadline {
                 let message =
-                    format!("the server did not answer after `{} {}`", self.command, word(target));
+                    format!("the server did not respond after `{} {}`", self.command, word(target));
                 return Err(Error::new(Kind::Target, message));
             }
             self.clock.sleep(PAUSE);
@@ -175,10 +175,7 @@ fn word(target: u16) -> &'static str {
 pub(crate) fn switch(command: &str, target: u16, interrupt: &Interrupt) -> Result<(), Error> {
     let side = word(target);
     let refused = |why: String| {
-        Error::new(
-            Kind::Target,
-            format!("cannot switch the server over with `{command} {side}`: {why}"),
-        )
+        Error::new(Kind::Target, format!("cannot switch the server with `{command} {side}`: {why}"))
     };
     // Stdout is the result of the measurement, so the command's own words go nowhere.
     let child = Command::new("sh")
@@ -190,7 +187,7 @@ pub(crate) fn switch(command: &str, target: u16, interrupt: &Interrupt) -> Resul
         .map_err(|why| refused(why.to_string()))?;
     match ended(child, interrupt).map_err(|why| refused(why.to_string()))? {
         Some(status) if !status.success() && !interrupt.is_raised() => {
-            Err(refused(format!("it ended with {status}")))
+            Err(refused(format!("it exited with {status}")))
         }
         _ => Ok(()),
     }

@@ -42,7 +42,7 @@ impl Conversations {
             PromptContent::Text(content) => said.push(Message { role: "user".into(), content }),
             PromptContent::Messages(messages) => said.extend(messages),
             PromptContent::TokenIds(_) => {
-                return Err("a conversation needs prompts of text, not of token ids".into());
+                return Err("a conversation needs text prompts, not token ids".into());
             }
         }
         let content = match self.telling {

@@ -64,7 +64,8 @@ fn asked(question: &Question, index: u64, clock: &dyn Clock) -> Timeline {
         }
         Ok(answer) => {
             timeline.status = Some(answer.status);
-            let mut failure = Failure::new(FailureKind::Status, "a side probe was refused");
+            let mut failure =
+                Failure::new(FailureKind::Status, "the server rejected a probe request");
             failure.status = Some(answer.status);
             Outcome::Failed(failure)
         }

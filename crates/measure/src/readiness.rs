@@ -52,12 +52,14 @@ pub(crate) fn prove(
         let why = said(&failure);
         if is_final(&failure) || clock.now() + pause >= deadline {
             let message =
-                format!("the server did not answer the first prompt within {timeout_s} s: {why}");
-            let hint = "`--ready-check-timeout-sec` is the time it has; 0 skips the check";
+                format!("the server did not complete the first prompt within {timeout_s} s: {why}");
+            let hint = "raise `--ready-check-timeout-sec`, or set it to 0 to skip the check";
             return Err(Error::new(Kind::Target, message).hint(hint));
         }
         if attempt == 0 {
-            observer.remark(&format!("the server is not ready yet ({why}); it has {timeout_s} s"));
+            observer.remark(&format!(
+                "the server is not ready yet ({why}); waiting up to {timeout_s} s"
+            ));
         }
         clock.sleep(pause);
     }
@@ -71,7 +73,7 @@ fn is_final(failure: &Failure) -> bool {
 
 fn said(failure: &Failure) -> String {
     match failure.status {
-        Some(status) => format!("it answers {status}: {}", failure.message),
+        Some(status) => format!("it responded with status {status}: {}", failure.message),
         None => failure.message.clone(),
     }
 }
@@ -116,7 +118,7 @@ fn try_once(
     Ok(match outcome.last() {
         Some(Outcome::Success) => Ok(()),
         Some(Outcome::Failed(failure)) => Err(failure),
-        _ => Err(Failure::new(FailureKind::Connect, "it did not end")),
+        _ => Err(Failure::new(FailureKind::Connect, "the response did not end")),
     })
 }
 

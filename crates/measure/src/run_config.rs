@@ -51,14 +51,14 @@ pub(crate) fn source(
 ) -> Result<Box<dyn Prepare>, Error> {
     if opened.has_turns() && (opened.against.is_some() || opened.kept.is_some()) {
         return Err(Error::usage(
-            "cannot hold conversations with two targets in turn or with `--max-model-len`",
-            "measure one target after the other, without that limit",
+            "cannot use conversations with two targets or with `--max-model-len`",
+            "measure the targets one after the other, without `--max-model-len`",
         ));
     }
     if opened.has_turns() && plan.prompts.form == Form::TokenIds {
         return Err(Error::usage(
-            "cannot hold conversations in token ids: answers come back as text",
-            "leave out --prompt-token-ids",
+            "cannot use conversations with token ids: answers are returned as text",
+            "omit `--prompt-token-ids`",
         ));
     }
     let own = preparer(plan, &ready.reached, opened);

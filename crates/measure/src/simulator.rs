@@ -62,7 +62,7 @@ impl Simulator {
             return Ok(Self { child, url });
         }
         let _ = child.wait();
-        Err(fault("it ended before it listened".to_owned()).hint("its own message stands above"))
+        Err(fault("it exited before listening".to_owned()).hint("see its message above"))
     }
 
     /// Where it listens.

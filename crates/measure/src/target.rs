@@ -196,8 +196,9 @@ fn wait_until_up(
             Err(why) if is_over => {
                 let waited =
                     if timeout_s > 0.0 { format!(" (after {timeout_s} s)") } else { String::new() };
-                return Err(Error::new(Kind::Target, format!("{why}{waited}"))
-                    .hint("is the server up? `tokometer sim` starts a simulated one"));
+                return Err(Error::new(Kind::Target, format!("{why}{waited}")).hint(
+                    "check that the server is running; `tokometer sim` starts a simulated one",
+                ));
             }
             _ => clock.sleep(READY_PAUSE),
         }
@@ -222,22 +223,20 @@ fn models(control: &Control, named: &str, dialect: Dialect) -> Result<Listed, Er
         ) => return nothing(None),
         Err(why) => why,
     };
-    let refusal = Error::new(Kind::Target, format!("cannot ask the server for its models: {why}"));
+    let refusal = Error::new(Kind::Target, format!("cannot list the server's models: {why}"));
     match &why {
         client::Error::Status { status: 401 | 403, .. } => {
             Err(refusal.hint("set OPENAI_API_KEY, or send a key with `--header`"))
         }
-        client::Error::Status { .. } if !named.is_empty() || !dialect.sends_model() => {
-            nothing(Some(format!(
-                "the server does not list its models, so `--model` is taken as given: {why}"
-            )))
-        }
+        client::Error::Status { .. } if !named.is_empty() || !dialect.sends_model() => nothing(
+            Some(format!("the server does not list its models; using `--model` as given: {why}")),
+        ),
         client::Error::Status { .. } => Err(refusal.hint(format!(
-            "name the model with `--model`; the backend `{}` was meant, is this its server?",
+            "set the model with `--model`, and check that this server supports the backend `{}`",
             dialect.name()
         ))),
         _ => Err(refusal
-            .hint(format!("the backend `{}` was meant; is this its server?", dialect.name()))),
+            .hint(format!("check that this server supports the backend `{}`", dialect.name()))),
     }
 }
 
@@ -251,8 +250,8 @@ fn settle_model(
     if settings.model.is_empty() {
         let Some(first) = models.first() else {
             return if dialect.sends_model() {
-                Err(Error::new(Kind::Target, "the server lists no model")
-                    .hint("name one with `--model`"))
+                Err(Error::new(Kind::Target, "the server lists no models")
+                    .hint("set the model with `--model`"))
             } else {
                 Ok(None)
             };
@@ -275,7 +274,7 @@ fn settle_model(
     }
     let listed: Vec<String> = models.iter().map(|model| format!("`{}`", model.id)).collect();
     Err(Error::new(Kind::Target, format!("the server has no model `{name}`"))
-        .hint(format!("it has {}", listed.join(", "))))
+        .hint(format!("available models: {}", listed.join(", "))))
 }
 
 /// The server's own name and version, where it tells them.

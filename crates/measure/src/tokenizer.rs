@@ -19,7 +19,7 @@ pub fn tokenizer(
     reached: Option<&Reached>,
 ) -> Result<Opened, Error> {
     let refused = |why: tokometer_tokenize::Error| {
-        Error::usage(why.to_string(), "`--tokenizer cl100k` needs no file")
+        Error::usage(why.to_string(), "use `--tokenizer cl100k`, which needs no file")
     };
     let target = plan.targets.first();
     let given =
@@ -45,8 +45,9 @@ fn substitute(plan: &Plan, reached: Option<&Reached>, name: &str) -> Option<Stri
     let model =
         plan.targets.first()?.model.as_ref().filter(|_| plan.prompts.tokenizer.is_none())?;
     let is_server_s = name == reached?.settings.base_url.at("/tokenize");
-    let text =
-        format!("prompt lengths are counted by {name} instead of the hub's tokenizer of `{model}`");
+    let text = format!(
+        "prompt tokens are counted by {name} instead of the tokenizer of `{model}` from the hub"
+    );
     is_server_s.then_some(text)
 }
 

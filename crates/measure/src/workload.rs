@@ -85,14 +85,14 @@ pub fn open(plan: &Plan, means: Means) -> Result<Opened, Error> {
     };
     let left_out = kept.as_ref().map_or(0, |kept| workload.len() - kept.len() as u64);
     if left_out > 0 {
-        remarks.push(format!("{left_out} prompts do not fit `--max-model-len` and are left out"));
+        remarks.push(format!("{left_out} prompts exceed `--max-model-len` and are skipped"));
     }
     let against = against(plan, context).map_err(refused)?;
     let opened = Opened { workload: Arc::new(workload), kept, remarks, against };
     if opened.is_empty() {
         return Err(Error::usage(
-            "there is no prompt to send",
-            "look at it with `tokometer dataset`",
+            "there are no prompts to send",
+            "inspect the dataset with `tokometer dataset`",
         ));
     }
     Ok(opened)
@@ -127,7 +127,7 @@ fn form(plan: &Plan) -> Result<workload::Form, Error> {
         Form::TokenIds if dialect.takes_token_ids() => Ok(workload::Form::TokenIds),
         Form::TokenIds => Err(Error::usage(
             format!("cannot send token ids with the backend `{}`", dialect.name()),
-            "leave out `--prompt-token-ids`",
+            "omit `--prompt-token-ids`",
         )),
         Form::Text if dialect.is_chat() => Ok(workload::Form::Chat),
         Form::Text => Ok(workload::Form::Text),

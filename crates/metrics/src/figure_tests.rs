@@ -78,9 +78,9 @@ fn what_is_no_figure_names_its_neighbours() {
         let message = Figure::parse(text).unwrap_err().to_string();
         assert!(message.contains(expected), "{text}: {message}");
     };
-    check("p99 tttf", "`tttf` is not a metric\n  did you mean TTFT");
-    check("p99 tpto", "did you mean TPOT");
-    check("output thruput", "did you mean Output throughput");
+    check("p99 tttf", "`tttf` is not a metric\n  similar: TTFT");
+    check("p99 tpto", "similar: TPOT");
+    check("output thruput", "similar: Output throughput");
     check("xyz", "the metrics are Request throughput, Output throughput");
     check("", "is not a metric");
     check("p99", "is not a metric");

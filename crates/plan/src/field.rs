@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(field.name().parse(), Ok(*field));
         }
         let why = "load.num_promts".parse::<Field>().unwrap_err().to_string();
-        assert!(why.contains("the nearest are load.num_prompts"), "{why}");
+        assert!(why.contains("similar: load.num_prompts"), "{why}");
     }
 
     /// The table above is the only place that ties a name to a field: a slip would sweep another one.

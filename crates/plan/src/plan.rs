@@ -24,7 +24,7 @@ tokometer_base::partial! {
     pub struct Plan / PartialPlan {
         /// Name of the run, part of its folder's name.
         pub name: String,
-        /// Whose rules hold where tools differ.
+        /// Which tool's conventions to follow where tools differ.
         pub family: Conventions,
         /// Root of lengths and arrivals.
         pub seed: u64,

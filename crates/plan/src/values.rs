@@ -154,7 +154,7 @@ fn continue_series<T: Term>(values: &mut Vec<T>, last: T, text: &str) -> Result<
         return Ok(());
     }
     let way = if doubles { "doubling" } else { "stepping" };
-    Err(format!("{way} through `{text}` never meets {last}; write the values out"))
+    Err(format!("{way} through `{text}` never reaches {last}; list the values instead"))
 }
 
 #[cfg(test)]
@@ -184,11 +184,11 @@ mod tests {
             let message = counts(text).unwrap_err();
             assert!(message.contains(part), "{text}: {message}");
         };
-        check("1,2,...,100", "never meets 100");
-        check("10,15,...,31", "never meets 31");
+        check("1,2,...,100", "never reaches 100");
+        check("10,15,...,31", "never reaches 31");
         check("5,...,10", "two values before it");
         check("1,2,...", "needs a last value");
-        check("4,3,...,1", "never meets 1");
+        check("4,3,...,1", "never reaches 1");
         check("1,,2", "an empty value");
         check("1,x", "invalid digit");
     }

@@ -73,7 +73,7 @@ pub enum Error {
     },
     /// A run of a later version of the program.
     #[error(
-        "cannot read {}: its record has version {found}, this program knows up to {SCHEMA_VERSION}",
+        "cannot read {}: its record has version {found}, this program reads versions up to {SCHEMA_VERSION}",
         path.display()
     )]
     Newer {

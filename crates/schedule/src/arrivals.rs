@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum Error {
     /// A rate of zero, a negative one, or not a number.
     #[error(
-        "cannot send at a rate of {0} requests per second: a rate must be above zero\n  try `inf` to send without waiting"
+        "cannot send at a rate of {0} requests per second: a rate must be greater than zero\n  try `inf` to send without waiting"
     )]
     Rate(f64),
     /// A burstiness of zero, a negative one, or not a number.

@@ -24,23 +24,23 @@ fn check(ended: &Ended, parts: &[&str], code: i32) {
 fn bad_command_lines_are_refused_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let row = |line: &str, parts: &[&str]| check(&run(folder.path(), line), parts, 2);
-    row("bench --num-promts 5", &["there is no flag `--num-promts`", "`--num-prompts`"]);
-    row("bench --backend vlm", &["there is no backend `vlm`", "vllm"]);
-    row("bench --dataset-name rando", &["there is no dataset `rando`", "random"]);
+    row("bench --num-promts 5", &["unknown flag `--num-promts`", "`--num-prompts`"]);
+    row("bench --backend vlm", &["unknown backend `vlm`", "vllm"]);
+    row("bench --dataset-name rando", &["unknown dataset `rando`", "random"]);
     row("bench --harvest eagre", &["eagre", "eager"]);
     row("bench --layout v9", &["v9", "v4"]);
-    row("bench --request-rate 0", &["a rate must be above zero", "--request-rate inf"]);
+    row("bench --request-rate 0", &["a rate must be greater than zero", "--request-rate inf"]);
     row("bench --random-input-len -3", &["`-3`", "must not be negative", "`--random-input-len <"]);
     row("bench --num-prompts 3.5", &["`3.5`", "not a whole number", "`--num-prompts <"]);
     row("bench --max-concurrency 0", &["no request could be sent"]);
-    row("bench --num-prompts 1,2,...,5", &["never meets 5"]);
+    row("bench --num-prompts 1,2,...,5", &["never reaches 5"]);
     row("bench --goodput ttft=5", &["cannot use the objective `ttft=5`", "ttft:200"]);
-    row("bench --metric-percentiles 50,x", &["`x` is no percentile"]);
+    row("bench --metric-percentiles 50,x", &["`x` is not a percentile"]);
     row("bench --duration soon", &["cannot use `--duration soon`", "30s"]);
     row("bench --extra-body [1]", &["--extra-body", "JSON object"]);
     row("bench --chat-template-kwargs x", &["--chat-template-kwargs", "JSON object"]);
     row("bench --base-url ftp://h --model m", &["ftp://h"]);
-    row("bench --pd-separated", &["cannot honour `--pd-separated`"]);
+    row("bench --pd-separated", &["unsupported flag `--pd-separated`"]);
     row("bench --tokenizer missing/tokenizer.json", &["missing/tokenizer.json"]);
     row("bench --plan missing.toml", &["missing.toml"]);
     row("report missing.txt", &["missing.txt"]);
@@ -80,7 +80,7 @@ fn servers_that_cannot_be_used_are_named_with_their_own_words() {
         dying.url
     );
     let ended = run(folder.path(), &line);
-    check(&ended, &["the server went away during the run"], 3);
+    check(&ended, &["the server became unreachable during the run"], 3);
     assert!(ended.stdout.contains("connect"), "{}", ended.stdout);
 }
 

@@ -80,7 +80,7 @@ fn bad_input_is_refused_with_its_reason() {
         assert_eq!(ended.code, Some(2), "{line}: {ended:?}");
         assert!(ended.stderr.contains(expected), "{line}: {}", ended.stderr);
     };
-    check("compare --a a", "there are no runs on side `--b`");
+    check("compare --a a", "no runs given for `--b`");
     check("compare a", "it measured one target");
     check("compare --a a --b missing", "cannot read `missing`");
     check("compare --a a --b newer", "its record has version 999");

@@ -31,7 +31,11 @@ fn vllm_s_check_sends_a_prompt_until_it_is_answered_and_leaves_it_out_of_the_rec
     let line =
         format!("bench --base-url {} {SMALL} --ready-check-timeout-sec 3 --run-dir r", server.url);
     let ended = run(folder.path(), &line).succeeded();
-    assert!(ended.stderr.contains("not ready yet (it answers 503"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("not ready yet (it responded with status 503"),
+        "{}",
+        ended.stderr
+    );
     let page = run(folder.path(), "report r --format json").succeeded().json();
     assert_eq!(page["summary"]["counts"]["succeeded"], 4, "{page:#}");
     assert_eq!(page["summary"]["counts"]["sent"], 4);
@@ -63,11 +67,11 @@ fn a_server_that_never_gets_ready_is_named_with_its_words() {
         }
     };
     let overloaded = r#"{"errors":{"status":503,"which":{"share":1.0}}}"#;
-    let words = ["did not answer the first prompt within 0.3 s", "503"];
+    let words = ["did not complete the first prompt within 0.3 s", "503"];
     check(overloaded, "--ready-check-timeout-sec 0.3", &words);
     // A refusal of the request itself is not waited for: the test would take an hour.
     let refused = r#"{"errors":{"status":400,"which":{"share":1.0}}}"#;
-    check(refused, "--ready-check-timeout-sec 3600", &["it answers 400"]);
+    check(refused, "--ready-check-timeout-sec 3600", &["it responded with status 400"]);
 }
 
 #[test]
@@ -138,7 +142,7 @@ fn a_warm_up_that_nobody_answers_ends_a_run_by_sglang_s_rules() {
     );
     let ended = run(folder.path(), &line);
     assert_eq!((ended.code, ended.stdout.as_str()), (Some(7), ""), "{}", ended.stderr);
-    assert!(ended.stderr.contains("cannot warm up: none of 1 requests was answered"), "{ended:?}");
+    assert!(ended.stderr.contains("cannot warm up: all 1 requests failed"), "{ended:?}");
     let ended = run(folder.path(), &format!("{line} --compat vllm --num-warmups 1"));
     assert_eq!(ended.code, Some(7), "{}", ended.stderr);
     assert!(ended.stdout.contains("Successful requests:                     0 "), "{ended:?}");

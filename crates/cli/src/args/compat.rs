@@ -54,7 +54,7 @@ pub(crate) fn rewrite(words: &[String], own: &BTreeSet<String>) -> Result<Rewrit
             Fate::Kept(_) => flag,
             Fate::Renamed(ours) => ours.to_owned(),
             Fate::Refused(why) => {
-                return Err(Refusal::usage(format!("cannot honour `{flag}`"), why));
+                return Err(Refusal::usage(format!("unsupported flag `{flag}`"), why));
             }
             Fate::Ignored(why) => {
                 let remark = format!("`{flag}` has no effect here: {why}");
@@ -118,11 +118,11 @@ fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
         "`--help` lists all flags".to_owned()
     } else {
         format!(
-            "the nearest are {}",
+            "similar: {}",
             near.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
         )
     };
-    Refusal::usage(format!("there is no flag `{typed}`"), hint)
+    Refusal::usage(format!("unknown flag `{typed}`"), hint)
 }
 
 /// `docs/migrating.md`: what becomes of each flag, for people who bring a script.

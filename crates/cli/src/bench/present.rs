@@ -135,7 +135,7 @@ struct Against {
     comparison: Comparison,
 }
 
-/// The layout meant: by default the newest of the tool whose rules the run followed. Some backends
+/// The layout to print: by default the newest of the tool whose conventions the run followed. Some backends
 /// (`truss`, `vllm-chat`) are names of SGLang's tool alone.
 pub(crate) fn layout_of(choice: LayoutChoice, info: &RunInfo) -> Layout {
     let backend = info.targets.first().map_or("", |target| target.backend.as_str());

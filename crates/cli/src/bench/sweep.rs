@@ -140,7 +140,7 @@ fn one(
     let mut exit = judged_fresh(&measured, &shown, plan);
     if exit == Exit::Done && has_refused_connections(&shown) && measurement.is_target_gone() {
         tell(
-            "error: the server went away during the run\n  what was measured until then is reported above",
+            "error: the server became unreachable during the run\n  results up to that point are reported above",
         );
         exit = Exit::Target;
     }
@@ -177,17 +177,17 @@ fn has_refused_connections(shown: &SummarisedRun) -> bool {
     shown.summary.failures.iter().any(|group| group.kind == FailureKind::Connect)
 }
 
-/// What most of the failed requests met.
+/// The most frequent failure.
 fn first_failure(shown: &SummarisedRun) -> String {
     let Some(group) = shown.summary.failures.first() else { return String::new() };
     let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
-    format!(": {} of them met `{:?}{status}`: {}", group.count, group.kind, group.example)
+    format!(": {} of them failed with `{:?}{status}`: {}", group.count, group.kind, group.example)
 }
 
 /// The exit code of a run that was just made: that its record is incomplete is the worst news.
 fn judged_fresh(measured: &Measured, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     if let Some(why) = &measured.write_failure {
-        tell(&format!("error: {why}\n  what was written until then is reported above"));
+        tell(&format!("error: {why}\n  results up to that point are reported above"));
         return Exit::Write;
     }
     measured.end.as_ref().map_or(Exit::Write, |end| judged(end.stop, shown, plan))

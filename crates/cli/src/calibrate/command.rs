@@ -79,10 +79,10 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     check_place(&args.output)?;
     let evidence = Evidence::read(&args.sources, args.output_limit)?;
     for (block, reason) in &evidence.table.unusable {
-        tell(&format!("note: `{block}` is left out: {reason}"));
+        tell(&format!("note: skipping `{block}`: {reason}"));
     }
     if evidence.is_artificial {
-        tell("note: some of this was not measured of a server but simulated or predicted");
+        tell("note: some of these sources were simulated or predicted, not measured on a server");
     }
     let profile = if evidence.runs.is_empty() {
         from_tables(
@@ -137,8 +137,8 @@ impl Evidence {
         let reports = files::read(&text).map_err(|why| unreadable(why.to_string()))?;
         if reports.is_empty() {
             return Err(Refusal::usage(
-                format!("there is no report in `{shown}`"),
-                "a printed report begins with a line `= Serving Benchmark Result =`",
+                format!("cannot find a report in `{shown}`"),
+                "a printed report starts with the line `= Serving Benchmark Result =`",
             ));
         }
         self.is_artificial |=
@@ -209,14 +209,17 @@ fn best_kind(rows: &[Row], mut base: Candidate) -> Candidate {
         return base;
     }
     base.profile.cost.quantum_ms = fit::quantum_of(rows.iter()).unwrap_or(0.0);
-    let kinds = with_spinner("trying five kinds of engine", || {
+    let kinds = with_spinner("trying five engine templates", || {
         fit::kinds(rows, &base.profile, (base.client, threads()))
     });
     let mut kinds = kinds.into_iter();
     let Some(best) = kinds.next() else { return base };
-    tell(&format!("kind of engine: {} (rough loss {:.3})", best.name, best.loss));
+    tell(&format!("template: {} (rough loss {:.3})", best.name, best.loss));
     if let Some(next) = kinds.next() {
-        tell(&format!("  next best: {} ({:.3}); `--from` sets another kind", next.name, next.loss));
+        tell(&format!(
+            "  next best: {} ({:.3}); choose another template with `--from`",
+            next.name, next.loss
+        ));
     }
     best.template
 }
@@ -257,7 +260,7 @@ fn from_runs(
         let candidate = Candidate { profile: found.profile.clone(), client, spread: fit::SPREAD };
         let all: Vec<usize> = (0..rows.len()).collect();
         let predicted = fit::predict_rows(&candidate, rows, &all, twin::SEEDS)?;
-        let title = "error on the tables, which no fit has seen";
+        let title = "error on the tables (not used in the fit)";
         text.push('\n');
         text.push_str(&views::accuracy(title, rows, &predicted));
     }

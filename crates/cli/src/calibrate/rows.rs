@@ -48,17 +48,17 @@ impl Table {
 /// One block as a row; the error says why it is none.
 fn row(report: &Report, limit: Option<u32>) -> Result<Row, String> {
     if report.is_cut() {
-        return Err("the block is cut off".to_owned());
+        return Err("the block is truncated".to_owned());
     }
     let count = |field: Field, what: &str| {
         let number = report.number(field).filter(|number| *number >= 1.0);
-        number.map(nearest_count).ok_or_else(|| format!("it does not tell its {what}"))
+        number.map(nearest_count).ok_or_else(|| format!("it does not state its {what}"))
     };
     let requests = count(Field::Successful, "successful requests")?;
     let input_tokens = count(Field::InputTokens, "input tokens")?;
     let output_tokens = count(Field::OutputTokens, "generated tokens")?;
     if report.number(Field::Failed).is_some_and(|failed| failed > 0.0) {
-        return Err("requests of it failed, so the engine's load is not known".to_owned());
+        return Err("some of its requests failed, so the engine's load is unknown".to_owned());
     }
     let mut cells = Cells::default();
     for figure in FIGURES {
@@ -150,7 +150,7 @@ mod tests {
         let cut: String = text.lines().take(12).collect::<Vec<_>>().join("\n");
         let mut table = Table::default();
         table.add("cut", &seed(&cut), None).unwrap();
-        assert_eq!(table.unusable, [("cut#1".to_owned(), "the block is cut off".to_owned())]);
+        assert_eq!(table.unusable, [("cut#1".to_owned(), "the block is truncated".to_owned())]);
         let mut one = whole[0].clone();
         one.set_words(Field::Backend, "vllm");
         let mut other = one.clone();

@@ -12,7 +12,7 @@ pub(crate) fn of_tables(calibration: &Calibration, rows: &[Row]) -> String {
     let mut grid = Grid::new()
         .left("parameter")
         .right("value")
-        .left("from the three starts")
+        .left("from the three starting points")
         .left("determined");
     for fitted in &calibration.parameters {
         let ends: Vec<String> = fitted.ends.iter().map(|end| figure(*end)).collect();
@@ -34,7 +34,7 @@ pub(crate) fn of_tables(calibration: &Calibration, rows: &[Row]) -> String {
     }
     for left in &calibration.left_out {
         let label = rows.get(left.row).map_or("", |row| row.label.as_str());
-        let _ = writeln!(text, "left out: `{label}`: {}", left.reason);
+        let _ = writeln!(text, "skipped: `{label}`: {}", left.reason);
     }
     text
 }
@@ -54,7 +54,7 @@ pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
     let mut text = grid.text();
     let _ = writeln!(
         text,
-        "\n{} engine steps seen in {runs} runs, {} of them decoding only; held-out error of their durations: median {:.1} %",
+        "\n{} engine steps observed in {runs} runs, {} of them decode only; held-out error of their durations: median {:.1} %",
         found.steps,
         found.decode_steps,
         100.0 * found.held_out_median
@@ -62,7 +62,7 @@ pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
     if let Some(accuracy) = found.held_out_runs {
         let _ = writeln!(
             text,
-            "held-out error of whole runs, half of them at a time: median {:.1} % over {} cells, {:.0} % within 10 %",
+            "held-out error of whole runs, two folds: median {:.1} % over {} cells, {:.0} % within 10 %",
             100.0 * accuracy.median,
             accuracy.cells,
             100.0 * accuracy.within_10
@@ -153,7 +153,7 @@ mod tests {
         cost.step_ms              6.123           0.021  yes
         cost.kv_us_per_1k_tokens   1234               –  no
 
-        3120 engine steps seen in 4 runs, 2900 of them decoding only; held-out error of their durations: median 2.1 %
+        3120 engine steps observed in 4 runs, 2900 of them decode only; held-out error of their durations: median 2.1 %
         ");
     }
 
@@ -182,13 +182,13 @@ mod tests {
         };
         let rows = [Row { label: "1 x 1".to_owned(), ..Row::default() }];
         insta::assert_snapshot!(of_tables(&found, &rows), @r"
-        parameter      value  from the three starts  determined
-        cost.step_ms   6.123  6.100  6.120  6.200    yes
-        cost.cliff_ms   51.3  3.000  51.3  1200      no
+        parameter      value  from the three starting points  determined
+        cost.step_ms   6.123  6.100  6.120  6.200             yes
+        cost.cliff_ms   51.3  3.000  51.3  1200               no
 
         held-out error, two folds  cells  median  ≤ 10 %  ≤ 25 %
         steps seem to end at multiples of 100 ms; a template with `cost.quantum_ms` models that
-        left out: `1 x 1`: a stall
+        skipped: `1 x 1`: a stall
         ");
     }
 

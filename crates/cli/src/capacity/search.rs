@@ -47,7 +47,7 @@ impl Search {
             .map_err(|why| Refusal::usage(format!("cannot use `--resolution`: {why}"), ""))?;
         if !(args.start > 0.0 && args.max >= args.start && resolution > 0.0) {
             return Err(Refusal::usage(
-                "cannot search: `--start` and `--resolution` must be above zero, `--max` not below `--start`",
+                "cannot search: `--start` and `--resolution` must be greater than zero, and `--max` at least `--start`",
                 "",
             ));
         }
@@ -175,7 +175,7 @@ fn length(args: &CapacityArgs) -> Result<Length, Refusal> {
             .filter(|span| *span > Nanos::ZERO)
             .ok_or_else(|| {
                 Refusal::usage(
-                    format!("cannot use `{flag} {text}`: it is no time above zero"),
+                    format!("cannot use `{flag} {text}`: it must be a time greater than zero"),
                     format!("try `{flag} 60s`"),
                 )
             })
@@ -184,7 +184,7 @@ fn length(args: &CapacityArgs) -> Result<Length, Refusal> {
     let longest = span("--max-duration", &args.max_duration)?;
     if longest < shortest {
         return Err(Refusal::usage(
-            "cannot search: `--max-duration` must not be below `--min-duration`",
+            "cannot search: `--max-duration` must be at least `--min-duration`",
             "",
         ));
     }
@@ -208,7 +208,7 @@ fn has_come_back(measurement: &Measurement) -> bool {
             return true;
         }
         if attempt == 0 {
-            tell("the server went away; waiting for it to come back");
+            tell("the server does not respond; waiting for it");
         }
         std::thread::sleep(RETURN_PAUSE);
     }

@@ -47,10 +47,10 @@ fn delivered(findings: &Findings, edge: &Reading) -> String {
 fn doubt(doubt: &Doubt) -> String {
     match doubt {
         Doubt::TooShort { points, of, fewest, needed } => format!(
-            "doubt: {points} of {of} points at the edge were too short for their percentiles (down to {fewest} requests, {needed} needed)\n  use a longer `--max-duration`"
+            "warning: {points} of {of} points near the capacity were too short for their percentiles (down to {fewest} requests, {needed} needed)\n  use a longer `--max-duration`"
         ),
         Doubt::ClientAtLimit { points, of, notes } => format!(
-            "doubt: at {points} of {of} points at the edge the client, not the server, was at its limit ({})\n  use a faster client machine, or several",
+            "warning: at {points} of {of} points near the capacity the client, not the server, was at its limit ({})\n  use a faster client machine, or several machines",
             notes.join(", ")
         ),
     }
@@ -184,12 +184,12 @@ mod tests {
         doubtful.points[3].client_notes = vec!["late-sends".into()];
         let text = text(&doubtful);
         let doubts: Vec<&str> =
-            text.lines().skip_while(|line| !line.starts_with("doubt")).collect();
+            text.lines().skip_while(|line| !line.starts_with("warning")).collect();
         insta::assert_snapshot!(doubts.join("\n"), @"
-        doubt: 1 of 2 points at the edge were too short for their percentiles (down to 90 requests, 368 needed)
+        warning: 1 of 2 points near the capacity were too short for their percentiles (down to 90 requests, 368 needed)
           use a longer `--max-duration`
-        doubt: at 1 of 2 points at the edge the client, not the server, was at its limit (late-sends)
-          use a faster client machine, or several
+        warning: at 1 of 2 points near the capacity the client, not the server, was at its limit (late-sends)
+          use a faster client machine, or several machines
         ");
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn dataset(
             };
             let mut file = BufWriter::new(File::create(path).map_err(unwritable)?);
             opened.workload.export(&mut file)?.map_err(unwritable)?;
-            tell(&format!("{} prompts are in {}", opened.len(), path.display()));
+            tell(&format!("wrote {} prompts to {}", opened.len(), path.display()));
         }
     }
     Ok(Exit::Done)

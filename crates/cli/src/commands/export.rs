@@ -116,8 +116,8 @@ pub(crate) fn parquet(folder: &Path, out: &Path) -> Result<(), Refusal> {
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn parquet(_folder: &Path, out: &Path) -> Result<(), Refusal> {
     Err(Refusal::usage(
-        format!("cannot write `{}`: this build has no Parquet", out.display()),
-        "build with the feature `parquet`, or use `--csv`",
+        format!("cannot write `{}`: this build does not support Parquet", out.display()),
+        "build with the feature `parquet`, or use `--csv` instead",
     ))
 }
 
@@ -143,9 +143,9 @@ pub(crate) fn trace(folder: &Path, out: &Path) -> Result<(), Refusal> {
 /// The load of a run as one number with its name.
 fn load(info: &RunInfo) -> (f64, &'static str) {
     match (&info.load.request_rate, info.load.max_concurrency, info.load.planned_requests) {
-        (Some(rate), _, _) => (*rate, "requests/s asked for"),
-        (None, Some(cap), _) => (f64::from(cap), "requests in flight at most"),
-        (None, None, Some(planned)) => (planned as f64, "requests at once"),
+        (Some(rate), _, _) => (*rate, "request rate, requests/s"),
+        (None, Some(cap), _) => (f64::from(cap), "maximum requests in flight"),
+        (None, None, Some(planned)) => (planned as f64, "simultaneous requests"),
         (None, None, None) => (f64::NAN, "load"),
     }
 }

@@ -66,8 +66,8 @@ fn export(args: &ReportArgs, view: &View) -> anyhow::Result<Exit> {
         let Some(out) = out else { continue };
         let [folder] = folders.as_slice() else {
             return Err(Refusal::usage(
-                format!("cannot write `{}` of several runs", out.display()),
-                "name one run",
+                format!("cannot write `{}` for several runs", out.display()),
+                "give one run",
             )
             .into());
         };
@@ -97,7 +97,7 @@ fn mend(folder: &Path) -> Result<(), Refusal> {
         .and_then(|reader| reader.repair())
         .map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
     for name in mended {
-        tell(&format!("mended {}", folder.join(name).display()));
+        tell(&format!("repaired {}", folder.join(name).display()));
     }
     Ok(())
 }

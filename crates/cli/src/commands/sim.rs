@@ -92,8 +92,8 @@ fn flavour(name: &str) -> Result<Flavour, Refusal> {
         let near = nearest(name, Flavour::ALL.into_iter().map(Flavour::name)).join(", ");
         Refusal::usage(
             format!(
-                "there is no flavour `{name}`{}",
-                if near.is_empty() { near } else { format!(": did you mean {near}?") }
+                "unknown flavour `{name}`{}",
+                if near.is_empty() { near } else { format!(", similar to {near}") }
             ),
             "the flavours are vllm, sglang, llamacpp, tgi and transformers",
         )

@@ -39,8 +39,8 @@ impl Source {
         let reports = files::read(&text).map_err(|why| unreadable(why.to_string()))?;
         if reports.is_empty() {
             return Err(Refusal::usage(
-                format!("there is no report in `{shown}`"),
-                "a printed report begins with a line `= Serving Benchmark Result =`",
+                format!("cannot find a report in `{shown}`"),
+                "a printed report starts with the line `= Serving Benchmark Result =`",
             ));
         }
         Ok(Self::Blocks(reports))

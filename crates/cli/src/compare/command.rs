@@ -100,14 +100,14 @@ fn exit(comparison: &Comparison) -> Exit {
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {
         let is_there = comparison.rows.iter().any(|row| row.figure == judged.figure);
         let why = if is_there {
-            "there are too few values for an interval".to_owned()
+            "too few values for a confidence interval".to_owned()
         } else {
             format!(
-                "{} is not in every run; other tools' reports hold only the statistics that they printed",
+                "{} is not in every run; other tools' reports contain only the statistics that the tool printed",
                 judged.figure
             )
         };
-        tell(&format!("error: the rule \"{}\" cannot be judged by these runs: {why}", judged.rule));
+        tell(&format!("error: cannot check the rule \"{}\" with these runs: {why}", judged.rule));
     }
     match () {
         () if has(RuleOutcome::Broken) => Exit::Missed,
@@ -129,7 +129,7 @@ fn of_sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<Comparis
     if a.is_empty() || b.is_empty() {
         let missing = if a.is_empty() { "--a" } else { "--b" };
         return Err(Refusal::usage(
-            format!("cannot compare: there are no runs on side `{missing}`"),
+            format!("cannot compare: no runs given for `{missing}`"),
             "try `tokometer compare --a RUN RUN RUN --b RUN RUN RUN`",
         ));
     }
@@ -142,8 +142,8 @@ pub(crate) fn of_run(folder: &Path, figures: &[Figure]) -> Result<Comparison, Re
     let reader = runs::open(folder)?;
     let Some(ab) = runs::blocks_of(reader.info())? else {
         return Err(Refusal::usage(
-            format!("cannot compare `{}` with itself: it measured one target", folder.display()),
-            "give two sides with `--a RUN… --b RUN…`, or measure both in turn with `bench --against`",
+            format!("cannot compare `{}` with itself: it has only one target", folder.display()),
+            "give two sides with `--a RUN… --b RUN…`, or measure both targets in one run with `bench --against`",
         ));
     };
     let [a, b] = halves(&reader, ab, &load::options(figures, None)).map_err(runs::unreadable)?;

@@ -79,8 +79,8 @@ fn open(path: &Path) -> Result<Source, Refusal> {
         let reader = runs::open(path)?;
         if runs::blocks_of(reader.info())?.is_some() {
             return Err(Refusal::usage(
-                format!("cannot use `{shown}` as one side: it holds two targets measured in turn"),
-                format!("compare them with each other: `tokometer compare {shown}`"),
+                format!("cannot use `{shown}` as one side: it contains two targets"),
+                format!("compare its targets with each other: `tokometer compare {shown}`"),
             ));
         }
         return Ok(Source::Folder(Box::new(reader)));
@@ -91,8 +91,8 @@ fn open(path: &Path) -> Result<Source, Refusal> {
         .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
     if reports.is_empty() {
         return Err(Refusal::usage(
-            format!("there is no report in `{shown}`"),
-            "give run folders, vLLM's JSON, SGLang's JSONL, or text with printed reports",
+            format!("cannot find a report in `{shown}`"),
+            "give run folders, vLLM's JSON, SGLang's JSONL, or files with printed reports",
         ));
     }
     Ok(Source::Reports(reports))
@@ -167,8 +167,8 @@ pub(crate) fn no_success(why: &Error) -> Refusal {
 fn definitions(layout: Layout) -> &'static str {
     match family(layout) {
         Family::Vllm => "vLLM's",
-        Family::OldVllm => "those of vLLM's older benchmark_serving.py",
-        Family::VllmRust => "those of vLLM's Rust client",
+        Family::OldVllm => "conventions of vLLM's older benchmark_serving.py",
+        Family::VllmRust => "conventions of vLLM's Rust client",
         Family::Sglang => "SGLang's",
     }
 }
@@ -296,7 +296,7 @@ P99 TTFT (ms):                           90.00
                 .to_string();
             assert!(refusal.contains(expected), "{refusal}");
         };
-        check(&empty, "there is no report in");
+        check(&empty, "cannot find a report in");
         check(&failed, "no request of it succeeded");
         check(folder.path(), "it has no plan.json");
         check(&folder.path().join("missing"), "cannot read");

@@ -11,7 +11,7 @@ use tokometer_report::Grid;
 use tokometer_report::html::{Page, PageNote, Table};
 
 /// Heads of the table's columns.
-const HEADS: [&str; 7] = ["", "a", "b", "change", "95 % interval", "could show", "verdict"];
+const HEADS: [&str; 7] = ["", "a", "b", "change", "95 % CI", "detectable", "verdict"];
 
 /// The cells of a row.
 fn cells(row: &ComparedFigure) -> [String; 7] {
@@ -36,8 +36,8 @@ fn verdict(row: &ComparedFigure) -> &'static str {
     match row.difference.map(|difference| difference.conclusion) {
         Some(Conclusion::Better) => "better",
         Some(Conclusion::Worse) => "worse",
-        Some(Conclusion::NoDifferenceShown) => "no difference shown",
-        Some(Conclusion::CannotTell) | None => "cannot tell",
+        Some(Conclusion::NoDifferenceShown) => "no difference found",
+        Some(Conclusion::CannotTell) | None => "inconclusive",
     }
 }
 
@@ -75,12 +75,12 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
             parts.push(format!("b is {word} in {}", named(word)));
         }
     }
-    let (same, open) = (count("no difference shown"), count("cannot tell"));
+    let (same, open) = (count("no difference found"), count("inconclusive"));
     if parts.is_empty() && same > 0 {
-        parts.push(format!("no difference shown in {}", counted(same, "figure")));
+        parts.push(format!("no difference found in {}", counted(same, "figure")));
     }
     if open > 0 {
-        parts.push(format!("{} cannot be told apart by these data", counted(open, "figure")));
+        parts.push(format!("{} inconclusive with these data", counted(open, "figure")));
     }
     if parts.is_empty() { "nothing could be compared".to_owned() } else { parts.join("; ") }
 }
@@ -89,11 +89,11 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
 fn ground(comparison: &Comparison) -> String {
     let (a, b) = (comparison.a.runs.len(), comparison.b.runs.len());
     match comparison.basis {
-        Basis::Runs => format!("Intervals from the scatter between {a} and {b} runs."),
-        Basis::Blocks => "Intervals from blocks of time within the runs: they know nothing of the scatter between runs.".to_owned(),
+        Basis::Runs => format!("Confidence intervals from the variation between {a} and {b} runs."),
+        Basis::Blocks => "Confidence intervals from blocks of time within the runs; they do not include the variation between runs.".to_owned(),
         Basis::Pairs => {
             let pairs = counted(comparison.pairs.unwrap_or(0), "pair");
-            format!("Intervals from {pairs} of blocks measured in turn: what drifts cancels.")
+            format!("Confidence intervals from {pairs} of alternating blocks; slow drift cancels out.")
         }
     }
 }
@@ -102,7 +102,7 @@ fn ground(comparison: &Comparison) -> String {
 fn chance(comparison: &Comparison) -> String {
     let judged = comparison.rows.iter().filter(|row| row.difference.is_some()).count();
     format!(
-        "{} judged at 95 % each: with no true difference about one in twenty would still show one. `could show` is the smallest change that would be found four times in five.",
+        "{} tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five.",
         counted(judged, "figure")
     )
 }
@@ -125,8 +125,8 @@ fn outcome(outcome: RuleOutcome) -> &'static str {
     match outcome {
         RuleOutcome::Broken => "BROKEN",
         RuleOutcome::Kept => "kept",
-        RuleOutcome::Unproven => "kept, but these data could not have shown it broken",
-        RuleOutcome::Unknown => "cannot be judged: no interval for this figure",
+        RuleOutcome::Unproven => "not violated, but these data could not detect a violation",
+        RuleOutcome::Unknown => "cannot be checked: no confidence interval for this figure",
     }
 }
 
@@ -288,15 +288,15 @@ mod tests {
         b  3 runs, 300 requests answered, 2 failed, http://b
         warning: b: 2 of 102 requests failed
 
-                               a           b   change      95 % interval  could show  verdict
-        Output throughput   5000  5002 tok/s   +0.0 %   -0.4 % to +0.5 %       0.6 %  no difference shown
+                               a           b   change            95 % CI  detectable  verdict
+        Output throughput   5000  5002 tok/s   +0.0 %   -0.4 % to +0.5 %       0.6 %  no difference found
         mean TTFT          100.0    110.0 ms  +10.0 %  +5.5 % to +14.5 %       6.1 %  worse
 
         b is worse in mean TTFT (+10.0 %)
-        Intervals from the scatter between 3 and 3 runs.
-        2 figures judged at 95 % each: with no true difference about one in twenty would still show one. `could show` is the smallest change that would be found four times in five.
+        Confidence intervals from the variation between 3 and 3 runs.
+        2 figures tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five.
         rule "ttft worse by 5%": BROKEN
-        rule "e2e worse": cannot be judged: no interval for this figure
+        rule "e2e worse": cannot be checked: no confidence interval for this figure
         "##);
     }
 
@@ -308,19 +308,19 @@ mod tests {
         **b is worse in mean TTFT (+10.0 %)**
 
         - ❌ `ttft worse by 5%`: BROKEN
-        - ⚠️ `e2e worse`: cannot be judged: no interval for this figure
+        - ⚠️ `e2e worse`: cannot be checked: no confidence interval for this figure
 
         > ⚠️ b: 2 of 102 requests failed
 
-        |  | a | b | change | 95 % interval | could show | verdict |
+        |  | a | b | change | 95 % CI | detectable | verdict |
         |---|---:|---:|---:|---:|---:|---|
-        | Output throughput | 5000 | 5002 tok/s | +0.0 % | -0.4 % to +0.5 % | 0.6 % | no difference shown |
+        | Output throughput | 5000 | 5002 tok/s | +0.0 % | -0.4 % to +0.5 % | 0.6 % | no difference found |
         | mean TTFT | 100.0 | 110.0 ms | +10.0 % | +5.5 % to +14.5 % | 6.1 % | **worse** |
 
         - a: 3 runs, 300 requests answered, http://a
         - b: 3 runs, 300 requests answered, 2 failed, http://b
 
-        Intervals from the scatter between 3 and 3 runs. 2 figures judged at 95 % each: with no true difference about one in twenty would still show one. `could show` is the smallest change that would be found four times in five.
+        Confidence intervals from the variation between 3 and 3 runs. 2 figures tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five.
         "##);
     }
 

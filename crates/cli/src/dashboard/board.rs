@@ -160,7 +160,7 @@ impl Board {
             let data: Vec<u64> = history.iter().skip(skip).copied().collect();
             let most = data.iter().max().copied().unwrap_or(0);
             let chart = Sparkline::default()
-                .block(Block::bordered().title(format!("{title}(most {most}) ")))
+                .block(Block::bordered().title(format!("{title}(max {most}) ")))
                 .style(Style::new().fg(colour))
                 .data(data);
             frame.render_widget(chart, area);
@@ -211,7 +211,7 @@ mod tests {
         "│      39      ││      2      ││     1800     ││   42.0 ms   ││       1      │"
         "│   in flight  ││ requests/s  ││   tokens/s   ││  mean TTFT  ││    failed    │"
         "└──────────────┘└─────────────┘└──────────────┘└─────────────┘└──────────────┘"
-        "┌ tokens/s (most 1950) ───────────────┐┌ in flight (most 39) ────────────────┐"
+        "┌ tokens/s (max 1950) ────────────────┐┌ in flight (max 39) ─────────────────┐"
         "│               ▁▃▄▆█                 ││               ▁▃▄▆█                 │"
         "│          ▁▂▄▆▇█████                 ││          ▁▂▄▆▇█████                 │"
         "│     ▁▂▄▅▇██████████                 ││     ▁▂▄▅▇██████████                 │"

@@ -53,9 +53,9 @@ fn give_back() {
 impl Dashboard {
     /// Takes the terminal. Standard error is drawn on: standard output is the result.
     pub(crate) fn open(watched: Watched) -> Result<Self> {
-        enable_raw_mode().context("cannot take the terminal for `--live`")?;
+        enable_raw_mode().context("cannot switch the terminal to full screen for `--live`")?;
         execute!(stderr(), EnterAlternateScreen)
-            .context("cannot take the terminal for `--live`")?;
+            .context("cannot switch the terminal to full screen for `--live`")?;
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
@@ -66,7 +66,7 @@ impl Dashboard {
         let thread = std::thread::Builder::new()
             .name("dashboard".into())
             .spawn(move || show(&watched, &stopped))
-            .context("cannot start the dashboard's thread")?;
+            .context("cannot start the dashboard thread")?;
         Ok(Self { stop, thread: Some(thread) })
     }
 }

@@ -39,7 +39,7 @@ impl Default for StreamLoad {
     }
 }
 
-const HINT: &str = "write it as `concurrency=2048 itl=20ms`, also with rate=, ttft=, tokens= and tls, or give the flags of a bench";
+const HINT: &str = "write it as `concurrency=2048 itl=20ms`, also with rate=, ttft=, tokens= and tls, or give the flags of bench";
 
 impl StreamLoad {
     /// The load of a plan: its rate and cap and the length of its answers, at the default pace. A
@@ -85,14 +85,15 @@ impl StreamLoad {
             let count = || {
                 value.parse::<u32>().ok().filter(|count| *count > 0).ok_or_else(|| {
                     Refusal::usage(
-                        format!("cannot use `{word}`: a whole number above zero is needed"),
+                        format!("cannot use `{word}`: it must be a whole number greater than zero"),
                         HINT,
                     )
                 })
             };
             let rate = || {
                 rate(value).ok_or_else(|| {
-                    let message = format!("cannot use `{word}`: a rate above zero is needed");
+                    let message =
+                        format!("cannot use `{word}`: the rate must be a number greater than zero");
                     Refusal::usage(message, HINT)
                 })
             };
@@ -103,12 +104,17 @@ impl StreamLoad {
                 "itl" => load.itl = span()?,
                 "rate" => load.rate = Some(rate()?),
                 "tls" => load.is_tls = true,
-                _ => return Err(Refusal::usage(format!("cannot use `{word}` of `--load`"), HINT)),
+                _ => {
+                    return Err(Refusal::usage(
+                        format!("cannot use `{word}` in `--load`: unknown key"),
+                        HINT,
+                    ));
+                }
             }
         }
         if load.itl == Nanos::ZERO {
             return Err(Refusal::usage(
-                "cannot use `itl=0`: tokens need some time between them",
+                "cannot use `itl=0`: the time between tokens must be greater than zero",
                 HINT,
             ));
         }

@@ -47,7 +47,7 @@ const PASSES: [Pass; 3] = [
     Pass { name: "adaptive harvest", harvest: Harvest::Adaptive, server: &[] },
     Pass { name: "eager harvest", harvest: Harvest::Eager, server: &[] },
     Pass {
-        name: "adaptive, head and first token at once",
+        name: "adaptive, header and first token together",
         harvest: Harvest::Adaptive,
         server: &["--faults", r#"{"packets":"tight-start"}"#],
     },
@@ -107,7 +107,7 @@ impl Fitness {
             ]);
             let lost = pass.error.mismatched_requests + pass.error.unknown_requests;
             if lost > 0 {
-                grid.push([format!("{lost} requests do not match the log")]);
+                grid.push([format!("{lost} requests do not match the server's log")]);
             }
         }
         grid
@@ -116,16 +116,18 @@ impl Fitness {
     /// The check in words.
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![format!(
-            "instrument error against the server's log: {} streams, {:.0} events/s",
+            "measurement error against the server's log: {} streams, {:.0} events/s",
             self.concurrency, self.asked_events_per_s
         )];
         lines.extend(self.table().lines().iter().map(|line| format!("  {line}")));
         if let Some(most) = self.most_events_per_s {
-            lines.push(format!("  most events this client took: {most:.0}/s"));
+            lines.push(format!("  maximum event rate of this client: {most:.0}/s"));
         }
         let verdict = if self.is_fit() { "within" } else { "NOT within" };
-        lines.push(format!("the asked load is {verdict} what this machine can measure"));
-        lines.push("on loopback this shows the error of reading, parsing and harvesting, not of a network card".to_owned());
+        lines.push(format!("the requested load is {verdict} what this machine can measure"));
+        lines.push(
+            "measured on loopback: includes reading and parsing, but no network card".to_owned(),
+        );
         lines.join("\n") + "\n"
     }
 }
@@ -159,7 +161,7 @@ pub(crate) fn calibrate(plan: &Plan, environment: &Environment) -> anyhow::Resul
     let fitness = examine(&load, environment, &PASSES[..1])?;
     let Some(pass) = fitness.passes.first() else { return Ok(None) };
     tell(&format!(
-        "instrument error at {} streams: first token {}, gap {} (p50/p99/max; on loopback, no network card in it)",
+        "measurement error at {} streams: first token {}, gap {} (p50/p99/max; on loopback, without a network card)",
         load.concurrency,
         spread(&pass.error.ttft),
         spread(&pass.error.gap)
@@ -175,7 +177,7 @@ fn examine(
     let folder = tempfile::Builder::new().prefix("tokometer-doctor-").tempdir()?;
     let mut found = Vec::new();
     for pass in passes {
-        tell(&format!("examining: {}", pass.name));
+        tell(&format!("checking: {}", pass.name));
         found.push(measure(load, pass, environment, folder.path())?);
     }
     let most_events_per_s =
@@ -204,7 +206,9 @@ fn lower_words(words: &[String], environment: &Environment) -> anyhow::Result<Lo
         ParseOutcome::Clap(error) => Refusal::new(Exit::Usage, error.to_string()),
         ParseOutcome::Refused(refusal) => refusal,
     })?;
-    let Command::Bench(bench) = typed.command else { anyhow::bail!("a bench is no bench") };
+    let Command::Bench(bench) = typed.command else {
+        anyhow::bail!("internal error: the flags of bench were parsed as another command")
+    };
     Ok(lower(&bench, &typed.order, environment)?)
 }
 
@@ -298,7 +302,7 @@ fn measure(
 /// Floods the client over as many streams as asked for, one event per write.
 fn flood(load: &StreamLoad, environment: &Environment, folder: &Path) -> anyhow::Result<f64> {
     const EVENTS: u32 = 400_000;
-    tell("examining: flood");
+    tell("checking: maximum event rate");
     let tokens = (EVENTS / load.concurrency).max(50);
     let flooded = StreamLoad { tokens, rate: None, ..*load };
     let server = ["--flood".to_owned(), "1".to_owned()];
@@ -353,12 +357,12 @@ mod tests {
     #[test]
     fn a_check_shows_errors_rates_and_whether_the_load_is_within_them() {
         insta::assert_snapshot!(fitness(5_900.0, 250_000.0).text(), @r#"
-        instrument error against the server's log: 2048 streams, 102400 events/s
+        measurement error against the server's log: 2048 streams, 102400 events/s
                             first token p50/p99/max  gap p50/p99/max  marked  CPU s/M
           adaptive harvest          2.8/5.9/48.0 µs  2.8/5.9/48.0 µs   0.10%     3.20
-          most events this client took: 250000/s
-        the asked load is within what this machine can measure
-        on loopback this shows the error of reading, parsing and harvesting, not of a network card
+          maximum event rate of this client: 250000/s
+        the requested load is within what this machine can measure
+        measured on loopback: includes reading and parsing, but no network card
         "#);
     }
 

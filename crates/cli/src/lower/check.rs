@@ -18,7 +18,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     if !(1..=2).contains(&plan.targets.len()) {
         return Err(Refusal::usage(
             format!("cannot measure {} targets in one run", plan.targets.len()),
-            "measure them one after the other",
+            "measure the targets one after the other",
         ));
     }
     Ok(())
@@ -28,29 +28,32 @@ fn check_load(load: &Load) -> Result<(), Refusal> {
     let rate = load.request_rate.0;
     if rate.is_nan() || rate <= 0.0 {
         return Err(Refusal::usage(
-            format!("cannot use `--request-rate {rate}`: a rate must be above zero"),
+            format!("cannot use `--request-rate {rate}`: a rate must be greater than zero"),
             "try `--request-rate inf` to send without waiting",
         ));
     }
     if load.burstiness.0.is_nan() || load.burstiness.0 <= 0.0 {
         return Err(Refusal::usage(
-            format!("cannot use `--burstiness {}`: it must be above zero", load.burstiness.0),
-            "1 is a Poisson process, inf sends in equal steps",
+            format!(
+                "cannot use `--burstiness {}`: it must be greater than zero",
+                load.burstiness.0
+            ),
+            "use 1 for a Poisson process, inf for constant intervals",
         ));
     }
     if load.max_concurrency == Some(0) {
         return Err(Refusal::usage(
             "cannot use `--max-concurrency 0`: no request could be sent",
-            "leave it out for no limit",
+            "omit it for no limit",
         ));
     }
     if load.duration_s.is_some_and(|seconds| seconds <= 0.0) {
-        return Err(Refusal::usage("cannot use a `--duration` of nothing", "write it as `30s`"));
+        return Err(Refusal::usage("`--duration` must be greater than zero", "write it as `30s`"));
     }
     match load.ramp {
         Some(_) if rate.is_finite() => Err(Refusal::usage(
-            "cannot ramp and keep a `--request-rate` at the same time",
-            "leave out `--request-rate`: the ramp has its own first and last rate",
+            "cannot use `--request-rate` together with a ramp-up",
+            "omit `--request-rate`: the ramp-up has its own start and end rate",
         )),
         Some(ramp) if ramp.from > ramp.to => Err(Refusal::usage(
             format!("cannot ramp down from {} to {}", ramp.from, ramp.to),

@@ -190,7 +190,7 @@ fn put_traces(typed: &mut Typed<'_>, args: &WorkloadArgs) {
 pub(crate) fn defaults(name: &str, family: Conventions) -> Result<Spec, Refusal> {
     Spec::defaults(name, family).ok_or_else(|| {
         let hint = suggestion(name, Spec::NAMES);
-        Refusal::usage(format!("there is no dataset `{name}`"), hint)
+        Refusal::usage(format!("unknown dataset `{name}`"), hint)
     })
 }
 

@@ -1,4 +1,4 @@
-//! Values of fields that nobody set, by the rules of the family's own tool.
+//! Default values of plan fields, by the conventions of the tool to follow.
 
 use tokometer_base::neighbours::suggestion;
 use tokometer_base::{Conventions, Nanos, Partial};
@@ -30,7 +30,7 @@ pub(crate) enum Addressed {
 pub(crate) struct Situation {
     /// The backend.
     pub(crate) dialect: Dialect,
-    /// Whose rules hold.
+    /// Which tool's conventions to follow.
     pub(crate) family: Conventions,
     /// The dataset's name.
     pub(crate) dataset: String,
@@ -57,7 +57,7 @@ impl Situation {
 pub(crate) fn dialect(name: &str) -> Result<Dialect, Refusal> {
     Dialect::named(name).ok_or_else(|| {
         let all: Vec<&str> = Dialect::names().collect();
-        Refusal::usage(format!("there is no backend `{name}`"), suggestion(name, &all))
+        Refusal::usage(format!("unknown backend `{name}`"), suggestion(name, &all))
     })
 }
 

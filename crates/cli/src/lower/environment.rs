@@ -54,7 +54,7 @@ impl Environment {
         }
     }
 
-    /// The key to send, by the family's rule.
+    /// The API key to send, by the conventions to follow.
     pub(crate) fn key(&self, family: Conventions) -> Option<ApiKey> {
         let bearer = self.openai_api_key.clone().map(ApiKey::Bearer);
         match family {

@@ -56,7 +56,7 @@ mod tests {
         let refusal = section("goodput").unwrap_err().to_string();
         assert!(refusal.contains("Goodput has no section in the report"), "{refusal}");
         let refusal = section("tttf").unwrap_err().to_string();
-        assert!(refusal.contains("did you mean TTFT"), "{refusal}");
+        assert!(refusal.contains("similar: TTFT"), "{refusal}");
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
         check("ttft", "it has no `:`");
         check("ttft:x", "its limit is not a number of milliseconds");
         check("ttft:-1", "its limit is not a number of milliseconds");
-        check("tttf:200", "did you mean TTFT");
+        check("tttf:200", "similar: TTFT");
         check("itl:200", "ITL is not one latency per request");
     }
 }

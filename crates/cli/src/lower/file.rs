@@ -101,16 +101,16 @@ mod tests {
             let why = parse(text, Path::new(name)).unwrap_err();
             assert!(parts.iter().all(|part| why.contains(part)), "{text}: {why}");
         };
-        let near = "the nearest are num_prompts";
+        let near = "similar: num_prompts";
         check("a.toml", "[load]\nnum_promts = 5\n", &["line ", "`num_promts`", near]);
         check("a.json", r#"{"load": {"num_promts": 5}}"#, &["line 1", "`num_promts`", near]);
         let run = r#"{"schema": 1, "plan": {"laod": {}}}"#;
-        check("plan.json", run, &["`laod`", "the nearest are load"]);
+        check("plan.json", run, &["`laod`", "similar: load"]);
         let section = "[[sections]]\nheading = \"a\"\n[sections.load]\nnum_promts = 5\n";
         check("a.toml", section, &["`num_promts`", near]);
         let sampling = "[request.sampling]\ntempature = 1.0\n";
-        check("a.toml", sampling, &["`tempature`", "the nearest are temperature"]);
+        check("a.toml", sampling, &["`tempature`", "similar: temperature"]);
         let axis = "[[sweep]]\nfield = \"load.num_promts\"\nvalues = \"1,2\"\n";
-        check("a.toml", axis, &["`load.num_promts`", "the nearest are load.num_prompts"]);
+        check("a.toml", axis, &["`load.num_promts`", "similar: load.num_prompts"]);
     }
 }

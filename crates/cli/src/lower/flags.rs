@@ -321,7 +321,7 @@ pub(crate) fn percentiles(text: Option<&str>) -> Result<Option<Vec<f64>>, Refusa
     let percentile = |word: &String| {
         word.parse().ok().filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| {
             Refusal::usage(
-                format!("cannot use `--metric-percentiles {text}`: `{word}` is no percentile"),
+                format!("cannot use `--metric-percentiles {text}`: `{word}` is not a percentile"),
                 "write numbers between 0 and 100, such as `50,90,99`",
             )
         })

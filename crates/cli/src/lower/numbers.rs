@@ -27,13 +27,13 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
         if !number.is_finite() {
             return Err(Refusal::usage(
                 format!("cannot use {number} for `{name}`: it must be a finite number"),
-                "leave it out for the default",
+                "omit it for the default",
             ));
         }
         if range == Range::NotNegative && number < 0.0 {
             return Err(Refusal::usage(
                 format!("cannot use {number} for `{name}`: it must not be negative"),
-                "leave it out for the default",
+                "omit it for the default",
             ));
         }
     }

@@ -46,8 +46,11 @@ pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination>, Refusal> {
             .collect();
         if combinations.len() > POINTS_MAX {
             return Err(Refusal::usage(
-                format!("cannot run {} points: lists multiply", combinations.len()),
-                format!("at most {POINTS_MAX} points make a sweep"),
+                format!(
+                    "cannot run {} points: every combination of the lists is one point",
+                    combinations.len()
+                ),
+                format!("shorten the lists: a sweep has at most {POINTS_MAX} points"),
             ));
         }
     }
@@ -65,7 +68,10 @@ fn axis_values(axis: &Axis) -> Result<Vec<Scalar>, Refusal> {
         }
     };
     if values.is_empty() {
-        return Err(Refusal::usage(format!("cannot sweep `{}` over no value", axis.field), ""));
+        return Err(Refusal::usage(
+            format!("cannot sweep `{}`: its list of values is empty", axis.field),
+            "",
+        ));
     }
     Ok(values)
 }

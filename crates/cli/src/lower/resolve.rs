@@ -38,8 +38,8 @@ pub(crate) fn lower(
     let common = file.sweep.take().unwrap_or_default();
     if let Some(nested) = sections.iter().find(|section| section.changes.sections.is_some()) {
         return Err(Refusal::usage(
-            format!("cannot use the section `{}`: it has sections of its own", nested.heading),
-            "write them beside it",
+            format!("cannot use the section `{}`: sections cannot be nested", nested.heading),
+            "move the inner sections to the top level",
         ));
     }
     let mut lowering = Lowering { typed, file, common, remarks: Vec::new() };

@@ -16,8 +16,8 @@ pub(crate) fn put_against(part: &mut PartialPlan, args: &AgainstArgs) -> Result<
     if !args.is_given() {
         return match &args.block {
             Some(block) => Err(Refusal::usage(
-                format!("cannot use `--block {block}`: there is one target"),
-                "name another with `--against URL`",
+                format!("cannot use `--block {block}`: there is only one target"),
+                "add a second target with `--against URL`",
             )),
             None => Ok(()),
         };
@@ -78,8 +78,8 @@ fn block_requests(turns: &Interleave, load: &Load) -> Result<u64, Refusal> {
     let asked = match (turns.block_requests, turns.block_s) {
         (0, Some(seconds)) => Some(expected(seconds).ok_or_else(|| {
             Refusal::usage(
-                "cannot use a `--block` of time: the load has no rate of its own",
-                "write the number of requests of a block, such as `--block 50`",
+                "cannot use a time for `--block`: the load has no finite request rate",
+                "give a number of requests, such as `--block 50`",
             )
         })?),
         (0, None) => None,
@@ -90,18 +90,18 @@ fn block_requests(turns: &Interleave, load: &Load) -> Result<u64, Refusal> {
     let block = asked.or_else(|| planned.map(|count| count / (2 * DEFAULT_PAIRS)));
     let block = block.ok_or_else(|| {
         Refusal::usage(
-            "cannot choose the length of a block: the number of requests is not known",
-            "name it with `--block N`, or the requests with `--num-prompts N`",
+            "cannot choose the length of a block: the number of requests is unknown",
+            "set it with `--block N`, or set the number of requests with `--num-prompts N`",
         )
     })?;
     let block = block.max(1);
     if planned.is_some_and(|count| count < 2 * block) {
         return Err(Refusal::usage(
             format!(
-                "cannot measure in turn: {} requests are less than two blocks of {block}",
+                "cannot alternate between two targets: {} requests are fewer than two blocks of {block}",
                 planned.unwrap_or(0)
             ),
-            "send more requests, or choose a shorter `--block`",
+            "send more requests, or use a shorter `--block`",
         ));
     }
     Ok(block)
@@ -114,7 +114,7 @@ pub(crate) fn remarks(plan: &Plan) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(cap) = plan.load.max_concurrency.filter(|cap| u64::from(*cap) > block) {
         remarks.push(format!(
-            "a block of {block} requests never fills {cap} places: choose a longer `--block`, or more requests"
+            "a block of {block} requests never reaches the concurrency of {cap}: use a longer `--block`, or more requests"
         ));
     }
     let left = plan.load.num_prompts.map_or(0, |count| count % (2 * block));

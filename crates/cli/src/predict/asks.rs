@@ -218,8 +218,8 @@ impl Listed {
         let item = self.opened.workload.item(index).map_err(|why| refused(why.to_string()))?;
         let new_tokens = self.prompt_tokens(&item.prompt).map_err(refused)?;
         let output_tokens = item.prompt.output_tokens.ok_or_else(|| {
-            refused("the dataset does not say how long its answer is".to_owned())
-                .hint("give it a length with `--output-len`")
+            refused("the dataset does not define its output length".to_owned())
+                .hint("set it with `--output-len`")
         })?;
         let hashes = self.hashes(&item.prompt).map_err(refused)?;
         let ask =

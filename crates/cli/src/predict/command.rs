@@ -115,8 +115,8 @@ fn lowered(
     let mut bench = args.bench.clone();
     if bench.against.is_given() {
         return Err(Refusal::usage(
-            "cannot predict two targets in turn",
-            "predict each engine by itself and `compare` the two",
+            "cannot predict two targets in one run",
+            "predict each engine separately, then run `tokometer compare`",
         ));
     }
     let target = &mut bench.target;
@@ -126,8 +126,8 @@ fn lowered(
     let lowered = lower(&bench, order, environment)?;
     if lowered.plan.load.until.is_some() {
         return Err(Refusal::usage(
-            "cannot predict a run that ends once a figure is known: in virtual time all are cheap",
-            "give `--num-prompts` or `--duration` instead of `--until`",
+            "cannot use `--until` in a prediction: its length is set by requests or time",
+            "use `--num-prompts` or `--duration` instead of `--until`",
         ));
     }
     Ok(lowered)
@@ -228,8 +228,8 @@ impl Command<'_> {
 fn save(folder: &Path, info: &RunInfo, predicted: &mut PredictedPoint) -> Result<(), Refusal> {
     if predicted.detail == Detail::Figures {
         return Err(Refusal::usage(
-            "cannot save a run of which only figures were kept",
-            "leave out `--run-dir`, or predict fewer requests",
+            "cannot save the run: a prediction of this size keeps figures only, no timelines",
+            "omit `--run-dir`, or predict fewer requests",
         ));
     }
     let end = shown::end(predicted, info);

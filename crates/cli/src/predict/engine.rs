@@ -57,10 +57,11 @@ fn parse_sheet(text: &str) -> Result<Roofline, Refusal> {
         let pair = word.split_once('=');
         let (key, value) = pair.ok_or_else(|| refused(format!("`{word}` has no `=`")))?;
         let at = KEYS.iter().position(|known| *known == key);
-        let at = at.ok_or_else(|| refused(format!("nothing is called `{key}`")))?;
+        let at = at.ok_or_else(|| refused(format!("unknown key `{key}`")))?;
         let number = value.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
-        found[at] =
-            Some(number.ok_or_else(|| refused(format!("`{word}` is no number above zero")))?);
+        found[at] = Some(
+            number.ok_or_else(|| refused(format!("`{word}` is not a number greater than zero")))?,
+        );
     }
     let needed = |at: usize| found[at].ok_or_else(|| refused(format!("`{}` is missing", KEYS[at])));
     let parameters = needed(0)? / 1e9;

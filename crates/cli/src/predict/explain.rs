@@ -18,7 +18,7 @@ const COURSE: usize = 50;
 pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> String {
     let explanation = &prediction.explanation;
     let limit = limit(prediction, profile, in_play);
-    let mut text = format!("what limited it   {limit}\n");
+    let mut text = format!("limited by        {limit}\n");
     text.push_str(&steps(explanation));
     let busy: f64 = explanation.windows.iter().map(|window| window.busy_s).sum();
     let mean = |of: fn(&Window) -> f64| {
@@ -26,7 +26,7 @@ pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
     };
     let _ = writeln!(
         text,
-        "batch             {:.1} sequences on average, {} at most, of {} that may run",
+        "batch             {:.1} sequences on average, {} at most, limit {}",
         mean(|window| window.running),
         explanation.peak_running,
         profile.scheduler.max_seqs
@@ -50,7 +50,7 @@ pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
         let share = explanation.prefix_hits as f64 / explanation.prefix_queries as f64;
         let _ = writeln!(
             text,
-            "prefix cache      {} of {} prompt tokens found ({:.0} %)",
+            "prefix cache      {} of {} prompt tokens hit ({:.0} %)",
             explanation.prefix_hits,
             explanation.prefix_queries,
             100.0 * share
@@ -73,13 +73,13 @@ fn limit(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> Stri
     let busy: f64 = kinds.iter().map(|steps| steps.seconds).sum();
     let share = busy / (duration_s * explanation.replicas.max(1) as f64).max(f64::MIN_POSITIVE);
     if explanation.preemptions > 0 {
-        return "memory for keys and values: running requests were put back".to_owned();
+        return "KV-cache memory: running requests were preempted".to_owned();
     }
     let waiting: f64 = explanation.windows.iter().map(|window| window.waiting).sum();
     let has_rate = in_play.iter().any(|used| used.mechanism == Mechanism::Rate);
     let keeps_up = has_rate && waiting < QUEUE_MIN * busy;
     if share < IDLE_SHARE || keeps_up {
-        return format!("the load: the engine computed {:.0} % of the time", 100.0 * share);
+        return format!("the load: the engine was busy {:.0} % of the time", 100.0 * share);
     }
     if explanation.peak_running >= profile.scheduler.max_seqs {
         return format!("the limit of {} running sequences", profile.scheduler.max_seqs);
@@ -87,7 +87,7 @@ fn limit(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> Stri
     let prompts = explanation.prefill.seconds + explanation.mixed.seconds;
     if prompts > busy / 2.0 {
         format!(
-            "prompts: {:.0} % of the engine's time was in steps with prompt tokens",
+            "prefill: {:.0} % of the engine's time was in steps with prompt tokens",
             100.0 * prompts / busy
         )
     } else {
@@ -205,18 +205,18 @@ mod tests {
     fn the_narrowest_place_is_named() {
         let crowd = || vec![Ask::new(40, 60); 400];
         let sequences = explained(crowd(), |_| {});
-        assert!(sequences.starts_with("what limited it   the limit of 256 running"), "{sequences}");
+        assert!(sequences.starts_with("limited by        the limit of 256 running"), "{sequences}");
         let memory = explained(crowd(), |profile| {
             profile.kv.as_mut().unwrap().tokens = 4_096;
         });
-        assert!(memory.starts_with("what limited it   memory for keys and values"), "{memory}");
+        assert!(memory.starts_with("limited by        memory for keys and values"), "{memory}");
         assert!(memory.contains("\npreemptions "), "{memory}");
         let mut alike = Ask::new(160, 4);
         alike.block_hashes = (1..=10).collect();
         let prefixes = explained(vec![alike; 600], |_| {});
         assert!(prefixes.contains("\nprefix hits "), "{prefixes}");
         let prompts = explained(vec![Ask::new(8_000, 2); 30], |_| {});
-        assert!(prompts.starts_with("what limited it   prompts:"), "{prompts}");
+        assert!(prompts.starts_with("limited by        prompts:"), "{prompts}");
         for part in ["steps ", "batch ", "queue ", "KV cache ", "TTFT ", "running "] {
             assert!(prompts.contains(part), "{part}: {prompts}");
         }
@@ -230,6 +230,6 @@ mod tests {
         let run = predict(&profile, &workload, Seed(1), Options::default()).unwrap();
         let in_play = in_play(&profile, &workload, &run.explanation);
         let text = text(&run, &profile, &in_play);
-        assert!(text.starts_with("what limited it   the load: the engine computed"), "{text}");
+        assert!(text.starts_with("limited by        the load: the engine computed"), "{text}");
     }
 }

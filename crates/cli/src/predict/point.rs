@@ -85,8 +85,8 @@ fn settled(
     let cap = load.max_concurrency.map_or(u64::MAX, u64::from);
     if is_open_ended && load.max_concurrency.is_none() {
         return Err(Refusal::usage(
-            "cannot predict an infinite rate over a time: nothing limits how many requests are sent",
-            "give `--request-rate`, `--max-concurrency` or `--num-prompts`",
+            "cannot predict an infinite rate for a duration: the number of requests is unlimited",
+            "set `--request-rate`, `--max-concurrency` or `--num-prompts`",
         ));
     }
     let mut count = if is_open_ended { all.min(cap.saturating_mul(4).max(1_024)) } else { all };

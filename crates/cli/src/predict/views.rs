@@ -77,10 +77,13 @@ impl Page<'_> {
 
     fn evidence(&self) -> String {
         if let Some(share) = self.engine.uncertainty {
-            return format!("none: from a data sheet, times may be off by ±{:.0} %", 100.0 * share);
+            return format!(
+                "none: derived from a data sheet, times may be off by ±{:.0} %",
+                100.0 * share
+            );
         }
         let Some(evidence) = &self.engine.profile.evidence else {
-            return "not stated by the profile; its provenance is all that is known".to_owned();
+            return "not stated in the profile; see its provenance".to_owned();
         };
         let mut parts = Vec::new();
         if let Some(median) = evidence.held_out_median {
@@ -90,7 +93,7 @@ impl Page<'_> {
             parts.push(format!("{:.0} % of the cells within 10 %", 100.0 * share));
         }
         if parts.is_empty() {
-            parts.push("nothing was held out".to_owned());
+            parts.push("no data were held out".to_owned());
         }
         if !evidence.not_identified.is_empty() {
             parts.push(format!(
@@ -108,16 +111,17 @@ impl Page<'_> {
         };
         let (validated, open) = (named(true), named(false));
         if self.engine.profile.evidence.is_none() {
-            let text =
-                format!("{open}: the profile does not say which of these data have confirmed");
+            let text = format!(
+                "{open}: the profile does not state which of these were validated with data"
+            );
             return vec![line("mechanisms", &text)];
         }
         let some = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
-        let mut lines = vec![line("confirmed by data", &some(&validated))];
+        let mut lines = vec![line("validated", &some(&validated))];
         if !open.is_empty() {
             lines.push(line(
-                "not confirmed",
-                &format!("{open}: in play here, and in no data of this profile"),
+                "not validated",
+                &format!("{open}: used here, but not covered by the profile's data"),
             ));
         }
         lines
@@ -136,7 +140,7 @@ impl Page<'_> {
         let client = self.options.client;
         if client != twin::OldClient::default() {
             let text = format!(
-                "a serial one: {} ms per request and {} ms per event are in the figures",
+                "single-threaded: the figures include {} ms per request and {} ms per event",
                 client.request_ms, client.event_ms
             );
             lines.push(line("client", &text));
@@ -281,8 +285,8 @@ mod tests {
         provenance        Made by hand.
         held-out error    median 2.9 %; 84 % of the cells within 10 %; not determined by the data:
                           cost.cliff_ms
-        confirmed by data chunked-prefill
-        not confirmed     burst, fleet: in play here, and in no data of this profile
+        validated         chunked-prefill
+        not validated     burst, fleet: used here, but not covered by the profile's data
         fleet             2 replicas behind round-robin
         seeds             20   mean  90 % of seeds
         mean TTFT             20.00  18.00 … 23.50
@@ -299,7 +303,7 @@ mod tests {
         let engine = Engine::open(None, Some(sheet)).unwrap();
         let (text, value) = page(&engine, Explain::Yes);
         assert!(text.contains("±50 %") && text.contains("10.00 … 30.00"), "{text}");
-        assert!(text.contains("what limited it"), "{text}");
+        assert!(text.contains("limited by"), "{text}");
         assert_eq!(value["uncertainty"], 0.5);
         assert!(value["explanation"]["decode"]["count"].is_u64());
     }

@@ -84,8 +84,8 @@ fn read(setting: &str, original: &Table, known: &[String]) -> Result<Change, Ref
         Some(before) => alike(before, given).ok_or_else(|| {
             let kind = kind(before);
             Refusal::usage(
-                format!("cannot use `--set {setting}`: `{key}` is {kind}, and `{text}` is not"),
-                format!("it is {} now", shown(before)),
+                format!("cannot use `--set {setting}`: `{key}` must be {kind}"),
+                format!("its current value is {}", shown(before)),
             )
         })?,
     };
@@ -114,7 +114,7 @@ fn kind(value: &Value) -> &'static str {
         Value::Integer(_) => "a whole number",
         Value::Float(_) => "a number",
         Value::Boolean(_) => "`true` or `false`",
-        _ => "a word",
+        _ => "a string",
     }
 }
 
@@ -157,11 +157,11 @@ fn unknown(key: &str, known: &[String]) -> Refusal {
     near.extend(nearest(key, names()).into_iter().filter(|name| !is_last(name)));
     near.truncate(3);
     let hint = if near.is_empty() {
-        format!("its numbers are {}", known.join(", "))
+        format!("its values are {}", known.join(", "))
     } else {
-        format!("did you mean {}?", near.join(", "))
+        format!("similar: {}", near.join(", "))
     };
-    Refusal::usage(format!("cannot change `{key}`: the engine profile has no such number"), hint)
+    Refusal::usage(format!("cannot change `{key}`: the engine profile has no such value"), hint)
 }
 
 /// Why the changed profile cannot be used.
@@ -236,8 +236,8 @@ mod tests {
             }
         };
         check(&["scheduler.max_seqs"], &["has no `=`"]);
-        check(&["scheduler.max_seq=8"], &["no such number", "did you mean scheduler.max_seqs"]);
-        check(&["max_seqs=8"], &["no such number", "did you mean scheduler.max_seqs"]);
+        check(&["scheduler.max_seq=8"], &["no such number", "similar: scheduler.max_seqs"]);
+        check(&["max_seqs=8"], &["no such number", "similar: scheduler.max_seqs"]);
         check(&["scheduler.max_seqs.more=8"], &["cannot change `scheduler.max_seqs.more`"]);
         check(&["cost=8"], &["cannot change `cost`"]);
         check(&["zzz=8"], &["its numbers are cost.admission_ms, "]);

@@ -44,7 +44,7 @@ impl Endpoint {
             return Ok(Self { addresses, tls: None });
         }
         let name = ServerName::try_from(url.host.clone())
-            .map_err(|_| Error::Tls(format!("`{}` is no name of a server", url.host)))?;
+            .map_err(|_| Error::Tls(format!("`{}` is not a valid server name", url.host)))?;
         Ok(Self { addresses, tls: Some(TlsClient { config: tls::client_config(trust)?, name }) })
     }
 

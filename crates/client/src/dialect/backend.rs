@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Dialect {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         Self::named(&name)
-            .ok_or_else(|| serde::de::Error::custom(format!("there is no backend `{name}`")))
+            .ok_or_else(|| serde::de::Error::custom(format!("unknown backend `{name}`")))
     }
 }
 
@@ -83,6 +83,6 @@ mod tests {
             assert_eq!(read.name(), name);
         }
         let refused = serde_json::from_str::<Dialect>("\"vlm\"").unwrap_err().to_string();
-        assert!(refused.contains("there is no backend `vlm`"), "{refused}");
+        assert!(refused.contains("unknown backend `vlm`"), "{refused}");
     }
 }

@@ -12,19 +12,19 @@ const MAX_HEADERS: usize = 128;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The head does not follow the grammar.
-    #[error("the head is not HTTP/1: {0}")]
+    #[error("the response header is not HTTP/1: {0}")]
     Head(httparse::Error),
     /// The head does not end.
-    #[error("the head is longer than {MAX_HEAD_BYTES} bytes")]
+    #[error("the response header is longer than {MAX_HEAD_BYTES} bytes")]
     LongHead,
     /// Lengths that contradict each other or are no numbers.
-    #[error("the announced length of the body makes no sense")]
+    #[error("the content length of the response is invalid")]
     Length,
     /// A switch to another protocol that nobody asked for.
-    #[error("the server switches protocols unasked")]
+    #[error("the server switched protocols without being asked to")]
     Switch,
     /// Chunk sizes that are no numbers, or chunks longer than announced.
-    #[error("the body is not in chunked coding")]
+    #[error("the response body is not valid chunked encoding")]
     Chunk,
 }
 

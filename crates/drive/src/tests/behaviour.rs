@@ -283,7 +283,7 @@ fn a_run_that_needs_a_warm_up_ends_when_none_is_answered() {
     };
     let (ended, notices) = run_with(WarmUps::Needed, 0);
     let said = ended.unwrap_err();
-    assert!(said.contains("none of 2 requests was answered: status 503: busy"), "{said}");
+    assert!(said.contains("all 2 requests failed: status 503: busy"), "{said}");
     assert_eq!(notices, 2, "nothing was measured, and what happened is recorded");
     assert_eq!(run_with(WarmUps::Needed, 1).0, Ok(()));
     assert_eq!(run_with(WarmUps::Tolerated, 0).0, Ok(()));

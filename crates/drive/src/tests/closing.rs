@@ -107,7 +107,7 @@ fn a_request_that_had_waited_when_its_kept_connection_closed_has_failed() {
     config.timeouts.stale = Nanos::ZERO;
     let outcome = run(config);
     let failures: Vec<_> = outcome.measured().iter().map(|timeline| failure(timeline)).collect();
-    let why = "the server closed the connection without an answer";
+    let why = "the server closed the connection without a response";
     assert_eq!(failures, [None, Some((FailureKind::Cut, why)), None]);
     assert_eq!(outcome.end.health.connections_reopened, 0);
 }

@@ -206,7 +206,7 @@ impl<P: Platform> Worker<P> {
         };
         let why = match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                "the server closed the connection without an answer".to_owned()
+                "the server closed the connection without a response".to_owned()
             }
             _ => error.to_string(),
         };

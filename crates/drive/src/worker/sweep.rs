@@ -93,11 +93,14 @@ impl Expiry {
 
     fn message(self, timeouts: &Timeouts) -> String {
         match self {
-            Self::Connect => format!("no connection within {}", timeouts.connect),
+            Self::Connect => format!("timed out: no connection within {}", timeouts.connect),
             Self::Stall => {
-                format!("no byte of the answer for {}", timeouts.stall.unwrap_or_default())
+                format!("timed out: no new data for {}", timeouts.stall.unwrap_or_default())
             }
-            Self::Total => format!("no end within {}", timeouts.total.unwrap_or_default()),
+            Self::Total => format!(
+                "timed out: no complete response within {}",
+                timeouts.total.unwrap_or_default()
+            ),
         }
     }
 }

@@ -248,7 +248,7 @@ pub(super) fn unknown(text: &str, words: &str) -> Error {
         let known: Vec<&str> = NAMES.iter().map(|names| names.label).collect();
         format!("the metrics are {}", known.join(", "))
     } else {
-        format!("did you mean {}?", labels.join(" or "))
+        format!("similar: {}", labels.join(" or "))
     };
     Error::Unknown { text: text.trim().to_owned(), hint }
 }

@@ -21,20 +21,25 @@ const fn row(flag: &'static str, tools: &'static str, fate: Fate) -> CompatFlag 
     CompatFlag { flag, tools, fate }
 }
 
-const IMAGES: &str = "images, video and audio are not sent yet";
-const POOLING: &str = "embedding and rerank routes are not measured yet";
-const TURNS: &str = "conversations of this kind are not made yet";
-const PLOTS: &str = "figures are not drawn here; the run folder holds every time for any plotter";
+const IMAGES: &str = "images, video and audio are not supported yet";
+const POOLING: &str = "embedding and rerank endpoints are not supported yet";
+const TURNS: &str = "conversations of this kind are not supported yet";
+const PLOTS: &str =
+    "no plots are drawn; the run folder contains every timestamp for your own plots";
 const PROFILER: &str = "the profiler runs for the whole measured phase";
-const DISAGGREGATED: &str = "separate prefill and decode servers are not driven yet";
+const DISAGGREGATED: &str = "disaggregated prefill and decode servers are not supported yet";
 const STEADY: &str = "the steady state is found from the record and shown in the summary";
-const SPEED: &str = "the SPEED-Bench dataset is not read yet";
-const TRACE_LABELS: &str = "a trace's columns have fixed names here";
+const SPEED: &str = "the SPEED-Bench dataset is not supported yet";
+const TRACE_LABELS: &str = "the columns of a trace have fixed names";
 
 /// All rows, in the order of the documentation.
 pub(crate) const ROWS: &[CompatFlag] = &[
     // The target.
-    row("--backend", "PRSO", Kept("a name of both vLLM and SGLang means vLLM's; see `--compat`")),
+    row(
+        "--backend",
+        "PRSO",
+        Kept("a name that vLLM and SGLang share means vLLM's; see `--compat`"),
+    ),
     row("--base-url", "PRSO", Kept("")),
     row("--host", "PRSO", Kept("")),
     row("--port", "PRSO", Kept("")),
@@ -43,14 +48,20 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--model", "PRSO", Kept("")),
     row("--served-model-name", "PRSO", Kept("")),
     row("--tokenizer", "PRSO", Kept("")),
-    row("--tokenizer-mode", "PRO", Ignored("the tokenizer's own file decides")),
-    row("--trust-remote-code", "PRO", Ignored("no code of a model is ever run")),
-    row("--skip-tokenizer-init", "PR", Kept("prompts are then counted by the built-in encoding")),
+    row("--tokenizer-mode", "PRO", Ignored("determined by the tokenizer's file")),
+    row("--trust-remote-code", "PRO", Ignored("model code is never executed")),
+    row(
+        "--skip-tokenizer-init",
+        "PR",
+        Kept("prompt tokens are then counted with the built-in encoding"),
+    ),
     row("--insecure", "PR", Kept("")),
     row(
         "--ready-check-timeout-sec",
         "PRS",
-        Kept("vLLM's rules send the first prompt, SGLang's ask for the models"),
+        Kept(
+            "with vLLM's conventions the first prompt is sent, with SGLang's the model list is requested",
+        ),
     ),
     row("--extra-body", "PR", Kept("")),
     row("--extra-request-body", "S", Renamed("--extra-body")),
@@ -62,13 +73,13 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--ramp-up-strategy", "PR", Kept("")),
     row("--ramp-up-start-rps", "PR", Kept("")),
     row("--ramp-up-end-rps", "PR", Kept("")),
-    row("--num-warmups", "PR", Kept("warm-ups have content of their own")),
-    row("--warmup-requests", "S", Kept("as `--num-warmups`, with answers of at most 32 tokens")),
+    row("--num-warmups", "PR", Kept("warm-up requests have different content")),
+    row("--warmup-requests", "S", Kept("as `--num-warmups`, with at most 32 output tokens")),
     row("--probe-request-rate", "P", Kept("")),
     row("--self-timed", "P", Kept("")),
     row("--no-self-timed", "P", Kept("")),
     row("--use-trace-timestamps", "S", Renamed("--self-timed")),
-    row("--seed", "PRSO", Kept("given explicitly it also repeats the content")),
+    row("--seed", "PRSO", Kept("if given, the prompts are also the same in every run")),
     row("--disable-tqdm", "PRSO", Kept("")),
     row("--flush-cache", "S", Kept("")),
     row("--flush-cache-timeout", "S", Kept("")),
@@ -94,7 +105,7 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--logprobs", "PRO", Kept("")),
     row("--ignore-eos", "PRO", Kept("")),
     row("--use-beam-search", "PO", Refused("beam search has no stream to measure")),
-    row("--best-of", "O", Refused("several candidates per request are not counted")),
+    row("--best-of", "O", Refused("several candidates per request are not supported")),
     row("--disable-ignore-eos", "S", Kept("")),
     row("--disable-stream", "S", Kept("")),
     row("--no-stream", "P", Renamed("--disable-stream")),
@@ -123,7 +134,7 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--tag", "S", Kept("")),
     row("--print-requests", "S", Ignored("`tokometer report RUN --format csv` lists requests")),
     row("--plot-throughput", "S", Ignored(PLOTS)),
-    row("--cache-report", "S", Ignored("cached tokens are shown whenever the server tells them")),
+    row("--cache-report", "S", Ignored("cached tokens are shown whenever the server reports them")),
     row("--plot-timeline", "P", Ignored(PLOTS)),
     row("--timeline-itl-thresholds", "P", Ignored(PLOTS)),
     row("--plot-dataset-stats", "P", Ignored(PLOTS)),
@@ -131,12 +142,12 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--steady-state-min-window", "R", Ignored(STEADY)),
     row("--no-steady-state", "R", Ignored(STEADY)),
     row("--num-runs", "R", Refused("repeat the command with different `--name`s")),
-    row("--compare", "R", Refused("`tokometer report RUN RUN` puts runs side by side")),
+    row("--compare", "R", Refused("use `tokometer report RUN RUN` to show runs side by side")),
     row("--sweep-max-concurrency", "R", Renamed("--max-concurrency")),
     row("--sweep-request-rate", "R", Renamed("--request-rate")),
     row("--sweep-num-prompts-factor", "R", Refused("give `--num-prompts` a list instead")),
     row("--sweep-summary-percentiles", "R", Ignored("the table has fixed columns")),
-    row("--multi-turn", "R", Kept("on any route; chat routes get messages")),
+    row("--multi-turn", "R", Kept("on any endpoint; chat endpoints get messages")),
     row("--multi-turn-num-turns", "R", Kept("")),
     row("--multi-turn-min-turns", "R", Kept("")),
     row("--multi-turn-max-turns", "R", Kept("")),
@@ -170,7 +181,7 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--enable-multimodal-chat", "P", Refused(IMAGES)),
     row("--random-input-len", "PRS", Kept("a list makes a sweep")),
     row("--random-output-len", "PRS", Kept("a list makes a sweep")),
-    row("--random-range-ratio", "PRS", Kept("each family's own meaning, by `--compat`")),
+    row("--random-range-ratio", "PRS", Kept("`--compat` decides its meaning")),
     row("--random-prefix-len", "PR", Kept("")),
     row("--random-batch-size", "PR", Refused(POOLING)),
     row("--random-cache-hit-fraction", "R", Refused("use `prefix_repetition` instead")),
@@ -185,22 +196,22 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--sonnet-input-len", "PRO", Kept("")),
     row("--sonnet-output-len", "PRO", Kept("")),
     row("--sonnet-prefix-len", "PRO", Kept("")),
-    row("--hf-name", "P", Ignored("columns are found by their own names")),
+    row("--hf-name", "P", Ignored("columns are found by name")),
     row("--hf-subset", "PR", Kept("")),
     row("--hf-split", "PR", Kept("")),
     row("--hf-output-len", "PR", Kept("")),
     row("--hf-text-column", "R", Kept("")),
     row("--asr-*", "P", Refused(IMAGES)),
-    row("--blazedit-*", "P", Refused("the edit datasets are not read yet")),
-    row("--bfcl-categories", "P", Refused("the function-calling dataset is not read yet")),
+    row("--blazedit-*", "P", Refused("the edit datasets are not supported yet")),
+    row("--bfcl-categories", "P", Refused("the function-calling dataset is not supported yet")),
     row("--custom-output-len", "PR", Kept("")),
     row("--custom-ensure-client-side-data", "P", Refused(IMAGES)),
     row("--prefix-repetition-prefix-len", "PR", Kept("")),
     row("--prefix-repetition-suffix-len", "PR", Kept("")),
     row("--prefix-repetition-num-prefixes", "PR", Kept("")),
     row("--prefix-repetition-output-len", "PR", Kept("")),
-    row("--spec-bench-output-len", "P", Refused("the spec_bench dataset is not read yet")),
-    row("--spec-bench-category", "P", Refused("the spec_bench dataset is not read yet")),
+    row("--spec-bench-output-len", "P", Refused("the spec_bench dataset is not supported yet")),
+    row("--spec-bench-category", "P", Refused("the spec_bench dataset is not supported yet")),
     row("--speed-bench-config", "R", Refused(SPEED)),
     row("--speed-bench-dataset-subset", "PR", Refused(SPEED)),
     row("--speed-bench-output-len", "PRS", Refused(SPEED)),
@@ -208,16 +219,16 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--timed-trace-chunk-hash-size", "P", Kept("")),
     row("--timed-trace-sec-multiplier", "P", Kept("")),
     row("--timed-trace-label-*", "P", Refused(TRACE_LABELS)),
-    row("--mooncake-workload", "S", Ignored("the file given by `--dataset-path` decides")),
+    row("--mooncake-workload", "S", Ignored("determined by the file given by `--dataset-path`")),
     row("--mooncake-slowdown-factor", "S", Kept("")),
-    row("--mooncake-num-rounds", "S", Kept("rounds are sent as a burst, as there")),
+    row("--mooncake-num-rounds", "S", Kept("rounds are sent as a burst, as in SGLang")),
     row("--gsp-num-groups", "S", Kept("")),
     row("--gsp-prompts-per-group", "S", Kept("")),
     row("--gsp-system-prompt-len", "S", Kept("")),
     row("--gsp-question-len", "S", Kept("")),
     row("--gsp-output-len", "S", Kept("")),
     row("--gsp-range-ratio", "S", Kept("")),
-    row("--gsp-num-turns", "S", Kept("on any route; chat routes get messages")),
+    row("--gsp-num-turns", "S", Kept("on any endpoint; chat endpoints get messages")),
     row("--gsp-ordered", "S", Kept("")),
     row("--gsp-fast-prepare", "S", Ignored("prompts are always prepared quickly")),
     row("--gsp-send-routing-key", "S", Kept("")),
