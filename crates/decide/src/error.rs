@@ -3,7 +3,7 @@
 use tokometer_base::units;
 use tokometer_metrics::figure::{self, Figure};
 
-/// Why a rule cannot be read, or a run not judged.
+/// Why a rule cannot be parsed, or a run cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Nothing between two commas, or no text at all.
@@ -12,7 +12,7 @@ pub enum Error {
     /// No comparison.
     #[error("the objective `{0}` has no comparison\n  try `p99 ttft < 2s`")]
     NoComparison(String),
-    /// Words that are no figure.
+    /// Text that names no figure.
     #[error("cannot parse the objective `{text}`: {source}")]
     Figure {
         /// The objective as typed.
@@ -20,7 +20,7 @@ pub enum Error {
         /// Why.
         source: figure::Error,
     },
-    /// A limit that is no quantity of this kind.
+    /// A limit that cannot be parsed as this kind of quantity.
     #[error("cannot parse the limit of the objective `{text}`: {source}")]
     Limit {
         /// The objective as typed.
@@ -28,7 +28,7 @@ pub enum Error {
         /// Why.
         source: units::Error,
     },
-    /// A rule that ends a run, which cannot be read.
+    /// A rule of `--until` that cannot be parsed.
     #[error("cannot parse `{text}`: {why}")]
     Until {
         /// The rule as typed.
@@ -36,7 +36,7 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// A figure that is not known while a run is under way.
+    /// A figure that is unknown during a run.
     #[error(
         "cannot end a run by {figure}: it is not the mean or a percentile of one value per request\n  use a mean or a percentile of TTFT, TPOT or E2E"
     )]
@@ -44,7 +44,7 @@ pub enum Error {
         /// The figure.
         figure: Figure,
     },
-    /// A rule of a comparison that cannot be read.
+    /// A rule of `--fail-if` that cannot be parsed.
     #[error("cannot parse the rule `{text}`: {why}")]
     Rule {
         /// The rule as typed.
@@ -52,7 +52,7 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// A run that has nothing to compare.
+    /// A run without a successful request.
     #[error("cannot compare `{name}`: none of its requests succeeded")]
     NoSuccess {
         /// The run as the user named it.

@@ -1,4 +1,4 @@
-//! What the server's own metrics say.
+//! Figures from the server's own metrics.
 //!
 //! In: Prometheus text or [`Scrape`]s of it, of one or several replicas. Out: gauges and counters
 //! under one name each, whatever the engine calls them (`engines`), and their change over the

@@ -1,4 +1,4 @@
-//! Engine steps as seen from outside: tokens of one step reach all streams together.
+//! Engine steps inferred from the streams: tokens of one step reach all streams together.
 //!
 //! In: timelines, one by one. Out: one [`SeenStep`] per group of events that arrived at about the same
 //! time, and what these say together ([`Steps`]). A record whose events shared reads is refused,

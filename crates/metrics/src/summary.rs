@@ -1,4 +1,4 @@
-//! Everything that is said about one run.
+//! All figures, notes and the verdict of one run.
 //!
 //! A missing value is `None`, never zero. Figures and distributions are keyed by the names in
 //! [`crate::define`], whose last part is the unit: `ttft_ms`, `output_tokens_per_s`.

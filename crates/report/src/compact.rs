@@ -1,4 +1,4 @@
-//! A foreign report in our own, compact look.
+//! Another tool's report in our compact layout.
 //!
 //! Shows what the report has, by the definitions of the tool that printed it; a run of our own is
 //! shown by `summary`, which knows more.

@@ -159,7 +159,7 @@ impl Page<'_> {
         Some(format!("conventions: {whose} for prompts, arrivals and connections; {other}"))
     }
 
-    /// Codes of the notes that spoil any of these figures, to stand beside them.
+    /// Codes of the notes that affect any of these figures, to print beside them.
     fn marks(&self, keys: &[&str]) -> String {
         let codes: Vec<&str> = self
             .summary

@@ -1,4 +1,4 @@
-//! Everything that is asked of a simulated server, as plain data.
+//! The configuration of a simulated server, as plain data.
 
 use std::path::PathBuf;
 

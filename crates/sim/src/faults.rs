@@ -1,4 +1,4 @@
-//! What can be made to go wrong on purpose.
+//! Fault injection.
 //!
 //! Plain data: which requests are hit and where in a stream. The front end asks and obeys; nothing here
 //! knows sockets. With nothing set the server behaves.

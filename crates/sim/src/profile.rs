@@ -30,7 +30,7 @@ pub struct Profile {
     /// What happens between the network and the engine.
     #[serde(default)]
     pub front_end: FrontEnd,
-    /// Engines for prompts and engines for answers. Absent: every engine does both.
+    /// Disaggregated prefill and decode engines. Absent: every engine does both.
     #[serde(default)]
     pub disaggregation: Option<Disaggregation>,
     /// What is known of its errors. Absent: nothing was held out.
@@ -38,7 +38,7 @@ pub struct Profile {
     pub evidence: Option<Evidence>,
 }
 
-/// Prompts and answers on engines of their own, with the keys and values sent from one to the other.
+/// Disaggregated prefill and decode, with the KV cache sent from one to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Disaggregation {
@@ -149,7 +149,7 @@ pub struct Kv {
     pub tokens: u64,
     /// Tokens per block.
     pub block_tokens: u32,
-    /// Whether finished blocks are kept for prompts that begin the same way.
+    /// Whether finished blocks are kept for prompts with the same prefix.
     pub prefix_cache: PrefixCache,
 }
 

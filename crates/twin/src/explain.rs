@@ -1,4 +1,4 @@
-//! What limited a run: steps by kind, how full the engine was, and where the first token's time went.
+//! What limited a run: steps by kind, how full the engine was, and the parts of TTFT.
 
 use std::fmt;
 
@@ -49,7 +49,7 @@ pub struct Window {
 /// What an engine's memory did in a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Memory {
-    /// Running requests put back because it ran out.
+    /// Running requests preempted because it ran out.
     pub preemptions: u64,
     /// Prompt tokens looked up in the prefix cache.
     pub prefix_queries: u64,
@@ -79,7 +79,7 @@ impl Memory {
     }
 }
 
-/// Where the time to first token went, in seconds summed over requests.
+/// Parts of the time to first token, in seconds summed over requests.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct FirstToken {
     /// Before the engine's queue: client, network, front end.
@@ -107,13 +107,13 @@ pub struct Explanation {
     pub peak_waiting: u32,
     /// Largest share of the KV cache that was held; `None` without a limit.
     pub peak_kv: Option<f64>,
-    /// Running requests put back because memory ran out.
+    /// Running requests preempted because memory ran out.
     pub preemptions: u64,
     /// Prompt tokens looked up in the prefix cache.
     pub prefix_queries: u64,
     /// Prompt tokens found there.
     pub prefix_hits: u64,
-    /// Where the time to first token went.
+    /// Parts of the time to first token.
     pub first_token: FirstToken,
     /// Width of a window in seconds.
     pub window_s: f64,

@@ -1,4 +1,4 @@
-//! How far a prediction moves from seed to seed.
+//! The spread of a prediction over seeds.
 //!
 //! One run is one draw of arrivals, lengths and step times. The same prediction over several seeds says
 //! how much of a figure is luck; it says nothing of the model's own error, which the profile states.

@@ -26,7 +26,7 @@ pub enum Mechanism {
     Rate,
     /// Prompts that begin alike.
     PrefixCache,
-    /// Requests put back for want of memory.
+    /// Preemption of requests when KV memory runs out.
     Preemption,
     /// An order of urgency.
     Priority,
@@ -36,7 +36,7 @@ pub enum Mechanism {
     Speculation,
     /// Steps scheduled while the one before them runs.
     AsyncScheduling,
-    /// Prompts and answers on engines of their own.
+    /// Disaggregated prefill and decode.
     Disaggregation,
     /// Experts that are read as far as tokens need them.
     Experts,

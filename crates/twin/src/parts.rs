@@ -1,4 +1,4 @@
-//! The engines that one replica is made of: one for everything, or some for prompts and some for answers.
+//! The engines of one replica: one for everything, or disaggregated prefill and decode engines.
 
 use std::ops::Range;
 

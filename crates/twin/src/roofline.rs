@@ -1,4 +1,4 @@
-//! An engine that nobody has measured, from its model's size and its hardware's data sheet.
+//! An unmeasured engine, from its model's size and its hardware's data sheet.
 //!
 //! Reading all weights takes their bytes over the memory's bandwidth; a token takes two operations per
 //! parameter over the arithmetic speed; a token of context takes its keys and values over the

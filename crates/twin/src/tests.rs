@@ -82,7 +82,7 @@ fn figures_and_timelines_tell_the_same_run() {
     }
 }
 
-/// With little memory requests are put back and computed again, in both ways of telling.
+/// With little memory requests are preempted and recomputed, in both ways of reporting.
 #[test]
 fn figures_and_timelines_agree_when_memory_runs_out() {
     let mut profile = profile();

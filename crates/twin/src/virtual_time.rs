@@ -370,7 +370,7 @@ impl<'a, K: Sink> World<'a, K> {
         }
     }
 
-    /// Remembers since when the requests that were put back have had no token.
+    /// Stores since when preempted requests have had no token.
     fn note_preempted(&mut self, number: usize) {
         let replica = &mut self.engines[number];
         for id in replica.engine.preempted() {

@@ -1,4 +1,4 @@
-//! The report against the load that was asked for: identities 19, 21, 23 and 24, and what the
+//! The report against the requested load: identities 19, 21, 23 and 24, and what the
 //! sample can carry.
 
 use super::figures::{Figures, PER_REQUEST};

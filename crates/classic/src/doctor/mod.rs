@@ -1,4 +1,4 @@
-//! Is this report consistent? What its own figures say against each other.
+//! Checks a report for consistency: its figures against each other.
 //!
 //! In: reports, read from text or from result files, in the order of their file. Out: findings, each
 //! with what failed and what it probably means. Every check is an identity that a valid report must

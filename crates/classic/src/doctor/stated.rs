@@ -1,4 +1,4 @@
-//! What the words above a block say was asked for.
+//! What the text above a block says was requested.
 
 use crate::model::{Field, Report};
 

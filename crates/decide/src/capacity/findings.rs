@@ -158,7 +158,7 @@ impl Findings {
         }
     }
 
-    /// What happens just above the edge, where it is more than a missed objective.
+    /// What happens just above the limit, if it is more than a missed objective.
     fn beyond(&self, lowest_missed: f64) -> String {
         let (unit, load) = (self.over.unit(), digits(lowest_missed));
         let missed =
@@ -170,7 +170,7 @@ impl Findings {
         }
     }
 
-    /// What the points alone say.
+    /// The range that the points alone give.
     fn known(&self, why: &str) -> String {
         let unit = self.over.unit();
         let loads = |is_met: bool| {
@@ -193,7 +193,7 @@ impl Findings {
         format!("{known} ({why})")
     }
 
-    /// What keeps the answer from being believed as it stands.
+    /// Reasons to doubt the answer.
     pub fn doubts(&self) -> Vec<Doubt> {
         let near = |point: &&Reading| match &self.ending {
             Ending::Answered(Answer::Found { load, .. }) => {

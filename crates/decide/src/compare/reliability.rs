@@ -1,5 +1,6 @@
-//! How often a comparison cries wolf, and whether it finds what is there: sets of runs in virtual time,
-//! whose truth is known. `cargo lab aa` does the same with the built program and on the clock.
+//! How often a comparison raises a false alarm, and whether it finds a real difference: sets of
+//! runs in virtual time, whose truth is known. `cargo lab aa` does the same with the built program
+//! and on the clock.
 
 use std::collections::BTreeMap;
 

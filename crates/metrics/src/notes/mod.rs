@@ -1,6 +1,6 @@
-//! Doubts about a run, and the verdict.
+//! Notes that limit what the figures of a run can show, and the verdict.
 //!
-//! A note names the figure it spoils and stands beside it. All notes come from one table
+//! A note names the figure it affects and is printed beside it. All notes come from one table
 //! (`table::RULES`); each row has its threshold, its reason, its remedy and the check that finds it.
 
 mod checks;

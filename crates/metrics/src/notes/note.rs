@@ -15,7 +15,7 @@ pub enum Severity {
     Remark,
     /// The figures are correct but do not support the obvious conclusion.
     Suspect,
-    /// The instrument failed.
+    /// The measurement failed.
     Invalid,
 }
 
@@ -56,7 +56,7 @@ pub enum Verdict {
     Valid,
     /// Some figure does not support the obvious conclusion.
     Suspect,
-    /// The instrument failed.
+    /// The measurement failed.
     Invalid,
 }
 

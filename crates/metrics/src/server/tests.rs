@@ -1,4 +1,4 @@
-//! Figures from pages of several engines, whole, torn and false.
+//! Figures from pages of several engines: complete, truncated and invalid.
 
 use super::*;
 use crate::rows::Part;

@@ -206,7 +206,7 @@ pub(super) fn split(parts: &[Part]) -> Vec<Value> {
         .collect()
 }
 
-/// What the server says of itself beside what we saw, as rows of a table.
+/// What the server reports beside what the client measured, as rows of a table.
 pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
     let percent = |share: Option<f64>| share.map(|share| format!("{:.0} %", share * 100.0));
     let number = |value: Option<f64>| value.map(whole);

@@ -1,6 +1,6 @@
-//! Lines about what went on inside the server: what it says itself, and what can be seen from outside.
+//! Lines about the inside of the server: what it reports, and what can be inferred from the streams.
 //!
-//! A part that is not known has no line; what could have been seen and was not says why.
+//! An unknown part has no line; what could not be inferred has a line with the reason.
 
 use tokometer_metrics::anatomy::{Known, Part, Stage};
 use tokometer_metrics::server::BucketQuantile;

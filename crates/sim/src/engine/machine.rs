@@ -112,12 +112,12 @@ impl Engine {
         &self.produced
     }
 
-    /// Requests that the last step admitted, those that were put back before included.
+    /// Requests that the last step admitted, including previously preempted ones.
     pub fn admitted(&self) -> &[u64] {
         &self.admitted
     }
 
-    /// Requests that the last step put back because memory ran out.
+    /// Requests that the last step preempted because memory ran out.
     pub fn preempted(&self) -> &[u64] {
         &self.preempted
     }

@@ -54,7 +54,7 @@ impl Engine {
         let budget = token_budget - self.advance_decoders(token_budget, &mut batch);
         let budget = budget - self.run(State::Decoding, budget, &mut batch);
         let mut budget = budget - self.run(State::Prefilling, budget, &mut batch);
-        // Who was just put back must not displace those for whom it made room.
+        // A just preempted request must not displace those for which it made room.
         while budget > 0 && preemptions == self.counters.preemptions {
             let Some(slot) = self.next_waiting() else { break };
             self.join_prefix(slot);

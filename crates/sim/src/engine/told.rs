@@ -63,7 +63,7 @@ pub struct Counters {
     pub finished: u64,
     /// Requests that were cancelled.
     pub cancelled: u64,
-    /// Running requests that were put back because memory ran out.
+    /// Running requests that were preempted because memory ran out.
     pub preemptions: u64,
     /// Prompt tokens of the requests that got their first token.
     pub prompt_tokens: u64,

@@ -1,4 +1,4 @@
-//! One answer on its way: what it will say, how far it is, and what is done to it on purpose.
+//! One answer in progress: its content, its position, and its injected faults.
 
 use base::seed::{Generator, normal, unit_float};
 use base::{Nanos, Seed};

@@ -1,4 +1,4 @@
-//! Refusals, in the words of the server that is imitated.
+//! Error responses, in the format of the imitated server.
 
 use serde_json::json;
 

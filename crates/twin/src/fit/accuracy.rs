@@ -1,4 +1,4 @@
-//! How far predictions lie from what was measured, by the measures of the project's goals.
+//! The error of predictions against measurements, by the measures of the project's goals.
 
 use serde::{Deserialize, Serialize};
 use tokometer_metrics::Figure;

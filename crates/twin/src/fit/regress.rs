@@ -1,4 +1,4 @@
-//! Linear regression that does not mind outliers: least squares, repeated with less weight on what
+//! Robust linear regression: least squares, repeated with less weight on what
 //! lies far off.
 
 use tokometer_metrics::linear;

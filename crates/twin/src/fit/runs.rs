@@ -1,4 +1,4 @@
-//! Calibration from recorded runs: step durations and batch shapes seen from outside.
+//! Calibration from recorded runs: step durations and batch shapes inferred from the streams.
 //!
 //! Steps that only decode give the base, the cost per sequence and per token of context; steps in which
 //! first tokens came, of requests that had all been waiting when the step began, give the cost of prompt
