@@ -164,7 +164,7 @@ fn step_remark(figures: &StepFigures, group: usize) -> String {
     }
     match figures.stalls {
         Some(Stalls { count: 0, .. }) => {
-            parts.push("No prefill stalled the other streams.".to_owned())
+            parts.push("No prefill stalled the other streams.".to_owned());
         }
         Some(Stalls { count, longest_ms, time_share }) => parts.push(format!(
             "{} steps stalled streams during a prefill, for up to {} ms, {:.1} % of the time.",
