@@ -121,7 +121,7 @@ impl Stage {
             for (name, server) in [("a", a), ("b", b)] {
                 let url = &server.url;
                 let line = format!(
-                    "bench --base-url {url} {LOAD} --num-prompts {REQUESTS_OF_A_RUN} --run-dir {name}{at}"
+                    "bench --base-url {url} {LOAD} --num-prompts {REQUESTS_OF_A_RUN} --overwrite --run-dir {name}{at}"
                 );
                 self.tokometer(&line)?;
             }
@@ -146,7 +146,7 @@ impl Stage {
                 self.seed.set(self.seed.get() + 1);
                 let seed = self.seed.get();
                 let line = format!(
-                    "predict --engine {engine} {PREDICTED} --seed {seed} --run-dir {name}{at}"
+                    "predict --engine {engine} {PREDICTED} --seed {seed} --overwrite --run-dir {name}{at}"
                 );
                 self.tokometer(&line)?;
             }
@@ -158,7 +158,7 @@ impl Stage {
     fn in_turn(&self, a: &Server, b: &Server) -> Result<Vec<Value>> {
         let (a, b) = (&a.url, &b.url);
         let line = format!(
-            "bench --base-url {a} --against {b} {LOAD} --num-prompts {REQUESTS_IN_TURN} --run-dir turns"
+            "bench --base-url {a} --against {b} {LOAD} --num-prompts {REQUESTS_IN_TURN} --overwrite --run-dir turns"
         );
         self.tokometer(&line)?;
         rows(&self.tokometer("compare turns --format json")?)

@@ -24,7 +24,7 @@ pub(crate) enum Exit {
     Write = 6,
     /// No request succeeded.
     NoSuccess = 7,
-    /// Ended by Ctrl-C or SIGTERM.
+    /// Ended by Ctrl-C, SIGTERM or SIGHUP.
     Interrupted = 130,
 }
 

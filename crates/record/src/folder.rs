@@ -6,8 +6,9 @@
 //! then is known from `starts.arrows`. A torn last batch ends the reading, it is not an error.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub mod names {
     pub const END: &str = "end.json";
     /// The metrics, for other programs.
     pub const SUMMARY: &str = "summary.json";
+    /// All of them. The plan is last: it is what makes a folder a run.
+    pub(super) const ALL: [&str; 6] = [END, SUMMARY, SERVER, STARTS, REQUESTS, PLAN];
 }
 
 /// What can go wrong with a run folder.
@@ -138,9 +141,13 @@ pub struct RunWriter {
 const WAITING_BYTES_MAX: usize = 8 << 20;
 
 impl RunWriter {
-    /// Makes the folder and writes `plan.json`. The folder's parents are created.
+    /// Makes the folder and writes `plan.json`. The folder's parents are created. What an earlier run
+    /// left in it is removed: its end must not stand beside the rows of this one.
     pub fn create(folder: &Path, info: &RunInfo) -> Result<Self, Error> {
-        fs::create_dir_all(folder).map_err(file_error("create", folder))?;
+        create_private(folder).map_err(file_error("create", folder))?;
+        if folder.join(names::PLAN).is_file() {
+            clear(folder)?;
+        }
         write_json(&folder.join(names::PLAN), info)?;
         Ok(Self {
             folder: folder.to_owned(),
@@ -210,6 +217,38 @@ impl RunWriter {
         write_json(&self.folder.join(names::END), end)?;
         Ok(self.folder)
     }
+}
+
+/// Makes a folder that only its owner can read, since a record may hold prompts. One that is already
+/// there keeps its mode; parents are made as usual.
+pub fn create_private(folder: &Path) -> io::Result<()> {
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match create_private_new(folder) {
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
+        other => other,
+    }
+}
+
+/// The same for a folder that must not be there yet.
+pub fn create_private_new(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(folder)
+}
+
+/// Removes the files of a run from its folder, and nothing else.
+pub fn clear(folder: &Path) -> Result<(), Error> {
+    for name in names::ALL {
+        for path in [folder.join(format!("{name}.part")), folder.join(name)] {
+            match fs::remove_file(&path) {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                    return Err(file_error("remove", &path)(why));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 fn starts_batch(started: &[(u64, u32, Nanos)], origin: Nanos) -> Result<RecordBatch, Error> {

@@ -29,7 +29,11 @@ fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart(
     let none = capacity(folder.path(), "p50 ttft < 1us", &line);
     assert_eq!(none.code, Some(1), "{}\n{}", none.stdout, none.stderr);
     assert!(none.stdout.contains("capacity: no load meets the objectives"), "{}", none.stdout);
-    let all = capacity(folder.path(), "p50 ttft < 10min", &format!("{line} --gpus 2")).succeeded();
+    let refused = capacity(folder.path(), "p50 ttft < 10min", &line);
+    assert_eq!(refused.code, Some(6), "{}", refused.stderr);
+    assert!(refused.stderr.contains("already holds a run"), "{}", refused.stderr);
+    let line = format!("{line} --gpus 2 --overwrite");
+    let all = capacity(folder.path(), "p50 ttft < 10min", &line).succeeded();
     assert!(all.stdout.contains("capacity: at least 40.00 req/s"), "{}", all.stdout);
     assert!(all.stdout.contains("the limit is `--max`"), "{}", all.stdout);
     assert!(all.stdout.contains("tok/s per GPU"), "{}", all.stdout);

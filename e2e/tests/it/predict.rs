@@ -156,7 +156,7 @@ fn a_number_of_the_profile_can_be_another_one() {
     let said = "what-if           scheduler.max_seqs 256 → 4; cost.scale 1.0 → 2.0";
     assert!(changed.contains(said), "{changed}");
     assert!(!as_is.contains("what-if"), "{as_is}");
-    let json = run(folder.path(), &format!("{line} --json")).succeeded().json();
+    let json = run(folder.path(), &format!("{line} --json --overwrite")).succeeded().json();
     assert_eq!(json["prediction"]["what_if"][0]["before"], 256);
     assert_eq!(json["run"]["remarks"][0], "what-if: scheduler.max_seqs 256 → 4");
     let check = |line: &str, part: &str| {

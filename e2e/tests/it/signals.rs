@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM.
+//! Ctrl-C, SIGTERM and SIGHUP.
 
 use nix::sys::signal::Signal;
 use tokometer_record::{RunReader, RunState, Stop};
@@ -27,7 +27,7 @@ fn interrupted(server: &Server, signals: &[Signal]) -> (crate::program::Ended, t
 #[test]
 fn the_first_signal_drains_and_reports_what_there_is() {
     let server = Server::new(&["--ttft", "5ms", "--itl", "2ms"]);
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let (ended, folder) = interrupted(&server, &[signal]);
         assert_eq!(ended.code, Some(130), "{}", ended.stderr);
         assert!(ended.stdout.contains("partial"), "{}", ended.stdout);

@@ -217,7 +217,7 @@ impl Session {
         let mut command = self.rig.client(&self.program);
         command
             .args(["bench", "--base-url", url, "--dataset-name", "random", "--num-warmups", "0"])
-            .args(["--no-scrape", "--disable-tqdm", "--quiet", "--run-dir"])
+            .args(["--no-scrape", "--disable-tqdm", "--quiet", "--overwrite", "--run-dir"])
             .arg(folder)
             .args(flags.split_whitespace())
             .args(line.split_whitespace())

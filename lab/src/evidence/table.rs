@@ -214,7 +214,7 @@ impl Bench<'_> {
         }
         let predicted = folder.with_extension("predicted");
         command.arg("--plan").arg(folder.join("plan.json"));
-        command.arg("--json").arg("--run-dir").arg(predicted);
+        command.args(["--json", "--overwrite", "--run-dir"]).arg(predicted);
         let page: Value = serde_json::from_str(&output(&mut command)?)?;
         Figures::read(&page)
     }

@@ -26,6 +26,9 @@ pub(crate) struct OutputArgs {
     /// Skip points of a sweep that are already in --run-dir
     #[arg(long, requires = "run_dir")]
     pub(crate) resume: bool,
+    /// Remove an earlier run from --run-dir first
+    #[arg(long, requires = "run_dir", conflicts_with = "resume")]
+    pub(crate) overwrite: bool,
     /// Print the summary as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,51 +1,108 @@
 //! Where a run's record goes.
 
+use std::fs::{File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use tokometer_base::WallNanos;
 use tokometer_plan::{Output, Record};
-use tokometer_record::Stop;
+use tokometer_record::folder::{clear, create_private, create_private_new, names};
+use tokometer_record::{self as record, Stop};
 
+use crate::args::OutputArgs;
 use crate::exit::{Exit, Refusal};
 use crate::runs;
+
+/// The findings of a search, beside the folders of its points.
+pub(crate) const CAPACITY: &str = "capacity.json";
+
+/// What becomes of a run that the folder already holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    /// Nothing: the new run is refused.
+    Refused,
+    /// Its finished points are not measured again.
+    Resumed,
+    /// Its files are removed.
+    Removed,
+}
+
+impl From<&OutputArgs> for Earlier {
+    fn from(args: &OutputArgs) -> Self {
+        match (args.resume, args.overwrite) {
+            (true, _) => Self::Resumed,
+            (false, true) => Self::Removed,
+            (false, false) => Self::Refused,
+        }
+    }
+}
 
 /// The folder of one measurement; points of a sweep have folders below it.
 #[derive(Debug)]
 pub(crate) enum Place {
-    /// Kept.
-    Kept(PathBuf),
+    /// Kept, and locked against other runs as long as this value lives.
+    Kept {
+        /// The folder.
+        path: PathBuf,
+        /// The folder itself, opened: a lock on it leaves no file behind.
+        _lock: File,
+    },
     /// Removed with this value.
     Dropped(tempfile::TempDir),
 }
 
 impl Place {
     /// Chooses the folder and makes sure that it can be written, before anything is measured.
-    pub(crate) fn open(output: &Output, name: &str, started: WallNanos) -> Result<Self, Refusal> {
+    pub(crate) fn open(
+        output: &Output,
+        name: &str,
+        (started, earlier): (WallNanos, Earlier),
+    ) -> Result<Self, Refusal> {
         if output.record == Record::Dropped {
             let folder = tempfile::Builder::new().prefix("tokometer-").tempdir();
             return folder
                 .map(Self::Dropped)
                 .map_err(|why| unwritable(&std::env::temp_dir(), &why));
         }
-        let folder = match &output.run_dir {
-            Some(folder) => folder.clone(),
-            None => unused(&Path::new("runs").join(format!("{}-{}", stamp(started), slug(name)))),
-        };
-        probe(&folder)?;
-        Ok(Self::Kept(folder))
+        if let Some(folder) = &output.run_dir {
+            return Self::named(folder, earlier);
+        }
+        let folder = Path::new("runs").join(format!("{}-{}", stamp(started), slug(name)));
+        Self::named(&unused(&folder).map_err(|why| unwritable(&folder, &why))?, Earlier::Refused)
+    }
+
+    /// Takes a folder that the user named.
+    pub(crate) fn named(folder: &Path, earlier: Earlier) -> Result<Self, Refusal> {
+        create_private(folder).map_err(|why| unwritable(folder, &why))?;
+        let lock = lock(folder)?;
+        let held = held(folder);
+        match earlier {
+            Earlier::Refused if !held.is_empty() => {
+                let message =
+                    format!("cannot write `{}`: it already holds a run", folder.display());
+                return Err(Refusal::new(Exit::Write, message).hint(
+                    "choose another `--run-dir`, or add `--overwrite` to remove that run, or `--resume` to \
+                     keep its finished points",
+                ));
+            }
+            Earlier::Removed => remove(folder, &held)?,
+            Earlier::Refused | Earlier::Resumed => {}
+        }
+        probe(folder)?;
+        Ok(Self::Kept { path: folder.to_owned(), _lock: lock })
     }
 
     /// The folder.
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Self::Kept(path) => path,
+            Self::Kept { path, .. } => path,
             Self::Dropped(folder) => folder.path(),
         }
     }
 
     /// Takes the folder away again when nothing was recorded in it.
     pub(crate) fn leave_if_empty(&self) {
-        if let Self::Kept(path) = self {
+        if let Self::Kept { path, .. } = self {
             // Only an empty folder can be removed this way.
             let _ = std::fs::remove_dir(path);
         }
@@ -53,15 +110,66 @@ impl Place {
 
     /// Whether the record outlives the program.
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self, Self::Kept(_))
+        matches!(self, Self::Kept { .. })
     }
 }
 
-/// Two runs may start in one second.
-fn unused(folder: &Path) -> PathBuf {
+/// Makes the first folder of this name that nobody has: two runs may start in one second.
+fn unused(folder: &Path) -> io::Result<PathBuf> {
     let numbered = |number: u32| PathBuf::from(format!("{}-{number}", folder.display()));
-    let mut candidates = std::iter::once(folder.to_owned()).chain((2..10_000).map(numbered));
-    candidates.find(|candidate| !candidate.exists()).unwrap_or_else(|| folder.to_owned())
+    std::fs::create_dir_all(folder.parent().unwrap_or(folder))?;
+    for candidate in std::iter::once(folder.to_owned()).chain((2..10_000).map(numbered)) {
+        match create_private_new(&candidate) {
+            Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| candidate),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Locks a folder against other runs. A file system without locks cannot tell, and is no reason to
+/// refuse a run.
+fn lock(folder: &Path) -> Result<File, Refusal> {
+    let file = File::open(folder).map_err(|why| unwritable(folder, &why))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            let message = format!("cannot write `{}`: another run is using it", folder.display());
+            Err(Refusal::new(Exit::Write, message).hint("choose another place with `--run-dir`"))
+        }
+        Err(TryLockError::Error(_)) | Ok(()) => Ok(file),
+    }
+}
+
+/// The folders of the runs that a measurement left: its own, and those of its points.
+fn held(folder: &Path) -> Vec<PathBuf> {
+    let points = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let points = points.filter(|entry| entry.file_name().to_str().is_some_and(is_point));
+    let points = points.map(|entry| entry.path());
+    let all = std::iter::once(folder.to_owned()).chain(points);
+    all.filter(|candidate| candidate.join(names::PLAN).is_file()).collect()
+}
+
+/// Whether a name is that of a point's folder, such as `003-max_concurrency=8`; the name of a run by
+/// default begins with the eight digits of a date.
+fn is_point(name: &str) -> bool {
+    let number = name.split('-').next().unwrap_or_default();
+    (3..=6).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Removes the files of earlier runs. What the user put beside them stays.
+fn remove(folder: &Path, held: &[PathBuf]) -> Result<(), Refusal> {
+    let unremoved = |why: record::Error| Refusal::new(Exit::Write, why.to_string());
+    for run in held {
+        clear(run).map_err(unremoved)?;
+        if run != folder {
+            // A folder that holds something else stays.
+            let _ = std::fs::remove_dir(run);
+        }
+    }
+    match std::fs::remove_file(folder.join(CAPACITY)) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(unwritable(folder, &why)),
+        _ => Ok(()),
+    }
 }
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
@@ -107,6 +215,75 @@ mod tests {
     fn names_become_safe_and_times_sort() {
         assert_eq!(slug("my run/../x=1,y"), "my-run-..-x=1,y");
         assert_eq!(stamp(WallNanos(0)), "19700101-000000");
+    }
+
+    /// A folder with a single run, a sweep's point, and a file that is not ours.
+    fn used() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["plan.json", "end.json", "requests.arrows", "capacity.json", "notes.txt"] {
+            std::fs::write(folder.path().join(name), "x").unwrap();
+        }
+        for (point, name) in [("000-a=1", "plan.json"), ("20260131-094501-run", "plan.json")] {
+            std::fs::create_dir(folder.path().join(point)).unwrap();
+            std::fs::write(folder.path().join(point).join(name), "x").unwrap();
+        }
+        folder
+    }
+
+    fn listed(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_folder_that_holds_a_run_is_refused_unless_told_what_becomes_of_it() {
+        let folder = used();
+        let before = listed(folder.path());
+        let refusal = Place::named(folder.path(), Earlier::Refused).unwrap_err();
+        assert_eq!(refusal.exit, Exit::Write);
+        assert!(refusal.to_string().contains("`--overwrite`"), "{refusal}");
+        drop(Place::named(folder.path(), Earlier::Resumed).unwrap());
+        assert_eq!(listed(folder.path()), before);
+        drop(Place::named(folder.path(), Earlier::Removed).unwrap());
+        assert_eq!(listed(folder.path()), ["20260131-094501-run", "notes.txt"]);
+        drop(Place::named(folder.path(), Earlier::Refused).unwrap());
+    }
+
+    #[test]
+    fn two_runs_cannot_have_one_folder_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Place::named(folder.path(), Earlier::Refused).unwrap();
+        for earlier in [Earlier::Refused, Earlier::Resumed, Earlier::Removed] {
+            let refusal = Place::named(folder.path(), earlier).unwrap_err();
+            assert!(refusal.to_string().contains("another run"), "{refusal}");
+        }
+        drop(first);
+        drop(Place::named(folder.path(), Earlier::Refused).unwrap());
+    }
+
+    /// Both asked whether a name was free before either had made its folder.
+    #[test]
+    fn runs_that_start_together_get_folders_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = folder.path().join("runs/one");
+        let made: std::collections::BTreeSet<PathBuf> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| unused(&name).unwrap())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(made.len(), 8);
+        assert!(made.iter().all(|folder| folder.is_dir()));
+    }
+
+    #[test]
+    fn a_run_folder_is_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::named(&folder.path().join("a/run"), Earlier::Refused).unwrap();
+        let mode = std::fs::metadata(place.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
     }
 
     #[test]

@@ -12,10 +12,10 @@ mod results;
 mod signals;
 mod sweep;
 
-pub(crate) use folder::Place;
+pub(crate) use folder::{CAPACITY, Earlier, Place};
 pub(crate) use observer::measurement;
 pub(crate) use present::{SummarisedRun, View, layout_of, summarise, summarise_kept};
 pub(crate) use progress::Bar;
 pub(crate) use results::{Facts, write as write_results};
 pub(crate) use signals::Signals;
-pub(crate) use sweep::{Resume, run};
+pub(crate) use sweep::run;

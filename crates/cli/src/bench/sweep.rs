@@ -10,21 +10,12 @@ use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, Stop};
 use tokometer_report::{Style, TableFormat, table};
 
-use super::folder::{self, Place};
+use super::folder::{self, Earlier, Place};
 use super::present::{SummarisedRun, View, summarise};
 use super::results;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, Point};
 use crate::terminal::{print, tell};
-
-/// What becomes of finished points.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Resume {
-    /// Points that the folder already holds are not measured again.
-    Finished,
-    /// Every point is measured.
-    Nothing,
-}
 
 /// Whether a measurement is one run or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +28,13 @@ enum Size {
 pub(crate) fn run(
     measurement: &mut Measurement,
     lowered: &Lowered,
-    resume: Resume,
+    earlier: Earlier,
     style: Style,
 ) -> Result<Exit, Refusal> {
     results::check(&lowered.plan.output)?;
-    let place = Place::open(&lowered.plan.output, &lowered.plan.name, MonotonicClock.wall())?;
-    let outcome = all(measurement, lowered, (&place, resume), style);
+    let begin = (MonotonicClock.wall(), earlier);
+    let place = Place::open(&lowered.plan.output, &lowered.plan.name, begin)?;
+    let outcome = all(measurement, lowered, (&place, earlier), style);
     place.leave_if_empty();
     outcome
 }
@@ -50,7 +42,7 @@ pub(crate) fn run(
 fn all(
     measurement: &mut Measurement,
     lowered: &Lowered,
-    (place, resume): (&Place, Resume),
+    (place, earlier): (&Place, Earlier),
     style: Style,
 ) -> Result<Exit, Refusal> {
     let size = if lowered.points.len() == 1 { Size::Single } else { Size::Sweep };
@@ -61,7 +53,7 @@ fn all(
             print(&above(number, point))?;
         }
         let folder = point_folder(place.path(), number, point, size);
-        let stored = if resume == Resume::Finished { folder::stored_end(&folder) } else { None };
+        let stored = if earlier == Earlier::Resumed { folder::stored_end(&folder) } else { None };
         let outcome = if let Some(stop) = stored {
             tell(&format!("skipping point {number}: already measured in {}", folder.display()));
             stored_point(point, stop, &folder, style)

@@ -18,7 +18,7 @@ use tokometer_drive::Interrupt;
 use tokometer_plan as plan;
 
 use crate::args::BenchArgs;
-use crate::bench::{Bar, Place, Resume, Signals, measurement};
+use crate::bench::{Bar, CAPACITY, Earlier, Place, Signals, measurement};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, lower};
 use crate::terminal::{print, tell};
@@ -89,16 +89,17 @@ pub(crate) fn capacity(
         tell(&format!("note: {remark}"));
     }
     let mut search = Search::new(args, &lowered)?;
-    let place = Place::open(&lowered.plan.output, &lowered.plan.name, MonotonicClock.wall())?;
+    let earlier = Earlier::from(&args.bench.output);
+    let begin = (MonotonicClock.wall(), earlier);
+    let place = Place::open(&lowered.plan.output, &lowered.plan.name, begin)?;
     let bar = if args.bench.output.disable_tqdm { Bar::Hidden } else { Bar::Allowed };
     let signals = Signals::catch();
     let mut measurement = measurement(&lowered.secrets, &signals, bar);
     let plan = &lowered.points.first().map_or(&lowered.plan, |point| &point.plan).clone();
-    let resume = if args.bench.output.resume { Resume::Finished } else { Resume::Nothing };
     // Between two points nothing is driven, but what was learned must outlive a signal there too.
     let between = Arc::new(Interrupt::default());
     let directed = signals.direct_to(&between);
-    let ending = search.run(&mut measurement, plan, (place.path(), resume));
+    let ending = search.run(&mut measurement, plan, (place.path(), earlier));
     drop(directed);
     if ending.is_err() {
         place.leave_if_empty();
@@ -127,10 +128,10 @@ pub(crate) fn capacity(
 
 fn report(findings: &Findings, lowered: &Lowered, place: &Path) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(findings)?;
-    std::fs::write(place.join("capacity.json"), &json).map_err(|why| {
+    std::fs::write(place.join(CAPACITY), &json).map_err(|why| {
         Refusal::new(
             Exit::Write,
-            format!("cannot write `{}`: {why}", place.join("capacity.json").display()),
+            format!("cannot write `{}`: {why}", place.join(CAPACITY).display()),
         )
     })?;
     match lowered.plan.output.shown {

@@ -12,7 +12,7 @@ use tokometer_plan::{self as plan, Cache, Overload, Plan, Rate};
 use tokometer_record::Stop;
 
 use super::CapacityArgs;
-use crate::bench::{Resume, View, summarise};
+use crate::bench::{Earlier, View, summarise};
 use crate::exit::Refusal;
 use crate::lower::Lowered;
 use crate::runs;
@@ -82,7 +82,7 @@ impl Search {
         &mut self,
         measurement: &mut Measurement,
         plan: &Plan,
-        (place, resume): (&Path, Resume),
+        (place, earlier): (&Path, Earlier),
     ) -> Result<Ending, Refusal> {
         loop {
             let load = match self.limits.next(&self.points()) {
@@ -91,7 +91,7 @@ impl Search {
             };
             let number = self.readings.len();
             let folder = place.join(format!("{number:03}-{}", load_name(load)));
-            let is_there = resume == Resume::Finished && is_finished(&folder);
+            let is_there = earlier == Earlier::Resumed && is_finished(&folder);
             let reading = if is_there {
                 self.reading(load, &folder)?
             } else {

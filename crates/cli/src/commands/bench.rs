@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use anyhow::Context as _;
 
 use crate::args::BenchArgs;
-use crate::bench::{self, Bar, Resume, Signals, measurement};
+use crate::bench::{self, Bar, Earlier, Signals, measurement};
 use crate::exit::Exit;
 use crate::instrument;
 use crate::lower::{Environment, lower, written};
@@ -30,11 +30,10 @@ pub(crate) fn bench(
         output if output.disable_tqdm => Bar::Hidden,
         _ => Bar::Allowed,
     };
-    let resume = if args.output.resume { Resume::Finished } else { Resume::Nothing };
     let mut look = style(environment);
     if args.client.calibrate {
         look.error = instrument::calibrate(&lowered.plan, environment)?;
     }
     let mut measurement = measurement(&lowered.secrets, &Signals::catch(), bar);
-    Ok(bench::run(&mut measurement, &lowered, resume, look)?)
+    Ok(bench::run(&mut measurement, &lowered, Earlier::from(&args.output), look)?)
 }

@@ -18,7 +18,7 @@ use super::point::{self, Detail, PredictedPoint, Setting};
 use super::shown;
 use super::views::{Explain, Page};
 use crate::args::BenchArgs;
-use crate::bench::{Facts, View, layout_of, summarise_kept, write_results};
+use crate::bench::{Earlier, Facts, Place, View, layout_of, summarise_kept, write_results};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, Point, lower, written};
 use crate::terminal::{print, style, tell};
@@ -103,7 +103,16 @@ pub(crate) fn predict(
         secrets: &lowered.secrets,
         style: style(environment),
     };
-    Ok(command.all(&lowered)?)
+    // A prediction has no points to resume, and must not replace a run by chance.
+    let overwrite = args.bench.output.overwrite;
+    let earlier = if overwrite { Earlier::Removed } else { Earlier::Refused };
+    let place = lowered.plan.output.run_dir.as_deref();
+    let place = place.map(|folder| Place::named(folder, earlier)).transpose()?;
+    let outcome = command.all(&lowered);
+    if let Some(place) = place {
+        place.leave_if_empty();
+    }
+    Ok(outcome?)
 }
 
 /// The plan of a prediction: that of a bench whose target is the engine.

@@ -71,6 +71,23 @@ fn timeline(index: u64) -> Timeline {
     timeline
 }
 
+/// A resumed point that was killed once reported the end of the run before it.
+#[test]
+fn nothing_of_an_earlier_run_stays_beside_a_new_one() {
+    let (folder, writer) = written(1);
+    let _ = writer.finish(&end()).unwrap();
+    for name in [names::SERVER, names::SUMMARY, "end.json.part", "notes.txt"] {
+        fs::write(folder.path().join(name), "x").unwrap();
+    }
+    let writer = RunWriter::create(folder.path(), &info()).unwrap();
+    let mut left: Vec<_> =
+        fs::read_dir(writer.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["notes.txt", names::PLAN, names::REQUESTS, names::STARTS]);
+    let state = RunReader::open(folder.path()).unwrap().state().unwrap();
+    assert_eq!(state, RunState::Killed { in_flight: 0 });
+}
+
 fn written(count: u64) -> (tempfile::TempDir, RunWriter) {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = RunWriter::create(folder.path(), &info()).unwrap();
