@@ -47,8 +47,11 @@ fn parse(text: &str, path: &Path) -> Result<PartialPlan, String> {
     }
     let kind: Kind = serde_json::from_str(text).map_err(|why| why.to_string())?;
     if kind.schema.is_some() && kind.plan.is_some() {
-        let run: Result<OfRun, _> = serde_json::from_str(text);
-        return run.map(|run| run.plan).map_err(|why| why.to_string());
+        let run: OfRun = serde_json::from_str(text).map_err(|why| why.to_string())?;
+        let mut plan = run.plan;
+        // That folder holds the run that the plan was read from: it is not the new run's.
+        plan.output.run_dir = None;
+        return Ok(plan);
     }
     serde_json::from_str(text).map_err(|why| why.to_string())
 }
@@ -89,6 +92,8 @@ mod tests {
         check("a.toml", "[load]\nnum_prompts = 5\n");
         check("b.json", r#"{"load": {"num_prompts": 5}}"#);
         check("plan.json", r#"{"schema": 1, "plan": {"load": {"num_prompts": 5}}}"#);
+        let of_run = r#"{"schema": 1, "plan": {"output": {"run_dir": "r"}}}"#;
+        assert_eq!(parse(of_run, Path::new("plan.json")).unwrap().output.run_dir, None);
         let missing = read(&folder.path().join("none.toml")).unwrap_err().to_string();
         assert!(missing.contains("none.toml"), "{missing}");
         std::fs::write(folder.path().join("bad.toml"), "load = [").unwrap();
