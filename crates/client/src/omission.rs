@@ -1,17 +1,107 @@
-//! A prepared request without one of its fields.
+//! A prepared request without a field that the server refuses.
 //!
-//! For a server that refuses a field which we added by ourselves. The prompt is not at hand any more
-//! when the refusal comes, so the field is taken out of the bytes.
+//! [`refused_field`] decides from the server's message whether it refuses a *field*, as opposed to the
+//! value in it. [`PreparedRequest::without`] makes the request to send instead. The prompt is not at
+//! hand any more by then, so the field is taken out of the bytes. The length of the answer is never
+//! left out: it is sent under its other name, once.
 
 use serde_json::{Map, Value};
+use tokometer_record::{Failure, FailureKind};
 
 use crate::prepare::PreparedRequest;
 
 const LENGTH: &[u8] = b"\r\nContent-Length: ";
 
+/// Names of the same field: a server that refuses one may accept the other.
+const LENGTH_NAMES: [&str; 2] = ["max_completion_tokens", "max_tokens"];
+
+/// Words with which servers say that they do not have a field.
+const FIELD_WORDS: [&str; 15] = [
+    "unknown",
+    "unrecognized",
+    "unrecognised",
+    "unsupported",
+    "unexpected",
+    "extra",
+    "additional",
+    "extra_forbidden",
+    "not supported",
+    "not support",
+    "not permitted",
+    "not allowed",
+    "not recognized",
+    "not recognised",
+    "not accepted",
+];
+
+/// Words with which servers complain about the value of a field that they have.
+const VALUE_WORDS: [&str; 26] = [
+    "value",
+    "values",
+    "greater",
+    "less",
+    "larger",
+    "smaller",
+    "longer",
+    "fewer",
+    "higher",
+    "lower",
+    "must",
+    "exceed",
+    "exceeds",
+    "exceeded",
+    "exceeding",
+    "too",
+    "maximum",
+    "minimum",
+    "most",
+    "least",
+    "range",
+    "between",
+    "limit",
+    "context",
+    "reduce",
+    "required",
+];
+
+/// The optional field that a refusal is about: the server answered 400 or 422, named the field, said
+/// that it does not have it, and said nothing about a value.
+///
+/// Servers have no common form for this, so the words of the message decide. In doubt the request has
+/// failed: a field that is left out by mistake changes every later request of the run.
+pub fn refused_field(failure: &Failure, optional_fields: &[&'static str]) -> Option<&'static str> {
+    if failure.kind != FailureKind::Status || !matches!(failure.status, Some(400 | 422)) {
+        return None;
+    }
+    let is_word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let lower = failure.message.to_ascii_lowercase();
+    let words: Vec<&str> =
+        lower.split(|character| !is_word(character)).filter(|word| !word.is_empty()).collect();
+    let has = |phrase: &&str| {
+        let phrase: Vec<&str> = phrase.split(' ').collect();
+        words.windows(phrase.len()).any(|window| window == phrase)
+    };
+    if !FIELD_WORDS.iter().any(has) || VALUE_WORDS.iter().any(has) {
+        return None;
+    }
+    // A message may name what to use instead as well. What it complains about comes first.
+    words.iter().find_map(|word| optional_fields.iter().find(|field| *field == word)).copied()
+}
+
+/// The other name of a field that has two.
+pub fn replacement(field: &str) -> Option<&'static str> {
+    let [new, old] = LENGTH_NAMES;
+    match field {
+        name if name == new => Some(old),
+        name if name == old => Some(new),
+        _ => None,
+    }
+}
+
 impl PreparedRequest {
-    /// The same request without `field`. `None` when it is not one of the optional ones, or when the
-    /// body is not a JSON object.
+    /// The same request without `field`, or with the field's other name. `None` when it is not one of
+    /// the optional ones, or when the body is not a JSON object. The other name is not optional: a
+    /// server that refuses it too is not asked for an answer without a length.
     pub fn without(&self, field: &str) -> Option<Self> {
         let optional_fields: Vec<_> =
             self.optional_fields.iter().copied().filter(|optional| *optional != field).collect();
@@ -19,7 +109,10 @@ impl PreparedRequest {
             return None;
         }
         let mut body: Map<String, Value> = serde_json::from_slice(self.body()).ok()?;
-        body.remove(field)?;
+        let value = body.remove(field)?;
+        if let Some(other) = replacement(field) {
+            body.entry(other).or_insert(value);
+        }
         let body = serde_json::to_vec(&body).ok()?;
         let mut bytes = with_length(&self.bytes[..self.body_start], body.len())?;
         let body_start = bytes.len();
@@ -78,6 +171,60 @@ mod tests {
         assert_eq!(changed.body(), br#"{"prompt":"a"}"#);
         assert_eq!(changed.optional_fields, ["stream_options"]);
         assert_eq!(changed.asked.body_bytes, 14);
+    }
+
+    #[test]
+    fn a_length_changes_its_name_once_and_never_goes() {
+        let mut first = request(r#"{"max_completion_tokens":7,"prompt":"a"}"#);
+        first.optional_fields = vec!["max_completion_tokens"];
+        let second = first.without("max_completion_tokens").unwrap();
+        assert_eq!(second.body(), br#"{"max_tokens":7,"prompt":"a"}"#);
+        assert_eq!(second.without("max_tokens"), None);
+    }
+
+    fn check_refusal(status: u16, message: &str, expected: Option<&str>) {
+        let optional = ["ignore_eos", "stream_options", "max_completion_tokens", "temperature"];
+        let failure =
+            Failure { status: Some(status), ..Failure::new(FailureKind::Status, message) };
+        assert_eq!(refused_field(&failure, &optional), expected, "{message}");
+    }
+
+    #[test]
+    fn a_message_that_the_server_has_no_such_field_is_a_refusal_of_the_field() {
+        let check = |message: &str, field: &str| check_refusal(400, message, Some(field));
+        let transformers = r#"{"detail":"Unexpected fields in the request: {'ignore_eos'}"}"#;
+        check_refusal(422, transformers, Some("ignore_eos"));
+        check_refusal(500, transformers, None);
+        check("Unrecognized request argument supplied: stream_options", "stream_options");
+        check("Unknown field `ignore_eos` in the request", "ignore_eos");
+        check("Additional properties are not allowed ('ignore_eos' was unexpected)", "ignore_eos");
+        check(
+            "Unsupported parameter: 'max_completion_tokens' is not supported with this model. \
+             Use 'max_tokens' instead.",
+            "max_completion_tokens",
+        );
+        let pydantic = "1 validation error:\n  {'type': 'extra_forbidden', 'loc': 'body.ignore_eos', \
+                        'msg': 'Extra inputs are not permitted', 'input': 'True'}";
+        check(pydantic, "ignore_eos");
+    }
+
+    #[test]
+    fn a_message_about_a_value_or_about_something_else_refuses_no_field() {
+        let check = |message: &str| check_refusal(400, message, None);
+        check("ignore_eos_token is unknown");
+        check("max_tokens is too large");
+        // vLLM, as captured.
+        check(
+            "max_completion_tokens=5000 cannot be greater than max_model_len=2048. Please request \
+             fewer output tokens. (parameter=max_completion_tokens, value=5000)",
+        );
+        check(
+            "max_completion_tokens must be at least 1, got -5. (parameter=max_completion_tokens)",
+        );
+        check("Unsupported value: 'temperature' does not support 0.0 with this model.");
+        check("`max_completion_tokens`: expected an integer");
+        check("stream_options");
+        check("unexpected end of input");
     }
 
     #[test]

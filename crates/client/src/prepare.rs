@@ -2,15 +2,14 @@
 //!
 //! In: the run's [`Settings`], and an [`Ask`]: one prompt, its index, its adapter. Out: a
 //! [`PreparedRequest`] whose `bytes` are head and body of an HTTP/1.1 request. Fields that we add by
-//! ourselves are listed in it, so that a server that refuses one ([`refused_field`]) can be sent the
-//! request without it.
+//! ourselves are listed in it, so that a server that refuses one can be sent the request without it.
 
 use std::fmt::Display;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokometer_base::Prompt;
-use tokometer_record::{Asked, Failure, FailureKind};
+use tokometer_record::Asked;
 
 use crate::dialect::{Dialect, rules_of, write_body};
 use crate::error::Error;
@@ -29,14 +28,12 @@ pub struct Ask<'a> {
     pub index: u64,
     /// Adapter to answer with.
     pub lora: Option<&'a str>,
-    /// Fields to leave out of the body because this server refuses them.
-    pub omit: &'a [String],
 }
 
 impl<'a> Ask<'a> {
     /// Request `index` with nothing particular to it but its prompt.
     pub fn new(prompt: &'a Prompt, index: u64) -> Self {
-        Self { prompt, index, lora: None, omit: &[] }
+        Self { prompt, index, lora: None }
     }
 }
 
@@ -49,7 +46,7 @@ pub struct PreparedRequest {
     pub body_start: usize,
     /// What it asks for, for the record.
     pub asked: Asked,
-    /// Body fields that nobody asked for: a server may refuse them.
+    /// Body fields that can be left out or sent under another name: a server may refuse them.
     pub optional_fields: Vec<&'static str>,
     /// Index in the plan.
     pub index: u64,
@@ -68,7 +65,7 @@ impl Dialect {
     /// Makes one request's bytes.
     pub fn prepare(&self, settings: &Settings, ask: &Ask<'_>) -> Result<PreparedRequest, Error> {
         let extra = merged_extra(settings, ask.prompt)?;
-        let mut body = Body::new(ask.omit, &extra);
+        let mut body = Body::new(&extra);
         write_body(self.protocol(), &mut body, &self.context(settings, ask))?;
         let (body, optional_fields) = body.finish();
         let mut bytes = head(*self, settings, ask, body.len())?;
@@ -193,14 +190,13 @@ impl Head {
 /// A JSON object written field by field.
 pub(crate) struct Body<'a> {
     bytes: Vec<u8>,
-    omit: &'a [String],
     extra: &'a Map<String, Value>,
     optional: Vec<&'static str>,
 }
 
 impl<'a> Body<'a> {
-    fn new(omit: &'a [String], extra: &'a Map<String, Value>) -> Self {
-        Self { bytes: vec![b'{'], omit, extra, optional: Vec::new() }
+    fn new(extra: &'a Map<String, Value>) -> Self {
+        Self { bytes: vec![b'{'], extra, optional: Vec::new() }
     }
 
     fn write(&mut self, name: &str, value: impl Serialize) {
@@ -220,21 +216,13 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// A field that we add by ourselves; absent when this server refuses it.
+    /// A field that we add by ourselves, or whose name we choose: a server that refuses it is sent the
+    /// request without it or with its other name.
     pub(crate) fn optional(&mut self, name: &'static str, value: impl Serialize) {
-        self.try_optional(name, value);
-    }
-
-    /// As [`Body::optional`]; false when it is left out because the server refuses it.
-    pub(crate) fn try_optional(&mut self, name: &'static str, value: impl Serialize) -> bool {
-        if self.omit.iter().any(|omitted| omitted == name) {
-            return false;
-        }
         if !self.extra.contains_key(name) {
             self.write(name, value);
             self.optional.push(name);
         }
-        true
     }
 
     /// The fields of a struct, each as one that was asked for.
@@ -261,24 +249,6 @@ pub(crate) fn object_of(fields: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// The optional field that a refusal is about: the server answered 400 or 422 and named it.
-///
-/// Servers have no common form for this, so the name is looked for as a word of the message.
-pub fn refused_field(failure: &Failure, optional_fields: &[&'static str]) -> Option<&'static str> {
-    let is_refusal =
-        failure.kind == FailureKind::Status && matches!(failure.status, Some(400 | 422));
-    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let names = |field: &&str| {
-        let message = failure.message.as_bytes();
-        failure.message.match_indices(*field).any(|(at, _)| {
-            let before = at.checked_sub(1).and_then(|at| message.get(at));
-            let after = message.get(at + field.len());
-            [before, after].into_iter().flatten().all(|byte| !is_word(*byte))
-        })
-    };
-    optional_fields.iter().find(|field| is_refusal && names(field)).copied()
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -302,10 +272,11 @@ pub(crate) mod tests {
         String::from_utf8(request.body().to_vec()).unwrap()
     }
 
-    pub(crate) fn body_without(name: &str, prompt: &Prompt, omit: &[&str]) -> String {
-        let omit: Vec<String> = omit.iter().map(ToString::to_string).collect();
-        let ask = Ask { omit: &omit, ..Ask::new(prompt, 0) };
-        let request = prepared(name, &settings(), &ask).unwrap();
+    /// The body after the server has refused these fields, one after the other.
+    pub(crate) fn body_after(name: &str, prompt: &Prompt, refused: &[&str]) -> String {
+        let request = prepared(name, &settings(), &Ask::new(prompt, 0)).unwrap();
+        let request =
+            refused.iter().fold(request, |request, field| request.without(field).unwrap());
         String::from_utf8(request.body().to_vec()).unwrap()
     }
 
@@ -375,25 +346,5 @@ pub(crate) mod tests {
         let sglang = body("sglang-oai");
         assert_eq!((&sglang["model"], &sglang["lora_path"]), (&"ad".into(), &"ad".into()));
         assert_eq!(body("sglang")["lora_path"], "ad");
-    }
-
-    #[test]
-    fn a_refusal_names_one_of_our_own_fields_or_is_a_plain_failure() {
-        let optional = ["ignore_eos", "stream_options"];
-        let check = |status: u16, message: &str, expected: Option<&str>| {
-            let failure =
-                Failure { status: Some(status), ..Failure::new(FailureKind::Status, message) };
-            assert_eq!(refused_field(&failure, &optional), expected, "{message}");
-        };
-        let transformers = r#"{"detail":"Unexpected fields in the request: {'ignore_eos'}"}"#;
-        check(422, transformers, Some("ignore_eos"));
-        check(
-            400,
-            "Unrecognized request argument supplied: stream_options",
-            Some("stream_options"),
-        );
-        check(400, "ignore_eos_token is unknown", None);
-        check(500, transformers, None);
-        check(400, "max_tokens is too large", None);
     }
 }

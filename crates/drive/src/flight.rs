@@ -63,7 +63,7 @@ impl Flight {
         refused_field(self.failure()?, &self.request.optional_fields)
     }
 
-    /// Leaves a field out of the request. False when it cannot be left out.
+    /// Leaves a field out of the request or changes its name. False when neither can be done.
     pub(crate) fn omit(&mut self, field: &str) -> bool {
         let Some(request) = self.request.without(field) else { return false };
         self.timeline.asked = request.asked;

@@ -285,10 +285,14 @@ impl<P: Platform> Owner<P> {
         let mut drain_ends = None;
         loop {
             let was_fed = is_fed();
+            let now = self.clock.now();
             if was_fed && self.shared.pending() == 0 {
+                // A worker that loses the target stops the run by itself, and all may end at once.
+                if self.shared.is_target_lost() {
+                    self.heed(now);
+                }
                 return;
             }
-            let now = self.clock.now();
             self.heed(now);
             if self.shared.has_panicked() {
                 self.drain_after_panic(now + PANIC_DRAIN);
@@ -356,8 +360,7 @@ impl<P: Platform> Owner<P> {
             config.targets.iter().flat_map(|target| &target.endpoint.addresses).copied().collect();
         health.is_same_host = vitals::is_same_host(&addresses);
         health.descriptor_limit = self.limit;
-        health.dropped_fields =
-            self.shared.dropped_fields().into_iter().map(str::to_owned).collect();
+        health.dropped_fields = self.shared.dropped_fields();
         let stop = self.stop.unwrap_or(Stop::Complete);
         let planned = match (config.limits.extent.count, stop) {
             (Some(count), Stop::Complete) => count.min(self.progress.fed()),

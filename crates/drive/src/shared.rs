@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokometer_base::Nanos;
+use tokometer_client::replacement;
 use tokometer_record::Outcome;
 
 use crate::config::{Config, WarmUps};
@@ -15,7 +16,8 @@ use crate::live::Live;
 use crate::platform::Wake;
 use crate::turns::Turns;
 
-/// A target that refuses so many connections in a row, with none made between, is lost.
+/// A target that refuses so many connections in a row, with none made and no answer complete between,
+/// is lost: nothing more is sent from that moment on.
 const LOST_AFTER: u32 = 50;
 
 /// Limits on what is prepared and not yet sent: whichever is reached first.
@@ -38,13 +40,15 @@ pub(crate) struct Shared {
     /// Connections that are being opened before their time.
     pub(crate) opening: AtomicU64,
     connection_ids: AtomicU64,
-    connect_failures: AtomicU32,
+    /// Failed connections in a row, per target.
+    connect_failures: Vec<AtomicU32>,
     is_stopping: AtomicBool,
     is_abandoning: AtomicBool,
     is_over: AtomicBool,
     is_deaf: AtomicBool,
     has_dropped_fields: AtomicBool,
-    dropped_fields: Mutex<Vec<&'static str>>,
+    /// Fields with the targets that refuse them.
+    dropped_fields: Mutex<Vec<(u16, &'static str)>>,
     warm_up: Mutex<WarmUp>,
     /// The first panic of a thread of the run.
     panic: Mutex<Option<Error>>,
@@ -61,6 +65,7 @@ impl Shared {
     /// A run with one worker for each of the `bells`, which wake them.
     pub(crate) fn new(config: Config, live: Arc<Live>, bells: Vec<Arc<dyn Wake>>) -> Self {
         let inboxes = bells.into_iter().map(Inbox::new).collect();
+        let connect_failures = config.targets.iter().map(|_| AtomicU32::new(0)).collect();
         Self {
             gate: Gate::new(config.limits.max_concurrency),
             config,
@@ -72,7 +77,7 @@ impl Shared {
             ahead_bytes: AtomicU64::new(0),
             opening: AtomicU64::new(0),
             connection_ids: AtomicU64::new(0),
-            connect_failures: AtomicU32::new(0),
+            connect_failures,
             is_stopping: AtomicBool::new(false),
             is_abandoning: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -149,19 +154,28 @@ impl Shared {
         self.connection_ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn connection_made(&self) {
-        if self.connect_failures.load(Ordering::Relaxed) != 0 {
-            self.connect_failures.store(0, Ordering::Relaxed);
+    /// Notes that a target is there: it took a connection or completed an answer. A target that was
+    /// lost stays lost.
+    pub(crate) fn heard_of(&self, target: u16) {
+        let failures = &self.connect_failures[usize::from(target)];
+        if (1..LOST_AFTER).contains(&failures.load(Ordering::Relaxed)) {
+            failures.store(0, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn connection_failed(&self) {
-        self.connect_failures.fetch_add(1, Ordering::Relaxed);
+    /// Notes a connection that could not be made. The one that makes the target count as lost stops
+    /// the run on the spot: refusals come so fast that hundreds of requests would be spent on them
+    /// before anybody else looks.
+    pub(crate) fn connection_failed(&self, target: u16, now: Nanos) {
+        let before = self.connect_failures[usize::from(target)].fetch_add(1, Ordering::Relaxed);
+        if before + 1 == LOST_AFTER {
+            self.stop(now);
+        }
     }
 
-    /// Whether the target seems gone for good.
+    /// Whether a target seems gone for good.
     pub(crate) fn is_target_lost(&self) -> bool {
-        self.connect_failures.load(Ordering::Relaxed) >= LOST_AFTER
+        self.connect_failures.iter().any(|count| count.load(Ordering::Relaxed) >= LOST_AFTER)
     }
 
     /// Sends nothing more; what is in flight goes on.
@@ -243,25 +257,40 @@ impl Shared {
         }
     }
 
-    /// Notes an optional field that the server refuses.
-    pub(crate) fn drop_field(&self, field: &'static str) {
+    /// Notes an optional field that a target refuses.
+    pub(crate) fn drop_field(&self, target: u16, field: &'static str) {
         let mut dropped = self.dropped_fields.lock().unwrap_or_else(PoisonError::into_inner);
-        if !dropped.contains(&field) {
-            dropped.push(field);
+        if !dropped.contains(&(target, field)) {
+            dropped.push((target, field));
         }
         self.has_dropped_fields.store(true, Ordering::Release);
     }
 
-    /// Leaves out of a request what the server is known to refuse.
+    /// Leaves out of a request what its target is known to refuse.
     pub(crate) fn trim(&self, flight: &mut Flight) {
-        if self.has_dropped_fields.load(Ordering::Acquire) {
-            for field in self.dropped_fields() {
-                let _is_changed = flight.omit(field);
-            }
+        if !self.has_dropped_fields.load(Ordering::Acquire) {
+            return;
+        }
+        let dropped = self.dropped_fields.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let own = flight.target();
+        for (_target, field) in dropped.iter().filter(|(target, _)| *target == own) {
+            let _is_changed = flight.omit(field);
         }
     }
 
-    pub(crate) fn dropped_fields(&self) -> Vec<&'static str> {
-        self.dropped_fields.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The refused fields for the record, each once, with the name that was sent instead.
+    pub(crate) fn dropped_fields(&self) -> Vec<String> {
+        let dropped = self.dropped_fields.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = Vec::new();
+        for (_target, field) in dropped.iter() {
+            let name = match replacement(field) {
+                Some(other) => format!("{field} (sent as {other})"),
+                None => (*field).to_owned(),
+            };
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 }

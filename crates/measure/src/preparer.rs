@@ -137,7 +137,7 @@ impl Preparer {
         index: u64,
         lora: Option<&str>,
     ) -> Result<tokometer_client::PreparedRequest, PrepareError> {
-        let ask = Ask { prompt, index, lora, omit: &[] };
+        let ask = Ask { prompt, index, lora };
         Ok(self.dialect.prepare(&self.settings, &ask)?)
     }
 }

@@ -123,7 +123,11 @@ impl<S: ByteSource> Link<S> {
         };
         buffer.plain.clear();
         let is_closed = tls.decrypt(&buffer.wire[..wire_bytes], &mut buffer.plain)?;
-        let _is_flushed = tls.flush(&mut self.source)?;
+        let flushed = tls.flush(&mut self.source);
+        // What has come is read even where nothing can be sent any more.
+        if buffer.plain.is_empty() {
+            let _is_flushed = flushed?;
+        }
         let is_last = wire_bytes == 0 || is_closed;
         Ok(Arrival { bytes: &buffer.plain, wire_bytes, is_last, has_more, stamp })
     }

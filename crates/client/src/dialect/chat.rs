@@ -36,11 +36,8 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
             return Err(context.wrong_form("plain text or a conversation"));
         }
     }
-    if let Some(tokens) = context.prompt.output_tokens
-        && !body.try_optional("max_completion_tokens", tokens)
-    {
-        // A server that refuses the newer name still has to be told the length.
-        body.field("max_tokens", tokens);
+    if let Some(tokens) = context.prompt.output_tokens {
+        body.optional("max_completion_tokens", tokens);
     }
     if let Some(count) = context.settings.logprobs {
         body.field("logprobs", true);
@@ -54,7 +51,7 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
 mod tests {
     use tokometer_base::{Message, PromptContent};
 
-    use crate::prepare::tests::{body_of, body_without, settings, text_prompt};
+    use crate::prepare::tests::{body_after, body_of, settings, text_prompt};
 
     #[test]
     fn text_becomes_one_user_message_in_the_tools_form() {
@@ -79,12 +76,8 @@ mod tests {
             content: "Be short".to_owned(),
         }]);
         assert_eq!(
-            body_without(
-                "llamacpp-oai-chat",
-                &prompt,
-                &["max_completion_tokens", "stream_options"]
-            ),
-            r#"{"model":"tiny","messages":[{"role":"system","content":"Be short"}],"max_tokens":7,"stream":true}"#
+            body_after("llamacpp-oai-chat", &prompt, &["max_completion_tokens", "stream_options"]),
+            r#"{"max_tokens":7,"messages":[{"content":"Be short","role":"system"}],"model":"tiny","stream":true}"#
         );
     }
 }

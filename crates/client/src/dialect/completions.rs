@@ -26,7 +26,7 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
         PromptContent::Messages(_) => return Err(context.wrong_form("plain text or token ids")),
     }
     if let Some(tokens) = context.prompt.output_tokens {
-        body.field("max_tokens", tokens);
+        body.optional("max_tokens", tokens);
     }
     match context.conventions {
         Some(Conventions::Vllm) if context.settings.sampling.repetition_penalty.is_none() => {
@@ -78,7 +78,7 @@ pub(super) fn write_shared(body: &mut Body<'_>, context: &Context<'_>) {
 mod tests {
     use tokometer_base::Conventions;
 
-    use crate::prepare::tests::{body_of, settings, text_prompt};
+    use crate::prepare::tests::{body_after, body_of, settings, text_prompt};
     use crate::settings::{IgnoreEos, UsageReports};
 
     #[test]
@@ -103,6 +103,15 @@ mod tests {
             "llamacpp-oai",
             Some(Conventions::Sglang),
             r#"{"model":"tiny","prompt":"Say \"hi\"","max_tokens":7,"stream":true,"stream_options":{"include_usage":true},"ignore_eos":true}"#,
+        );
+    }
+
+    #[test]
+    fn a_refused_length_field_gets_the_other_name() {
+        let body = body_after("llamacpp-oai", &text_prompt(), &["max_tokens", "stream_options"]);
+        assert_eq!(
+            body,
+            r#"{"max_completion_tokens":7,"model":"tiny","prompt":"Say \"hi\"","stream":true}"#
         );
     }
 

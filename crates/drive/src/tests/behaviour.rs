@@ -6,13 +6,15 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use crate::{Connections, Interrupt, Timeouts, WarmUps};
 use tokometer_base::{Nanos, Seed};
+use tokometer_client::Dialect;
 use tokometer_record::{
     EventKind, FailureKind, Outcome as End, Phase, StampSource, Stop, Timeline,
 };
 use tokometer_schedule::{Arrivals, Curve, First, Pace};
 
 use super::server::{
-    Then, answer, config, finish, head, refuse, run, run_with, serve, target, token,
+    Then, answer, config, finish, head, item, read_request, refuse, run, run_source, run_with,
+    serve, target, token,
 };
 
 fn kind(timeline: &Timeline) -> Option<FailureKind> {
@@ -200,6 +202,84 @@ fn a_field_that_nobody_asked_for_is_left_out_when_the_server_refuses_it() {
     assert_eq!(outcome.started.len(), 5);
 }
 
+/// One prompt that is too long for the server used to remove the length from all later requests.
+#[test]
+fn a_refused_value_fails_its_request_and_changes_no_other() {
+    let lengths = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&lengths);
+    let address = serve(move |asked| {
+        lengths
+            .fetch_add(u32::from(asked.body.contains("max_completion_tokens")), Ordering::SeqCst);
+        if asked.body.contains("prompt 2") {
+            let body = r#"{"error":{"message":"max_completion_tokens=5000 cannot be greater than max_model_len=2048. Please request fewer output tokens. (parameter=max_completion_tokens, value=5000)","param":"max_completion_tokens","code":400}}"#;
+            refuse(asked.stream, "400 Bad Request", "", body);
+        } else {
+            answer(asked.stream, 1);
+        }
+        Then::Stays
+    });
+    let mut config = config(address, 6, 1);
+    config.targets[0].dialect = Dialect::named("openai-chat").unwrap();
+    let outcome = run(config);
+    let failed: Vec<_> = outcome.measured().iter().map(|timeline| kind(timeline)).collect();
+    let expected = [None, None, Some(FailureKind::Status), None, None, None];
+    assert_eq!((failed.as_slice(), seen.load(Ordering::SeqCst)), (&expected[..], 6));
+    assert!(outcome.end.health.dropped_fields.is_empty());
+}
+
+#[test]
+fn a_refused_length_is_sent_under_its_other_name() {
+    let address = serve(move |asked| {
+        if asked.body.contains("max_completion_tokens") {
+            let body = r#"{"error":{"message":"Unrecognized request argument supplied: max_completion_tokens"}}"#;
+            refuse(asked.stream, "400 Bad Request", "", body);
+        } else if asked.body.contains(r#""max_tokens":3"#) {
+            answer(asked.stream, 3);
+        } else {
+            refuse(asked.stream, "500 Internal Server Error", "", "no length");
+        }
+        Then::Stays
+    });
+    let mut config = config(address, 4, 1);
+    config.targets[0].dialect = Dialect::named("openai-chat").unwrap();
+    let outcome = run(config);
+    assert!(outcome.measured().iter().all(|timeline| timeline.is_success()));
+    assert_eq!(outcome.end.health.dropped_fields, ["max_completion_tokens (sent as max_tokens)"]);
+}
+
+#[test]
+fn a_field_that_one_target_refuses_is_still_sent_to_the_other() {
+    let picky = serve(|asked| {
+        if asked.body.contains("stream_options") {
+            refuse(asked.stream, "400 Bad Request", "", "unknown field: stream_options");
+        } else {
+            answer(asked.stream, 1);
+        }
+        Then::Stays
+    });
+    let other = serve(|asked| {
+        if asked.body.contains("stream_options") {
+            answer(asked.stream, 1);
+        } else {
+            refuse(asked.stream, "500 Internal Server Error", "", "no stream_options");
+        }
+        Then::Stays
+    });
+    let mut config = config(picky, 8, 1);
+    config.targets.push(target(other));
+    let source = config.clone();
+    let mut next = 0;
+    let prepare = move || {
+        let mut item = item(&source, next, Phase::Measure);
+        item.identity.target = u16::try_from(next % 2).unwrap();
+        next += 1;
+        Ok(Some(item))
+    };
+    let outcome = run_source(config, Box::new(prepare), Arc::new(Interrupt::default()));
+    let measured = outcome.measured();
+    assert!(measured.len() == 8 && measured.iter().all(|timeline| timeline.is_success()));
+}
+
 #[test]
 fn a_silent_server_is_given_up_by_each_limit() {
     let check = |timeouts: Timeouts, expected| {
@@ -228,6 +308,33 @@ fn an_unreachable_target_ends_the_run_instead_of_failing_to_its_end() {
     let measured = outcome.measured();
     assert!(measured.iter().all(|timeline| kind(timeline) == Some(FailureKind::Connect)));
     assert_eq!(measured.len() as u64 + outcome.end.never_sent, 5_000);
+    assert!(measured.len() <= 50 + 4, "{} requests were spent", measured.len());
+}
+
+/// The listener goes before the last answer, so that no connection is accepted and then lost.
+#[test]
+fn a_server_that_is_killed_costs_fifty_requests_and_no_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _peer) = listener.accept().unwrap();
+        let mut reader = std::io::BufReader::new(stream.try_clone().unwrap());
+        for _request in 0..19 {
+            read_request(&mut reader).unwrap();
+            answer(&mut stream, 1);
+        }
+        read_request(&mut reader).unwrap();
+        drop(listener);
+        answer(&mut stream, 1);
+    });
+    let mut config = config(address, 5_000, 1);
+    config.workers = Some(1);
+    let outcome = run(config);
+    server.join().unwrap();
+    assert_eq!(outcome.end.stop, Stop::TargetLost);
+    let succeeded = outcome.measured().iter().filter(|timeline| timeline.is_success()).count();
+    assert_eq!((succeeded, outcome.measured().len()), (20, 70));
+    assert_eq!(outcome.end.never_sent, 5_000 - 70);
 }
 
 #[test]

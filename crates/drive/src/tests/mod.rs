@@ -7,6 +7,7 @@
 mod behaviour;
 mod blocks;
 mod closing;
+mod early;
 mod server;
 mod turns;
 mod virtual_time;

@@ -60,7 +60,7 @@ fn converse(mut stream: TcpStream, connection: u32, script: &dyn Fn(Asked<'_>) -
     }
 }
 
-fn read_request(reader: &mut impl BufRead) -> Option<String> {
+pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<String> {
     let mut length = 0;
     loop {
         let mut line = String::new();

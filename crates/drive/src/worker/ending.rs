@@ -7,6 +7,7 @@ use tokometer_client::conn::Wire;
 use tokometer_record::{Failure, FailureKind, Network, Outcome, Phase};
 
 use super::connection::{Connection, Stage};
+use super::reader::ReadEnd;
 use super::{Fate, Worker, WorkerConnection};
 use crate::config::Connections;
 use crate::flight::Flight;
@@ -19,7 +20,12 @@ impl<P: Platform> Worker<P> {
     /// `offered` is what the server is ready to do with the connection.
     pub(super) fn complete(&mut self, connection: &mut WorkerConnection<P>, offered: Fate) -> Fate {
         let Some(mut flight) = connection.flight.take() else { return Fate::Close };
+        // The rest of a request that was answered early would be taken for the next one.
+        let offered = if connection.stage == Stage::Writing { Fate::Close } else { offered };
         connection.uses += 1;
+        if flight.timeline.is_success() {
+            self.shared.heard_of(connection.target);
+        }
         flight.timeline.times.end.get_or_insert(connection.last_heard);
         flight.retry_after = connection.exchange.retry_after();
         note_network(connection, &mut flight);
@@ -50,8 +56,8 @@ impl<P: Platform> Worker<P> {
         fate
     }
 
-    /// Sends a refused request once more without the field that we added by ourselves, if that is
-    /// what it was refused for. The refused try was our doing and is no attempt of its own.
+    /// Sends a refused request once more without the field that we added by ourselves, or with the
+    /// field's other name, if that is what it was refused for. The refused try was our doing and is no attempt of its own.
     fn send_without_refused(
         &mut self,
         connection: &mut WorkerConnection<P>,
@@ -62,7 +68,7 @@ impl<P: Platform> Worker<P> {
         if !flight.omit(field) {
             return Err(flight);
         }
-        self.shared.drop_field(field);
+        self.shared.drop_field(flight.target(), field);
         flight.start_over();
         if idle_fate == Fate::Keep {
             return Ok(self.send(connection, flight));
@@ -184,6 +190,29 @@ impl<P: Platform> Worker<P> {
         Fate::Close
     }
 
+    /// The request could not be written to its end. A server may answer and close without reading it
+    /// all (401, 413, 429), so what it has sent is read first.
+    pub(super) fn on_write_failed(
+        &mut self,
+        connection: &mut WorkerConnection<P>,
+        error: &io::Error,
+    ) -> Fate {
+        loop {
+            let reads = |connection: &WorkerConnection<P>| {
+                connection.flight.as_ref().map_or(0, |flight| flight.timeline.reads)
+            };
+            let before = reads(connection);
+            match self.reader.read(connection, self.shared.live.slot(self.id)) {
+                ReadEnd::Done { .. } => return self.complete(connection, Fate::Close),
+                ReadEnd::More => {}
+                ReadEnd::Drained if reads(connection) > before => {}
+                ReadEnd::Drained | ReadEnd::Unasked | ReadEnd::Closed | ReadEnd::Broken(_) => {
+                    return self.on_broken(connection, error);
+                }
+            }
+        }
+    }
+
     /// The connection broke. A kept one that dies right behind the request and before the first byte
     /// of an answer was given up before the request came: the request goes out once more, on a new
     /// connection.
@@ -192,6 +221,10 @@ impl<P: Platform> Worker<P> {
         connection: &mut WorkerConnection<P>,
         error: &io::Error,
     ) -> Fate {
+        let has_heard = connection.flight.as_ref().is_some_and(|flight| flight.has_heard);
+        if has_heard && connection.stage == Stage::Writing {
+            return self.on_closed(connection);
+        }
         let Some(mut flight) = connection.flight.take() else { return Fate::Close };
         self.reader.now = self.clock.now();
         if connection.was_kept() && self.is_lost(&flight) {

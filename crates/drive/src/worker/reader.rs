@@ -11,7 +11,7 @@ use tokometer_client::{Progress, ReadStamp};
 use tokometer_record::health::DelayHistogram;
 use tokometer_record::{Event, EventKind, StampSource, Timeline};
 
-use super::connection::Connection;
+use super::connection::{Connection, Stage};
 use crate::live::Slot;
 
 /// A kernel stamp outside of this much before our own clock is no stamp of this read.
@@ -160,7 +160,7 @@ fn feed<W: Wire>(
     if contents.events > 0 {
         connection.pulse.beat(stamped.at, contents.events, contents.tokens);
     }
-    if !flight.may_be_resent() {
+    if connection.stage != Stage::Writing && !flight.may_be_resent() {
         flight.request.bytes = Vec::new();
     }
     Some(progress)

@@ -153,7 +153,7 @@ impl<P: Platform> Worker<P> {
         flight.timeline.times.connect_begin = Some(self.reader.now);
         let target = flight.target();
         if let Err(OpenError { error, flight: Some(flight) }) = self.open(target, Some(flight)) {
-            self.shared.connection_failed();
+            self.shared.connection_failed(target, self.reader.now);
             self.fail(flight, FailureKind::Connect, &error.to_string());
         }
     }
@@ -183,7 +183,7 @@ impl<P: Platform> Worker<P> {
         if let Err(error) = connection.link.source().connected() {
             return self.never_opened(connection, FailureKind::Connect, &error.to_string());
         }
-        self.shared.connection_made();
+        self.shared.heard_of(connection.target);
         connection.setup.connected = Some(now);
         connection.last_heard = now;
         if connection.link.is_open() {
@@ -237,7 +237,7 @@ impl<P: Platform> Worker<P> {
     ) -> Fate {
         // The next connection tries the target's next address.
         self.address[usize::from(connection.target)] += 1;
-        self.shared.connection_failed();
+        self.shared.connection_failed(connection.target, self.reader.now);
         match connection.flight.take() {
             Some(flight) => self.fail(flight, kind, why),
             None => self.spare_is_open(connection.target),
@@ -311,7 +311,7 @@ impl<P: Platform> Worker<P> {
                 flight.written += count;
                 Fate::Keep
             }
-            Err(error) => self.on_broken(connection, &error),
+            Err(error) => self.on_write_failed(connection, &error),
         }
     }
 }

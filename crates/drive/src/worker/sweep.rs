@@ -39,7 +39,7 @@ impl<P: Platform> Worker<P> {
                 None => self.spare_is_open(connection.target),
             }
             if expiry == Expiry::Connect {
-                self.shared.connection_failed();
+                self.shared.connection_failed(connection.target, now);
             }
             self.settle(connection, Fate::Close);
         }
