@@ -15,8 +15,8 @@ use crate::http::{self, BodyPart, Head, Media, ResponseReader};
 use crate::reading::{Arrival, BodyEnd, Reading, message};
 use crate::settings::Settings;
 
-/// Bytes of a refusal's body that are kept.
-const REFUSAL_BYTES: usize = 4096;
+/// Bytes of the body that are kept of a refusal, and before the first event of an answer.
+const BEGINNING_BYTES: usize = 4096;
 
 /// When a read's bytes arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,8 @@ pub struct Exchange {
     head: Option<Head>,
     framer: Framer,
     reading: Reading,
-    refusal: Vec<u8>,
+    /// The beginning of the body, as long as no event was found in it.
+    beginning: Vec<u8>,
 }
 
 impl Exchange {
@@ -88,7 +89,7 @@ impl Exchange {
             head: None,
             framer: Framer::new(framing),
             reading,
-            refusal: Vec::new(),
+            beginning: Vec::new(),
         }
     }
 
@@ -98,7 +99,7 @@ impl Exchange {
         self.head = None;
         self.framer.reset(self.framing);
         self.reading.reset();
-        self.refusal.clear();
+        self.beginning.clear();
     }
 
     /// Takes the bytes of one read, exactly as the socket gave them.
@@ -133,8 +134,11 @@ impl Exchange {
         loop {
             match self.http.read_body(&mut input)? {
                 BodyPart::More => return Ok(Progress::More),
-                BodyPart::Data(data) if is_refusal => self.keep_refusal(data),
+                BodyPart::Data(data) if is_refusal => self.keep_beginning(data),
                 BodyPart::Data(data) => {
+                    if timeline.events.is_empty() {
+                        self.keep_beginning(data);
+                    }
                     let reading = &mut self.reading;
                     let mut sink = |event: crate::sse::Event<'_>| {
                         reading.on_event(event, arrival, timeline);
@@ -174,15 +178,15 @@ impl Exchange {
         self.head.is_some_and(|head| !(200..300).contains(&head.status))
     }
 
-    fn keep_refusal(&mut self, data: &[u8]) {
-        let room = REFUSAL_BYTES.saturating_sub(self.refusal.len());
-        self.refusal.extend_from_slice(&data[..data.len().min(room)]);
+    fn keep_beginning(&mut self, data: &[u8]) {
+        let room = BEGINNING_BYTES.saturating_sub(self.beginning.len());
+        self.beginning.extend_from_slice(&data[..data.len().min(room)]);
     }
 
     fn finish(&mut self, end: BodyEnd, arrival: Arrival, timeline: &mut Timeline) {
         timeline.times.end = Some(arrival.stamp.at);
         if self.is_refusal() {
-            let body = message(&self.refusal, &self.secrets);
+            let body = message(&self.beginning, &self.secrets);
             return self.fail(FailureKind::Status, body, timeline);
         }
         // Half an event of a cut stream says nothing reliable.
@@ -197,6 +201,9 @@ impl Exchange {
                 }
             };
             self.framer.finish(&mut sink);
+            if timeline.events.is_empty() {
+                self.reading.on_no_event(&self.beginning);
+            }
         }
         self.reading.finish(end, timeline);
     }

@@ -113,6 +113,9 @@ impl Reading {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }
+        if fields.marks.has(Marks::ABORTED) {
+            self.fail_aborted(data);
+        }
         let kind = if self.is_new_text(&fields) {
             EventKind::Text
         } else {
@@ -146,11 +149,18 @@ impl Reading {
             self.fail(FailureKind::InStream, "", data);
             return push(timeline, arrival, EventKind::Error, None);
         }
+        if fields.marks.has(Marks::ABORTED) {
+            self.fail_aborted(data);
+        }
         fields.text = fields.text.or(fields.whole_text.take());
         let kind = match &fields.text {
             Some(text) if !text.is_empty() => EventKind::Text,
             _ => kind_without_text(&fields, Marks::CHOICE),
         };
+        if kind == EventKind::Other && error_message(data).is_some() {
+            self.fail(FailureKind::InStream, "", data);
+            return push(timeline, arrival, EventKind::Error, None);
+        }
         self.keep(&fields, kind);
         self.seen.set(Marks::DONE.and(Marks::LAST));
         if kind.is_content() {
@@ -169,6 +179,31 @@ impl Reading {
         if self.failure.is_none() {
             let message = format!("{what}{}", message(data, &self.secrets));
             self.failure = Some(Failure::new(kind, message));
+        }
+    }
+
+    /// The server says that it could not complete the answer.
+    fn fail_aborted(&mut self, data: &[u8]) {
+        if self.failure.is_none() {
+            let said = redact(&abort_reason(data), &self.secrets);
+            let message = format!("the server ended the answer early: {}", cut(&said));
+            self.failure = Some(Failure::new(FailureKind::InStream, message));
+        }
+    }
+
+    /// Takes the beginning of a body in which no event was found. A server, or a proxy before it, may
+    /// answer with an error document under any content type.
+    pub(crate) fn on_no_event(&mut self, body: &[u8]) {
+        let body = body.trim_ascii();
+        let is_error = scan(body).is_ok_and(|fields| fields.marks.has(Marks::ERROR))
+            || error_message(body).is_some();
+        let is_stream = [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
+            .iter()
+            .any(|start| body.starts_with(start));
+        if is_error {
+            self.fail(FailureKind::InStream, "", body);
+        } else if !body.is_empty() && !is_stream {
+            self.fail(FailureKind::Protocol, "the answer has no event: ", body);
         }
     }
 
@@ -351,8 +386,29 @@ pub(crate) fn message(body: &[u8], secrets: &[String]) -> String {
     let said = said.map_or_else(|| String::from_utf8_lossy(body), Into::into);
     // A key that is cut in the middle would not be recognised, so the cut comes last.
     let clean = redact(&said, secrets);
-    let end = (0..=MESSAGE_BYTES.min(clean.len())).rev().find(|at| clean.is_char_boundary(*at));
-    clean[..end.unwrap_or(0)].trim().to_owned()
+    cut(&clean).to_owned()
+}
+
+/// As much of a server's words as is kept.
+fn cut(said: &str) -> &str {
+    said[..said.floor_char_boundary(MESSAGE_BYTES)].trim()
+}
+
+/// The finish reason of an event, with the message beside it where there is one.
+fn abort_reason(data: &[u8]) -> String {
+    let document: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
+    let places = ["/choices/0", "/meta_info", "/details", "/0/details"];
+    let reason = places
+        .iter()
+        .filter_map(|place| document.pointer(place)?.get("finish_reason"))
+        .find(|reason| !reason.is_null());
+    let Some(reason) = reason else { return String::from_utf8_lossy(data).into_owned() };
+    let text = |key: &str| reason.get(key).and_then(serde_json::Value::as_str);
+    let name = reason.as_str().or(text("type")).unwrap_or("unknown");
+    match text("message") {
+        Some(message) => format!("finish reason `{name}`: {message}"),
+        None => format!("finish reason `{name}`"),
+    }
 }
 
 /// The message inside an error document, with the name of the field it is about: servers are asked

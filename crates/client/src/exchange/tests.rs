@@ -1,5 +1,7 @@
 //! Captured streams of real servers, and made-up ones for what no capture shows.
 
+mod failures;
+
 use std::fs;
 use std::path::Path;
 

@@ -87,7 +87,8 @@ impl<'a> Cursor<'a> {
             match slot(place, key) {
                 Slot::Skip => self.skip_value()?,
                 Slot::Enter(inner) => self.enter(inner, fields)?,
-                Slot::Take(field) => {
+                Slot::EnterOrTake(inner, _) if self.peek()? == b'{' => self.enter(inner, fields)?,
+                Slot::Take(field) | Slot::EnterOrTake(_, field) => {
                     let value = self.value()?;
                     fields.take(field, value);
                 }

@@ -25,7 +25,8 @@ fn enter(place: Place, json: &Json, fields: &mut Fields<'static>) {
         match slot(place, key.as_bytes()) {
             Slot::Skip => {}
             Slot::Enter(inner) => enter(inner, json, fields),
-            Slot::Take(field) => fields.take(field, value(json)),
+            Slot::EnterOrTake(inner, _) if json.is_object() => enter(inner, json, fields),
+            Slot::Take(field) | Slot::EnterOrTake(_, field) => fields.take(field, value(json)),
         }
     }
 }

@@ -28,6 +28,8 @@ impl Marks {
     pub const CONTENT: Self = Self(1 << 7);
     /// The end mark was seen.
     pub const DONE: Self = Self(1 << 8);
+    /// It says that the answer ended because of a failure.
+    pub const ABORTED: Self = Self(1 << 9);
 
     /// Whether all of `marks` hold.
     pub fn has(self, marks: Self) -> bool {
@@ -50,6 +52,18 @@ impl Marks {
         self.0 |= marks.0;
     }
 }
+
+/// Finish reasons with which servers say that they could not complete the answer.
+const ABORTS: [&str; 8] = [
+    "error",
+    "abort",
+    "aborted",
+    "cancelled",
+    "canceled",
+    "failed",
+    "timeout",
+    "insufficient_system_resource",
+];
 
 /// What an event said, as far as anybody asks.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -101,6 +115,8 @@ pub(super) enum Place {
     Details,
     /// llama.cpp's `timings`.
     Timings,
+    /// SGLang's `finish_reason`, where it is an object.
+    Finish,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -132,16 +148,18 @@ pub(super) enum Slot {
     /// An object, or an array whose first element is one, with fields inside.
     Enter(Place),
     Take(Field),
+    /// An object with fields inside, or a value of its own.
+    EnterOrTake(Place, Field),
 }
 
 /// The table.
 pub(super) fn slot(place: Place, key: &[u8]) -> Slot {
-    use Slot::{Enter, Take};
+    use Slot::{Enter, EnterOrTake, Take};
     match (place, key) {
         (Place::Root, b"choices") => Enter(Place::Choice),
         (Place::Root, b"usage") => Enter(Place::Usage),
         (Place::Root, b"error") => Take(Field::Error),
-        (Place::Root, b"object") => Take(Field::Object),
+        (Place::Root, b"object" | b"type") => Take(Field::Object),
         (Place::Root, b"timings") => Enter(Place::Timings),
         (Place::Root, b"meta_info") => Enter(Place::Meta),
         (Place::Root, b"token") => Enter(Place::Token),
@@ -155,7 +173,10 @@ pub(super) fn slot(place: Place, key: &[u8]) -> Slot {
         | (Place::Choice | Place::Token, b"text")
         | (Place::Delta, b"content") => Take(Field::Text),
         (Place::Choice, b"delta" | b"message") => Enter(Place::Delta),
-        (Place::Choice | Place::Meta | Place::Details, b"finish_reason") => Take(Field::Finish),
+        (Place::Choice | Place::Meta | Place::Details, b"finish_reason") => {
+            EnterOrTake(Place::Finish, Field::Finish)
+        }
+        (Place::Finish, b"type") => Take(Field::Finish),
         (Place::Delta, b"role") => Take(Field::Role),
         (Place::Delta, b"reasoning_content") => Take(Field::Reasoning),
         (Place::Delta, b"reasoning") => Take(Field::ReasoningAlias),
@@ -211,6 +232,7 @@ impl<'a> Fields<'a> {
     pub(super) fn enter(&mut self, place: Place) {
         match place {
             Place::Choice => self.marks.set(Marks::CHOICE),
+            Place::Finish => self.marks.set(Marks::FINISHED),
             Place::Usage => {
                 self.usage.get_or_insert_default();
             }
@@ -263,6 +285,9 @@ impl<'a> Fields<'a> {
             (Field::ToolCalls, Value::Array(1.., _)) => Marks::TOOL_CALL,
             // TGI's completions have an empty finish reason in every event but the last.
             (Field::Finish, Value::Text(reason)) if reason.is_empty() => return,
+            (Field::Finish, Value::Text(reason)) if ABORTS.iter().any(|word| reason.is(word)) => {
+                Marks::FINISHED.and(Marks::ABORTED)
+            }
             (Field::Finish, _) => Marks::FINISHED,
             (Field::Error, _) => Marks::ERROR,
             (Field::Object, Value::Text(kind)) if kind.is("error") => Marks::ERROR,
