@@ -24,6 +24,8 @@ pub(crate) enum Exit {
     Write = 6,
     /// No request succeeded.
     NoSuccess = 7,
+    /// A fault of this program.
+    Internal = 70,
     /// Ended by Ctrl-C, SIGTERM or SIGHUP.
     Interrupted = 130,
 }
@@ -80,6 +82,7 @@ impl From<measure::Error> for Refusal {
             measure::Kind::Write => Exit::Write,
             measure::Kind::NoSuccess => Exit::NoSuccess,
             measure::Kind::Interrupted => Exit::Interrupted,
+            measure::Kind::Internal => Exit::Internal,
         };
         Self { exit, message: error.message, hint: error.hint }
     }
@@ -97,6 +100,13 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_of_this_program_has_a_code_of_its_own() {
+        let error = measure::Error::new(measure::Kind::Internal, "a thread panicked");
+        let code = Refusal::from(error).exit;
+        assert_eq!((code, code as u8), (Exit::Internal, 70));
+    }
 
     #[test]
     fn a_refusal_keeps_its_code_below_any_context() {

@@ -15,6 +15,8 @@ pub enum Kind {
     NoSuccess,
     /// The user interrupted it before there was anything to report.
     Interrupted,
+    /// A fault of this program.
+    Internal,
 }
 
 /// What could not be done, to what, and why; on a line of its own, what to try.

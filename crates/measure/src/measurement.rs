@@ -244,10 +244,7 @@ impl Measurement {
         record_accept_length(&ready.reached, &after_run, &*self.tools.clock);
         drop(after_run);
         let written = recorder.finish();
-        let mut end = ended.map_err(|why| match why {
-            drive::Error::WarmUps { .. } => Error::new(Kind::NoSuccess, why.to_string()),
-            other => Error::usage(other.to_string(), ""),
-        })?;
+        let mut end = ended.map_err(|why| failed(&why, &folder))?;
         if let Some(reason) = watch.finish() {
             end.stop = reason;
         }
@@ -284,6 +281,18 @@ fn record_accept_length(reached: &Reached, scrapes: &Sender<Scrape>, clock: &dyn
     }
 }
 
+/// Why there is no run. A panic is no fault of the plan, and what was recorded before it stays.
+fn failed(why: &drive::Error, folder: &Path) -> Error {
+    match why {
+        drive::Error::WarmUps { .. } => Error::new(Kind::NoSuccess, why.to_string()),
+        drive::Error::Panicked { .. } => {
+            let kept = format!("what was measured is kept: tokometer report {}", folder.display());
+            Error::new(Kind::Internal, why.to_string()).hint(kept)
+        }
+        _ => Error::usage(why.to_string(), ""),
+    }
+}
+
 fn finish(folder: PathBuf, recorded: Recorded, end: RunEnd) -> Measured {
     let Recorded { writer, failure } = recorded;
     let finished = writer.map(|writer| writer.finish(&end));
@@ -293,5 +302,21 @@ fn finish(folder: PathBuf, recorded: Recorded, end: RunEnd) -> Measured {
             Measured { folder, end: None, write_failure: Some(why) }
         }
         (None, None) => Measured { folder, end: None, write_failure: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A panic used to be reported as bad usage.
+    #[test]
+    fn a_panic_is_an_internal_error_and_names_what_is_kept() {
+        let panic = drive::Error::Panicked { thread: "worker", message: "index".to_owned() };
+        let error = failed(&panic, Path::new("runs/a"));
+        assert_eq!(error.kind, Kind::Internal);
+        assert_eq!(error.hint, "what was measured is kept: tokometer report runs/a");
+        let target = drive::Error::Target { index: 0, target: 3, targets: 1 };
+        assert_eq!(failed(&target, Path::new("runs/a")).kind, Kind::Usage);
     }
 }
