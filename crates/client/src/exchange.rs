@@ -39,6 +39,8 @@ impl ReadStamp {
 pub enum KeepText {
     /// Only its arrival is.
     No,
+    /// It goes into the timeline of a successful answer whose usage has no count of its tokens.
+    Uncounted,
     /// It goes into the timeline.
     Yes,
 }

@@ -87,7 +87,7 @@ impl Reading {
         if event.name.is_empty()
             && let Some((kind, text)) = self.template.matched(event.data)
         {
-            if self.keep_text == KeepText::Yes {
+            if self.keep_text != KeepText::No {
                 text.append_to(&mut self.text);
             }
             push(timeline, arrival, kind, None);
@@ -301,9 +301,6 @@ impl Reading {
 
     /// The stream is over. `body` says whether its body came to its announced end.
     pub(crate) fn finish(&mut self, body: BodyEnd, timeline: &mut Timeline) {
-        if self.keep_text == KeepText::Yes {
-            timeline.text = Some(std::mem::take(&mut self.text));
-        }
         let is_regular = match self.rules.end {
             EndRule::Body => body == BodyEnd::Announced,
             EndRule::DoneOrFinish | EndRule::FinalEvent => self.has_ended(),
@@ -321,6 +318,15 @@ impl Reading {
         } else {
             Outcome::Success
         };
+        let is_kept = match self.keep_text {
+            KeepText::No => false,
+            // The buffer serves the next answer: a run with usage keeps one text per connection.
+            KeepText::Uncounted => timeline.is_success() && told == 0,
+            KeepText::Yes => true,
+        };
+        if is_kept {
+            timeline.text = Some(std::mem::take(&mut self.text));
+        }
     }
 
     /// An answer in one piece follows no stream's end rule.

@@ -21,7 +21,7 @@ use crate::live_notes::LiveNotes;
 use crate::observer::{Goal, Observer, Underway};
 use crate::readiness;
 use crate::recorder::{Onlookers, Recorded, Recorder};
-use crate::retokenize::retokenize;
+use crate::retokenize::{AfterCount, Texts, retokenize};
 use crate::run_config::{config, info, keep_text, preparer, salt, source, switch_command};
 use crate::secrets::Secrets;
 use crate::target::{Reached, reach};
@@ -148,9 +148,15 @@ impl Measurement {
         let info = info(plan, ready, &opened, (salt, &self.tools));
         let writer = RunWriter::create(folder, &info)
             .map_err(|why| Error::new(Kind::Write, why.to_string()))?;
-        let measured = self.drive(plan, ready, &opened, writer)?;
-        if keep_text(plan) == KeepText::Yes {
-            let counted = retokenize(&measured.folder, &*ready.tokenizer);
+        let (measured, has_text) = self.drive(plan, ready, &opened, writer)?;
+        let texts = match keep_text(plan) {
+            KeepText::Yes => Texts::All,
+            // Answers of a conversation stay in the record beside what was asked.
+            _ if opened.has_turns() => Texts::Uncounted(AfterCount::Kept),
+            _ => Texts::Uncounted(AfterCount::Dropped),
+        };
+        if has_text {
+            let counted = retokenize(&measured.folder, &*ready.tokenizer, texts);
             counted.map_err(|why| Error::new(Kind::Write, why.to_string()))?;
         }
         Ok(measured)
@@ -199,13 +205,14 @@ impl Measurement {
         Ok(())
     }
 
+    /// Also says whether the record holds texts.
     fn drive(
         &self,
         plan: &Plan,
         ready: &Ready,
         opened: &Opened,
         writer: RunWriter,
-    ) -> Result<Measured, Error> {
+    ) -> Result<(Measured, bool), Error> {
         let folder = writer.folder().to_owned();
         let observer = &self.tools.observer;
         let (notices, from_run) = channel();
@@ -248,7 +255,8 @@ impl Measurement {
         if let Some(reason) = watch.finish() {
             end.stop = reason;
         }
-        Ok(finish(folder, written, end))
+        let has_text = written.writer.as_ref().is_some_and(RunWriter::has_text);
+        Ok((finish(folder, written, end), has_text))
     }
 }
 

@@ -7,22 +7,51 @@ use std::collections::HashMap;
 use std::num::NonZero;
 use std::path::Path;
 
-use tokometer_record::{RunReader, folder};
+use tokometer_record::{Phase, RunReader, Timeline, folder};
 use tokometer_tokenize::Tokenizer;
 
 /// Texts that are counted in one go: enough work for every core, little memory.
 const BATCH: usize = 2_048;
 
-/// Index and attempt of a request.
-type Key = (u64, u32);
+/// Phase, index and attempt of a request.
+type Key = (Phase, u64, u32);
 
-/// Counts every kept text of a run and writes the counts into its rows.
-pub(crate) fn retokenize(folder: &Path, tokenizer: &dyn Tokenizer) -> Result<(), folder::Error> {
+fn key(timeline: &Timeline) -> Key {
+    let identity = &timeline.identity;
+    (identity.phase, identity.index, identity.attempt)
+}
+
+/// Which texts are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Texts {
+    /// Every kept one.
+    All,
+    /// Those of answers whose usage has no count. Texts that were kept for this alone are dropped.
+    Uncounted(AfterCount),
+}
+
+/// What becomes of a text that has been counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AfterCount {
+    Dropped,
+    Kept,
+}
+
+/// Counts kept texts of a run and writes the counts into its rows.
+pub(crate) fn retokenize(
+    folder: &Path,
+    tokenizer: &dyn Tokenizer,
+    texts: Texts,
+) -> Result<(), folder::Error> {
+    let is_wanted = |timeline: &Timeline| {
+        let told = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
+        texts == Texts::All || told == 0
+    };
     let reader = RunReader::open(folder)?;
     let mut counts: HashMap<Key, u32> = HashMap::new();
     let mut batch: Vec<(Key, String)> = Vec::new();
-    for timeline in reader.timelines()? {
-        let key = (timeline.identity.index, timeline.identity.attempt);
+    for timeline in reader.timelines()?.filter(is_wanted) {
+        let key = key(&timeline);
         batch.extend(timeline.text.map(|text| (key, text)));
         if batch.len() >= BATCH {
             counts.extend(counted(&batch, tokenizer));
@@ -34,8 +63,10 @@ pub(crate) fn retokenize(folder: &Path, tokenizer: &dyn Tokenizer) -> Result<(),
         return Ok(());
     }
     reader.rewrite(|timeline| {
-        let key = (timeline.identity.index, timeline.identity.attempt);
-        timeline.retokenized_tokens = counts.get(&key).copied();
+        timeline.retokenized_tokens = counts.get(&key(timeline)).copied();
+        if texts == Texts::Uncounted(AfterCount::Dropped) {
+            timeline.text = None;
+        }
     })
 }
 

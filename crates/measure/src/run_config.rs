@@ -29,7 +29,8 @@ pub(crate) fn salt(plan: &Plan, point: u32, now: WallNanos) -> Seed {
     Seed(root.stream("content").draw(u64::from(point)))
 }
 
-/// Text is kept where something needs it: counts of its tokens, or detailed result files.
+/// Text is kept where something needs it: counts of its tokens, or detailed result files. Elsewhere only
+/// that of answers without usage, until it is counted.
 pub(crate) fn keep_text(plan: &Plan) -> KeepText {
     let is_counted_by_usage =
         plan.targets.first().is_some_and(|target| target.backend.is_counted_by_usage());
@@ -38,7 +39,7 @@ pub(crate) fn keep_text(plan: &Plan) -> KeepText {
     if plan.family == Conventions::Sglang || !is_counted_by_usage || is_detailed {
         KeepText::Yes
     } else {
-        KeepText::No
+        KeepText::Uncounted
     }
 }
 

@@ -10,6 +10,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{Phase, Timeline};
 
 use crate::server::ServerFigures;
+use crate::told;
 
 /// How a part is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +97,7 @@ impl Anatomy {
         self.send.add(Some(upload));
         let round_trip = timeline.network.map(|network| network.round_trip);
         self.least_round_trip = self.least_round_trip.into_iter().chain(round_trip).min();
-        let told = timeline.server_timings.unwrap_or_default();
+        let told = told::timings(timeline);
         self.server_queue.add(told.queue);
         self.prefill.add(told.prefill);
         let known = [told.queue, told.prefill].into_iter().flatten();

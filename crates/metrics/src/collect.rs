@@ -430,24 +430,29 @@ fn ended(state: &RunState) -> Ended {
 
 fn counts(rows: &[Row], load: &Load, state: &RunState) -> Counts {
     let with = |fate: Fate| rows.iter().filter(|row| row.fate == fate).count() as u64;
-    let known = rows.len() as u64;
     let abandoned_rows = with(Fate::Abandoned);
+    // The last attempt of a request that was being tried again has no row: its fate is that attempt's.
+    let retrying = match state {
+        RunState::Ended(_) => 0,
+        RunState::Killed { retrying, .. } => *retrying,
+    };
+    let failed = with(Fate::Failed).saturating_sub(retrying);
+    // A run that stops by time is cut wherever it stands: what lies beyond was never due.
+    let planned = load.planned_requests.filter(|_| load.duration.is_none());
+    let known = with(Fate::Succeeded) + failed;
     let (abandoned, never_sent) = match state {
         RunState::Ended(end) => (end.abandoned.max(abandoned_rows), end.never_sent),
-        RunState::Killed { in_flight } => {
-            let sent = known + in_flight;
-            (
-                abandoned_rows + in_flight,
-                load.planned_requests.map_or(0, |all| all.saturating_sub(sent)),
-            )
+        RunState::Killed { in_flight, .. } => {
+            let abandoned = abandoned_rows + in_flight;
+            (abandoned, planned.map_or(0, |all| all.saturating_sub(known + abandoned)))
         }
     };
-    let sent = known - abandoned_rows + abandoned;
+    let sent = known + abandoned;
     Counts {
-        planned: load.planned_requests.unwrap_or(sent + never_sent).max(sent),
+        planned: planned.unwrap_or(sent + never_sent).max(sent),
         sent,
         succeeded: with(Fate::Succeeded),
-        failed: with(Fate::Failed),
+        failed,
         abandoned,
         never_sent,
         retries: 0,

@@ -223,10 +223,24 @@ fn a_killed_run_is_reported_from_its_rows_and_marked() {
     let mut collector = Collector::new(&testing::info(testing::load(None, 10)), Options::default());
     collector.push(&testing::answer(0, 1_000, &[(1_500, Text)]));
     collector.push(&testing::answer(1, 1_000, &[(3_000, Text)]));
-    let summary = collector.finish(&RunState::Killed { in_flight: 3 });
+    let summary = collector.finish(&RunState::Killed { in_flight: 3, retrying: 0 });
     assert_eq!(summary.duration_s, Some(2.0));
     assert_eq!((summary.counts.abandoned, summary.counts.never_sent), (3, 5));
     assert!(summary.notes.iter().any(|note| note.code == "partial-run"));
+}
+
+/// A request whose second attempt was in flight is one request, and not a failed one.
+#[test]
+fn a_request_that_was_being_tried_again_when_the_run_was_killed_counts_once() {
+    let mut collector = Collector::new(&testing::info(testing::load(None, 5)), Options::default());
+    collector.push(&testing::answer(0, 1_000, &[(1_500, Text)]));
+    let mut failed = testing::answer(1, 1_000, &[]);
+    failed.outcome =
+        Outcome::Failed(Failure { status: Some(503), ..Failure::new(FailureKind::Status, "busy") });
+    collector.push(&failed);
+    let counts = collector.finish(&RunState::Killed { in_flight: 2, retrying: 1 }).counts;
+    assert_eq!((counts.sent, counts.succeeded, counts.failed, counts.abandoned), (3, 1, 0, 2));
+    assert_eq!((counts.planned, counts.never_sent), (5, 2));
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub mod steady;
 pub mod steps;
 pub mod summary;
 mod ticks;
+mod told;
 pub mod totals;
 pub mod windows;
 

@@ -5,6 +5,8 @@
 use tokometer_base::Nanos;
 use tokometer_record::{Event, EventKind, Timeline};
 
+use crate::told;
+
 fn span(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
     Some((to? - from?).0 as f64)
 }
@@ -74,7 +76,7 @@ pub(crate) fn upload(timeline: &Timeline) -> Option<f64> {
 /// Tokens that the server counted as reasoning and never sent.
 pub(crate) fn hidden_tokens(timeline: &Timeline) -> u32 {
     let was_shown = timeline.events.iter().any(|event| event.kind == EventKind::Reasoning);
-    let reasoning = timeline.usage.and_then(|usage| usage.reasoning_tokens).unwrap_or(0);
+    let reasoning = told::reasoning_tokens(timeline).unwrap_or(0);
     if was_shown { 0 } else { reasoning }
 }
 

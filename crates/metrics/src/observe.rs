@@ -9,6 +9,7 @@ use tokometer_record::{CountSource, StampSource, Timeline};
 
 use crate::family::Route;
 use crate::sends::{Capped, Sends};
+use crate::told;
 
 /// Two sums that should agree, over the requests that have both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +63,10 @@ pub(crate) struct Observed {
     /// Later turns of conversations.
     pub(crate) later_turns: u64,
     pub(crate) uncounted: u64,
+    /// Answers whose usage contradicts their content events.
+    pub(crate) contradictions: u64,
+    /// Numbers of the server that cannot be true.
+    pub(crate) ignored: told::Ignored,
     pub(crate) count_sources: BTreeMap<String, u64>,
     pub(crate) reopened: u64,
     pub(crate) first_send: Option<Nanos>,
@@ -117,11 +122,13 @@ impl Observed {
     /// Takes the counts of a successful request.
     pub(crate) fn add_counts(&mut self, timeline: &Timeline, route: Route) {
         let usage = timeline.usage.unwrap_or_default();
+        self.contradictions += u64::from(told::contradicts_stream(timeline));
+        told::count_ignored(timeline, &mut self.ignored);
         self.usage_and_events.add(usage.completion_tokens, timeline.event_tokens());
         self.usage_and_text.add(usage.completion_tokens, timeline.retokenized_tokens);
         self.prompt_lengths.add(timeline.asked.prompt_tokens, usage.prompt_tokens);
         if timeline.identity.turn == 0 {
-            self.cached.add(usage.prompt_tokens, usage.cached_tokens);
+            self.cached.add(usage.prompt_tokens, told::cached_tokens(timeline));
         } else {
             self.later_turns += 1;
         }

@@ -78,6 +78,9 @@ pub struct ServerFigures {
     /// Accept length that SGLang's `/server_info` reported after the run: the mean over its life.
     #[serde(default)]
     pub told_accept_length: Option<f64>,
+    /// What was ignored because it is impossible, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
     /// What the GPUs did, if a source reports it.
     #[serde(default)]
     pub gpu: Option<GpuFigures>,
@@ -140,7 +143,7 @@ fn labelled<'a>(
 /// The sum over label sets of the first of these names that is there.
 fn sum(scrape: &Scrape, names: &[&str]) -> Option<f64> {
     names.iter().find_map(|name| {
-        let values = labelled(scrape, name).map(|(_, value)| value);
+        let values = labelled(scrape, name).map(|(_, value)| value).filter(|v| v.is_finite());
         values.reduce(|sum, value| sum + value)
     })
 }

@@ -233,7 +233,7 @@ impl Collector {
         let mut steps: Vec<SeenStep> = Vec::new();
         let (mut reached, mut under_way) = (0_u64, 0_u64);
         let sweep = Sweep::new(&self.streams);
-        for group in self.tokens.chunk_by(|one, other| other.at - one.at <= width) {
+        for group in groups(&self.tokens, width, &mut self.streams) {
             let begin = group.first().map_or(Nanos::ZERO, |token| token.at);
             let step = step_of(group, begin, steps.last());
             let streams = sweep.between(begin, step.at);
@@ -307,6 +307,32 @@ fn group_width(tokens: &[Token]) -> Nanos {
     let tenth = gaps.len() / 10;
     let gap = (!gaps.is_empty()).then(|| *gaps.select_nth_unstable(tenth).1);
     Nanos(u64::from(gap.unwrap_or(0)) / 5)
+}
+
+/// The tokens of one step each: close together, and all of streams that had been sent when the first of
+/// them came. A request that was sent later cannot have been in that step, however soon its answer came.
+fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &mut [Stream]) -> Vec<&'t [Token]> {
+    streams.sort_unstable_by_key(|stream| stream.first);
+    let is_sent_after = |token: &Token, begin: Nanos| {
+        if token.gap > 0 {
+            return false;
+        }
+        let from = streams.partition_point(|stream| stream.first < token.at);
+        let at_once = streams[from..].iter().take_while(|stream| stream.first == token.at);
+        at_once.filter_map(|stream| stream.sent).any(|sent| sent > begin)
+    };
+    let mut found = Vec::new();
+    for close in tokens.chunk_by(|one, other| other.at - one.at <= width) {
+        let mut from = 0;
+        for at in 1..close.len() {
+            if is_sent_after(&close[at], close[from].at) {
+                found.push(&close[from..at]);
+                from = at;
+            }
+        }
+        found.push(&close[from..]);
+    }
+    found
 }
 
 fn step_of(group: &[Token], begin: Nanos, before: Option<&SeenStep>) -> SeenStep {

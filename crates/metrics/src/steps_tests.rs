@@ -99,3 +99,14 @@ fn long_runs_are_seen_in_stretches_and_no_duration_spans_a_hole() {
     assert_eq!((figures.span_ms_p50, figures.span_ms_p99), (Some(20.0), Some(20.0)));
     assert!((figures.kept_share * stride as f64 - 1.0).abs() < 1e-9);
 }
+
+/// One request at a time: the next one's first token may follow the last token of the one before within
+/// the width of a step, and short answers may follow each other so.
+#[test]
+fn a_step_serves_no_more_streams_than_were_in_flight() {
+    let mut timelines = in_step(1, &(1..=60).map(|step| step * 100).collect::<Vec<_>>());
+    timelines.push(answer(1, 6_001, &[(6_005, Text)]));
+    timelines.push(answer(2, 6_006, &[(6_010, Text)]));
+    let figures = seen(&timelines);
+    assert_eq!((figures.batch_max, figures.steps), (1, 62));
+}

@@ -253,6 +253,13 @@ pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Vec<Timeline> {
     (0..batch.num_rows()).map(|at| decode_row(&Row { batch, at }, origin)).collect()
 }
 
+/// Index and attempt of each row of the measured phase; rows without a phase are of that one.
+pub(crate) fn measured_attempts(batch: &RecordBatch) -> impl Iterator<Item = (u64, u32)> + '_ {
+    let rows = (0..batch.num_rows()).map(|at| Row { batch, at });
+    rows.filter(|row| row.text("phase").is_none_or(|name| Phase::from_name(name) == Phase::Measure))
+        .filter_map(|row| Some((row.u64("index")?, row.u32("attempt")?)))
+}
+
 fn decode_row(row: &Row<'_>, origin: Nanos) -> Timeline {
     let mut times = Times {
         admitted: origin + row.span("admitted_ns").unwrap_or_default(),

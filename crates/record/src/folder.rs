@@ -12,8 +12,6 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::UInt64Type;
 use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
@@ -135,6 +133,7 @@ pub struct RunWriter {
     waiting: Vec<Timeline>,
     started: Vec<(u64, u32, Nanos)>,
     waiting_bytes: usize,
+    has_text: bool,
 }
 
 /// Rows wait for this much memory at most before they are written.
@@ -158,6 +157,7 @@ impl RunWriter {
             waiting: Vec::new(),
             started: Vec::new(),
             waiting_bytes: 0,
+            has_text: false,
         })
     }
 
@@ -166,7 +166,12 @@ impl RunWriter {
         &self.folder
     }
 
-    /// Notes that a request was sent. It reaches the disk with the next flush.
+    /// Whether some row has the text of its answer.
+    pub fn has_text(&self) -> bool {
+        self.has_text
+    }
+
+    /// Notes that a measured request was sent. It reaches the disk with the next flush.
     pub fn start(&mut self, index: u64, attempt: u32, at: Nanos) {
         self.started.push((index, attempt, at));
     }
@@ -177,6 +182,7 @@ impl RunWriter {
         self.waiting_bytes += size_of::<Timeline>()
             + timeline.events.capacity() * size_of::<crate::Event>()
             + timeline.text.as_ref().map_or(0, String::len);
+        self.has_text |= timeline.text.is_some();
         self.waiting.push(timeline);
         if self.waiting_bytes >= WAITING_BYTES_MAX { self.flush() } else { Ok(()) }
     }
@@ -312,6 +318,9 @@ impl Iterator for Batches {
     }
 }
 
+/// Index and attempt of a measured request.
+type Attempt = (u64, u32);
+
 /// Reads a run folder, also one whose writer was killed.
 #[derive(Debug)]
 pub struct RunReader {
@@ -349,25 +358,27 @@ impl RunReader {
         if end.is_file() {
             return Ok(RunState::Ended(Box::new(read_json(&end)?)));
         }
-        let mut in_flight = self.keys(names::STARTS)?;
-        for ended in self.keys(names::REQUESTS)? {
-            in_flight.remove(&ended);
-        }
-        Ok(RunState::Killed { in_flight: in_flight.len() as u64 })
+        let mut in_flight = self.attempts(names::STARTS)?;
+        let ended = self.attempts(names::REQUESTS)?;
+        in_flight.retain(|attempt| !ended.contains(attempt));
+        let has_ended_before =
+            |(index, attempt): &&Attempt| *attempt > 0 && ended.contains(&(*index, attempt - 1));
+        let retrying = in_flight.iter().filter(has_ended_before).count() as u64;
+        Ok(RunState::Killed { in_flight: in_flight.len() as u64, retrying })
     }
 
-    fn keys(&self, name: &str) -> Result<BTreeSet<u64>, Error> {
+    /// The measured attempts in a file. Warm-ups and probes count their indexes from zero as well;
+    /// they have no rows among the starts.
+    fn attempts(&self, name: &str) -> Result<BTreeSet<Attempt>, Error> {
         let path = self.folder.join(name);
         if !path.is_file() {
             return Ok(BTreeSet::new());
         }
-        let mut keys = BTreeSet::new();
+        let mut attempts = BTreeSet::new();
         for batch in Batches::open(&path)? {
-            let column =
-                batch.column_by_name("index").and_then(|c| c.as_primitive_opt::<UInt64Type>());
-            keys.extend(column.into_iter().flat_map(|column| column.values().iter().copied()));
+            attempts.extend(columns::measured_attempts(&batch));
         }
-        Ok(keys)
+        Ok(attempts)
     }
 
     /// All ended requests, in the order in which they ended, batch by batch from disk.

@@ -138,7 +138,9 @@ pub enum RunState {
     Ended(Box<RunEnd>),
     /// The writer died: what had been written by then is all there is.
     Killed {
-        /// Requests that had been sent and not ended.
+        /// Measured requests that had been sent and not ended.
         in_flight: u64,
+        /// Of these, later attempts of requests whose attempt before has ended.
+        retrying: u64,
     },
 }

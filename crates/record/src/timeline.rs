@@ -336,6 +336,8 @@ impl Timeline {
     /// Tokens of the answer, from the best source there is.
     pub fn output_tokens(&self) -> Option<(u32, CountSource)> {
         let from_usage = self.usage.and_then(|usage| usage.completion_tokens);
+        // Zero beside content is a server that does not count.
+        let from_usage = from_usage.filter(|told| *told > 0 || self.first_content().is_none());
         from_usage
             .map(|tokens| (tokens, CountSource::Usage))
             .or_else(|| self.event_tokens().map(|tokens| (tokens, CountSource::Events)))
@@ -396,5 +398,7 @@ mod tests {
         assert_eq!(timeline.output_tokens(), Some((9, CountSource::Retokenized)));
         timeline.usage = Some(Usage { completion_tokens: Some(7), ..Usage::default() });
         assert_eq!(timeline.output_tokens(), Some((7, CountSource::Usage)));
+        timeline.usage = Some(Usage { completion_tokens: Some(0), ..Usage::default() });
+        assert_eq!(timeline.output_tokens(), Some((9, CountSource::Retokenized)), "of content");
     }
 }

@@ -194,3 +194,24 @@ fn any_dataset_can_be_held_as_conversations() {
         assert_eq!(talk[1].times.intended, talk[0].times.end.map(|end| end + think));
     }
 }
+
+/// A server that sends no usage: the text is the only count, whatever files were asked for.
+#[test]
+fn answers_without_usage_are_counted_from_their_text_and_the_text_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = r#"{"usage":"missing"}"#;
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]);
+    let line = format!(
+        "bench --base-url {} --num-prompts 12 --random-input-len 20 --random-output-len 16 \
+         --tokenizer cl100k --json --run-dir r",
+        server.url
+    );
+    let page = run(folder.path(), &line).succeeded().json();
+    let summary = &page["summary"];
+    assert_eq!(summary["count_sources"]["retokenized"], 12, "{summary:#}");
+    let classic = &summary["families"]["vllm"];
+    let tokens = classic["total_output"].as_u64().unwrap();
+    assert!((150..=230).contains(&tokens), "{classic:#}");
+    let reader = RunReader::open(&folder.path().join("r")).unwrap();
+    assert!(reader.timelines().unwrap().all(|row| row.text.is_none()));
+}

@@ -24,7 +24,9 @@ fn a_killed_run_is_reported_as_partial_with_what_was_in_flight() {
     let _ = bench.wait();
 
     let reader = RunReader::open(&run_folder).unwrap();
-    let RunState::Killed { in_flight } = reader.state().unwrap() else { panic!("it has an end") };
+    let RunState::Killed { in_flight, .. } = reader.state().unwrap() else {
+        panic!("it has an end")
+    };
     assert!(in_flight <= 8, "{in_flight}");
     let report = run(folder.path(), "report r --repair").succeeded();
     assert!(report.stdout.contains("partial"), "{}", report.stdout);

@@ -45,6 +45,33 @@ fn read_whole(backend: &str, stream: &[u8]) -> Timeline {
     read_pieces(&mut exchange(backend, &settings()), [stream]).0
 }
 
+/// Text costs memory and disk: without usage it is the only source of a count, with usage it is none.
+#[test]
+fn a_text_kept_for_its_count_is_dropped_once_usage_tells_it() {
+    let text_of = |events: &str, keep: KeepText| {
+        let body = format!("data: {}\n\n", events.replace('\n', "\n\ndata: "));
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        let dialect = Dialect::named("openai").unwrap();
+        let mut exchange = Exchange::new(&dialect, &settings(), keep);
+        let stream = format!("{head}{body}");
+        read_pieces(&mut exchange, [stream.as_bytes()]).0.text
+    };
+    let pieces = r#"{"choices":[{"index":0,"text":"a b"}]}
+{"choices":[{"index":0,"text":" c"}]}
+{"choices":[{"index":0,"text":"","finish_reason":"length"}]}"#;
+    let usage = |tokens: u32| {
+        format!("{pieces}\n{{\"choices\":[],\"usage\":{{\"completion_tokens\":{tokens}}}}}\n[DONE]")
+    };
+    let kept = Some("a b c".to_owned());
+    assert_eq!(text_of(&format!("{pieces}\n[DONE]"), KeepText::Uncounted), kept);
+    assert_eq!(text_of(&usage(0), KeepText::Uncounted), kept, "zero is no count of a text");
+    assert_eq!(text_of(&usage(3), KeepText::Uncounted), None);
+    assert_eq!(text_of(&usage(3), KeepText::Yes), kept);
+    let cut = pieces.lines().next().unwrap();
+    assert_eq!(text_of(cut, KeepText::Uncounted), None, "a failed answer is not counted");
+}
+
 fn capture(name: &str) -> Vec<u8> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/captures");
     fs::read(folder.join(name).with_extension("raw")).unwrap()

@@ -83,7 +83,8 @@ impl Builder {
         } else if is("retry-after") {
             self.head.retry_after = text.parse().ok().map(Nanos::from_secs_f64);
         } else if is("x-queue-time") {
-            self.head.queue_time = text.parse().ok().map(Nanos::from_millis_f64);
+            let millis = text.parse().ok().filter(|millis: &f64| *millis >= 0.0);
+            self.head.queue_time = millis.map(Nanos::from_millis_f64);
         }
         Ok(())
     }

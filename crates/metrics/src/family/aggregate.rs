@@ -283,7 +283,7 @@ fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
         gaps: seen.gaps.iter().flat_map(repeated).collect(),
         text: timeline.text.clone().filter(|_| seen.is_success).unwrap_or_default(),
         error,
-        cached_tokens: timeline.usage.and_then(|usage| usage.cached_tokens),
+        cached_tokens: crate::told::cached_tokens(timeline),
     }
 }
 

@@ -106,8 +106,20 @@ pub(super) fn text_disagrees(evidence: &Evidence<'_>, limit: f64) -> Found {
 
 pub(super) fn answer_length(evidence: &Evidence<'_>, limit: f64) -> Found {
     let lengths = &evidence.observed.answer_lengths;
-    let is_shorter = lengths.right < lengths.left;
-    disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_shorter)
+    let is_meant = lengths.right < lengths.left && !is_eos_ignored(evidence);
+    disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_meant)
+}
+
+pub(super) fn ended_answers(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let lengths = &evidence.observed.answer_lengths;
+    let is_meant = lengths.right < lengths.left && is_eos_ignored(evidence);
+    disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_meant)
+}
+
+/// Whether the requests told the server not to end an answer by itself.
+fn is_eos_ignored(evidence: &Evidence<'_>) -> bool {
+    let told = evidence.info.plan.pointer("/request/ignore_eos").and_then(|value| value.as_str());
+    told.is_some_and(|told| told != "off")
 }
 
 pub(super) fn long_answers(evidence: &Evidence<'_>, limit: f64) -> Found {
@@ -169,6 +181,21 @@ pub(super) fn missing_usage(evidence: &Evidence<'_>, limit: f64) -> Found {
             seen.uncounted
         )
     })
+}
+
+pub(super) fn usage_contradicts(evidence: &Evidence<'_>, limit: f64) -> Found {
+    let (found, succeeded) = (evidence.observed.contradictions, evidence.summary.counts.succeeded);
+    (share(found, succeeded) > limit)
+        .then(|| format!("{found} of {succeeded} answers have more content events than tokens"))
+}
+
+pub(super) fn impossible_numbers(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let of_answers = evidence.observed.ignored.iter();
+    let of_answers = of_answers.map(|(name, answers)| format!("{name} of {answers} answers"));
+    let server = evidence.summary.server.as_ref();
+    let of_server = server.into_iter().flat_map(|server| server.ignored.iter().cloned());
+    let all: Vec<String> = of_answers.chain(of_server).collect();
+    (!all.is_empty()).then(|| format!("ignored: {}", all.join(", ")))
 }
 
 pub(super) fn slow_reads(evidence: &Evidence<'_>, limit_ms: f64) -> Found {

@@ -151,6 +151,8 @@ fn spoil(scene: &mut Scene, code: &str) {
         "text-disagrees" => scene.observed.usage_and_text.right = 120_000,
         "prompt-length" => scene.observed.prompt_lengths.right = 1_020_000,
         "missing-usage" => scene.observed.uncounted = 11,
+        "usage-contradicts-stream" => scene.observed.contradictions = 11,
+        "impossible-numbers" => scene.observed.ignored = [("queue time", 3)].into(),
         "user-stamps" => {
             (scene.observed.user_stamped, scene.observed.kernel_stamped) = (1_000, 0);
         }
@@ -188,6 +190,10 @@ fn spoil_load(scene: &mut Scene, code: &str) {
         "partial-run" => scene.summary.ended = Ended::Early(Stop::Interrupted),
         "hidden-reasoning" => scene.set_figure("hidden_tokens", 50.0),
         "answer-length" => scene.observed.answer_lengths.right = 90_000,
+        "ended-answers" => {
+            scene.info.plan = serde_json::json!({ "request": { "ignore_eos": "asked" } });
+            scene.observed.answer_lengths.right = 90_000;
+        }
         "long-answers" => scene.observed.answer_lengths.right = 110_000,
         "one-core" => {
             scene.health.cores = Some(1);

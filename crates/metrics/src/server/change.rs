@@ -113,7 +113,7 @@ impl Scrapes {
         let present = |reading: &Reading| Some(reading.running? + reading.waiting.unwrap_or(0.0));
         let kv = during.values().flatten().filter_map(|reading| reading.kv_use);
         let devices: Vec<Vec<GpuReading>> = self.devices.values().cloned().collect();
-        Some(ServerFigures {
+        let mut figures = ServerFigures {
             engine: self.readings.first().map(|reading| reading.engine.to_owned()),
             scrapes: (self.readings.len() + devices.iter().map(Vec::len).sum::<usize>()) as u64,
             failed_scrapes: self.failed,
@@ -136,7 +136,29 @@ impl Scrapes {
             told_accept_length: self.told_accept_length,
             gpu: gpu::figures(&devices, span),
             speculation: speculation(&total),
-        })
+            ignored: Vec::new(),
+        };
+        figures.ignore_impossible();
+        Some(figures)
+    }
+}
+
+/// No request waits this long, in milliseconds: a day.
+const LONGEST_MS: f64 = 86_400_000.0;
+
+impl ServerFigures {
+    /// Takes out what cannot be true, and says so.
+    fn ignore_impossible(&mut self) {
+        let ignored = &mut self.ignored;
+        let mut check = |name: &str, value: &mut Option<f64>, most: f64, unit: (f64, &str)| {
+            if let Some(told) = value.take_if(|told| !(0.0..=most).contains(told)) {
+                ignored.push(format!("{name} of {:.3e} {}", told * unit.0, unit.1));
+            }
+        };
+        check("prefix hits", &mut self.prefix_hit_share, 1.0, (100.0, "%"));
+        check("mean queue time", &mut self.queue_ms_mean, LONGEST_MS, (1.0, "ms"));
+        check("mean prefill time", &mut self.prefill_ms_mean, LONGEST_MS, (1.0, "ms"));
+        check("mean first-token time", &mut self.ttft_ms_mean, LONGEST_MS, (1.0, "ms"));
     }
 }
 

@@ -42,6 +42,23 @@ fn counters_are_differences_over_the_measured_phase_and_gauges_are_peaks() {
 }
 
 #[test]
+fn figures_that_cannot_be_true_are_left_out_and_named() {
+    let text = |hits: u32, queue: &str| {
+        format!(
+            "vllm:prefix_cache_queries_total {}\nvllm:prefix_cache_hits_total {hits}\n\
+             vllm:request_queue_time_seconds_sum {queue}\n\
+             vllm:request_queue_time_seconds_count {hits}\n",
+            hits / 5
+        )
+    };
+    let found = over(&[scrape(0, 0, &text(0, "0")), scrape(10, 0, &text(500, "1e300"))]);
+    assert_eq!((found.prefix_hit_share, found.queue_ms_mean), (None, None));
+    assert_eq!(found.ignored, ["prefix hits of 5.000e2 %", "mean queue time of 2.000e300 ms"]);
+    let found = over(&[scrape(0, 0, &text(0, "0")), scrape(10, 0, &text(500, "+Inf"))]);
+    assert_eq!(found.queue_ms_mean, None, "infinity is no number of seconds");
+}
+
+#[test]
 fn replicas_add_up_and_a_restart_counts_from_zero() {
     let text = |tokens: u32| format!("sglang:generation_tokens_total {tokens}\n");
     let found = over(&[

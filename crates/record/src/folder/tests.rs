@@ -118,7 +118,29 @@ fn a_killed_run_gives_what_it_had_and_counts_what_was_in_flight() {
     drop(writer);
     let reader = RunReader::open(folder.path()).unwrap();
     assert_eq!(reader.timelines().unwrap().count(), 2);
-    assert_eq!(reader.state().unwrap(), RunState::Killed { in_flight: 1 });
+    assert_eq!(reader.state().unwrap(), RunState::Killed { in_flight: 1, retrying: 0 });
+}
+
+/// Warm-ups and probes count their indexes from zero like measured requests, and a retry has the index
+/// of the attempt before: none of them ends a measured attempt that is in flight.
+#[test]
+fn a_killed_run_tells_its_attempts_apart_from_warm_ups_probes_and_retries() {
+    let (folder, mut writer) = written(1);
+    for phase in [Phase::Warmup, Phase::Probe] {
+        for index in 0..3 {
+            let mut other = timeline(index);
+            other.identity.phase = phase;
+            writer.push(other).unwrap();
+        }
+    }
+    for (index, attempt) in [(1, 0), (2, 0), (2, 1)] {
+        writer.start(index, attempt, Nanos(9_000));
+    }
+    writer.push(timeline(2)).unwrap();
+    writer.flush().unwrap();
+    drop(writer);
+    let reader = RunReader::open(folder.path()).unwrap();
+    assert_eq!(reader.state().unwrap(), RunState::Killed { in_flight: 2, retrying: 1 });
 }
 
 #[test]

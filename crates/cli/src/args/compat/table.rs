@@ -108,7 +108,7 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--best-of", "O", Refused("several candidates per request are not supported")),
     row("--disable-ignore-eos", "S", Kept("")),
     row("--disable-stream", "S", Kept("")),
-    row("--no-stream", "P", Renamed("--disable-stream")),
+    row("--no-stream", "P", Ignored("vLLM loads the dataset whole with it; answers are streamed")),
     row("--return-logprob", "S", Kept("")),
     row("--top-logprobs-num", "S", Kept("")),
     row("--token-ids-logprob", "S", Refused("send it with `--extra-body`")),
