@@ -85,7 +85,7 @@ fn nothing_of_an_earlier_run_stays_beside_a_new_one() {
     left.sort();
     assert_eq!(left, ["notes.txt", names::PLAN, names::REQUESTS, names::STARTS]);
     let state = RunReader::open(folder.path()).unwrap().state().unwrap();
-    assert_eq!(state, RunState::Killed { in_flight: 0 });
+    assert_eq!(state, RunState::Killed { in_flight: 0, retrying: 0 });
 }
 
 fn written(count: u64) -> (tempfile::TempDir, RunWriter) {
