@@ -81,7 +81,7 @@ fn bad_input_is_refused_with_its_reason() {
         assert!(ended.stderr.contains(expected), "{line}: {}", ended.stderr);
     };
     check("compare --a a", "no runs given for `--b`");
-    check("compare a", "it measured one target");
+    check("compare a", "it has only one target");
     check("compare --a a --b missing", "cannot read `missing`");
     check("compare --a a --b newer", "its record has version 999");
     check("compare --a a --b a --fail-if speed", "the word `worse` is missing");
