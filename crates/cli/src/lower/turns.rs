@@ -203,6 +203,6 @@ mod tests {
     fn a_block_without_a_second_target_is_refused() {
         let args = AgainstArgs { block: Some("5".to_owned()), ..AgainstArgs::default() };
         let refusal = put_against(&mut PartialPlan::default(), &args).unwrap_err();
-        assert!(refusal.to_string().contains("there is one target"), "{refusal}");
+        assert!(refusal.to_string().contains("there is only one target"), "{refusal}");
     }
 }
