@@ -226,8 +226,8 @@ mod tests {
         check("--num-promts 5", "`--num-prompts`");
         check("--max-conc-urrency 5", "`--max-concurrency`");
         check("--zzz", "`--help` lists all flags");
-        check("--multi-turn-prefix-global-ratio 0.5", "not made yet");
-        check("--asr-max-audio-len-sec 3", "not sent yet");
+        check("--multi-turn-prefix-global-ratio 0.5", "not supported yet");
+        check("--asr-max-audio-len-sec 3", "not supported yet");
     }
 
     #[test]

@@ -297,7 +297,7 @@ P99 TTFT (ms):                           90.00
             assert!(refusal.contains(expected), "{refusal}");
         };
         check(&empty, "cannot find a report in");
-        check(&failed, "no request of it succeeded");
+        check(&failed, "none of its requests succeeded");
         check(folder.path(), "it has no plan.json");
         check(&folder.path().join("missing"), "cannot read");
     }

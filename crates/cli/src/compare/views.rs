@@ -353,9 +353,9 @@ mod tests {
     fn a_headline_without_differences_counts_what_is_known() {
         let runs = || [run("a", 100.0, 50.0), run("a", 100.1, 50.0), run("a", 99.9, 50.1)];
         let same = Comparison::of_runs(&runs(), &runs(), &compared([]));
-        assert_eq!(headline(&same), "no difference shown in 2 figures");
+        assert_eq!(headline(&same), "no difference found in 2 figures");
         let mut open = same;
         open.rows.iter_mut().for_each(|row| row.difference = None);
-        assert_eq!(headline(&open), "2 figures cannot be told apart by these data");
+        assert_eq!(headline(&open), "2 figures inconclusive with these data");
     }
 }

@@ -134,8 +134,8 @@ mod tests {
         };
         check("params", "`params` has no `=`");
         check("params=70e9 bytes=2 gpus=8 tflops=800", "`gbs` is missing");
-        check("params=-1", "no number above zero");
-        check("size=1", "nothing is called `size`");
+        check("params=-1", "not a number greater than zero");
+        check("size=1", "unknown key `size`");
         assert!(old_client("1.5").is_err() && old_client("a,b").is_err());
         assert_eq!(old_client("1.5, 0").unwrap(), OldClient { request_ms: 1.5, event_ms: 0.0 });
     }

@@ -209,7 +209,7 @@ mod tests {
         let memory = explained(crowd(), |profile| {
             profile.kv.as_mut().unwrap().tokens = 4_096;
         });
-        assert!(memory.starts_with("limited by        memory for keys and values"), "{memory}");
+        assert!(memory.starts_with("limited by        KV-cache memory"), "{memory}");
         assert!(memory.contains("\npreemptions "), "{memory}");
         let mut alike = Ask::new(160, 4);
         alike.block_hashes = (1..=10).collect();
@@ -230,6 +230,6 @@ mod tests {
         let run = predict(&profile, &workload, Seed(1), Options::default()).unwrap();
         let in_play = in_play(&profile, &workload, &run.explanation);
         let text = text(&run, &profile, &in_play);
-        assert!(text.starts_with("limited by        the load: the engine computed"), "{text}");
+        assert!(text.starts_with("limited by        the load: the engine was busy"), "{text}");
     }
 }

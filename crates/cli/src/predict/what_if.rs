@@ -236,14 +236,14 @@ mod tests {
             }
         };
         check(&["scheduler.max_seqs"], &["has no `=`"]);
-        check(&["scheduler.max_seq=8"], &["no such number", "similar: scheduler.max_seqs"]);
-        check(&["max_seqs=8"], &["no such number", "similar: scheduler.max_seqs"]);
+        check(&["scheduler.max_seq=8"], &["no such value", "similar: scheduler.max_seqs"]);
+        check(&["max_seqs=8"], &["no such value", "similar: scheduler.max_seqs"]);
         check(&["scheduler.max_seqs.more=8"], &["cannot change `scheduler.max_seqs.more`"]);
         check(&["cost=8"], &["cannot change `cost`"]);
-        check(&["zzz=8"], &["its numbers are cost.admission_ms, "]);
+        check(&["zzz=8"], &["its values are cost.admission_ms, "]);
         check(&["evidence.held_out_median=0"], &["cannot change `evidence.held_out_median`"]);
-        check(&["scheduler.max_seqs=8.5"], &["is a whole number, and `8.5` is not", "256 now"]);
-        check(&["cost.base_ms=fast"], &["`cost.base_ms` is a number, and `fast` is not"]);
+        check(&["scheduler.max_seqs=8.5"], &["must be a whole number", "its current value is 256"]);
+        check(&["cost.base_ms=fast"], &["`cost.base_ms` must be a number"]);
         check(&["scheduler.order=lifo"], &["unknown variant `lifo`"]);
         check(&["cost.base_ms=-1"], &["`cost.base_ms = -1`", "at least 0"]);
         check(&["scheduler.max_seqs=0"], &["at least 1 is needed"]);

@@ -117,12 +117,12 @@ fn refusals_and_broken_answers_say_who_and_why_without_the_key() {
     };
     check(
         &json_answer(401, "wrong key hunter22"),
-        "http://127.0.0.1:PORT/reset_prefix_cache answered 401: wrong key [redacted]",
+        "http://127.0.0.1:PORT/reset_prefix_cache responded with status 401: wrong key [redacted]",
     );
     check(
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
-        "cannot read the answer of http://127.0.0.1:PORT/reset_prefix_cache: \
-         the connection closed before its end",
+        "cannot read the response of http://127.0.0.1:PORT/reset_prefix_cache: \
+         the connection closed before the end of the response",
     );
 }
 

@@ -74,7 +74,7 @@ mod tests {
         prompt.content = PromptContent::TokenIds(vec![1]);
         assert_eq!(
             refused("tgi", &settings, &prompt),
-            "cannot send token ids with the backend `tgi`\n  it takes plain text"
+            "cannot send token ids with the backend `tgi`\n  it accepts plain text"
         );
     }
 }

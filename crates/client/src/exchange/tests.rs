@@ -357,8 +357,8 @@ fn made_up_streams_are_judged_by_their_end_and_content() {
         assert_eq!(letters(&timeline.events), kinds, "{events:?}");
         assert_eq!(outcome_of(&timeline), outcome, "{events:?}");
     };
-    let cut = "cut the stream ended before its end mark";
-    let none = "no-content the answer has no content";
+    let cut = "cut the stream ended without its end marker";
+    let none = "no-content the response has no content";
     check("vllm", &[r#"{"choices":[{"text":"a"}]}"#], "t", cut);
     check("vllm", &[r#"{"choices":[{"text":"a"}]}"#, "[DONE]"], "t.", "ok");
     check("vllm", &["[DONE]"], ".", none);
@@ -422,12 +422,12 @@ fn a_connection_that_closes_early_is_a_cut_and_one_that_ends_a_body_is_not() {
         assert!(timeline.times.end.is_some());
     };
     let event = r#"data: {"choices":[{"text":"a","finish_reason":"stop"}]}"#;
-    check("", "cut the connection closed before the answer");
-    check("HTTP/1.1 200 O", "cut the connection closed within the answer's head");
+    check("", "cut the connection closed before the response");
+    check("HTTP/1.1 200 O", "cut the connection closed within the response header");
     check(&format!("HTTP/1.0 200 OK\r\n\r\n{event}"), "ok");
     check("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ndata: {", "cut");
     check("HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nbusy", "status busy");
-    check("hello\r\n\r\n", "protocol the head is not HTTP/1");
+    check("hello\r\n\r\n", "protocol the response header is not HTTP/1");
 }
 
 #[test]
