@@ -216,7 +216,7 @@ mod tests {
         let prefixes = explained(vec![alike; 600], |_| {});
         assert!(prefixes.contains("\nprefix hits "), "{prefixes}");
         let prompts = explained(vec![Ask::new(8_000, 2); 30], |_| {});
-        assert!(prompts.starts_with("limited by        prompts:"), "{prompts}");
+        assert!(prompts.starts_with("limited by        prefill:"), "{prompts}");
         for part in ["steps ", "batch ", "queue ", "KV cache ", "TTFT ", "running "] {
             assert!(prompts.contains(part), "{part}: {prompts}");
         }
