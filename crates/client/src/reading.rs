@@ -121,11 +121,14 @@ impl Reading {
         } else {
             kind_without_text(&fields, self.seen)
         };
+        // Times and text are those of the first choice; counts are of all.
+        let is_further = kind.is_content() && fields.marks.has(Marks::FURTHER);
+        let kind = if is_further { EventKind::FurtherChoice } else { kind };
         let tokens = self.tokens(&fields, kind);
         self.learn(data, &fields, (kind, tokens));
         self.keep(&fields, kind);
         self.seen.set(fields.marks);
-        if kind.is_content() {
+        if kind.is_generated() {
             self.seen.set(Marks::CONTENT);
         }
         if let Some(usage) = fields.usage {

@@ -127,7 +127,7 @@ pub static METRICS: &[Metric] = &[
         key: "tpot_ms",
         label: "Time per output token",
         unit: Unit::Millis,
-        definition: "(Last content minus first content) / (tokens minus the tokens of the first content event), per request. Absent for answers with no token after the first event. Tokens that were counted but never streamed (hidden reasoning) are excluded.",
+        definition: "(Last content minus first content) / (tokens minus the tokens of the first content event), per request. Absent for answers with no token after the first event. Tokens that were counted but never streamed (hidden reasoning) are excluded. If an answer has several choices, this is the first one's, and absent unless events report their tokens.",
         formula: Formula::Latency(measure::tpot),
     },
     Metric {

@@ -15,6 +15,11 @@ fn at(event: Option<&Event>) -> Option<Nanos> {
     event.map(|event| event.at)
 }
 
+/// The end of the answer, all its choices included.
+fn last_generated(timeline: &Timeline) -> Option<&Event> {
+    timeline.events.iter().rfind(|event| event.kind.is_generated())
+}
+
 pub(crate) fn ttft(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, at(timeline.first_content()))
 }
@@ -32,11 +37,11 @@ pub(crate) fn ttft_from_intended(timeline: &Timeline) -> Option<f64> {
 }
 
 pub(crate) fn e2e(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.first_byte_sent, at(timeline.last_content()))
+    span(timeline.times.first_byte_sent, at(last_generated(timeline)))
 }
 
 pub(crate) fn e2e_from_intended(timeline: &Timeline) -> Option<f64> {
-    span(timeline.times.intended, at(timeline.last_content()))
+    span(timeline.times.intended, at(last_generated(timeline)))
 }
 
 pub(crate) fn end_of_stream(timeline: &Timeline) -> Option<f64> {
@@ -86,11 +91,21 @@ pub(crate) fn streamed_tokens(timeline: &Timeline) -> Option<u32> {
     Some(tokens.saturating_sub(hidden_tokens(timeline)))
 }
 
+/// Tokens of the first choice. Usage is of all choices together, so where there are several only
+/// events that tell their tokens know it.
+fn first_choice_tokens(timeline: &Timeline) -> Option<u32> {
+    if !timeline.has_further_choices() {
+        return streamed_tokens(timeline);
+    }
+    let contents = timeline.events.iter().filter(|event| event.kind.is_content());
+    contents.map(Event::tokens).sum()
+}
+
 /// Nanoseconds from the first to the last content, and the tokens that came after the first event.
 fn decode(timeline: &Timeline) -> Option<(f64, f64)> {
     let (first, last) = (timeline.first_content()?, timeline.last_content()?);
     let in_first = first.tokens().unwrap_or(1);
-    let later = streamed_tokens(timeline)?.checked_sub(in_first).filter(|later| *later > 0)?;
+    let later = first_choice_tokens(timeline)?.checked_sub(in_first).filter(|later| *later > 0)?;
     Some(((last.at - first.at).0 as f64, f64::from(later)))
 }
 
@@ -126,7 +141,8 @@ pub(crate) struct Gap {
 /// Tokens inside each content event: reported by the event, or one if events and tokens are as many.
 fn tokens_inside(timeline: &Timeline) -> impl Fn(&Event) -> Option<u32> + use<> {
     let contents = timeline.events.iter().filter(|event| event.kind.is_content()).count();
-    let is_one_each = streamed_tokens(timeline).is_some_and(|tokens| tokens as usize == contents);
+    let is_one_each =
+        first_choice_tokens(timeline).is_some_and(|tokens| tokens as usize == contents);
     move |event| event.tokens().or(is_one_each.then_some(1))
 }
 
@@ -166,5 +182,40 @@ pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nano
     for event in contents() {
         let tokens = inside(event).filter(|_| is_told).map_or(share, f64::from);
         visit(event.at, tokens);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_record::{Asked, Identity, Phase, Usage};
+
+    use super::*;
+
+    /// Two choices of three tokens each, a token of each every 10 ms. Usage counts all six, and time
+    /// per token came out as 4 ms.
+    #[test]
+    fn the_tokens_of_further_choices_do_not_shorten_the_time_per_token() {
+        let answer = |tokens: Option<u32>| {
+            let identity = Identity::new(0, Phase::Measure);
+            let mut timeline = Timeline::new(identity, Asked::default(), Nanos::ZERO);
+            timeline.times.first_byte_sent = Some(Nanos::ZERO);
+            for step in 1..=3 {
+                let at = Nanos::from_millis(10 * step);
+                for kind in [EventKind::Text, EventKind::FurtherChoice] {
+                    timeline.push(Event::new(at, 0, kind).with_tokens(tokens));
+                }
+            }
+            let usage = Usage { completion_tokens: Some(6), ..Usage::default() };
+            timeline.usage = Some(usage);
+            timeline
+        };
+        assert_eq!(tpot(&answer(None)), None, "usage does not tell the first choice's tokens");
+        assert_eq!(tpot(&answer(Some(1))), Some(1e7));
+        let lengths: Vec<Nanos> = gaps(&answer(None)).map(|gap| gap.length).collect();
+        assert_eq!(lengths, [Nanos::from_millis(10); 2]);
+        assert_eq!(output_tokens(&answer(None)), Some(6.0));
+        let mut uncounted = answer(None);
+        (uncounted.usage, uncounted.retokenized_tokens) = (None, Some(3));
+        assert_eq!(output_tokens(&uncounted), None, "the text is that of the first choice");
     }
 }

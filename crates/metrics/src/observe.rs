@@ -62,6 +62,8 @@ pub(crate) struct Observed {
     pub(crate) cached: Pair,
     /// Later turns of conversations.
     pub(crate) later_turns: u64,
+    /// Answers with more than one choice.
+    pub(crate) several_choices: u64,
     pub(crate) uncounted: u64,
     /// Answers whose usage contradicts their content events.
     pub(crate) contradictions: u64,
@@ -125,7 +127,12 @@ impl Observed {
         self.contradictions += u64::from(told::contradicts_stream(timeline));
         told::count_ignored(timeline, &mut self.ignored);
         self.usage_and_events.add(usage.completion_tokens, timeline.event_tokens());
-        self.usage_and_text.add(usage.completion_tokens, timeline.retokenized_tokens);
+        let has_further_choices = timeline.has_further_choices();
+        self.several_choices += u64::from(has_further_choices);
+        // The text is that of the first choice, usage is of all.
+        if !has_further_choices {
+            self.usage_and_text.add(usage.completion_tokens, timeline.retokenized_tokens);
+        }
         self.prompt_lengths.add(timeline.asked.prompt_tokens, usage.prompt_tokens);
         if timeline.identity.turn == 0 {
             self.cached.add(usage.prompt_tokens, told::cached_tokens(timeline));
@@ -133,7 +140,10 @@ impl Observed {
             self.later_turns += 1;
         }
         let counted = timeline.output_tokens();
-        self.answer_lengths.add(timeline.asked.output_tokens, counted.map(|(tokens, _)| tokens));
+        if !has_further_choices {
+            let came = counted.map(|(tokens, _)| tokens);
+            self.answer_lengths.add(timeline.asked.output_tokens, came);
+        }
         if let (Some(asked), Some(told)) = (timeline.asked.prompt_tokens, usage.prompt_tokens) {
             let surplus = if route == Route::Chat { i64::from(told) - i64::from(asked) } else { 0 };
             self.least_surplus = Some(self.least_surplus.map_or(surplus, |old| old.min(surplus)));

@@ -50,7 +50,7 @@ pub(crate) fn timings(timeline: &Timeline) -> ServerTimings {
 pub(crate) fn contradicts_stream(timeline: &Timeline) -> bool {
     let Some(told) = timeline.usage.and_then(|usage| usage.completion_tokens) else { return false };
     let contents = |events: &[tokometer_record::Event]| {
-        events.iter().filter(|event| event.kind.is_content()).count() as u64
+        events.iter().filter(|event| event.kind.is_generated()).count() as u64
     };
     let all = contents(&timeline.events);
     let told = u64::from(told);

@@ -26,11 +26,13 @@ pub enum EventKind {
     End = 7,
     /// Anything else: keep-alive events, timing reports, progress.
     Other = 8,
+    /// Content of a choice other than the first, where several were asked for (`n`).
+    FurtherChoice = 9,
 }
 
 impl EventKind {
     /// All kinds, at the place of their number.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Role,
         Self::Empty,
         Self::Text,
@@ -40,6 +42,7 @@ impl EventKind {
         Self::Error,
         Self::End,
         Self::Other,
+        Self::FurtherChoice,
     ];
 
     /// The kind of this number; [`EventKind::Other`] for numbers of a later version.
@@ -52,6 +55,11 @@ impl EventKind {
         matches!(self, Self::Text | Self::Reasoning | Self::ToolCall)
     }
 
+    /// Whether it has content of any choice.
+    pub fn is_generated(self) -> bool {
+        self.is_content() || self == Self::FurtherChoice
+    }
+
     /// Content that belongs to the answer itself.
     pub fn is_answer(self) -> bool {
         matches!(self, Self::Text | Self::ToolCall)
@@ -59,7 +67,7 @@ impl EventKind {
 
     /// Whether the event had a choice in it, which is what vLLM's client counts as a token.
     pub fn has_choice(self) -> bool {
-        matches!(self, Self::Role | Self::Empty | Self::Text | Self::Reasoning | Self::ToolCall)
+        matches!(self, Self::Role | Self::Empty | Self::FurtherChoice) || self.is_content()
     }
 }
 

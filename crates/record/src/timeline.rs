@@ -311,6 +311,11 @@ impl Timeline {
         self.first(EventKind::is_content)
     }
 
+    /// Whether the answer has several choices, whose events are interleaved.
+    pub fn has_further_choices(&self) -> bool {
+        self.events.iter().any(|event| event.kind == EventKind::FurtherChoice)
+    }
+
     /// The first content that is not reasoning.
     pub fn first_answer(&self) -> Option<&Event> {
         self.first(EventKind::is_answer)
@@ -327,10 +332,15 @@ impl Timeline {
         content.peek()?;
         let told = content.try_fold(0_u32, |sum, event| match event.tokens() {
             Some(tokens) => Some(sum.saturating_add(tokens)),
-            None if event.kind.is_content() => None,
+            None if event.kind.is_generated() => None,
             None => Some(sum),
         })?;
         (told > 0).then_some(told)
+    }
+
+    /// Tokens of the text, unless it is only that of the first of several choices.
+    fn retokenized(&self) -> Option<u32> {
+        self.retokenized_tokens.filter(|_| !self.has_further_choices())
     }
 
     /// Tokens of the answer, from the best source there is.
@@ -341,7 +351,7 @@ impl Timeline {
         from_usage
             .map(|tokens| (tokens, CountSource::Usage))
             .or_else(|| self.event_tokens().map(|tokens| (tokens, CountSource::Events)))
-            .or_else(|| self.retokenized_tokens.map(|tokens| (tokens, CountSource::Retokenized)))
+            .or_else(|| self.retokenized().map(|tokens| (tokens, CountSource::Retokenized)))
     }
 
     /// Tokens of the prompt: the server's count, otherwise the workload's.

@@ -88,6 +88,7 @@ fn letters(events: &[Event]) -> String {
         EventKind::Error => '!',
         EventKind::End => '.',
         EventKind::Other => 'o',
+        EventKind::FurtherChoice => 'f',
     };
     events.iter().map(|event| letter(event.kind)).collect()
 }

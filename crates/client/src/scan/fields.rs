@@ -30,6 +30,8 @@ impl Marks {
     pub const DONE: Self = Self(1 << 8);
     /// It says that the answer ended because of a failure.
     pub const ABORTED: Self = Self(1 << 9);
+    /// Its choice is not the first.
+    pub const FURTHER: Self = Self(1 << 10);
 
     /// Whether all of `marks` hold.
     pub fn has(self, marks: Self) -> bool {
@@ -132,6 +134,7 @@ pub(super) enum Field {
     Object,
     Last,
     Special,
+    ChoiceIndex,
     TokenIds,
     PromptTokens,
     CompletionTokens,
@@ -172,6 +175,7 @@ pub(super) fn slot(place: Place, key: &[u8]) -> Slot {
         (Place::Root, b"text" | b"text_output" | b"content")
         | (Place::Choice | Place::Token, b"text")
         | (Place::Delta, b"content") => Take(Field::Text),
+        (Place::Choice, b"index") => Take(Field::ChoiceIndex),
         (Place::Choice, b"delta" | b"message") => Enter(Place::Delta),
         (Place::Choice | Place::Meta | Place::Details, b"finish_reason") => {
             EnterOrTake(Place::Finish, Field::Finish)
@@ -291,6 +295,7 @@ impl<'a> Fields<'a> {
             (Field::Finish, _) => Marks::FINISHED,
             (Field::Error, _) => Marks::ERROR,
             (Field::Object, Value::Text(kind)) if kind.is("error") => Marks::ERROR,
+            (Field::ChoiceIndex, Value::Number(index)) if *index > 0.0 => Marks::FURTHER,
             (Field::Last, Value::Bool(true)) => Marks::LAST,
             (Field::Special, Value::Bool(true)) => Marks::SPECIAL,
             _ => return,

@@ -192,13 +192,13 @@ struct Contents {
 /// Counts the content events from `first` on, and notes the first content of an answer.
 fn count_contents(timeline: &Timeline, first: usize, live: &Slot) -> Contents {
     let mut contents = Contents::default();
-    for event in timeline.events[first..].iter().filter(|event| event.kind.is_content()) {
+    for event in timeline.events[first..].iter().filter(|event| event.kind.is_generated()) {
         contents.events += 1;
         contents.tokens += event.tokens().unwrap_or(1);
     }
     if contents.events > 0 {
         live.tokens(u64::from(contents.tokens));
-        let is_first = !timeline.events[..first].iter().any(|event| event.kind.is_content());
+        let is_first = !timeline.events[..first].iter().any(|event| event.kind.is_generated());
         if let (true, Some(sent)) = (is_first, timeline.times.first_byte_sent) {
             let at = timeline.events[first..].first().map_or(sent, |event| event.at);
             live.first_content(at - sent);

@@ -10,9 +10,13 @@ use tokometer_record::{EventKind, Timeline};
 use super::Route;
 use super::lens::{self, Gap, Seen};
 
+/// That tool reads `choices[0]` of every event, whichever choice it is.
+fn is_text(kind: EventKind) -> bool {
+    matches!(kind, EventKind::Text | EventKind::FurtherChoice)
+}
+
 pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
     let start = lens::start(timeline);
-    let is_text = |kind: EventKind| kind == EventKind::Text;
     let (ttft, gaps) = match route {
         Route::Chat => chat_gaps(timeline, start),
         Route::Completions | Route::Native => lens::first_and_gaps(timeline, start, is_text),
@@ -42,9 +46,9 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
 fn chat_gaps(timeline: &Timeline, start: Nanos) -> (Nanos, Vec<Gap>) {
     let (mut first, mut previous, mut gaps) = (None, start, Vec::new());
     for event in timeline.events.iter().filter(|event| event.kind.has_choice()) {
-        if event.kind == EventKind::Text && first.is_some() {
+        if is_text(event.kind) && first.is_some() {
             gaps.push(Gap { nanos: (event.at - previous).0 as f64, repeats: 1 });
-        } else if event.kind == EventKind::Text {
+        } else if is_text(event.kind) {
             first = Some(event.at - start);
         }
         previous = event.at;

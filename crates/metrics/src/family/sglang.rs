@@ -14,7 +14,7 @@ use super::Route;
 use super::lens::{self, Gap, Seen};
 
 fn has_text(kind: EventKind) -> bool {
-    matches!(kind, EventKind::Text | EventKind::Reasoning)
+    matches!(kind, EventKind::Text | EventKind::Reasoning | EventKind::FurtherChoice)
 }
 
 pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {

@@ -151,6 +151,10 @@ pub(super) fn other_clients(evidence: &Evidence<'_>, limit: f64) -> Found {
             "the server generated {theirs:.0} tokens, {ours:.0} of them for this client"
         ));
     }
+    // Each choice of an answer is a request inside the server.
+    if evidence.observed.several_choices > 0 {
+        return None;
+    }
     let (present, peak) = (server.present_max?, evidence.summary.figure("peak_in_flight")?);
     (present > peak * (1.0 + limit) + 2.0).then(|| {
         format!("the server held {present:.0} requests, at most {peak:.0} of them from this client")
@@ -418,6 +422,11 @@ pub(super) fn simulated_target(evidence: &Evidence<'_>, _limit: f64) -> Found {
 pub(super) fn dropped_fields(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let fields = &evidence.health?.dropped_fields;
     (!fields.is_empty()).then(|| format!("omitted: {}", fields.join(", ")))
+}
+
+pub(super) fn several_choices(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let answers = evidence.observed.several_choices;
+    (answers > 0).then(|| format!("{answers} answers had more than one choice"))
 }
 
 pub(super) fn reopened(evidence: &Evidence<'_>, _limit: f64) -> Found {

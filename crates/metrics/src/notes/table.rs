@@ -524,6 +524,16 @@ pub(crate) static RULES: &[Rule] = &[
         check: checks::dropped_fields,
     },
     Rule {
+        code: "several-choices",
+        severity: Remark,
+        figure: "tpot_ms",
+        limit: 0.0,
+        threshold: "answers had more than one choice (`n` in the body)",
+        why: "token totals contain all choices; times, gaps and text are those of the first, and TPOT is known only if events report their tokens",
+        action: "compare only with runs that have the same `n`",
+        check: checks::several_choices,
+    },
+    Rule {
         code: "reopened-connections",
         severity: Remark,
         figure: "connect_ms",

@@ -202,6 +202,11 @@ fn spoil_load(scene: &mut Scene, code: &str) {
         "same-host" => scene.health.is_same_host = Some(true),
         "simulated-target" => scene.info.targets[0].is_simulated = true,
         "dropped-fields" => scene.health.dropped_fields = vec!["stream_options".into()],
+        "several-choices" => {
+            // Each choice is a request inside the server, and no client of its own.
+            scene.observed.several_choices = 5;
+            scene.server().present_max = Some(40.0);
+        }
         "reopened-connections" => scene.observed.reopened = 3,
         "retries" => scene.summary.counts.retries = 3,
         "preemptions" => scene.server().preemptions = Some(4.0),

@@ -1,6 +1,6 @@
 //! Failures that a server reports under status 200.
 
-use super::{outcome_of, read_whole, streamed};
+use super::{letters, outcome_of, read_whole, streamed};
 
 #[test]
 fn a_finish_reason_that_names_a_failure_is_one_in_every_dialect() {
@@ -36,6 +36,22 @@ fn a_finish_reason_that_names_a_failure_is_one_in_every_dialect() {
     };
     check("tgi", &[&tgi("error")], &format!("{early} `error`"));
     check("tgi", &[&tgi("length")], "ok");
+}
+
+/// With `n` of 2 the events of both choices were one stream of twice the rate.
+#[test]
+fn only_the_first_choice_has_times_and_text() {
+    let event = |index: u32, text: &str| {
+        format!(r#"{{"choices":[{{"index":{index},"text":"{text}","finish_reason":null}}]}}"#)
+    };
+    let events = [event(0, "a"), event(1, "x"), event(1, "y"), event(0, "b"), event(0, "c")];
+    let usage = r#"{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":5}}"#;
+    let mut stream: Vec<&str> = events.iter().map(String::as_str).collect();
+    stream.extend([usage, "[DONE]"]);
+    let timeline = read_whole("vllm", &streamed(&stream));
+    assert_eq!(letters(&timeline.events), "tffttu.");
+    assert_eq!((outcome_of(&timeline).as_str(), timeline.text.as_deref()), ("ok", Some("abc")));
+    assert_eq!(timeline.output_tokens().map(|(tokens, _)| tokens), Some(5));
 }
 
 #[test]
@@ -76,5 +92,5 @@ fn an_error_document_under_any_content_type_is_told_in_the_servers_words() {
     let page = "<html><body>Service unavailable</body></html>";
     let expected = format!("protocol the answer has no event: {page}");
     check("vllm", "text/html", page, &expected);
-    check("vllm", "text/event-stream", ": ping\n\n", "cut the stream ended before its end mark");
+    check("vllm", "text/event-stream", ": ping\n\n", "cut the stream ended without its end marker");
 }
