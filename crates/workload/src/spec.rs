@@ -336,9 +336,9 @@ mod tests {
             let why = read(text).unwrap_err();
             assert!(parts.iter().all(|part| why.contains(part)), "{text}: {why}");
         };
-        check(r#"{"dataset":"random","inputlen":3}"#, &["`inputlen`", "nearest are input_len"]);
+        check(r#"{"dataset":"random","inputlen":3}"#, &["`inputlen`", "similar: input_len"]);
         check(r#"{"dataset":"random","split":"x"}"#, &["`split`", "`random`", "prefix_len"]);
-        check(r#"{"dataset":"rando"}"#, &["`rando`", "nearest are random"]);
+        check(r#"{"dataset":"rando"}"#, &["`rando`", "similar: random"]);
         check(r#"{"dataset":"random","output_len":"none"}"#, &["`output_len`", "cannot have"]);
         check(r#"{"input_len":3}"#, &["`dataset` is missing"]);
     }

@@ -246,7 +246,7 @@ mod tests {
         check(&["cost.base_ms=fast"], &["`cost.base_ms` must be a number"]);
         check(&["scheduler.order=lifo"], &["unknown variant `lifo`"]);
         check(&["cost.base_ms=-1"], &["`cost.base_ms = -1`", "at least 0"]);
-        check(&["scheduler.max_seqs=0"], &["at least 1 is needed"]);
+        check(&["scheduler.max_seqs=0"], &["must be at least 1"]);
         check(&["scheduler.max_seqs=-4"], &["cannot use `--set` with `scheduler.max_seqs`"]);
         check(&["scheduler.speculation.tokens=3"], &["missing field `acceptance`"]);
     }
