@@ -93,6 +93,7 @@ pub fn run_on<P: Platform>(
         offsets,
         interrupt: outlets.interrupt,
         stop: None,
+        stopped: None,
         limit,
     };
     let measured = owner.conduct(outlets.between, preparer.waker().as_ref());
@@ -180,6 +181,8 @@ struct Owner<P: Platform> {
     offsets: Offsets,
     interrupt: Arc<Interrupt>,
     stop: Option<Stop>,
+    /// When it was decided to stop early.
+    stopped: Option<Nanos>,
     limit: Option<u64>,
 }
 
@@ -333,8 +336,35 @@ impl<P: Platform> Owner<P> {
             None
         };
         if self.stop.is_some() {
+            self.stopped = Some(now);
             self.shared.stop(now);
         }
+    }
+
+    /// Requests of the plan; where time ends the run, those whose time had come. A closed loop has no
+    /// times: there a request is due when it can be sent.
+    fn due(&self, begin: Nanos, started: u64) -> u64 {
+        let (config, fed) = (&self.shared.config, self.progress.fed());
+        let extent = config.limits.extent;
+        let Some(duration) = extent.duration else {
+            return match (extent.count, self.stop) {
+                (Some(count), None) => count.min(fed),
+                (Some(count), Some(_)) => count,
+                (None, None) => started,
+                (None, Some(_)) => fed,
+            };
+        };
+        // Blocks for two targets wait for each other, so their times are not those of the schedule.
+        if config.targets.len() > 1 {
+            return started;
+        }
+        // Behind a full gate the preparer feeds less than is due, so the schedule itself is counted.
+        let span = self.stopped.map_or(duration, |stopped| duration.min(stopped - begin));
+        let mut offsets = self.offsets.clone();
+        let scheduled =
+            std::iter::from_fn(|| offsets.advance()).take_while(|offset| *offset < span);
+        let most = usize::try_from(extent.count.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+        (scheduled.take(most).count() as u64).max(started)
     }
 
     /// The account of the run.
@@ -362,18 +392,13 @@ impl<P: Platform> Owner<P> {
         health.descriptor_limit = self.limit;
         health.dropped_fields = self.shared.dropped_fields();
         let stop = self.stop.unwrap_or(Stop::Complete);
-        let planned = match (config.limits.extent.count, stop) {
-            (Some(count), Stop::Complete) => count.min(self.progress.fed()),
-            (Some(count), _) => count,
-            (None, Stop::Complete) => started,
-            (None, _) => self.progress.fed(),
-        };
+        let due = self.due(measured.begin, started);
         RunEnd {
             stop,
             measure_begin: measured.begin,
             measure_end: end,
             abandoned,
-            never_sent: planned.saturating_sub(started),
+            never_sent: due.saturating_sub(started),
             health,
         }
     }

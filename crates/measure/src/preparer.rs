@@ -34,6 +34,8 @@ pub(crate) struct Preparer {
     pub(crate) seed: Seed,
     /// What was said so far, where the workload holds conversations.
     pub(crate) conversations: Conversations,
+    /// Whether prompts end before the run does.
+    pub(crate) supply: Supply,
     /// Items made so far.
     pub(crate) made: u64,
 }
@@ -90,10 +92,7 @@ impl Preparer {
 
     /// The measured request `at`; `None` when there are no more.
     pub(crate) fn measured(&mut self, at: u64) -> Result<Option<Item>, PrepareError> {
-        let index = match &self.kept {
-            Some(kept) => kept.get(usize::try_from(at)?).copied(),
-            None => Some(at).filter(|at| *at < self.workload.len()),
-        };
+        let index = prompt_of(at, self.kept.as_deref(), self.workload.len(), self.supply);
         let Some(index) = index else { return Ok(None) };
         let item = self.workload.item(index)?;
         // First turns come first; the others are made when their time has come.
@@ -142,6 +141,27 @@ impl Preparer {
     }
 }
 
+/// Whether the prompts of a workload end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Supply {
+    /// With the last one planned.
+    Ends,
+    /// Never: generated prompts are new, rows of a file are repeated.
+    GoesOn,
+}
+
+/// Index of the prompt of measured request `at`, of `len` prompts or of those that are kept.
+fn prompt_of(at: u64, kept: Option<&[u64]>, len: u64, supply: Supply) -> Option<u64> {
+    let count = kept.map_or(len, |kept| kept.len() as u64);
+    if supply == Supply::Ends && at >= count {
+        return None;
+    }
+    match kept {
+        Some(kept) => kept.get(usize::try_from(at.checked_rem(count)?).ok()?).copied(),
+        None => Some(at),
+    }
+}
+
 /// Which of the adapters a request gets, by its place among the names. All turns of a conversation get the same one: the server
 /// keeps what was said before in that adapter's part of the prefix cache.
 pub fn adapter(lora: &Lora, index: u64, after: Option<workload::After>, seed: Seed) -> u32 {
@@ -174,6 +194,21 @@ fn place(lora: &Lora, index: u64, draw: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A run that ends by time used to end silently with the last of the prompts made ready for it.
+    #[test]
+    fn a_run_that_ends_by_time_never_runs_out_of_prompts() {
+        let check = |at, kept: Option<&[u64]>, supply, expected| {
+            assert_eq!(prompt_of(at, kept, 3, supply), expected, "{at} {kept:?} {supply:?}");
+        };
+        check(2, None, Supply::Ends, Some(2));
+        check(3, None, Supply::Ends, None);
+        check(3, None, Supply::GoesOn, Some(3));
+        check(1, Some(&[0, 2]), Supply::Ends, Some(2));
+        check(2, Some(&[0, 2]), Supply::Ends, None);
+        check(3, Some(&[0, 2]), Supply::GoesOn, Some(2));
+        check(0, Some(&[]), Supply::GoesOn, None);
+    }
 
     #[test]
     fn adapters_are_assigned_by_turn_evenly_or_with_a_slope() {

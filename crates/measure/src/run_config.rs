@@ -7,7 +7,7 @@ use tokometer_base::{Clock, Conventions, Nanos, Seed, WallNanos};
 use tokometer_client::KeepText;
 use tokometer_client::control::Model;
 use tokometer_drive::{self as drive, Interrupt, Prepare};
-use tokometer_plan::{Content, Form, Plan};
+use tokometer_plan::{Content, Form, Plan, Timing};
 use tokometer_record::RunInfo;
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Extent, Limits, Offsets};
@@ -16,9 +16,9 @@ use crate::alternating::{Alternating, BlockTimes, Switch};
 use crate::conversation::{Conversations, Telling};
 use crate::error::Error;
 use crate::measurement::{Ready, Tools};
-use crate::preparer::Preparer;
+use crate::preparer::{Preparer, Supply};
 use crate::target::Reached;
-use crate::workload::Opened;
+use crate::workload::{Opened, prompts_needed};
 
 /// The root of the content: fresh for every run and point, or the same for the same seed.
 pub(crate) fn salt(plan: &Plan, point: u32, now: WallNanos) -> Seed {
@@ -93,6 +93,17 @@ pub(crate) fn switch_command(plan: &Plan) -> Option<&str> {
     plan.interleave.as_ref()?.switch_command.as_deref()
 }
 
+/// Only time ends a timed run, unless its prompts are a trace, conversations, or rows not to be repeated.
+fn supply(plan: &Plan, opened: &Opened) -> Supply {
+    let is_timed = plan.load.num_prompts.is_none() && plan.load.duration_s.is_some();
+    let is_short = opened.workload.len() < prompts_needed(&plan.load);
+    if is_timed && !is_short && plan.load.timing == Timing::Rate && !opened.has_turns() {
+        Supply::GoesOn
+    } else {
+        Supply::Ends
+    }
+}
+
 pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &Opened) -> Preparer {
     Preparer {
         workload: Arc::clone(&opened.workload),
@@ -109,6 +120,7 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &Opened) -> Prepa
         } else {
             Telling::Text
         }),
+        supply: supply(plan, opened),
         made: 0,
     }
 }

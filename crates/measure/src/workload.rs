@@ -87,6 +87,11 @@ pub fn open(plan: &Plan, means: Means) -> Result<Opened, Error> {
     if left_out > 0 {
         remarks.push(format!("{left_out} prompts exceed `--max-model-len` and are skipped"));
     }
+    let is_timed = plan.load.num_prompts.is_none() && plan.load.duration_s.is_some();
+    if is_timed && workload.len() < prompts_needed(&plan.load) {
+        let (count, what) = (workload.len(), "the run ends when all have been sent");
+        remarks.push(format!("there are {count} prompts: {what}, even before `--duration`"));
+    }
     let against = against(plan, context).map_err(refused)?;
     let opened = Opened { workload: Arc::new(workload), kept, remarks, against };
     if opened.is_empty() {

@@ -176,8 +176,10 @@ impl Page<'_> {
 
     fn requests(&self) -> Vec<String> {
         let counts = self.summary.counts;
-        let mut parts =
-            vec![format!("{} of {} succeeded", count(counts.succeeded), count(counts.planned))];
+        // A run that ends by time has no number of requests but those whose time came.
+        let due = if self.info.load.duration.is_some() { " due" } else { "" };
+        let (succeeded, planned) = (count(counts.succeeded), count(counts.planned));
+        let mut parts = vec![format!("{succeeded} of {planned}{due} succeeded")];
         let fates = [
             (counts.failed, "failed"),
             (counts.abandoned, "abandoned"),

@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 use tokometer_record::Stop;
-use tokometer_schedule::Extent;
+use tokometer_schedule::{Arrivals, Curve, Extent, First, Pace};
 
 use super::faults::check;
 use super::scenario::{Scenario, Source};
@@ -26,6 +26,21 @@ fn a_duration_ends_the_sending_and_not_what_is_under_way() {
     let is_within = |at: Nanos| at < end_of_sending;
     assert!(ran.measured().all(|t| t.is_success() && is_within(t.times.admitted)));
     assert!(ran.measured().any(|t| t.times.end.is_some_and(|end| !is_within(end))));
+}
+
+/// One request at a time at a rate far above what it allows: what was due and never sent is counted, also
+/// what was never even prepared.
+#[test]
+fn requests_that_were_due_and_never_sent_before_the_time_was_over_are_counted() {
+    let mut scenario = for_a_time(7, Nanos::from_millis(500));
+    scenario.config.limits.max_concurrency = Some(1);
+    let pace = Pace { curve: Curve::Flat { rate: 1e5 }, burstiness: None, first: First::Waits };
+    scenario.config.arrivals = Arrivals::Paced(pace);
+    let ran = check(&scenario);
+    let end = ran.end.as_ref().unwrap();
+    assert_eq!(end.stop, Stop::Complete);
+    // Equal gaps of 10 µs: the last time before the end is the 49,999th.
+    assert_eq!(ran.measured().count() as u64 + end.never_sent, 49_999);
 }
 
 #[test]
