@@ -166,7 +166,7 @@ fn a_number_of_the_profile_can_be_another_one() {
     };
     check(&format!("predict {load} --set scheduler.max_seq=4"), "similar: scheduler.max_seqs");
     check(&format!("predict {load} --set cost.base_ms=-1"), "`cost.base_ms = -1`");
-    check("sim --port 0 --set cost.base_ms=slow", "`cost.base_ms` is a number");
+    check("sim --port 0 --set cost.base_ms=slow", "`cost.base_ms` must be a number");
 }
 
 #[test]
