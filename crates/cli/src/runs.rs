@@ -8,6 +8,7 @@ use tokometer_plan::ab_blocks;
 use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
 
 use crate::exit::Refusal;
+use crate::terminal::tell;
 
 /// Opens a run folder. One that is missing or is no run is a mistake in the command line.
 pub(crate) fn open(folder: &Path) -> Result<RunReader, Refusal> {
@@ -28,7 +29,11 @@ pub(crate) fn summary(reader: &RunReader, options: Options) -> Result<Summary, R
     for scrape in reader.scrapes().map_err(unreadable)? {
         collector.push_scrape(&scrape);
     }
-    Ok(collector.finish(&reader.state().map_err(unreadable)?))
+    let summary = collector.finish(&reader.state().map_err(unreadable)?);
+    for damage in reader.take_damages() {
+        tell(&format!("error: {damage}\n  the figures are those of the other batches"));
+    }
+    Ok(summary)
 }
 
 /// The blocks in which two targets of a run took turns; `None` for a run with one target.

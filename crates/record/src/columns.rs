@@ -248,9 +248,27 @@ impl Row<'_> {
     }
 }
 
-/// All rows of a batch.
-pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Vec<Timeline> {
-    (0..batch.num_rows()).map(|at| decode_row(&Row { batch, at }, origin)).collect()
+/// No run is longer than a month. A later time is damage, and figures per second would fill the memory.
+pub(crate) const LONGEST: Nanos = Nanos::from_secs(31 * 24 * 3_600);
+
+/// All rows of a batch, or what is wrong with it.
+pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<Vec<Timeline>, String> {
+    let row = |at: usize| {
+        let timeline = decode_row(&Row { batch, at }, origin);
+        let is_plausible = last(&timeline) - origin <= LONGEST;
+        is_plausible
+            .then_some(timeline)
+            .ok_or(format!("the times of row {at} lie outside of the run"))
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+/// The latest point of a request.
+fn last(timeline: &Timeline) -> Nanos {
+    let mut times = timeline.times;
+    let points = POINTS.map(|(_, point)| *point(&mut times));
+    let events = timeline.events.iter().map(|event| event.at);
+    points.into_iter().flatten().chain(events).fold(timeline.times.admitted, Nanos::max)
 }
 
 /// Index and attempt of each row of the measured phase; rows without a phase are of that one.
@@ -351,13 +369,15 @@ fn decode_outcome(row: &Row<'_>) -> Outcome {
 fn decode_events(row: &Row<'_>, base: Nanos) -> Vec<Event> {
     let Some(times) = row.list("event_ns") else { return Vec::new() };
     let Some(times) = times.as_primitive_opt::<Int64Type>() else { return Vec::new() };
-    let reads = row.list("event_read");
+    // Lists of other lengths are damaged, and say nothing of these events.
+    let fits = |list: &ArrayRef| list.len() == times.len();
+    let reads = row.list("event_read").filter(fits);
     let reads = reads.as_ref().and_then(|list| list.as_primitive_opt::<UInt32Type>());
-    let tokens = row.list("event_tokens");
+    let tokens = row.list("event_tokens").filter(fits);
     let tokens = tokens.as_ref().and_then(|list| list.as_primitive_opt::<UInt16Type>());
-    let kinds = row.list("event_kind");
+    let kinds = row.list("event_kind").filter(fits);
     let kinds = kinds.as_ref().and_then(|list| list.as_primitive_opt::<UInt8Type>());
-    let bounds = row.list("event_upper_bound");
+    let bounds = row.list("event_upper_bound").filter(fits);
     let bounds = bounds.as_ref().and_then(|list| list.as_primitive_opt::<UInt8Type>());
     let event = |at: usize| {
         let time = Nanos(base.0.saturating_add_signed(times.value(at)));

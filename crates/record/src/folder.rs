@@ -7,17 +7,17 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, BufReader, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
-use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use tokometer_base::Nanos;
 
+use crate::batches::{Batches, Damages};
 use crate::columns;
 use crate::run::{RunEnd, RunInfo, RunState, SCHEMA_VERSION};
 use crate::server::Scrape;
@@ -72,6 +72,16 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A batch of rows that cannot be read; the others can.
+    #[error("cannot read batch {batch} of {}: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Number of the batch, from zero.
+        batch: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A run of a later version of the program.
     #[error(
         "cannot read {}: its record has version {found}, this program reads versions up to {SCHEMA_VERSION}",
@@ -88,7 +98,10 @@ pub enum Error {
     Encode(#[from] ArrowError),
 }
 
-fn file_error<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Error + 'a {
+pub(crate) fn file_error<'a>(
+    action: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error::File { action, path: path.to_owned(), source }
 }
 
@@ -286,38 +299,6 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
         .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })
 }
 
-/// The batches of an Arrow stream up to its end or its first torn one.
-struct Batches {
-    reader: Option<StreamReader<BufReader<File>>>,
-    is_torn: bool,
-}
-
-impl Batches {
-    fn open(path: &Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(file_error("read", path))?;
-        let is_empty = file.metadata().map_err(file_error("read", path))?.len() == 0;
-        if is_empty {
-            return Ok(Self { reader: None, is_torn: false });
-        }
-        // A file cut inside its schema holds no row: it is torn, not wrong.
-        let reader = StreamReader::try_new(BufReader::new(file), None).ok();
-        Ok(Self { is_torn: reader.is_none(), reader })
-    }
-}
-
-impl Iterator for Batches {
-    type Item = RecordBatch;
-
-    fn next(&mut self) -> Option<RecordBatch> {
-        let next = self.reader.as_mut()?.next()?;
-        if next.is_err() {
-            self.reader = None;
-            self.is_torn = true;
-        }
-        next.ok()
-    }
-}
-
 /// Index and attempt of a measured request.
 type Attempt = (u64, u32);
 
@@ -326,6 +307,7 @@ type Attempt = (u64, u32);
 pub struct RunReader {
     folder: PathBuf,
     info: RunInfo,
+    damages: Damages,
 }
 
 impl RunReader {
@@ -339,7 +321,7 @@ impl RunReader {
         if info.schema > SCHEMA_VERSION {
             return Err(Error::Newer { path: folder.to_owned(), found: info.schema });
         }
-        Ok(Self { folder: folder.to_owned(), info })
+        Ok(Self { folder: folder.to_owned(), info, damages: Damages::default() })
     }
 
     /// What was known before the first request.
@@ -356,7 +338,12 @@ impl RunReader {
     pub fn state(&self) -> Result<RunState, Error> {
         let end = self.folder.join(names::END);
         if end.is_file() {
-            return Ok(RunState::Ended(Box::new(read_json(&end)?)));
+            let ended: RunEnd = read_json(&end)?;
+            if ended.measure_begin.max(ended.measure_end) - self.info.origin > columns::LONGEST {
+                let reason = "its times lie outside of the run".to_owned();
+                return Err(Error::Content { path: end, reason });
+            }
+            return Ok(RunState::Ended(Box::new(ended)));
         }
         let mut in_flight = self.attempts(names::STARTS)?;
         let ended = self.attempts(names::REQUESTS)?;
@@ -375,7 +362,7 @@ impl RunReader {
             return Ok(BTreeSet::new());
         }
         let mut attempts = BTreeSet::new();
-        for batch in Batches::open(&path)? {
+        for batch in Batches::open(&path, &self.damages)? {
             attempts.extend(columns::measured_attempts(&batch));
         }
         Ok(attempts)
@@ -385,7 +372,19 @@ impl RunReader {
     pub fn timelines(&self) -> Result<impl Iterator<Item = Timeline> + use<>, Error> {
         let path = self.folder.join(names::REQUESTS);
         let origin = self.info.origin;
-        Ok(Batches::open(&path)?.flat_map(move |batch| columns::decode(&batch, origin)))
+        let damages = self.damages.clone();
+        let mut batches = Batches::open(&path, &damages)?;
+        let rows = move || {
+            let batch = batches.next()?;
+            let note = |reason| damages.note(&path, batches.last_number(), reason);
+            Some(columns::decode(&batch, origin).map_err(note).unwrap_or_default())
+        };
+        Ok(std::iter::from_fn(rows).flatten())
+    }
+
+    /// The batches that could not be read since this was last asked.
+    pub fn take_damages(&self) -> Vec<Error> {
+        self.damages.take()
     }
 
     /// The scrapes of the server's metrics. Broken lines are skipped: the last one may be torn.
@@ -394,8 +393,11 @@ impl RunReader {
         if !path.is_file() {
             return Ok(Vec::new());
         }
-        let text = fs::read_to_string(&path).map_err(file_error("read", &path))?;
-        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        let bytes = fs::read(&path).map_err(file_error("read", &path))?;
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let scrapes = lines.filter_map(|line| serde_json::from_slice::<Scrape>(line).ok());
+        let is_plausible = |at: Nanos| at - self.info.origin <= columns::LONGEST;
+        Ok(scrapes.filter(|scrape| is_plausible(scrape.at)).collect())
     }
 
     /// Replaces the rows by what `change` makes of them, keeping the schema's unknown columns out of
@@ -404,13 +406,17 @@ impl RunReader {
         let path = self.folder.join(names::REQUESTS);
         let beside = self.folder.join("requests.arrows.part");
         let mut file = BatchFile::create(beside.clone())?;
-        for batch in Batches::open(&path)? {
-            let mut timelines = columns::decode(&batch, self.info.origin);
+        let damages = Damages::default();
+        let mut batches = Batches::open(&path, &damages)?;
+        while let Some(batch) = batches.next() {
+            let note = |reason| damages.note(&path, batches.last_number(), reason);
+            let decoded = columns::decode(&batch, self.info.origin).map_err(note);
+            let mut timelines = decoded.unwrap_or_default();
             timelines.iter_mut().for_each(&mut change);
             file.append(&columns::encode(&timelines, self.info.origin)?)?;
         }
         file.finish()?;
-        fs::rename(&beside, &path).map_err(file_error("write", &path))
+        replace(&beside, &path, &damages)
     }
 
     /// Drops torn last batches and adds end marks, so that readers that insist on them are content.
@@ -419,26 +425,37 @@ impl RunReader {
         let mut mended = Vec::new();
         for name in [names::REQUESTS, names::STARTS] {
             let path = self.folder.join(name);
-            if !path.is_file() || is_whole(&path)? {
+            if !path.is_file() {
+                continue;
+            }
+            let damages = Damages::default();
+            let batches = Batches::open(&path, &damages)?;
+            if batches.is_whole() {
                 continue;
             }
             let beside = path.with_extension("arrows.part");
             let mut file = BatchFile::create(beside.clone())?;
-            for batch in Batches::open(&path)? {
+            for batch in batches {
                 file.append(&batch)?;
             }
             file.finish()?;
-            fs::rename(&beside, &path).map_err(file_error("write", &path))?;
+            replace(&beside, &path, &damages)?;
             mended.push(name);
         }
         Ok(mended)
     }
 }
 
-/// Whether a stream carries its end mark: four bytes of ones, four of zeros.
-fn is_whole(path: &Path) -> Result<bool, Error> {
-    let bytes = fs::read(path).map_err(file_error("read", path))?;
-    Ok(bytes.is_empty() || bytes.ends_with(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]))
+/// Puts a file in the place of the one that it was made of. Not where a batch of that was damaged: it
+/// would be lost.
+fn replace(beside: &Path, path: &Path, damages: &Damages) -> Result<(), Error> {
+    match damages.take().into_iter().next() {
+        None => fs::rename(beside, path).map_err(file_error("write", path)),
+        Some(damaged) => {
+            fs::remove_file(beside).map_err(file_error("remove", beside))?;
+            Err(damaged)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@
 //! read, and [`RunReader`], which gives the same timelines back, also from a folder whose writer was
 //! killed. No runtime, no network, no metric lives here.
 
+mod batches;
 mod columns;
+#[cfg(test)]
+mod damaged_records;
 pub mod event;
 pub mod failure;
 pub mod folder;

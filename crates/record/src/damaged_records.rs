@@ -1,0 +1,154 @@
+//! Records with damage: read as far as they are whole, with an error that names the file, and never a
+//! panic or memory beyond a multiple of the file.
+
+use std::fs;
+use std::path::Path;
+
+use crate::folder::names;
+use crate::server::Scrape;
+use crate::{
+    Asked, Error, Event, EventKind, Health, Identity, Outcome, Phase, RunEnd, RunInfo, RunReader,
+    RunWriter, Stop, Timeline, Usage,
+};
+use tokometer_base::Nanos;
+
+const MUTATIONS: usize = 1_500;
+/// Peak memory of the test, most of which is the program and its figures.
+const MEMORY_KIB_MAX: u64 = 128 << 10;
+
+/// A stream of numbers from a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        usize::try_from((mixed ^ (mixed >> 27)) >> 16).unwrap_or(0) % sides.max(1)
+    }
+}
+
+fn timeline(index: u64, origin: Nanos) -> Timeline {
+    let at = |ms: u64| origin + Nanos::from_millis(ms + 10 * index);
+    let asked = Asked { prompt_tokens: Some(10), output_tokens: Some(4), body_bytes: 77 };
+    let mut timeline = Timeline::new(Identity::new(index, Phase::Measure), asked, at(1));
+    timeline.times.first_byte_sent = Some(at(2));
+    timeline.times.end = Some(at(9));
+    timeline.usage = Some(Usage { completion_tokens: Some(4), ..Usage::default() });
+    timeline.outcome = Outcome::Success;
+    timeline.text = Some("four words of text".to_owned());
+    for ms in 4..8 {
+        timeline.push(Event::new(at(ms), 0, EventKind::Text).with_tokens(Some(1)));
+    }
+    timeline
+}
+
+fn write(folder: &Path) {
+    let text = include_str!("../../../fixtures/run/info.json");
+    let info: RunInfo = serde_json::from_str(text).unwrap();
+    let mut writer = RunWriter::create(folder, &info).unwrap();
+    for index in 0..12 {
+        writer.start(index, 0, info.origin + Nanos::from_millis(1));
+        writer.push(timeline(index, info.origin)).unwrap();
+        if index % 3 == 2 {
+            writer.flush().unwrap();
+        }
+    }
+    let values = [("vllm:num_requests_running".to_owned(), 3.0)].into();
+    let scrape = Scrape { at: info.origin + Nanos(5), endpoint: 0, values, error: None };
+    writer.scrape(&scrape).unwrap();
+    let end = RunEnd {
+        stop: Stop::Complete,
+        measure_begin: info.origin,
+        measure_end: info.origin + Nanos::from_secs(1),
+        abandoned: 0,
+        never_sent: 0,
+        health: Health::default(),
+    };
+    let _ = writer.finish(&end).unwrap();
+}
+
+/// Reads every file of the folder. Returns the rows read and what was found damaged.
+fn read(folder: &Path) -> Result<(u64, Vec<Error>), Error> {
+    let reader = RunReader::open(folder)?;
+    let rows = reader.timelines()?.count() as u64;
+    let _scrapes = reader.scrapes()?;
+    let _state = reader.state()?;
+    Ok((rows, reader.take_damages()))
+}
+
+fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
+    let at = dice.roll(bytes.len());
+    match dice.roll(5) {
+        0 => bytes[at] ^= 1 << dice.roll(8),
+        1 => bytes.truncate(at),
+        2 => drop(bytes.splice(at..at, b"0123456789abcdef".iter().copied().take(1 + at % 16))),
+        3 => bytes.iter_mut().skip(at).take(8).for_each(|byte| *byte = 0xff),
+        _ => {
+            let large = [0xff, 0xff, 0xff, 0x7f];
+            bytes.iter_mut().skip(at & !3).zip(large).for_each(|(byte, large)| *byte = large);
+        }
+    }
+}
+
+fn peak_memory_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn no_damage_makes_a_reader_panic_or_takes_more_memory_than_the_file_can_need() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    write(folder);
+    assert_eq!(read(folder).unwrap().0, 12);
+    let files = [names::REQUESTS, names::STARTS, names::PLAN, names::END, names::SERVER];
+    let whole = files.map(|name| fs::read(folder.join(name)).unwrap());
+    let mut dice = Dice(7);
+    let mut errors = 0;
+    for number in 0..MUTATIONS {
+        // Every second one is a file of rows.
+        let file = if number % 2 == 0 { number / 2 % 2 } else { dice.roll(files.len()) };
+        let mut bytes = whole[file].clone();
+        for _ in 0..1 + dice.roll(3) {
+            mutate(&mut bytes, &mut dice);
+        }
+        fs::write(folder.join(files[file]), bytes).unwrap();
+        if files[file] == names::STARTS {
+            // Only a killed run is asked for its starts.
+            fs::remove_file(folder.join(names::END)).unwrap();
+        }
+        let found = match read(folder) {
+            Ok((_, damages)) => damages,
+            Err(error) => vec![error],
+        };
+        for error in &found {
+            let text = error.to_string();
+            assert!(text.contains(&*folder.to_string_lossy()), "{number}: {text}");
+        }
+        errors += usize::from(!found.is_empty());
+        fs::write(folder.join(files[file]), &whole[file]).unwrap();
+        fs::write(folder.join(names::END), &whole[3]).unwrap();
+    }
+    assert!(errors > 300, "only {errors} of the mutations were noticed");
+    assert!(peak_memory_kib() < MEMORY_KIB_MAX, "{} KiB", peak_memory_kib());
+}
+
+#[test]
+fn a_damaged_batch_is_named_and_the_others_are_read() {
+    let place = tempfile::tempdir().unwrap();
+    write(place.path());
+    let path = place.path().join(names::REQUESTS);
+    let mut bytes = fs::read(&path).unwrap();
+    // The text of the fifth row: no longer UTF-8.
+    let text = b"four words of text";
+    let at = bytes.windows(text.len()).enumerate().filter(|(_, window)| *window == text);
+    let at = at.map(|(at, _)| at).nth(4).unwrap();
+    bytes[at] = 0xff;
+    fs::write(&path, bytes).unwrap();
+    let (rows, damages) = read(place.path()).unwrap();
+    assert_eq!(rows, 9);
+    let [damage] = &damages[..] else { panic!("{damages:?}") };
+    let text = damage.to_string();
+    assert!(text.contains("batch 1 of") && text.contains(names::REQUESTS), "{text}");
+}
