@@ -110,7 +110,7 @@ fn no_damage_makes_a_reader_panic_or_takes_more_memory_than_the_file_can_need() 
         // Every second one is a file of rows.
         let file = if number % 2 == 0 { number / 2 % 2 } else { dice.roll(files.len()) };
         let mut bytes = whole[file].clone();
-        for _ in 0..1 + dice.roll(3) {
+        for _ in 0..=dice.roll(3) {
             mutate(&mut bytes, &mut dice);
         }
         fs::write(folder.join(files[file]), bytes).unwrap();

@@ -451,9 +451,9 @@ impl RunReader {
 fn replace(beside: &Path, path: &Path, damages: &Damages) -> Result<(), Error> {
     match damages.take().into_iter().next() {
         None => fs::rename(beside, path).map_err(file_error("write", path)),
-        Some(damaged) => {
+        Some(error) => {
             fs::remove_file(beside).map_err(file_error("remove", beside))?;
-            Err(damaged)
+            Err(error)
         }
     }
 }
