@@ -4,11 +4,11 @@ use tokometer_base::units::nearest_count;
 use tokometer_metrics::figures::{Attainment, Probe, SteadyWindow};
 use tokometer_metrics::server::Speculation;
 use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
-use tokometer_record::{Load, RunInfo};
+use tokometer_record::{RecordedLoad, RunInfo};
 
 use crate::Error;
 use crate::layout::Layout;
-use crate::model::{Field, Key, Metric, Percentile, Quantity, Report, Stat, Title};
+use crate::model::{Field, Key, Metric, Percentile, Report, Scalar, Stat, Title};
 
 /// Which statistics vLLM's layouts and files show. SGLang has no such choice.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +86,7 @@ pub(crate) fn python_float(number: f64) -> String {
     format!("{number:?}")
 }
 
-fn set_load(report: &mut Report, load: &Load, family: Family) {
+fn set_load(report: &mut Report, load: &RecordedLoad, family: Family) {
     if family == Family::Sglang {
         let rate = match load.request_rate {
             _ if load.is_traced => "trace".to_owned(),
@@ -248,7 +248,7 @@ fn set_speculation(report: &mut Report, speculation: &Speculation) {
     report.set_count(Field::SpecDraftTokens, nearest_count(speculation.draft_tokens));
     report.set_count(Field::SpecAcceptedTokens, nearest_count(speculation.accepted_tokens));
     for (position, share) in (0..).zip(&speculation.per_position) {
-        report.set(Key::Position(position), Quantity::Number(share * 100.0));
+        report.set(Key::Position(position), Scalar::Number(share * 100.0));
     }
 }
 

@@ -22,5 +22,5 @@ pub use differences::{Difference, differences};
 pub use error::Error;
 pub use from_summary::{Selection, from_summary};
 pub use layout::{Layout, LayoutChoice, print, print_same};
-pub use model::{Field, Key, Metric, Percentile, Quantity, Report, Stat, Title};
+pub use model::{Field, Key, Metric, Percentile, Report, Scalar, Stat, Title};
 pub use parse::parse;

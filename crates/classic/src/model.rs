@@ -10,7 +10,7 @@ use std::fmt;
 use tokometer_metrics::Figure;
 
 use crate::layout::Layout;
-pub use crate::quantity::{Field, Key, Metric, Percentile, Quantity, Stat, Value, Values};
+pub use crate::quantity::{Field, Key, Metric, Percentile, Scalar, Stat, Value, Values};
 
 /// What the header line calls the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -144,27 +144,27 @@ pub struct Report {
 impl Report {
     /// Sets a whole number.
     pub fn set_count(&mut self, field: Field, count: u64) {
-        self.set(Key::Field(field), Quantity::Count(count));
+        self.set(Key::Field(field), Scalar::Count(count));
     }
 
     /// Sets a measured number.
     pub fn set_number(&mut self, field: Field, number: f64) {
-        self.set(Key::Field(field), Quantity::Number(number));
+        self.set(Key::Field(field), Scalar::Number(number));
     }
 
     /// Sets words.
     pub fn set_words(&mut self, field: Field, words: impl Into<String>) {
-        self.set(Key::Field(field), Quantity::Words(words.into()));
+        self.set(Key::Field(field), Scalar::Words(words.into()));
     }
 
     /// Sets a statistic, in milliseconds.
     pub fn set_latency(&mut self, metric: Metric, stat: Stat, millis: f64) {
-        self.set(Key::Latency(metric, stat), Quantity::Number(millis));
+        self.set(Key::Latency(metric, stat), Scalar::Number(millis));
     }
 
     /// Sets any value, without a text of its own.
-    pub fn set(&mut self, key: Key, quantity: Quantity) {
-        self.values.set(key, Value { quantity, text: None });
+    pub fn set(&mut self, key: Key, scalar: Scalar) {
+        self.values.set(key, Value { scalar, text: None });
     }
 
     /// Whether the text ended before the block did.
@@ -174,14 +174,14 @@ impl Report {
 
     /// The number of a field; `None` when absent or not a number.
     pub fn number(&self, field: Field) -> Option<f64> {
-        self.values.get(Key::Field(field)).and_then(|value| value.quantity.as_f64())
+        self.values.get(Key::Field(field)).and_then(|value| value.scalar.as_f64())
     }
 
     /// The words of a field.
     pub fn words(&self, field: Field) -> Option<&str> {
-        match &self.values.get(Key::Field(field))?.quantity {
-            Quantity::Words(words) => Some(words),
-            Quantity::Count(_) | Quantity::Number(_) => None,
+        match &self.values.get(Key::Field(field))?.scalar {
+            Scalar::Words(words) => Some(words),
+            Scalar::Count(_) | Scalar::Number(_) => None,
         }
     }
 
@@ -189,14 +189,14 @@ impl Report {
     pub fn figure(&self, figure: Figure) -> Option<f64> {
         match Key::of(figure)? {
             Key::Latency(metric, stat) => self.latency(metric, stat),
-            key => self.values.get(key)?.quantity.as_f64(),
+            key => self.values.get(key)?.scalar.as_f64(),
         }
     }
 
     /// A statistic in milliseconds. A printed P50 serves as median and the other way round.
     pub fn latency(&self, metric: Metric, stat: Stat) -> Option<f64> {
         const P50: Stat = Stat::Percentile(Percentile::whole(50));
-        let of = |stat| self.values.get(Key::Latency(metric, stat))?.quantity.as_f64();
+        let of = |stat| self.values.get(Key::Latency(metric, stat))?.scalar.as_f64();
         of(stat).or_else(|| match stat {
             Stat::Median => of(P50),
             P50 => of(Stat::Median),

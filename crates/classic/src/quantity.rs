@@ -253,7 +253,7 @@ impl Key {
 
 /// The value itself.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Quantity {
+pub enum Scalar {
     /// A whole number.
     Count(u64),
     /// A measured number.
@@ -266,7 +266,7 @@ pub enum Quantity {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Value {
     /// What it means.
-    pub quantity: Quantity,
+    pub scalar: Scalar,
     /// How it was written.
     pub text: Option<String>,
 }
@@ -305,7 +305,7 @@ impl Values {
     }
 }
 
-impl Quantity {
+impl Scalar {
     /// The value as a number, if it is one.
     pub fn as_f64(&self) -> Option<f64> {
         match self {

@@ -16,8 +16,8 @@ use tokometer_classic::{Layout, Metric, Selection, from_summary, print};
 use tokometer_metrics::{Collector, Details, FamilyFigures, Objectives, Options, Stats, Summary};
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 use tokometer_record::{
-    Asked, Event, EventKind, Failure, FailureKind, Health, Identity, Load, Outcome, Phase, RunEnd,
-    RunInfo, RunState, Stop, Target, Timeline, Usage,
+    Asked, Event, EventKind, Failure, FailureKind, Health, Identity, Outcome, Phase, RecordedLoad,
+    RunEnd, RunInfo, RunState, Stop, Target, Timeline, Usage,
 };
 
 /// A run that every tool is given; `fixtures/parity/timelines.py` says what its fields mean.
@@ -142,7 +142,7 @@ fn info(shared: &Shared, tool: &str) -> RunInfo {
             is_simulated: false,
             server: None,
         }],
-        load: Load {
+        load: RecordedLoad {
             request_rate: shared.request_rate,
             burstiness: 1.0,
             max_concurrency: shared.max_concurrency,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use tokometer_measure as measure;
+use tokometer_sim::what_if;
 
 /// What the process tells its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +86,12 @@ impl From<measure::Error> for Refusal {
             measure::Kind::Internal => Exit::Internal,
         };
         Self { exit, message: error.message, hint: error.hint }
+    }
+}
+
+impl From<what_if::Error> for Refusal {
+    fn from(error: what_if::Error) -> Self {
+        Self::usage(format!("cannot use `--set`: {error}"), "")
     }
 }
 

@@ -14,7 +14,7 @@ use crate::gate::Gate;
 use crate::inbox::{Inbox, Mail};
 use crate::live::Live;
 use crate::platform::Wake;
-use crate::turns::Turns;
+use crate::turns::EndedTurns;
 
 /// A target that refuses so many connections in a row, with none made and no answer complete between,
 /// is lost: nothing more is sent from that moment on.
@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     pub(crate) gate: Gate,
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) live: Arc<Live>,
-    pub(crate) turns: Turns,
+    pub(crate) turns: EndedTurns,
     /// Flights fed and not yet ended for good.
     pending: AtomicU64,
     ahead_items: AtomicU64,
@@ -71,7 +71,7 @@ impl Shared {
             config,
             inboxes,
             live,
-            turns: Turns::default(),
+            turns: EndedTurns::default(),
             pending: AtomicU64::new(0),
             ahead_items: AtomicU64::new(0),
             ahead_bytes: AtomicU64::new(0),

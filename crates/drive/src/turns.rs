@@ -44,12 +44,12 @@ pub enum Places {
 
 /// Ended turns that wait for the preparer.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct EndedTurns {
     ended: Mutex<Vec<TurnEnd>>,
     preparer: OnceLock<Arc<dyn Wake>>,
 }
 
-impl Turns {
+impl EndedTurns {
     /// Names the thread that is woken for every ended turn.
     pub(crate) fn wake(&self, preparer: Arc<dyn Wake>) {
         self.preparer.get_or_init(|| preparer);

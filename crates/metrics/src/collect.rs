@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
 use tokometer_record::server::Scrape;
-use tokometer_record::{Health, Load, Outcome, Phase, RunInfo, RunState, Stop, Timeline};
+use tokometer_record::{Health, Outcome, Phase, RecordedLoad, RunInfo, RunState, Stop, Timeline};
 
 use crate::anatomy::Anatomy;
 use crate::attempts;
@@ -21,7 +21,7 @@ use crate::goodput::{Goodput, Objectives};
 use crate::measure;
 use crate::notes::{self, Evidence};
 use crate::observe::Observed;
-use crate::rows::{self, FailureClass, Fate, Part, Row};
+use crate::rows::{self, FailureClass, Fate, Part, RequestRow};
 use crate::sample::Sample;
 use crate::sends::Capped;
 use crate::server;
@@ -69,7 +69,7 @@ pub struct Collector {
     gap_blocks: Blocks,
     token_gap_blocks: Blocks,
     token_seconds: TokenSeconds,
-    rows: Vec<Row>,
+    rows: Vec<RequestRow>,
     failure_examples: BTreeMap<FailureClass, String>,
     totals: Totals,
     observed: Observed,
@@ -130,7 +130,7 @@ impl Collector {
         for family in &mut self.families {
             family.push(timeline, route);
         }
-        let row = Row::of(timeline);
+        let row = RequestRow::of(timeline);
         self.totals.in_flight_nanos += (row.end - row.start).0 as f64;
         measure::each_token_arrival(timeline, |at, tokens| self.token_seconds.add(at, tokens));
         if row.fate == Fate::Succeeded {
@@ -241,7 +241,7 @@ impl Collector {
         if objectives.is_empty() {
             return None;
         }
-        let is_good = |row: &&Row| {
+        let is_good = |row: &&RequestRow| {
             row.fate == Fate::Succeeded
                 && row.latencies().is_some_and(|latencies| objectives.are_met_by(latencies))
         };
@@ -278,12 +278,13 @@ impl Collector {
     fn steady(&self, part: Part, span: Option<Part>) -> Steady {
         let run_begin = span.map_or(self.info.origin, |span| span.begin);
         let seconds = part.length().as_secs_f64();
-        let started: Vec<&Row> = self.rows.iter().filter(|row| part.contains(row.start)).collect();
+        let started: Vec<&RequestRow> =
+            self.rows.iter().filter(|row| part.contains(row.start)).collect();
         let completed =
             self.rows.iter().filter(|row| row.fate == Fate::Succeeded && part.contains(row.end));
         let completed = completed.count() as u64;
-        let distribution = |value: fn(&Row) -> Option<f64>| -> Distribution {
-            let of = |row: &&Row| match row.fate {
+        let distribution = |value: fn(&RequestRow) -> Option<f64>| -> Distribution {
+            let of = |row: &&RequestRow| match row.fate {
                 Fate::Succeeded => value(row),
                 Fate::Failed => Some(f64::INFINITY),
                 Fate::Abandoned => None,
@@ -400,13 +401,13 @@ fn figures(totals: &Totals) -> BTreeMap<String, Option<f64>> {
 }
 
 /// The longest that a failed request was waited for, in nanoseconds.
-fn longest_wait(rows: &[Row]) -> f64 {
+fn longest_wait(rows: &[RequestRow]) -> f64 {
     let waits = rows.iter().filter(|row| row.fate == Fate::Failed).map(|row| row.end - row.start);
     waits.max().unwrap_or(Nanos::ZERO).0 as f64
 }
 
 /// The measured phase: as the run recorded it, or what the rows of a killed run cover.
-fn span(rows: &[Row], state: &RunState) -> Option<Part> {
+fn span(rows: &[RequestRow], state: &RunState) -> Option<Part> {
     let of_rows = || {
         let begin = rows.iter().map(|row| row.due.min(row.start)).min()?;
         let end = rows.iter().map(|row| row.end).max()?;
@@ -428,7 +429,7 @@ fn ended(state: &RunState) -> Ended {
     }
 }
 
-fn counts(rows: &[Row], load: &Load, state: &RunState) -> Counts {
+fn counts(rows: &[RequestRow], load: &RecordedLoad, state: &RunState) -> Counts {
     let with = |fate: Fate| rows.iter().filter(|row| row.fate == fate).count() as u64;
     let abandoned_rows = with(Fate::Abandoned);
     // The last attempt of a request that was being tried again has no row: its fate is that attempt's.
@@ -460,7 +461,10 @@ fn counts(rows: &[Row], load: &Load, state: &RunState) -> Counts {
     }
 }
 
-fn failure_groups(rows: &[Row], examples: &BTreeMap<FailureClass, String>) -> Vec<FailureGroup> {
+fn failure_groups(
+    rows: &[RequestRow],
+    examples: &BTreeMap<FailureClass, String>,
+) -> Vec<FailureGroup> {
     let mut counts: BTreeMap<FailureClass, u64> = BTreeMap::new();
     for class in rows.iter().filter_map(|row| row.failure) {
         *counts.entry(class).or_default() += 1;

@@ -11,7 +11,7 @@ fn at(millis: u64) -> Nanos {
     Nanos::from_millis(millis)
 }
 
-fn collect(load: Load, timelines: &[Timeline]) -> Summary {
+fn collect(load: RecordedLoad, timelines: &[Timeline]) -> Summary {
     let mut collector = Collector::new(&testing::info(load), Options::default());
     for timeline in timelines {
         collector.push(timeline);

@@ -82,7 +82,7 @@ impl Formula {
 
 /// One metric.
 #[derive(Clone, Copy)]
-pub struct Metric {
+pub struct Definition {
     /// Name in JSON, with the unit last.
     pub key: &'static str,
     /// Name for people.
@@ -96,160 +96,160 @@ pub struct Metric {
 }
 
 /// The metric of this key.
-pub fn metric(key: &str) -> Option<&'static Metric> {
+pub fn metric(key: &str) -> Option<&'static Definition> {
     METRICS.iter().find(|metric| metric.key == key)
 }
 
 /// All metrics, in the order of a report.
-pub static METRICS: &[Metric] = &[
-    Metric {
+pub static METRICS: &[Definition] = &[
+    Definition {
         key: "ttft_ms",
         label: "Time to first token",
         unit: Unit::Millis,
         definition: "First content (text, reasoning or a tool call) minus first request byte. An event that carries only a role, only counts, or nothing does not count as a token.",
         formula: Formula::Latency(measure::ttft),
     },
-    Metric {
+    Definition {
         key: "first_event_ms",
         label: "Time to first event",
         unit: Unit::Millis,
         definition: "First event of any kind but the end mark, minus first request byte. Other tools often report this as the time to first token.",
         formula: Formula::Latency(measure::first_event),
     },
-    Metric {
+    Definition {
         key: "first_answer_ms",
         label: "Time to first answer token",
         unit: Unit::Millis,
         definition: "First content that is not reasoning, minus first request byte. Differs from TTFT only if the server streams its reasoning separately.",
         formula: Formula::Latency(measure::first_answer),
     },
-    Metric {
+    Definition {
         key: "tpot_ms",
         label: "Time per output token",
         unit: Unit::Millis,
         definition: "(Last content minus first content) / (tokens minus the tokens of the first content event), per request. Absent for answers with no token after the first event. Tokens that were counted but never streamed (hidden reasoning) are excluded. If an answer has several choices, this is the first one's, and absent unless events report their tokens.",
         formula: Formula::Latency(measure::tpot),
     },
-    Metric {
+    Definition {
         key: "gap_ms",
         label: "Inter-chunk gap",
         unit: Unit::Millis,
         definition: "Time between consecutive content events of one answer, pooled over all answers: what a reader of the stream sees. An event may hold several tokens. Confidence intervals come from blocks of time, because gaps of one engine step are not independent. Percentiles are withheld when more than 5 % of the content events arrived in the same read as the previous one.",
         formula: Formula::Stream(measure::each_gap),
     },
-    Metric {
+    Definition {
         key: "token_gap_ms",
         label: "Gap per token, amortised",
         unit: Unit::Millis,
         definition: "Each inter-chunk gap divided by the number of tokens in the event that ends it, counted once per token. Only events with a known token count are used.",
         formula: Formula::Stream(measure::each_token_gap),
     },
-    Metric {
+    Definition {
         key: "e2e_ms",
         label: "End-to-end latency",
         unit: Unit::Millis,
         definition: "Last content minus first request byte.",
         formula: Formula::Latency(measure::e2e),
     },
-    Metric {
+    Definition {
         key: "end_of_stream_ms",
         label: "End of stream",
         unit: Unit::Millis,
         definition: "Last byte of the answer minus first request byte: E2E plus the counts and the end mark that follow the last content.",
         formula: Formula::Latency(measure::end_of_stream),
     },
-    Metric {
+    Definition {
         key: "ttft_from_intended_ms",
         label: "TTFT from the intended time",
         unit: Unit::Millis,
         definition: "First content minus the planned send time: TTFT plus every wait inside the client. Absent if there is no schedule (infinite rate).",
         formula: Formula::Latency(measure::ttft_from_intended),
     },
-    Metric {
+    Definition {
         key: "e2e_from_intended_ms",
         label: "E2E from the intended time",
         unit: Unit::Millis,
         definition: "Last content minus the planned send time. Absent at infinite rate.",
         formula: Formula::Latency(measure::e2e_from_intended),
     },
-    Metric {
+    Definition {
         key: "client_queue_ms",
         label: "Client queue",
         unit: Unit::Millis,
         definition: "Admission time minus planned send time: the wait for the concurrency cap and for the pacer. Absent at infinite rate.",
         formula: Formula::Value(measure::client_queue),
     },
-    Metric {
+    Definition {
         key: "send_lateness_ms",
         label: "Send lateness",
         unit: Unit::Millis,
         definition: "First request byte minus admission time, without the time spent connecting.",
         formula: Formula::Value(measure::send_lateness),
     },
-    Metric {
+    Definition {
         key: "connect_ms",
         label: "Connect",
         unit: Unit::Millis,
         definition: "From the start of connecting to the established TCP connection. Absent on a reused connection.",
         formula: Formula::Value(measure::connect),
     },
-    Metric {
+    Definition {
         key: "tls_ms",
         label: "TLS handshake",
         unit: Unit::Millis,
         definition: "From the established TCP connection to the end of the TLS handshake. Absent on a reused connection and on plain TCP.",
         formula: Formula::Value(measure::tls),
     },
-    Metric {
+    Definition {
         key: "upload_ms",
         label: "Request upload",
         unit: Unit::Millis,
         definition: "Time from handing the first byte of the request to the kernel to handing over the last. It is part of TTFT.",
         formula: Formula::Value(measure::upload),
     },
-    Metric {
+    Definition {
         key: "tokens_per_s_per_user",
         label: "Speed per user",
         unit: Unit::TokensPerSecond,
         definition: "Tokens after the first content event / (last content minus first content), per request: the speed that one user sees.",
         formula: Formula::Value(measure::tokens_per_s_per_user),
     },
-    Metric {
+    Definition {
         key: "prompt_tokens",
         label: "Prompt length",
         unit: Unit::Tokens,
         definition: "Tokens of the prompt: the server's count, otherwise the workload's.",
         formula: Formula::Value(measure::prompt_tokens),
     },
-    Metric {
+    Definition {
         key: "output_tokens",
         label: "Answer length",
         unit: Unit::Tokens,
         definition: "Tokens of the answer: the server's usage, otherwise the counts of the events (token ids, continuous usage, one event per token), otherwise the retokenized text. The summary shows how many requests were counted by each method.",
         formula: Formula::Value(measure::output_tokens),
     },
-    Metric {
+    Definition {
         key: "requests_per_s",
         label: "Request throughput",
         unit: Unit::RequestsPerSecond,
         definition: "Successful requests / duration of the measured phase, which runs from just before the first planned send to the end of the last request.",
         formula: Formula::Run(|totals| totals.per_second(totals.succeeded as f64)),
     },
-    Metric {
+    Definition {
         key: "output_tokens_per_s",
         label: "Output throughput",
         unit: Unit::TokensPerSecond,
         definition: "Output tokens of successful requests / duration of the measured phase.",
         formula: Formula::Run(|totals| totals.per_second(totals.output_tokens? as f64)),
     },
-    Metric {
+    Definition {
         key: "prompt_tokens_per_s",
         label: "Prompt throughput",
         unit: Unit::TokensPerSecond,
         definition: "Prompt tokens of successful requests / duration of the measured phase.",
         formula: Formula::Run(|totals| totals.per_second(totals.prompt_tokens? as f64)),
     },
-    Metric {
+    Definition {
         key: "total_tokens_per_s",
         label: "Total throughput",
         unit: Unit::TokensPerSecond,
@@ -258,35 +258,35 @@ pub static METRICS: &[Metric] = &[
             totals.per_second((totals.prompt_tokens? + totals.output_tokens?) as f64)
         }),
     },
-    Metric {
+    Definition {
         key: "peak_output_tokens_per_s",
         label: "Peak output throughput",
         unit: Unit::TokensPerSecond,
         definition: "Most output tokens that arrived within one second of the measured phase, including failed requests. Events are weighted by their tokens; if an event does not report its tokens, the answer's tokens are spread evenly over its events.",
         formula: Formula::Run(|totals| totals.peak_output_tokens_per_s),
     },
-    Metric {
+    Definition {
         key: "total_prompt_tokens",
         label: "Prompt tokens",
         unit: Unit::Tokens,
         definition: "Prompt tokens of successful requests.",
         formula: Formula::Run(|totals| totals.prompt_tokens.map(|tokens| tokens as f64)),
     },
-    Metric {
+    Definition {
         key: "total_output_tokens",
         label: "Output tokens",
         unit: Unit::Tokens,
         definition: "Output tokens of successful requests; absent when some could not be counted.",
         formula: Formula::Run(|totals| totals.output_tokens.map(|tokens| tokens as f64)),
     },
-    Metric {
+    Definition {
         key: "hidden_tokens",
         label: "Hidden tokens",
         unit: Unit::Tokens,
         definition: "Output tokens that the server counted as reasoning but did not stream. They count in throughput but not in TPOT.",
         formula: Formula::Run(|totals| Some(totals.hidden_tokens as f64)),
     },
-    Metric {
+    Definition {
         key: "token_gap_ms_mean",
         label: "Token-weighted mean gap",
         unit: Unit::Millis,
@@ -295,70 +295,70 @@ pub static METRICS: &[Metric] = &[
             (totals.gap_tokens > 0).then(|| totals.gap_nanos / totals.gap_tokens as f64)
         }),
     },
-    Metric {
+    Definition {
         key: "concurrency",
         label: "Mean requests in flight",
         unit: Unit::Requests,
         definition: "Time from first request byte to end of stream, summed over all requests (including failed ones) / duration of the measured phase (Little's law).",
         formula: Formula::Run(|totals| totals.per_second(totals.in_flight_nanos / 1e9)),
     },
-    Metric {
+    Definition {
         key: "peak_in_flight",
         label: "Peak requests in flight",
         unit: Unit::Requests,
         definition: "Most requests in flight at any instant, by an exact sweep over first request bytes and ends.",
         formula: Formula::Run(|totals| totals.peak_in_flight),
     },
-    Metric {
+    Definition {
         key: "requested_rate_per_s",
         label: "Requested rate",
         unit: Unit::RequestsPerSecond,
         definition: "Planned requests per second. Absent at infinite rate and where the rate changes.",
         formula: Formula::Run(|totals| totals.requested_rate),
     },
-    Metric {
+    Definition {
         key: "achieved_rate_per_s",
         label: "Achieved rate",
         unit: Unit::RequestsPerSecond,
         definition: "Requests sent after the first / time from the first send to the last.",
         formula: Formula::Run(|totals| totals.achieved_rate),
     },
-    Metric {
+    Definition {
         key: "goodput_share",
         label: "Goodput",
         unit: Unit::Share,
         definition: "Requests that met every objective / all planned requests. A request that failed or was never sent does not meet them. Absent without objectives.",
         formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.share)),
     },
-    Metric {
+    Definition {
         key: "goodput_requests_per_s",
         label: "Goodput rate",
         unit: Unit::RequestsPerSecond,
         definition: "Requests that met every objective / duration of the measured phase. Absent without objectives.",
         formula: Formula::Run(|totals| totals.goodput.and_then(|goodput| goodput.requests_per_s)),
     },
-    Metric {
+    Definition {
         key: "shared_read_share",
         label: "Events that shared a read",
         unit: Unit::Share,
         definition: "Content events that arrived in the same read as the previous content event / all content events. Their gap is unknown and is recorded as zero.",
         formula: Formula::Run(|totals| totals.event_share(totals.shared_events)),
     },
-    Metric {
+    Definition {
         key: "merged_share",
         label: "Events with an upper-bound time",
         unit: Unit::Share,
         definition: "Content events whose read merged network segments / all content events. They may have arrived earlier than recorded.",
         formula: Formula::Run(|totals| totals.event_share(totals.merged_events)),
     },
-    Metric {
+    Definition {
         key: "merged_inner_share",
         label: "Of these, before the answer's last",
         unit: Unit::Share,
         definition: "The same, without the last content event of each answer, / all content events. Servers send that last event together with usage and the end mark.",
         formula: Formula::Run(|totals| totals.event_share(totals.merged_inner_events)),
     },
-    Metric {
+    Definition {
         key: "refill_delay_ms_p99",
         label: "Refill delay, P99",
         unit: Unit::Millis,
@@ -389,7 +389,7 @@ pub fn metrics_markdown() -> String {
             "\n## {title}\n\n| key | name | unit | definition | failed requests |\n|---|---|---|---|---|"
         );
         for metric in METRICS.iter().filter(|metric| metric.formula.section() == title) {
-            let Metric { key, label, definition, formula, .. } = metric;
+            let Definition { key, label, definition, formula, .. } = metric;
             let (unit, failed) = (metric.unit.name(), formula.failed_requests());
             let _ = writeln!(page, "| `{key}` | {label} | {unit} | {definition} | {failed} |");
         }

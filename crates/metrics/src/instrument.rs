@@ -104,6 +104,73 @@ pub fn error(timelines: &[Timeline], emissions: &[Emission]) -> InstrumentError 
     result
 }
 
+/// What one pass of the check found.
+#[derive(Debug, Clone, Serialize)]
+pub struct PassError {
+    /// How the load was sent and read.
+    pub name: String,
+    /// How far the record is from the log.
+    pub error: InstrumentError,
+    /// CPU seconds of this client per million events.
+    pub cpu_secs_per_million: Option<f64>,
+}
+
+impl PassError {
+    /// What the timelines of a pass say against the server's log.
+    pub fn of(
+        name: &str,
+        timelines: &[Timeline],
+        emissions: &[Emission],
+        cpu_time: Option<Nanos>,
+    ) -> Self {
+        let events: usize = timelines.iter().map(|timeline| timeline.events.len()).sum();
+        Self {
+            name: name.to_owned(),
+            error: error(timelines, emissions),
+            cpu_secs_per_million: cpu_time.map(|time| time.0 as f64 / 1e3 / events.max(1) as f64),
+        }
+    }
+}
+
+/// Whether this machine can measure a load.
+#[derive(Debug, Clone, Serialize)]
+pub struct Fitness {
+    /// Streams open at once.
+    pub concurrency: u32,
+    /// Events per second of the load.
+    pub asked_events_per_s: f64,
+    /// Events per second that this client took when flooded.
+    pub most_events_per_s: Option<f64>,
+    /// The passes; the first one decides.
+    pub passes: Vec<PassError>,
+}
+
+/// The largest error that still counts as fit: p99 of first tokens.
+const FIT_TTFT_NANOS: f64 = 1e6;
+
+impl Fitness {
+    /// Whether the load is within what this machine can measure.
+    pub fn is_fit(&self) -> bool {
+        let is_fast = self.most_events_per_s.is_none_or(|most| most >= self.asked_events_per_s);
+        let is_true = self.passes.first().is_some_and(|pass| {
+            pass.error.ttft.p99.is_some_and(|p99| p99 <= FIT_TTFT_NANOS)
+                && pass.error.mismatched_requests == 0
+        });
+        is_fast && is_true
+    }
+}
+
+/// Events per second from the first event of all requests to the last.
+pub fn events_per_s(timelines: impl Iterator<Item = Timeline>) -> f64 {
+    let (mut events, mut first, mut last) = (0_u64, u64::MAX, 0_u64);
+    for timeline in timelines {
+        events += timeline.events.len() as u64;
+        first = first.min(timeline.events.first().map_or(u64::MAX, |event| event.at.0));
+        last = last.max(timeline.events.last().map_or(0, |event| event.at.0));
+    }
+    events as f64 / (last.saturating_sub(first).max(1) as f64 / 1e9)
+}
+
 #[cfg(test)]
 mod tests {
     use tokometer_record::{Asked, Event, EventKind, Identity};
@@ -149,5 +216,31 @@ mod tests {
         let found = error(&[row], &[emission(0, &[100, 150, 300])]);
         assert_eq!(found.gap, ErrorSpread::default());
         assert_eq!(found.marked_share, Some(1.0 / 3.0));
+    }
+
+    fn fitness(p99: f64, most: f64) -> Fitness {
+        let ttft = ErrorSpread { p99: Some(p99), ..ErrorSpread::default() };
+        let error = InstrumentError { ttft, ..InstrumentError::default() };
+        Fitness {
+            concurrency: 2_048,
+            asked_events_per_s: 102_400.0,
+            most_events_per_s: Some(most),
+            passes: vec![PassError { name: "adaptive".into(), error, cpu_secs_per_million: None }],
+        }
+    }
+
+    #[test]
+    fn a_load_is_refused_when_stamps_are_late_or_events_too_many() {
+        assert!(fitness(5_900.0, 250_000.0).is_fit());
+        assert!(!fitness(5e6, 250_000.0).is_fit());
+        assert!(!fitness(5_900.0, 50_000.0).is_fit());
+    }
+
+    #[test]
+    fn rates_of_events_and_cpu_time_are_those_of_all_requests() {
+        let timelines = [timeline(0, &[0, 500_000_000]), timeline(1, &[1_000_000_000])];
+        assert!((events_per_s(timelines.clone().into_iter()) - 3.0).abs() < 1e-9);
+        let pass = PassError::of("eager", &timelines, &[], Some(Nanos::from_millis(3)));
+        assert!((pass.cpu_secs_per_million.unwrap() - 1_000.0).abs() < 1e-9);
     }
 }

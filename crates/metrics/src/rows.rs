@@ -19,7 +19,7 @@ pub(crate) type FailureClass = (FailureKind, Option<u16>);
 
 /// One attempt of one request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct RequestRow {
     pub(crate) key: (u32, u64),
     pub(crate) attempt: u32,
     pub(crate) fate: Fate,
@@ -35,7 +35,7 @@ pub(crate) struct Row {
     pub(crate) failure: Option<FailureClass>,
 }
 
-impl Row {
+impl RequestRow {
     pub(crate) fn of(timeline: &Timeline) -> Self {
         let times = &timeline.times;
         let start = times.first_byte_sent.unwrap_or(times.admitted);
@@ -96,13 +96,13 @@ impl Part {
 }
 
 /// Mean number of requests in flight during a part.
-pub(crate) fn mean_in_flight(rows: &[Row], part: Part) -> f64 {
-    let overlap = |row: &Row| (row.end.min(part.end) - row.start.max(part.begin)).0 as f64;
+pub(crate) fn mean_in_flight(rows: &[RequestRow], part: Part) -> f64 {
+    let overlap = |row: &RequestRow| (row.end.min(part.end) - row.start.max(part.begin)).0 as f64;
     rows.iter().map(overlap).sum::<f64>() / part.length().0.max(1) as f64
 }
 
 /// Most requests in flight at one instant, and when that number first reached `wanted`.
-pub(crate) fn sweep(rows: &[Row], wanted: u64) -> (u64, Option<Nanos>) {
+pub(crate) fn sweep(rows: &[RequestRow], wanted: u64) -> (u64, Option<Nanos>) {
     let mut steps: Vec<(Nanos, i64)> =
         rows.iter().flat_map(|row| [(row.start, 1), (row.end, -1)]).collect();
     // An end sorts before a start at the same instant, so that a refilled place is not counted twice.

@@ -7,9 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
-use tokometer_record::Load;
+use tokometer_record::RecordedLoad;
 
-use crate::rows::{self, Fate, Part, Row};
+use crate::rows::{self, Fate, Part, RequestRow};
 use crate::statistics;
 use crate::summary::Distribution;
 
@@ -43,13 +43,15 @@ pub enum LoadClass {
 
 impl LoadClass {
     /// The class of the load that was asked for.
-    pub fn of(load: &Load) -> Self {
+    pub fn of(load: &RecordedLoad) -> Self {
         let is_capped = load.max_concurrency.is_some_and(|cap| {
             load.planned_requests.is_none_or(|planned| u64::from(cap) < planned)
         });
         match load {
-            Load { ramp: Some(_), .. } => Self::Ramp,
-            Load { is_traced: true, .. } | Load { request_rate: Some(_), .. } => Self::Open,
+            RecordedLoad { ramp: Some(_), .. } => Self::Ramp,
+            RecordedLoad { is_traced: true, .. } | RecordedLoad { request_rate: Some(_), .. } => {
+                Self::Open
+            }
             _ if is_capped => Self::Closed,
             _ => Self::Burst,
         }
@@ -95,7 +97,7 @@ pub(crate) enum Unsteady {
 }
 
 /// The steady part of a run.
-pub(crate) fn find(rows: &[Row], load: &Load) -> Result<Part, Unsteady> {
+pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<Part, Unsteady> {
     let class = LoadClass::of(load);
     let reached = match class {
         LoadClass::Burst | LoadClass::Ramp => return Err(Unsteady::Designed),
@@ -124,7 +126,7 @@ pub(crate) fn find(rows: &[Row], load: &Load) -> Result<Part, Unsteady> {
 }
 
 /// The longest part that ends with `whole` and is flat; its start moves up to half way.
-fn flat_part(rows: &[Row], whole: Part, least: Nanos) -> Result<Part, Unsteady> {
+fn flat_part(rows: &[RequestRow], whole: Part, least: Nanos) -> Result<Part, Unsteady> {
     let mut was_long_enough = false;
     for tenths in 0..=5 {
         let begin = whole.begin + Nanos(whole.length().0 / 10 * tenths);
@@ -140,7 +142,7 @@ fn flat_part(rows: &[Row], whole: Part, least: Nanos) -> Result<Part, Unsteady> 
     Err(if was_long_enough { Unsteady::Sloping } else { Unsteady::TooShort })
 }
 
-fn is_flat(rows: &[Row], part: Part) -> bool {
+fn is_flat(rows: &[RequestRow], part: Part) -> bool {
     let completions =
         |piece: Part| rows.iter().filter(|row| piece.contains(row.end)).count() as f64;
     let in_flight = |piece: Part| rows::mean_in_flight(rows, piece);
@@ -168,7 +170,7 @@ pub(crate) struct Overload {
 
 /// Whether, in an open loop, ever more requests were due and not ended. The start is left out: a
 /// backlog has to build up to its natural level first.
-pub(crate) fn overload(rows: &[Row], load: &Load) -> Option<Overload> {
+pub(crate) fn overload(rows: &[RequestRow], load: &RecordedLoad) -> Option<Overload> {
     if LoadClass::of(load) != LoadClass::Open {
         return None;
     }
@@ -214,7 +216,7 @@ mod tests {
     }
 
     /// `count` requests, one every `every` ms, each `length(start)` ms long.
-    fn open_loop(count: u64, every: u64, length: impl Fn(u64) -> u64) -> Vec<Row> {
+    fn open_loop(count: u64, every: u64, length: impl Fn(u64) -> u64) -> Vec<RequestRow> {
         (0..count)
             .map(|i| testing::row(i, at(i * every), at(i * every + length(i * every))))
             .collect()
@@ -223,7 +225,7 @@ mod tests {
     #[test]
     fn a_load_is_classed_by_rate_and_cap() {
         let check = |rate: Option<f64>, cap: Option<u32>, expected: LoadClass| {
-            let load = Load { max_concurrency: cap, ..testing::load(rate, 100) };
+            let load = RecordedLoad { max_concurrency: cap, ..testing::load(rate, 100) };
             assert_eq!(LoadClass::of(&load), expected);
         };
         check(None, None, LoadClass::Burst);
@@ -231,7 +233,8 @@ mod tests {
         check(None, Some(10), LoadClass::Closed);
         check(Some(5.0), Some(10), LoadClass::Open);
         check(Some(5.0), None, LoadClass::Open);
-        let ramp = Load { ramp: Some(("linear".into(), 1.0, 9.0)), ..testing::load(None, 100) };
+        let ramp =
+            RecordedLoad { ramp: Some(("linear".into(), 1.0, 9.0)), ..testing::load(None, 100) };
         assert_eq!(LoadClass::of(&ramp), LoadClass::Ramp);
     }
 
@@ -265,16 +268,16 @@ mod tests {
     #[test]
     fn a_closed_loop_is_steady_between_filling_and_draining() {
         // Four places, each with back-to-back requests of one second.
-        let rows: Vec<Row> = (0..80)
+        let rows: Vec<RequestRow> = (0..80)
             .map(|i| {
                 let start = (i / 4) * SECOND + (i % 4) * 10;
                 testing::row(i, at(start), at(start + SECOND))
             })
             .collect();
-        let load = Load { max_concurrency: Some(4), ..testing::load(None, 80) };
+        let load = RecordedLoad { max_concurrency: Some(4), ..testing::load(None, 80) };
         let part = find(&rows, &load).unwrap();
         assert_eq!(part.begin, at(1_030));
-        let never = Load { max_concurrency: Some(40), ..load };
+        let never = RecordedLoad { max_concurrency: Some(40), ..load };
         assert_eq!(find(&rows, &never), Err(Unsteady::NeverFull));
     }
 

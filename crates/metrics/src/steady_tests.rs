@@ -2,7 +2,7 @@
 
 use tokometer_base::seed::{self, Generator};
 use tokometer_base::{Nanos, Seed};
-use tokometer_record::Load;
+use tokometer_record::RecordedLoad;
 
 use super::*;
 use crate::testing;
@@ -19,7 +19,7 @@ struct Server {
 
 impl Server {
     /// Poisson arrivals at `rate`, each service time between 0.5 and 1.5 times the mean.
-    fn open_loop(&self, seed: u64, rate: f64, count: u64) -> Vec<Row> {
+    fn open_loop(&self, seed: u64, rate: f64, count: u64) -> Vec<RequestRow> {
         let mut generator = Seed(seed).stream("arrivals").at(0);
         let mut free = vec![0.0_f64; self.places];
         let mut due = 0.0;
@@ -36,7 +36,7 @@ impl Server {
     }
 
     /// Every place is refilled at once.
-    fn closed_loop(&self, seed: u64, count: u64) -> Vec<Row> {
+    fn closed_loop(&self, seed: u64, count: u64) -> Vec<RequestRow> {
         let mut generator = Seed(seed).stream("services").at(0);
         let mut free = vec![0.0_f64; self.places];
         (0..count)
@@ -60,7 +60,8 @@ const SERVER: Server = Server { places: 40, service_s: 1.0 };
 #[test]
 fn sound_open_loops_are_steady_and_keep_up() {
     let load = testing::load(Some(20.0), 600);
-    let rows: Vec<Vec<Row>> = (0..RUNS).map(|seed| SERVER.open_loop(seed, 20.0, 600)).collect();
+    let rows: Vec<Vec<RequestRow>> =
+        (0..RUNS).map(|seed| SERVER.open_loop(seed, 20.0, 600)).collect();
     let unsteady = rows.iter().filter(|rows| find(rows, &load).is_err()).count();
     let overloaded = rows.iter().filter(|rows| overload(rows, &load).is_some()).count();
     assert!(unsteady <= 3 && overloaded <= 3, "{unsteady} unsteady, {overloaded} overloaded");
@@ -68,7 +69,7 @@ fn sound_open_loops_are_steady_and_keep_up() {
 
 #[test]
 fn sound_closed_loops_are_steady() {
-    let load = Load { max_concurrency: Some(40), ..testing::load(None, 1_000) };
+    let load = RecordedLoad { max_concurrency: Some(40), ..testing::load(None, 1_000) };
     let unsteady =
         (0..RUNS).filter(|seed| find(&SERVER.closed_loop(*seed, 1_000), &load).is_err()).count();
     assert!(unsteady <= 3, "{unsteady} of {RUNS}");

@@ -2,14 +2,14 @@
 
 use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
 use tokometer_record::{
-    Asked, Event, EventKind, Health, Identity, Load, Outcome, Phase, RunEnd, RunInfo, RunState,
-    Stop, Target, Timeline, Usage,
+    Asked, Event, EventKind, Health, Identity, Outcome, Phase, RecordedLoad, RunEnd, RunInfo,
+    RunState, Stop, Target, Timeline, Usage,
 };
 
-use crate::rows::{Fate, Row};
+use crate::rows::{Fate, RequestRow};
 
-pub(crate) fn load(request_rate: Option<f64>, planned: u64) -> Load {
-    Load {
+pub(crate) fn load(request_rate: Option<f64>, planned: u64) -> RecordedLoad {
+    RecordedLoad {
         request_rate,
         burstiness: 1.0,
         max_concurrency: None,
@@ -20,8 +20,8 @@ pub(crate) fn load(request_rate: Option<f64>, planned: u64) -> Load {
     }
 }
 
-pub(crate) fn row(index: u64, start: Nanos, end: Nanos) -> Row {
-    Row {
+pub(crate) fn row(index: u64, start: Nanos, end: Nanos) -> RequestRow {
+    RequestRow {
         key: (0, index),
         attempt: 0,
         fate: Fate::Succeeded,
@@ -35,7 +35,7 @@ pub(crate) fn row(index: u64, start: Nanos, end: Nanos) -> Row {
     }
 }
 
-pub(crate) fn info(load: Load) -> RunInfo {
+pub(crate) fn info(load: RecordedLoad) -> RunInfo {
     RunInfo {
         schema: 1,
         version: "test".into(),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
-use crate::rows::{Fate, Part, Row};
+use crate::rows::{Fate, Part, RequestRow};
 use crate::statistics;
 
 const SECOND: u64 = 1_000_000_000;
@@ -97,7 +97,7 @@ impl Grid {
 }
 
 /// The whole run in windows, from the one with the first arrival to that of the last end.
-pub(crate) fn series(origin: Nanos, rows: &[Row], tokens: &TokenSeconds) -> Vec<Window> {
+pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) -> Vec<Window> {
     let Some(last) = rows.iter().map(|row| row.end).max() else { return Vec::new() };
     let first = rows.iter().map(|row| row.due.min(row.start)).min().unwrap_or(last);
     let grid = Grid::over(origin, first, last);
@@ -129,7 +129,7 @@ pub(crate) fn series(origin: Nanos, rows: &[Row], tokens: &TokenSeconds) -> Vec<
 
 /// A request counts as one in every window between its start and its end, and by the share of its
 /// presence in these two. Sums of steps, so that a long request costs no more than a short one.
-fn add_in_flight(windows: &mut [Window], rows: &[Row], grid: &Grid) {
+fn add_in_flight(windows: &mut [Window], rows: &[RequestRow], grid: &Grid) {
     let mut steps = vec![0.0; windows.len() + 1];
     for row in rows {
         let (from, to) = (grid.place(row.start), grid.place(row.end));
@@ -166,13 +166,13 @@ pub struct Block {
 }
 
 /// The measured phase in equal blocks.
-pub(crate) fn blocks(span: Option<Part>, rows: &[Row], tokens: &TokenSeconds) -> Vec<Block> {
+pub(crate) fn blocks(span: Option<Part>, rows: &[RequestRow], tokens: &TokenSeconds) -> Vec<Block> {
     let Some(span) = span.filter(|span| span.length().0 >= BLOCKS) else { return Vec::new() };
     let block = |part: Part| {
         let seconds = part.length().as_secs_f64();
-        let is_done = |row: &&Row| row.fate == Fate::Succeeded && part.contains(row.end);
+        let is_done = |row: &&RequestRow| row.fate == Fate::Succeeded && part.contains(row.end);
         let started = || rows.iter().filter(|row| part.contains(row.start));
-        let mean = |value: fn(&Row) -> Option<f64>| {
+        let mean = |value: fn(&RequestRow) -> Option<f64>| {
             let done = started().filter(|row| row.fate == Fate::Succeeded);
             statistics::mean(&done.filter_map(value).collect::<Vec<f64>>()).map(|mean| mean / 1e6)
         };
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn blocks_hold_the_requests_that_started_in_them() {
         let span = Part { begin: Nanos::ZERO, end: Nanos::from_secs(16) };
-        let timed = |index: u64, second: u64, ttft: f64| Row {
+        let timed = |index: u64, second: u64, ttft: f64| RequestRow {
             ttft: Some(ttft),
             ..testing::row(
                 index,

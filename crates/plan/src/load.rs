@@ -60,7 +60,7 @@ impl Load {
     }
 
     /// The load as a record states it; `prompts` is how many there are to send.
-    pub fn asked(&self, prompts: u64) -> record::Load {
+    pub fn asked(&self, prompts: u64) -> record::RecordedLoad {
         let ramp = self.ramp.map(|ramp| {
             let name = match ramp.strategy {
                 Strategy::Linear => "linear",
@@ -68,7 +68,7 @@ impl Load {
             };
             (name.to_owned(), ramp.from, ramp.to)
         });
-        record::Load {
+        record::RecordedLoad {
             request_rate: Some(self.request_rate.0).filter(|rate| rate.is_finite()),
             burstiness: self.burstiness.0,
             max_concurrency: self.max_concurrency,

@@ -210,12 +210,12 @@ fn add_events(table: &mut Table, timelines: &[Timeline]) {
 }
 
 /// Finds columns by name; what is not there, or has another type, reads as absent.
-struct Row<'a> {
+struct BatchRow<'a> {
     batch: &'a RecordBatch,
     at: usize,
 }
 
-impl Row<'_> {
+impl BatchRow<'_> {
     fn number<T: ArrowPrimitiveType>(&self, name: &str) -> Option<T::Native> {
         let column = self.batch.column_by_name(name)?.as_primitive_opt::<T>()?;
         column.is_valid(self.at).then(|| column.value(self.at))
@@ -254,7 +254,7 @@ pub(crate) const LONGEST: Nanos = Nanos::from_secs(31 * 24 * 3_600);
 /// All rows of a batch, or what is wrong with it.
 pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<Vec<Timeline>, String> {
     let row = |at: usize| {
-        let timeline = decode_row(&Row { batch, at }, origin);
+        let timeline = decode_row(&BatchRow { batch, at }, origin);
         let is_plausible = last(&timeline) - origin <= LONGEST;
         is_plausible
             .then_some(timeline)
@@ -273,12 +273,12 @@ fn last(timeline: &Timeline) -> Nanos {
 
 /// Index and attempt of each row of the measured phase; rows without a phase are of that one.
 pub(crate) fn measured_attempts(batch: &RecordBatch) -> impl Iterator<Item = (u64, u32)> + '_ {
-    let rows = (0..batch.num_rows()).map(|at| Row { batch, at });
+    let rows = (0..batch.num_rows()).map(|at| BatchRow { batch, at });
     rows.filter(|row| row.text("phase").is_none_or(|name| Phase::from_name(name) == Phase::Measure))
         .filter_map(|row| Some((row.u64("index")?, row.u32("attempt")?)))
 }
 
-fn decode_row(row: &Row<'_>, origin: Nanos) -> Timeline {
+fn decode_row(row: &BatchRow<'_>, origin: Nanos) -> Timeline {
     let mut times = Times {
         admitted: origin + row.span("admitted_ns").unwrap_or_default(),
         ..Times::default()
@@ -320,7 +320,7 @@ fn decode_row(row: &Row<'_>, origin: Nanos) -> Timeline {
     }
 }
 
-fn decode_identity(row: &Row<'_>) -> Identity {
+fn decode_identity(row: &BatchRow<'_>) -> Identity {
     Identity {
         index: row.u64("index").unwrap_or(0),
         shard: row.u32("shard").unwrap_or(0),
@@ -335,7 +335,7 @@ fn decode_identity(row: &Row<'_>) -> Identity {
     }
 }
 
-fn decode_usage(row: &Row<'_>) -> Option<Usage> {
+fn decode_usage(row: &BatchRow<'_>) -> Option<Usage> {
     let usage = Usage {
         prompt_tokens: row.u32("usage_prompt_tokens"),
         completion_tokens: row.u32("usage_completion_tokens"),
@@ -345,7 +345,7 @@ fn decode_usage(row: &Row<'_>) -> Option<Usage> {
     (usage != Usage::default()).then_some(usage)
 }
 
-fn decode_timings(row: &Row<'_>) -> Option<ServerTimings> {
+fn decode_timings(row: &BatchRow<'_>) -> Option<ServerTimings> {
     let timings = ServerTimings {
         queue: row.span("server_queue_ns"),
         prefill: row.span("server_prefill_ns"),
@@ -354,7 +354,7 @@ fn decode_timings(row: &Row<'_>) -> Option<ServerTimings> {
     (timings != ServerTimings::default()).then_some(timings)
 }
 
-fn decode_outcome(row: &Row<'_>) -> Outcome {
+fn decode_outcome(row: &BatchRow<'_>) -> Outcome {
     match row.text("outcome") {
         Some("success") => Outcome::Success,
         None | Some("abandoned") => Outcome::Abandoned,
@@ -366,7 +366,7 @@ fn decode_outcome(row: &Row<'_>) -> Outcome {
     }
 }
 
-fn decode_events(row: &Row<'_>, base: Nanos) -> Vec<Event> {
+fn decode_events(row: &BatchRow<'_>, base: Nanos) -> Vec<Event> {
     let Some(times) = row.list("event_ns") else { return Vec::new() };
     let Some(times) = times.as_primitive_opt::<Int64Type>() else { return Vec::new() };
     // Lists of other lengths are damaged, and say nothing of these events.

@@ -21,7 +21,7 @@ pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureKind, Outcome};
 pub use folder::{Error, RunReader, RunWriter};
 pub use health::Health;
-pub use run::{Load, RunEnd, RunInfo, RunState, Stop, Target};
+pub use run::{RecordedLoad, RunEnd, RunInfo, RunState, Stop, Target};
 pub use timeline::{
     Asked, Connection, CountSource, Identity, Network, Phase, ServerTimings, StampSource, Timeline,
     Times, Usage,

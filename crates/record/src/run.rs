@@ -43,7 +43,7 @@ impl Target {
 
 /// The load that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Load {
+pub struct RecordedLoad {
     /// Requests per second; `None` is an infinite rate.
     pub request_rate: Option<f64>,
     /// Shape of the gaps between arrivals; 1 is a Poisson process.
@@ -84,7 +84,7 @@ pub struct RunInfo {
     /// Targets; requests name them by index.
     pub targets: Vec<Target>,
     /// The load.
-    pub load: Load,
+    pub load: RecordedLoad,
     /// Name of the dataset.
     pub dataset: String,
     /// Name of the tokenizer that counted prompts.

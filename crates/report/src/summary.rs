@@ -16,7 +16,7 @@ use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
 use tokometer_metrics::{Distribution, Note, Percentile, Severity, Summary, Verdict};
-use tokometer_record::{Load, RunInfo, Target};
+use tokometer_record::{RecordedLoad, RunInfo, Target};
 
 use crate::grid::{GAP, Grid};
 use crate::sparkline::sparkline;
@@ -462,7 +462,7 @@ fn shortened(text: &str, limit: usize) -> String {
     if end < text.len() { flat + " …" } else { flat }
 }
 
-pub(crate) fn load_text(load: &Load, class: LoadClass) -> String {
+pub(crate) fn load_text(load: &RecordedLoad, class: LoadClass) -> String {
     let rate = match (&load.ramp, load.request_rate) {
         (Some((strategy, begin, end)), _) => format!("{strategy} ramp from {begin} to {end} req/s"),
         (None, _) if load.is_traced => "arrival times from a trace".to_owned(),

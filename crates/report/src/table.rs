@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use tokometer_classic::{Field, Key, Metric, Quantity, Report, Stat};
+use tokometer_classic::{Field, Key, Metric, Report, Scalar, Stat};
 
 use crate::grid::{Align, Grid};
 
@@ -85,10 +85,10 @@ impl TableRow<'_> {
             Column::Value(Key::Latency(metric, stat)) => {
                 self.report.latency(metric, stat).map(Value::from)
             }
-            Column::Value(key) => match self.report.values.get(key)?.quantity {
-                Quantity::Count(count) => Some(count.into()),
-                Quantity::Number(number) => Some(number.into()),
-                Quantity::Words(ref words) => Some(words.as_str().into()),
+            Column::Value(key) => match self.report.values.get(key)?.scalar {
+                Scalar::Count(count) => Some(count.into()),
+                Scalar::Number(number) => Some(number.into()),
+                Scalar::Words(ref words) => Some(words.as_str().into()),
             },
         }
     }

@@ -14,6 +14,7 @@ pub mod profile;
 mod slots;
 pub mod truth;
 mod vocabulary;
+pub mod what_if;
 mod wire;
 
 pub use config::{AnswerLength, Config, Flavour, Pace, Transport};

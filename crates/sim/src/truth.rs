@@ -69,7 +69,7 @@ const KINDS: [(Kind, &str); 10] = [
 
 /// How an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StreamEnd {
     /// Everything was sent.
     Complete,
     /// The client went away.
@@ -78,10 +78,10 @@ pub enum Outcome {
     Broken,
 }
 
-const OUTCOMES: [(Outcome, &str); 3] = [
-    (Outcome::Complete, "complete"),
-    (Outcome::Cancelled, "cancelled"),
-    (Outcome::Broken, "broken"),
+const OUTCOMES: [(StreamEnd, &str); 3] = [
+    (StreamEnd::Complete, "complete"),
+    (StreamEnd::Cancelled, "cancelled"),
+    (StreamEnd::Broken, "broken"),
 ];
 
 fn name_of<T: Copy + PartialEq>(table: &[(T, &'static str)], value: T) -> &'static str {
@@ -118,7 +118,7 @@ pub struct TrueRequest {
     /// What was sent, in order.
     pub events: Vec<TrueEvent>,
     /// How and when it ended; `None` when the log ends earlier.
-    pub end: Option<(Nanos, Outcome)>,
+    pub end: Option<(Nanos, StreamEnd)>,
 }
 
 impl TrueRequest {
@@ -153,7 +153,7 @@ pub struct TrueEvent {
 pub(crate) enum Fact {
     Request(Box<TrueRequest>),
     Event { stream: u64, event: TrueEvent },
-    End { stream: u64, at: Nanos, outcome: Outcome },
+    End { stream: u64, at: Nanos, outcome: StreamEnd },
 }
 
 impl Fact {
@@ -378,12 +378,12 @@ mod tests {
         log.push(Fact::Request(Box::new(request(1))));
         log.push(Fact::Request(Box::new(TrueRequest { request_id: None, ..request(2) })));
         log.push(Fact::Event { stream: 1, event });
-        log.push(Fact::End { stream: 2, at: Nanos(40), outcome: Outcome::Cancelled });
+        log.push(Fact::End { stream: 2, at: Nanos(40), outcome: StreamEnd::Cancelled });
         log.close().unwrap();
         let read_back = read(&path).unwrap();
         let id = Some("bench_1".to_owned());
         let first = TrueRequest { request_id: id, events: vec![event], ..request(1) };
-        let end = Some((Nanos(40), Outcome::Cancelled));
+        let end = Some((Nanos(40), StreamEnd::Cancelled));
         let second = TrueRequest { request_id: None, end, ..request(2) };
         assert_eq!(read_back, [first, second]);
     }

@@ -92,6 +92,27 @@ pub struct Workload {
 /// Requests in flight at which a prediction is given up, unless the workload says otherwise.
 pub const IN_FLIGHT_MAX: u64 = 4_000_000;
 
+/// Bytes that a request in flight takes, generously.
+const IN_FLIGHT_BYTES: u64 = 512;
+
+/// Requests in flight that half of the free memory holds.
+pub fn in_flight_max(memory_bytes: Option<u64>) -> u64 {
+    memory_bytes.map_or(IN_FLIGHT_MAX, |bytes| (bytes / 2 / IN_FLIGHT_BYTES).min(IN_FLIGHT_MAX))
+}
+
+/// Chained hashes of the full blocks of a prompt: equal beginnings have equal hashes.
+pub fn block_hashes(ids: &[u32], block_tokens: u32) -> Box<[u64]> {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = ODD;
+    let mut mix = |id: &u32| {
+        hash = (hash ^ u64::from(*id)).wrapping_mul(ODD);
+        hash ^= hash >> 29;
+        hash
+    };
+    let blocks = ids.chunks_exact(block_tokens.max(1) as usize);
+    blocks.map(|block| block.iter().map(&mut mix).last().unwrap_or(ODD)).collect()
+}
+
 impl Workload {
     /// All requests at once, without a cap.
     pub fn burst(asks: impl Source + 'static) -> Self {
@@ -117,6 +138,17 @@ impl Workload {
         self.max_concurrency = Some(cap);
         self
     }
+
+    /// Without the requests that the run's time left unsent, whose answers would count as memory.
+    #[must_use]
+    pub fn sent_only(self, sent: u64) -> Self {
+        let is_in_order = self.arrivals != Arrivals::Traced && !self.asks.has_sessions();
+        if self.duration.is_none() || !is_in_order || sent == 0 {
+            return self;
+        }
+        let list: Vec<Ask> = (0..sent).map(|index| self.asks.ask(index)).collect();
+        Self { asks: Arc::new(list), ..self }
+    }
 }
 
 impl std::fmt::Debug for Workload {
@@ -127,5 +159,34 @@ impl std::fmt::Debug for Workload {
             .field("max_concurrency", &self.max_concurrency)
             .field("duration", &self.duration)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_memory_allows_few_requests_in_flight() {
+        assert_eq!(in_flight_max(None), IN_FLIGHT_MAX);
+        assert_eq!(in_flight_max(Some(1 << 20)), 1_024);
+    }
+
+    #[test]
+    fn requests_that_a_run_of_limited_time_did_not_send_are_left_out() {
+        let all = Workload::burst(vec![Ask::new(10, 5); 8]);
+        assert_eq!(all.clone().sent_only(3).asks.count(), 8, "no limit of time");
+        let timed = Workload { duration: Some(Nanos::from_secs(1)), ..all };
+        assert_eq!(timed.clone().sent_only(3).asks.count(), 3);
+        assert_eq!(timed.clone().sent_only(0).asks.count(), 8);
+        assert_eq!(timed.arriving(Arrivals::Traced).sent_only(3).asks.count(), 8);
+    }
+
+    #[test]
+    fn block_hashes_cover_everything_before_them() {
+        let (one, other) = (block_hashes(&[1, 2, 3, 4, 5], 2), block_hashes(&[9, 2, 3, 4], 2));
+        assert_eq!((one.len(), other.len()), (2, 2));
+        assert!(one[0] != other[0] && one[1] != other[1]);
+        assert_eq!(block_hashes(&[1, 2, 3, 4], 2), one);
     }
 }

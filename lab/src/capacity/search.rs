@@ -12,7 +12,7 @@ use tokometer_decide::slo::Slo;
 use tokometer_metrics::figure::Quantity;
 use tokometer_metrics::{Collector, Details, Options};
 use tokometer_record::run::SCHEMA_VERSION;
-use tokometer_record::{Health, Load, RunEnd, RunInfo, RunState, Stop, Timeline};
+use tokometer_record::{Health, RecordedLoad, RunEnd, RunInfo, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::{self as twin, Ask, Keep, Source, Workload, predict};
@@ -250,7 +250,7 @@ fn info(rate: f64, duration: Nanos) -> RunInfo {
         salt: 0,
         family: Conventions::default(),
         targets: Vec::new(),
-        load: Load {
+        load: RecordedLoad {
             request_rate: Some(rate),
             burstiness: 1.0,
             max_concurrency: None,

@@ -16,7 +16,7 @@ use tokometer_base::{Clock, MonotonicClock, Nanos};
 
 use super::USAGE;
 use super::figures::Figures;
-use super::plan::{Load, Plan, Run, Setting};
+use super::plan::{LoadLevel, Plan, Run, Setting};
 use super::rig::{Rig, Server, Size, is_pinned, told};
 use crate::program::{self, announce};
 
@@ -167,7 +167,7 @@ impl Session {
 
     fn most_streams(&self) -> u32 {
         match self.rig.plan.capacity().map(|run| run.load) {
-            Some(Load::Streams { streams, .. }) => streams,
+            Some(LoadLevel::Streams { streams, .. }) => streams,
             _ => 1,
         }
     }
@@ -204,7 +204,7 @@ impl Session {
 
     /// The rate of a run in requests per second, to two digits.
     fn rate(&self, run: &Run) -> Option<f64> {
-        let Load::Share { percent, .. } = run.load else { return None };
+        let LoadLevel::Share { percent, .. } = run.load else { return None };
         let capacity = self.capacity.unwrap_or(self.rig.plan.fallback_rate);
         Some(two_digits(capacity * f64::from(percent) / 100.0))
     }
@@ -328,16 +328,16 @@ fn load(run: &Run, rate: Option<f64>, size: Size) -> String {
         Size::Quick => (count / 8).max(least),
     };
     match (run.load, rate) {
-        (Load::Share { seconds, .. }, Some(rate)) => {
+        (LoadLevel::Share { seconds, .. }, Some(rate)) => {
             let seconds = shortened(seconds, 1);
             let count = (rate * f64::from(seconds)).ceil().max(6.0);
             format!("--request-rate {rate} --num-prompts {count:.0}")
         }
-        (Load::Streams { streams, requests }, _) => {
+        (LoadLevel::Streams { streams, requests }, _) => {
             let count = shortened(requests, streams + streams / 2 + 4);
             format!("--max-concurrency {streams} --num-prompts {count}")
         }
-        (Load::Share { .. }, None) => String::new(),
+        (LoadLevel::Share { .. }, None) => String::new(),
     }
 }
 

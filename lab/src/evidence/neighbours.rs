@@ -6,7 +6,7 @@
 //! tells its neighbours, because for the last three none exist in the proper sense.
 
 use super::figures::Figures;
-use super::plan::{Lengths, Load, Role, Run};
+use super::plan::{Lengths, LoadLevel, Role, Run};
 
 /// A calibrated run and what it showed.
 #[derive(Debug, Clone)]
@@ -50,8 +50,8 @@ pub(super) fn guess(run: &Run, rate: Option<f64>, known: &[Known<'_>]) -> Option
 
 fn is_same_load(known: &Run, asked: &Run) -> bool {
     let load = |run: &Run| match run.load {
-        Load::Streams { streams, .. } => (0, streams),
-        Load::Share { percent, .. } => (1, percent),
+        LoadLevel::Streams { streams, .. } => (0, streams),
+        LoadLevel::Share { percent, .. } => (1, percent),
     };
     same_lengths(&known.lengths, &asked.lengths) && load(known) == load(asked)
 }
@@ -63,8 +63,8 @@ fn same_lengths(one: &Lengths, other: &Lengths) -> bool {
 /// Closed loops of one length, from few streams to many.
 fn line<'a>(lengths: &str, known: &'a [Known<'a>]) -> Vec<(u32, &'a Known<'a>)> {
     let streams = |one: &'a Known<'a>| match one.run.load {
-        Load::Streams { streams, .. } => Some((streams, one)),
-        Load::Share { .. } => None,
+        LoadLevel::Streams { streams, .. } => Some((streams, one)),
+        LoadLevel::Share { .. } => None,
     };
     let is_wanted =
         |one: &&Known<'_>| one.run.lengths.name == lengths && one.run.role == Role::Calibrating;
@@ -75,8 +75,8 @@ fn line<'a>(lengths: &str, known: &'a [Known<'a>]) -> Vec<(u32, &'a Known<'a>)> 
 
 fn one_length(run: &Run, rate: Option<f64>, line: &[(u32, &Known<'_>)]) -> Option<Guess> {
     match run.load {
-        Load::Streams { streams, .. } => by_streams(streams, line),
-        Load::Share { .. } => by_throughput(rate?, line),
+        LoadLevel::Streams { streams, .. } => by_streams(streams, line),
+        LoadLevel::Share { .. } => by_throughput(rate?, line),
     }
 }
 

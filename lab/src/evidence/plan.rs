@@ -16,7 +16,7 @@ pub(super) struct Lengths {
 
 /// When requests are sent, and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Load {
+pub(super) enum LoadLevel {
     /// A closed loop.
     Streams {
         /// Requests in flight.
@@ -84,7 +84,7 @@ pub(super) struct Setting {
 pub(super) struct Run {
     pub(super) setting: Setting,
     pub(super) lengths: Lengths,
-    pub(super) load: Load,
+    pub(super) load: LoadLevel,
     pub(super) role: Role,
 }
 
@@ -92,8 +92,8 @@ impl Run {
     /// The name of its folder, without the repeat.
     pub(super) fn name(&self) -> String {
         let load = match self.load {
-            Load::Streams { streams, .. } => format!("c{streams}"),
-            Load::Share { percent, .. } => format!("rate{percent}"),
+            LoadLevel::Streams { streams, .. } => format!("c{streams}"),
+            LoadLevel::Share { percent, .. } => format!("rate{percent}"),
         };
         let setting = self.setting.name;
         let dash = if setting.is_empty() { "" } else { "-" };
@@ -103,9 +103,9 @@ impl Run {
     /// The run for readers.
     pub(super) fn title(&self) -> String {
         let load = match self.load {
-            Load::Streams { streams: 1, .. } => "1 stream".to_owned(),
-            Load::Streams { streams, .. } => format!("{streams} streams"),
-            Load::Share { percent, .. } => format!("Poisson at {percent} %"),
+            LoadLevel::Streams { streams: 1, .. } => "1 stream".to_owned(),
+            LoadLevel::Streams { streams, .. } => format!("{streams} streams"),
+            LoadLevel::Share { percent, .. } => format!("Poisson at {percent} %"),
         };
         let setting = if self.setting.name.is_empty() { "" } else { self.setting.title };
         let comma = if setting.is_empty() { "" } else { ", " };
@@ -153,8 +153,8 @@ impl Plan {
         let calibrating = self.runs.iter().filter(|run| run.role == Role::Calibrating);
         let of_first = calibrating.filter(|run| run.lengths.name == "a");
         of_first.max_by_key(|run| match run.load {
-            Load::Streams { streams, .. } => streams,
-            Load::Share { .. } => 0,
+            LoadLevel::Streams { streams, .. } => streams,
+            LoadLevel::Share { .. } => 0,
         })
     }
 
@@ -178,19 +178,19 @@ const fn half(prompt: u32, answer: u32) -> Lengths {
     Lengths { name: "mix", prompt, answer, spread: 0.5 }
 }
 
-const fn streams(streams: u32, requests: u32) -> Load {
-    Load::Streams { streams, requests }
+const fn streams(streams: u32, requests: u32) -> LoadLevel {
+    LoadLevel::Streams { streams, requests }
 }
 
-const fn share(percent: u32, seconds: u32) -> Load {
-    Load::Share { percent, seconds }
+const fn share(percent: u32, seconds: u32) -> LoadLevel {
+    LoadLevel::Share { percent, seconds }
 }
 
-const fn known(setting: Setting, lengths: Lengths, load: Load) -> Run {
+const fn known(setting: Setting, lengths: Lengths, load: LoadLevel) -> Run {
     Run { setting, lengths, load, role: Role::Calibrating }
 }
 
-const fn held(kind: Kind, setting: Setting, lengths: Lengths, load: Load) -> Run {
+const fn held(kind: Kind, setting: Setting, lengths: Lengths, load: LoadLevel) -> Run {
     Run { setting, lengths, load, role: Role::HeldOut(kind) }
 }
 
@@ -303,8 +303,8 @@ pub(super) fn markdown(plan: &Plan) -> String {
         format!("| {} | setting | requests | used for |\n|---|---|---:|---|\n", plan.server);
     for run in plan.runs {
         let amount = match run.load {
-            Load::Streams { requests, .. } => requests.to_string(),
-            Load::Share { seconds, .. } => format!("those of {seconds} s"),
+            LoadLevel::Streams { requests, .. } => requests.to_string(),
+            LoadLevel::Share { seconds, .. } => format!("those of {seconds} s"),
         };
         let role = match run.role {
             Role::Calibrating => "calibrating".to_owned(),
@@ -330,8 +330,8 @@ mod tests {
         for plan in ALL {
             let (known, held) = split(plan);
             let load = |run: &Run| match run.load {
-                Load::Streams { streams, .. } => (0, streams),
-                Load::Share { percent, .. } => (1, percent),
+                LoadLevel::Streams { streams, .. } => (0, streams),
+                LoadLevel::Share { percent, .. } => (1, percent),
             };
             for one in &held {
                 let is_like = |other: &&&Run| {

@@ -10,14 +10,14 @@ use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Calibration, Candidate, FIGURES, Row, Settings, calibrate, errors, main_errors,
+    Accuracy, Calibration, Candidate, FIGURES, MeasuredRow, Settings, calibrate, errors, main_errors,
     quantum_of,
 };
 
 use super::page::{FittedTable, twin_page};
 use super::{others, table};
 
-fn print(name: &str, rows: &[Row], calibration: &Calibration) {
+fn print(name: &str, rows: &[MeasuredRow], calibration: &Calibration) {
     println!("== {name}: loss {:.4}", calibration.loss);
     for left in &calibration.left_out {
         println!("left out {}: {}", rows[left.row].label, left.reason);
@@ -147,7 +147,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// Writes the fitted profile and its two folds.
-fn keep(out: &Path, table: &Table, rows: &[Row], calibration: &Calibration) -> Result<()> {
+fn keep(out: &Path, table: &Table, rows: &[MeasuredRow], calibration: &Calibration) -> Result<()> {
     let mut profile = calibration.profile(rows, table.profile, table.source);
     profile.kv = Profile::shipped(table.profile).expect("the profile is shipped").kv;
     profile.provenance.push_str(table.remark);

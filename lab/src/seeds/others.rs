@@ -9,7 +9,7 @@ use tokometer_base::Seed;
 use tokometer_sim::Profile;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Candidate, Description, HeldOut, FIGURES, Model, Row, Settings, describe, errors,
+    Accuracy, Candidate, Description, HeldOut, FIGURES, Model, MeasuredRow, Settings, describe, errors,
     main_errors, predict_rows,
 };
 
@@ -20,7 +20,7 @@ struct Seeded {
     file: &'static str,
     /// Reports of the file that are fitted.
     reports: &'static [usize],
-    load: fn(&mut Row),
+    load: fn(&mut MeasuredRow),
     /// Widest spread of answer lengths that is tried.
     spread: f64,
     source: &'static str,
@@ -73,7 +73,7 @@ pub(crate) fn describe_all(folder: &Path, searches: usize, (threads, out): (usiz
         let text = std::fs::read_to_string(folder.join(seeded.file)).expect("a seed file");
         let mut all = table::rows(&text);
         all.iter_mut().for_each(seeded.load);
-        let rows: Vec<Row> = seeded.reports.iter().map(|at| all[*at].clone()).collect();
+        let rows: Vec<MeasuredRow> = seeded.reports.iter().map(|at| all[*at].clone()).collect();
         let mut profile = Profile::shipped(seeded.profile).expect("the profile is shipped");
         profile.front_end.eos_step = false;
         let template = Candidate { profile, client: OldClient::default(), spread: 0.25 };
@@ -102,7 +102,7 @@ pub(crate) fn describe_all(folder: &Path, searches: usize, (threads, out): (usiz
     }
 }
 
-fn print_cells(rows: &[Row], predicted: &[HeldOut]) {
+fn print_cells(rows: &[MeasuredRow], predicted: &[HeldOut]) {
     for metric in FIGURES {
         let errors = errors(rows, predicted, metric);
         let errors: Vec<String> = errors.iter().map(|e| format!("{:+.1} %", 100.0 * e)).collect();
@@ -113,7 +113,7 @@ fn print_cells(rows: &[Row], predicted: &[HeldOut]) {
     }
 }
 
-fn keep(out: &Path, seeded: &Seeded, rows: &[Row], found: &Description) {
+fn keep(out: &Path, seeded: &Seeded, rows: &[MeasuredRow], found: &Description) {
     let mut profile = found.candidate.profile.clone();
     let accuracy = Accuracy::of(&main_errors(rows, &found.in_sample)).expect("cells");
     profile.provenance = format!(

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use tokometer_metrics::figure::{Figure, Quantity};
-use tokometer_twin::fit::{Accuracy, Calibration, FIGURES, Row, errors, is_main, main_errors};
+use tokometer_twin::fit::{Accuracy, Calibration, FIGURES, MeasuredRow, errors, is_main, main_errors};
 
 /// One fitted table.
 #[derive(Debug, Clone, Copy)]
@@ -11,7 +11,7 @@ pub(super) struct FittedTable<'a> {
     /// Its heading.
     pub(super) name: &'a str,
     /// Its rows.
-    pub(super) rows: &'a [Row],
+    pub(super) rows: &'a [MeasuredRow],
     /// What was found.
     pub(super) calibration: &'a Calibration,
 }

@@ -17,18 +17,18 @@ const REQUESTS: usize = 12;
 const TOO_LONG: u32 = 4_000;
 
 /// A row of the table.
-pub(super) struct Row {
+pub(super) struct CheckRow {
     pub(super) check: String,
     /// What was seen, or why it is not right.
     pub(super) seen: Result<String>,
 }
 
 /// All checks, in order. One that fails does not keep the others from being made.
-pub(super) fn all(stage: &Stage, recipe: &Recipe) -> Vec<Row> {
+pub(super) fn all(stage: &Stage, recipe: &Recipe) -> Vec<CheckRow> {
     let mut rows = Vec::new();
     let mut add = |check: &str, made: &dyn Fn() -> Result<String>| {
         announce(check);
-        rows.push(Row { check: check.to_owned(), seen: made() });
+        rows.push(CheckRow { check: check.to_owned(), seen: made() });
     };
     for route in recipe.routes {
         add(route.name, &|| plain(stage, recipe, route));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use super::checks::{self, Row};
+use super::checks::{self, CheckRow};
 use super::install;
 use super::recipe::{self, Device, NAMES, Recipe};
 use super::server::{Parts, Server};
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// Installs, starts, drives and ends a server.
-fn installed(recipe: &Recipe, program: PathBuf) -> Result<Vec<Row>> {
+fn installed(recipe: &Recipe, program: PathBuf) -> Result<Vec<CheckRow>> {
     let own = install::install(recipe)?;
     let model = install::model(recipe, &own)?;
     let named = model.clone().unwrap_or_default();
@@ -110,7 +110,7 @@ fn installed(recipe: &Recipe, program: PathBuf) -> Result<Vec<Row>> {
     Ok(drive(recipe, &server, program, named))
 }
 
-fn drive(recipe: &Recipe, server: &Server, program: PathBuf, model: PathBuf) -> Vec<Row> {
+fn drive(recipe: &Recipe, server: &Server, program: PathBuf, model: PathBuf) -> Vec<CheckRow> {
     let stage = Stage {
         program,
         folder: install::folder().join(recipe.name).join("runs"),
@@ -125,7 +125,7 @@ fn drive(recipe: &Recipe, server: &Server, program: PathBuf, model: PathBuf) -> 
             .map_or("already up".to_owned(), |seconds| format!("up after {seconds:.0} s"))),
         Err(why) => Err(why.into()),
     };
-    let mut rows = vec![Row { check: "start".to_owned(), seen: start }];
+    let mut rows = vec![CheckRow { check: "start".to_owned(), seen: start }];
     rows.extend(checks::all(&stage, recipe));
     rows
 }
@@ -138,10 +138,10 @@ fn built() -> Result<PathBuf> {
 }
 
 #[expect(clippy::print_stdout, reason = "the table is the result of the task")]
-fn print(recipe: &Recipe, rows: &[Row]) {
+fn print(recipe: &Recipe, rows: &[CheckRow]) {
     println!("\n{} ({})", recipe.name, recipe.packages.join(" "));
     println!("| check | outcome | seen |\n|---|---|---|");
-    for Row { check, seen } in rows {
+    for CheckRow { check, seen } in rows {
         match seen {
             Ok(seen) => println!("| {check} | pass | {} |", one_line(seen)),
             Err(why) => println!("| {check} | FAIL | {} |", one_line(&format!("{why:#}"))),

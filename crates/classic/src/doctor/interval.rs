@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Div, Mul, Sub};
 
-use crate::model::{Quantity, Value};
+use crate::model::{Scalar, Value};
 
 /// All numbers that a printed figure may stand for. Never empty; ends included.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,9 +22,9 @@ impl Interval {
 
     /// What a value stands for: half a unit of its last printed digit to either side.
     pub(super) fn of(value: &Value) -> Option<Self> {
-        let number = value.quantity.as_f64().filter(|number| number.is_finite())?;
-        let half = match (&value.quantity, &value.text) {
-            (Quantity::Number(_), Some(text)) => 0.5 * 10_f64.powi(-decimals(text)),
+        let number = value.scalar.as_f64().filter(|number| number.is_finite())?;
+        let half = match (&value.scalar, &value.text) {
+            (Scalar::Number(_), Some(text)) => 0.5 * 10_f64.powi(-decimals(text)),
             _ => 0.0,
         };
         let slack = half + number.abs() * RELATIVE_SLACK;
@@ -119,7 +119,7 @@ mod tests {
     fn a_printed_figure_stands_for_half_a_digit_to_either_side() {
         let of = |number: f64, text: &str| {
             let text = Some(text.to_owned());
-            Interval::of(&Value { quantity: Quantity::Number(number), text }).unwrap()
+            Interval::of(&Value { scalar: Scalar::Number(number), text }).unwrap()
         };
         assert!(of(2.84, "2.84").overlaps(Interval::exact(3000.0) / of(1055.18, "1055.18")));
         assert!(!of(2.86, "2.86").overlaps(Interval::exact(3000.0) / of(1055.18, "1055.18")));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::model::{Context, Field, Metric, Percentile, Quantity, Report, Stat};
+use crate::model::{Context, Field, Metric, Percentile, Report, Scalar, Stat};
 use crate::{Error, Layout, parse};
 
 /// The reports in any text: a result file if it begins with a brace, else printed blocks.
@@ -102,8 +102,8 @@ fn report(object: &Map<String, Value>) -> Result<Report, Error> {
     let mut report = Report { layout: Some(layout), context: context(object), ..Report::default() };
     let own: &[(&str, Field)] = if is_sglang { &SGLANG } else { &VLLM };
     for (key, field) in SHARED.iter().chain(own) {
-        if let Some(quantity) = object.get(*key).and_then(quantity) {
-            report.set(crate::Key::Field(*field), quantity);
+        if let Some(scalar) = object.get(*key).and_then(scalar) {
+            report.set(crate::Key::Field(*field), scalar);
         }
     }
     if is_sglang {
@@ -131,8 +131,8 @@ fn set_sglang_words(report: &mut Report, object: &Map<String, Value>) {
     }
 }
 
-fn quantity(value: &Value) -> Option<Quantity> {
-    value.as_u64().map(Quantity::Count).or_else(|| value.as_f64().map(Quantity::Number))
+fn scalar(value: &Value) -> Option<Scalar> {
+    value.as_u64().map(Scalar::Count).or_else(|| value.as_f64().map(Scalar::Number))
 }
 
 /// The label, tag or model names the run; the number of prompts is what was asked for.

@@ -106,8 +106,8 @@ fn file_names_follow_the_tools_rules() {
 fn same_values(file: &Report, block: &Report) {
     let mut shared = 0;
     for (key, value) in block.values.iter() {
-        let saved = file.values.get(key).and_then(|value| value.quantity.as_f64());
-        if let (Some(saved), Some(printed)) = (saved, value.quantity.as_f64()) {
+        let saved = file.values.get(key).and_then(|value| value.scalar.as_f64());
+        if let (Some(saved), Some(printed)) = (saved, value.scalar.as_f64()) {
             assert!((saved - printed).abs() < 1e-9, "{key:?}");
             shared += 1;
         }

@@ -5,7 +5,7 @@ use tokometer_base::units::nearest_count;
 use tokometer_metrics::figures::{Detail, Probe};
 use tokometer_metrics::server::Speculation;
 use tokometer_metrics::{Family, FamilyFigures, Stats};
-use tokometer_record::{Load, RunInfo};
+use tokometer_record::{RecordedLoad, RunInfo};
 
 use super::object::Object;
 use super::{Extent, ResultFile, metric_key, provenance};
@@ -83,7 +83,7 @@ fn set_head(object: &mut Object, file: &ResultFile<'_>) {
     }
 }
 
-fn set_load(object: &mut Object, load: &Load) {
+fn set_load(object: &mut Object, load: &RecordedLoad) {
     match load.request_rate {
         Some(rate) => object.set("request_rate", rate),
         None => object.set("request_rate", "inf"),

@@ -5,7 +5,7 @@
 
 use super::Layout;
 use super::table::{Element, Format, Section, Stats, Table, Widths, centred};
-use crate::model::{Blanks, Key, Place, Printed, Quantity, Report, Stat, Value};
+use crate::model::{Blanks, Key, Place, Printed, Report, Scalar, Stat, Value};
 
 /// The report in this layout, byte for byte as its tool prints it: scripts read these lines. `None`
 /// for our own layout, which is no table.
@@ -143,7 +143,7 @@ impl Page<'_> {
 
     fn data(&mut self, label: &str, key: Key, format: Format, widths: Widths) {
         if let Some(value) = shown_value(self.report, key, format) {
-            self.lines.push(data_line(label, &format.write(&value.quantity), format, widths));
+            self.lines.push(data_line(label, &format.write(&value.scalar), format, widths));
         }
     }
 
@@ -193,7 +193,7 @@ fn has_any(report: &Report, row: &Element) -> bool {
 /// the others do not mention then.
 fn shown_value(report: &Report, key: Key, format: Format) -> Option<&Value> {
     let takes_words = matches!(format, Format::Words | Format::CountOrWords);
-    let is_words = |value: &&Value| matches!(value.quantity, Quantity::Words(_));
+    let is_words = |value: &&Value| matches!(value.scalar, Scalar::Words(_));
     report.values.get(key).filter(|value| takes_words || !is_words(value))
 }
 

@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 use crate::model::Key;
-use crate::model::{Field, Metric, Quantity, Stat};
+use crate::model::{Field, Metric, Scalar, Stat};
 
 /// How a value is written, and read back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,29 +143,29 @@ fn fixed(number: f64, decimals: usize) -> String {
 
 impl Format {
     /// The value as this format writes it.
-    pub(crate) fn write(self, quantity: &Quantity) -> String {
-        match (self, quantity) {
-            (_, Quantity::Words(words)) => words.clone(),
-            (Self::Fixed, Quantity::Count(count)) => fixed(*count as f64, 2),
-            (Self::Percent, quantity) => {
-                format!("{}%", fixed(quantity.as_f64().unwrap_or(f64::NAN), 1))
+    pub(crate) fn write(self, scalar: &Scalar) -> String {
+        match (self, scalar) {
+            (_, Scalar::Words(words)) => words.clone(),
+            (Self::Fixed, Scalar::Count(count)) => fixed(*count as f64, 2),
+            (Self::Percent, scalar) => {
+                format!("{}%", fixed(scalar.as_f64().unwrap_or(f64::NAN), 1))
             }
-            (_, Quantity::Count(count)) => count.to_string(),
-            (Self::Fixed | Self::Words, Quantity::Number(number)) => fixed(*number, 2),
-            (Self::Count | Self::CountOrWords, Quantity::Number(number)) => fixed(*number, 0),
+            (_, Scalar::Count(count)) => count.to_string(),
+            (Self::Fixed | Self::Words, Scalar::Number(number)) => fixed(*number, 2),
+            (Self::Count | Self::CountOrWords, Scalar::Number(number)) => fixed(*number, 0),
         }
     }
 
     /// The value of this text; `None` when it is not of this format.
-    pub(crate) fn read(self, text: &str) -> Option<Quantity> {
-        let number = |text: &str| text.parse::<f64>().ok().map(Quantity::Number);
+    pub(crate) fn read(self, text: &str) -> Option<Scalar> {
+        let number = |text: &str| text.parse::<f64>().ok().map(Scalar::Number);
         match self {
-            Self::Count => text.parse().ok().map(Quantity::Count),
+            Self::Count => text.parse().ok().map(Scalar::Count),
             Self::Fixed => number(text),
-            Self::CountOrWords => text.parse().ok().map(Quantity::Count).or_else(|| {
-                (text == "not set" || text == "None").then(|| Quantity::Words(text.to_owned()))
+            Self::CountOrWords => text.parse().ok().map(Scalar::Count).or_else(|| {
+                (text == "not set" || text == "None").then(|| Scalar::Words(text.to_owned()))
             }),
-            Self::Words => (!text.is_empty()).then(|| Quantity::Words(text.to_owned())),
+            Self::Words => (!text.is_empty()).then(|| Scalar::Words(text.to_owned())),
             Self::Percent => number(text.strip_suffix('%')?),
         }
     }
@@ -196,11 +196,11 @@ impl Format {
         clippy::cast_sign_loss,
         reason = "tests give numbers that fit"
     )]
-    pub(crate) fn example(self, number: f64) -> Quantity {
+    pub(crate) fn example(self, number: f64) -> Scalar {
         match self {
-            Self::Count | Self::CountOrWords => Quantity::Count(number as u64),
-            Self::Fixed | Self::Percent => Quantity::Number(number),
-            Self::Words => Quantity::Words(format!("w{number:.1}")),
+            Self::Count | Self::CountOrWords => Scalar::Count(number as u64),
+            Self::Fixed | Self::Percent => Scalar::Number(number),
+            Self::Words => Scalar::Words(format!("w{number:.1}")),
         }
     }
 }
@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn formats_write_what_they_read() {
         let check = |format: Format, text: &str| {
-            let quantity = format.read(text).unwrap();
-            assert_eq!(format.write(&quantity), text);
+            let scalar = format.read(text).unwrap();
+            assert_eq!(format.write(&scalar), text);
         };
         check(Format::Count, "18446744073709551615");
         check(Format::Fixed, "145803.99");

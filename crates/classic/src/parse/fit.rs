@@ -5,13 +5,13 @@ use super::lines::TextLine;
 use crate::Error;
 use crate::layout::Layout;
 use crate::layout::table::{Element, Format, Table, When, centred};
-use crate::model::{Blanks, Key, Place, Quantity, Value, Values};
+use crate::model::{Blanks, Key, Place, Scalar, Value, Values};
 
 /// What a line is to a layout.
 #[derive(Debug, Clone, PartialEq)]
 enum Reading<'a> {
     /// A value with its text.
-    Value(Key, Quantity, &'a str),
+    Value(Key, Scalar, &'a str),
     /// A rule or a bare line of the layout.
     Rule,
     /// A known label whose value cannot be read.
@@ -105,10 +105,10 @@ impl Fit {
             match read_row(row, line.text, rule_width) {
                 // One label may stand for two fields, told apart by format: the unfilled one is meant.
                 Reading::Value(key, ..) if self.values.get(key).is_some() => is_repeated = true,
-                Reading::Value(key, quantity, text) => {
+                Reading::Value(key, scalar, text) => {
                     self.note_blanks(line.text);
                     let text = Some(text.to_owned());
-                    self.values.set(key, Value { quantity, text });
+                    self.values.set(key, Value { scalar, text });
                     self.places.push(Place::Value(key));
                     return;
                 }
@@ -215,7 +215,7 @@ fn read_value(
     let Some(key) = key(label).filter(|_| is_apart) else { return Reading::Unknown };
     let value = rest.trim();
     match format.read(value) {
-        Some(quantity) => Reading::Value(key, quantity, value),
+        Some(scalar) => Reading::Value(key, scalar, value),
         None => Reading::Bad { label, text: value },
     }
 }
@@ -248,13 +248,12 @@ fn add_foreign_values(fit: &mut Fit) {
     for text in texts {
         let readings = tables().map(|(_, table)| read_rows(table.rows, &text, table.widths.rule));
         let value = readings.into_iter().find_map(|reading| match reading {
-            Reading::Value(key, quantity, text) => Some((key, quantity, text.to_owned())),
+            Reading::Value(key, scalar, text) => Some((key, scalar, text.to_owned())),
             _ => None,
         });
-        if let Some((key, quantity, text)) =
-            value.filter(|(key, ..)| fit.values.get(*key).is_none())
+        if let Some((key, scalar, text)) = value.filter(|(key, ..)| fit.values.get(*key).is_none())
         {
-            fit.values.set(key, Value { quantity, text: Some(text) });
+            fit.values.set(key, Value { scalar, text: Some(text) });
         }
     }
 }

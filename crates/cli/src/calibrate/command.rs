@@ -7,10 +7,10 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokometer_base::Seed;
 use tokometer_classic::files;
-use tokometer_record::{Load, Phase, Timeline};
+use tokometer_record::{Phase, RecordedLoad, Timeline};
 use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
-use tokometer_twin::fit::{self, Calibration, Candidate, Row, RunCalibration, Settings};
+use tokometer_twin::fit::{self, Calibration, Candidate, MeasuredRow, RunCalibration, Settings};
 use tokometer_twin::{self as twin, Mechanism, OldClient};
 
 use super::rows::Table;
@@ -62,7 +62,7 @@ pub(crate) struct CalibrateArgs {
 struct Evidence {
     table: Table,
     runs: Vec<Vec<Timeline>>,
-    loads: Vec<Load>,
+    loads: Vec<RecordedLoad>,
     /// The model of the first run: the others must be of the same.
     model: Option<String>,
     /// Whether a source is itself a prediction or a run against the simulator.
@@ -173,7 +173,7 @@ impl Evidence {
 /// Fits the costs to the rows of a table. Memory is not fitted: rows of a table do not show it.
 fn from_tables(
     args: &CalibrateArgs,
-    rows: &[Row],
+    rows: &[MeasuredRow],
     template: Candidate,
     name: &str,
 ) -> Result<Profile, Refusal> {
@@ -204,7 +204,7 @@ fn from_tables(
 
 /// The declared kind of engine that describes the rows best. Where steps are seen to end at multiples of an
 /// interval, that is modelled too.
-fn best_kind(rows: &[Row], mut base: Candidate) -> Candidate {
+fn best_kind(rows: &[MeasuredRow], mut base: Candidate) -> Candidate {
     if rows.len() < fit::ROWS_MIN {
         return base;
     }
@@ -275,7 +275,7 @@ fn from_runs(
 }
 
 /// The mechanisms that runs of these loads show: the scheduler's own, and the kinds of load.
-fn exercised(profile: &Profile, loads: &[Load]) -> Vec<Mechanism> {
+fn exercised(profile: &Profile, loads: &[RecordedLoad]) -> Vec<Mechanism> {
     let mut shown = vec![match profile.scheduler.policy {
         Policy::Chunked { .. } => Mechanism::ChunkedPrefill,
         Policy::Blocking { .. } => Mechanism::BlockingPrefill,
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn runs_show_the_scheduler_and_the_kinds_of_their_loads() {
-        let load = |request_rate, max_concurrency| Load {
+        let load = |request_rate, max_concurrency| RecordedLoad {
             request_rate,
             burstiness: 1.0,
             max_concurrency,
@@ -331,7 +331,7 @@ mod tests {
             is_traced: false,
             ramp: None,
         };
-        let check = |loads: &[Load], expected: &[&str]| {
+        let check = |loads: &[RecordedLoad], expected: &[&str]| {
             let found = exercised(&Profile::default(), loads);
             assert_eq!(found.iter().map(|one| one.name()).collect::<Vec<_>>(), expected);
         };

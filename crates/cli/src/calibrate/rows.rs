@@ -2,7 +2,7 @@
 
 use tokometer_base::units::nearest_count;
 use tokometer_classic::{Field, Report};
-use tokometer_twin::fit::{Cells, FIGURES, Row};
+use tokometer_twin::fit::{Cells, FIGURES, MeasuredRow};
 
 use crate::exit::Refusal;
 
@@ -10,7 +10,7 @@ use crate::exit::Refusal;
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     /// The rows, in the order of the files.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<MeasuredRow>,
     /// Blocks that are no rows: name and reason.
     pub(crate) unusable: Vec<(String, String)>,
     backends: Vec<String>,
@@ -46,7 +46,7 @@ impl Table {
 }
 
 /// One block as a row; the error says why it is none.
-fn row(report: &Report, limit: Option<u32>) -> Result<Row, String> {
+fn row(report: &Report, limit: Option<u32>) -> Result<MeasuredRow, String> {
     if report.is_cut() {
         return Err("the block is truncated".to_owned());
     }
@@ -69,7 +69,7 @@ fn row(report: &Report, limit: Option<u32>) -> Result<Row, String> {
         report.words(Field::TrafficRate)?.parse::<f64>().ok().filter(|rate| rate.is_finite())
     });
     let cap = report.number(Field::MaxConcurrency).filter(|cap| *cap >= 1.0).map(nearest_count);
-    Ok(Row {
+    Ok(MeasuredRow {
         label: format!("{requests} x {}", input_tokens / requests),
         requests,
         input_tokens,
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn loads_are_read_from_the_block_and_limits_from_its_command() {
         let text = include_str!("../../../../fixtures/seeds/004_8163290e84c3957c.txt");
-        let rows: Vec<Row> =
+        let rows: Vec<MeasuredRow> =
             seed(text).iter().filter_map(|report| row(report, None).ok()).collect();
         assert!(rows.iter().all(|row| row.request_rate == Some(20.0)), "{rows:?}");
         assert!(rows.iter().all(|row| row.max_concurrency == Some(20)));

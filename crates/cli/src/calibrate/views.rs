@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use tokometer_report::Grid;
 use tokometer_twin::fit::{
-    Accuracy, Calibration, FIGURES, HeldOut, Row, RunCalibration, errors, main_errors,
+    Accuracy, Calibration, FIGURES, HeldOut, MeasuredRow, RunCalibration, errors, main_errors,
 };
 
 /// What a table of reports gave.
-pub(crate) fn of_tables(calibration: &Calibration, rows: &[Row]) -> String {
+pub(crate) fn of_tables(calibration: &Calibration, rows: &[MeasuredRow]) -> String {
     let mut grid = Grid::new()
         .left("parameter")
         .right("value")
@@ -72,7 +72,7 @@ pub(crate) fn of_runs(found: &RunCalibration, runs: usize) -> String {
 }
 
 /// Errors per metric, and of the seven main ones together.
-pub(crate) fn accuracy(title: &str, rows: &[Row], predicted: &[HeldOut]) -> String {
+pub(crate) fn accuracy(title: &str, rows: &[MeasuredRow], predicted: &[HeldOut]) -> String {
     let mut grid = Grid::new().left(title);
     for head in ["cells", "median", "≤ 10 %", "≤ 25 %"] {
         grid = grid.right(head);
@@ -120,7 +120,8 @@ mod tests {
         let mut measured = Cells::default();
         measured.set(Figure::mean(Quantity::Ttft), Some(100.0));
         measured.set(Figure::percentile(Quantity::Tpot, 99), Some(10.0));
-        let rows = [Row { label: "1 x 1".to_owned(), cells: measured, ..Row::default() }];
+        let rows =
+            [MeasuredRow { label: "1 x 1".to_owned(), cells: measured, ..MeasuredRow::default() }];
         let mut predicted = Cells::default();
         predicted.set(Figure::mean(Quantity::Ttft), Some(104.0));
         predicted.set(Figure::percentile(Quantity::Tpot, 99), Some(8.0));
@@ -180,7 +181,7 @@ mod tests {
             seen_quantum: Some(100.0),
             loss: 0.1,
         };
-        let rows = [Row { label: "1 x 1".to_owned(), ..Row::default() }];
+        let rows = [MeasuredRow { label: "1 x 1".to_owned(), ..MeasuredRow::default() }];
         insta::assert_snapshot!(of_tables(&found, &rows), @r"
         parameter      value  from the three starting points  determined
         cost.step_ms   6.123  6.100  6.120  6.200             yes

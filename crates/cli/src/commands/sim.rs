@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tokometer_base::neighbours::nearest;
 use tokometer_base::{Nanos, units};
+use tokometer_sim::what_if::changed;
 use tokometer_sim::{Config, Faults, Flavour, Pace, Profile, Server, Transport};
 
 use crate::args::SimArgs;
 use crate::exit::{Exit, Refusal};
-use crate::predict::changed;
 use crate::terminal::{print, tell};
 
 /// Runs until a signal comes, or until the parent goes away.

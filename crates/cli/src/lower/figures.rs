@@ -1,5 +1,7 @@
 //! Figures named by `--percentile-metrics` and `--goodput`.
 
+use std::collections::BTreeMap;
+
 use tokometer_metrics::Quantity;
 
 use super::flags::words;
@@ -35,13 +37,37 @@ pub(crate) fn objective(word: &str) -> Result<(String, f64), Refusal> {
     let (name, limit) = word.split_once(':').ok_or_else(|| refused("it has no `:`"))?;
     let limit = limit.trim().parse::<f64>().ok().filter(|limit| *limit >= 0.0);
     let limit = limit.ok_or_else(|| refused("its limit is not a number of milliseconds"))?;
-    let quantity = Quantity::parse(name).map_err(|why| refused(&why.to_string()))?;
-    match quantity {
-        Quantity::Ttft | Quantity::Tpot | Quantity::E2e => {
-            section(name).map(|section| (section.to_owned(), limit))
-        }
-        _ => Err(refused(&format!("{} is not one latency per request", quantity.label()))),
+    let name = objective_name(name).map_err(|why| refused(&why))?;
+    Ok((name.to_owned(), limit))
+}
+
+/// The latency that an objective limits, by the word that vLLM uses.
+fn objective_name(name: &str) -> Result<&'static str, String> {
+    let quantity = Quantity::parse(name).map_err(|why| why.to_string())?;
+    match (quantity, quantity.section()) {
+        (Quantity::Ttft | Quantity::Tpot | Quantity::E2e, Some(name)) => Ok(name),
+        _ => Err(format!("{} is not one latency per request", quantity.label())),
     }
+}
+
+/// The objectives of a plan file under the names that flags use, so that a flag overrides them.
+pub(crate) fn named_objectives(
+    written: BTreeMap<String, f64>,
+) -> Result<BTreeMap<String, f64>, Refusal> {
+    let mut named = BTreeMap::new();
+    for (key, limit) in written {
+        let refused = |why: String| {
+            Refusal::usage(
+                format!("cannot use `metrics.goodput.{key}` of the plan: {why}"),
+                "use one of ttft, tpot, e2el",
+            )
+        };
+        let name = objective_name(&key).map_err(refused)?;
+        if named.insert(name.to_owned(), limit).is_some() {
+            return Err(refused(format!("another key also means `{name}`")));
+        }
+    }
+    Ok(named)
 }
 
 #[cfg(test)]
@@ -72,5 +98,22 @@ mod tests {
         check("ttft:-1", "its limit is not a number of milliseconds");
         check("tttf:200", "similar: TTFT");
         check("itl:200", "ITL is not one latency per request");
+    }
+
+    /// A plan file could name an objective that nothing looked at.
+    #[test]
+    fn objectives_of_a_plan_are_named_in_any_spelling_and_unknown_ones_are_refused() {
+        let objectives = |keys: &[&str]| {
+            named_objectives(keys.iter().map(|key| ((*key).to_owned(), 5.0)).collect())
+        };
+        let named = objectives(&["TTFT", "e2e"]).unwrap();
+        assert_eq!(named.into_keys().collect::<Vec<_>>(), ["e2el", "ttft"]);
+        let check = |keys: &[&str], expected: &str| {
+            let refusal = objectives(keys).unwrap_err().to_string();
+            assert!(refusal.contains(expected), "{refusal}");
+        };
+        check(&["tttf"], "similar: TTFT");
+        check(&["itl"], "ITL is not one latency per request");
+        check(&["e2e", "e2el"], "another key also means `e2el`");
     }
 }

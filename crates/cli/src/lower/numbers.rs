@@ -17,7 +17,7 @@ enum Range {
     NotNegative,
 }
 
-type Row = (&'static str, Option<f64>, Range);
+type BoundedNumber = (&'static str, Option<f64>, Range);
 
 /// Refuses a plan with a number that means nothing.
 pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
@@ -40,7 +40,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn timing(plan: &Plan) -> Vec<Row> {
+fn timing(plan: &Plan) -> Vec<BoundedNumber> {
     let (load, phases, client) = (&plan.load, &plan.phases, &plan.client);
     let numbers = [
         ("load.ramp.from", load.ramp.map(|ramp| ramp.from)),
@@ -66,7 +66,7 @@ fn timing(plan: &Plan) -> Vec<Row> {
     numbers.into_iter().chain(listed).map(row).collect()
 }
 
-fn sampling(plan: &Plan) -> Vec<Row> {
+fn sampling(plan: &Plan) -> Vec<BoundedNumber> {
     let sampling = &plan.request.sampling;
     vec![
         ("request.sampling.temperature", sampling.temperature, Range::NotNegative),
@@ -78,7 +78,7 @@ fn sampling(plan: &Plan) -> Vec<Row> {
     ]
 }
 
-fn workload(spec: &Spec) -> Vec<Row> {
+fn workload(spec: &Spec) -> Vec<BoundedNumber> {
     let numbers = match spec {
         Spec::Random(options) => ratios(options.range_ratio),
         Spec::RandomIds(options) => ratios(options.range_ratio),

@@ -9,7 +9,7 @@ use super::check::check;
 use super::defaults::{self, Addressed, Situation};
 use super::flags::{Flags, address, flags};
 use super::points::{self, Point};
-use super::{Environment, dataset, file, turns};
+use super::{Environment, dataset, figures, file, turns};
 use crate::args::BenchArgs;
 use crate::exit::Refusal;
 
@@ -34,7 +34,11 @@ pub(crate) fn lower(
 ) -> Result<Lowered, Refusal> {
     let typed = Typed { args, order, flags: flags(args)? };
     let mut file = args.plan.as_deref().map(file::read).transpose()?.unwrap_or_default();
-    let sections = file.sections.take().unwrap_or_default();
+    let mut sections = file.sections.take().unwrap_or_default();
+    for part in std::iter::once(&mut file).chain(sections.iter_mut().map(|one| &mut one.changes)) {
+        let written = std::mem::take(&mut part.metrics.goodput);
+        part.metrics.goodput = figures::named_objectives(written)?;
+    }
     let common = file.sweep.take().unwrap_or_default();
     if let Some(nested) = sections.iter().find(|section| section.changes.sections.is_some()) {
         return Err(Refusal::usage(

@@ -3,6 +3,9 @@
 //! `random` lengths are drawn one at a time by their index, without a tokenizer and without memory,
 //! exactly as the workload draws them. Every other dataset is opened as `bench` opens it and its
 //! prompts are counted; texts are cut into hashed blocks only where the engine keeps a prefix cache.
+//!
+//! This is in `cli` because it joins `measure`, which opens datasets, and `twin`, which predicts, and no
+//! other room may import both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,6 +16,7 @@ use tokometer_plan::{Lora, Plan};
 use tokometer_sim::Profile;
 use tokometer_sim::profile::PrefixCache;
 use tokometer_tokenize::{Specials, Tokenizer};
+use tokometer_twin::workload::block_hashes;
 use tokometer_twin::{After, Ask, Source};
 use tokometer_workload::datasets::random;
 use tokometer_workload::lengths::Span;
@@ -282,19 +286,6 @@ impl Listed {
     }
 }
 
-/// Chained hashes of the full blocks of a prompt: equal beginnings have equal hashes.
-fn block_hashes(ids: &[u32], block_tokens: u32) -> Box<[u64]> {
-    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = ODD;
-    let mut mix = |id: &u32| {
-        hash = (hash ^ u64::from(*id)).wrapping_mul(ODD);
-        hash ^= hash >> 29;
-        hash
-    };
-    let blocks = ids.chunks_exact(block_tokens.max(1) as usize);
-    blocks.map(|block| block.iter().map(&mut mix).last().unwrap_or(ODD)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -384,13 +375,5 @@ mod tests {
         let source = listed.source(6, Seed(0)).unwrap();
         let adapters: Vec<_> = (0..6).map(|index| source.ask(index).lora).collect();
         assert_eq!(adapters, [0, 1, 0, 0, 1, 0].map(Some), "by conversation, not by request");
-    }
-
-    #[test]
-    fn block_hashes_cover_everything_before_them() {
-        let (one, other) = (block_hashes(&[1, 2, 3, 4, 5], 2), block_hashes(&[9, 2, 3, 4], 2));
-        assert_eq!((one.len(), other.len()), (2, 2));
-        assert!(one[0] != other[0] && one[1] != other[1]);
-        assert_eq!(block_hashes(&[1, 2, 3, 4], 2), one);
     }
 }

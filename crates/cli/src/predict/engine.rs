@@ -1,10 +1,10 @@
 //! The engine to predict: a profile by its name or file, or one from a data sheet.
 
 use tokometer_sim::Profile;
+use tokometer_sim::what_if::{Change, changed};
 use tokometer_twin::roofline::UNCERTAINTY;
 use tokometer_twin::{self as twin, OldClient, Roofline};
 
-use super::what_if::{Change, changed};
 use crate::exit::Refusal;
 
 /// An engine and how far its times may be off by construction.

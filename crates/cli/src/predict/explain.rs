@@ -7,7 +7,7 @@ use tokometer_report::grid::GAP;
 use tokometer_report::sparkline::sparkline;
 use tokometer_sim::Profile;
 use tokometer_twin::explain::{Steps, Window};
-use tokometer_twin::{Explanation, InPlay, Mechanism, Prediction};
+use tokometer_twin::{Explanation, InPlay, Limit, Prediction};
 
 use super::views::LABEL;
 
@@ -17,37 +17,32 @@ const COURSE: usize = 50;
 /// The account of a run.
 pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> String {
     let explanation = &prediction.explanation;
-    let limit = limit(prediction, profile, in_play);
-    let mut text = format!("limited by        {limit}\n");
+    let limit = Limit::of(prediction, profile, in_play);
+    let mut text = format!("limited by        {}\n", sentence(limit));
     text.push_str(&steps(explanation));
-    let busy: f64 = explanation.windows.iter().map(|window| window.busy_s).sum();
-    let mean = |of: fn(&Window) -> f64| {
-        explanation.windows.iter().map(of).sum::<f64>() / busy.max(f64::MIN_POSITIVE)
-    };
     let _ = writeln!(
         text,
         "batch             {:.1} sequences on average, {} at most, limit {}",
-        mean(|window| window.running),
+        explanation.mean_when_busy(|window| window.running),
         explanation.peak_running,
         profile.scheduler.max_seqs
     );
     let _ = writeln!(
         text,
         "queue             {:.1} requests on average, {} at most",
-        mean(|window| window.waiting),
+        explanation.mean_when_busy(|window| window.waiting),
         explanation.peak_waiting
     );
     if let Some(peak) = explanation.peak_kv {
         let _ = writeln!(
             text,
             "KV cache          {:.0} % on average, {:.0} % at most; {} preemptions",
-            100.0 * mean(|window| window.kv),
+            100.0 * explanation.mean_when_busy(|window| window.kv),
             100.0 * peak,
             explanation.preemptions
         );
     }
-    if explanation.prefix_queries > 0 {
-        let share = explanation.prefix_hits as f64 / explanation.prefix_queries as f64;
+    if let Some(share) = explanation.prefix_hit_share() {
         let _ = writeln!(
             text,
             "prefix cache      {} of {} prompt tokens hit ({:.0} %)",
@@ -61,37 +56,19 @@ pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
     text
 }
 
-/// Share of the time below which an engine counts as idle, and requests that wait on average above
-/// which it does not keep up with a rate.
-const IDLE_SHARE: f64 = 0.7;
-const QUEUE_MIN: f64 = 1.0;
-
 /// One sentence on the narrowest place.
-fn limit(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> String {
-    let (explanation, duration_s) = (&prediction.explanation, prediction.figures.duration_s);
-    let kinds = [&explanation.prefill, &explanation.mixed, &explanation.decode];
-    let busy: f64 = kinds.iter().map(|steps| steps.seconds).sum();
-    let share = busy / (duration_s * explanation.replicas.max(1) as f64).max(f64::MIN_POSITIVE);
-    if explanation.preemptions > 0 {
-        return "KV-cache memory: running requests were preempted".to_owned();
-    }
-    let waiting: f64 = explanation.windows.iter().map(|window| window.waiting).sum();
-    let has_rate = in_play.iter().any(|used| used.mechanism == Mechanism::Rate);
-    let keeps_up = has_rate && waiting < QUEUE_MIN * busy;
-    if share < IDLE_SHARE || keeps_up {
-        return format!("the load: the engine was busy {:.0} % of the time", 100.0 * share);
-    }
-    if explanation.peak_running >= profile.scheduler.max_seqs {
-        return format!("the limit of {} running sequences", profile.scheduler.max_seqs);
-    }
-    let prompts = explanation.prefill.seconds + explanation.mixed.seconds;
-    if prompts > busy / 2.0 {
-        format!(
+fn sentence(limit: Limit) -> String {
+    match limit {
+        Limit::Memory => "KV-cache memory: running requests were preempted".to_owned(),
+        Limit::Load { busy_share } => {
+            format!("the load: the engine was busy {:.0} % of the time", 100.0 * busy_share)
+        }
+        Limit::Sequences(most) => format!("the limit of {most} running sequences"),
+        Limit::Prompts { share } => format!(
             "prefill: {:.0} % of the engine's time was in steps with prompt tokens",
-            100.0 * prompts / busy
-        )
-    } else {
-        "the engine's decode steps".to_owned()
+            100.0 * share
+        ),
+        Limit::Decode => "the engine's decode steps".to_owned(),
     }
 }
 
@@ -105,7 +82,7 @@ fn steps(explanation: &Explanation) -> String {
         ("mixed", &explanation.mixed),
         ("decode", &explanation.decode),
     ];
-    let total: f64 = kinds.iter().map(|(_, steps)| steps.seconds).sum();
+    let total = explanation.steps_s();
     for (name, steps) in kinds.into_iter().filter(|(_, steps)| steps.count > 0) {
         let Steps { count, seconds, decode_tokens, prefill_tokens } = *steps;
         let per_step = |tokens: u64| tokens as f64 / count as f64;

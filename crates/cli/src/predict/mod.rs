@@ -12,8 +12,6 @@ mod explain;
 mod point;
 mod shown;
 mod views;
-mod what_if;
 
 pub(crate) use command::{PredictArgs, predict};
 pub(crate) use engine::old_client;
-pub(crate) use what_if::changed;

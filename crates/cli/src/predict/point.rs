@@ -1,4 +1,6 @@
 //! One point predicted: the run of the plan's seed, and how much other seeds differ.
+//!
+//! This is in `cli` for the reason that `asks` gives: a point needs the requests of a plan.
 
 use std::sync::Arc;
 
@@ -6,7 +8,7 @@ use tokometer_base::{Nanos, Seed};
 use tokometer_plan::Plan;
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::workload::IN_FLIGHT_MAX;
+use tokometer_twin::workload::in_flight_max;
 use tokometer_twin::{self as twin, InPlay, Interval, Keep, Prediction, SEEDS, Workload, in_play};
 
 use super::asks::Asks;
@@ -15,9 +17,6 @@ use crate::exit::Refusal;
 /// Answer tokens up to which every event of every request is kept, so that the usual code makes the
 /// usual report; larger runs are told by weighted figures.
 pub(crate) const EXACT_TOKENS_MAX: u64 = 8_000_000;
-
-/// Bytes that a request in flight takes, generously.
-const IN_FLIGHT_BYTES: u64 = 512;
 
 /// What is predicted, and how.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +63,7 @@ pub(crate) fn predict(setting: Setting<'_>, asks: &mut Asks) -> Result<Predicted
         return Ok(PredictedPoint { prediction, detail, intervals: Vec::new(), in_play });
     }
     let intervals = over_seeds(setting, asks, &workload)?;
-    let workload = sent_only(workload, quick.figures.completed);
+    let workload = workload.sent_only(quick.figures.completed);
     let options = twin::Options { keep: Keep::Timelines, ..setting.options };
     let prediction = twin::predict(setting.profile, &workload, seed, options)?;
     let in_play = in_play(setting.profile, &workload, &prediction.explanation);
@@ -108,21 +107,6 @@ fn settled(
     }
 }
 
-/// Requests in flight that half of the free memory holds.
-fn in_flight_max(memory_bytes: Option<u64>) -> u64 {
-    memory_bytes.map_or(IN_FLIGHT_MAX, |bytes| (bytes / 2 / IN_FLIGHT_BYTES).min(IN_FLIGHT_MAX))
-}
-
-/// Without the requests that the run's time left unsent, whose answers would count as memory.
-fn sent_only(workload: Workload, sent: u64) -> Workload {
-    let is_in_order = workload.arrivals != Arrivals::Traced && !workload.asks.has_sessions();
-    if workload.duration.is_none() || !is_in_order || sent == 0 {
-        return workload;
-    }
-    let list: Vec<twin::Ask> = (0..sent).map(|index| workload.asks.ask(index)).collect();
-    Workload { asks: Arc::new(list), ..workload }
-}
-
 /// The main figures over several seeds of lengths, arrivals and the engine's own noise. Rows of a
 /// dataset stay the plan's own. Figures that no request has, such as the TPOT of single tokens, have
 /// no interval.
@@ -142,15 +126,4 @@ fn over_seeds(
     let first = Seed(setting.plan.seed);
     let found = twin::intervals(setting.profile, &of_seed, (first, SEEDS), setting.options);
     Ok(found?.into_iter().filter(|interval| interval.high > 0.0).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn little_memory_allows_few_requests_in_flight() {
-        assert_eq!(in_flight_max(None), IN_FLIGHT_MAX);
-        assert_eq!(in_flight_max(Some(1 << 20)), 1_024);
-    }
 }

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use tokometer_base::digits::digits;
 use tokometer_metrics::figure::{Figure, Statistic};
 use tokometer_report::Grid;
+use tokometer_sim::what_if::Change;
 use tokometer_twin::weighted::PRECISION;
 use tokometer_twin::{self as twin, Interval, SEEDS};
 
 use super::engine::Engine;
 use super::explain;
 use super::point::{Detail, EXACT_TOKENS_MAX, PredictedPoint};
-use super::what_if::Change;
 
 /// Width of the labels, and of lines of running text.
 pub(super) const LABEL: usize = 17;

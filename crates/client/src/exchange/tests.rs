@@ -94,7 +94,7 @@ fn letters(events: &[Event]) -> String {
 }
 
 /// What a capture is expected to say.
-struct Row {
+struct ExpectedCapture {
     name: &'static str,
     backend: &'static str,
     /// One letter per event, see [`letters`].
@@ -107,11 +107,11 @@ struct Row {
     outcome: &'static str,
 }
 
-const fn row(name: &'static str, backend: &'static str, kinds: &'static str) -> Row {
-    Row { name, backend, kinds, usage: None, event_tokens: None, outcome: "ok" }
+const fn row(name: &'static str, backend: &'static str, kinds: &'static str) -> ExpectedCapture {
+    ExpectedCapture { name, backend, kinds, usage: None, event_tokens: None, outcome: "ok" }
 }
 
-impl Row {
+impl ExpectedCapture {
     const fn usage(mut self, prompt: u32, completion: u32, cached: Option<u32>) -> Self {
         self.usage = Some((prompt, completion, cached));
         self
@@ -128,7 +128,7 @@ impl Row {
     }
 }
 
-const CAPTURES: &[Row] = &[
+const CAPTURES: &[ExpectedCapture] = &[
     row("vllm-completions", "vllm", "ttttttttttttu.").usage(4, 12, None),
     row("vllm-completions-tokenids", "vllm", "ttttu.").usage(3, 4, None),
     row("vllm-completions-nousage", "vllm", "tttttt."),
@@ -181,7 +181,7 @@ fn outcome_of(timeline: &Timeline) -> String {
     }
 }
 
-fn captured_settings(row: &Row) -> Settings {
+fn captured_settings(row: &ExpectedCapture) -> Settings {
     let mut settings = settings();
     if row.name == "vllm-chat-contusage" {
         settings.usage = UsageReports::Continuous;

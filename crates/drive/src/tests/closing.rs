@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome as End, Timeline};
 
-use super::server::{Outcome, Then, answer, config, head, run, serve};
+use super::server::{FinishedRun, Then, answer, config, head, run, serve};
 use crate::Config;
 
 /// Long enough for any machine, and an end for a test whose request would wait for ever.
@@ -26,7 +26,7 @@ fn failure(timeline: &Timeline) -> Option<(FailureKind, &str)> {
     }
 }
 
-fn assert_all_answered(outcome: &Outcome, count: usize) {
+fn assert_all_answered(outcome: &FinishedRun, count: usize) {
     let measured = outcome.measured();
     assert_eq!(measured.len(), count);
     for timeline in measured {

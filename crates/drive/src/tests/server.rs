@@ -149,13 +149,13 @@ pub(crate) fn item(config: &Config, index: u64, phase: Phase) -> Item {
 }
 
 /// What came out of a run.
-pub(crate) struct Outcome {
+pub(crate) struct FinishedRun {
     pub(crate) end: RunEnd,
     pub(crate) started: Vec<(u64, u32, Nanos)>,
     pub(crate) timelines: Vec<Timeline>,
 }
 
-impl Outcome {
+impl FinishedRun {
     /// The measured timelines in the order of the plan.
     pub(crate) fn measured(&self) -> Vec<&Timeline> {
         let mut measured: Vec<_> = self
@@ -169,11 +169,11 @@ impl Outcome {
 }
 
 /// Runs to the end.
-pub(crate) fn run(config: Config) -> Outcome {
+pub(crate) fn run(config: Config) -> FinishedRun {
     run_with(config, Arc::new(Interrupt::default()))
 }
 
-pub(crate) fn run_with(config: Config, interrupt: Arc<Interrupt>) -> Outcome {
+pub(crate) fn run_with(config: Config, interrupt: Arc<Interrupt>) -> FinishedRun {
     let source = config.clone();
     let warmups = config.limits.warmups;
     let mut next = 0;
@@ -193,7 +193,7 @@ pub(crate) fn run_source(
     config: Config,
     source: Box<dyn Prepare>,
     interrupt: Arc<Interrupt>,
-) -> Outcome {
+) -> FinishedRun {
     let (notices, received) = mpsc::channel();
     let live = Arc::new(Live::default());
     let outlets = Outlets { notices, live, interrupt, between: None };
@@ -205,5 +205,5 @@ pub(crate) fn run_source(
             Notice::Ended(timeline) => timelines.push(*timeline),
         }
     }
-    Outcome { end, started, timelines }
+    FinishedRun { end, started, timelines }
 }

@@ -7,7 +7,7 @@ use tokometer_base::{Nanos, Prompt};
 use tokometer_client::Ask;
 use tokometer_record::{Identity, Phase, Timeline};
 
-use super::server::{Outcome, Then, answer, config, refuse, run_source, serve};
+use super::server::{FinishedRun, Then, answer, config, refuse, run_source, serve};
 use crate::{Config, FollowUp, Interrupt, Item, Places, Prepare, PrepareError, TurnEnd};
 
 const TURNS: u32 = 3;
@@ -47,12 +47,12 @@ impl Prepare for Talks {
     }
 }
 
-fn run(config: Config, count: u64, think: Nanos) -> Outcome {
+fn run(config: Config, count: u64, think: Nanos) -> FinishedRun {
     let talks = Talks { config: config.clone(), begun: 0, count, think };
     run_source(config, Box::new(talks), Arc::new(Interrupt::default()))
 }
 
-fn by_session(outcome: &Outcome, session: u64) -> Vec<&Timeline> {
+fn by_session(outcome: &FinishedRun, session: u64) -> Vec<&Timeline> {
     let mut turns = outcome.measured();
     turns.retain(|timeline| timeline.identity.session == Some(session));
     turns.sort_by_key(|timeline| timeline.identity.turn);

@@ -1,10 +1,10 @@
 //! Sums and statistics over the requests that one family's lens saw.
 //!
 //! Only successful requests enter totals and statistics; the others are counted as failed. Kept per
-//! request: one `Row`; pooled gaps and chunk times in bounded memory.
+//! request: one `ToolRow`; pooled gaps and chunk times in bounded memory.
 
 use tokometer_base::Nanos;
-use tokometer_record::{Load, Outcome, Timeline};
+use tokometer_record::{Outcome, RecordedLoad, Timeline};
 
 use super::buckets::{self, Flight};
 use super::lens::Seen;
@@ -19,7 +19,7 @@ const NANOS_PER_MILLI: f64 = 1e6;
 
 /// What stays of one request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct ToolRow {
     pub(super) key: (u32, u64),
     pub(super) attempt: u32,
     pub(super) start: Nanos,
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     pub(super) is_success: bool,
 }
 
-impl Row {
+impl ToolRow {
     /// Time per output token after the first, in nanoseconds; `None` for answers of one token.
     pub(super) fn tpot(&self) -> Option<f64> {
         let later_tokens = self.output_tokens.checked_sub(1).filter(|tokens| *tokens > 0)?;
@@ -74,7 +74,7 @@ pub struct Frame<'a> {
     /// Length of the measured phase.
     pub duration: Nanos,
     /// The load that was asked for.
-    pub load: &'a Load,
+    pub load: &'a RecordedLoad,
     /// Percentiles in the order in which a layout prints them.
     pub percentiles: &'a [f64],
     /// What a good request must meet.
@@ -106,7 +106,7 @@ impl GapUnit {
 #[derive(Debug, Clone)]
 pub struct FamilyCollector {
     family: Family,
-    rows: Vec<Row>,
+    rows: Vec<ToolRow>,
     gaps: Sample,
     token_gaps: Sample,
     chunks: Ticks,
@@ -142,7 +142,7 @@ impl FamilyCollector {
         if let Some(details) = &mut self.details {
             details.push(detail(timeline, &seen, key));
         }
-        self.rows.push(Row {
+        self.rows.push(ToolRow {
             key,
             attempt: timeline.identity.attempt,
             start: seen.start,
@@ -181,13 +181,13 @@ impl FamilyCollector {
     /// The family's figures.
     pub fn finish(mut self, frame: &Frame<'_>) -> FamilyFigures {
         attempts::keep_last(&mut self.rows, |row| (row.key, row.attempt));
-        let done: Vec<&Row> = self.rows.iter().filter(|row| row.is_success).collect();
+        let done: Vec<&ToolRow> = self.rows.iter().filter(|row| row.is_success).collect();
         let seconds = frame.duration.as_secs_f64();
         let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
-        let sum = |value: fn(&Row) -> u64| done.iter().map(|row| value(row)).sum::<u64>();
+        let sum = |value: fn(&ToolRow) -> u64| done.iter().map(|row| value(row)).sum::<u64>();
         let (input, output) =
             (sum(|row| u64::from(row.input_tokens)), sum(|row| u64::from(row.output_tokens)));
-        let is_good = |row: &&&Row| frame.objectives.are_met_by(row.latencies());
+        let is_good = |row: &&&ToolRow| frame.objectives.are_met_by(row.latencies());
         let good = done.iter().filter(is_good).count() as f64;
         let flights: Vec<Flight> = done
             .iter()
@@ -198,11 +198,11 @@ impl FamilyCollector {
         self.chunks.for_each(|_, count| chunks += count);
         let retokenized: Option<u64> = done.iter().map(|row| row.retokenized.map(u64::from)).sum();
         let steady = rust_steady::window(frame.load, &done, &self.chunks, frame.percentiles);
-        let stats = |value: &dyn Fn(&Row) -> Option<f64>| -> Stats {
+        let stats = |value: &dyn Fn(&ToolRow) -> Option<f64>| -> Stats {
             let values: Sample = done.iter().filter_map(|row| value(row)).collect();
             values.into_ordered().stats(frame.percentiles, NANOS_PER_MILLI)
         };
-        let queue = |row: &Row| row.queue(frame.begin);
+        let queue = |row: &ToolRow| row.queue(frame.begin);
         let gaps = match frame.gap_unit {
             GapUnit::Token if self.family == Family::Sglang => self.token_gaps,
             GapUnit::Token | GapUnit::Event => self.gaps,
@@ -225,7 +225,7 @@ impl FamilyCollector {
             concurrency: per_second(sum(|row| row.latency.0) as f64 / 1e9),
             attainment: attainment(&done, self.rows.len(), frame.objectives),
             ttft: stats(&|row| Some(row.ttft.0 as f64)),
-            tpot: stats(&Row::tpot),
+            tpot: stats(&ToolRow::tpot),
             e2el: stats(&|row| Some(row.latency.0 as f64)),
             client_queue: stats(&|row| Some(queue(row).0 as f64)),
             e2el_with_queue: stats(&|row| Some((queue(row) + row.latency).0 as f64)),
@@ -238,12 +238,12 @@ impl FamilyCollector {
 }
 
 /// The share of all requests, failed ones included, that met each objective.
-fn attainment(done: &[&Row], all: usize, objectives: Objectives) -> Option<Attainment> {
+fn attainment(done: &[&ToolRow], all: usize, objectives: Objectives) -> Option<Attainment> {
     if objectives.is_empty() || all == 0 {
         return None;
     }
     let share = |limits: Objectives| {
-        let is_met = |row: &&&Row| limits.are_met_by(row.latencies());
+        let is_met = |row: &&&ToolRow| limits.are_met_by(row.latencies());
         done.iter().filter(is_met).count() as f64 / all as f64
     };
     let Objectives { ttft_ms, tpot_ms, e2el_ms } = objectives;
@@ -288,7 +288,7 @@ fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
 }
 
 /// Arrays in the order of the plan. `rows` are sorted and unique.
-fn detail_arrays(rows: &[Row], mut details: Vec<DetailRow>, begin: Nanos) -> Detail {
+fn detail_arrays(rows: &[ToolRow], mut details: Vec<DetailRow>, begin: Nanos) -> Detail {
     attempts::keep_last(&mut details, |detail| (detail.key, detail.attempt));
     let mut arrays = Detail::default();
     for (row, detail) in rows.iter().zip(details) {

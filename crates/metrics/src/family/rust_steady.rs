@@ -4,9 +4,9 @@
 //! dips between are kept. Only in a closed loop: a cap and an infinite rate.
 
 use tokometer_base::Nanos;
-use tokometer_record::Load;
+use tokometer_record::RecordedLoad;
 
-use super::aggregate::Row;
+use super::aggregate::ToolRow;
 use crate::figures::SteadyWindow;
 use crate::sample::Sample;
 use crate::ticks::Ticks;
@@ -23,7 +23,7 @@ struct Crossing {
 }
 
 /// Sweeps over starts and ends; an end comes before a start at the same instant.
-fn crossing(rows: &[&Row], threshold: u64) -> Option<Crossing> {
+fn crossing(rows: &[&ToolRow], threshold: u64) -> Option<Crossing> {
     let mut steps: Vec<(Nanos, i64)> =
         rows.iter().flat_map(|row| [(row.start, 1), (row.start + row.latency, -1)]).collect();
     steps.sort_unstable();
@@ -48,8 +48,8 @@ fn crossing(rows: &[&Row], threshold: u64) -> Option<Crossing> {
 
 /// The window and its figures. `None` outside a closed loop, or where the load was never full.
 pub(super) fn window(
-    load: &Load,
-    rows: &[&Row],
+    load: &RecordedLoad,
+    rows: &[&ToolRow],
     chunks: &Ticks,
     percentiles: &[f64],
 ) -> Option<SteadyWindow> {
@@ -65,7 +65,7 @@ pub(super) fn window(
         return None;
     }
     let is_inside = |at: Nanos| begin <= at && at < end;
-    let started: Vec<&&Row> = rows.iter().filter(|row| is_inside(row.start)).collect();
+    let started: Vec<&&ToolRow> = rows.iter().filter(|row| is_inside(row.start)).collect();
     let completed = rows.iter().filter(|row| is_inside(row.start + row.latency)).count() as u64;
     let mut chunk_count = 0;
     chunks.for_each(|at, count| chunk_count += if is_inside(at) { count } else { 0 });

@@ -2,7 +2,9 @@
 
 use tokometer_base::Nanos;
 use tokometer_record::EventKind::{Empty, End, Reasoning, Role, Text, Usage};
-use tokometer_record::{Event, EventKind, Failure, FailureKind, Load, Outcome, Target, Timeline};
+use tokometer_record::{
+    Event, EventKind, Failure, FailureKind, Outcome, RecordedLoad, Target, Timeline,
+};
 
 use super::aggregate::{Details, Frame, GapUnit};
 use super::{Family, FamilyCollector, Route, Seen};
@@ -177,7 +179,7 @@ fn at_an_infinite_rate_the_client_s_queue_counts_from_the_begin_of_the_run() {
     for (index, start) in [(0, 1_000), (1, 1_600)] {
         collector.push(&testing::answer(index, start, &[(start + 500, Text)]), Route::Completions);
     }
-    let load = Load { max_concurrency: Some(1), ..testing::load(None, 2) };
+    let load = RecordedLoad { max_concurrency: Some(1), ..testing::load(None, 2) };
     let found = collector.finish(&Frame {
         begin: Nanos::from_millis(1_000),
         duration: Nanos::from_secs(1),
@@ -220,7 +222,7 @@ fn routes_are_read_from_the_target() {
 type Answer = (u64, &'static [(u64, EventKind)], u32);
 
 /// Three requests: 1.0 to 1.4 s, 1.5 to 1.9 s and 1.8 to 3.1 s, of 4, 1 and 3 tokens; one failure.
-fn run(family: Family, load: &Load) -> FamilyFigures {
+fn run(family: Family, load: &RecordedLoad) -> FamilyFigures {
     let mut collector = FamilyCollector::new(family, Nanos::ZERO, Details::Keep);
     let answers: [Answer; 3] = [
         (1_000, &[(1_100, Text), (1_200, Text), (1_300, Text), (1_400, Text), (1_400, Usage)], 4),
@@ -340,7 +342,7 @@ fn a_retried_request_counts_once_by_its_last_attempt() {
 
 #[test]
 fn the_rust_clients_window_runs_from_the_first_full_instant_to_the_last() {
-    let load = Load { max_concurrency: Some(2), ..testing::load(None, 4) };
+    let load = RecordedLoad { max_concurrency: Some(2), ..testing::load(None, 4) };
     let found = run(Family::VllmRust, &load).steady.unwrap();
     // Two in flight from 1.8 to 1.9 s: one start, one end, and the end itself is outside.
     assert_eq!((found.threshold_requests, found.observed_peak), (2, 2));

@@ -159,7 +159,7 @@ impl Quantity {
     }
 
     /// The definition.
-    pub fn metric(self) -> &'static define::Metric {
+    pub fn metric(self) -> &'static define::Definition {
         define::metric(self.key()).expect("a test finds every quantity among the definitions")
     }
 

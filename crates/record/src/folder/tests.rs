@@ -3,7 +3,7 @@
 use super::*;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
-use crate::run::{Load, Stop, Target};
+use crate::run::{RecordedLoad, Stop, Target};
 use crate::timeline::{Asked, Identity, Network, Phase, Usage};
 use crate::{Health, StampSource};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn info() -> RunInfo {
             is_simulated: true,
             server: None,
         }],
-        load: Load {
+        load: RecordedLoad {
             request_rate: None,
             burstiness: 1.0,
             max_concurrency: None,

@@ -7,7 +7,7 @@ use super::reactor::Reactor;
 use super::stream::Voice;
 use super::timers::Alarm;
 use crate::config::Pace;
-use crate::truth::{Kind, Outcome};
+use crate::truth::{Kind, StreamEnd};
 use crate::wire::{Complaint, Delivery, Sheet};
 
 /// A step that ends later than this is not made up for: the next one begins when it was noticed.
@@ -162,7 +162,7 @@ impl Reactor {
             self.snapshot.counters.generation_tokens += u64::from(stream.answer_tokens);
         }
         let (connection_key, number) = (stream.connection, stream.number);
-        self.log_end(number, Outcome::Complete);
+        self.log_end(number, StreamEnd::Complete);
         let Some(connection) = self.connections.get_mut(connection_key) else { return };
         connection.stream = None;
         match stream.delivery {
@@ -196,7 +196,7 @@ impl Reactor {
     /// Refuses a request that was already accepted.
     fn fail(&mut self, key: u64, complaint: &Complaint) {
         let Some(stream) = self.streams.remove(key) else { return };
-        self.log_end(stream.number, Outcome::Broken);
+        self.log_end(stream.number, StreamEnd::Broken);
         let Some(connection) = self.connections.get_mut(stream.connection) else { return };
         connection.stream = None;
         connection.persistence = stream.persistence;

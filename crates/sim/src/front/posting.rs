@@ -12,7 +12,7 @@ use super::http::{Framing, head};
 use super::reactor::Reactor;
 use super::timers::Alarm;
 use crate::faults::{Faults, PacketFault};
-use crate::truth::{Kind, Outcome};
+use crate::truth::{Kind, StreamEnd};
 use crate::wire::{Hex, Joint, Mark, Sheet};
 
 impl Reactor {
@@ -83,7 +83,7 @@ impl Reactor {
             let _ = setsockopt(&connection.socket, sockopt::Linger, &linger);
         }
         if is_cut || is_reset {
-            self.close(key, Outcome::Broken);
+            self.close(key, StreamEnd::Broken);
         }
         is_cut || is_reset
     }

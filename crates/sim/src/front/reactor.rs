@@ -21,7 +21,7 @@ use crate::config::{Config, Pace};
 use crate::engine::Engine;
 use crate::faults::PacketFault;
 use crate::slots::Slots;
-use crate::truth::{Fact, Log, Outcome};
+use crate::truth::{Fact, Log, StreamEnd};
 use crate::vocabulary::{Vocabulary, warm_up};
 use crate::wire::{Sheet, Snapshot};
 
@@ -243,7 +243,7 @@ impl Reactor {
             let Some(connection) = self.connections.get_mut(key) else { return };
             let is_alive = connection.read(&mut self.scratch);
             if !is_alive || flags.intersects(gone) {
-                self.close(key, Outcome::Cancelled);
+                self.close(key, StreamEnd::Cancelled);
                 return;
             }
             if connection.first_byte.is_none() && !connection.reader.is_empty() {
@@ -262,7 +262,7 @@ impl Reactor {
         let flushed = connection.flush(self.truth.as_mut());
         let wants_room = flushed == Flushed::Blocked;
         if flushed == Flushed::Gone {
-            self.close(key, Outcome::Cancelled);
+            self.close(key, StreamEnd::Cancelled);
             return;
         }
         if wants_room != connection.waits_for_room {
@@ -273,7 +273,7 @@ impl Reactor {
             let _ = self.epoll.modify(&connection.socket, &mut event);
         }
         if connection.is_done() {
-            self.close(key, Outcome::Complete);
+            self.close(key, StreamEnd::Complete);
         }
     }
 
@@ -288,7 +288,7 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(key) else { return };
         let is_busy = connection.stream.is_some() || !connection.reader.is_empty();
         if !is_busy && connection.idle_since + limit <= now {
-            self.close(key, Outcome::Complete);
+            self.close(key, StreamEnd::Complete);
         } else {
             let since = if is_busy { now } else { connection.idle_since };
             self.watch_idleness(key, since);
@@ -296,7 +296,7 @@ impl Reactor {
     }
 
     /// Lets a connection go, and the answer that was on its way with it.
-    pub(super) fn close(&mut self, key: u64, outcome: Outcome) {
+    pub(super) fn close(&mut self, key: u64, outcome: StreamEnd) {
         let Some(connection) = self.connections.remove(key) else { return };
         if let Some(stream) = connection.stream {
             self.abandon(stream, outcome);
@@ -306,7 +306,7 @@ impl Reactor {
     }
 
     /// Forgets an answer that will not be finished.
-    pub(super) fn abandon(&mut self, key: u64, outcome: Outcome) {
+    pub(super) fn abandon(&mut self, key: u64, outcome: StreamEnd) {
         let Some(stream) = self.streams.remove(key) else { return };
         if let Some(engine) = &mut self.engine {
             engine.cancel(key);
@@ -314,7 +314,7 @@ impl Reactor {
         self.log_end(stream.number, outcome);
     }
 
-    pub(super) fn log_end(&mut self, stream: u64, outcome: Outcome) {
+    pub(super) fn log_end(&mut self, stream: u64, outcome: StreamEnd) {
         if let Some(log) = &mut self.truth {
             log.push(Fact::End { stream, at: self.clock.now(), outcome });
         }

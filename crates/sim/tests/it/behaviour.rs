@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_sim::config::{Flavour, Transport};
-use tokometer_sim::truth::{self, Kind, Outcome};
+use tokometer_sim::truth::{self, Kind, StreamEnd};
 use tokometer_sim::{Config, Pace};
 
 use crate::client::{Answer, Running, post, quick};
@@ -154,7 +154,7 @@ fn the_truth_log_holds_every_event_of_every_request() {
     let request = &requests[0];
     assert_eq!(request.request_id.as_deref(), Some("bench-7"));
     assert_eq!((request.prompt_tokens, request.answer_tokens, request.nth), (4, 5, 0));
-    assert_eq!(request.end.unwrap().1, Outcome::Complete);
+    assert_eq!(request.end.unwrap().1, StreamEnd::Complete);
     let kinds: Vec<Kind> = request.events.iter().map(|event| event.kind).collect();
     let text = [Kind::Text; 5];
     assert_eq!(kinds, [&[Kind::Head][..], &text, &[Kind::Usage, Kind::Done, Kind::End]].concat());

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_metrics::Figure;
 
 use super::HeldOut;
-use super::row::{FIGURES, Row, is_main};
+use super::row::{FIGURES, MeasuredRow, is_main};
 
 /// Errors of one set of cells. Shares lie between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct Accuracy {
 }
 
 /// Signed relative errors of one figure, row by row.
-pub fn errors(rows: &[Row], predicted: &[HeldOut], figure: Figure) -> Vec<f64> {
+pub fn errors(rows: &[MeasuredRow], predicted: &[HeldOut], figure: Figure) -> Vec<f64> {
     let cells = predicted.iter().filter_map(|held| {
         let measured = rows[held.row].cells.get(figure).filter(|value| *value > 0.0)?;
         Some(held.predicted.get(figure)? / measured - 1.0)
@@ -35,7 +35,7 @@ pub fn errors(rows: &[Row], predicted: &[HeldOut], figure: Figure) -> Vec<f64> {
 }
 
 /// The errors of all figures for which the goal of 10 % is set.
-pub fn main_errors(rows: &[Row], predicted: &[HeldOut]) -> Vec<f64> {
+pub fn main_errors(rows: &[MeasuredRow], predicted: &[HeldOut]) -> Vec<f64> {
     let main = FIGURES.into_iter().filter(|figure| is_main(*figure));
     main.flat_map(|figure| errors(rows, predicted, figure)).collect()
 }

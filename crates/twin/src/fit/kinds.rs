@@ -10,7 +10,7 @@ use tokometer_sim as sim;
 
 use super::model::{Candidate, Model};
 use super::search::promise;
-use super::{Prepared, Row, kept};
+use super::{MeasuredRow, Prepared, kept};
 use crate::client::OldClient;
 use crate::parallel::in_parallel;
 
@@ -32,7 +32,11 @@ const BUDGETS: [u32; 3] = [512, 2_048, 8_192];
 const ROUTER_SEQS: u32 = 1_000_000;
 
 /// The declared kinds with what they promise for these rows, the best first.
-pub fn kinds(rows: &[Row], base: &Profile, (client, threads): (OldClient, usize)) -> Vec<Kind> {
+pub fn kinds(
+    rows: &[MeasuredRow],
+    base: &Profile,
+    (client, threads): (OldClient, usize),
+) -> Vec<Kind> {
     let set = kept(rows).0;
     let prepared = Prepared::new(rows);
     let templates = declared(base);
@@ -93,17 +97,17 @@ mod tests {
     use crate::fit::predict_rows;
 
     /// Bursts of short prompts, as a known engine would have served them.
-    fn table(profile: &Profile) -> Vec<Row> {
-        let mut rows: Vec<Row> = [1, 4, 12, 32, 96]
+    fn table(profile: &Profile) -> Vec<MeasuredRow> {
+        let mut rows: Vec<MeasuredRow> = [1, 4, 12, 32, 96]
             .into_iter()
-            .map(|requests| Row {
+            .map(|requests| MeasuredRow {
                 label: requests.to_string(),
                 requests,
                 input_tokens: 80 * requests,
                 output_tokens: 12 * requests,
                 output_limit: Some(40),
                 duration_s: 1.0,
-                ..Row::default()
+                ..MeasuredRow::default()
             })
             .collect();
         let candidate = Candidate {

@@ -9,7 +9,7 @@ use base::Seed;
 use base::seed::whole_between;
 use tokometer_base as base;
 
-use super::row::Row;
+use super::row::MeasuredRow;
 use crate::workload::Ask;
 
 /// Requests at the beginning of a list, and the tokens of their answers together.
@@ -33,9 +33,9 @@ impl Block {
 }
 
 /// The blocks that a row is made of, as far as smaller rows of its sweep tell them.
-pub(crate) fn blocks(rows: &[Row], at: usize) -> Vec<Block> {
+pub(crate) fn blocks(rows: &[MeasuredRow], at: usize) -> Vec<Block> {
     let row = &rows[at];
-    let mut smaller: Vec<&Row> = rows
+    let mut smaller: Vec<&MeasuredRow> = rows
         .iter()
         .filter(|other| other.requests < row.requests && other.is_same_sweep(row))
         .collect();
@@ -61,7 +61,7 @@ pub(crate) fn blocks(rows: &[Row], at: usize) -> Vec<Block> {
 }
 
 /// The requests of a row, drawn for one seed.
-pub(crate) fn asks(row: &Row, blocks: &[Block], spread: f64, seed: Seed) -> Vec<Ask> {
+pub(crate) fn asks(row: &MeasuredRow, blocks: &[Block], spread: f64, seed: Seed) -> Vec<Ask> {
     let mut outputs = Vec::new();
     for (number, block) in (0_u64..).zip(blocks) {
         let limit = row.output_limit.unwrap_or(u32::MAX);
@@ -172,9 +172,15 @@ fn quantile(share: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn row(requests: u64, output_tokens: u64) -> Row {
+    fn row(requests: u64, output_tokens: u64) -> MeasuredRow {
         let input_tokens = 80 * requests;
-        Row { requests, input_tokens, output_tokens, output_limit: Some(150), ..Row::default() }
+        MeasuredRow {
+            requests,
+            input_tokens,
+            output_tokens,
+            output_limit: Some(150),
+            ..MeasuredRow::default()
+        }
     }
 
     #[test]

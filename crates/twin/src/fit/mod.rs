@@ -32,7 +32,7 @@ pub use accuracy::{Accuracy, errors, main_errors};
 use descent::{Best, Miss};
 pub use kinds::{Kind, kinds};
 pub use model::{Candidate, Model, Parameter, STARTS, cells_of};
-pub use row::{Cells, FIGURES, Row, is_main};
+pub use row::{Cells, FIGURES, MeasuredRow, is_main};
 pub use runs::{Measured, RunCalibration, calibrate_runs};
 pub use screen::{LeftOut, quantum_of, stalls};
 use search::Search;
@@ -106,7 +106,7 @@ pub struct Calibration {
 
 impl Calibration {
     /// The fitted engine with its provenance, as it is kept in a file.
-    pub fn profile(&self, rows: &[Row], name: &str, source: &str) -> Profile {
+    pub fn profile(&self, rows: &[MeasuredRow], name: &str, source: &str) -> Profile {
         let mut profile = self.candidate.profile.clone();
         name.clone_into(&mut profile.name);
         let errors = main_errors(rows, &self.held_out);
@@ -147,7 +147,7 @@ impl Calibration {
 }
 
 /// The mechanisms that the rows of a table exercise.
-fn validated(rows: &[Row], profile: &Profile) -> Vec<String> {
+fn validated(rows: &[MeasuredRow], profile: &Profile) -> Vec<String> {
     let policy = match profile.scheduler.policy {
         Policy::Chunked { .. } => Mechanism::ChunkedPrefill,
         Policy::Blocking { .. } => Mechanism::BlockingPrefill,
@@ -155,7 +155,7 @@ fn validated(rows: &[Row], profile: &Profile) -> Vec<String> {
     };
     let mut mechanisms = vec![policy];
     let mut add = |mechanism, is_seen: bool| mechanisms.extend(is_seen.then_some(mechanism));
-    let is_open = |row: &Row| row.request_rate.is_none() && row.max_concurrency.is_none();
+    let is_open = |row: &MeasuredRow| row.request_rate.is_none() && row.max_concurrency.is_none();
     add(Mechanism::Burst, rows.iter().any(is_open));
     add(Mechanism::ClosedLoop, rows.iter().any(|row| row.max_concurrency.is_some()));
     add(Mechanism::Rate, rows.iter().any(|row| row.request_rate.is_some()));
@@ -170,12 +170,12 @@ const SEARCH_SEEDS: u64 = 4;
 const REPORT_SEEDS: u64 = 20;
 
 struct Prepared<'a> {
-    rows: &'a [Row],
+    rows: &'a [MeasuredRow],
     blocks: Vec<Vec<lengths::Block>>,
 }
 
 impl<'a> Prepared<'a> {
-    fn new(rows: &'a [Row]) -> Self {
+    fn new(rows: &'a [MeasuredRow]) -> Self {
         let blocks = (0..rows.len()).map(|at| lengths::blocks(rows, at)).collect();
         Self { rows, blocks }
     }
@@ -185,7 +185,7 @@ impl<'a> Prepared<'a> {
 pub const SPREAD: f64 = 0.25;
 
 /// The rows that show an engine, and those that do not.
-fn kept(rows: &[Row]) -> (Vec<usize>, Vec<LeftOut>) {
+fn kept(rows: &[MeasuredRow]) -> (Vec<usize>, Vec<LeftOut>) {
     let left_out = stalls(rows);
     let is_kept = |at: &usize| left_out.iter().all(|left| left.row != *at);
     ((0..rows.len()).filter(is_kept).collect(), left_out)
@@ -193,7 +193,7 @@ fn kept(rows: &[Row]) -> (Vec<usize>, Vec<LeftOut>) {
 
 /// Fits an engine to the rows of a table.
 pub fn calibrate(
-    rows: &[Row],
+    rows: &[MeasuredRow],
     settings: &Settings,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Calibration, Error> {
@@ -252,7 +252,11 @@ pub struct Description {
 }
 
 /// Fits a model to rows that are too few to hold any out.
-pub fn describe(rows: &[Row], model: &Model, settings: &Settings) -> Result<Description, Error> {
+pub fn describe(
+    rows: &[MeasuredRow],
+    model: &Model,
+    settings: &Settings,
+) -> Result<Description, Error> {
     let all: Vec<usize> = (0..rows.len()).collect();
     let prepared = Prepared::new(rows);
     let search = Search::run(&prepared, model, &[&all], (settings, &|_| {}));
@@ -265,7 +269,7 @@ pub fn describe(rows: &[Row], model: &Model, settings: &Settings) -> Result<Desc
 /// What a candidate predicts for each of these rows of a table, as means over `seeds` seeds.
 pub fn predict_rows(
     candidate: &Candidate,
-    table: &[Row],
+    table: &[MeasuredRow],
     chosen: &[usize],
     seeds: u64,
 ) -> Result<Vec<HeldOut>, Error> {

@@ -16,7 +16,7 @@ use tokometer_sim as sim;
 
 use super::descent::{Miss, Pull};
 use super::lengths::{self, Block};
-use super::row::{Cells, FIGURES, Row, weight};
+use super::row::{Cells, FIGURES, MeasuredRow, weight};
 use crate::Error;
 use crate::client::OldClient;
 use crate::figures::Figures;
@@ -243,7 +243,7 @@ impl Model {
 
 /// How many seeds a row is averaged over: more for small rows, where a single length decides, and
 /// never so many that a row of long prompts costs more than the rest of the table.
-pub(crate) fn seeds(row: &Row, most: u64) -> u64 {
+pub(crate) fn seeds(row: &MeasuredRow, most: u64) -> u64 {
     if row.requests == 1 {
         return 1;
     }
@@ -254,7 +254,7 @@ pub(crate) fn seeds(row: &Row, most: u64) -> u64 {
 /// What a candidate predicts for a row: the mean over seeds of each figure.
 pub(crate) fn predict_row(
     candidate: &Candidate,
-    row: &Row,
+    row: &MeasuredRow,
     blocks: &[Block],
     seeds: u64,
 ) -> Result<Cells, Error> {

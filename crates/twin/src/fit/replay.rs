@@ -16,7 +16,7 @@ use tokometer_sim as sim;
 use super::accuracy::{Accuracy, main_errors};
 use super::descent::{Best, Pull, Rounds, descend};
 use super::model::{cells_of, misses, value_at};
-use super::row::{Cells, Row};
+use super::row::{Cells, MeasuredRow};
 use super::{HeldOut, IDENTIFIED_RATIO};
 use crate::figures::Figures;
 use crate::parallel::in_parallel;
@@ -26,7 +26,7 @@ use crate::workload::{Ask, Workload};
 /// A recorded run as a workload, with what was measured.
 pub(super) struct Replay {
     workload: Workload,
-    row: Row,
+    row: MeasuredRow,
 }
 
 /// Fewest requests of a run that is replayed.
@@ -51,7 +51,7 @@ impl Replay {
         }
         let peak = peak_in_flight(&sent);
         let cells = cells_of(&figures(&sent)?);
-        let row = Row { requests: asks.len() as u64, cells, ..Row::default() };
+        let row = MeasuredRow { requests: asks.len() as u64, cells, ..MeasuredRow::default() };
         let is_capped = !is_timed && (peak as usize) < asks.len();
         let mut workload = Workload::burst(asks);
         if is_timed {
@@ -283,7 +283,7 @@ pub(super) fn refine(profile: &Profile, replays: &[Replay], threads: usize) -> O
 
 /// Errors of each run by the fold that had not seen it.
 fn errors_of(replays: &[Replay], folds: &[Profile; 2]) -> Vec<f64> {
-    let rows: Vec<Row> = replays.iter().map(|replay| replay.row.clone()).collect();
+    let rows: Vec<MeasuredRow> = replays.iter().map(|replay| replay.row.clone()).collect();
     let held = replays.iter().enumerate().filter_map(|(row, replay)| {
         let predicted = replay.predicted(&folds[1 - row % 2])?;
         Some(HeldOut { row, predicted })

@@ -51,7 +51,7 @@ impl Cells {
 
 /// One row of a measured table.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Row {
+pub struct MeasuredRow {
     /// What it is called in tables.
     pub label: String,
     /// Requests.
@@ -72,7 +72,7 @@ pub struct Row {
     pub cells: Cells,
 }
 
-impl Row {
+impl MeasuredRow {
     /// Mean prompt length.
     pub fn mean_prompt(&self) -> f64 {
         self.input_tokens as f64 / self.requests.max(1) as f64

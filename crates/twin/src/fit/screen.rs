@@ -3,7 +3,7 @@
 
 use tokometer_metrics::figure::{Figure, Quantity};
 
-use super::row::Row;
+use super::row::MeasuredRow;
 use crate::Error;
 
 /// A row that was left out of a fit.
@@ -21,7 +21,7 @@ const STALL_SHARE: f64 = 0.05;
 /// Rows with a stall. In a burst the first `n` requests of a larger burst meet the same engine, so a
 /// larger one cannot have the smaller mean time to first token; where it has, the smaller run was held
 /// up by something that is not the engine's steady work.
-pub fn stalls(rows: &[Row]) -> Vec<LeftOut> {
+pub fn stalls(rows: &[MeasuredRow]) -> Vec<LeftOut> {
     let mut left_out = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         let Some(mine) = row.cells.get(Figure::mean(Quantity::Ttft)) else { continue };
@@ -46,7 +46,7 @@ pub fn stalls(rows: &[Row]) -> Vec<LeftOut> {
 }
 
 /// Refuses tables that no single engine can have printed.
-pub(crate) fn check(rows: &[Row]) -> Result<(), Error> {
+pub(crate) fn check(rows: &[MeasuredRow]) -> Result<(), Error> {
     if rows.len() < super::ROWS_MIN {
         return Err(Error::TooFewRows { rows: rows.len(), least: super::ROWS_MIN });
     }
@@ -75,8 +75,8 @@ const QUANTA: [f64; 4] = [50.0, 100.0, 200.0, 250.0];
 
 /// The interval at which steps are completed, where the printed gaps betray one: medians and 99th
 /// percentiles of gaps then lie just above its multiples.
-pub fn quantum_of<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<f64> {
-    let rows: Vec<&Row> = rows.collect();
+pub fn quantum_of<'a>(rows: impl Iterator<Item = &'a MeasuredRow>) -> Option<f64> {
+    let rows: Vec<&MeasuredRow> = rows.collect();
     let best = QUANTA.into_iter().filter_map(|quantum| {
         let gaps: Vec<f64> = rows
             .iter()

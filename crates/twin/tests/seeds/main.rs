@@ -10,10 +10,11 @@ use tokometer_metrics::{Figure, Quantity};
 use tokometer_sim::Profile;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Candidate, FIGURES, HeldOut, Row, errors, is_main, main_errors, predict_rows, stalls,
+    Accuracy, Candidate, FIGURES, HeldOut, MeasuredRow, errors, is_main, main_errors, predict_rows,
+    stalls,
 };
 
-fn rows(name: &str) -> Vec<Row> {
+fn rows(name: &str) -> Vec<MeasuredRow> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/seeds").join(name);
     table::rows(&std::fs::read_to_string(path).expect("a seed table"))
 }
@@ -70,7 +71,7 @@ const TABLES: [Table; 2] = [
 
 /// Every kept row, predicted by the fit of the other half of the rows, as it was when `lab/data/seeds.md`
 /// was made.
-fn held_out(table: &Table, rows: &[Row]) -> Vec<HeldOut> {
+fn held_out(table: &Table, rows: &[MeasuredRow]) -> Vec<HeldOut> {
     let stalled = stalls(rows);
     let fold = |file: &str| -> Candidate {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/twin/folds");
@@ -91,7 +92,7 @@ fn held_out(table: &Table, rows: &[Row]) -> Vec<HeldOut> {
 /// The project's goals for both tables together.
 #[test]
 fn stored_fits_of_half_a_table_predict_the_other_half_within_the_stated_bounds() {
-    let held: Vec<(Vec<Row>, Vec<HeldOut>)> = TABLES
+    let held: Vec<(Vec<MeasuredRow>, Vec<HeldOut>)> = TABLES
         .iter()
         .map(|table| {
             let rows = rows(table.seed_file);

@@ -1,7 +1,7 @@
 //! Reads the printed blocks of a seed table. The program itself reads reports with room `report`, which
 //! this room may not see. The study `seeds` in `lab/` includes this file by its path.
 
-use tokometer_twin::fit::{Cells, FIGURES, Row};
+use tokometer_twin::fit::{Cells, FIGURES, MeasuredRow};
 
 /// The printed label of each figure, in the order of [`FIGURES`].
 const LABELS: [&str; 10] = [
@@ -28,7 +28,7 @@ fn count(block: &str, label: &str) -> u64 {
 }
 
 /// The rows of a printed table.
-pub(crate) fn rows(text: &str) -> Vec<Row> {
+pub(crate) fn rows(text: &str) -> Vec<MeasuredRow> {
     let blocks = text.split("Serving Benchmark Result").skip(1);
     blocks
         .map(|block| {
@@ -38,7 +38,7 @@ pub(crate) fn rows(text: &str) -> Vec<Row> {
             for (figure, label) in FIGURES.into_iter().zip(LABELS) {
                 cells.set(figure, value(block, label));
             }
-            Row {
+            MeasuredRow {
                 label: format!("{requests} x {}", input_tokens / requests.max(1)),
                 requests,
                 input_tokens,
@@ -46,7 +46,7 @@ pub(crate) fn rows(text: &str) -> Vec<Row> {
                 duration_s: value(block, "Benchmark duration (s):").unwrap_or(0.0),
                 output_limit: Some(150),
                 cells,
-                ..Row::default()
+                ..MeasuredRow::default()
             }
         })
         .collect()

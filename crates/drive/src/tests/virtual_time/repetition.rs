@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tokometer_base::{Conventions, Nanos, WallNanos};
 use tokometer_record::folder::RunWriter;
-use tokometer_record::run::{Load, RunInfo, SCHEMA_VERSION};
+use tokometer_record::run::{RecordedLoad, RunInfo, SCHEMA_VERSION};
 
 use super::scenario::Scenario;
 use crate::Notice;
@@ -23,7 +23,7 @@ fn record(scenario: &Scenario, folder: &Path) -> BTreeMap<String, Vec<u8>> {
         salt: 0,
         family: Conventions::Vllm,
         targets: Vec::new(),
-        load: Load {
+        load: RecordedLoad {
             request_rate: None,
             burstiness: 1.0,
             max_concurrency: scenario.config.limits.max_concurrency,

@@ -1,24 +1,24 @@
-//! `--set KEY=VALUE`: an engine profile with some of its numbers changed.
+//! Changes of an engine profile: `KEY=VALUE` by its TOML path, such as `scheduler.max_seqs=8`.
 //!
-//! In: a profile and changes by their TOML path, such as `scheduler.max_seqs=8`. Out: the changed
-//! profile, checked as a file of its own would be, and what each value was before. Who wrote the
-//! profile and how well it was tested cannot be changed: those are facts, not settings.
+//! In: a profile and its changes. Out: the changed profile, checked as a file of its own would be, and
+//! what each value was before. Who wrote the profile and how well it was tested cannot be changed:
+//! those are facts, not settings.
 
 use std::fmt;
 
 use serde_json::{Value as Json, json};
 use tokometer_base::neighbours::nearest;
-use tokometer_sim::{Profile, profile};
 use toml::{Table, Value};
 
-use crate::exit::Refusal;
+use crate::cost::{Cost, Experts, PrefillCost};
+use crate::profile::{self, Disaggregation, Kv, PrefixCache, Profile, Scheduler, Speculation};
 
 /// Parts of a profile that say where it comes from.
 const FACTS: [&str; 3] = ["name", "provenance", "evidence"];
 
 /// One value that was changed.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Change {
+pub struct Change {
     key: String,
     /// Absent where the profile had no such value.
     before: Option<Value>,
@@ -34,21 +34,61 @@ impl fmt::Display for Change {
 
 impl Change {
     /// The change for other programs.
-    pub(crate) fn json(&self) -> Json {
+    pub fn json(&self) -> Json {
         json!({ "key": self.key, "before": self.before, "after": self.after })
     }
 }
 
+/// Why a profile cannot be changed so.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No value.
+    #[error("`{setting}` has no `=`\n  write it as `scheduler.max_seqs=8`")]
+    NoValue {
+        /// The change as typed.
+        setting: String,
+    },
+    /// A key that profiles do not have, or one that cannot be changed.
+    #[error("the engine profile has no value `{key}`\n  {hint}")]
+    Unknown {
+        /// The key as typed.
+        key: String,
+        /// The nearest keys, or all of them.
+        hint: String,
+    },
+    /// A value of another type.
+    #[error("`{key}` must be {kind}, not `{text}`\n  its current value is {before}")]
+    Type {
+        /// The key.
+        key: String,
+        /// What its values are.
+        kind: &'static str,
+        /// The value as typed.
+        text: String,
+        /// The value that it has.
+        before: String,
+    },
+    /// Values that do not make a profile, such as half of an optional part.
+    #[error("{keys}: {reason}")]
+    Syntax {
+        /// All keys that were changed.
+        keys: String,
+        /// The parser's reason.
+        reason: String,
+    },
+    /// A value that no engine can have.
+    #[error(transparent)]
+    Profile(profile::Error),
+}
+
 /// The profile with the values of all `settings`, and what they were. Of two for one key the last counts.
-pub(crate) fn changed(
-    profile: Profile,
-    settings: &[String],
-) -> Result<(Profile, Vec<Change>), Refusal> {
+pub fn changed(profile: Profile, settings: &[String]) -> Result<(Profile, Vec<Change>), Error> {
     if settings.is_empty() {
         return Ok((profile, Vec::new()));
     }
     let original = Table::try_from(&profile).expect("a profile holds only tables and values");
-    let known = keys(&original);
+    let whole = Table::try_from(with_every_part(profile.clone()));
+    let known = keys(&whole.expect("a profile holds only tables and values"));
     let mut table = original.clone();
     let mut changes: Vec<Change> = Vec::new();
     for setting in settings {
@@ -58,35 +98,81 @@ pub(crate) fn changed(
         changes.push(change);
     }
     let text = toml::to_string(&table).expect("a table can be written");
-    let made =
-        Profile::parse(&profile.name, &text).map_err(|why| refused(&why, &changes, &known))?;
+    let made = Profile::parse(&profile.name, &text).map_err(|why| refused(why, &changes))?;
     Ok((made, changes))
 }
 
+/// The profile with every optional part present, so that its table has every key. The values of parts
+/// that it lacks are never used.
+fn with_every_part(profile: Profile) -> Profile {
+    let Profile {
+        name,
+        provenance,
+        max_model_len,
+        scheduler,
+        kv,
+        cost,
+        front_end,
+        disaggregation,
+        evidence: _,
+    } = profile;
+    let Scheduler { max_seqs, order, policy, lora_slots, is_async, speculation } = scheduler;
+    Profile {
+        name,
+        provenance,
+        max_model_len,
+        scheduler: Scheduler {
+            max_seqs,
+            order,
+            policy,
+            lora_slots: lora_slots.or(Some(1)),
+            is_async,
+            speculation: speculation.or(Some(Speculation { tokens: 1, acceptance: 0.0 })),
+        },
+        kv: kv.or(Some(Kv { tokens: 1, block_tokens: 1, prefix_cache: PrefixCache::Off })),
+        cost: Cost {
+            graph_context_max: cost.graph_context_max.or(Some(1)),
+            graph_sizes: if cost.graph_sizes.is_empty() { vec![1] } else { cost.graph_sizes },
+            experts: cost.experts.or(Some(Experts { all_ms: 0.0, share: 0.0 })),
+            prefill: cost.prefill.or(Some(PrefillCost {
+                base_ms: 0.0,
+                token_ms: 0.0,
+                pair_ms: 0.0,
+            })),
+            ..cost
+        },
+        front_end,
+        disaggregation: disaggregation.or(Some(Disaggregation {
+            prefill_engines: 1,
+            decode_engines: 1,
+            transfer_ms: 0.0,
+            transfer_token_ms: 0.0,
+        })),
+        evidence: None,
+    }
+}
+
 /// The change that `KEY=VALUE` asks for.
-fn read(setting: &str, original: &Table, known: &[String]) -> Result<Change, Refusal> {
-    let (key, text) = setting.split_once('=').ok_or_else(|| {
-        Refusal::usage(
-            format!("cannot use `--set {setting}`: it has no `=`"),
-            "write it as `--set scheduler.max_seqs=8`",
-        )
-    })?;
+fn read(setting: &str, original: &Table, known: &[String]) -> Result<Change, Error> {
+    let pair = setting.split_once('=');
+    let (key, text) = pair.ok_or_else(|| Error::NoValue { setting: setting.to_owned() })?;
     let (key, text) = (key.trim(), text.trim());
-    let root = key.split('.').next().unwrap_or_default();
-    if FACTS.contains(&root) || key.split('.').any(str::is_empty) {
+    let before = find(original, key);
+    let is_part_of =
+        |whole: &String| whole.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+    // A part that the profile lacks may be given whole, as an inline table.
+    let is_absent_part = before.is_none() && known.iter().any(is_part_of);
+    if !is_absent_part && !known.iter().any(|known| known == key) {
         return Err(unknown(key, known));
     }
-    let before = find(original, key);
     let given = value(text);
     let after = match &before {
         None => given,
-        Some(Value::Table(_)) => return Err(unknown(key, known)),
-        Some(before) => alike(before, given).ok_or_else(|| {
-            let kind = kind(before);
-            Refusal::usage(
-                format!("cannot use `--set {setting}`: `{key}` must be {kind}"),
-                format!("its current value is {}", shown(before)),
-            )
+        Some(before) => alike(before, given).ok_or_else(|| Error::Type {
+            key: key.to_owned(),
+            kind: kind(before),
+            text: text.to_owned(),
+            before: shown(before),
         })?,
     };
     Ok(Change { key: key.to_owned(), before, after })
@@ -149,7 +235,7 @@ fn insert(table: &mut Table, change: &Change) -> Option<()> {
     Some(())
 }
 
-fn unknown(key: &str, known: &[String]) -> Refusal {
+fn unknown(key: &str, known: &[String]) -> Error {
     let last = key.rsplit('.').next().unwrap_or(key);
     let is_last = |known: &&str| known.rsplit('.').next() == Some(last);
     let names = || known.iter().map(String::as_str);
@@ -161,33 +247,23 @@ fn unknown(key: &str, known: &[String]) -> Refusal {
     } else {
         format!("similar: {}", near.join(", "))
     };
-    Refusal::usage(format!("cannot change `{key}`: the engine profile has no such value"), hint)
+    Error::Unknown { key: key.to_owned(), hint }
 }
 
 /// Why the changed profile cannot be used.
-fn refused(why: &profile::Error, changes: &[Change], known: &[String]) -> Refusal {
-    let profile::Error::Syntax { message, .. } = why else {
-        return Refusal::usage(format!("cannot use `--set`: {why}"), "");
-    };
-    // The parser quotes a text that nobody has seen; only its last line speaks of the keys.
+fn refused(why: profile::Error, changes: &[Change]) -> Error {
+    let profile::Error::Syntax { message, .. } = &why else { return Error::Profile(why) };
+    // The parser quotes a text that nobody has seen; only its last line is about the keys.
     let reason = message.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    let added = || changes.iter().filter(|change| change.before.is_none());
-    let is_named = |change: &&Change| {
-        change.key.split('.').any(|part| reason.contains(&format!("unknown field `{part}`")))
-    };
-    if let Some(change) = added().find(is_named) {
-        return unknown(&change.key, known);
-    }
     let keys: Vec<String> = changes.iter().map(|one| format!("`{}`", one.key)).collect();
-    let message = format!("cannot use `--set` with {}: {}", keys.join(", "), reason.trim());
-    Refusal::usage(message, "")
+    Error::Syntax { keys: keys.join(", "), reason: reason.trim().to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn change(settings: &[&str]) -> Result<(Profile, Vec<Change>), Refusal> {
+    fn change(settings: &[&str]) -> Result<(Profile, Vec<Change>), Error> {
         let settings: Vec<String> = settings.iter().map(|one| (*one).to_owned()).collect();
         changed(Profile::default(), &settings)
     }
@@ -225,29 +301,45 @@ mod tests {
         assert_eq!(changes[0].json()["before"], Json::Null);
     }
 
+    /// The parser's words used to tell unknown keys from incomplete parts.
+    #[test]
+    fn every_key_of_every_shipped_profile_is_known_to_the_default_one_or_belongs_to_its_policy() {
+        let known = keys(&Table::try_from(with_every_part(Profile::default())).unwrap());
+        for name in Profile::names() {
+            let own = keys(&Table::try_from(Profile::shipped(name).unwrap()).unwrap());
+            let is_shared = |key: &&String| !key.starts_with("scheduler.policy.");
+            for key in own.iter().filter(is_shared) {
+                assert!(known.contains(key), "{name}: {key}");
+            }
+        }
+        for key in ["cost.experts.", "cost.prefill.", "kv.", "disaggregation."] {
+            assert!(known.iter().any(|known| known.starts_with(key)), "{key}");
+        }
+    }
+
     #[test]
     fn changes_that_make_no_engine_are_refused_by_name() {
         let check = |settings: &[&str], parts: &[&str]| {
-            let refusal = change(settings).unwrap_err();
-            assert_eq!(refusal.exit, crate::exit::Exit::Usage);
-            let text = refusal.to_string();
+            let text = change(settings).unwrap_err().to_string();
             for part in parts {
                 assert!(text.contains(part), "{settings:?}: {text}");
             }
         };
         check(&["scheduler.max_seqs"], &["has no `=`"]);
-        check(&["scheduler.max_seq=8"], &["no such value", "similar: scheduler.max_seqs"]);
-        check(&["max_seqs=8"], &["no such value", "similar: scheduler.max_seqs"]);
-        check(&["scheduler.max_seqs.more=8"], &["cannot change `scheduler.max_seqs.more`"]);
-        check(&["cost=8"], &["cannot change `cost`"]);
+        check(&["scheduler.max_seq=8"], &["no value", "similar: scheduler.max_seqs"]);
+        check(&["max_seqs=8"], &["no value", "similar: scheduler.max_seqs"]);
+        check(&["scheduler.max_seqs.more=8"], &["has no value `scheduler.max_seqs.more`"]);
+        check(&["cost=8"], &["has no value `cost`"]);
+        check(&["scheduler.specul.tokens=3"], &["similar: scheduler.speculation.tokens"]);
+        check(&["scheduler.policy.prefill_budget=3"], &["no value `scheduler.policy.prefill"]);
         check(&["zzz=8"], &["its values are cost.admission_ms, "]);
-        check(&["evidence.held_out_median=0"], &["cannot change `evidence.held_out_median`"]);
-        check(&["scheduler.max_seqs=8.5"], &["must be a whole number", "its current value is 256"]);
-        check(&["cost.base_ms=fast"], &["`cost.base_ms` must be a number"]);
+        check(&["evidence.held_out_median=0"], &["has no value `evidence.held_out_median`"]);
+        check(&["scheduler.max_seqs=8.5"], &["must be a whole number, not `8.5`", "value is 256"]);
+        check(&["cost.base_ms=fast"], &["`cost.base_ms` must be a number, not `fast`"]);
         check(&["scheduler.order=lifo"], &["unknown variant `lifo`"]);
         check(&["cost.base_ms=-1"], &["`cost.base_ms = -1`", "at least 0"]);
         check(&["scheduler.max_seqs=0"], &["must be at least 1"]);
-        check(&["scheduler.max_seqs=-4"], &["cannot use `--set` with `scheduler.max_seqs`"]);
+        check(&["scheduler.max_seqs=-4"], &["`scheduler.max_seqs`: "]);
         check(&["scheduler.speculation.tokens=3"], &["missing field `acceptance`"]);
     }
 }
