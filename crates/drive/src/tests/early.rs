@@ -9,7 +9,7 @@ use tokometer_base::{Nanos, Prompt};
 use tokometer_client::Ask;
 use tokometer_record::{Failure, FailureKind, Identity, Outcome as End, Phase};
 
-use super::server::{Outcome, config, finish, head, run_source, token};
+use super::server::{FinishedRun, config, finish, head, run_source, token};
 use crate::{Interrupt, Item};
 
 /// More than the buffers of both ends hold, so that the client is still writing when it is answered.
@@ -36,7 +36,7 @@ fn serve_early(script: fn(&mut TcpStream)) -> (SocketAddr, Arc<AtomicU32>) {
     (address, connections)
 }
 
-fn run_large(address: SocketAddr, count: u64) -> Outcome {
+fn run_large(address: SocketAddr, count: u64) -> FinishedRun {
     let mut config = config(address, count, 1);
     config.timeouts.total = Some(Nanos::from_secs(30));
     let source = config.clone();
@@ -53,7 +53,7 @@ fn run_large(address: SocketAddr, count: u64) -> Outcome {
     run_source(config, Box::new(prepare), Arc::new(Interrupt::default()))
 }
 
-fn check_refused(outcome: &Outcome, status: u16, words: &str) {
+fn check_refused(outcome: &FinishedRun, status: u16, words: &str) {
     for timeline in outcome.measured() {
         let message = words.to_owned();
         let failure = Failure { kind: FailureKind::Status, status: Some(status), message };
