@@ -232,7 +232,8 @@ fn a_killed_run_is_reported_from_its_rows_and_marked() {
 /// "184 of 1,000,000 succeeded": a million was how many prompts there were, not how many were due.
 #[test]
 fn a_run_that_ends_by_time_counts_what_was_due() {
-    let load = Load { duration: Some(Nanos::from_secs(4)), ..testing::load(Some(1.0), 1_000_000) };
+    let load =
+        RecordedLoad { duration: Some(Nanos::from_secs(4)), ..testing::load(Some(1.0), 1_000_000) };
     let mut collector = Collector::new(&testing::info(load), Options::default());
     collector.push(&testing::answer(0, 1_000, &[(1_500, Text)]));
     let RunState::Ended(mut end) = testing::ended(at(1_000), at(5_000)) else { unreachable!() };
