@@ -330,7 +330,7 @@ mod tests {
         check(&["max_seqs=8"], &["no value", "similar: scheduler.max_seqs"]);
         check(&["scheduler.max_seqs.more=8"], &["has no value `scheduler.max_seqs.more`"]);
         check(&["cost=8"], &["has no value `cost`"]);
-        check(&["scheduler.specul.tokens=3"], &["similar: scheduler.speculation.tokens"]);
+        check(&["scheduler.specul.tokens=3"], &["similar: ", "scheduler.speculation.tokens"]);
         check(&["scheduler.policy.prefill_budget=3"], &["no value `scheduler.policy.prefill"]);
         check(&["zzz=8"], &["its values are cost.admission_ms, "]);
         check(&["evidence.held_out_median=0"], &["has no value `evidence.held_out_median`"]);
