@@ -1,7 +1,7 @@
 //! Which dataset, with which options: the part of a plan that this room owns.
 //!
 //! The options of all datasets are one partial struct, because a flag or a section may set an option
-//! before it is known which dataset is meant. [`datasets!`] says which dataset has which options.
+//! before it is known which dataset is meant. The macro `datasets!` says which dataset has which options.
 
 use std::path::PathBuf;
 
