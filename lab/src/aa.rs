@@ -189,7 +189,7 @@ impl Way {
     #[expect(clippy::print_stdout, reason = "the table is the result of the task")]
     fn print(&self) {
         let (equal, slower) = (&self.equal, &self.slower);
-        println!("\n| {} | false alarms | 3 % found | could show |\n|---|--:|--:|--:|", self.name);
+        println!("\n| {} | false alarms | 3 % found | detectable |\n|---|--:|--:|--:|", self.name);
         for figure in FIGURES {
             let (alarms, found) =
                 (equal.with(figure, &["better", "worse"]), slower.with(figure, &["worse"]));

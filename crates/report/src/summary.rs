@@ -491,7 +491,7 @@ mod tests {
     use crate::style::Colours;
     use crate::testing::{info, summary};
 
-    /// The block that stands above.
+    /// The classic block printed before the summary.
     fn block(layout: Layout) -> Report {
         from_summary(&summary(), &info(), layout, &Selection::default()).unwrap()
     }

@@ -60,7 +60,7 @@ fn larger(left: i64, right: i64) -> i64 {
 }
 
 /// Counts prompts that are evenly spread over the source. Only generated prompts have an asked
-/// length; a source of other texts gives a check of nothing.
+/// length; for any other source the check is empty.
 pub(crate) fn sample(source: &dyn Source, context: &Context) -> Result<LengthCheck> {
     let total = source.len();
     let Some(first_asked) =

@@ -12,7 +12,7 @@ use serde_json::ser::Formatter;
 pub struct Object(Vec<(String, Value)>);
 
 impl Object {
-    /// Sets a key; one that is there already keeps its place.
+    /// Sets a key. An existing key keeps its position.
     pub fn set(&mut self, key: impl Into<String>, value: impl Serialize) {
         let key = key.into();
         // Figures that are not finite become null: the file must stay valid JSON.

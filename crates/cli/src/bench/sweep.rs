@@ -82,7 +82,7 @@ fn all(
     Ok(overall(&exits, size))
 }
 
-/// What stands above a point's report: a blank line below the point before, and its heading.
+/// The lines before a point's report: a blank line after the previous point, and the heading.
 fn above(number: u32, point: &Point) -> String {
     let gap = if number > 0 { "\n" } else { "" };
     let heading = point.heading.as_ref().map(|heading| format!("{heading}\n"));

@@ -217,7 +217,7 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     page
 }
 
-/// What stands above the table of a page: all that the text says besides it.
+/// The notes above the table of the page: everything in the text except the table.
 fn page_notes(comparison: &Comparison) -> Vec<PageNote> {
     let what = run_word(comparison);
     let note = |severity, code: &str, text| PageNote { severity, code: code.to_owned(), text };
