@@ -1,5 +1,6 @@
-//! What the end-to-end tests share: the program under test and simulated servers for it.
+//! What the end-to-end tests share: the program under test, simulated servers and scripted ones.
 
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get fails the test")]
 
 pub mod program;
+pub mod scripted;

@@ -9,6 +9,7 @@ mod capacity;
 mod compare;
 mod dialects;
 mod experiments;
+mod faults;
 mod help;
 mod instrument;
 mod killed;
@@ -23,3 +24,4 @@ mod sweeps;
 mod truth;
 
 use tokometer_e2e::program;
+use tokometer_e2e::scripted;
