@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nix::sys::socket::{setsockopt, sockopt};
 
 /// One request and the connection that it came on.
-pub struct Asked<'a> {
+pub struct ScriptedRequest<'a> {
     /// Number of this request among all that reached the script, from zero.
     pub number: u32,
     /// Method and path, such as `POST /v1/completions`.
@@ -25,7 +25,7 @@ pub struct Asked<'a> {
     pub stream: &'a mut TcpStream,
 }
 
-impl Asked<'_> {
+impl ScriptedRequest<'_> {
     /// Sends bytes at once. A client that has gone is no fault of the test.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.stream.write_all(bytes.as_ref());
@@ -68,26 +68,28 @@ impl Asked<'_> {
     }
 
     /// Ends the connection with a reset instead of an orderly close.
-    pub fn reset(self) -> Then {
+    pub fn reset(self) -> AfterResponse {
         let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
         setsockopt(&*self.stream, sockopt::Linger, &linger).unwrap();
-        Then::Close
+        AfterResponse::Close
     }
 
     /// Waits until the client closes the connection, so the answer stays as it is.
-    pub fn hold(self) -> Then {
+    pub fn hold(self) -> AfterResponse {
         let _ = std::io::copy(self.stream, &mut std::io::sink());
-        Then::Close
+        AfterResponse::Close
     }
 }
 
 /// What the server does after the script.
-pub enum Then {
+pub enum AfterResponse {
     /// Waits for another request on this connection.
     Stay,
     /// Closes the connection.
     Close,
 }
+
+pub use self::AfterResponse as Then;
 
 /// Who answers what a client asks before it measures.
 #[derive(Clone, Copy)]
@@ -105,12 +107,16 @@ pub struct Scripted {
 
 impl Scripted {
     /// A server whose `script` answers what is sent to measured routes.
-    pub fn new(script: impl Fn(Asked<'_>) -> Then + Send + Sync + 'static) -> Self {
+    pub fn new(
+        script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
+    ) -> Self {
         Self::start(script, Control::Answered)
     }
 
     /// A server whose `script` answers everything.
-    pub fn raw(script: impl Fn(Asked<'_>) -> Then + Send + Sync + 'static) -> Self {
+    pub fn raw(
+        script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
+    ) -> Self {
         Self::start(script, Control::Scripted)
     }
 
@@ -119,7 +125,10 @@ impl Scripted {
         self.requests.load(Ordering::SeqCst)
     }
 
-    fn start(script: impl Fn(Asked<'_>) -> Then + Send + Sync + 'static, control: Control) -> Self {
+    fn start(
+        script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
+        control: Control,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(AtomicU32::new(0));
@@ -139,7 +148,7 @@ impl Scripted {
 
 fn converse(
     mut stream: TcpStream,
-    script: &dyn Fn(Asked<'_>) -> Then,
+    script: &dyn Fn(ScriptedRequest<'_>) -> AfterResponse,
     counter: &AtomicU32,
     control: Control,
 ) {
@@ -148,20 +157,20 @@ fn converse(
     while let Some((line, head, body)) = read_request(&mut reader) {
         let is_control = matches!(control, Control::Answered) && line.starts_with("GET ");
         let number = if is_control { 0 } else { counter.fetch_add(1, Ordering::SeqCst) };
-        let mut asked = Asked { number, line, head, body, stream: &mut stream };
+        let mut asked = ScriptedRequest { number, line, head, body, stream: &mut stream };
         let then = if is_control {
             answer_control(&mut asked);
-            Then::Stay
+            AfterResponse::Stay
         } else {
             script(asked)
         };
-        if matches!(then, Then::Close) {
+        if matches!(then, AfterResponse::Close) {
             return;
         }
     }
 }
 
-fn answer_control(asked: &mut Asked<'_>) {
+fn answer_control(asked: &mut ScriptedRequest<'_>) {
     match asked.line.as_str() {
         "GET /v1/models" => {
             asked.answer("200 OK", "application/json", r#"{"data":[{"id":"scripted"}]}"#);

@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     speed(&tokenizer, &clock, &mut out)
 }
 
-/// Asked against counted for 100 prompts of each of several lengths.
+/// RequestedLengths against counted for 100 prompts of each of several lengths.
 fn lengths(tokenizer: &Arc<dyn Tokenizer>, out: &mut impl Write) -> Result<()> {
     for input_len in [1, 16, 128, 1_024, 8_192] {
         let options = datasets::random::Options {

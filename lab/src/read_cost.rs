@@ -6,7 +6,7 @@
 
 use tokometer_base::{Clock, MonotonicClock, Nanos};
 use tokometer_client::{Dialect, Exchange, KeepText, Progress, ReadStamp, Settings, Url};
-use tokometer_record::{Asked, Identity, Phase, Timeline};
+use tokometer_record::{RequestedLengths, Identity, Phase, Timeline};
 
 const EVENTS_PER_READ: usize = 64;
 const READS: usize = 16;
@@ -39,7 +39,7 @@ fn nanos_per_event(backend: &str, keep_text: KeepText, event: impl Fn(usize) -> 
     let mut best = Nanos::MAX;
     for _ in 0..ROUNDS {
         let identity = Identity::new(0, Phase::Measure);
-        let mut timeline = Timeline::new(identity, Asked::default(), Nanos::ZERO);
+        let mut timeline = Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO);
         exchange.reset();
         let before = clock.now();
         let mut progress = Progress::More;

@@ -16,8 +16,8 @@ use tokometer_classic::{Layout, Metric, Selection, from_summary, print};
 use tokometer_metrics::{Collector, Details, FamilyFigures, Objectives, Options, Stats, Summary};
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 use tokometer_record::{
-    Asked, Event, EventKind, Failure, FailureKind, Health, Identity, Outcome, Phase, RecordedLoad,
-    RunEnd, RunInfo, RunState, Stop, Target, Timeline, Usage,
+    Event, EventKind, Failure, FailureKind, Health, Identity, Outcome, Phase, RecordedLoad,
+    RequestedLengths, RunEnd, RunInfo, RunState, Stop, Target, Timeline, Usage,
 };
 
 /// A run that every tool is given; `fixtures/parity/timelines.py` says what its fields mean.
@@ -72,7 +72,7 @@ fn fixture<T: serde::de::DeserializeOwned>(name: &str) -> T {
 /// The record that our client would have of a request.
 fn timeline(index: u64, phase: Phase, request: &Request, shared: &Shared) -> Timeline {
     let start = Nanos(request.start_ns);
-    let asked = Asked {
+    let asked = RequestedLengths {
         prompt_tokens: Some(request.prompt_tokens),
         output_tokens: Some(request.asked_tokens),
         body_bytes: 0,

@@ -1,8 +1,8 @@
-//! Questions outside the measurement: is it up, what does it serve, how does it tokenize.
+//! Control requests, outside the measurement: readiness, models, tokenization, caches, metrics.
 //!
-//! Blocking, one connection per question, nothing cached but the form in which a server wants to be
-//! asked for tokens. Never used while a request is measured on the same thread. Its answers are read
-//! by the same HTTP reader as measured ones.
+//! Blocking, with one connection per request. Only the form of `/tokenize` that a server accepts is
+//! cached. Never used on a thread that measures requests. Responses are parsed by the same HTTP
+//! reader as measured ones.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -19,59 +19,59 @@ use crate::prepare::Head;
 use crate::reading::message;
 use crate::settings::Settings;
 
-/// The longest answer that is read. Metrics pages of large fleets have a few megabytes.
+/// Longest response that is read. Metrics pages of large fleets have a few megabytes.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// One answer, read to its end.
+/// A complete HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// HTTP status.
+    /// The status code, whatever its class.
     pub status: u16,
-    /// Headers in their order.
+    /// In the order received; names as the server spelled them.
     pub headers: Vec<(String, String)>,
-    /// The whole body.
+    /// Without chunked coding.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The body as JSON; `None` when it is none.
+    /// `None` when the body is not JSON.
     pub fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
     }
 }
 
-/// A model that the server serves.
+/// One entry of `/v1/models`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
-    /// The name to send.
+    /// The name to send in requests.
     pub id: String,
-    /// Where its weights come from, such as a hub id.
+    /// Origin of the weights, such as a hub id. `None` where the server does not report it.
     pub root: Option<String>,
-    /// Longest prompt and answer together.
+    /// Limit on prompt and output tokens together. `None` where the server does not report it.
     pub max_model_len: Option<u32>,
 }
 
-/// Whether the server's own special tokens are part of a tokenization.
+/// Whether a tokenization includes the special tokens that the server adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecialTokens {
-    /// As in a request.
+    /// Include them, as for a request.
     Add,
-    /// Only the text.
+    /// Tokens of the text alone.
     Skip,
 }
 
-/// The form in which a server wants to be asked for tokens.
+/// The body of `/tokenize` that a server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TokenizeForm {
-    /// vLLM and SGLang.
+    /// As in vLLM and SGLang.
     Prompt,
-    /// llama.cpp.
+    /// As in llama.cpp.
     Content,
-    /// TGI.
+    /// As in TGI.
     Inputs,
 }
 
-/// A blocking client of one server.
+/// A blocking client for control requests to one server.
 #[derive(Debug, Clone)]
 pub struct Control {
     settings: Settings,
@@ -81,8 +81,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// A client with the run's address, headers and key. `tls` is needed for https only; `timeout`
-    /// holds for connecting and for each read.
+    /// Uses the address, headers and key of the run. `tls` is needed for `https` only; `timeout`
+    /// applies to connecting and to each read.
     pub fn new(settings: &Settings, tls: Option<Arc<ClientConfig>>, timeout: Nanos) -> Self {
         Self { settings: settings.clone(), tls, timeout, tokenize_form: OnceLock::new() }
     }
@@ -154,7 +154,7 @@ impl Control {
         Err(failure)
     }
 
-    /// The answer if its status is 2xx.
+    /// An error unless the status is 2xx.
     fn accepted(&self, path: &str, answer: Answer) -> Result<Answer, Error> {
         if (200..300).contains(&answer.status) {
             return Ok(answer);
@@ -177,7 +177,7 @@ impl Control {
         self.accepted(path, self.post(path, body)?).map(|_answer| ())
     }
 
-    /// Whether `GET path` is answered with success.
+    /// An error unless `GET path` returns 2xx.
     pub fn ready(&self, path: &str) -> Result<(), Error> {
         self.accepted(path, self.get(path)?).map(|_answer| ())
     }
@@ -190,7 +190,8 @@ impl Control {
         Ok(models.iter().filter_map(model).collect())
     }
 
-    /// Token ids of a text, by the server. The first call finds out how it wants to be asked.
+    /// Token ids of a text, from the server. The first call finds out which form of request the
+    /// server accepts.
     pub fn tokenize(&self, text: &str, special: SpecialTokens) -> Result<Vec<u32>, Error> {
         if let Some(form) = self.tokenize_form.get() {
             return self.tokenize_as(*form, text, special);
@@ -198,7 +199,7 @@ impl Control {
         let mut failure = None;
         for form in [TokenizeForm::Prompt, TokenizeForm::Content, TokenizeForm::Inputs] {
             match self.tokenize_as(form, text, special) {
-                // llama.cpp answers any question about tokens, with none if it did not understand.
+                // llama.cpp returns an empty list for a request that it does not understand.
                 Ok(ids) if ids.is_empty() && !text.is_empty() => {}
                 Ok(ids) => {
                     self.tokenize_form.get_or_init(|| form);
@@ -234,36 +235,36 @@ impl Control {
         ids.collect::<Option<Vec<u32>>>().ok_or_else(refused)
     }
 
-    /// The text of token ids, by the server.
+    /// The text of token ids, from the server.
     pub fn detokenize(&self, ids: &[u32]) -> Result<String, Error> {
         let path = "/detokenize";
         let body = json!({"model": self.settings.model, "tokens": ids});
         let answer = self.accepted(path, self.post(path, Some(&body))?)?;
         let answer = answer.json().unwrap_or(Value::Null);
-        // vLLM, SGLang and llama.cpp each have their own name for it.
+        // vLLM, SGLang and llama.cpp use different keys.
         let text = ["prompt", "text", "content"].iter().find_map(|key| answer[key].as_str());
         text.map(str::to_owned).ok_or_else(|| self.unexpected(path, "it has no text"))
     }
 
-    /// `GET /metrics`, in Prometheus' text form.
+    /// `GET /metrics`, in Prometheus text format.
     pub fn metrics_text(&self) -> Result<String, Error> {
         let answer = self.accepted("/metrics", self.get("/metrics")?)?;
         Ok(String::from_utf8_lossy(&answer.body).into_owned())
     }
 
-    /// vLLM's `POST /reset_prefix_cache`, which needs its development mode.
+    /// vLLM's `POST /reset_prefix_cache`, available in its development mode.
     pub fn reset_prefix_cache(&self) -> Result<(), Error> {
         self.post_accepted("/reset_prefix_cache", None)
     }
 
-    /// SGLang's `POST /flush_cache`. Its own server waits `patience` for running requests; others
-    /// are told no time.
+    /// SGLang's `POST /flush_cache`. SGLang itself waits up to `patience` for running requests; other
+    /// servers are sent no timeout.
     pub fn flush_cache(&self, patience: Option<Nanos>) -> Result<(), Error> {
         let query = patience.map(|patience| format!("?timeout={}", patience.as_secs_f64()));
         self.post_accepted(&format!("/flush_cache{}", query.unwrap_or_default()), None)
     }
 
-    /// SGLang's `GET /server_info`, under its new or old name.
+    /// SGLang's `GET /server_info`, or `GET /get_server_info` of older versions.
     pub fn server_info(&self) -> Result<Value, Error> {
         self.get_json("/server_info").or_else(|_| self.get_json("/get_server_info"))
     }
@@ -289,7 +290,7 @@ fn model(entry: &Value) -> Option<Model> {
     })
 }
 
-/// Sends a request and reads its answer.
+/// Sends one request and reads the response.
 fn exchange(
     stream: &mut (impl Read + Write),
     request: &[u8],
@@ -305,7 +306,7 @@ fn exchange(
         let length = match stream.read(&mut buffer) {
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // Many servers close TLS without saying so, which matters only inside a body.
+            // Many servers close TLS without `close_notify`, which matters only inside a body.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
             Err(error) => return Err(reach(error)),
         };
@@ -325,7 +326,7 @@ fn exchange(
     }
 }
 
-/// Adds a read's bytes to the answer. True at its end.
+/// Appends the bytes of one read to the response. Returns true at its end.
 fn take(
     reader: &mut ResponseReader,
     mut input: &[u8],

@@ -1,70 +1,71 @@
-//! What this room cannot go on from. A request that fails is not here: it is a record's `Failure`.
+//! Errors that end the work of a client. A failed request is not among them: it is a `Failure` in the
+//! record.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why something of the client could not be made or asked.
+/// Why a client could not be set up, or a control request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An address that is not a URL we can send to.
+    /// An address that is not a usable URL.
     #[error("cannot use the address `{address}`: {reason}")]
     Address {
-        /// The address as given, without keys.
+        /// As given, without keys.
         address: String,
-        /// What is wrong with it.
+        /// Completes the sentence "cannot use the address".
         reason: &'static str,
     },
-    /// A prompt in a form that the server protocol has no field for.
+    /// A prompt form that the protocol has no field for.
     #[error("cannot send {form} with the backend `{backend}`\n  it accepts {takes}")]
     PromptForm {
-        /// The form of the prompt.
+        /// Such as `token ids`.
         form: &'static str,
-        /// The backend's name.
+        /// As given to `--backend`.
         backend: &'static str,
-        /// The forms that would do.
+        /// The forms that the backend accepts.
         takes: &'static str,
     },
-    /// A header that would break the request's head.
+    /// A header that contains a line break or another byte that ends it.
     #[error("cannot send the header `{0}`: its name is empty, or it contains a line break")]
     Header(String),
     /// An extra body that is not a JSON object.
     #[error("cannot merge the extra body into the request: {0}")]
     ExtraBody(String),
-    /// The server could not be reached.
+    /// No connection to the server.
     #[error("cannot reach {address}: {source}")]
     Reach {
-        /// Where to.
+        /// URL with the path of the request.
         address: String,
-        /// The system's reason.
+        /// From the operating system or TLS.
         source: io::Error,
     },
-    /// The server's answer was not HTTP.
+    /// A response that is not HTTP.
     #[error("cannot read the response of {address}: {reason}")]
     Answer {
-        /// Whose answer.
+        /// URL with the path of the request.
         address: String,
-        /// What is wrong with it.
+        /// From the HTTP reader.
         reason: String,
     },
-    /// The server refused a control request.
+    /// A control request whose status is not 2xx.
     #[error("{address} responded with status {status}: {body}")]
     Status {
-        /// Whose answer.
+        /// URL with the path of the request.
         address: String,
-        /// Its HTTP status.
+        /// The response's status code.
         status: u16,
         /// First bytes of its body, with secrets removed.
         body: String,
     },
-    /// A file of certificates could not be used.
+    /// A certificate file that cannot be used.
     #[error("cannot use the certificates in `{path}`: {reason}")]
     Certificates {
-        /// The file.
+        /// As given to the trust option.
         path: PathBuf,
-        /// Why.
+        /// From the file system or the PEM parser.
         reason: String,
     },
-    /// TLS could not be set up.
+    /// A TLS configuration that rustls rejects.
     #[error("cannot set up TLS: {0}")]
     Tls(String),
 }

@@ -1,8 +1,9 @@
-//! One request's answer: from bytes with stamps to a filled timeline.
+//! Reads one response: from bytes with stamps to a complete timeline.
 //!
-//! In: what each socket read returned and when it arrived. Out: the timeline's head time, events,
-//! counts, status, text, end and outcome. No I/O and no clock: the caller stamps, then this thinks.
-//! An `Exchange` is kept between requests, so that reading allocates nothing but the list of events.
+//! In: what each socket read returned and when it arrived. Out: the timeline's header time, events,
+//! counts, status, text, end and outcome. No I/O and no clock: the caller takes the stamp before it
+//! calls. An `Exchange` is reused for many requests, so that reading allocates only the list of
+//! events.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use crate::http::{self, BodyPart, Head, Media, ResponseReader};
 use crate::reading::{Arrival, BodyEnd, Reading, message};
 use crate::settings::Settings;
 
-/// Bytes of the body that are kept of a refusal, and before the first event of an answer.
+/// Bytes of the body that are kept for messages: of a refusal, or before the first event.
 const BEGINNING_BYTES: usize = 4096;
 
-/// When a read's bytes arrived.
+/// When the bytes of a read arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadStamp {
     /// Stamp of the last segment in the read.
@@ -34,34 +35,34 @@ impl ReadStamp {
     }
 }
 
-/// Whether the answer's text is wanted.
+/// Whether the response's text is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepText {
-    /// Only its arrival is.
+    /// Only arrival times are kept.
     No,
-    /// It goes into the timeline of a successful answer whose usage has no count of its tokens.
+    /// Kept in the timeline if the response succeeds without a token count in its usage.
     Uncounted,
-    /// It goes into the timeline.
+    /// Always kept in the timeline.
     Yes,
 }
 
-/// Where an answer stands.
+/// Whether a response is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// More bytes are due.
+    /// More bytes are expected.
     More,
-    /// The answer is over and the timeline's outcome is set.
+    /// The response is complete and the timeline's outcome is set.
     Done {
         /// Whether the connection can carry another request.
         keep_alive: bool,
-        /// Bytes of the last read that lie behind this answer. There should be none.
+        /// Bytes of the last read after this response. Normally zero.
         unread: usize,
     },
 }
 
 const CLOSED: Progress = Progress::Done { keep_alive: false, unread: 0 };
 
-/// Reads one answer at a time.
+/// Reads one response at a time.
 #[derive(Debug)]
 pub struct Exchange {
     rules: Rules,
@@ -71,12 +72,12 @@ pub struct Exchange {
     head: Option<Head>,
     framer: Framer,
     reading: Reading,
-    /// The beginning of the body, as long as no event was found in it.
+    /// The first bytes of the body, until an event is found.
     beginning: Vec<u8>,
 }
 
 impl Exchange {
-    /// A reader of answers of this dialect.
+    /// `keep_text` decides whether timelines get the response's text.
     pub fn new(dialect: &Dialect, settings: &Settings, keep_text: KeepText) -> Self {
         let rules = *rules_of(dialect.protocol());
         let framing =
@@ -95,7 +96,7 @@ impl Exchange {
         }
     }
 
-    /// Ready for the next answer; buffers stay.
+    /// Prepares for the next response; buffers are kept.
     pub fn reset(&mut self) {
         self.http.reset();
         self.head = None;
@@ -104,7 +105,7 @@ impl Exchange {
         self.beginning.clear();
     }
 
-    /// Takes the bytes of one read, exactly as the socket gave them.
+    /// Processes the bytes of one read, exactly as the socket returned them.
     pub fn on_read(&mut self, bytes: &[u8], stamp: ReadStamp, timeline: &mut Timeline) -> Progress {
         let arrival = Arrival { stamp, read: timeline.reads };
         timeline.reads += 1;
@@ -150,7 +151,7 @@ impl Exchange {
                 BodyPart::End => {
                     self.finish(BodyEnd::Announced, arrival, timeline);
                     let keep_alive = self.head.is_some_and(|head| head.keep_alive);
-                    // Bytes nobody asked for would be taken for the next answer.
+                    // Unexpected bytes would be taken for the next response.
                     let keep_alive = keep_alive && input.is_empty();
                     return Ok(Progress::Done { keep_alive, unread: input.len() });
                 }
@@ -164,7 +165,7 @@ impl Exchange {
         if let Some(queue) = head.queue_time {
             timeline.server_timings.get_or_insert_default().queue = Some(queue);
         }
-        // The server's word on what it sends counts more than what was asked of it.
+        // The response's content type takes precedence over what was requested.
         let framing = match head.media {
             Media::EventStream => Framing::Sse,
             Media::JsonLines => Framing::Lines,
@@ -191,7 +192,7 @@ impl Exchange {
             let body = message(&self.beginning, &self.secrets);
             return self.fail(FailureKind::Status, body, timeline);
         }
-        // Half an event of a cut stream says nothing reliable.
+        // An incomplete event at the end of a cut stream is not reliable.
         if end == BodyEnd::Announced {
             let is_whole = self.framer.framing() == Framing::WholeJson;
             let reading = &mut self.reading;
@@ -234,7 +235,7 @@ impl Exchange {
         CLOSED
     }
 
-    /// How long the server asked to wait before another attempt.
+    /// The server's `Retry-After`; `None` where it sent none.
     pub fn retry_after(&self) -> Option<Nanos> {
         self.head.and_then(|head| head.retry_after)
     }

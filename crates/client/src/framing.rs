@@ -1,4 +1,4 @@
-//! How a body splits into events: server-sent events, lines, or one JSON value.
+//! Splits a body into events: server-sent events, lines, or one JSON value.
 
 use memchr::memchr;
 
@@ -11,41 +11,41 @@ pub enum Framing {
     Sse,
     /// One JSON value per line.
     Lines,
-    /// One JSON value.
+    /// The whole body is one JSON value.
     WholeJson,
 }
 
-/// Bytes of an incomplete line or body that are kept. What is longer is cut there.
+/// Limit on the bytes kept of an incomplete line or body. Longer ones are truncated.
 const MAX_KEPT_BYTES: usize = 256 << 20;
 
-/// A splitter of any framing, which keeps its buffers between answers.
+/// Splits a body in any framing. Buffers are reused for the next response.
 #[derive(Debug)]
 pub struct Framer {
     framing: Framing,
     sse: sse::Parser,
-    /// An incomplete line, or the body so far.
+    /// An incomplete line, or the whole body so far.
     kept: Vec<u8>,
 }
 
 impl Framer {
-    /// A splitter for answers that come in this framing.
+    /// For the first response; [`Framer::reset`] prepares for others.
     pub fn new(framing: Framing) -> Self {
         Self { framing, sse: sse::Parser::default(), kept: Vec::new() }
     }
 
-    /// Ready for the next answer, in this framing.
+    /// Prepares for the next response.
     pub fn reset(&mut self, framing: Framing) {
         self.framing = framing;
         self.sse.reset();
         self.kept.clear();
     }
 
-    /// The framing in use.
+    /// As set by [`Framer::new`] or [`Framer::reset`].
     pub fn framing(&self) -> Framing {
         self.framing
     }
 
-    /// Takes the next slice of the body.
+    /// Calls `sink` for each event that this part of the body completes.
     #[inline]
     pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) {
         match self.framing {
@@ -76,7 +76,7 @@ impl Framer {
         self.keep(rest);
     }
 
-    /// The body is over.
+    /// Ends the body: calls `sink` for an event that only the end completes.
     pub fn finish(&mut self, sink: &mut impl FnMut(Event<'_>)) {
         match self.framing {
             Framing::Sse => self.sse.finish(sink),

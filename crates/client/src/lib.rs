@@ -1,10 +1,9 @@
-//! Requests over the wire, without a clock.
+//! Requests and responses on the wire, without a clock.
 //!
-//! In: a [`Settings`], a prompt, and later the bytes of an answer with their stamps. Out: the bytes
-//! of a whole HTTP/1.1 request ([`PreparedRequest`]), and a filled [`tokometer_record::Timeline`].
-//! HTTP reader, framing, field scan and [`Dialect`] do no I/O and never read a clock: the stopwatch is
-//! one and the same for every server protocol. Only [`control`] talks to a server by itself, for
-//! questions outside the measurement.
+//! In: a [`Settings`], a prompt, and later the bytes of a response with their stamps. Out: the bytes
+//! of an HTTP/1.1 request ([`PreparedRequest`]), and a complete [`tokometer_record::Timeline`]. HTTP
+//! reader, framing, field scan and [`Dialect`] do no I/O and never read a clock, so every protocol is
+//! timed in the same way. Only [`control`] sends requests by itself, outside the measurement.
 
 pub mod conn;
 pub mod control;

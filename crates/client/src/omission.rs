@@ -1,9 +1,9 @@
-//! A prepared request without a field that the server refuses.
+//! Removes a field that the server refuses from a prepared request.
 //!
-//! [`refused_field`] decides from the server's message whether it refuses a *field*, as opposed to the
-//! value in it. [`PreparedRequest::without`] makes the request to send instead. The prompt is not at
-//! hand any more by then, so the field is taken out of the bytes. The length of the answer is never
-//! left out: it is sent under its other name, once.
+//! [`refused_field`] decides from the server's message whether it refuses a *field*, as opposed to
+//! its value. [`PreparedRequest::without`] builds the request to send instead. The prompt is no
+//! longer available then, so the field is removed from the bytes. The output length is never removed:
+//! it is sent under its other name, once.
 
 use serde_json::{Map, Value};
 use tokometer_record::{Failure, FailureKind};
@@ -15,7 +15,7 @@ const LENGTH: &[u8] = b"\r\nContent-Length: ";
 /// Names of the same field: a server that refuses one may accept the other.
 const LENGTH_NAMES: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
-/// Words with which servers say that they do not have a field.
+/// Words in messages about an unknown field.
 const FIELD_WORDS: [&str; 15] = [
     "unknown",
     "unrecognized",
@@ -34,7 +34,7 @@ const FIELD_WORDS: [&str; 15] = [
     "not accepted",
 ];
 
-/// Words with which servers complain about the value of a field that they have.
+/// Words in messages about a bad value of a known field.
 const VALUE_WORDS: [&str; 26] = [
     "value",
     "values",
@@ -64,11 +64,11 @@ const VALUE_WORDS: [&str; 26] = [
     "required",
 ];
 
-/// The optional field that a refusal is about: the server answered 400 or 422, named the field, said
-/// that it does not have it, and said nothing about a value.
+/// The optional field that a refusal is about. The response has status 400 or 422, names the field,
+/// calls it unknown, and does not mention a value.
 ///
-/// Servers have no common form for this, so the words of the message decide. In doubt the request has
-/// failed: a field that is left out by mistake changes every later request of the run.
+/// Servers have no common format for this, so the words of the message decide. In doubt the request
+/// counts as failed: a field removed by mistake would change every later request of the run.
 pub fn refused_field(failure: &Failure, optional_fields: &[&'static str]) -> Option<&'static str> {
     if failure.kind != FailureKind::Status || !matches!(failure.status, Some(400 | 422)) {
         return None;
@@ -84,11 +84,11 @@ pub fn refused_field(failure: &Failure, optional_fields: &[&'static str]) -> Opt
     if !FIELD_WORDS.iter().any(has) || VALUE_WORDS.iter().any(has) {
         return None;
     }
-    // A message may name what to use instead as well. What it complains about comes first.
+    // A message may also name the replacement. The field that it is about comes first.
     words.iter().find_map(|word| optional_fields.iter().find(|field| *field == word)).copied()
 }
 
-/// The other name of a field that has two.
+/// The alternative name of a field that has two.
 pub fn replacement(field: &str) -> Option<&'static str> {
     let [new, old] = LENGTH_NAMES;
     match field {
@@ -99,9 +99,9 @@ pub fn replacement(field: &str) -> Option<&'static str> {
 }
 
 impl PreparedRequest {
-    /// The same request without `field`, or with the field's other name. `None` when it is not one of
-    /// the optional ones, or when the body is not a JSON object. The other name is not optional: a
-    /// server that refuses it too is not asked for an answer without a length.
+    /// The same request without `field`, or with the field's other name. `None` when the field is not
+    /// optional, or when the body is not a JSON object. The other name is not optional: a request
+    /// without an output length is never sent.
     pub fn without(&self, field: &str) -> Option<Self> {
         let optional_fields: Vec<_> =
             self.optional_fields.iter().copied().filter(|optional| *optional != field).collect();
@@ -117,12 +117,12 @@ impl PreparedRequest {
         let mut bytes = with_length(&self.bytes[..self.body_start], body.len())?;
         let body_start = bytes.len();
         bytes.extend_from_slice(&body);
-        let mut asked = self.asked;
-        asked.body_bytes = body.len() as u64;
+        let mut requested = self.requested;
+        requested.body_bytes = body.len() as u64;
         Some(Self {
             bytes,
             body_start,
-            asked,
+            requested,
             optional_fields,
             index: self.index,
             lora: self.lora.clone(),
@@ -130,7 +130,7 @@ impl PreparedRequest {
     }
 }
 
-/// A request's head with another length of its body.
+/// Replaces the content length in a request's header.
 fn with_length(head: &[u8], length: usize) -> Option<Vec<u8>> {
     let at = head.windows(LENGTH.len()).position(|part| part.eq_ignore_ascii_case(LENGTH))?;
     let (before, after) = head.split_at(at + LENGTH.len());
@@ -143,7 +143,7 @@ fn with_length(head: &[u8], length: usize) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::Asked;
+    use tokometer_record::RequestedLengths;
 
     use super::*;
 
@@ -153,7 +153,7 @@ mod tests {
         PreparedRequest {
             body_start: head.len(),
             bytes: [head.as_bytes(), body.as_bytes()].concat(),
-            asked: Asked::default(),
+            requested: RequestedLengths::default(),
             optional_fields: vec!["ignore_eos", "stream_options"],
             index: 3,
             lora: None,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_goes_and_the_length_follows() {
+    fn removing_a_field_updates_the_content_length() {
         let changed = request(r#"{"prompt":"a","ignore_eos":true}"#).without("ignore_eos").unwrap();
         let text = String::from_utf8(changed.bytes.clone()).unwrap();
         assert_eq!(
@@ -170,11 +170,11 @@ mod tests {
         );
         assert_eq!(changed.body(), br#"{"prompt":"a"}"#);
         assert_eq!(changed.optional_fields, ["stream_options"]);
-        assert_eq!(changed.asked.body_bytes, 14);
+        assert_eq!(changed.requested.body_bytes, 14);
     }
 
     #[test]
-    fn a_length_changes_its_name_once_and_never_goes() {
+    fn an_output_length_is_renamed_once_and_never_removed() {
         let mut first = request(r#"{"max_completion_tokens":7,"prompt":"a"}"#);
         first.optional_fields = vec!["max_completion_tokens"];
         let second = first.without("max_completion_tokens").unwrap();
@@ -213,7 +213,7 @@ mod tests {
         let check = |message: &str| check_refusal(400, message, None);
         check("ignore_eos_token is unknown");
         check("max_tokens is too large");
-        // vLLM, as captured.
+        // Captured from vLLM.
         check(
             "max_completion_tokens=5000 cannot be greater than max_model_len=2048. Please request \
              fewer output tokens. (parameter=max_completion_tokens, value=5000)",
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_or_is_not_there_stays() {
+    fn required_and_absent_fields_are_not_removed() {
         assert_eq!(request(r#"{"prompt":"a"}"#).without("prompt"), None);
         assert_eq!(request(r#"{"prompt":"a"}"#).without("ignore_eos"), None);
         assert_eq!(request("[1]").without("ignore_eos"), None);

@@ -1,68 +1,68 @@
-//! A request as the bytes that go to the socket, made before its time.
+//! Builds the bytes of a request before it is due.
 //!
-//! In: the run's [`Settings`], and an [`Ask`]: one prompt, its index, its adapter. Out: a
-//! [`PreparedRequest`] whose `bytes` are head and body of an HTTP/1.1 request. Fields that we add by
-//! ourselves are listed in it, so that a server that refuses one can be sent the request without it.
+//! In: the run's [`Settings`] and an [`Ask`] (one prompt, its index, its adapter). Out: a
+//! [`PreparedRequest`] whose `bytes` are the header and body of an HTTP/1.1 request. It lists the
+//! fields that the client adds on its own, so that the request can be sent without one that a server
+//! refuses.
 
 use std::fmt::Display;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokometer_base::Prompt;
-use tokometer_record::Asked;
+use tokometer_record::RequestedLengths;
 
 use crate::dialect::{Dialect, rules_of, write_body};
 use crate::error::Error;
 use crate::framing::Framing;
 use crate::settings::{Delivery, Settings};
 
-/// Sent as `User-Agent`.
 pub(crate) const USER_AGENT: &str = concat!("tokometer/", env!("CARGO_PKG_VERSION"));
 
-/// What is particular to one request.
+/// The part of a request that differs from the others of its run.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
-    /// What is asked.
+    /// Text, messages or token ids.
     pub prompt: &'a Prompt,
-    /// Index in the plan, which ends the request's id.
+    /// Index in the plan; the last part of the request id.
     pub index: u64,
-    /// Adapter to answer with.
+    /// LoRA adapter to use. `None` uses the base model.
     pub lora: Option<&'a str>,
 }
 
 impl<'a> Ask<'a> {
-    /// Request `index` with nothing particular to it but its prompt.
+    /// A request for the base model.
     pub fn new(prompt: &'a Prompt, index: u64) -> Self {
         Self { prompt, index, lora: None }
     }
 }
 
-/// One request, ready to be written.
+/// One request, ready to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedRequest {
-    /// The whole HTTP/1.1 request.
+    /// Header and body.
     pub bytes: Vec<u8>,
-    /// Where the body starts in `bytes`.
+    /// Offset of the body in `bytes`.
     pub body_start: usize,
-    /// What it asks for, for the record.
-    pub asked: Asked,
-    /// Body fields that can be left out or sent under another name: a server may refuse them.
+    /// Lengths requested, for the record.
+    pub requested: RequestedLengths,
+    /// Body fields that can be removed or renamed if the server refuses them.
     pub optional_fields: Vec<&'static str>,
     /// Index in the plan.
     pub index: u64,
-    /// Adapter asked for.
+    /// LoRA adapter; `None` for the base model.
     pub lora: Option<String>,
 }
 
 impl PreparedRequest {
-    /// The body alone.
+    /// The JSON after the header.
     pub fn body(&self) -> &[u8] {
         &self.bytes[self.body_start..]
     }
 }
 
 impl Dialect {
-    /// Makes one request's bytes.
+    /// An error when the protocol has no field for this form of prompt.
     pub fn prepare(&self, settings: &Settings, ask: &Ask<'_>) -> Result<PreparedRequest, Error> {
         let extra = merged_extra(settings, ask.prompt)?;
         let mut body = Body::new(&extra);
@@ -71,16 +71,23 @@ impl Dialect {
         let mut bytes = head(*self, settings, ask, body.len())?;
         let body_start = bytes.len();
         bytes.extend_from_slice(&body);
-        let asked = Asked {
+        let requested = RequestedLengths {
             prompt_tokens: ask.prompt.prompt_tokens,
             output_tokens: ask.prompt.output_tokens,
             body_bytes: body.len() as u64,
         };
         let lora = ask.lora.map(str::to_owned);
-        Ok(PreparedRequest { bytes, body_start, asked, optional_fields, index: ask.index, lora })
+        Ok(PreparedRequest {
+            bytes,
+            body_start,
+            requested,
+            optional_fields,
+            index: ask.index,
+            lora,
+        })
     }
 
-    /// The path that requests of these settings go to, prefix and query included.
+    /// Path and query, with the prefix of the base URL.
     pub fn request_path(&self, settings: &Settings) -> String {
         let own = match settings.delivery {
             Delivery::Streamed => self.path(),
@@ -103,7 +110,7 @@ impl Dialect {
         }
     }
 
-    /// Whether its answers come as a stream under these settings.
+    /// Whether responses are streamed under these settings.
     pub(crate) fn is_streamed(self, settings: &Settings) -> bool {
         settings.delivery == Delivery::Streamed
             && rules_of(self.protocol()).framing != Framing::WholeJson
@@ -142,7 +149,7 @@ fn head(
     head.finish(Some(body_len))
 }
 
-/// The head of a request. A later header replaces an earlier one of the same name.
+/// The header of a request. Setting a field again replaces its value.
 pub(crate) struct Head {
     request_line: String,
     headers: Vec<(String, String)>,
@@ -209,15 +216,15 @@ impl<'a> Body<'a> {
         serde_json::to_writer(&mut self.bytes, &value).expect("body values have string keys");
     }
 
-    /// A field that the request needs or the user asked for. What the extra body has goes first.
+    /// Adds a field that the request needs or the user set. Fields of the extra body take precedence.
     pub(crate) fn field(&mut self, name: &str, value: impl Serialize) {
         if !self.extra.contains_key(name) {
             self.write(name, value);
         }
     }
 
-    /// A field that we add by ourselves, or whose name we choose: a server that refuses it is sent the
-    /// request without it or with its other name.
+    /// Adds a field that the client chooses. If the server refuses it, the request is sent without it
+    /// or with its other name.
     pub(crate) fn optional(&mut self, name: &'static str, value: impl Serialize) {
         if !self.extra.contains_key(name) {
             self.write(name, value);
@@ -225,7 +232,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The fields of a struct, each as one that was asked for.
+    /// Adds each field of a struct with [`Body::field`].
     pub(crate) fn members(&mut self, fields: &impl Serialize) {
         for (name, value) in object_of(fields) {
             self.field(&name, value);
@@ -241,7 +248,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// A struct as a JSON object; empty when it is none.
+/// Serializes a struct to a JSON object; empty when it is not an object.
 pub(crate) fn object_of(fields: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(fields) {
         Ok(Value::Object(fields)) => fields,
@@ -272,7 +279,7 @@ pub(crate) mod tests {
         String::from_utf8(request.body().to_vec()).unwrap()
     }
 
-    /// The body after the server has refused these fields, one after the other.
+    /// The body after the server has refused these fields one after the other.
     pub(crate) fn body_after(name: &str, prompt: &Prompt, refused: &[&str]) -> String {
         let request = prepared(name, &settings(), &Ask::new(prompt, 0)).unwrap();
         let request =
@@ -302,12 +309,12 @@ pub(crate) mod tests {
              Content-Length: 107\r\n\r\n"
         );
         assert_eq!(request.body().len(), 107);
-        assert_eq!(request.asked.body_bytes, 107);
-        assert_eq!(request.asked.output_tokens, Some(7));
+        assert_eq!(request.requested.body_bytes, 107);
+        assert_eq!(request.requested.output_tokens, Some(7));
     }
 
     #[test]
-    fn a_header_cannot_smuggle_a_second_one() {
+    fn a_header_value_cannot_inject_another_header() {
         let mut settings = settings();
         settings.headers = Headers(vec![("x-a".to_owned(), "1\r\nx-b: 2".to_owned())]);
         assert!(matches!(
@@ -332,7 +339,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_adapter_replaces_the_model_and_sglang_is_told_its_path_too() {
+    fn an_adapter_replaces_the_model_and_is_sent_as_lora_path_to_sglang() {
         let prompt = text_prompt();
         let ask = Ask { lora: Some("ad"), ..Ask::new(&prompt, 0) };
         let body = |name| {

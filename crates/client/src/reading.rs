@@ -1,8 +1,8 @@
-//! What the events of one answer add up to.
+//! Accumulates the events of one response.
 //!
-//! In: one event after another, with the stamp of the read that completed it. Out: events in the
-//! timeline, the counts, the text, and at the end how it ended. The same code for every protocol,
-//! steered by its [`Rules`].
+//! In: events in order, each with the stamp of the read that completed it. Out: events in the
+//! timeline, counts, text, and the outcome at the end. All protocols share this code; their [`Rules`]
+//! parametrise it.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::scan::{Fields, Marks, Template, Text, scan};
 use crate::settings::UsageReports;
 use crate::sse;
 
-/// Bytes of a server's message that are kept.
+/// Limit on the bytes kept of a server's message.
 const MESSAGE_BYTES: usize = 300;
 
-/// Everything an event can say while its text is still all that it says.
+/// Marks of an event that reports nothing besides its text.
 const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE);
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Reading {
     secrets: Arc<[String]>,
     template: Template,
     seen: Marks,
-    /// Tokens told by events so far.
+    /// Tokens reported by events so far.
     counted: u32,
     /// Length of the longest cumulative text so far.
     text_len: usize,
@@ -66,7 +66,7 @@ impl Reading {
         }
     }
 
-    /// Ready for the next answer. Its events carry another id, so their shape is learned anew.
+    /// Prepares for the next response. The template is discarded because the events carry another id.
     pub(crate) fn reset(&mut self) {
         self.template.forget();
         self.seen = Marks::default();
@@ -76,7 +76,7 @@ impl Reading {
         self.failure = None;
     }
 
-    /// Takes one event of the stream.
+    /// Processes one event of a stream.
     #[inline]
     pub(crate) fn on_event(
         &mut self,
@@ -121,7 +121,7 @@ impl Reading {
         } else {
             kind_without_text(&fields, self.seen)
         };
-        // Times and text are those of the first choice; counts are of all.
+        // Times and text come from the first choice; counts from all.
         let is_further = kind.is_content() && fields.marks.has(Marks::FURTHER);
         let kind = if is_further { EventKind::FurtherChoice } else { kind };
         let tokens = self.tokens(&fields, kind);
@@ -142,7 +142,7 @@ impl Reading {
         push(timeline, arrival, kind, tokens);
     }
 
-    /// Takes the single value of an answer in one piece.
+    /// Processes the value of a response that is not streamed.
     pub(crate) fn on_whole(&mut self, data: &[u8], arrival: Arrival, timeline: &mut Timeline) {
         let Ok(mut fields) = scan(data) else {
             self.fail(FailureKind::Protocol, "the response is not JSON: ", data);
@@ -185,7 +185,7 @@ impl Reading {
         }
     }
 
-    /// The server says that it could not complete the answer.
+    /// Records a finish reason that reports a failure.
     fn fail_aborted(&mut self, data: &[u8]) {
         if self.failure.is_none() {
             let said = redact(&abort_reason(data), &self.secrets);
@@ -194,8 +194,8 @@ impl Reading {
         }
     }
 
-    /// Takes the beginning of a body in which no event was found. A server, or a proxy before it, may
-    /// answer with an error document under any content type.
+    /// Processes the first bytes of a body without events. A server or a proxy may send an error
+    /// document under any content type.
     pub(crate) fn on_no_event(&mut self, body: &[u8]) {
         let body = body.trim_ascii();
         let is_error = scan(body).is_ok_and(|fields| fields.marks.has(Marks::ERROR))
@@ -210,7 +210,7 @@ impl Reading {
         }
     }
 
-    /// Whether the event has text that was not there before.
+    /// Whether the event adds text.
     fn is_new_text(&mut self, fields: &Fields<'_>) -> bool {
         let Some(text) = &fields.text else { return false };
         match self.text_form(fields) {
@@ -223,7 +223,8 @@ impl Reading {
         }
     }
 
-    /// SGLang can be told to stream pieces, and then has fewer ids in an event than tokens so far.
+    /// SGLang can be configured to stream increments; its events then have fewer ids than the
+    /// cumulative count.
     fn text_form(&self, fields: &Fields<'_>) -> TextForm {
         let told = fields.usage.and_then(|usage| usage.completion_tokens);
         match (self.rules.text, fields.token_ids, told) {
@@ -232,7 +233,7 @@ impl Reading {
         }
     }
 
-    /// Tokens inside the event, where something tells.
+    /// Tokens in the event; `None` where nothing reports them.
     fn tokens(&mut self, fields: &Fields<'_>, kind: EventKind) -> Option<u32> {
         if !kind.has_choice() {
             return None;
@@ -241,7 +242,7 @@ impl Reading {
         let tokens = match self.rules.counting {
             Counting::OnePerEvent => 1,
             Counting::RunningCount => running?.saturating_sub(self.counted),
-            Counting::WhenTold => match (fields.token_ids, running) {
+            Counting::WhenReported => match (fields.token_ids, running) {
                 (Some(ids), _) => ids,
                 (None, Some(running)) if self.usage_reports == UsageReports::Continuous => {
                     running.saturating_sub(self.counted)
@@ -253,7 +254,7 @@ impl Reading {
         Some(tokens)
     }
 
-    /// Remembers the shape of an event that says nothing but its text.
+    /// Stores the shape of an event that has only text.
     fn learn(
         &mut self,
         data: &[u8],
@@ -267,7 +268,7 @@ impl Reading {
         };
         let has_both = kind == EventKind::Text && reasoning(fields).is_some();
         let is_plain = self.rules.text == TextForm::Piece
-            && self.rules.counting == Counting::WhenTold
+            && self.rules.counting == Counting::WhenReported
             && tokens.is_none()
             && fields.usage.is_none()
             && fields.timings.is_none()
@@ -293,7 +294,7 @@ impl Reading {
         }
     }
 
-    /// Whether the protocol's own end has been seen.
+    /// Whether the protocol's end mark has been seen.
     fn has_ended(&self) -> bool {
         match self.rules.end {
             EndRule::DoneOrFinish => self.seen.has(Marks::DONE) || self.seen.has(Marks::FINISHED),
@@ -302,7 +303,7 @@ impl Reading {
         }
     }
 
-    /// The stream is over. `body` says whether its body came to its announced end.
+    /// Ends the stream. `body` says whether the body reached its announced end.
     pub(crate) fn finish(&mut self, body: BodyEnd, timeline: &mut Timeline) {
         let is_regular = match self.rules.end {
             EndRule::Body => body == BodyEnd::Announced,
@@ -323,7 +324,8 @@ impl Reading {
         };
         let is_kept = match self.keep_text {
             KeepText::No => false,
-            // The buffer serves the next answer: a run with usage keeps one text per connection.
+            // The buffer is reused for the next response: a run with usage keeps one text per
+            // connection.
             KeepText::Uncounted => timeline.is_success() && told == 0,
             KeepText::Yes => true,
         };
@@ -332,7 +334,7 @@ impl Reading {
         }
     }
 
-    /// An answer in one piece follows no stream's end rule.
+    /// A response without streaming does not use a stream's end rule.
     pub(crate) fn set_framing(&mut self, framing: Framing, rules: Rules) {
         self.rules = match framing {
             Framing::WholeJson => Rules { end: EndRule::Body, ..rules },
@@ -341,12 +343,13 @@ impl Reading {
     }
 }
 
-/// How a body came to its end.
+/// How a body ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyEnd {
-    /// At its announced length, its last chunk, or with a connection that nothing else was to end.
+    /// At its announced length, at its last chunk, or with a connection whose closing is the regular
+    /// end.
     Announced,
-    /// The connection closed before.
+    /// The connection closed before the announced end.
     Cut,
 }
 
@@ -363,7 +366,7 @@ fn reasoning<'f>(fields: &'f Fields<'_>) -> Option<&'f Text<'f>> {
     known.into_iter().flatten().find(|text| !text.is_empty())
 }
 
-/// The kind of an event that adds nothing to the answer's text.
+/// The kind of an event without new text.
 fn kind_without_text(fields: &Fields<'_>, seen: Marks) -> EventKind {
     let has = |mark| fields.marks.has(mark);
     if reasoning(fields).is_some() {
@@ -371,7 +374,7 @@ fn kind_without_text(fields: &Fields<'_>, seen: Marks) -> EventKind {
     } else if has(Marks::TOOL_CALL) {
         EventKind::ToolCall
     } else if has(Marks::CHOICE) || fields.text.is_some() {
-        // TGI repeats the role in every event: only an opening one is a role event.
+        // TGI repeats the role in every event; only an opening one is a role event.
         let opens = has(Marks::ROLE) && !has(Marks::FINISHED) && !seen.has(Marks::CHOICE);
         if opens { EventKind::Role } else { EventKind::Empty }
     } else if fields.usage.is_some() {
@@ -388,17 +391,16 @@ fn merge(known: &mut Usage, told: Usage) {
     known.reasoning_tokens = told.reasoning_tokens.or(known.reasoning_tokens);
 }
 
-/// What a server's body says, fit to be shown: its own error message where there is one, else its
-/// first bytes.
+/// The message of an error body, for display: its error message if it has one, else its first bytes.
 pub(crate) fn message(body: &[u8], secrets: &[String]) -> String {
     let said = error_message(body);
     let said = said.map_or_else(|| String::from_utf8_lossy(body), Into::into);
-    // A key that is cut in the middle would not be recognised, so the cut comes last.
+    // A truncated key would not be recognised, so truncation comes after redaction.
     let clean = redact(&said, secrets);
     cut(&clean).to_owned()
 }
 
-/// As much of a server's words as is kept.
+/// Truncates a server's message to the limit.
 fn cut(said: &str) -> &str {
     said[..said.floor_char_boundary(MESSAGE_BYTES)].trim()
 }
@@ -420,8 +422,8 @@ fn abort_reason(data: &[u8]) -> String {
     }
 }
 
-/// The message inside an error document, with the name of the field it is about: servers are asked
-/// again without a field they refuse, and some name it only there.
+/// The message inside an error document, with the name of the field that it is about. Some servers
+/// name the field only there, and the request is then sent without it.
 fn error_message(body: &[u8]) -> Option<String> {
     let document: serde_json::Value = serde_json::from_slice(body).ok()?;
     let error = document.get("error").unwrap_or(&document);
@@ -438,7 +440,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_in_the_servers_own_words() {
+    fn a_refusal_carries_the_servers_message() {
         let check = |body: &str, expected: &str| {
             assert_eq!(message(body.as_bytes(), &[]), expected, "{body}");
         };

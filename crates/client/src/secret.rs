@@ -1,7 +1,7 @@
-//! Values that may be sent to the server and nowhere else.
+//! Values that may be sent to the server and must not appear anywhere else.
 //!
-//! An [`ApiKey`], [`Headers`] and [`ExtraBody`] print and serialise without what looks like a key, so
-//! that no plan, log or message can carry one by accident.
+//! [`ApiKey`], [`Headers`] and [`ExtraBody`] print and serialise without values that look like keys,
+//! so that no plan, log or message contains one by accident.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ const HIDDEN: &str = "[redacted]";
 pub enum ApiKey {
     /// Sent as `Bearer KEY`.
     Bearer(String),
-    /// Sent as it is, which is what SGLang's client does with the variable `API_KEY`.
+    /// Sent unchanged, as SGLang's client does with the variable `API_KEY`.
     Raw(String),
 }
 
@@ -51,7 +51,7 @@ fn is_secret_name(name: &str) -> bool {
     name == "key" || name.contains("authorization") || endings.iter().any(|end| name.ends_with(end))
 }
 
-/// Headers as the user gave them.
+/// Header names and values from the user.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Headers(pub Vec<(String, String)>);
@@ -75,14 +75,14 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// Secret headers are left out: a repeated plan must be given them again.
+/// Secret headers are left out. Repeating the plan requires giving them again.
 impl Serialize for Headers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.shown().filter(|(_, value)| !value.contains(HIDDEN)))
     }
 }
 
-/// A JSON object merged into every request body.
+/// A JSON object that is merged into every request body.
 #[derive(Clone, PartialEq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct ExtraBody(pub Map<String, Value>);
@@ -136,7 +136,8 @@ impl Partial for ExtraBody {
     }
 }
 
-/// Takes over what `over` sets. Objects inside are merged as well; everything else is replaced.
+/// Overwrites fields of `under` with those of `over`. Nested objects are merged; other values are
+/// replaced.
 pub fn merge_objects(under: &mut Map<String, Value>, over: Map<String, Value>) {
     for (key, value) in over {
         match (under.get_mut(&key), value) {

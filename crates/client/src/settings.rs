@@ -1,8 +1,7 @@
-//! What every request of a run has in common.
+//! Settings that all requests of a run share.
 //!
-//! A `Settings` is resolved before the run and read-only after. A value of `None` is not sent,
-//! except where the chosen tool's own client would send a value of its own (see
-//! [`crate::dialect`]).
+//! Resolved before the run and read-only afterwards. A value of `None` is not sent, unless the client
+//! of the chosen conventions sends a default (see [`crate::dialect`]).
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Conventions;
@@ -10,45 +9,45 @@ use tokometer_base::Conventions;
 use crate::secret::{ApiKey, ExtraBody, Headers};
 use crate::url::Url;
 
-/// Whether the model may end its answer before the asked length.
+/// Whether generation continues past the end-of-sequence token, up to the requested length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IgnoreEos {
-    /// It may.
+    /// The model may end early.
     #[default]
     Off,
-    /// It may not, because the workload implies so. Left out when a server refuses the field.
+    /// Continue, because the workload implies it. The field is removed when a server refuses it.
     Implied,
-    /// It may not, because the user asked. A refusal is then a failure.
+    /// Continue, because the user requested it. A refusal is then a failure.
     Asked,
 }
 
-/// The counts to ask the server for in a stream.
+/// Which token counts a stream is requested to carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UsageReports {
-    /// Not asked for.
+    /// None requested.
     Off,
     /// Once, at the end.
     #[default]
     AtEnd,
-    /// With every event: exact counts per event, at a cost to the server.
+    /// In every event: exact counts per event, at a cost for the server.
     Continuous,
 }
 
-/// How the answer comes back.
+/// Whether responses are streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// Event by event.
+    /// One event per token or group of tokens.
     #[default]
     Streamed,
-    /// In one piece.
+    /// One response after generation has ended.
     Whole,
 }
 
 tokometer_base::partial! {
-    /// Sampling parameters. Absent ones are left to the server.
+    /// Sampling parameters. `None` leaves the value to the server.
     #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
     pub struct Sampling / PartialSampling {
         /// `temperature`.
@@ -78,40 +77,40 @@ tokometer_base::partial! {
     }
 }
 
-/// What every request of a run has in common.
+/// Settings that all requests of a run share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The server.
+    /// Scheme, host, port and path prefix.
     pub base_url: Url,
-    /// Route below the base URL; the dialect's own when absent.
+    /// Path relative to the base URL. `None` uses the dialect's own.
     pub path: Option<String>,
-    /// Model name as the server knows it.
+    /// As the server knows it.
     pub model: String,
-    /// Whose client's body fields are sent; absent: those of the tool whose name the backend is. A
-    /// backend that is no tool's name sends none of either.
+    /// The tool whose client's body fields are sent. `None` uses the tool that the backend is named
+    /// after, or no extra fields if there is none.
     pub conventions: Option<Conventions>,
-    /// Event by event or in one piece.
+    /// Streamed or whole.
     pub delivery: Delivery,
-    /// Counts asked for.
+    /// Token counts to request from the server.
     pub usage: UsageReports,
-    /// End-of-sequence rule.
+    /// Whether generation may end before the requested length.
     pub ignore_eos: IgnoreEos,
-    /// Sampling parameters.
+    /// `None` fields are left to the server.
     pub sampling: Sampling,
-    /// Number of log probabilities per token.
+    /// Log probabilities per token. `None` requests none.
     pub logprobs: Option<u32>,
-    /// Merged into every body, over everything else.
+    /// Merged into every body; overrides all other fields.
     pub extra_body: ExtraBody,
-    /// Sent with every request, over our own headers.
+    /// Added to every request; override the client's own headers.
     pub headers: Headers,
-    /// `x-request-id` is this and the request's index. Absent: no such header.
+    /// `x-request-id` is this prefix and the request's index. `None` sends no such header.
     pub request_id_prefix: Option<String>,
-    /// Key for the server.
+    /// `None` sends no `Authorization` header.
     pub api_key: Option<ApiKey>,
 }
 
 impl Settings {
-    /// Settings that send nothing beyond what a request needs.
+    /// Settings that send only what a request needs.
     pub fn new(base_url: Url, model: impl Into<String>) -> Self {
         Self {
             base_url,
@@ -130,7 +129,7 @@ impl Settings {
         }
     }
 
-    /// Every secret that these settings hold, for [`tokometer_base::redact::redact`].
+    /// All secret values in these settings, for [`tokometer_base::redact::redact`].
     pub fn secrets(&self) -> Vec<String> {
         let key = self.api_key.as_ref().map(ApiKey::expose);
         let all = key.into_iter().chain(self.headers.secrets()).chain(self.extra_body.secrets());

@@ -1,40 +1,40 @@
 //! Splits a byte stream into server-sent events.
 //!
-//! In: slices exactly as the body gave them. Out: one call per complete event, which borrows from
-//! the slice when the event lies in it whole and has one line of data. Line ends may be LF, CR or
-//! CRLF; comments are skipped; a field may lack the blank after its colon. An event is complete at
-//! its blank line, or at the end of the stream. Knows nothing of JSON, of time, or of `[DONE]`.
+//! In: slices exactly as the body gave them. Out: one call per complete event, which borrows from the
+//! slice when the event lies in it completely and has one line of data. Line ends may be LF, CR or
+//! CRLF; comments are skipped; a field may lack the space after its colon. An event is complete at
+//! its blank line, or at the end of the stream. No JSON, no time, no `[DONE]`.
 
 use memchr::memchr2;
 
-/// One event.
+/// A complete server-sent event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Its `event:` field; empty for most.
+    /// The `event:` field; usually empty.
     pub name: &'a [u8],
-    /// Its `data:` lines, joined by LF.
+    /// The `data:` lines, joined by LF.
     pub data: &'a [u8],
 }
 
-/// Bytes of one event that are kept while it is incomplete. Longer ones are cut there: no answer
-/// is as long, and a stream without line ends must not eat the memory.
+/// Limit on the bytes kept of an incomplete event. Longer events are truncated: a stream without line
+/// ends must not exhaust the memory.
 const MAX_EVENT_BYTES: usize = 256 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The splitter's memory between slices.
+/// State between slices.
 #[derive(Debug)]
 pub struct Parser {
-    /// In the first line, which may begin with a byte order mark.
+    /// The first line may begin with a byte order mark.
     is_first_line: bool,
-    /// Behind a CR at a slice's end, where a LF would belong to the same line end.
+    /// After a CR at the end of a slice: a LF that follows belongs to the same line end.
     is_after_cr: bool,
-    /// A line whose end has not come.
+    /// A line without its end so far.
     line: Vec<u8>,
     name: Vec<u8>,
-    /// Data of an event whose blank line has not come; `None` before its first data line.
+    /// Data of an incomplete event; `None` before its first data line.
     data: Option<Vec<u8>>,
-    /// The buffer of `data` while that is `None`.
+    /// The buffer for `data` while that is `None`.
     spare: Vec<u8>,
 }
 
@@ -52,7 +52,7 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// Ready for the next stream.
+    /// Prepares for the next stream.
     pub fn reset(&mut self) {
         self.is_first_line = true;
         self.is_after_cr = false;
@@ -68,14 +68,14 @@ impl Parser {
         }
     }
 
-    /// Takes the next slice of the stream.
+    /// Processes the next slice of the stream.
     pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) {
         let mut rest = bytes;
         if self.is_after_cr && !rest.is_empty() {
             self.is_after_cr = false;
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
-        // The single data line of an event that lies whole in this slice is never copied.
+        // The single data line of an event that lies completely in this slice is not copied.
         let mut held: Option<&[u8]> = None;
         while let Some(length) = memchr2(b'\n', b'\r', rest) {
             let (line, end) = rest.split_at(length);
@@ -84,7 +84,7 @@ impl Parser {
                 let line = self.without_mark(line);
                 self.take_line(line, &mut held, sink);
             } else {
-                // Only a slice's first line can have begun before it, so nothing is held yet.
+                // Only the first line of a slice can have begun before it, so nothing is held yet.
                 self.take_kept_line(line, sink);
             }
         }
@@ -93,7 +93,7 @@ impl Parser {
         self.line.extend_from_slice(&rest[..rest.len().min(room)]);
     }
 
-    /// The bytes behind the line end at the front of `end`.
+    /// The bytes after the line end at the front of `end`.
     #[inline]
     fn after_line_end<'a>(&mut self, end: &'a [u8]) -> &'a [u8] {
         if let Some(rest) = end.strip_prefix(b"\r\n") {
@@ -112,7 +112,7 @@ impl Parser {
         }
     }
 
-    /// A line that began in an earlier slice and ends with `end`.
+    /// Completes a line that began in an earlier slice and ends with `end`.
     fn take_kept_line(&mut self, end: &[u8], sink: &mut impl FnMut(Event<'_>)) {
         let mut line = std::mem::take(&mut self.line);
         line.extend_from_slice(end);
@@ -174,8 +174,7 @@ impl Parser {
         self.clear_event();
     }
 
-    /// The stream is over: what has come of a last event counts, since some servers leave its blank
-    /// line out.
+    /// Ends the stream. An event without its final blank line counts, because some servers omit it.
     pub fn finish(&mut self, sink: &mut impl FnMut(Event<'_>)) {
         if !self.line.is_empty() {
             self.take_kept_line(&[], sink);
@@ -185,7 +184,7 @@ impl Parser {
     }
 }
 
-/// The value of the field `name` if the line has it: behind the colon, without one blank.
+/// The value of field `name` if the line has it: after the colon, without one leading space.
 #[inline]
 fn field_value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let rest = line.strip_prefix(name)?;
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standards_grammar_is_read() {
+    fn the_grammar_of_the_standard_is_parsed() {
         let check = |stream: &str, expected: &[(&str, &str)]| {
             let expected: Vec<Owned> = expected
                 .iter()
@@ -275,7 +274,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_do_no_harm(bytes: Vec<u8>, step in 1_usize..9) {
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>, step in 1_usize..9) {
             prop_assert_eq!(events_of(bytes.chunks(step)), events_of([&bytes[..]]));
         }
     }

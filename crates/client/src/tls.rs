@@ -1,4 +1,4 @@
-//! The client's side of TLS: which servers to believe.
+//! TLS client configuration: which certificates are trusted.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::Error;
 
-/// Whom to believe.
+/// Which server certificates are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// The system's roots.
+    /// Those signed by the system's roots.
     #[default]
     System,
-    /// The certificates in a PEM file, beside the system's roots.
+    /// Those signed by a certificate in this PEM file or by the system's roots.
     File(PathBuf),
-    /// Anybody. For test servers with certificates of their own making.
+    /// All of them. For test servers with self-signed certificates.
     Anybody,
 }
 
-/// A TLS configuration that speaks HTTP/1.1.
+/// The ALPN protocol is HTTP/1.1.
 pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -57,7 +57,7 @@ fn system_roots() -> Result<RootCertStore, Error> {
 
 fn file_roots(path: &PathBuf) -> Result<RootCertStore, Error> {
     let refused = |reason: String| Error::Certificates { path: path.clone(), reason };
-    // A private server's certificate must work on a machine without any system roots.
+    // A private server's certificate must work on a machine without system roots.
     let mut roots = system_roots().unwrap_or_else(|_| RootCertStore::empty());
     let certificates =
         CertificateDer::pem_file_iter(path).map_err(|error| refused(error.to_string()))?;
@@ -73,7 +73,7 @@ fn file_roots(path: &PathBuf) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// Believes every certificate; signatures are still checked, so that a broken server is noticed.
+/// Accepts every certificate; signatures are still checked, so that a broken server is detected.
 #[derive(Debug)]
 struct Unchecked(Arc<CryptoProvider>);
 
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// A server with a certificate of its own making, and that certificate as PEM.
+    /// A server with a self-signed certificate, and that certificate as PEM.
     fn server() -> (ServerConnection, String) {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_certificate_is_believed_from_its_file_or_without_looking() {
+    fn a_private_certificate_is_trusted_by_its_file_or_without_verification() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ca.pem");
         let (connection, pem) = server();

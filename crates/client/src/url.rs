@@ -1,7 +1,7 @@
 //! The address of a server: `http://host:port/prefix`.
 //!
-//! Only what a base URL needs: no user names, no fragments. What looks like a key in the query is
-//! sent but never shown: [`Url`]'s `Display` and its serialised form have it replaced.
+//! Only what a base URL needs: no user names, no fragments. A query parameter that looks like a key
+//! is sent but never shown: [`Url`]'s `Display` and its serialised form replace it.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use tokometer_base::redact::redact;
 
 use crate::Error;
 
-/// Plain or encrypted.
+/// Plain or encrypted HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// HTTP over TCP.
@@ -37,32 +37,32 @@ impl Scheme {
     }
 }
 
-/// A server's base address.
+/// A server's base URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
-    /// Plain or encrypted.
+    /// `http` when the user gave none.
     pub scheme: Scheme,
-    /// Name or address; an IPv6 literal without its brackets.
+    /// Name or address; an IPv6 literal without brackets.
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// What stands before every path, without a slash at its end. Empty for most servers.
+    /// Prefix of every path, without a trailing slash. Usually empty.
     pub path_prefix: String,
-    /// What follows `?`, sent with the measured route. May hold a key.
+    /// The part after `?`, sent with the measured route. May hold a key.
     pub query: Option<String>,
 }
 
 impl Url {
-    /// A plain address without a prefix.
+    /// Plain HTTP without a path prefix.
     pub fn http(host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
         Self { scheme: Scheme::Http, host, port, path_prefix: String::new(), query: None }
     }
 
-    /// Reads `[http[s]://]host[:port][/prefix][?query]`. Without a scheme, HTTP is meant.
+    /// Parses `[http[s]://]host[:port][/prefix][?query]`. The default scheme is HTTP.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let refused = |reason| {
-            // A user name may come with a password, so nothing of such an address is repeated.
+            // A user name may come with a password, so an address with one is not repeated.
             let address =
                 if text.contains('@') { "[redacted]".to_owned() } else { redact(text, &[]) };
             Error::Address { address, reason }
@@ -98,24 +98,24 @@ impl Url {
         Ok(Self { scheme, host: host.to_owned(), port, path_prefix, query })
     }
 
-    /// What stands in the `Host` header: brackets around IPv6, no default port.
+    /// The value of the `Host` header: brackets around IPv6, no default port.
     pub fn authority(&self) -> String {
         let host =
             if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == self.scheme.default_port() { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// The addresses behind the host's name, which may ask a name server.
+    /// Resolves the host name. This may query a name server.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
     }
 
-    /// Whether the connection is encrypted.
+    /// Whether connections use TLS.
     pub fn is_encrypted(&self) -> bool {
         self.scheme == Scheme::Https
     }
 
-    /// The address of one path, for messages.
+    /// The URL of `path`, for messages.
     pub fn at(&self, path: &str) -> String {
         let address =
             format!("{}://{}{}{path}", self.scheme.name(), self.authority(), self.path_prefix);

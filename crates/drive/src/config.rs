@@ -1,4 +1,4 @@
-//! Everything a run needs to know besides its requests.
+//! The parameters of a run, apart from its requests.
 
 use std::sync::Arc;
 
@@ -10,57 +10,58 @@ use tokometer_schedule::{Arrivals, Limits};
 
 use crate::turns::Places;
 
-/// When connections are opened, and how long they live.
+/// When connections are opened, and whether they are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Connections {
-    /// Before the requests that need them, where their number is known; then kept.
+    /// Opened before the requests that need them, where their number is known, and kept.
     Preopen,
-    /// By the first request that finds none free; then kept. vLLM's client does so.
+    /// Opened by the first request that finds none idle, and kept, as in vLLM's client.
     #[default]
     OnDemand,
-    /// One for each request, closed after it. SGLang's client does so.
+    /// One per request, closed after it, as in SGLang's client.
     PerRequest,
 }
 
-/// How readable sockets are visited.
+/// How often readable sockets are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Harvest {
-    /// Each as soon as it is readable.
+    /// As soon as each is readable.
     Eager,
-    /// About once per millisecond those whose events are far enough apart that none can be merged.
+    /// About once per millisecond, for streams whose events are far enough apart that no read can
+    /// merge two.
     #[default]
     Adaptive,
 }
 
-/// What it means when no warm-up request is answered.
+/// What happens when every warm-up request fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WarmUps {
-    /// Nothing: the measured requests will show it. vLLM's client goes on.
+    /// The run continues; the measured requests will show the problem. vLLM's client does so.
     #[default]
     Tolerated,
-    /// The run is over before anything was measured. SGLang's client stops.
+    /// The run ends before anything is measured. SGLang's client does so.
     Needed,
 }
 
-/// How long to wait before giving up on a request.
+/// Limits after which a request fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeouts {
-    /// For a connection, its TLS handshake included.
+    /// For connecting, including the TLS handshake.
     pub connect: Nanos,
-    /// Without any byte of the answer. `None` waits for ever.
+    /// Without a byte of the response. `None` waits without limit.
     pub stall: Option<Nanos>,
-    /// For the whole request, from its first byte. `None` waits for ever.
+    /// For the whole request, from its first byte sent. `None` waits without limit.
     pub total: Option<Nanos>,
-    /// A kept connection that closes within this time of a request, without a byte of an answer, had
-    /// been given up by the server before: the request is sent once more. One that closes later
-    /// closed upon the request, and sending that again would hide how long it had waited.
+    /// When a kept connection closes within this time of a request and without a byte of a response,
+    /// the server had closed it before, and the request is sent once more. When it closes later, the
+    /// server closed it upon the request; sending that again would hide the time it had waited.
     pub stale: Nanos,
 }
 
 impl Default for Timeouts {
-    /// Ten seconds to connect and six hours for a request, which is what vLLM's client grants.
+    /// Ten seconds to connect and six hours for a request, the values of vLLM's client.
     fn default() -> Self {
         Self {
             connect: Nanos::from_secs(10),
@@ -71,53 +72,54 @@ impl Default for Timeouts {
     }
 }
 
-/// A server under measurement, and how its answers are read.
+/// A server under test, and how its responses are read.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Where to connect to.
+    /// Resolved addresses and TLS settings.
     pub endpoint: Endpoint,
-    /// Its protocol.
+    /// How requests are built and responses read.
     pub dialect: Dialect,
-    /// What its requests have in common.
+    /// Settings that all requests to this server share.
     pub settings: Arc<Settings>,
-    /// Whether the text of its answers is kept.
+    /// Whether the text of responses is kept.
     pub keep_text: KeepText,
 }
 
-/// A run, as meant.
+/// The parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The servers; [`record::Identity::target`](tokometer_record::Identity) is the index.
+    /// Requests name their target by its index here
+    /// ([`record::Identity::target`](tokometer_record::Identity)).
     pub targets: Vec<Target>,
-    /// When measured requests should start.
+    /// Intended send times of the measured requests.
     pub arrivals: Arrivals,
-    /// Requests in flight, warm-ups, and the end.
+    /// Requests in flight, warm-ups, and the end of the run.
     pub limits: Limits,
-    /// What failed warm-ups mean.
+    /// What happens when every warm-up fails.
     pub warm_ups: WarmUps,
     /// Seed of the arrivals.
     pub seed: Seed,
-    /// When connections are opened.
+    /// When connections are opened and whether they are kept.
     pub connections: Connections,
-    /// How sockets are visited.
+    /// How often readable sockets are read.
     pub harvest: Harvest,
-    /// Whose clock stamps what arrives.
+    /// Which clock gives a read its time.
     pub stamps: Stamps,
-    /// When a conversation takes a place among the requests in flight.
+    /// When a conversation counts against the limit of requests in flight.
     pub places: Places,
-    /// When to give up.
+    /// Limits after which a request fails.
     pub timeouts: Timeouts,
-    /// How often a failed request is tried again; each attempt has its own timeline.
+    /// Retries of a failed request; each attempt has its own timeline.
     pub retries: u32,
-    /// Worker threads; `None` takes one on two cores or fewer and half the cores on larger machines.
+    /// Worker threads. `None` uses one on up to two cores, and half of the cores on larger machines.
     pub workers: Option<u16>,
 }
 
-/// More workers than this have never helped: the server is the bottleneck long before.
+/// More workers have never helped: the server is the bottleneck long before.
 pub(crate) const MOST_WORKERS: u16 = 64;
 
 impl Config {
-    /// A run without pauses against these servers, everything else by default.
+    /// All requests at once to these servers; defaults for everything else.
     pub fn new(targets: Vec<Target>, limits: Limits) -> Self {
         Self {
             targets,

@@ -1,7 +1,7 @@
-//! A control for the pacer: a bare thread that sleeps to the same times and does nothing else.
+//! A reference for the pacer: a thread that sleeps until the same times and does nothing else.
 //!
-//! On a machine whose hypervisor steals time even this is late by milliseconds. Shown beside the
-//! lateness of sends, it tells the machine's part from ours.
+//! On a machine with stolen CPU time even this thread is milliseconds late. Reported beside the
+//! lateness of sends, it separates the machine's share from the client's.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use tokometer_schedule::Offsets;
 use crate::platform::Platform;
 use crate::shared::Shared;
 
-/// A sample of the pace is enough: the control must not become a load of its own.
+/// A sample of the schedule is enough: the reference thread must not add load.
 const LEAST_GAP: Nanos = Nanos::from_millis(2);
 
-/// Longest sleep in one piece, so that the end of the run is noticed.
+/// Longest single sleep, so that the thread notices the end of the run.
 const LONGEST_SLEEP: Nanos = Nanos::from_millis(50);
 
-/// Sleeps to the offsets after `start` until the run stops, and says how late it woke.
+/// Sleeps until each offset after `start` until the run stops. Returns how late it woke.
 pub(crate) fn run(
     platform: &impl Platform,
     shared: &Arc<Shared>,

@@ -1,4 +1,4 @@
-//! File descriptors: how many there may be, and a table that is large enough from the start.
+//! File descriptors: their limit, and the size of the process's table.
 
 use std::os::fd::AsFd;
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 /// Descriptors that a run needs besides its connections: the record, pollers, timers, libraries.
 const RESERVED: u64 = 64;
 
-/// Raises the soft limit as far as the system lets, and says where it stands.
+/// Raises the soft limit as far as permitted. Returns the new limit; `None` when it is unknown.
 pub fn raise_limit() -> Option<u64> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
     if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
@@ -19,12 +19,12 @@ pub fn raise_limit() -> Option<u64> {
     Some(soft)
 }
 
-/// Connections that a limit of descriptors leaves room for.
+/// Connections that fit under a limit of descriptors.
 pub fn most_connections(limit: u64) -> u64 {
     limit.saturating_sub(RESERVED).max(1)
 }
 
-/// Refuses a number of connections that cannot be opened.
+/// An error when so many connections cannot be opened.
 pub(crate) fn check(wanted: u64, limit: Option<u64>) -> Result<(), Error> {
     match limit {
         Some(limit) if wanted > most_connections(limit) => {
@@ -34,11 +34,11 @@ pub(crate) fn check(wanted: u64, limit: Option<u64>) -> Result<(), Error> {
     }
 }
 
-/// Grows the table of descriptors to its final size. In a process with threads every doubling stops
-/// all opening for more than ten milliseconds, so it is done once, before there are any.
+/// Grows the descriptor table to its final size. In a process with threads each doubling blocks every
+/// `open` for more than ten milliseconds, so it is done once, before threads start.
 pub(crate) fn grow_table(wanted: u64, any: impl AsFd) {
     let Ok(high) = i32::try_from(wanted + RESERVED - 1) else { return };
-    // A refusal means a smaller table and pauses, nothing worse.
+    // If this fails, the table stays smaller and grows later.
     if let Ok(descriptor) = fcntl(any, FcntlArg::F_DUPFD_CLOEXEC(high)) {
         let _ = nix::unistd::close(descriptor);
     }

@@ -1,73 +1,73 @@
-//! Why a run could not be made. A request that fails is no error: it is data.
+//! Why a run could not be started or continued. A failed request is not an error: it is data.
 
 use crate::item::PrepareError;
 
-/// What keeps a run from starting or going on.
+/// Ends the run. Whatever was measured before is in the record.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The load makes no sense.
+    /// Arrivals or limits that contradict each other.
     #[error(transparent)]
     Schedule(#[from] tokometer_schedule::Error),
-    /// More connections are needed than descriptors may be opened.
+    /// The run needs more connections than the process may open.
     #[error(
         "cannot open {wanted} connections: this process may open {limit} files, which leaves {possible} connections\n  try `--max-concurrency {possible}`, or raise the hard limit (`ulimit -Hn`)"
     )]
     Descriptors {
-        /// Connections that the run would need.
+        /// Connections that the run needs.
         wanted: u64,
         /// The hard limit of descriptors.
         limit: u64,
-        /// Connections that are possible.
+        /// Connections that fit under the limit.
         possible: u64,
     },
-    /// The items ran into an error of their own.
+    /// The source of requests failed.
     #[error("cannot prepare request {index}: {source}")]
     Prepare {
-        /// Number of items made before.
+        /// Number of requests made before.
         index: u64,
-        /// What went wrong.
+        /// From the source.
         source: PrepareError,
     },
-    /// No warm-up was answered, and the plan needs one.
+    /// All warm-up requests failed, and the plan requires one to succeed.
     #[error(
         "cannot warm up: all {count} requests failed: {why}\n  use `--num-warmups 0` to skip the warm-up, or `--compat vllm` to ignore its failures"
     )]
     WarmUps {
-        /// Warm-ups sent.
+        /// Warm-up requests sent.
         count: u64,
-        /// How the last of them failed.
+        /// The failure of the last one.
         why: String,
     },
     /// A request names a target that the run does not have.
     #[error("cannot send request {index} to target {target}: the run has {targets} targets")]
     Target {
-        /// Index of the request.
+        /// Of the request in the plan.
         index: u64,
-        /// The target it names.
+        /// The target's index as requested.
         target: u16,
-        /// Targets there are.
+        /// Number of targets in the run.
         targets: usize,
     },
-    /// A thread of the run panicked. What it had in flight is lost; everything else is recorded.
+    /// A thread of the run panicked. Its requests in flight are lost; all others are recorded.
     #[error("internal error: the {thread} thread panicked: {message}\n  please report this bug")]
     Panicked {
-        /// Name of the thread.
+        /// Such as `worker`.
         thread: &'static str,
         /// The panic's message.
         message: String,
     },
-    /// The system refused something a run cannot do without.
+    /// A system call failed that the run needs.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// Completes the sentence "cannot …".
         what: &'static str,
-        /// Why not.
+        /// From the operating system.
         source: std::io::Error,
     },
 }
 
 impl Error {
-    /// For `map_err` on calls to the system.
+    /// For `map_err` on system calls.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(nix::errno::Errno) -> Self {
         move |errno| Self::System { what, source: errno.into() }
     }

@@ -1,45 +1,47 @@
-//! One attempt of one request on its way through a worker.
+//! One attempt of one request inside a worker.
 
 use tokometer_base::Nanos;
 use tokometer_client::{PreparedRequest, refused_field};
-use tokometer_record::{Asked, Failure, FailureKind, Outcome, Timeline};
+use tokometer_record::{Failure, FailureKind, Outcome, RequestedLengths, Timeline};
 
 use crate::item::Item;
 
-/// A request under way, with what is needed to send it again.
+/// A request in progress, with what is needed to send it again.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) request: PreparedRequest,
     pub(crate) timeline: Timeline,
-    /// Bytes of the request that were handed on.
+    /// Bytes of the request that were written to the connection.
     pub(crate) written: usize,
-    /// Whether a byte of the answer has come: from then on a dead connection is the server's doing.
-    pub(crate) has_heard: bool,
-    /// Whether its start was told: once, however often it goes out on another connection.
+    /// Whether a byte of the response has arrived: from then on a dead connection is a failure of the
+    /// server.
+    pub(crate) has_response: bool,
+    /// Whether its start was reported. It is reported once, even when it is sent again on another
+    /// connection.
     pub(crate) is_announced: bool,
-    /// Attempts that may follow this one.
+    /// Retries left after this attempt.
     pub(crate) tries_left: u32,
-    /// The wait that the server asked for before another attempt.
+    /// The wait that the server requested before a retry.
     pub(crate) retry_after: Option<Nanos>,
-    /// When the request ended whose place at the gate this one took.
+    /// When the request ended whose place in the gate this one took.
     pub(crate) place_freed: Option<Nanos>,
 }
 
-/// Waits between attempts grow from here, doubling, where the server names no time.
+/// First wait between attempts; it doubles, unless the server sends `Retry-After`.
 const FIRST_RETRY_WAIT: Nanos = Nanos::from_millis(500);
-/// And never beyond this.
+/// Limit of that doubling.
 const LONGEST_RETRY_WAIT: Nanos = Nanos::from_secs(30);
 
 impl Flight {
-    /// A flight for a fresh item.
+    /// The first attempt of `item`.
     pub(crate) fn new(item: Item, intended: Option<Nanos>, tries_left: u32) -> Box<Self> {
-        let mut timeline = Timeline::new(item.identity, item.request.asked, Nanos::ZERO);
+        let mut timeline = Timeline::new(item.identity, item.request.requested, Nanos::ZERO);
         timeline.times.intended = intended;
         Box::new(Self {
             request: item.request,
             timeline,
             written: 0,
-            has_heard: false,
+            has_response: false,
             is_announced: false,
             tries_left,
             retry_after: None,
@@ -51,42 +53,42 @@ impl Flight {
         self.timeline.identity.target
     }
 
-    /// Whether the request's bytes may still be needed: for another attempt, for a dead connection,
-    /// or because the server refuses a part of it.
+    /// Whether the request's bytes may be needed again: for a retry, for a dead connection, or
+    /// because the server refuses a field.
     pub(crate) fn may_be_resent(&self) -> bool {
         let is_accepted = self.timeline.status.is_some_and(|status| (200..300).contains(&status));
-        self.tries_left > 0 || !self.has_heard || !is_accepted
+        self.tries_left > 0 || !self.has_response || !is_accepted
     }
 
-    /// The field, added by ourselves, that the server refused this attempt for.
+    /// The field, added by the client, that the server refused this attempt for.
     pub(crate) fn refused_field(&self) -> Option<&'static str> {
         refused_field(self.failure()?, &self.request.optional_fields)
     }
 
-    /// Leaves a field out of the request or changes its name. False when neither can be done.
+    /// Removes or renames a field of the request. Returns false when neither is possible.
     pub(crate) fn omit(&mut self, field: &str) -> bool {
         let Some(request) = self.request.without(field) else { return false };
-        self.timeline.asked = request.asked;
+        self.timeline.requested = request.requested;
         self.request = request;
         true
     }
 
-    /// Starts over after a refusal, as if the refused request had never been sent. It counts as let
-    /// through when the refusal came: the server's time for refusing is no lateness of ours.
+    /// Starts over after a refusal, as if the refused request had not been sent. Its admission time
+    /// becomes the time of the refusal: the server's time for refusing is not lateness of the client.
     pub(crate) fn start_over(&mut self) {
         let identity = self.timeline.identity.clone();
         let before = std::mem::replace(
             &mut self.timeline,
-            Timeline::new(identity, self.request.asked, Nanos::ZERO),
+            Timeline::new(identity, self.request.requested, Nanos::ZERO),
         );
         self.timeline.times.intended = before.times.intended;
         self.timeline.times.admitted = before.times.end.unwrap_or(before.times.admitted);
         self.place_freed = None;
-        self.has_heard = false;
+        self.has_response = false;
         self.written = 0;
     }
 
-    /// The bytes this item holds while it waits for its time.
+    /// Bytes that this item holds in memory while it waits.
     pub(crate) fn weight(&self) -> u64 {
         self.request.bytes.len() as u64 + size_of::<Self>() as u64
     }
@@ -98,12 +100,12 @@ impl Flight {
         }
     }
 
-    /// Whether the attempt, which has ended, is to be followed by another.
+    /// Whether the attempt, which has ended, will be retried.
     pub(crate) fn wants_retry(&self) -> bool {
         self.tries_left > 0 && self.failure().is_some_and(is_worth_retrying)
     }
 
-    /// The wait before the next attempt: the server's own, where it named one.
+    /// The wait before the next attempt: the server's `Retry-After`, or a doubling one.
     pub(crate) fn retry_wait(&self) -> Nanos {
         if let Some(wait) = self.retry_after {
             return wait;
@@ -116,13 +118,13 @@ impl Flight {
     pub(crate) fn next_attempt(&mut self) -> Box<Self> {
         let mut identity = self.timeline.identity.clone();
         identity.attempt += 1;
-        let mut timeline = Timeline::new(identity, self.timeline.asked, Nanos::ZERO);
+        let mut timeline = Timeline::new(identity, self.timeline.requested, Nanos::ZERO);
         timeline.times.intended = self.timeline.times.intended;
         Box::new(Self {
             request: std::mem::replace(&mut self.request, nothing()),
             timeline,
             written: 0,
-            has_heard: false,
+            has_response: false,
             is_announced: false,
             tries_left: self.tries_left.saturating_sub(1),
             retry_after: None,
@@ -130,8 +132,8 @@ impl Flight {
         })
     }
 
-    /// Makes ready to be written again on another connection. The record keeps when it went out
-    /// first; its other times will be those of the second sending.
+    /// Prepares for sending again on another connection. The record keeps the time of the first send;
+    /// all other times will be those of the second.
     pub(crate) fn rewind(&mut self) {
         self.written = 0;
         self.timeline.connection.reopened += 1;
@@ -141,19 +143,19 @@ impl Flight {
     }
 }
 
-/// What is left of a request that moved on.
+/// A placeholder for a request whose bytes moved to the next attempt.
 fn nothing() -> PreparedRequest {
     PreparedRequest {
         bytes: Vec::new(),
         body_start: 0,
-        asked: Asked::default(),
+        requested: RequestedLengths::default(),
         optional_fields: Vec::new(),
         index: 0,
         lora: None,
     }
 }
 
-/// What another try may mend: an overloaded, restarting or unreachable server.
+/// Whether a retry may succeed: the server is overloaded, restarting or unreachable.
 fn is_worth_retrying(failure: &Failure) -> bool {
     match failure.kind {
         FailureKind::Status => matches!(failure.status, Some(408 | 429 | 500 | 502 | 503 | 504)),
@@ -184,7 +186,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_next_attempt_takes_the_bytes_and_keeps_the_intention() {
+    fn a_retry_takes_the_bytes_and_keeps_the_intended_time() {
         let mut first = flight(7);
         let second = first.next_attempt();
         assert!(first.request.bytes.is_empty() && !second.request.bytes.is_empty());
@@ -207,7 +209,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn only_failures_that_time_may_mend_are_tried_again() {
+    fn only_temporary_failures_are_retried() {
         let check = |kind, status, expected| {
             let mut flight = flight(0);
             flight.timeline.outcome =

@@ -1,8 +1,8 @@
-//! How many requests may be in flight, and who is next.
+//! Limits the requests in flight, and queues the others.
 //!
-//! Open loop is a gate without limit; a closed loop is a gate whose line is never empty. Whoever ends
-//! a request asks for the next in line and sends it on the spot, so a place is refilled without
-//! waking another thread. Touched once per request.
+//! An open loop is a gate without a limit; a closed loop is a gate whose queue is never empty. The
+//! worker that ends a request takes the next one from the queue and sends it at once, so that no
+//! other thread has to be woken. Used once per request.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ struct State {
     in_flight: u32,
     line: VecDeque<Box<Flight>>,
     waits: u64,
-    /// From this time on nobody passes.
+    /// From this time on no request is admitted.
     closes: Nanos,
 }
 
@@ -34,12 +34,13 @@ impl Gate {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere cannot leave the state half changed: every change is one statement.
+        // A panic in another thread cannot leave the state inconsistent: every change is one
+        // statement.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the flight pass, or keeps it in line until a place is free. Behind a closed gate it waits
-    /// to be dismissed.
+    /// Admits the flight, or queues it until a place is free. After the gate has closed it stays
+    /// queued until it is dismissed.
     pub(crate) fn admit(&self, mut flight: Box<Flight>, now: Nanos) -> Option<Box<Flight>> {
         let mut state = self.state();
         let is_full = state.limit.is_some_and(|limit| state.in_flight >= limit);
@@ -53,7 +54,7 @@ impl Gate {
         Some(flight)
     }
 
-    /// Gives a place back. The next in line, if there is one, has it from now on.
+    /// Releases a place. The next flight in the queue, if any, takes it.
     pub(crate) fn release(&self, now: Nanos) -> Option<Box<Flight>> {
         let mut state = self.state();
         let next = if now < state.closes { state.line.pop_front() } else { None };
@@ -65,13 +66,13 @@ impl Gate {
         Some(next)
     }
 
-    /// Lets nobody pass who is in line at this time or later.
+    /// Admits no flight from this time on.
     pub(crate) fn close_at(&self, time: Nanos) {
         let mut state = self.state();
         state.closes = state.closes.min(time);
     }
 
-    /// Everybody in line, to be sent away, if the gate is closed by now.
+    /// Empties the queue if the gate has closed. The flights returned will not be sent.
     pub(crate) fn dismiss(&self, now: Nanos) -> VecDeque<Box<Flight>> {
         let mut state = self.state();
         if now < state.closes {
@@ -80,7 +81,7 @@ impl Gate {
         std::mem::take(&mut state.line)
     }
 
-    /// Flights that had to wait in line so far; counted from zero again afterwards.
+    /// Flights that had to wait in the queue since the last call.
     pub(crate) fn take_waits(&self) -> u64 {
         std::mem::take(&mut self.state().waits)
     }
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_gate_never_makes_anybody_wait() {
+    fn a_gate_without_limit_admits_every_flight_at_once() {
         let gate = Gate::new(None);
         assert!((0..100).all(|i| gate.admit(flight(i), Nanos(i)).is_some()));
         assert_eq!(gate.take_waits(), 0);

@@ -1,31 +1,30 @@
-//! Which streams may be read lazily.
+//! Chooses the streams that are read in batches (lazily).
 //!
-//! Reading many sockets once per interval costs half the CPU of waking for each event, and with
+//! Reading many sockets once per interval costs half of the CPU time of waking for each event. With
 //! kernel stamps it costs no precision, as long as no two events of a stream fall into one interval.
-//! So a stream is read lazily only while its gaps are several times the interval, never before its
-//! first content, and never near its end: in a closed loop a late end is idle time of the server. And
-//! only where there is much to read: looking a thousand times a second costs more than waking for a
-//! few events.
+//! So a stream is read lazily only while its gaps are several times the interval, after its first
+//! content, and not near its end: in a closed loop a late end leaves the server idle. It must also
+//! save work: a check a thousand times a second costs more than waking for a few events.
 
 use tokometer_base::Nanos;
 
-/// Lazily read streams are visited this often.
+/// How often lazily read streams are read.
 pub(crate) const INTERVAL: Nanos = Nanos::from_millis(1);
-/// The shortest recent gap must be this many intervals before a stream is read lazily,
+/// A stream becomes lazy when its shortest recent gap is at least this many intervals,
 const GAPS_TO_RELAX: u64 = 5;
-/// and below this many it is read eagerly again.
+/// and eager again below this many.
 const GAPS_TO_RETURN: u64 = 3;
-/// Gaps to see before any judgement.
+/// Gaps to observe before a stream may become lazy.
 const GAPS_SEEN: u32 = 4;
-/// Tokens before the asked length at which a stream is near its end.
+/// Tokens before the requested length at which a stream is near its end.
 const NEAR_END: u32 = 4;
 
-/// A worker with so many reads a second saves by looking once per interval,
+/// Lazy reading starts at this many reads per second of a worker,
 const DENSE_FROM: u64 = 8_000;
-/// and goes on doing so down to this many.
+/// and stops below this many.
 const DENSE_UNTIL: u64 = 4_000;
 
-/// How much a worker has to read.
+/// Reads per second of a worker.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Traffic {
     reads: u64,
@@ -34,12 +33,12 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Notes a read.
+    /// Counts a read.
     pub(crate) fn read(&mut self) {
         self.reads += 1;
     }
 
-    /// Judges the time since the last look.
+    /// Updates the rate from the reads since the last call.
     pub(crate) fn look(&mut self, now: Nanos) {
         let elapsed = (now - self.since).0.max(1);
         let least = if self.is_dense { DENSE_UNTIL } else { DENSE_FROM };
@@ -47,13 +46,13 @@ impl Traffic {
         *self = Self { reads: 0, since: now, is_dense: self.is_dense };
     }
 
-    /// Whether reading lazily pays.
+    /// Whether lazy reading saves CPU time.
     pub(crate) fn is_dense(&self) -> bool {
         self.is_dense
     }
 }
 
-/// How a stream's socket is visited.
+/// How often a stream's socket is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lane {
     /// As soon as it is readable.
@@ -63,7 +62,7 @@ pub enum Lane {
     Lazy,
 }
 
-/// The rhythm of one stream.
+/// Recent gaps of one stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pulse {
     last: Option<Nanos>,
@@ -73,19 +72,19 @@ pub(crate) struct Pulse {
 }
 
 impl Pulse {
-    /// Notes a read that brought `contents` content events with `tokens` tokens.
+    /// Records a read with `contents` content events and `tokens` tokens.
     pub(crate) fn beat(&mut self, at: Nanos, contents: u32, tokens: u32) {
         self.tokens = self.tokens.saturating_add(tokens);
         let Some(last) = self.last.replace(at) else { return };
-        // Two events in one read may have been any distance apart, down to nothing.
+        // Two events in one read may have arrived at any distance, even together.
         let gap = if contents > 1 { Nanos::ZERO } else { at - last };
         self.gaps = self.gaps.saturating_add(1);
-        // The shortest gap, slowly forgotten: one hiccup must not make a stream eager for ever.
+        // The shortest gap, with slow decay: one short gap must not make a stream eager for ever.
         let relaxed = self.shortest + Nanos((gap - self.shortest).0 / 8);
         self.shortest = if self.gaps == 1 { gap } else { gap.min(relaxed) };
     }
 
-    /// The lane for the next read of a stream of `asked` tokens that is in `lane` now.
+    /// The lane for the next read of a stream of `asked` tokens that is now in `lane`.
     pub(crate) fn lane(&self, lane: Lane, asked: Option<u32>) -> Lane {
         let is_near_end = asked.is_none_or(|asked| self.tokens + NEAR_END >= asked);
         let intervals = self.shortest.0 / INTERVAL.0;
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_worker_with_much_to_read_looks_once_per_interval() {
+    fn only_a_worker_with_many_reads_reads_lazily() {
         let mut traffic = Traffic::default();
         let mut second = 0;
         let mut after = |reads| {
@@ -143,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lazy_stream_returns_later_than_it_left() {
+    fn lazy_reading_starts_and_stops_at_different_gaps() {
         let four_intervals = pulse(&[4, 4, 4, 4]);
         assert_eq!(four_intervals.lane(Lane::Eager, Some(100)), Lane::Eager);
         assert_eq!(four_intervals.lane(Lane::Lazy, Some(100)), Lane::Lazy);
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn two_events_in_one_read_make_a_stream_eager_until_it_has_calmed_down() {
+    fn two_events_in_one_read_make_a_stream_eager_until_its_gaps_are_long() {
         let mut pulse = pulse(&[20, 20, 20, 20]);
         pulse.beat(Nanos::from_secs(2), 2, 2);
         assert_eq!(pulse.lane(Lane::Lazy, Some(100)), Lane::Eager);

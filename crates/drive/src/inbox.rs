@@ -1,4 +1,4 @@
-//! What other threads hand to a worker.
+//! Commands from other threads to a worker.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,50 +6,51 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::flight::Flight;
 use crate::platform::Wake;
 
-/// One thing handed over.
 #[derive(Debug)]
-pub(crate) enum Mail {
-    /// The gate has let this one pass: send it now.
+pub(crate) enum Command {
+    /// Send this flight now; the gate has admitted it.
     Send(Box<Flight>),
-    /// Send this one at its intended time, if the gate lets it pass then.
+    /// Send this flight at its intended time, if the gate admits it then.
     Pace(Box<Flight>),
     /// Open so many connections to this target.
     Preopen { target: u16, count: u32 },
-    /// The measured phase begins: start the account of this thread's health.
+    /// The measured phase begins: start measuring this thread's health.
     Measure,
 }
 
-/// A worker's letter box, with what wakes the worker when mail comes.
+/// A worker's queue of commands. Wakes the worker when one arrives.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    mail: Mutex<Vec<Mail>>,
-    has_mail: AtomicBool,
-    bell: Arc<dyn Wake>,
+    commands: Mutex<Vec<Command>>,
+    has_commands: AtomicBool,
+    waker: Arc<dyn Wake>,
 }
 
 impl Inbox {
-    pub(crate) fn new(bell: Arc<dyn Wake>) -> Self {
-        Self { mail: Mutex::new(Vec::new()), has_mail: AtomicBool::new(false), bell }
+    pub(crate) fn new(waker: Arc<dyn Wake>) -> Self {
+        Self { commands: Mutex::new(Vec::new()), has_commands: AtomicBool::new(false), waker }
     }
 
-    /// Hands over. The bell rings only for the first letter in an empty box.
-    pub(crate) fn post(&self, mail: Mail) {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner).push(mail);
-        if !self.has_mail.swap(true, Ordering::AcqRel) {
-            self.ring();
+    /// Queues a command. Only the first one in an empty queue wakes the worker.
+    pub(crate) fn post(&self, command: Command) {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
+        if !self.has_commands.swap(true, Ordering::AcqRel) {
+            self.wake();
         }
     }
 
-    /// Wakes the worker without mail.
-    pub(crate) fn ring(&self) {
-        self.bell.wake();
+    /// Wakes the worker without a command.
+    pub(crate) fn wake(&self) {
+        self.waker.wake();
     }
 
-    /// Empties the box into `mail`.
-    pub(crate) fn take(&self, mail: &mut Vec<Mail>) {
-        // A plain look first: the box is empty almost always, and a swap locks the cache line.
-        if self.has_mail.load(Ordering::Relaxed) && self.has_mail.swap(false, Ordering::AcqRel) {
-            mail.append(&mut self.mail.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Moves all queued commands to `commands`.
+    pub(crate) fn take(&self, commands: &mut Vec<Command>) {
+        // A plain load first: the queue is usually empty, and a swap locks the cache line.
+        if self.has_commands.load(Ordering::Relaxed)
+            && self.has_commands.swap(false, Ordering::AcqRel)
+        {
+            commands.append(&mut self.commands.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 }

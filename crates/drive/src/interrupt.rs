@@ -1,31 +1,31 @@
-//! The wish to stop, from outside.
+//! Requests from outside to stop the run.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Raised by whoever catches signals. Once: stop sending, drain, report. Twice: leave now.
+/// Raised by the signal handler. Once: stop sending, drain, report. Twice: stop at once.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     raised: AtomicU32,
 }
 
-/// What a run should do about interrupts.
+/// What a run does after an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Urgency {
-    /// Nothing was raised.
+    /// No interrupt so far.
     None,
-    /// Send no more, and let what is in flight end for a while.
+    /// Send nothing more, and wait a while for the requests in flight.
     Drain,
-    /// Leave at once.
+    /// Abandon the requests in flight.
     Leave,
 }
 
 impl Interrupt {
-    /// Asks for a stop; more urgently each time.
+    /// Requests a stop; the second call requests an immediate one.
     pub fn raise(&self) {
         self.raised.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether a stop was asked for.
+    /// True from the first call of [`Interrupt::raise`] on.
     pub fn is_raised(&self) -> bool {
         self.urgency() != Urgency::None
     }

@@ -1,4 +1,4 @@
-//! Puts a run together: threads, phases, and the account at its end.
+//! Sets up a run: threads, phases, and the summary at its end.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -10,7 +10,7 @@ use tokometer_schedule::{Arrivals, Offsets};
 
 use crate::config::{Config, Connections};
 use crate::error::Error;
-use crate::inbox::Mail;
+use crate::inbox::Command;
 use crate::interrupt::{Interrupt, Urgency};
 use crate::item::{Notice, Prepare};
 use crate::live::Live;
@@ -23,41 +23,41 @@ use crate::vitals::{self, Sample};
 use crate::worker::{Account, Worker};
 use crate::{control, descriptors};
 
-/// A call between the phases: flushing the server's cache, say. It gets the time it needs.
+/// A call between the phases, such as a flush of the server's cache. It may take any time.
 pub type Between = Box<dyn FnOnce() + Send>;
 
-/// Where a run reports to, and who may stop it.
+/// Where a run reports to, and what can stop it.
 pub struct Outlets {
-    /// Takes notices as requests start and end. A closed receiver ends the run as if the disk were
-    /// full: what cannot be recorded need not be measured.
+    /// Receives a notice for every start and end of an attempt. When the receiver is closed, the run
+    /// stops as if the disk were full: what cannot be recorded need not be measured.
     pub notices: Sender<Notice>,
     /// Counters for a display.
     pub live: Arc<Live>,
-    /// The wish to stop.
+    /// Requests from outside to stop.
     pub interrupt: Arc<Interrupt>,
-    /// Called after the warm-up, before the measured phase.
+    /// Called after the warm-up and before the measured phase.
     pub between: Option<Between>,
 }
 
-/// After an interrupt, answers under way get this long to end.
+/// Time for the requests in flight to end after an interrupt.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
-/// After a panic, the threads that are left get this long to record what they had in flight.
+/// Time for the remaining threads to record their flights after a panic.
 const PANIC_DRAIN: Nanos = Nanos::from_millis(500);
 
-/// The run's owner looks this often whether something has changed.
+/// How often the owner checks for changes.
 const LOOK: Nanos = Nanos::from_millis(4);
 
-/// From the opening of a paced phase to its start: time for the first items to reach the workers.
+/// Time from opening a paced phase to its start, for the first items to reach the workers.
 const START_LEAD: Nanos = Nanos::from_millis(2);
 
-/// Makes the run on this machine and blocks until it has ended. Requests that fail are notices; an
-/// error means that there is no run to speak of.
+/// Executes the run on this machine and blocks until it has ended. Failed requests are notices; an
+/// error means that there is no run.
 pub fn run(config: Config, source: Box<dyn Prepare>, outlets: Outlets) -> Result<RunEnd, Error> {
     run_on(&Native, config, source, outlets)
 }
 
-/// Makes the run on a platform of the caller's choice; otherwise as [`run`].
+/// Executes the run on the given platform; otherwise like [`run`].
 pub fn run_on<P: Platform>(
     platform: &P,
     mut config: Config,
@@ -69,9 +69,9 @@ pub fn run_on<P: Platform>(
     let limit = platform.raise_descriptor_limit();
     make_room(platform, &mut config, limit)?;
     let links = (0..workers).map(|_| platform.links()).collect::<Result<Vec<_>, _>>()?;
-    let (links, bells): (Vec<_>, Vec<_>) = links.into_iter().unzip();
-    let shared = Arc::new(Shared::new(config, Arc::clone(&outlets.live), bells));
-    let crew = Crew::hire(platform, &shared, &outlets.notices, links)?;
+    let (links, wakers): (Vec<_>, Vec<_>) = links.into_iter().unzip();
+    let shared = Arc::new(Shared::new(config, Arc::clone(&outlets.live), wakers));
+    let workers = Workers::start(platform, &shared, &outlets.notices, links)?;
     let progress = Arc::new(Progress::default());
     let preparer = Preparer {
         platform: platform.clone(),
@@ -98,7 +98,7 @@ pub fn run_on<P: Platform>(
     };
     let measured = owner.conduct(outlets.between, preparer.waker().as_ref());
     owner.shared.finish();
-    let accounts = crew.dismiss();
+    let accounts = workers.join();
     let _ = preparer.join();
     match owner.shared.take_panic().or_else(|| owner.progress.take_error()) {
         Some(error) => Err(error),
@@ -106,7 +106,7 @@ pub fn run_on<P: Platform>(
     }
 }
 
-/// Checks that the connections fit, and makes the table of descriptors as large as it will be.
+/// Checks that the connections fit under the limit, and grows the descriptor table.
 fn make_room(
     platform: &impl Platform,
     config: &mut Config,
@@ -124,7 +124,7 @@ fn make_room(
     if let Some(wanted) = wanted {
         descriptors::check(wanted, limit)?;
     } else if is_burst {
-        // Without any limit of its own, a burst of unknown size is limited by the descriptors.
+        // Without a limit, a burst of unknown size is limited by the descriptors.
         let most = limit.map_or(1_024, descriptors::most_connections);
         config.limits.max_concurrency = u32::try_from(most).ok();
     }
@@ -134,7 +134,7 @@ fn make_room(
 }
 
 /// Connections to open to each target before a phase, where their number is known. A block of
-/// requests may go to one target alone, so that each target needs as many as the cap allows.
+/// requests may go to one target alone, so each target needs as many as the limit allows.
 fn wanted_per_target(config: &Config) -> Option<u64> {
     let cap = config.limits.max_concurrency.map(u64::from);
     let targets = (config.targets.len() as u64).max(1);
@@ -147,12 +147,12 @@ fn wanted_per_target(config: &Config) -> Option<u64> {
 }
 
 /// The worker threads.
-struct Crew {
+struct Workers {
     threads: Vec<Thread<Account>>,
 }
 
-impl Crew {
-    fn hire<P: Platform>(
+impl Workers {
+    fn start<P: Platform>(
         platform: &P,
         shared: &Arc<Shared>,
         notices: &Sender<Notice>,
@@ -167,12 +167,12 @@ impl Crew {
         Ok(Self { threads })
     }
 
-    fn dismiss(self) -> Vec<Account> {
+    fn join(self) -> Vec<Account> {
         self.threads.into_iter().filter_map(Thread::join).collect()
     }
 }
 
-/// The thread that called: conducts the phases.
+/// The calling thread, which runs the phases.
 struct Owner<P: Platform> {
     platform: P,
     clock: P::Clock,
@@ -181,12 +181,12 @@ struct Owner<P: Platform> {
     offsets: Offsets,
     interrupt: Arc<Interrupt>,
     stop: Option<Stop>,
-    /// When it was decided to stop early.
+    /// When an early stop was decided.
     stopped: Option<Nanos>,
     limit: Option<u64>,
 }
 
-/// What is known of the measured phase when it is over.
+/// Results of the measured phase.
 struct Measured {
     begin: Nanos,
     health: Health,
@@ -211,7 +211,7 @@ impl<P: Platform> Owner<P> {
         }
         while !self.progress.is_head_start_made() && self.stop.is_none() {
             self.platform.pause(LOOK);
-            self.heed(self.clock.now());
+            self.check_stop(self.clock.now());
         }
         self.measure(preparer)
     }
@@ -220,7 +220,7 @@ impl<P: Platform> Owner<P> {
         let sample = Sample::take(&self.platform);
         self.shared.gate.take_waits();
         for inbox in &self.shared.inboxes {
-            inbox.post(Mail::Measure);
+            inbox.post(Command::Measure);
         }
         let lead =
             if self.shared.config.arrivals == Arrivals::AtOnce { Nanos::ZERO } else { START_LEAD };
@@ -242,7 +242,7 @@ impl<P: Platform> Owner<P> {
         Measured { begin, health }
     }
 
-    /// The control runs only where there is a pace.
+    /// The reference thread runs only where sends have intended times.
     fn start_control(&self, begin: Nanos) -> Option<Thread<DelayHistogram>> {
         if !matches!(self.shared.config.arrivals, Arrivals::Paced(_)) {
             return None;
@@ -268,7 +268,7 @@ impl<P: Platform> Owner<P> {
             let count = u32::try_from(share).unwrap_or(u32::MAX);
             for target in 0..targets {
                 total += u64::from(count);
-                inbox.post(Mail::Preopen { target, count });
+                inbox.post(Command::Preopen { target, count });
             }
         }
         let opening = &self.shared.opening;
@@ -282,7 +282,7 @@ impl<P: Platform> Owner<P> {
         }
     }
 
-    /// Waits until everything fed has ended and nothing more will come, heeding what may end it
+    /// Waits until all flights have ended and no more will come. Reacts to what may end the run
     /// early.
     fn watch(&mut self, is_fed: impl Fn() -> bool) {
         let mut drain_ends = None;
@@ -290,13 +290,14 @@ impl<P: Platform> Owner<P> {
             let was_fed = is_fed();
             let now = self.clock.now();
             if was_fed && self.shared.pending() == 0 {
-                // A worker that loses the target stops the run by itself, and all may end at once.
+                // A worker that loses the target stops the run itself, and all flights may end at
+                // once.
                 if self.shared.is_target_lost() {
-                    self.heed(now);
+                    self.check_stop(now);
                 }
                 return;
             }
-            self.heed(now);
+            self.check_stop(now);
             if self.shared.has_panicked() {
                 self.drain_after_panic(now + PANIC_DRAIN);
                 return;
@@ -312,8 +313,8 @@ impl<P: Platform> Owner<P> {
         }
     }
 
-    /// Gives up what is in flight. The flights of the thread that panicked never end, so the wait for
-    /// the others has a limit.
+    /// Abandons the requests in flight. The flights of the thread that panicked never end, so the
+    /// wait for the others has a limit.
     fn drain_after_panic(&self, deadline: Nanos) {
         self.shared.abandon();
         while self.shared.pending() > 0 && self.clock.now() < deadline {
@@ -322,7 +323,7 @@ impl<P: Platform> Owner<P> {
     }
 
     /// Stops sending if there is a reason to.
-    fn heed(&mut self, now: Nanos) {
+    fn check_stop(&mut self, now: Nanos) {
         if self.stop.is_some() {
             return;
         }
@@ -341,8 +342,8 @@ impl<P: Platform> Owner<P> {
         }
     }
 
-    /// Requests of the plan; where time ends the run, those whose time had come. A closed loop has no
-    /// times: there a request is due when it can be sent.
+    /// Requests of the plan. Where time ends the run: requests that were due before that. A closed
+    /// loop has no intended times: there a request is due when it can be sent.
     fn due(&self, begin: Nanos, started: u64) -> u64 {
         let (config, fed) = (&self.shared.config, self.progress.fed());
         let extent = config.limits.extent;
@@ -354,11 +355,12 @@ impl<P: Platform> Owner<P> {
                 (None, Some(_)) => fed,
             };
         };
-        // Blocks for two targets wait for each other, so their times are not those of the schedule.
+        // Blocks for two targets wait for each other, so their times differ from the schedule.
         if config.targets.len() > 1 {
             return started;
         }
-        // Behind a full gate the preparer feeds less than is due, so the schedule itself is counted.
+        // Behind a full gate the preparer feeds fewer requests than are due, so the schedule is
+        // counted.
         let span = self.stopped.map_or(duration, |stopped| duration.min(stopped - begin));
         let mut offsets = self.offsets.clone();
         let scheduled =
@@ -367,7 +369,7 @@ impl<P: Platform> Owner<P> {
         (scheduled.take(most).count() as u64).max(started)
     }
 
-    /// The account of the run.
+    /// Adds up the workers' results.
     fn close(&self, measured: Measured, accounts: Vec<Account>) -> RunEnd {
         let mut health = measured.health;
         let mut end = measured.begin;
@@ -375,7 +377,7 @@ impl<P: Platform> Owner<P> {
         for account in accounts {
             health.workers.push(account.health);
             health.refill_delay.merge(&account.refill_delay);
-            // Every worker sees the same steps; the most attentive one has them all.
+            // Every worker sees the same steps; the largest count has all of them.
             health.clock_steps = health.clock_steps.max(account.clock_steps);
             health.connections_opened += account.opened;
             health.connections_reused += account.reused;

@@ -1,10 +1,11 @@
-//! The run: requests leave at their time, answers are read as they come, timelines come out.
+//! The run: sends requests at their times, reads responses as they arrive, and returns timelines.
 //!
-//! In: a [`Config`], prepared requests from a [`Prepare`], and the places to report to. Out: one
-//! [`Notice`] per request sent and per attempt ended, and a [`record::RunEnd`](tokometer_record::RunEnd)
-//! that says what the client did to itself. Worker threads own their links and their exchanges; what
-//! they share is touched once per request. Time, threads and links come from a [`Platform`]: the
-//! machine itself, or a test's. No tokenizer, no metric and no terminal is known here.
+//! In: a [`Config`], prepared requests from a [`Prepare`], and the channels to report to. Out: one
+//! [`Notice`] per request sent and per attempt ended, and a
+//! [`record::RunEnd`](tokometer_record::RunEnd) with the health of the client. Worker threads own
+//! their links and exchanges; shared state is used once per request. Time, threads and links come
+//! from a [`Platform`]: the machine itself, or a test's. No tokenizer, no metric and no terminal is
+//! known here.
 
 pub mod config;
 mod control;

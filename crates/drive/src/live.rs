@@ -1,7 +1,7 @@
-//! Counters of a run under way, for whoever displays them.
+//! Counters of a run in progress, for a display.
 //!
-//! Each worker writes a slot of its own, so a count costs a plain store; the reader adds them up and
-//! may see one worker a little ahead of another. Counts cover the phase that is under way.
+//! Each worker writes to its own slot, so counting is a plain store. The reader adds the slots up,
+//! and may see one worker slightly ahead of another. Counts cover the current phase.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use tokometer_record::{Outcome, Phase};
 
 use crate::config::MOST_WORKERS;
 
-/// One worker's counters, alone on their cache lines.
+/// One worker's counters, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Slot {
@@ -22,7 +22,7 @@ pub(crate) struct Slot {
     first_content_nanos: AtomicU64,
 }
 
-/// Adds without a locked instruction: a slot has one writer.
+/// Adds without an atomic read-modify-write: a slot has one writer.
 fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
@@ -37,7 +37,7 @@ impl Slot {
         add(counter, 1);
     }
 
-    /// A request that was sent and is tried again is in flight no more and has not failed yet.
+    /// Removes a request that will be retried from those in flight, without counting a failure.
     pub(crate) fn retried(&self) {
         add(&self.sent, u64::MAX);
     }
@@ -74,28 +74,28 @@ pub struct Live {
     began: AtomicU64,
 }
 
-/// The sums at one moment.
+/// Sums over all workers at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Requests whose sending began.
+    /// Requests whose first byte was sent.
     pub sent: u64,
-    /// Requests answered to their end.
+    /// Requests with a complete response.
     pub succeeded: u64,
-    /// Requests that failed.
+    /// Requests that failed after their last attempt.
     pub failed: u64,
-    /// Content events so far: tokens, where the server sends one per event.
+    /// Content events so far: equal to tokens where the server sends one per event.
     pub tokens: u64,
-    /// Mean time from the first byte sent to the first content. `None` before the first one.
+    /// Mean time from the first byte sent to the first content. `None` before the first content.
     pub ttft_mean: Option<Nanos>,
 }
 
 impl Counts {
-    /// Requests sent and not yet ended.
+    /// Requests sent and not ended.
     pub fn in_flight(&self) -> u64 {
         self.sent.saturating_sub(self.succeeded + self.failed)
     }
 
-    /// Requests ended, well or not.
+    /// Requests ended, successfully or not.
     pub fn ended(&self) -> u64 {
         self.succeeded + self.failed
     }
@@ -119,7 +119,7 @@ impl Live {
         };
         let first_contents = sum(|slot| &slot.first_contents);
         Counts {
-            // Ends are read before sends: a request never seems to have ended before it was sent.
+            // Ends are read before sends, so that no request seems to end before it was sent.
             succeeded: sum(|slot| &slot.succeeded),
             failed: sum(|slot| &slot.failed),
             sent: sum(|slot| &slot.sent),
@@ -128,7 +128,7 @@ impl Live {
         }
     }
 
-    /// The phase under way. `None` before the first request.
+    /// The current phase. `None` before the first request.
     pub fn phase(&self) -> Option<Phase> {
         match self.phase.load(Ordering::Relaxed) {
             1 => Some(Phase::Warmup),
@@ -137,7 +137,7 @@ impl Live {
         }
     }
 
-    /// When the phase under way began, on the monotonic clock. `None` before the first one.
+    /// Start of the current phase on the monotonic clock. `None` before the first one.
     pub fn began(&self) -> Option<Nanos> {
         self.phase().map(|_| Nanos(self.began.load(Ordering::Relaxed)))
     }
@@ -146,7 +146,7 @@ impl Live {
         &self.slots[usize::from(worker.min(MOST_WORKERS - 1))]
     }
 
-    /// Starts the counts of a phase. Called while no worker has a request under way.
+    /// Resets the counters for a phase. Called while no request is in flight.
     pub(crate) fn begin(&self, phase: Phase, at: Nanos) {
         self.slots.iter().for_each(Slot::reset);
         self.began.store(at.0, Ordering::Relaxed);

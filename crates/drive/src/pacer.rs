@@ -1,21 +1,21 @@
-//! When to wake: the decision, without the clock and without the waiting.
+//! Decides how long to wait, without a clock and without waiting.
 //!
-//! Sleeping is exact to some tens of microseconds, so the last stretch before a send is spent polling
-//! the sockets without sleeping, which costs CPU only there and keeps arrivals from waiting.
+//! A sleep is exact to some tens of microseconds. So the last part before a send is spent polling the
+//! sockets, which costs CPU time only there and does not delay arriving bytes.
 
 use tokometer_base::Nanos;
 
-/// The stretch before a send that is not slept through.
+/// Time before a send that is polled instead of slept.
 pub(crate) const SPIN: Nanos = Nanos::from_micros(80);
 
-/// What to do until something happens.
+/// How to wait for the next event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Look at the sockets and come back at once.
+    /// Poll the sockets and return at once.
     Poll,
-    /// Sleep until a socket is ready, or the timer, set to this time, goes off.
+    /// Sleep until a socket is ready or the timer expires.
     Sleep {
-        /// `None`: no timer is needed.
+        /// `None` when no timer is needed.
         timer: Option<Nanos>,
     },
 }

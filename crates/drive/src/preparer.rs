@@ -1,10 +1,10 @@
-//! The thread that makes requests ahead of their time and feeds them to the workers.
+//! The thread that prepares requests ahead of their time and feeds them to the workers.
 //!
-//! Warm-up items go out as they come. Measured items are held until the measured phase is opened,
-//! then each gets its intended time. How much is prepared and not yet sent is limited by number and
-//! by bytes: ten thousand prompts of 128k tokens do not fit into memory. Where the source makes
-//! blocks, the items after a block's end are made and held until the block has drained. The turns of
-//! a conversation are made one by one, as soon as the answer before each is known.
+//! Warm-up items are fed as they come. Measured items are held until the measured phase opens; then
+//! each gets its intended time. The number and the bytes of prepared requests are limited: ten
+//! thousand prompts of 128k tokens do not fit into memory. Where the source makes blocks, the items
+//! of the next block are held until the current one has drained. Turns of a conversation are made one
+//! by one, as soon as the previous response is known.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,18 +21,19 @@ use crate::platform::Platform;
 use crate::shared::Shared;
 use crate::turns::{FollowUp, Places};
 
-/// Measured items made before the measured phase begins, so that its first sends find no one busy.
+/// Measured items to prepare before the measured phase begins, so that its first sends are not
+/// delayed.
 const HEAD_START: usize = 1_024;
-/// And bytes of them.
+/// Limit on their bytes.
 const HEAD_START_BYTES: u64 = 64 << 20;
 
-/// From the entry into a block to its start: time for its first items to reach the workers.
+/// Time from entering a block to its start, for its first items to reach the workers.
 const BLOCK_LEAD: Nanos = Nanos::from_millis(2);
 
 /// Pause while enough is prepared.
 const PAUSE: Nanos = Nanos::from_millis(2);
 
-/// How far preparing has come; shared between the preparer and the thread that owns the run.
+/// How far preparing has come; shared with the thread that owns the run.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     are_warmups_fed: AtomicBool,
@@ -49,7 +50,7 @@ impl Progress {
         self.are_warmups_fed.load(Ordering::Acquire)
     }
 
-    /// Whether as much is prepared as should be before the measured phase begins.
+    /// Whether enough is prepared to begin the measured phase.
     pub(crate) fn is_head_start_made(&self) -> bool {
         self.is_head_start_made.load(Ordering::Acquire)
     }
@@ -73,7 +74,7 @@ impl Progress {
         self.fed.load(Ordering::Acquire)
     }
 
-    /// Notes why the run cannot go on.
+    /// Stores why the run cannot continue.
     pub(crate) fn fail(&self, error: Error) {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
@@ -90,13 +91,12 @@ pub(crate) struct Preparer<P: Platform> {
     pub(crate) progress: Arc<Progress>,
     pub(crate) source: Box<dyn Prepare>,
     pub(crate) offsets: Offsets,
-    /// The current block's beginning, counted from the start of the measured phase.
+    /// Start of the current block, relative to the start of the measured phase.
     pub(crate) block_begin: Nanos,
-    /// Conversations that were begun and are not over.
+    /// Conversations in progress.
     pub(crate) conversations: u64,
 }
 
-/// Whether there is more to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Feed {
     GoesOn,
@@ -131,7 +131,7 @@ impl<P: Platform> Preparer<P> {
         Ok(())
     }
 
-    /// Makes items until there are no more, and feeds what may be fed by then.
+    /// Prepares items until there are no more, and feeds those that may be fed by then.
     fn prepare_ahead(&mut self, held: &mut VecDeque<Item>) -> Result<(), Error> {
         let mut prepared = 0;
         while !self.shared.is_stopping() {
@@ -159,8 +159,8 @@ impl<P: Platform> Preparer<P> {
         Ok(())
     }
 
-    /// Feeds the turns whose answers have come. Somebody waits for them, so no limit on what is
-    /// prepared ahead holds them up.
+    /// Feeds the turns whose previous response has arrived. The limit on prepared requests does not
+    /// apply: the conversation waits for them.
     fn follow_up(&mut self) -> Result<(), Error> {
         for end in self.shared.turns.take() {
             let index = end.identity.index;
@@ -171,7 +171,7 @@ impl<P: Platform> Preparer<P> {
                 continue;
             };
             self.check(&item)?;
-            // Without a pause the turn is due when the gate lets it pass, as in any closed loop.
+            // Without think time the turn is due when the gate admits it, as in any closed loop.
             let intended = (think > Nanos::ZERO).then(|| end.at + think);
             let flight = Flight::new(item, intended, self.shared.config.retries);
             self.shared.feed(flight, self.clock.now());
@@ -196,7 +196,7 @@ impl<P: Platform> Preparer<P> {
         }
     }
 
-    /// Feeds what was held back, once the measured phase is open, up to the next block.
+    /// Feeds held items up to the next block, once the measured phase is open.
     fn feed_held(&mut self, held: &mut VecDeque<Item>) -> Result<Feed, Error> {
         let Some(start) = self.progress.start() else { return Ok(Feed::GoesOn) };
         let extent = self.shared.config.limits.extent;
@@ -228,13 +228,13 @@ impl<P: Platform> Preparer<P> {
         Ok(if is_last { Feed::Ends } else { Feed::GoesOn })
     }
 
-    /// Whether the next item is still part of the run. Without a time of its own it is begun now.
+    /// Whether the next item is still part of the run. Without an intended time it would start now.
     fn admits(&self, extent: Extent, start: Nanos, offset: Option<Nanos>) -> bool {
         let offset = offset.unwrap_or_else(|| self.clock.now() - start);
         extent.admits(self.progress.fed(), offset)
     }
 
-    /// Whether the item would begin a conversation while the places of all are taken.
+    /// Whether the item begins a conversation while the maximum number is in progress.
     fn is_full_of(&self, item: &Item) -> bool {
         let config = &self.shared.config;
         let limit = config.limits.max_concurrency.filter(|_| {
@@ -253,7 +253,7 @@ impl<P: Platform> Preparer<P> {
     }
 }
 
-/// Whether as much is held as should be prepared ahead.
+/// Whether enough items are held.
 fn is_head_start(held: &VecDeque<Item>) -> bool {
     let bytes = || held.iter().map(|item| item.request.bytes.len() as u64).sum::<u64>();
     held.len() >= HEAD_START || bytes() >= HEAD_START_BYTES

@@ -1,4 +1,4 @@
-//! What all threads of a run see.
+//! State that all threads of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,21 +11,20 @@ use crate::config::{Config, WarmUps};
 use crate::error::Error;
 use crate::flight::Flight;
 use crate::gate::Gate;
-use crate::inbox::{Inbox, Mail};
+use crate::inbox::{Command, Inbox};
 use crate::live::Live;
 use crate::platform::Wake;
 use crate::turns::EndedTurns;
 
-/// A target that refuses so many connections in a row, with none made and no answer complete between,
-/// is lost: nothing more is sent from that moment on.
+/// A target that refuses so many connections in a row, without a success or a complete response
+/// between, counts as lost. Nothing more is sent then.
 const LOST_AFTER: u32 = 50;
 
-/// Limits on what is prepared and not yet sent: whichever is reached first.
+/// Limits on prepared requests; the one that is reached first applies.
 const AHEAD_ITEMS: u64 = 16_384;
-/// A prompt of 128k tokens is about 600 KB, so that several hundred of the largest are ready.
+/// A prompt of 128k tokens has about 600 KB, so several hundred of the largest fit.
 const AHEAD_BYTES: u64 = 256 << 20;
 
-/// State of a run.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
@@ -33,11 +32,11 @@ pub(crate) struct Shared {
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) live: Arc<Live>,
     pub(crate) turns: EndedTurns,
-    /// Flights fed and not yet ended for good.
+    /// Flights fed and not finally ended.
     pending: AtomicU64,
     ahead_items: AtomicU64,
     ahead_bytes: AtomicU64,
-    /// Connections that are being opened before their time.
+    /// Connections that are being preopened.
     pub(crate) opening: AtomicU64,
     connection_ids: AtomicU64,
     /// Failed connections in a row, per target.
@@ -47,14 +46,14 @@ pub(crate) struct Shared {
     is_over: AtomicBool,
     is_deaf: AtomicBool,
     has_dropped_fields: AtomicBool,
-    /// Fields with the targets that refuse them.
+    /// Refused fields, each with the target that refuses it.
     dropped_fields: Mutex<Vec<(u16, &'static str)>>,
     warm_up: Mutex<WarmUp>,
-    /// The first panic of a thread of the run.
+    /// The first panic of a thread.
     panic: Mutex<Option<Error>>,
 }
 
-/// How the warm-up went.
+/// Results of the warm-up.
 #[derive(Debug, Default)]
 struct WarmUp {
     answered: u64,
@@ -62,9 +61,9 @@ struct WarmUp {
 }
 
 impl Shared {
-    /// A run with one worker for each of the `bells`, which wake them.
-    pub(crate) fn new(config: Config, live: Arc<Live>, bells: Vec<Arc<dyn Wake>>) -> Self {
-        let inboxes = bells.into_iter().map(Inbox::new).collect();
+    /// A run with one worker per waker.
+    pub(crate) fn new(config: Config, live: Arc<Live>, wakers: Vec<Arc<dyn Wake>>) -> Self {
+        let inboxes = wakers.into_iter().map(Inbox::new).collect();
         let connect_failures = config.targets.iter().map(|_| AtomicU32::new(0)).collect();
         Self {
             gate: Gate::new(config.limits.max_concurrency),
@@ -89,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// Notes how a warm-up ended.
+    /// Records how a warm-up ended.
     pub(crate) fn warmed_up(&self, outcome: &Outcome) {
         let mut warm_up = self.warm_up.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
@@ -103,7 +102,7 @@ impl Shared {
         }
     }
 
-    /// Why the run must not go on, if its warm-ups were needed and failed.
+    /// The error, if the plan requires a successful warm-up and there was none.
     pub(crate) fn warm_up_error(&self) -> Option<Error> {
         let mut warm_up = self.warm_up.lock().unwrap_or_else(PoisonError::into_inner);
         if self.config.warm_ups == WarmUps::Tolerated || warm_up.answered > 0 {
@@ -113,25 +112,25 @@ impl Shared {
         Some(Error::WarmUps { count: self.config.limits.warmups, why })
     }
 
-    /// Notes a flight that is now on its way to a worker.
+    /// Counts a flight that is now queued for a worker.
     pub(crate) fn fed(&self, flight: &Flight) {
         self.pending.fetch_add(1, Ordering::AcqRel);
         self.ahead_items.fetch_add(1, Ordering::Relaxed);
         self.ahead_bytes.fetch_add(flight.weight(), Ordering::Relaxed);
     }
 
-    /// Notes that a flight is no longer ahead of its time: it is sent now, or never.
+    /// Removes a flight from the prepared ones: it is sent now, or never.
     pub(crate) fn taken(&self, flight: &Flight) {
         self.ahead_items.fetch_sub(1, Ordering::Relaxed);
         self.ahead_bytes.fetch_sub(flight.weight(), Ordering::Relaxed);
     }
 
-    /// Notes that flights have ended for good.
+    /// Counts flights that have finally ended.
     pub(crate) fn ended(&self, count: u64) {
         self.pending.fetch_sub(count, Ordering::AcqRel);
     }
 
-    /// Sends flights away that were fed and never sent.
+    /// Ends flights that were fed and never sent.
     pub(crate) fn dismiss(&self, flights: impl IntoIterator<Item = Box<Flight>>, now: Nanos) {
         for flight in flights {
             self.taken(&flight);
@@ -144,7 +143,7 @@ impl Shared {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// Whether enough is prepared, so that preparing may pause.
+    /// Whether enough is prepared, so that the preparer may pause.
     pub(crate) fn is_well_ahead(&self) -> bool {
         self.ahead_items.load(Ordering::Relaxed) >= AHEAD_ITEMS
             || self.ahead_bytes.load(Ordering::Relaxed) >= AHEAD_BYTES
@@ -154,18 +153,17 @@ impl Shared {
         self.connection_ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Notes that a target is there: it took a connection or completed an answer. A target that was
-    /// lost stays lost.
-    pub(crate) fn heard_of(&self, target: u16) {
+    /// Records that a target accepted a connection or completed a response. A target that was lost
+    /// stays lost.
+    pub(crate) fn target_responded(&self, target: u16) {
         let failures = &self.connect_failures[usize::from(target)];
         if (1..LOST_AFTER).contains(&failures.load(Ordering::Relaxed)) {
             failures.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Notes a connection that could not be made. The one that makes the target count as lost stops
-    /// the run on the spot: refusals come so fast that hundreds of requests would be spent on them
-    /// before anybody else looks.
+    /// Records a failed connection. The one that makes the target count as lost stops the run at
+    /// once: refusals are so fast that hundreds of requests would fail before another thread checks.
     pub(crate) fn connection_failed(&self, target: u16, now: Nanos) {
         let before = self.connect_failures[usize::from(target)].fetch_add(1, Ordering::Relaxed);
         if before + 1 == LOST_AFTER {
@@ -173,12 +171,11 @@ impl Shared {
         }
     }
 
-    /// Whether a target seems gone for good.
     pub(crate) fn is_target_lost(&self) -> bool {
         self.connect_failures.iter().any(|count| count.load(Ordering::Relaxed) >= LOST_AFTER)
     }
 
-    /// Sends nothing more; what is in flight goes on.
+    /// Stops sending; requests in flight continue.
     pub(crate) fn stop(&self, now: Nanos) {
         self.gate.close_at(now);
         self.is_stopping.store(true, Ordering::Release);
@@ -190,7 +187,7 @@ impl Shared {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    /// Gives up what is in flight.
+    /// Abandons the requests in flight.
     pub(crate) fn abandon(&self) {
         self.is_abandoning.store(true, Ordering::Release);
         self.ring_all();
@@ -200,7 +197,7 @@ impl Shared {
         self.is_abandoning.load(Ordering::Acquire)
     }
 
-    /// Lets the workers go home.
+    /// Lets the worker threads end.
     pub(crate) fn finish(&self) {
         self.is_over.store(true, Ordering::Release);
         self.ring_all();
@@ -210,7 +207,7 @@ impl Shared {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Notes that a thread of the run has panicked.
+    /// Stores the panic of a thread.
     pub(crate) fn panicked(&self, panic: Error) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(panic);
@@ -224,8 +221,8 @@ impl Shared {
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Notes that nobody takes notices any more.
-    pub(crate) fn nobody_listens(&self) {
+    /// Records that the receiver of notices is closed.
+    pub(crate) fn notices_closed(&self) {
         self.is_deaf.store(true, Ordering::Release);
     }
 
@@ -234,30 +231,30 @@ impl Shared {
     }
 
     pub(crate) fn ring_all(&self) {
-        self.inboxes.iter().for_each(Inbox::ring);
+        self.inboxes.iter().for_each(Inbox::wake);
     }
 
-    /// The worker whose turn request `index` is.
+    /// The inbox of the worker that handles request `index`.
     pub(crate) fn inbox_of(&self, index: u64) -> &Inbox {
         let workers = self.inboxes.len() as u64;
         &self.inboxes[usize::try_from(index % workers).unwrap_or(0)]
     }
 
-    /// Feeds a flight: to be sent at its intended time, or as soon as the gate lets it pass.
+    /// Feeds a flight: for its intended time, or as soon as the gate admits it.
     pub(crate) fn feed(&self, flight: Box<Flight>, now: Nanos) {
         self.fed(&flight);
         let inbox = self.inbox_of(flight.timeline.identity.index);
         if flight.timeline.times.intended.is_some() {
-            inbox.post(Mail::Pace(flight));
+            inbox.post(Command::Pace(flight));
         } else if let Some(flight) = self.gate.admit(flight, now) {
-            inbox.post(Mail::Send(flight));
+            inbox.post(Command::Send(flight));
         } else if self.is_stopping() {
-            // The line was sent away just before this one joined it: nobody else will do it.
+            // The queue was emptied just before this flight joined it, so it has to be emptied again.
             self.dismiss(self.gate.dismiss(now), now);
         }
     }
 
-    /// Notes an optional field that a target refuses.
+    /// Records an optional field that a target refuses.
     pub(crate) fn drop_field(&self, target: u16, field: &'static str) {
         let mut dropped = self.dropped_fields.lock().unwrap_or_else(PoisonError::into_inner);
         if !dropped.contains(&(target, field)) {
@@ -266,7 +263,7 @@ impl Shared {
         self.has_dropped_fields.store(true, Ordering::Release);
     }
 
-    /// Leaves out of a request what its target is known to refuse.
+    /// Removes the fields that the target is known to refuse.
     pub(crate) fn trim(&self, flight: &mut Flight) {
         if !self.has_dropped_fields.load(Ordering::Acquire) {
             return;

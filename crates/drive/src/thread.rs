@@ -1,4 +1,4 @@
-//! Threads of a run, whose panics end the run instead of hanging it.
+//! Threads of a run. A panic in one ends the run instead of blocking it.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,13 +8,13 @@ use crate::error::Error;
 use crate::platform::{Platform, Task, Wake};
 use crate::shared::Shared;
 
-/// A thread, and what it returns in the end.
+/// A running thread, with its result.
 pub(crate) struct Thread<T> {
     task: Box<dyn Task>,
     result: Arc<Mutex<Option<T>>>,
 }
 
-/// Starts a thread. A panic in it is noted in `shared`, where the run's owner sees it.
+/// Starts a thread. A panic in it is stored in `shared`, where the owner finds it.
 pub(crate) fn spawn<T: Send + 'static>(
     platform: &impl Platform,
     name: &'static str,
@@ -47,7 +47,7 @@ impl<T> Thread<T> {
         self.task.waker()
     }
 
-    /// Waits for its end. `None` when it panicked.
+    /// Waits until it has ended. `None` when it panicked.
     pub(crate) fn join(self) -> Option<T> {
         self.task.join();
         self.result.lock().unwrap_or_else(PoisonError::into_inner).take()

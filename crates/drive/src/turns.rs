@@ -1,8 +1,8 @@
-//! Conversations: turns that have ended, on their way to the thread that makes the next ones.
+//! Conversations: passes ended turns to the thread that prepares the next ones.
 //!
-//! A turn cannot be made before the answer it follows is known, so it is not prepared ahead like
-//! other requests. Workers post the end of each turn here and wake the preparer, which asks its
-//! source for the turn that follows. Touched once per request, and only by conversations.
+//! A turn cannot be prepared before the previous response is known, so it is not prepared ahead like
+//! other requests. Workers post the end of each turn here and wake the preparer, which gets the next
+//! turn from its source. Used once per request, and only by conversations.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -12,33 +12,33 @@ use tokometer_record::{Identity, Outcome, Timeline};
 use crate::item::Item;
 use crate::platform::Wake;
 
-/// A turn of a conversation that is over.
+/// A turn of a conversation that has ended.
 #[derive(Debug, Clone)]
 pub struct TurnEnd {
-    /// Which turn of which conversation.
+    /// Names the turn and its conversation.
     pub identity: Identity,
-    /// The answer's text; `None` when there is no whole answer, or its text was not kept.
+    /// The response's text; `None` when the response is incomplete or its text was not kept.
     pub answer: Option<String>,
-    /// When the answer ended; for a turn that was never sent, the time it was dismissed.
+    /// When the response ended. For a turn that was never sent, when it was dismissed.
     pub at: Nanos,
 }
 
-/// The turn that follows another.
+/// The next turn of a conversation.
 #[derive(Debug, Clone)]
 pub struct FollowUp {
-    /// Its request.
+    /// The request to send.
     pub item: Item,
-    /// The pause after the answer before it.
+    /// Think time after the previous response.
     pub think: Nanos,
 }
 
 /// When a conversation counts against the limit of requests in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Places {
-    /// Only while a turn of it is in flight.
+    /// While one of its turns is in flight.
     #[default]
     PerTurn,
-    /// From its first turn to its last, pauses included. SGLang's client does so.
+    /// From its first turn to its last, think time included, as in SGLang's client.
     PerConversation,
 }
 
@@ -50,12 +50,12 @@ pub(crate) struct EndedTurns {
 }
 
 impl EndedTurns {
-    /// Names the thread that is woken for every ended turn.
+    /// Sets the thread that is woken for every ended turn.
     pub(crate) fn wake(&self, preparer: Arc<dyn Wake>) {
         self.preparer.get_or_init(|| preparer);
     }
 
-    /// Notes that a request is over for good, if it belongs to a conversation.
+    /// Posts the final end of a request, if it belongs to a conversation.
     pub(crate) fn post(&self, timeline: &Timeline, now: Nanos) {
         if timeline.identity.session.is_none() {
             return;
@@ -72,7 +72,7 @@ impl EndedTurns {
         }
     }
 
-    /// Everything posted since the last call.
+    /// All turns posted since the last call.
     pub(crate) fn take(&self) -> Vec<TurnEnd> {
         std::mem::take(&mut self.ended.lock().unwrap_or_else(PoisonError::into_inner))
     }

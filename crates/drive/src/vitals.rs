@@ -1,7 +1,7 @@
-//! What the kernel knows about this process and this machine while it measures.
+//! Kernel measurements of this process and machine during the run.
 //!
-//! Readings are taken before and after the measured phase; what a machine does not offer stays
-//! unknown. Everything is asked of a [`Kernel`], so that tests can bring their own.
+//! Taken before and after the measured phase; what a machine does not offer stays unknown. All values
+//! come from a [`Kernel`], so that tests can replace it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,10 +11,10 @@ use tokometer_record::health::WorkerHealth;
 
 use crate::platform::Kernel;
 
-/// Jiffies per second as `/proc/stat` counts them, which Linux has fixed for user space.
+/// Ticks per second in `/proc/stat`, which Linux fixes for user space.
 const TICKS_PER_SEC: u64 = 100;
 
-/// One thread's readings at one time.
+/// One thread's values at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ThreadSample {
     cpu: Option<Nanos>,
@@ -23,7 +23,7 @@ pub(crate) struct ThreadSample {
 }
 
 impl ThreadSample {
-    /// The readings of the calling thread.
+    /// Values of the calling thread.
     pub(crate) fn take(kernel: &impl Kernel) -> Self {
         let schedstat = kernel.text("/proc/thread-self/schedstat").unwrap_or_default();
         let mut fields = schedstat.split_ascii_whitespace().map(|field| field.parse().ok());
@@ -35,7 +35,7 @@ impl ThreadSample {
         }
     }
 
-    /// Adds what has passed since this sample to a worker's account.
+    /// Adds the difference since this sample to a worker's health.
     pub(crate) fn finish(&self, kernel: &impl Kernel, health: &mut WorkerHealth) {
         let now = Self::take(kernel);
         health.cpu_time = since(now.cpu, self.cpu);
@@ -57,7 +57,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The process's and the machine's readings at one time.
+/// Values of the process and the machine at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sample {
     cpu: Option<Nanos>,
@@ -76,7 +76,7 @@ impl Sample {
         }
     }
 
-    /// Adds what has passed since this sample, and what is known of the machine at its end.
+    /// Adds the differences since this sample, and the machine's final values.
     pub(crate) fn finish(&self, kernel: &impl Kernel, health: &mut Health) {
         let now = Self::take(kernel);
         health.cpu_time = since(now.cpu, self.cpu);
@@ -90,7 +90,7 @@ impl Sample {
     }
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=123456`, in microseconds.
+/// Parses `some avg10=0.00 avg60=0.00 avg300=0.00 total=123456`, in microseconds.
 fn pressure(text: &str) -> Option<Nanos> {
     let line = text.lines().find(|line| line.starts_with("some"))?;
     let total = line.split_ascii_whitespace().find_map(|word| word.strip_prefix("total="))?;
@@ -104,7 +104,7 @@ fn stolen(text: &str) -> Option<Nanos> {
     Some(Nanos::from_millis(ticks * 1_000 / TICKS_PER_SEC))
 }
 
-/// Time that the process's control group was kept from running, under either version.
+/// Time that the process's control group was throttled, under either version.
 fn throttled(kernel: &impl Kernel) -> Option<Nanos> {
     let groups = kernel.text("/proc/self/cgroup")?;
     let v2 = groups.lines().find_map(|line| line.strip_prefix("0::")).and_then(|path| {
@@ -126,7 +126,7 @@ fn throttled(kernel: &impl Kernel) -> Option<Nanos> {
     v2.or_else(v1)
 }
 
-/// Local ports there are for connections to one address.
+/// Local ports available for connections to one address.
 fn port_limit(kernel: &impl Kernel) -> Option<u32> {
     let range = kernel.text("/proc/sys/net/ipv4/ip_local_port_range")?;
     let mut ends = range.split_ascii_whitespace().filter_map(|end| end.parse::<u32>().ok());
@@ -134,7 +134,7 @@ fn port_limit(kernel: &impl Kernel) -> Option<u32> {
     high.checked_sub(low).map(|width| width + 1)
 }
 
-/// Whether one of the addresses belongs to this machine. `None` when our own are not known.
+/// Whether one of the addresses belongs to this machine. `None` when its addresses are unknown.
 pub(crate) fn is_same_host(addresses: &[SocketAddr]) -> Option<bool> {
     if addresses.iter().any(|address| address.ip().is_loopback()) {
         return Some(true);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_machine_does_not_tell_stays_unknown() {
+    fn unavailable_kernel_values_stay_unknown() {
         let mut health = WorkerHealth::default();
         ThreadSample::take(&fake(&[])).finish(&fake(&[]), &mut health);
         assert_eq!(health, WorkerHealth::default());
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_texts_are_read() {
+    fn kernel_files_are_parsed() {
         let text = "some avg10=0.00 avg60=1.25 avg300=0.00 total=42\nfull avg10=0.00 total=1\n";
         assert_eq!(pressure(text), Some(Nanos::from_micros(42)));
         let stat = "cpu  1 2 3 4 5 6 7 250 0 0\ncpu0 1 2 3\n";

@@ -85,7 +85,7 @@ impl LiveNotes {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
-    use tokometer_record::{Asked, Identity};
+    use tokometer_record::{Identity, RequestedLengths};
 
     use super::*;
 
@@ -96,7 +96,7 @@ mod tests {
         let at = |millis| Nanos::from_millis(millis);
         let sent = |intended, admitted, connect: Option<(u64, u64)>| {
             let identity = Identity::new(0, Phase::Measure);
-            let mut timeline = Timeline::new(identity, Asked::default(), at(admitted));
+            let mut timeline = Timeline::new(identity, RequestedLengths::default(), at(admitted));
             timeline.times.intended = Some(at(intended));
             timeline.times.first_byte_sent = Some(at(100));
             timeline.times.connect_begin = connect.map(|(begin, _)| at(begin));

@@ -10,7 +10,7 @@ use tokometer_base::{Background, Clock, Nanos};
 use tokometer_client::{Control, Probe};
 use tokometer_drive::Notice;
 use tokometer_record::{
-    Asked, Event, EventKind, Failure, FailureKind, Identity, Outcome, Phase, Timeline,
+    Event, EventKind, Failure, FailureKind, Identity, Outcome, Phase, RequestedLengths, Timeline,
 };
 
 /// Probes under way. They stop when this is dropped.
@@ -49,7 +49,7 @@ impl Probes {
 }
 
 fn asked(question: &Question, index: u64, clock: &dyn Clock) -> Timeline {
-    let asked = Asked { prompt_tokens: Some(1), output_tokens: Some(1), body_bytes: 0 };
+    let asked = RequestedLengths { prompt_tokens: Some(1), output_tokens: Some(1), body_bytes: 0 };
     let begin = clock.now();
     let mut timeline = Timeline::new(Identity::new(index, Phase::Probe), asked, begin);
     timeline.times.first_byte_sent = Some(begin);

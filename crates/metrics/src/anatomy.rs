@@ -144,14 +144,16 @@ impl Anatomy {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{Asked, Event, EventKind, Identity, Network, Outcome, ServerTimings};
+    use tokometer_record::{
+        Event, EventKind, Identity, Network, Outcome, RequestedLengths, ServerTimings,
+    };
 
     use super::*;
 
     fn request() -> Timeline {
         let at = Nanos::from_millis;
         let mut timeline =
-            Timeline::new(Identity::new(0, Phase::Measure), Asked::default(), at(15));
+            Timeline::new(Identity::new(0, Phase::Measure), RequestedLengths::default(), at(15));
         timeline.times.intended = Some(at(10));
         timeline.times.connect_begin = Some(at(15));
         timeline.times.connect_end = Some(at(17));

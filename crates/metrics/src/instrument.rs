@@ -173,13 +173,16 @@ pub fn events_per_s(timelines: impl Iterator<Item = Timeline>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{Asked, Event, EventKind, Identity};
+    use tokometer_record::{Event, EventKind, Identity, RequestedLengths};
 
     use super::*;
 
     fn timeline(index: u64, at: &[u64]) -> Timeline {
-        let mut timeline =
-            Timeline::new(Identity::new(index, Phase::Measure), Asked::default(), Nanos(0));
+        let mut timeline = Timeline::new(
+            Identity::new(index, Phase::Measure),
+            RequestedLengths::default(),
+            Nanos(0),
+        );
         for (read, at) in (0..).zip(at) {
             timeline.push(Event::new(Nanos(*at), read, EventKind::Text));
         }

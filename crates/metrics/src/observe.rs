@@ -55,7 +55,7 @@ pub(crate) struct Observed {
     pub(crate) prompt_lengths: Pair,
     /// Smallest surplus of the server's prompt count: what a chat template adds to every prompt.
     pub(crate) least_surplus: Option<i64>,
-    /// Asked answer length against the one that came.
+    /// Requested output length against the one received.
     pub(crate) answer_lengths: Pair,
     /// Prompt tokens against those found in the prefix cache, first turns only: a later turn repeats
     /// what was said.
@@ -133,7 +133,7 @@ impl Observed {
         if !has_further_choices {
             self.usage_and_text.add(usage.completion_tokens, timeline.retokenized_tokens);
         }
-        self.prompt_lengths.add(timeline.asked.prompt_tokens, usage.prompt_tokens);
+        self.prompt_lengths.add(timeline.requested.prompt_tokens, usage.prompt_tokens);
         if timeline.identity.turn == 0 {
             self.cached.add(usage.prompt_tokens, told::cached_tokens(timeline));
         } else {
@@ -142,9 +142,9 @@ impl Observed {
         let counted = timeline.output_tokens();
         if !has_further_choices {
             let came = counted.map(|(tokens, _)| tokens);
-            self.answer_lengths.add(timeline.asked.output_tokens, came);
+            self.answer_lengths.add(timeline.requested.output_tokens, came);
         }
-        if let (Some(asked), Some(told)) = (timeline.asked.prompt_tokens, usage.prompt_tokens) {
+        if let (Some(asked), Some(told)) = (timeline.requested.prompt_tokens, usage.prompt_tokens) {
             let surplus = if route == Route::Chat { i64::from(told) - i64::from(asked) } else { 0 };
             self.least_surplus = Some(self.least_surplus.map_or(surplus, |old| old.min(surplus)));
         }
@@ -207,7 +207,7 @@ mod tests {
         let mut observed = Observed::default();
         for (asked, told) in [(100, 112), (200, 210), (300, 311)] {
             let mut timeline = testing::answer(0, 0, &[]);
-            timeline.asked.prompt_tokens = Some(asked);
+            timeline.requested.prompt_tokens = Some(asked);
             timeline.usage = Some(testing::usage(told, 1));
             observed.add_counts(&timeline, Route::Chat);
         }

@@ -2,8 +2,8 @@
 
 use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
 use tokometer_record::{
-    Asked, Event, EventKind, Health, Identity, Outcome, Phase, RecordedLoad, RunEnd, RunInfo,
-    RunState, Stop, Target, Timeline, Usage,
+    Event, EventKind, Health, Identity, Outcome, Phase, RecordedLoad, RequestedLengths, RunEnd,
+    RunInfo, RunState, Stop, Target, Timeline, Usage,
 };
 
 use crate::rows::{Fate, RequestRow};
@@ -76,7 +76,8 @@ pub(crate) fn ended(begin: Nanos, end: Nanos) -> RunState {
 /// A measured request sent at `start` ms whose events come at the given ms, in reads of their own.
 pub(crate) fn answer(index: u64, start: u64, events: &[(u64, EventKind)]) -> Timeline {
     let sent = Nanos::from_millis(start);
-    let mut timeline = Timeline::new(Identity::new(index, Phase::Measure), Asked::default(), sent);
+    let mut timeline =
+        Timeline::new(Identity::new(index, Phase::Measure), RequestedLengths::default(), sent);
     timeline.times.first_byte_sent = Some(sent);
     for (read, (at, kind)) in (0..).zip(events) {
         timeline.push(Event::new(Nanos::from_millis(*at), read, *kind));

@@ -1,9 +1,9 @@
-//! The batches of an Arrow stream on disk, each checked before it is decoded.
+//! Reads the batches of an Arrow stream from disk, each checked before it is decoded.
 //!
-//! A damaged file may declare any length. Every length that the decoder takes for granted is compared
-//! with the bytes that are there first: no file makes the program panic or takes more memory than a
-//! small multiple of its size. A batch that is damaged is noted and skipped; a file that was cut ends
-//! at its last whole batch, which is how a killed writer leaves it and no damage.
+//! A damaged file may declare any length. Every length that the decoder relies on is first compared
+//! with the bytes that exist: no file makes the program panic or use more memory than a small
+//! multiple of its size. A damaged batch is reported and skipped. A truncated file, as a killed
+//! writer leaves it, ends at its last complete batch; that is not damage.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,11 +19,11 @@ use arrow_schema::{DataType, SchemaRef};
 
 use crate::folder::{Error, file_error};
 
-/// Every message begins with four bytes of ones and its length; the length of the end mark is zero.
+/// Every message begins with four bytes `0xff` and its length; the end mark has length zero.
 const MARK: [u8; 4] = [0xff; 4];
 const END_MARK: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// What was found damaged while a folder was read.
+/// Damage found while a folder was read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Damages(Arc<Mutex<Vec<Error>>>);
 
@@ -38,31 +38,30 @@ impl Damages {
     }
 }
 
-/// Why no further message can be read.
 enum Stopped {
-    /// The stream has ended, or was cut.
+    /// The stream has ended, or was truncated.
     Over,
-    /// What follows is no message.
+    /// What follows is not a message.
     Damaged(String),
 }
 
-/// A message of the stream as it lies on disk.
+/// A message of the stream as stored on disk.
 struct Message {
     head: Vec<u8>,
     body: Buffer,
 }
 
-/// The whole batches of a stream.
+/// The complete batches of a stream.
 pub(crate) struct Batches {
     path: PathBuf,
     file: BufReader<File>,
-    /// Bytes that are left of the file.
+    /// Bytes left in the file.
     left: u64,
-    /// Whether the file carries its end mark, so that a length beyond its end is damage.
+    /// Whether the file has its end mark, so that a length beyond its end is damage.
     is_whole: bool,
     is_over: bool,
     schema: Option<SchemaRef>,
-    /// Number of the batch that is read next, from zero.
+    /// Number of the next batch, from zero.
     number: u64,
     damages: Damages,
 }
@@ -85,17 +84,17 @@ impl Batches {
         })
     }
 
-    /// Whether the stream carries its end mark, or is empty.
+    /// Whether the stream has its end mark, or is empty.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Number of the batch that was read last.
+    /// Number of the last batch read.
     pub(crate) fn last_number(&self) -> u64 {
         self.number.saturating_sub(1)
     }
 
-    /// So many bytes of the file, if it has them.
+    /// The next `count` bytes of the file, if it has them.
     fn take(&mut self, count: u64) -> Result<Vec<u8>, Stopped> {
         let cut = || Stopped::Damaged(format!("it needs {count} bytes, the file ends before"));
         if count > self.left {
@@ -129,7 +128,7 @@ impl Batches {
         Ok(Message { head, body })
     }
 
-    /// The batch in a message; `None` for the schema, which is kept.
+    /// The batch in a message; `None` for the schema, which is stored.
     fn decode(&mut self, message: &Message) -> Result<Option<RecordBatch>, String> {
         let head = ipc::root_as_message(&message.head).map_err(|why| why.to_string())?;
         match (head.header_type(), &self.schema) {
@@ -179,7 +178,7 @@ impl Iterator for Batches {
                 }
                 Err(reason) => {
                     self.damages.note(&self.path, self.number, reason);
-                    // Without a schema no batch can be read.
+                    // Without a schema no batch can be decoded.
                     self.is_over = self.schema.is_none();
                     self.number += 1;
                 }
@@ -189,7 +188,7 @@ impl Iterator for Batches {
     }
 }
 
-/// Types whose values take room in the body, so that the body's size bounds their number.
+/// Types whose values take space in the body, so that the body's size bounds their number.
 fn is_plain(data_type: &DataType) -> bool {
     match data_type {
         DataType::List(values) | DataType::LargeList(values) => is_plain(values.data_type()),
@@ -198,10 +197,10 @@ fn is_plain(data_type: &DataType) -> bool {
     }
 }
 
-/// Compares what a batch declares with the bytes that it has.
+/// Compares the lengths that a batch declares with its bytes.
 fn check(batch: &ipc::RecordBatch<'_>, body: u64) -> Result<(), String> {
     let is_within = |value: i64, most: u64| u64::try_from(value).is_ok_and(|value| value <= most);
-    // The index alone takes eight bytes a row.
+    // The index column alone takes eight bytes per row.
     if !is_within(batch.length(), body / 8) {
         return Err(format!("it declares {} rows in {body} bytes", batch.length()));
     }

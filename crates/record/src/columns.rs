@@ -1,9 +1,8 @@
-//! Timelines as Arrow columns and back.
+//! Converts timelines to Arrow columns and back.
 //!
-//! One row per ended request. Points in time are nanoseconds since the run's origin, events are list
-//! columns with nanoseconds since the request's first byte (since its admission, where nothing was
-//! sent). Columns are found by name on reading: one that is missing reads as absent, one that is not
-//! known is left alone.
+//! One row per ended attempt. Times are nanoseconds since the run's origin; events are list columns
+//! with nanoseconds since the request's first byte sent (since its admission, where nothing was
+//! sent). Columns are read by name: a missing one reads as absent, an unknown one is ignored.
 
 use std::sync::Arc;
 
@@ -20,7 +19,8 @@ use tokometer_base::Nanos;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
 use crate::timeline::{
-    Asked, Connection, Identity, Network, Phase, ServerTimings, StampSource, Timeline, Times, Usage,
+    Connection, Identity, Network, Phase, RequestedLengths, ServerTimings, StampSource, Timeline,
+    Times, Usage,
 };
 
 /// Builds one batch column by column.
@@ -59,7 +59,7 @@ impl Table {
     }
 }
 
-/// The point from which a request's event times count.
+/// The time that a request's event times are relative to.
 fn event_base(times: &Times) -> Nanos {
     times.first_byte_sent.unwrap_or(times.admitted)
 }
@@ -99,7 +99,7 @@ fn add_identity(table: &mut Table, timelines: &[Timeline]) {
     );
 }
 
-/// A point of a request's life, and the column that holds it.
+/// The name of a time column, and the field that it holds.
 type Point = (&'static str, fn(&mut Times) -> &mut Option<Nanos>);
 
 const POINTS: [Point; 9] = [
@@ -132,10 +132,10 @@ fn add_counts(table: &mut Table, timelines: &[Timeline]) {
     let usage = |pick: fn(&Usage) -> Option<u32>| {
         timelines.iter().map(move |timeline| timeline.usage.as_ref().and_then(pick))
     };
-    let asked = || timelines.iter().map(|timeline| &timeline.asked);
-    table.add_u32("asked_prompt_tokens", asked().map(|asked| asked.prompt_tokens));
-    table.add_u32("asked_output_tokens", asked().map(|asked| asked.output_tokens));
-    table.add_u64("body_bytes", asked().map(|asked| Some(asked.body_bytes)));
+    let requested = || timelines.iter().map(|timeline| &timeline.requested);
+    table.add_u32("asked_prompt_tokens", requested().map(|requested| requested.prompt_tokens));
+    table.add_u32("asked_output_tokens", requested().map(|requested| requested.output_tokens));
+    table.add_u64("body_bytes", requested().map(|requested| Some(requested.body_bytes)));
     table.add_u32("usage_prompt_tokens", usage(|usage| usage.prompt_tokens));
     table.add_u32("usage_completion_tokens", usage(|usage| usage.completion_tokens));
     table.add_u32("usage_cached_tokens", usage(|usage| usage.cached_tokens));
@@ -209,7 +209,7 @@ fn add_events(table: &mut Table, timelines: &[Timeline]) {
     table.add("event_upper_bound", bounds.finish());
 }
 
-/// Finds columns by name; what is not there, or has another type, reads as absent.
+/// Reads columns by name; a missing one, or one of another type, reads as absent.
 struct BatchRow<'a> {
     batch: &'a RecordBatch,
     at: usize,
@@ -248,10 +248,11 @@ impl BatchRow<'_> {
     }
 }
 
-/// No run is longer than a month. A later time is damage, and figures per second would fill the memory.
+/// No run is longer than a month. A later time is damage, and figures per second would exhaust the
+/// memory.
 pub(crate) const LONGEST: Nanos = Nanos::from_secs(31 * 24 * 3_600);
 
-/// All rows of a batch, or what is wrong with it.
+/// All rows of a batch, or the reason why it is damaged.
 pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<Vec<Timeline>, String> {
     let row = |at: usize| {
         let timeline = decode_row(&BatchRow { batch, at }, origin);
@@ -263,7 +264,7 @@ pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<Vec<Timeline>
     (0..batch.num_rows()).map(row).collect()
 }
 
-/// The latest point of a request.
+/// The latest time of a request.
 fn last(timeline: &Timeline) -> Nanos {
     let mut times = timeline.times;
     let points = POINTS.map(|(_, point)| *point(&mut times));
@@ -271,7 +272,7 @@ fn last(timeline: &Timeline) -> Nanos {
     points.into_iter().flatten().chain(events).fold(timeline.times.admitted, Nanos::max)
 }
 
-/// Index and attempt of each row of the measured phase; rows without a phase are of that one.
+/// Index and attempt of each row of the measured phase. Rows without a phase belong to it.
 pub(crate) fn measured_attempts(batch: &RecordBatch) -> impl Iterator<Item = (u64, u32)> + '_ {
     let rows = (0..batch.num_rows()).map(|at| BatchRow { batch, at });
     rows.filter(|row| row.text("phase").is_none_or(|name| Phase::from_name(name) == Phase::Measure))
@@ -288,7 +289,7 @@ fn decode_row(row: &BatchRow<'_>, origin: Nanos) -> Timeline {
     }
     Timeline {
         identity: decode_identity(row),
-        asked: Asked {
+        requested: RequestedLengths {
             prompt_tokens: row.u32("asked_prompt_tokens"),
             output_tokens: row.u32("asked_output_tokens"),
             body_bytes: row.u64("body_bytes").unwrap_or(0),
@@ -369,7 +370,7 @@ fn decode_outcome(row: &BatchRow<'_>) -> Outcome {
 fn decode_events(row: &BatchRow<'_>, base: Nanos) -> Vec<Event> {
     let Some(times) = row.list("event_ns") else { return Vec::new() };
     let Some(times) = times.as_primitive_opt::<Int64Type>() else { return Vec::new() };
-    // Lists of other lengths are damaged, and say nothing of these events.
+    // Lists of other lengths are damaged, and do not describe these events.
     let fits = |list: &ArrayRef| list.len() == times.len();
     let reads = row.list("event_read").filter(fits);
     let reads = reads.as_ref().and_then(|list| list.as_primitive_opt::<UInt32Type>());

@@ -1,5 +1,5 @@
-//! Records with damage: read as far as they are whole, with an error that names the file, and never a
-//! panic or memory beyond a multiple of the file.
+//! Damaged records: everything undamaged is read, an error names the file, and no read panics or uses
+//! more memory than a multiple of the file's size.
 
 use std::fs;
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::path::Path;
 use crate::folder::names;
 use crate::server::Scrape;
 use crate::{
-    Asked, Error, Event, EventKind, Health, Identity, Outcome, Phase, RunEnd, RunInfo, RunReader,
-    RunWriter, Stop, Timeline, Usage,
+    Error, Event, EventKind, Health, Identity, Outcome, Phase, RequestedLengths, RunEnd, RunInfo,
+    RunReader, RunWriter, Stop, Timeline, Usage,
 };
 use tokometer_base::Nanos;
 
 const MUTATIONS: usize = 1_500;
-/// Peak memory of the test, most of which is the program and its figures.
+/// Peak memory of the test process, most of it the program itself.
 const MEMORY_KIB_MAX: u64 = 128 << 10;
 
-/// A stream of numbers from a seed.
+/// Pseudo-random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -29,7 +29,8 @@ impl Dice {
 
 fn timeline(index: u64, origin: Nanos) -> Timeline {
     let at = |ms: u64| origin + Nanos::from_millis(ms + 10 * index);
-    let asked = Asked { prompt_tokens: Some(10), output_tokens: Some(4), body_bytes: 77 };
+    let asked =
+        RequestedLengths { prompt_tokens: Some(10), output_tokens: Some(4), body_bytes: 77 };
     let mut timeline = Timeline::new(Identity::new(index, Phase::Measure), asked, at(1));
     timeline.times.first_byte_sent = Some(at(2));
     timeline.times.end = Some(at(9));
@@ -67,7 +68,7 @@ fn write(folder: &Path) {
     let _ = writer.finish(&end).unwrap();
 }
 
-/// Reads every file of the folder. Returns the rows read and what was found damaged.
+/// Reads every file of the folder. Returns the rows read and the damage found.
 fn read(folder: &Path) -> Result<(u64, Vec<Error>), Error> {
     let reader = RunReader::open(folder)?;
     let rows = reader.timelines()?.count() as u64;
@@ -107,7 +108,7 @@ fn no_damage_makes_a_reader_panic_or_takes_more_memory_than_the_file_can_need() 
     let mut dice = Dice(7);
     let mut errors = 0;
     for number in 0..MUTATIONS {
-        // Every second one is a file of rows.
+        // Every second mutation is of a file of rows.
         let file = if number % 2 == 0 { number / 2 % 2 } else { dice.roll(files.len()) };
         let mut bytes = whole[file].clone();
         for _ in 0..=dice.roll(3) {
@@ -115,7 +116,7 @@ fn no_damage_makes_a_reader_panic_or_takes_more_memory_than_the_file_can_need() 
         }
         fs::write(folder.join(files[file]), bytes).unwrap();
         if files[file] == names::STARTS {
-            // Only a killed run is asked for its starts.
+            // Only a killed run reads its starts.
             fs::remove_file(folder.join(names::END)).unwrap();
         }
         let found = match read(folder) {
@@ -140,7 +141,7 @@ fn a_damaged_batch_is_named_and_the_others_are_read() {
     write(place.path());
     let path = place.path().join(names::REQUESTS);
     let mut bytes = fs::read(&path).unwrap();
-    // The text of the fifth row: no longer UTF-8.
+    // Makes the text of the fifth row invalid UTF-8.
     let text = b"four words of text";
     let at = bytes.windows(text.len()).enumerate().filter(|(_, window)| *window == text);
     let at = at.map(|(at, _)| at).nth(4).unwrap();

@@ -1,24 +1,24 @@
-//! One event of an answer in sixteen bytes.
+//! One event of a response in sixteen bytes.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
-/// What an event of the stream carried, as far as a metric cares.
+/// What an event of the stream contains, as far as a metric distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum EventKind {
-    /// The opening event of a chat answer: a role and no content.
+    /// The opening event of a chat response: a role and no content.
     Role = 0,
-    /// A choice whose text is empty: a special token, half a character, or a bare finish reason.
+    /// A choice with empty text: a special token, half a character, or only a finish reason.
     Empty = 1,
-    /// Text of the answer.
+    /// Text of the response.
     Text = 2,
-    /// Text of the model's reasoning, kept apart from the answer by the server.
+    /// Reasoning text, where the server separates it from the response.
     Reasoning = 3,
-    /// A piece of a tool call.
+    /// A part of a tool call.
     ToolCall = 4,
-    /// Counts only, no choice.
+    /// Token counts without a choice.
     Usage = 5,
     /// The server reported an error inside the stream.
     Error = 6,
@@ -31,7 +31,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// All kinds, at the place of their number.
+    /// All kinds, each at the index of its number.
     pub const ALL: [Self; 10] = [
         Self::Role,
         Self::Empty,
@@ -45,27 +45,27 @@ impl EventKind {
         Self::FurtherChoice,
     ];
 
-    /// The kind of this number; [`EventKind::Other`] for numbers of a later version.
+    /// [`EventKind::Other`] for numbers of a later version.
     pub fn from_number(number: u8) -> Self {
         Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Other)
     }
 
-    /// Whether a person reading the stream would see something: text, reasoning or a tool call.
+    /// Text, reasoning or a tool call: what a reader of the stream would see.
     pub fn is_content(self) -> bool {
         matches!(self, Self::Text | Self::Reasoning | Self::ToolCall)
     }
 
-    /// Whether it has content of any choice.
+    /// Content of any choice.
     pub fn is_generated(self) -> bool {
         self.is_content() || self == Self::FurtherChoice
     }
 
-    /// Content that belongs to the answer itself.
+    /// Content that is not reasoning.
     pub fn is_answer(self) -> bool {
         matches!(self, Self::Text | Self::ToolCall)
     }
 
-    /// Whether the event had a choice in it, which is what vLLM's client counts as a token.
+    /// Whether the event had a choice, which is what vLLM's client counts as a token.
     pub fn has_choice(self) -> bool {
         matches!(self, Self::Role | Self::Empty | Self::FurtherChoice) || self.is_content()
     }
@@ -74,29 +74,29 @@ impl EventKind {
 const UNKNOWN_TOKENS: u16 = u16::MAX;
 const UPPER_BOUND: u8 = 1;
 
-/// One event: when the read that completed it was stamped, which read that was, and what it held.
+/// One event: the stamp and number of the read that completed it, and its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// Stamp of the read that completed this event.
     pub at: Nanos,
-    /// Number of that read within the request, from zero. Events of one read share a number.
+    /// Number of that read within the request, from zero. Events of one read share it.
     pub read: u32,
     tokens: u16,
-    /// What it carried.
+    /// Decides which metrics use this event.
     pub kind: EventKind,
     flags: u8,
 }
 
-// The limit is promised to users: a run of a hundred million tokens must fit in memory for a second.
+// This size is documented: a run of a hundred million tokens must fit in memory.
 const _: () = assert!(size_of::<Event>() == 16);
 
 impl Event {
-    /// An event whose token count is not known.
+    /// An event without a known token count.
     pub fn new(at: Nanos, read: u32, kind: EventKind) -> Self {
         Self { at, read, tokens: UNKNOWN_TOKENS, kind, flags: 0 }
     }
 
-    /// The same event with its token count, where the server or the protocol tells it.
+    /// Sets the token count; `None` where neither server nor protocol reports it.
     #[must_use]
     pub fn with_tokens(mut self, tokens: Option<u32>) -> Self {
         self.tokens = tokens.map_or(UNKNOWN_TOKENS, |tokens| {
@@ -105,7 +105,7 @@ impl Event {
         self
     }
 
-    /// The same event, marked as having arrived at `at` or earlier: its read merged segments.
+    /// Marks the event as having arrived at `at` or earlier: its read merged segments.
     #[must_use]
     #[expect(clippy::fn_params_excessive_bools, reason = "the flag of the read is passed through")]
     pub fn with_upper_bound(mut self, is_upper_bound: bool) -> Self {
@@ -113,13 +113,13 @@ impl Event {
         self
     }
 
-    /// Tokens inside this event; `None` when nothing tells.
+    /// Tokens in this event; `None` where nothing reports them.
     pub fn tokens(&self) -> Option<u32> {
         (self.tokens != UNKNOWN_TOKENS).then_some(u32::from(self.tokens))
     }
 
-    /// True when the read that completed this event merged several segments: the event arrived at
-    /// `at` or earlier.
+    /// Whether the read that completed this event merged several segments: the event arrived at `at`
+    /// or earlier.
     pub fn is_upper_bound(&self) -> bool {
         self.flags & UPPER_BOUND != 0
     }

@@ -1,34 +1,34 @@
 //! How a request ended.
 //!
-//! A failed request is data, not an error of the program: it stays in the record with its times up
-//! to the failure, and counts as infinitely slow.
+//! A failed request is data, not an error of the program: it stays in the record with its times up to
+//! the failure, and counts as infinitely slow.
 
 use serde::{Deserialize, Serialize};
 
-/// The end of a request.
+/// Final state of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Answered to its regular end, with content.
+    /// A complete response with content.
     Success,
-    /// Not answered, or not to the end.
+    /// No response, or an incomplete one.
     Failed(Failure),
-    /// Given up by ourselves: an interrupt, or the end of the time for draining.
+    /// Ended by the client: an interrupt, or the end of the drain time.
     Abandoned,
 }
 
-/// Why a request failed.
+/// Kind, status and message of a failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// The kind, which is what reports group by.
+    /// Reports group failures by it.
     pub kind: FailureKind,
-    /// HTTP status, once there was one.
+    /// `None` when no response header arrived.
     pub status: Option<u16>,
-    /// First bytes of the server's body or the system's message, with secrets removed.
+    /// First bytes of the server's body, or the system's message. Secrets are removed.
     pub message: String,
 }
 
-/// The kinds of failure.
+/// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
@@ -38,26 +38,26 @@ pub enum FailureKind {
     Tls,
     /// The request could not be written.
     Send,
-    /// The server answered with a status other than success.
+    /// The server responded with a status that is not 2xx.
     Status,
-    /// Connecting took longer than allowed.
+    /// Connecting exceeded its timeout.
     ConnectTimeout,
-    /// No byte came for longer than allowed.
+    /// No byte arrived within the stall timeout.
     Stall,
-    /// The whole request took longer than allowed.
+    /// The whole request exceeded its timeout.
     Timeout,
     /// The stream ended before its end mark or its announced length.
     Cut,
-    /// The bytes were not HTTP, or not the protocol of this dialect.
+    /// The bytes were not HTTP, or not this dialect's protocol.
     Protocol,
-    /// The server reported an error inside a stream that had begun well.
+    /// The server reported an error inside a stream.
     InStream,
     /// The stream ended regularly without any content.
     NoContent,
 }
 
 impl FailureKind {
-    /// All kinds, in the order of a request's life.
+    /// In the order in which they can happen in a request.
     pub const ALL: [Self; 11] = [
         Self::Connect,
         Self::Tls,
@@ -72,7 +72,7 @@ impl FailureKind {
         Self::NoContent,
     ];
 
-    /// The word used on disk and in reports.
+    /// The name on disk and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -89,7 +89,7 @@ impl FailureKind {
         }
     }
 
-    /// The kind of this name; `None` for names of a later version.
+    /// `None` for names of a later version.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }

@@ -1,9 +1,9 @@
 //! The run folder: `plan.json`, `requests.arrows`, `starts.arrows`, `server.jsonl`, `end.json`.
 //!
-//! Written so that a killed writer loses at most its last second: every batch reaches the kernel in a
-//! single write, `plan.json` is there before the first request and `end.json` only after the last
-//! one. A folder without `end.json` belongs to a run that was killed; which requests were in flight
-//! then is known from `starts.arrows`. A torn last batch ends the reading, it is not an error.
+//! A killed writer loses at most the last second: every batch is one write to the kernel, `plan.json`
+//! exists before the first request, and `end.json` only after the last one. A folder without
+//! `end.json` belongs to a run that was killed; `starts.arrows` shows which requests were in flight
+//! then. An incomplete last batch ends the reading and is not an error.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -25,61 +25,61 @@ use crate::timeline::Timeline;
 
 /// File names inside a run folder.
 pub mod names {
-    /// What was planned, and everything known before the first request.
+    /// The plan, and everything known before the first request.
     pub const PLAN: &str = "plan.json";
-    /// One row per ended request.
+    /// One row per ended attempt.
     pub const REQUESTS: &str = "requests.arrows";
-    /// One row per sent request.
+    /// One row per sent attempt.
     pub const STARTS: &str = "starts.arrows";
-    /// What the server said about itself.
+    /// Scrapes of the server's metrics.
     pub const SERVER: &str = "server.jsonl";
-    /// What is known after the last request.
+    /// Everything known after the last request.
     pub const END: &str = "end.json";
-    /// The metrics, for other programs.
+    /// The figures, for other programs.
     pub const SUMMARY: &str = "summary.json";
-    /// All of them. The plan is last: it is what makes a folder a run.
+    /// All of them. The plan is last: removing it is what makes the folder no longer a run.
     pub(super) const ALL: [&str; 6] = [END, SUMMARY, SERVER, STARTS, REQUESTS, PLAN];
 }
 
-/// What can go wrong with a run folder.
+/// Why a run folder could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file could not be read or written.
+    /// A file system operation failed.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was tried.
+        /// Completes the sentence "cannot …", such as `read`.
         action: &'static str,
-        /// The file.
+        /// The file or folder of the operation.
         path: PathBuf,
-        /// Why not.
+        /// From the operating system.
         source: io::Error,
     },
-    /// A folder that holds no run.
+    /// A folder that is not a run.
     #[error(
         "cannot read {} as a run: it has no {}\n  a run folder is what `tokometer bench` writes below `runs/`",
         path.display(),
         names::PLAN
     )]
     NotARun {
-        /// The folder.
+        /// The folder without a plan.
         path: PathBuf,
     },
-    /// A file whose content is not what this program writes.
+    /// A file with unexpected content.
     #[error("cannot read {}: {reason}", path.display())]
     Content {
-        /// The file.
+        /// The file with that content.
         path: PathBuf,
-        /// What is wrong with it.
+        /// From its parser.
         reason: String,
     },
-    /// A batch of rows that cannot be read; the others can.
+    /// A batch of rows that is damaged; the others can be read.
     #[error("cannot read batch {batch} of {}: {reason}", path.display())]
     Damaged {
-        /// The file.
+        /// The file of rows.
         path: PathBuf,
         /// Number of the batch, from zero.
         batch: u64,
-        /// What is wrong with it.
+        /// From the check or the decoder.
         reason: String,
     },
     /// A run of a later version of the program.
@@ -88,12 +88,12 @@ pub enum Error {
         path.display()
     )]
     Newer {
-        /// The folder.
+        /// The run's folder.
         path: PathBuf,
-        /// Its version.
+        /// The version in its plan.
         found: u32,
     },
-    /// Arrow refused to encode a batch.
+    /// Arrow failed to encode a batch.
     #[error("cannot encode the record: {0}")]
     Encode(#[from] ArrowError),
 }
@@ -105,7 +105,7 @@ pub(crate) fn file_error<'a>(
     move |source| Error::File { action, path: path.to_owned(), source }
 }
 
-/// An Arrow stream of which each batch is handed to the kernel in one write.
+/// An Arrow stream in which each batch is one write to the kernel.
 struct BatchFile {
     path: PathBuf,
     file: File,
@@ -136,7 +136,7 @@ impl BatchFile {
     }
 }
 
-/// Writes a run folder.
+/// Writes rows in batches: call [`RunWriter::flush`] at least once a second.
 pub struct RunWriter {
     folder: PathBuf,
     origin: Nanos,
@@ -149,12 +149,12 @@ pub struct RunWriter {
     has_text: bool,
 }
 
-/// Rows wait for this much memory at most before they are written.
+/// Rows are written when they take this much memory.
 const WAITING_BYTES_MAX: usize = 8 << 20;
 
 impl RunWriter {
-    /// Makes the folder and writes `plan.json`. The folder's parents are created. What an earlier run
-    /// left in it is removed: its end must not stand beside the rows of this one.
+    /// Creates the folder with its parents, and writes `plan.json`. Files of an earlier run in it are
+    /// removed: its end must not be read with the rows of this one.
     pub fn create(folder: &Path, info: &RunInfo) -> Result<Self, Error> {
         create_private(folder).map_err(file_error("create", folder))?;
         if folder.join(names::PLAN).is_file() {
@@ -174,22 +174,22 @@ impl RunWriter {
         })
     }
 
-    /// The folder that is written.
+    /// As given to [`RunWriter::create`].
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether some row has the text of its answer.
+    /// Whether a row has the text of its response.
     pub fn has_text(&self) -> bool {
         self.has_text
     }
 
-    /// Notes that a measured request was sent. It reaches the disk with the next flush.
+    /// Adds a sent attempt of the measured phase. It is written with the next flush.
     pub fn start(&mut self, index: u64, attempt: u32, at: Nanos) {
         self.started.push((index, attempt, at));
     }
 
-    /// Adds an ended request. It reaches the disk with the next flush, which happens by itself when
+    /// Adds an ended attempt. It is written with the next flush, which happens automatically when
     /// enough rows wait.
     pub fn push(&mut self, timeline: Timeline) -> Result<(), Error> {
         self.waiting_bytes += size_of::<Timeline>()
@@ -200,7 +200,7 @@ impl RunWriter {
         if self.waiting_bytes >= WAITING_BYTES_MAX { self.flush() } else { Ok(()) }
     }
 
-    /// Hands all waiting rows to the kernel. To be called at least once a second.
+    /// Writes all waiting rows. Call it at least once a second.
     pub fn flush(&mut self) -> Result<(), Error> {
         if !self.started.is_empty() {
             let batch = starts_batch(&self.started, self.origin)?;
@@ -238,8 +238,8 @@ impl RunWriter {
     }
 }
 
-/// Makes a folder that only its owner can read, since a record may hold prompts. One that is already
-/// there keeps its mode; parents are made as usual.
+/// Creates a folder that only its owner can read, since a record may contain prompts. An existing one
+/// keeps its mode; parents get the default mode.
 pub fn create_private(folder: &Path) -> io::Result<()> {
     if let Some(parent) = folder.parent() {
         fs::create_dir_all(parent)?;
@@ -250,7 +250,7 @@ pub fn create_private(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The same for a folder that must not be there yet.
+/// The same, but an error when the folder exists.
 pub fn create_private_new(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }
@@ -283,7 +283,7 @@ fn starts_batch(started: &[(u64, u32, Nanos)], origin: Nanos) -> Result<RecordBa
     Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
 }
 
-/// Writes `value` beside its place first: a reader never sees half a file.
+/// Writes to a temporary file first: a reader never sees half a file.
 fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Error> {
     let mut bytes = serde_json::to_vec_pretty(value)
         .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })?;
@@ -302,7 +302,7 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
 /// Index and attempt of a measured request.
 type Attempt = (u64, u32);
 
-/// Reads a run folder, also one whose writer was killed.
+/// Reads a run folder, including one whose writer was killed.
 #[derive(Debug)]
 pub struct RunReader {
     folder: PathBuf,
@@ -324,17 +324,17 @@ impl RunReader {
         Ok(Self { folder: folder.to_owned(), info, damages: Damages::default() })
     }
 
-    /// What was known before the first request.
+    /// Everything known before the first request.
     pub fn info(&self) -> &RunInfo {
         &self.info
     }
 
-    /// The folder.
+    /// As given to [`RunReader::open`].
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// How the run ended, or how many requests were in flight when its writer died.
+    /// How the run ended, or how many requests were in flight when its writer was killed.
     pub fn state(&self) -> Result<RunState, Error> {
         let end = self.folder.join(names::END);
         if end.is_file() {
@@ -354,8 +354,8 @@ impl RunReader {
         Ok(RunState::Killed { in_flight: in_flight.len() as u64, retrying })
     }
 
-    /// The measured attempts in a file. Warm-ups and probes count their indexes from zero as well;
-    /// they have no rows among the starts.
+    /// The measured attempts in a file. Warm-ups and probes also count their indexes from zero; they
+    /// have no rows among the starts.
     fn attempts(&self, name: &str) -> Result<BTreeSet<Attempt>, Error> {
         let path = self.folder.join(name);
         if !path.is_file() {
@@ -368,7 +368,7 @@ impl RunReader {
         Ok(attempts)
     }
 
-    /// All ended requests, in the order in which they ended, batch by batch from disk.
+    /// All ended attempts in the order of their ends, read batch by batch.
     pub fn timelines(&self) -> Result<impl Iterator<Item = Timeline> + use<>, Error> {
         let path = self.folder.join(names::REQUESTS);
         let origin = self.info.origin;
@@ -382,12 +382,12 @@ impl RunReader {
         Ok(std::iter::from_fn(rows).flatten())
     }
 
-    /// The batches that could not be read since this was last asked.
+    /// Damaged batches found since the last call.
     pub fn take_damages(&self) -> Vec<Error> {
         self.damages.take()
     }
 
-    /// The scrapes of the server's metrics. Broken lines are skipped: the last one may be torn.
+    /// The scrapes of the server's metrics. Broken lines are skipped: the last one may be incomplete.
     pub fn scrapes(&self) -> Result<Vec<Scrape>, Error> {
         let path = self.folder.join(names::SERVER);
         if !path.is_file() {
@@ -400,8 +400,8 @@ impl RunReader {
         Ok(scrapes.filter(|scrape| is_plausible(scrape.at)).collect())
     }
 
-    /// Replaces the rows by what `change` makes of them, keeping the schema's unknown columns out of
-    /// reach: used to add counts found after the run.
+    /// Replaces the rows by the result of `change`, for counts that are found after the run. Columns
+    /// that this version does not know are lost.
     pub fn rewrite(&self, mut change: impl FnMut(&mut Timeline)) -> Result<(), Error> {
         let path = self.folder.join(names::REQUESTS);
         let beside = self.folder.join("requests.arrows.part");
@@ -419,8 +419,8 @@ impl RunReader {
         replace(&beside, &path, &damages)
     }
 
-    /// Drops torn last batches and adds end marks, so that readers that insist on them are content.
-    /// Returns the names of the files that were mended.
+    /// Removes incomplete last batches and adds end marks, for readers that require them. Returns the
+    /// names of the repaired files.
     pub fn repair(&self) -> Result<Vec<&'static str>, Error> {
         let mut mended = Vec::new();
         for name in [names::REQUESTS, names::STARTS] {
@@ -446,8 +446,8 @@ impl RunReader {
     }
 }
 
-/// Puts a file in the place of the one that it was made of. Not where a batch of that was damaged: it
-/// would be lost.
+/// Replaces a file by the one made from it, unless a batch of it was damaged: that batch would be
+/// lost.
 fn replace(beside: &Path, path: &Path, damages: &Damages) -> Result<(), Error> {
     match damages.take().into_iter().next() {
         None => fs::rename(beside, path).map_err(file_error("write", path)),

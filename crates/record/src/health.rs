@@ -1,22 +1,22 @@
-//! What the client did to itself while it measured.
+//! Measurements of the client itself during a run.
 //!
-//! Filled by the run, judged by `metrics`. Every field that a machine may not offer is an `Option`:
-//! a kernel without pressure files has unknown pressure, not none.
+//! Filled by the run, judged by `metrics`. What a machine may not offer is an `Option`: without
+//! pressure files the pressure is unknown, not zero.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
-/// A coarse histogram of delays: counts per power of two of nanoseconds.
+/// A coarse histogram of delays, with one bucket per power of two of nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DelayHistogram {
     /// `counts[i]` delays of at least 2^i and below 2^(i+1) nanoseconds; the first also holds zero.
     pub counts: Vec<u64>,
-    /// The largest delay.
+    /// Exact, unlike the quantiles.
     pub max: Nanos,
 }
 
 impl DelayHistogram {
-    /// Adds one delay.
+    /// Counts one delay in its bucket.
     pub fn add(&mut self, delay: Nanos) {
         let slot = usize::try_from(delay.0.max(1).ilog2()).unwrap_or(63);
         if self.counts.len() <= slot {
@@ -42,12 +42,13 @@ impl DelayHistogram {
         self.counts.iter().sum()
     }
 
-    /// Whether no delay was added.
+    /// True before the first delay.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// An upper bound of the delay below which `share` of all lie. `None` when there are none.
+    /// An upper bound of the delay at this quantile, `share` from 0 to 1. `None` when the histogram
+    /// is empty.
     pub fn quantile(&self, share: f64) -> Option<Nanos> {
         let total = self.len();
         let mut below = 0;
@@ -61,59 +62,60 @@ impl DelayHistogram {
     }
 }
 
-/// One worker thread's account.
+/// Measurements of one worker thread.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct WorkerHealth {
-    /// Time between the kernel's stamp of a read and our return from it.
+    /// Time between the kernel's stamp of a read and its return to the worker.
     pub kernel_to_user: DelayHistogram,
-    /// Time this thread was ready to run and was not running.
+    /// Time this thread was runnable but not running.
     pub run_queue_delay: Option<Nanos>,
-    /// CPU time it used.
+    /// CPU time of this thread.
     pub cpu_time: Option<Nanos>,
-    /// Times it was taken off the CPU against its will.
+    /// Involuntary context switches.
     pub involuntary_switches: Option<u64>,
 }
 
-/// The client's account of itself over the measured phase.
+/// Measurements of the client over the measured phase.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Health {
-    /// Per worker thread.
+    /// One entry per worker thread.
     pub workers: Vec<WorkerHealth>,
     /// CPU time of the whole process.
     pub cpu_time: Option<Nanos>,
-    /// Cores this process may use.
+    /// Cores that this process may use.
     pub cores: Option<u32>,
-    /// Time the machine's tasks waited for CPU (`/proc/pressure/cpu`, some).
+    /// Time in which tasks of this machine waited for a CPU (`/proc/pressure/cpu`, `some`).
     pub cpu_pressure: Option<Nanos>,
-    /// Time a control group stopped us from running.
+    /// Time in which a control group throttled this process.
     pub throttled: Option<Nanos>,
-    /// Time a hypervisor kept from this machine.
+    /// Time that the hypervisor took from this machine.
     pub stolen: Option<Nanos>,
-    /// Peak resident memory.
+    /// Peak resident set size.
     pub peak_memory_bytes: Option<u64>,
-    /// Steps of the wall clock seen during the run.
+    /// Times the wall clock was set during the run.
     pub clock_steps: u32,
-    /// Lateness of a bare timer thread at the same pace, as a control for the pacer.
+    /// Lateness of a reference thread that sleeps until the same times as the pacer.
     pub pacing_control: DelayHistogram,
-    /// Delay from the end of one request to the first byte of the next in its slot (closed loop).
+    /// Delay from the end of one request to the first byte of the one that takes its place (closed
+    /// loop).
     pub refill_delay: DelayHistogram,
-    /// Requests that had to wait because the cap on requests in flight was reached.
+    /// Requests that waited because the maximum number in flight was reached.
     pub cap_waits: u64,
-    /// Connections opened, reused and found dead.
+    /// Over all targets, preopened ones included.
     pub connections_opened: u64,
-    /// Requests that found a kept connection.
+    /// Requests sent on a kept connection.
     pub connections_reused: u64,
-    /// Kept connections that were dead when used.
+    /// Kept connections that the server had closed when a request was sent.
     pub connections_reopened: u64,
-    /// Descriptors this process may open.
+    /// Open files that this process may have.
     pub descriptor_limit: Option<u64>,
     /// Local ports available for one destination.
     pub port_limit: Option<u32>,
-    /// Whether the server runs on this host.
+    /// Whether the server runs on this host. `None` when the host's addresses are unknown.
     pub is_same_host: Option<bool>,
-    /// Streams that were harvested lazily at some time.
+    /// Streams that were read lazily at some time.
     pub lazy_streams: u64,
-    /// Optional request fields that the server refused and that were then left out.
+    /// Optional request fields that the server refused and that were then removed.
     #[serde(default)]
     pub dropped_fields: Vec<String>,
 }

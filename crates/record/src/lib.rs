@@ -1,9 +1,9 @@
-//! The narrow waist: what happened in a run, and its form on disk.
+//! What happened in a run, in memory and on disk.
 //!
-//! Left of this room the program touches the world; right of it every number is a pure function of
-//! what is written here. In: [`Timeline`]s as requests end. Out: a run folder that other tools can
-//! read, and [`RunReader`], which gives the same timelines back, also from a folder whose writer was
-//! killed. No runtime, no network, no metric lives here.
+//! Left of this room the program uses network and clocks; right of it every number is a pure function
+//! of the record. In: [`Timeline`]s as requests end. Out: a run folder that other tools can read, and
+//! [`RunReader`], which returns the same timelines, also from a folder whose writer was killed. No
+//! network and no metric is known here.
 
 mod batches;
 mod columns;
@@ -23,6 +23,6 @@ pub use folder::{Error, RunReader, RunWriter};
 pub use health::Health;
 pub use run::{RecordedLoad, RunEnd, RunInfo, RunState, Stop, Target};
 pub use timeline::{
-    Asked, Connection, CountSource, Identity, Network, Phase, ServerTimings, StampSource, Timeline,
-    Times, Usage,
+    Connection, CountSource, Identity, Network, Phase, RequestedLengths, ServerTimings,
+    StampSource, Timeline, Times, Usage,
 };

@@ -1,47 +1,47 @@
-//! What is known of a run besides its requests.
+//! Everything recorded about a run besides its requests.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Backend, Conventions, Nanos, Seed, WallNanos};
 
 use crate::health::Health;
 
-/// Version of the record's form. Raised when a column changes its meaning.
+/// Version of the record's format. Raised when a column changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Where requests were sent.
+/// A server that requests were sent to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// Scheme, host and port, without any key.
+    /// Scheme, host and port, without keys.
     pub base_url: String,
     /// Path of the measured route.
     pub endpoint: String,
-    /// Name of the dialect as the user gave it, such as `vllm`.
+    /// Backend name as the user gave it, such as `vllm`.
     pub backend: String,
-    /// Model name sent to the server.
+    /// Model name as sent to the server.
     pub model: String,
-    /// True when the target was the embedded simulator, or no server at all but a prediction:
-    /// whatever shows the figures must say so.
+    /// True for the embedded simulator, and for a prediction without a server: every view of the
+    /// figures must say so.
     pub is_simulated: bool,
-    /// The server's own name and version, where it told them.
+    /// The server's name and version. `None` where it does not report them.
     pub server: Option<String>,
 }
 
-/// Beginning of the `base_url` of a run that was computed; the engine's name follows.
+/// Prefix of `base_url` in a run that was computed; the engine's name follows.
 pub const PREDICTION: &str = "prediction:";
 
 impl Target {
-    /// What the backend's name implies; `None` for a name of another version.
+    /// The backend's facts; `None` for a name of another version.
     pub fn backend(&self) -> Option<&'static Backend> {
         Backend::named(&self.backend)
     }
 
-    /// The engine that a run was computed from; `None` for a run that was measured.
+    /// The engine of a prediction; `None` for a measured run.
     pub fn predicted_engine(&self) -> Option<&str> {
         self.base_url.strip_prefix(PREDICTION)
     }
 }
 
-/// The load that was asked for.
+/// The requested load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordedLoad {
     /// Requests per second; `None` is an infinite rate.
@@ -50,97 +50,97 @@ pub struct RecordedLoad {
     pub burstiness: f64,
     /// Most requests in flight; `None` is no limit.
     pub max_concurrency: Option<u32>,
-    /// Requests planned; `None` when the run stops by time.
+    /// Requests planned; `None` when time ends the run.
     pub planned_requests: Option<u64>,
-    /// Length asked for, when the run stops by time.
+    /// Requested duration, when time ends the run.
     pub duration: Option<Nanos>,
-    /// True where arrival times come from a trace or from sessions.
+    /// Whether arrival times come from a trace or from conversations.
     #[serde(default)]
     pub is_traced: bool,
-    /// Name of a ramp, with its first and last rate.
+    /// The ramp's name, first and last rate.
     #[serde(default)]
     pub ramp: Option<(String, f64, f64)>,
 }
 
-/// Known before the first request: `plan.json` of the run folder.
+/// Everything known before the first request: `plan.json` of the run folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
-    /// Version of the record's form.
+    /// See [`SCHEMA_VERSION`].
     pub schema: u32,
-    /// Program version, profile and commit.
+    /// Version, build profile and commit of the program.
     pub version: String,
-    /// Name of the run.
+    /// As given by the user, or made from time and model.
     pub name: String,
-    /// Start on the wall clock.
+    /// On the wall clock.
     pub started: WallNanos,
-    /// The same instant on the monotonic clock: all times on disk count from it.
+    /// `started` on the monotonic clock. All times on disk are relative to it.
     pub origin: Nanos,
     /// Root seed of lengths and arrivals.
     pub seed: Seed,
-    /// Salt of the content.
+    /// Makes the content of prompts differ between runs with one seed.
     pub salt: u64,
     /// The tool whose conventions were followed.
     pub family: Conventions,
-    /// Targets; requests name them by index.
+    /// Requests name their target by its index here.
     pub targets: Vec<Target>,
-    /// The load.
+    /// As requested, not as achieved.
     pub load: RecordedLoad,
-    /// Name of the dataset.
+    /// Such as `random` or `sharegpt`.
     pub dataset: String,
-    /// Name of the tokenizer that counted prompts.
+    /// The tokenizer that counted prompts. `None` where none was needed.
     pub tokenizer: Option<String>,
-    /// The whole resolved plan, as it can be given to `bench --plan`.
+    /// The whole resolved plan, in the form that `bench --plan` reads.
     pub plan: serde_json::Value,
-    /// Facts of the machine and the environment.
+    /// Facts about machine and environment.
     pub environment: serde_json::Value,
-    /// Remarks of the preparation, such as a tokenizer that had to be replaced.
+    /// Messages from the preparation, such as a tokenizer that was replaced.
     #[serde(default)]
     pub remarks: Vec<String>,
 }
 
-/// Why a run stopped.
+/// Why no further request was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// All planned requests were sent and answered, or the time was over.
+    /// All planned requests ended, or the duration was over.
     Complete,
     /// A signal ended it early.
     Interrupted,
-    /// It was judged overloaded and ended early.
+    /// It was stopped early because the server was overloaded.
     Overloaded,
     /// The record could not be written any further.
     DiskFull,
-    /// The server became unreachable and stayed so.
+    /// The server became unreachable.
     TargetLost,
 }
 
-/// Known after the last request: `end.json` of the run folder.
+/// Everything known after the last request: `end.json` of the run folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEnd {
-    /// Why it stopped.
+    /// Anything but [`Stop::Complete`] makes the figures partial.
     pub stop: Stop,
-    /// When the measured phase began: just before its first request was due.
+    /// Start of the measured phase, just before its first request was due.
     pub measure_begin: Nanos,
-    /// When the last measured request ended.
+    /// End of the last measured request.
     pub measure_end: Nanos,
-    /// Requests still in flight when draining was given up.
+    /// Requests in flight when the drain time was over.
     pub abandoned: u64,
     /// Planned requests that were never sent.
     pub never_sent: u64,
-    /// What the client did to itself.
+    /// Over the measured phase.
     pub health: Health,
 }
 
-/// Whether a folder holds a whole run.
+/// Whether a folder holds a complete run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunState {
-    /// The run ended by itself, for whatever reason.
+    /// The run wrote its end, whatever the reason for it.
     Ended(Box<RunEnd>),
-    /// The writer died: what had been written by then is all there is.
+    /// The writer was killed: only what was written until then exists.
     Killed {
-        /// Measured requests that had been sent and not ended.
+        /// Measured attempts that were sent and have no end.
         in_flight: u64,
-        /// Of these, later attempts of requests whose attempt before has ended.
+        /// Of these, retries whose previous attempt has ended.
         retrying: u64,
     },
 }

@@ -1,26 +1,26 @@
-//! What the server said about itself while it was measured: lines of `server.jsonl`.
+//! Scrapes of the server's metrics: lines of `server.jsonl`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use tokometer_base::Nanos;
 
-/// Name under which a scrape keeps the accept length that SGLang's `/server_info` reports: the mean over
-/// the server's life, which is what SGLang's own benchmark prints.
+/// Key under which a scrape stores the accept length from SGLang's `/server_info`: the mean since the
+/// server started, which SGLang's own benchmark prints.
 pub const SERVER_INFO_ACCEPT_LENGTH: &str = "server_info:avg_spec_accept_length";
 
 /// One scrape of one metrics endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scrape {
-    /// When the answer had arrived, on the client's monotonic clock.
+    /// When the response had arrived, on the client's monotonic clock.
     pub at: Nanos,
-    /// Index into the list of scraped endpoints.
+    /// Index in the list of scraped endpoints.
     pub endpoint: u16,
-    /// Metric name, with its labels as printed, to value. Empty when the scrape failed. A metric that
-    /// the server knows no value of (`NaN`) is absent after reading: JSON has no such number.
+    /// Metric name with its labels, to value. Empty when the scrape failed. A metric whose value is
+    /// `NaN` is absent after reading: JSON has no such number.
     #[serde(deserialize_with = "known")]
     pub values: BTreeMap<String, f64>,
-    /// Why the scrape failed.
+    /// `None` when it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     /// SGLang reports an occupancy of `NaN` until it has one. Every scrape of such a server was
-    /// written and none could be read again.
+    /// written and none could be read back.
     #[test]
     fn a_metric_without_a_value_does_not_lose_the_others() {
         let scrape = Scrape {

@@ -1,9 +1,9 @@
-//! The life of one request, as it was seen.
+//! Times, events and counts of one attempt.
 //!
 //! Times are points on the monotonic clock. The expected order is intended ≤ admitted ≤ first byte
-//! sent ≤ events ≤ end. Sends are read from the user's clock and arrivals from the kernel's stamps,
-//! so an inversion below [`TOLERATED_INVERSION`] is straightened silently, and a larger one is
-//! straightened and counted in [`Timeline::clock_faults`]. Nothing here panics on a bad clock.
+//! sent ≤ events ≤ end. Sends use the user's clock and arrivals the kernel's stamps. So an inversion
+//! below [`TOLERATED_INVERSION`] is corrected silently; a larger one is corrected and counted in
+//! [`Timeline::clock_faults`]. Nothing here panics on a bad clock.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
@@ -11,23 +11,23 @@ use tokometer_base::Nanos;
 use crate::event::{Event, EventKind};
 use crate::failure::Outcome;
 
-/// Two clocks may disagree by this much before the record says so.
+/// Largest inversion between the two clocks that is corrected without being counted.
 pub const TOLERATED_INVERSION: Nanos = Nanos::from_micros(100);
 
-/// The part of a run that a request belongs to. Only [`Phase::Measure`] enters the figures.
+/// The part of a run that a request belongs to. Only [`Phase::Measure`] is part of the figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Before the measurement, with content of its own.
+    /// Before the measurement, with prompts of its own.
     Warmup,
-    /// The measurement.
+    /// All figures come from this phase.
     Measure,
-    /// A side probe beside the load.
+    /// Side requests during the load.
     Probe,
 }
 
 impl Phase {
-    /// The word used on disk.
+    /// The name on disk.
     pub fn name(self) -> &'static str {
         match self {
             Self::Warmup => "warmup",
@@ -36,7 +36,7 @@ impl Phase {
         }
     }
 
-    /// The phase of this name; [`Phase::Measure`] for names of a later version.
+    /// [`Phase::Measure`] for names of a later version.
     pub fn from_name(name: &str) -> Self {
         [Self::Warmup, Self::Probe]
             .into_iter()
@@ -45,33 +45,33 @@ impl Phase {
     }
 }
 
-/// Which request of the run this is.
+/// Identifies one attempt within a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Index in the plan, from zero; attempts of one request share it.
+    /// Index in the plan, from zero. Attempts of one request share it.
     pub index: u64,
     /// Part of a distributed run.
     pub shard: u32,
     /// Point of a sweep.
     pub point: u32,
-    /// Part of the run.
+    /// Set by the workload, not by the time of sending.
     pub phase: Phase,
-    /// Index into the plan's targets.
+    /// Index in the plan's targets.
     pub target: u16,
-    /// Conversation, where the workload has them.
+    /// Conversation; `None` for a single request.
     pub session: Option<u64>,
-    /// Turn within the conversation.
+    /// Turn within the conversation, from zero.
     pub turn: u32,
-    /// Zero for the first try of a request.
+    /// Zero for the first attempt.
     pub attempt: u32,
     /// Class of the workload, such as a tenant.
     pub class: Option<String>,
-    /// Adapter asked for.
+    /// LoRA adapter; `None` for the base model.
     pub lora: Option<String>,
 }
 
 impl Identity {
-    /// The first attempt of request `index` in a plain run.
+    /// The first attempt of request `index`, without conversation, class or adapter.
     pub fn new(index: u64, phase: Phase) -> Self {
         Self {
             index,
@@ -88,33 +88,33 @@ impl Identity {
     }
 }
 
-/// What was asked.
+/// Lengths that the request was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Asked {
-    /// Prompt length as the workload counted it.
+pub struct RequestedLengths {
+    /// Prompt tokens as the workload counted them. `None` without a tokenizer.
     pub prompt_tokens: Option<u32>,
-    /// Answer length asked for.
+    /// Requested output tokens. `None` leaves the length to the server.
     pub output_tokens: Option<u32>,
     /// Size of the request body on the wire.
     pub body_bytes: u64,
 }
 
-/// The connection that carried the request.
+/// The connection that carried the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Connection {
-    /// Number of the connection within the run.
+    /// Unique within the run.
     pub id: u64,
-    /// Requests it had carried before this one. Zero: it was new.
+    /// Requests completed on it before. Zero for a new connection.
     pub uses_before: u32,
-    /// Its age when this request was sent.
+    /// Its age when this request was sent. `None` when it was opened for this request.
     pub age: Option<Nanos>,
-    /// How often a kept connection turned out dead and was opened again for this request.
+    /// How often the server had closed a kept connection and a new one was opened for this request.
     pub reopened: u32,
     /// Worker thread that owned it.
     pub worker: u16,
 }
 
-/// Where the times of events come from.
+/// The clock behind the times of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StampSource {
@@ -128,7 +128,7 @@ pub enum StampSource {
 }
 
 impl StampSource {
-    /// The word used on disk.
+    /// The name on disk.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kernel => "kernel",
@@ -137,7 +137,7 @@ impl StampSource {
         }
     }
 
-    /// The source of this name; [`StampSource::User`], the weakest claim, for others.
+    /// [`StampSource::User`], the weakest claim, for unknown names.
     pub fn from_name(name: &str) -> Self {
         [Self::Kernel, Self::KernelBelowTls]
             .into_iter()
@@ -146,62 +146,62 @@ impl StampSource {
     }
 }
 
-/// The points of a request's life that are not events. Absent points did not happen.
+/// Times of an attempt that are not events. `None` did not happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Times {
-    /// When the plan wanted it sent. `None` where the schedule means nothing (infinite rate).
+    /// When the plan wanted it sent. `None` without a schedule (infinite rate).
     pub intended: Option<Nanos>,
-    /// When the gate let it pass.
+    /// When the gate admitted it.
     pub admitted: Nanos,
-    /// Start of connecting; absent on a reused connection, like the next two.
+    /// Start of connecting. `None` on a reused connection, like the next two.
     pub connect_begin: Option<Nanos>,
-    /// TCP connection made.
+    /// TCP connected.
     pub connect_end: Option<Nanos>,
-    /// TLS handshake done.
+    /// TLS handshake complete.
     pub tls_end: Option<Nanos>,
-    /// Just before its first byte went into a kept connection that turned out dead. All later points
-    /// are then those of the second sending, on a new connection.
+    /// Just before its first byte was written to a kept connection that the server had closed. All
+    /// later times are then those of the second send, on a new connection.
     pub lost_send: Option<Nanos>,
-    /// Just before the write of the request's first byte.
+    /// Just before the first byte was written.
     pub first_byte_sent: Option<Nanos>,
-    /// After the write of its last byte.
+    /// After the last byte was written.
     pub last_byte_sent: Option<Nanos>,
-    /// Read that completed the answer's head.
+    /// The read that completed the response's header.
     pub headers: Option<Nanos>,
-    /// End of the stream: the last byte of the answer, or the failure.
+    /// The last byte of the response, or the failure.
     pub end: Option<Nanos>,
 }
 
-/// Counts as the server told them.
+/// Token counts as the server reported them. `None` where it did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens of the prompt.
+    /// Of the prompt, special tokens included.
     pub prompt_tokens: Option<u32>,
-    /// Tokens of the answer.
+    /// Of the response, reasoning included.
     pub completion_tokens: Option<u32>,
     /// Prompt tokens found in the prefix cache.
     pub cached_tokens: Option<u32>,
-    /// Answer tokens that were reasoning.
+    /// Output tokens that were reasoning.
     pub reasoning_tokens: Option<u32>,
 }
 
-/// Durations that the server itself reported for this request.
+/// Durations that the server reported for this request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerTimings {
-    /// Waiting before the engine took the request.
+    /// Waiting before the engine scheduled the request.
     pub queue: Option<Nanos>,
-    /// Reading the prompt.
+    /// Prefill.
     pub prefill: Option<Nanos>,
-    /// Writing the answer.
+    /// Decode.
     pub decode: Option<Nanos>,
 }
 
-/// The network's own view, from `TCP_INFO` at the end of the request.
+/// TCP statistics at the end of the request, from `TCP_INFO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Network {
-    /// Smoothed round trip time.
+    /// Smoothed round-trip time.
     pub round_trip: Nanos,
-    /// Segments that we sent again during this request.
+    /// Segments retransmitted by the client during this request.
     pub retransmits: u32,
     /// Data segments received during this request.
     pub segments_in: u32,
@@ -213,55 +213,55 @@ pub struct Network {
 pub enum CountSource {
     /// The server's usage.
     Usage,
-    /// Token counts of the events themselves: token ids, continuous usage, one event per token.
+    /// Counts of single events: token ids, continuous usage, or one event per token.
     Events,
-    /// The answer's text, tokenized again after the run.
+    /// The response's text, tokenized after the run.
     Retokenized,
 }
 
-/// One attempt of one request.
+/// Everything recorded about one attempt of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
-    /// Which request.
+    /// Unique within the run.
     pub identity: Identity,
-    /// What was asked.
-    pub asked: Asked,
-    /// What carried it.
+    /// Lengths that it was made with.
+    pub requested: RequestedLengths,
+    /// The connection that carried it.
     pub connection: Connection,
-    /// Its points in time.
+    /// Its times other than events.
     pub times: Times,
-    /// Where the times of its events come from.
+    /// The clock behind the times of its events.
     pub stamp_source: StampSource,
-    /// Its events, in order of arrival.
+    /// In the order of arrival.
     pub events: Vec<Event>,
-    /// Reads that returned bytes of the answer.
+    /// Reads that returned bytes of the response.
     pub reads: u32,
-    /// Of these, reads that merged segments, whose stamp is an upper bound.
+    /// Reads among them that merged segments, so that their stamp is an upper bound.
     pub merged_reads: u32,
-    /// The server's counts.
+    /// The server's token counts. `None` where it reported none.
     pub usage: Option<Usage>,
-    /// Tokens of the text, counted again after the run.
+    /// Tokens of the text, counted after the run.
     pub retokenized_tokens: Option<u32>,
-    /// The server's own durations.
+    /// The server's own durations. `None` where it reported none.
     pub server_timings: Option<ServerTimings>,
-    /// The network's view.
+    /// TCP statistics. `None` where the kernel gave none.
     pub network: Option<Network>,
-    /// HTTP status of the answer.
+    /// HTTP status. `None` when no header arrived.
     pub status: Option<u16>,
-    /// How it ended.
+    /// [`Outcome::Abandoned`] until the attempt ends.
     pub outcome: Outcome,
-    /// Inversions above the tolerated size that were straightened.
+    /// Inversions above the tolerated size that were corrected.
     pub clock_faults: u32,
-    /// The answer's text, where the plan keeps it.
+    /// The response's text, where the plan keeps it.
     pub text: Option<String>,
 }
 
 impl Timeline {
-    /// A request that the gate has just let pass.
-    pub fn new(identity: Identity, asked: Asked, admitted: Nanos) -> Self {
+    /// A request that the gate has just admitted.
+    pub fn new(identity: Identity, requested: RequestedLengths, admitted: Nanos) -> Self {
         Self {
             identity,
-            asked,
+            requested,
             connection: Connection::default(),
             times: Times { admitted, ..Times::default() },
             stamp_source: StampSource::default(),
@@ -279,7 +279,7 @@ impl Timeline {
         }
     }
 
-    /// Adds an event. Its time never lies before the one before it, nor before the send.
+    /// Adds an event. Its time is corrected if it lies before the previous one or before the send.
     pub fn push(&mut self, mut event: Event) {
         let floor = match self.events.last() {
             Some(last) => last.at,
@@ -292,7 +292,7 @@ impl Timeline {
         self.events.push(event);
     }
 
-    /// Whether the request was answered to its end.
+    /// A complete response with content.
     pub fn is_success(&self) -> bool {
         self.outcome == Outcome::Success
     }
@@ -301,7 +301,7 @@ impl Timeline {
         self.events.iter().find(|event| wanted(event.kind))
     }
 
-    /// The first event of any kind but the end mark.
+    /// The first event of any kind except the end mark.
     pub fn first_event(&self) -> Option<&Event> {
         self.first(|kind| kind != EventKind::End)
     }
@@ -311,7 +311,7 @@ impl Timeline {
         self.first(EventKind::is_content)
     }
 
-    /// Whether the answer has several choices, whose events are interleaved.
+    /// Whether the response has several choices, whose events are interleaved.
     pub fn has_further_choices(&self) -> bool {
         self.events.iter().any(|event| event.kind == EventKind::FurtherChoice)
     }
@@ -326,7 +326,7 @@ impl Timeline {
         self.events.iter().rev().find(|event| event.kind.is_content())
     }
 
-    /// Tokens told by the events themselves; `None` unless every content event told its count.
+    /// Tokens reported by the events; `None` unless every content event has a count.
     pub fn event_tokens(&self) -> Option<u32> {
         let mut content = self.events.iter().filter(|event| event.kind.has_choice()).peekable();
         content.peek()?;
@@ -338,15 +338,15 @@ impl Timeline {
         (told > 0).then_some(told)
     }
 
-    /// Tokens of the text, unless it is only that of the first of several choices.
+    /// Tokens of the text, unless it belongs to only one of several choices.
     fn retokenized(&self) -> Option<u32> {
         self.retokenized_tokens.filter(|_| !self.has_further_choices())
     }
 
-    /// Tokens of the answer, from the best source there is.
+    /// Output tokens, from the best available source.
     pub fn output_tokens(&self) -> Option<(u32, CountSource)> {
         let from_usage = self.usage.and_then(|usage| usage.completion_tokens);
-        // Zero beside content is a server that does not count.
+        // Zero with content means that the server does not count.
         let from_usage = from_usage.filter(|told| *told > 0 || self.first_content().is_none());
         from_usage
             .map(|tokens| (tokens, CountSource::Usage))
@@ -354,9 +354,9 @@ impl Timeline {
             .or_else(|| self.retokenized().map(|tokens| (tokens, CountSource::Retokenized)))
     }
 
-    /// Tokens of the prompt: the server's count, otherwise the workload's.
+    /// Prompt tokens: the server's count, otherwise the workload's.
     pub fn prompt_tokens(&self) -> Option<u32> {
-        self.usage.and_then(|usage| usage.prompt_tokens).or(self.asked.prompt_tokens)
+        self.usage.and_then(|usage| usage.prompt_tokens).or(self.requested.prompt_tokens)
     }
 }
 
@@ -365,8 +365,11 @@ mod tests {
     use super::*;
 
     fn timeline() -> Timeline {
-        let mut timeline =
-            Timeline::new(Identity::new(0, Phase::Measure), Asked::default(), Nanos(1_000));
+        let mut timeline = Timeline::new(
+            Identity::new(0, Phase::Measure),
+            RequestedLengths::default(),
+            Nanos(1_000),
+        );
         timeline.times.first_byte_sent = Some(Nanos::from_millis(1));
         timeline
     }

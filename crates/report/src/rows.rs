@@ -71,8 +71,8 @@ const COLUMNS: [(&str, Kind, Value); 19] = [
         Outcome::Failed(failure) => Cell::Word(failure.message.clone()),
         _ => Cell::Absent,
     }),
-    ("asked_prompt_tokens", Kind::Count, |row, _| count(row.asked.prompt_tokens)),
-    ("asked_output_tokens", Kind::Count, |row, _| count(row.asked.output_tokens)),
+    ("asked_prompt_tokens", Kind::Count, |row, _| count(row.requested.prompt_tokens)),
+    ("asked_output_tokens", Kind::Count, |row, _| count(row.requested.output_tokens)),
     ("count_source", Kind::Word, |row, _| {
         word(row.output_tokens().map(|(_, source)| match source {
             CountSource::Usage => "usage",
@@ -147,13 +147,16 @@ impl<W: Write> CsvWriter<W> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use tokometer_record::{Asked, Event, EventKind, Failure, FailureKind, Identity, Phase, Usage};
+    use tokometer_record::{
+        Event, EventKind, Failure, FailureKind, Identity, Phase, RequestedLengths, Usage,
+    };
 
     use super::*;
 
     pub(crate) fn requests() -> Vec<Timeline> {
         let at = Nanos::from_millis;
-        let mut good = Timeline::new(Identity::new(0, Phase::Measure), Asked::default(), at(1_000));
+        let mut good =
+            Timeline::new(Identity::new(0, Phase::Measure), RequestedLengths::default(), at(1_000));
         good.times.first_byte_sent = Some(at(1_001));
         for (read, ms) in (0..).zip([1_051, 1_061, 1_071]) {
             good.push(Event::new(at(ms), read, EventKind::Text));
@@ -162,7 +165,8 @@ pub(crate) mod tests {
         good.usage = Some(Usage { completion_tokens: Some(3), ..Usage::default() });
         good.status = Some(200);
         good.outcome = Outcome::Success;
-        let mut bad = Timeline::new(Identity::new(1, Phase::Measure), Asked::default(), at(1_500));
+        let mut bad =
+            Timeline::new(Identity::new(1, Phase::Measure), RequestedLengths::default(), at(1_500));
         bad.outcome =
             Outcome::Failed(Failure::new(FailureKind::Status, "say \"no\",\nthen nothing"));
         bad.status = Some(503);

@@ -157,13 +157,16 @@ impl<W: Write> TraceWriter<W> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{Asked, Event, EventKind, Identity};
+    use tokometer_record::{Event, EventKind, Identity, RequestedLengths};
 
     use super::*;
 
     fn request(index: u64, begin: u64) -> Timeline {
-        let mut timeline =
-            Timeline::new(Identity::new(index, Phase::Measure), Asked::default(), Nanos(begin));
+        let mut timeline = Timeline::new(
+            Identity::new(index, Phase::Measure),
+            RequestedLengths::default(),
+            Nanos(begin),
+        );
         timeline.times.first_byte_sent = Some(Nanos(begin));
         timeline.push(Event::new(Nanos(begin + 10_000), 0, EventKind::Text));
         timeline.times.end = Some(Nanos(begin + 20_000));

@@ -1,6 +1,8 @@
 //! A predicted run as the record of a measured one, so that the same code makes the same reports.
 
-use record::{Asked, Event, EventKind, Identity, Outcome, Phase, StampSource, Timeline, Usage};
+use record::{
+    Event, EventKind, Identity, Outcome, Phase, RequestedLengths, StampSource, Timeline, Usage,
+};
 use tokometer_base::Nanos;
 use tokometer_record as record;
 
@@ -16,7 +18,7 @@ pub(crate) struct Timelines {
 
 impl Sink for Timelines {
     fn sent(&mut self, slot: usize, request: &Active, due: &Due) {
-        let asked = Asked {
+        let asked = RequestedLengths {
             prompt_tokens: Some(due.ask.prompt_tokens),
             output_tokens: Some(due.ask.output_limit.max(due.ask.output_tokens)),
             body_bytes: 0,

@@ -1,7 +1,7 @@
 //! Faults that a server, a network or a file can have, and how the program ends with each.
 
 use crate::program::run;
-use crate::scripted::{Scripted, Then};
+use crate::scripted::{AfterResponse, Scripted};
 
 #[test]
 fn a_stream_that_is_cut_is_a_failed_request() {
@@ -13,7 +13,7 @@ fn a_stream_that_is_cut_is_a_failed_request() {
             return asked.reset();
         }
         asked.good_answer(4);
-        Then::Close
+        AfterResponse::Close
     });
     let line = format!(
         "bench --base-url {} --num-prompts 3 --max-concurrency 1 --random-input-len 8 \

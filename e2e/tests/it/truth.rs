@@ -34,7 +34,7 @@ fn check(server: &[&str], bench: &str) {
         assert_eq!(usage.completion_tokens, Some(truth.answer_tokens));
         assert_eq!(usage.prompt_tokens, Some(truth.prompt_tokens));
         // A chat template is counted apart: the server sees more than was asked.
-        let asked = row.asked.prompt_tokens.unwrap();
+        let asked = row.requested.prompt_tokens.unwrap();
         let is_chat = truth.path.contains("/chat/");
         assert!(asked == truth.prompt_tokens || (is_chat && asked < truth.prompt_tokens));
         let seen = row.events.iter().filter(|event| event.kind == EventKind::Text);

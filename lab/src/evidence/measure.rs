@@ -32,7 +32,7 @@ const KEPT: [&str; 4] = ["plan.json", "end.json", "requests.arrows", "summary.js
 
 /// What was asked for.
 #[derive(Debug)]
-struct Asked {
+struct RequestedLengths {
     plan: &'static Plan,
     out: PathBuf,
     program: Option<PathBuf>,
@@ -42,7 +42,7 @@ struct Asked {
     size: Size,
 }
 
-impl Asked {
+impl RequestedLengths {
     fn parse(arguments: &[String]) -> Result<Self> {
         let (mut plan, mut out, mut program, mut wheels) = (None, None, None, None);
         let (mut python, mut deadline, mut size) = ("python3".to_owned(), 540, Size::Full);
@@ -73,7 +73,7 @@ impl Asked {
 /// Measures and packs.
 pub(super) fn run(arguments: &[String]) -> Result<()> {
     let begin = MonotonicClock.now();
-    let asked = Asked::parse(arguments)?;
+    let asked = RequestedLengths::parse(arguments)?;
     let program = asked.program.clone().map_or_else(program::built, Ok)?;
     let work = std::env::temp_dir().join(format!("tokometer-evidence-{}", asked.plan.server));
     let _ = std::fs::remove_dir_all(&work);
@@ -377,7 +377,7 @@ mod tests {
     fn words_that_make_no_sense_are_refused_with_the_usage() {
         for line in ["", "--server vllm --out x", "--server llamacpp", "--what", "--server"] {
             let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            let why = Asked::parse(&words).unwrap_err().to_string();
+            let why = RequestedLengths::parse(&words).unwrap_err().to_string();
             assert!(why.contains("usage:"), "{line}: {why}");
         }
     }

@@ -1,11 +1,11 @@
-//! The memory that reads go through: one per worker, whatever the number of connections.
+//! The buffer that all reads of a worker share, however many connections it has.
 
 use nix::sys::socket::Timestamps;
 
 /// Large enough that a read seldom fills it, small enough to stay in the second-level cache.
 const READ_BYTES: usize = 128 * 1024;
 
-/// Where bytes land. Reused from read to read.
+/// Receives the bytes of one read. The next read overwrites them.
 #[derive(Debug)]
 pub struct ReadBuffer {
     pub(super) wire: Vec<u8>,
@@ -14,7 +14,7 @@ pub struct ReadBuffer {
 }
 
 impl ReadBuffer {
-    /// Where a byte source that is no socket puts what it received.
+    /// For byte sources that are not sockets: the part of the buffer that they fill.
     pub fn wire_mut(&mut self) -> &mut [u8] {
         &mut self.wire
     }

@@ -1,4 +1,4 @@
-//! Where to connect to.
+//! A server's addresses and TLS settings, resolved before the run.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::tls::{self, Trust};
 use crate::url::Url;
 
-/// TLS as the client of one server.
+/// TLS settings for connections to one server.
 #[derive(Clone)]
 pub struct TlsClient {
-    /// Roots, versions and verification.
+    /// Trusted roots, TLS versions and the verifier.
     pub config: Arc<ClientConfig>,
-    /// The name that the server's certificate must carry.
+    /// The host name that is checked against the server's certificate.
     pub name: ServerName<'static>,
 }
 
@@ -26,17 +26,17 @@ impl fmt::Debug for TlsClient {
     }
 }
 
-/// A server's address, resolved before the run: no name is looked up while time is measured.
+/// A server's addresses, resolved before the run: no DNS lookup happens while time is measured.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// Addresses of one server, in the order to be tried.
+    /// All addresses of the host, in the order in which they are tried.
     pub addresses: Vec<SocketAddr>,
-    /// Encryption; `None` for plain HTTP.
+    /// `None` for plain HTTP.
     pub tls: Option<TlsClient>,
 }
 
 impl Endpoint {
-    /// Looks a server's name up and prepares TLS if its scheme asks for it.
+    /// Resolves the host name, and prepares TLS for `https`.
     pub fn resolve(url: &Url, trust: &Trust) -> Result<Self, Error> {
         let unreachable = |source| Error::Reach { address: url.authority(), source };
         let addresses = url.resolve().map_err(unreachable)?;
@@ -48,7 +48,7 @@ impl Endpoint {
         Ok(Self { addresses, tls: Some(TlsClient { config: tls::client_config(trust)?, name }) })
     }
 
-    /// A plain HTTP server at one address.
+    /// Plain HTTP to one known address.
     pub fn plain(address: SocketAddr) -> Self {
         Self { addresses: vec![address], tls: None }
     }

@@ -1,4 +1,4 @@
-//! The kernel's account of a TCP connection (`TCP_INFO`), and the options that `nix` has no name for.
+//! Connection statistics from the kernel (`TCP_INFO`), and socket options that `nix` does not name.
 
 use std::os::fd::AsFd;
 
@@ -7,8 +7,8 @@ use nix::sys::socket::{getsockopt, setsockopt};
 use nix::{getsockopt_impl, setsockopt_impl, sockopt_impl};
 use tokometer_base::Nanos;
 
-/// The head of the kernel's `struct tcp_info`, up to the last field used here. The kernel fills as
-/// much as it is given room for.
+/// The first part of the kernel's `struct tcp_info`, up to the last field used here. The kernel fills
+/// only the bytes that it is given.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 #[expect(unreachable_pub, reason = "the macro below names it in the public face of a trait")]
@@ -30,7 +30,7 @@ pub struct RawInfo {
     data_segments_out: u32,
 }
 
-// Offsets as in the kernel's user-space interface, which never changes them.
+// The kernel's user-space interface fixes these offsets.
 const _: () = assert!(std::mem::offset_of!(RawInfo, round_trip_micros) == 68);
 const _: () = assert!(std::mem::offset_of!(RawInfo, retransmits) == 100);
 const _: () = assert!(std::mem::offset_of!(RawInfo, bytes_received) == 128);
@@ -39,21 +39,21 @@ const _: () = assert!(std::mem::offset_of!(RawInfo, data_segments_in) == 152);
 sockopt_impl!(TcpInfo, GetOnly, libc::IPPROTO_TCP, libc::TCP_INFO, RawInfo);
 sockopt_impl!(QuickAck, SetOnly, libc::IPPROTO_TCP, libc::TCP_QUICKACK, bool);
 
-/// What the kernel knows of a connection.
+/// Statistics of one connection, from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TransportInfo {
-    /// Smoothed round trip time.
+    /// Smoothed round-trip time.
     pub round_trip: Nanos,
-    /// Segments sent again since the connection was made.
+    /// Retransmitted segments since the connection was made.
     pub retransmits: u32,
-    /// Bytes received since then, read or not.
+    /// Bytes received since the connection was made, whether read or not.
     pub bytes_received: u64,
-    /// Segments with data received since then.
+    /// Received segments with data since the connection was made.
     pub data_segments_in: u32,
 }
 
 impl TransportInfo {
-    /// The account of this socket. `None` when the kernel gives none.
+    /// `None` when the kernel has no statistics for this socket.
     pub(super) fn of(socket: &impl AsFd) -> Option<Self> {
         let raw = getsockopt(socket, TcpInfo).ok()?;
         Some(Self {
@@ -65,8 +65,8 @@ impl TransportInfo {
     }
 }
 
-/// Asks the kernel to acknowledge at once, not with the next request.
+/// Disables delayed acknowledgements: the next one is sent at once.
 pub(super) fn quick_ack(socket: &impl AsFd) {
-    // A kernel that refuses only acknowledges later: nothing depends on the answer.
+    // A kernel without this option acknowledges later; no result depends on it.
     let _ = setsockopt(socket, QuickAck, &true);
 }

@@ -1,8 +1,8 @@
-//! A connection as its user sees it: plain bytes both ways, TLS or not.
+//! A connection that carries plain bytes in both directions, over TCP or TLS.
 //!
-//! Under TLS a record's bytes become readable when its last byte has come, so they carry the stamp of
-//! the read that completed the record. Handshake bytes are carried along by the same calls: a link is
-//! ready for requests once [`Link::is_open`].
+//! Under TLS the bytes of a record become readable when its last byte has arrived. They carry the
+//! stamp of the read that completed the record. The same calls also transfer handshake bytes: a link
+//! can carry requests once [`Link::is_open`] returns true.
 
 use std::io::{self, Read as _};
 
@@ -14,7 +14,7 @@ use super::buffer::ReadBuffer;
 use super::endpoint::TlsClient;
 use super::socket::ByteSource;
 
-/// A byte source with the encryption over it.
+/// A byte source, with TLS on top where configured.
 #[derive(Debug)]
 pub struct Link<S> {
     source: S,
@@ -24,35 +24,36 @@ pub struct Link<S> {
 #[derive(Debug)]
 struct Tls {
     session: ClientConnection,
-    /// Encrypted bytes that the socket did not take yet.
+    /// Encrypted bytes that the socket has not accepted yet.
     outgoing: Vec<u8>,
 }
 
-/// How far a write came.
+/// How much of a write was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// Everything was handed to the kernel.
+    /// All bytes are with the kernel.
     All,
-    /// The first so many bytes were taken; write the others when the socket is writable.
+    /// Number of bytes accepted; write the rest when the socket is writable.
     Part(usize),
 }
 
-/// What one read brought.
+/// The result of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival<'a> {
-    /// Plain bytes. May be empty under TLS, when a record is not complete.
+    /// Decrypted bytes. Empty under TLS while a record is incomplete.
     pub bytes: &'a [u8],
-    /// Bytes taken from the wire.
+    /// Bytes read from the socket, before decryption.
     pub wire_bytes: usize,
-    /// Whether the peer has closed its side: nothing comes after these bytes.
+    /// Whether the peer has closed its side: no bytes follow.
     pub is_last: bool,
-    /// Whether more may be waiting.
+    /// Whether another read may return bytes at once.
     pub has_more: bool,
-    /// The kernel's stamp, where it gave one.
+    /// The kernel's stamp; `None` where it gave none.
     pub stamp: Option<WallNanos>,
 }
 
-/// Most plain bytes handed to TLS at one time: it keeps them encrypted until the socket takes them.
+/// Limit on the plain bytes encrypted at one time: rustls buffers the encrypted form until the socket
+/// accepts it.
 const TLS_PIECE: usize = 64 * 1024;
 
 fn tls_error(error: rustls::Error) -> io::Error {
@@ -60,7 +61,7 @@ fn tls_error(error: rustls::Error) -> io::Error {
 }
 
 impl<S: ByteSource> Link<S> {
-    /// A link over `source`, encrypted if asked.
+    /// `tls` is `None` for plain TCP.
     pub fn new(source: S, tls: Option<&TlsClient>) -> io::Result<Self> {
         let tls = match tls {
             None => None,
@@ -73,22 +74,22 @@ impl<S: ByteSource> Link<S> {
         Ok(Self { source, tls })
     }
 
-    /// The byte source below.
+    /// The connection below TLS.
     pub fn source(&self) -> &S {
         &self.source
     }
 
-    /// Whether requests can be written: the handshake, if there is one, is over.
+    /// Whether requests can be written: true once the TLS handshake, if any, is complete.
     pub fn is_open(&self) -> bool {
         self.tls.as_ref().is_none_or(|tls| !tls.session.is_handshaking())
     }
 
-    /// What a kernel stamp of this link means.
+    /// Which [`StampSource`] applies to this link's kernel stamps.
     pub fn kernel_source(&self) -> StampSource {
         if self.tls.is_some() { StampSource::KernelBelowTls } else { StampSource::Kernel }
     }
 
-    /// Writes plain bytes, as many as are taken now.
+    /// Writes as many bytes as are accepted without blocking.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Sent> {
         let Some(tls) = &mut self.tls else {
             return Ok(sent(transmit_all(&mut self.source, bytes)?, bytes.len()));
@@ -104,8 +105,8 @@ impl<S: ByteSource> Link<S> {
         Ok(if tls.flush(&mut self.source)? { Sent::All } else { Sent::Part(taken) })
     }
 
-    /// Sends what the encryption itself has to send: handshake messages, answers to key updates.
-    /// True when nothing is left.
+    /// Sends what TLS itself has to send: handshake messages and key updates. Returns true when
+    /// nothing is left to send.
     pub fn flush(&mut self) -> io::Result<bool> {
         match &mut self.tls {
             None => Ok(true),
@@ -113,7 +114,7 @@ impl<S: ByteSource> Link<S> {
         }
     }
 
-    /// Reads once.
+    /// Performs one read without blocking.
     pub fn read<'b>(&mut self, buffer: &'b mut ReadBuffer) -> io::Result<Arrival<'b>> {
         let received = self.source.receive(buffer)?;
         let (wire_bytes, has_more, stamp) = (received.bytes, received.is_full, received.stamp);
@@ -124,7 +125,7 @@ impl<S: ByteSource> Link<S> {
         buffer.plain.clear();
         let is_closed = tls.decrypt(&buffer.wire[..wire_bytes], &mut buffer.plain)?;
         let flushed = tls.flush(&mut self.source);
-        // What has come is read even where nothing can be sent any more.
+        // Received bytes are returned even when nothing can be sent any more.
         if buffer.plain.is_empty() {
             let _is_flushed = flushed?;
         }
@@ -137,7 +138,7 @@ fn sent(taken: usize, wanted: usize) -> Sent {
     if taken == wanted { Sent::All } else { Sent::Part(taken) }
 }
 
-/// Writes until the source takes no more.
+/// Writes until the source accepts no more. Returns the number of bytes accepted.
 fn transmit_all(source: &mut impl ByteSource, bytes: &[u8]) -> io::Result<usize> {
     let mut taken = 0;
     while taken < bytes.len() {
@@ -161,11 +162,12 @@ impl Tls {
         Ok(self.outgoing.is_empty())
     }
 
-    /// Adds the plain bytes and says whether the peer has taken its leave. Servers do that before
-    /// they close the connection, and some wait for an answer to it: a request would get none.
+    /// Appends the decrypted bytes. Returns true after the peer's `close_notify`: servers send it
+    /// before they close the connection, and some wait for the client's own, so a further request
+    /// would get no response.
     fn decrypt(&mut self, mut wire: &[u8], plain: &mut Vec<u8>) -> io::Result<bool> {
         while !wire.is_empty() {
-            // Nothing is taken any more once the peer has taken its leave.
+            // After `close_notify` rustls accepts no further bytes.
             if self.session.read_tls(&mut wire)? == 0 {
                 return Ok(true);
             }
@@ -196,7 +198,7 @@ mod tests {
     use crate::conn::socket::Received;
     use crate::tls::{Trust, client_config};
 
-    /// A peer in memory that takes at most `room` bytes before it says "later".
+    /// A peer in memory that accepts at most `room` bytes before it returns `WouldBlock`.
     struct Peer {
         session: Option<ServerConnection>,
         inbox: Vec<u8>,
@@ -310,9 +312,9 @@ mod tests {
         assert_eq!(link.kernel_source(), StampSource::KernelBelowTls);
     }
 
-    /// The answer and the leave-taking come in one read: the connection must not be used again.
+    /// The response and `close_notify` arrive in one read: the connection must not be used again.
     #[test]
-    fn under_tls_the_servers_leave_ends_the_link_before_the_socket_closes() {
+    fn close_notify_ends_the_link_before_the_socket_closes() {
         let mut link = open(tls_peer(usize::MAX));
         let session = link.source.session.as_mut().unwrap();
         session.writer().write_all(b"answer").unwrap();
@@ -327,7 +329,7 @@ mod tests {
         assert!(link.read(&mut buffer).unwrap().is_last, "what comes after it is not read");
     }
 
-    /// A prompt of 128k tokens is larger than any socket buffer: nothing is lost or sent twice.
+    /// A prompt of 128k tokens exceeds every socket buffer: no byte may be lost or sent twice.
     #[test]
     fn a_large_request_survives_a_socket_that_takes_little_at_a_time() {
         let mut link = open(tls_peer(usize::MAX));

@@ -1,9 +1,9 @@
 //! Connections: bytes with the time at which they reached this machine.
 //!
-//! In: an [`Endpoint`] and bytes to send. Out: bytes as the socket gave them, each read with one
-//! stamp, from the kernel where it gives one. Nothing here blocks, parses HTTP or knows a request;
-//! who polls, and when, is the caller's business. [`ByteSource`] stands between [`Link`] and the
-//! kernel, so that a link can be tested without a socket; [`Wire`] adds what a run needs besides bytes.
+//! In: an [`Endpoint`] and bytes to send. Out: bytes as the socket returned them, with one stamp per
+//! read, from the kernel where available. Nothing here blocks, parses HTTP or knows requests; the
+//! caller polls. [`ByteSource`] separates [`Link`] from the kernel, so that tests need no socket;
+//! [`Wire`] adds what a run needs besides bytes.
 
 mod buffer;
 mod endpoint;

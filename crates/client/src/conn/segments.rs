@@ -1,17 +1,17 @@
-//! Did a read merge segments?
+//! Detects reads that merged several TCP segments.
 //!
 //! The kernel keeps one stamp per read, that of the last segment. An event that ends a read is
-//! stamped exactly, however many segments it took. Only what was complete *before* the read's end
-//! can have arrived earlier than the stamp says: when a read held several such things, the count of
-//! segments decides. The kernel's count is therefore asked for only then, not on every read.
+//! stamped exactly, however many segments it took. Only an event that was complete *before* the end
+//! of the read can have arrived earlier than its stamp. When a read holds such events, the number of
+//! segments decides. The kernel's counter is therefore read only then, not on every read.
 //!
-//! Every read takes at least one segment, so as many segments as reads since the last look means that
-//! none was merged. Where the count is not certain, the answer is "merged": a stamp called an upper
-//! bound without need is a smaller fault than an exact one that is not.
+//! Every read takes at least one segment. So as many segments as reads since the last check means
+//! that none was merged. Where the count is uncertain, the result is "merged": marking an exact stamp
+//! as an upper bound is less harmful than the opposite.
 
 use super::info::TransportInfo;
 
-/// The account of one connection.
+/// Segment and byte counts of one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Segments {
     reads: u32,
@@ -20,19 +20,19 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Notes a read that returned `bytes` from the wire.
+    /// Records a read that returned `bytes` from the socket.
     pub fn read(&mut self, bytes: usize) {
         self.reads += 1;
         self.bytes_read += bytes as u64;
     }
 
-    /// Whether a read since the last look merged segments, by the kernel's account of now. Without
-    /// an account the answer is yes.
+    /// Whether a read since the last check merged segments, according to the kernel's counters. True
+    /// without counters.
     pub fn merged(&mut self, info: Option<TransportInfo>) -> bool {
         let Some(info) = info else { return true };
         let new = info.data_segments_in.wrapping_sub(self.seen);
-        // A connection's end counts as one byte. More than that is data not yet read, whose segments
-        // cannot be told from those of the reads.
+        // The end of a connection counts as one byte. More than that is unread data, whose segments
+        // cannot be separated from those of the reads.
         let is_drained = info.bytes_received <= self.bytes_read + 1;
         let is_merged = new > self.reads;
         self.seen =
@@ -64,8 +64,8 @@ mod tests {
         assert!(segments.merged(None), "unknown is not exact");
     }
 
-    /// Data that arrived after the read and before the look makes the look uncertain, and must not
-    /// hide a merge of the next read.
+    /// Data that arrives between the read and the check makes the check uncertain. It must not hide a
+    /// merge in the next read.
     #[test]
     fn unread_segments_never_hide_a_later_merge() {
         let mut segments = Segments::default();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_count_may_wrap() {
+    fn the_segment_counter_may_wrap() {
         let mut segments = Segments { seen: u32::MAX, ..Segments::default() };
         segments.read(1);
         assert!(!segments.merged(Some(info(0, 1))));

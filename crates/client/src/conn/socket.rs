@@ -18,46 +18,46 @@ use super::info::{self, TransportInfo};
 /// What one read returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes now in the buffer. Zero: the peer has closed its side.
+    /// Bytes now in the buffer. Zero means that the peer has closed its side.
     pub bytes: usize,
-    /// Whether the buffer is full, so that more may be waiting.
+    /// Whether the buffer is full, so that another read may return more.
     pub is_full: bool,
-    /// The kernel's stamp of the last segment, where it gave one.
+    /// The kernel's stamp of the last segment; `None` where it gave none.
     pub stamp: Option<WallNanos>,
 }
 
-/// The two directions of a byte stream, without blocking: `WouldBlock` means later.
+/// A non-blocking byte stream. `WouldBlock` means: try again when ready.
 pub trait ByteSource {
-    /// Reads once into the buffer.
+    /// Performs one read into the buffer.
     fn receive(&mut self, buffer: &mut ReadBuffer) -> io::Result<Received>;
-    /// Writes what fits now and says how much that was.
+    /// Writes what the peer accepts now. Returns the number of bytes accepted.
     fn transmit(&mut self, bytes: &[u8]) -> io::Result<usize>;
 }
 
-/// A connection below its encryption: its bytes, how connecting ended, and the transport's account.
+/// A connection below TLS: its bytes, the result of connecting, and transport statistics.
 pub trait Wire: ByteSource + std::fmt::Debug + Send {
-    /// The result of connecting, once the connection is writable.
+    /// The result of connecting. Valid once the connection is writable.
     fn connected(&self) -> io::Result<()>;
-    /// The transport's account of this connection. `None` when there is none.
+    /// Transport statistics. `None` where the transport has none.
     fn info(&self) -> Option<TransportInfo>;
-    /// Asks for acknowledgements at once, for a stream that is read lazily.
+    /// Disables delayed acknowledgements, for streams that are read in batches.
     fn acknowledge_quickly(&self);
 }
 
-/// A TCP connection to be, or made.
+/// A TCP socket, connected or still connecting.
 #[derive(Debug)]
 pub struct Socket {
     descriptor: OwnedFd,
 }
 
-/// Whose clock tells when bytes arrived.
+/// Which clock gives a read its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stamps {
-    /// The kernel's, when the packet came. Where it has none, the user's.
+    /// The kernel's time of the packet. Falls back to the user's clock where the kernel has none.
     #[default]
     Kernel,
-    /// The user's, after the read: what a client without kernel stamps would report.
+    /// The user's clock after the read, as in clients without kernel stamps.
     User,
 }
 
@@ -67,14 +67,14 @@ fn new_socket(family: AddressFamily, stamps: Stamps) -> Result<OwnedFd, Errno> {
     if stamps == Stamps::Kernel {
         let wanted = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
             | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
-        // A kernel without stamps leaves the user's clock; each read says which it was.
+        // Without kernel stamps the user's clock is used; each read records which one it was.
         let _ = setsockopt(&descriptor, sockopt::Timestamping, &wanted);
     }
     Ok(descriptor)
 }
 
 impl Socket {
-    /// Begins to connect. The socket becomes writable when it is done or refused.
+    /// Starts connecting. The socket becomes writable when the connection is made or refused.
     pub fn connect(address: SocketAddr, stamps: Stamps) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
         let descriptor = new_socket(family, stamps)?;
@@ -136,16 +136,16 @@ impl ByteSource for Socket {
     }
 }
 
-/// Keeps the kernel stamping packets. It begins to do so only some time after the first socket asks,
-/// and stops with the last: hold this from before the first connection to after the last one, and no
-/// first read comes without its stamp.
+/// Keeps kernel packet stamping enabled. The kernel starts stamping some time after the first socket
+/// enables it and stops with the last one. Hold this value from before the first connection until
+/// after the last, so that no first read lacks its stamp.
 #[derive(Debug)]
 pub struct StampKeeper {
     _descriptor: OwnedFd,
 }
 
 impl StampKeeper {
-    /// Asks for stamps from now on.
+    /// Enables stamping until this value is dropped.
     pub fn new() -> io::Result<Self> {
         Ok(Self { _descriptor: new_socket(AddressFamily::Inet, Stamps::Kernel)? })
     }
@@ -191,14 +191,14 @@ mod tests {
         let received = socket.receive(&mut buffer).unwrap();
         let after = MonotonicClock.wall();
         assert_eq!((&buffer.wire[..received.bytes], received.is_full), (&b"pong"[..], false));
-        // A kernel that has not begun to stamp yet may leave the first one out.
+        // A kernel that has not started stamping yet may omit the first one.
         if let Some(stamp) = received.stamp {
             assert!(before <= stamp && stamp <= after, "{before:?} {stamp:?} {after:?}");
         }
     }
 
     #[test]
-    fn the_kernels_account_counts_segments_and_bytes_also_over_ipv6() {
+    fn tcp_info_counts_segments_and_bytes_also_over_ipv6() {
         let (mut socket, mut peer) = match TcpListener::bind("[::1]:0") {
             Ok(_) => pair("[::1]:0"),
             Err(_) => pair("127.0.0.1:0"),

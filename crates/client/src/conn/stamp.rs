@@ -1,8 +1,8 @@
-//! Kernel stamps on the monotonic clock.
+//! Converts kernel stamps to the monotonic clock.
 //!
-//! The kernel stamps packets with the wall clock. Both clocks run at the same speed, so their
-//! distance changes only when somebody sets the wall clock: it is measured again now and then, and
-//! [`StepWatch`] tells at once when it must be.
+//! The kernel stamps packets with the wall clock. Both clocks run at the same rate, so their offset
+//! changes only when the wall clock is set. The offset is measured again periodically, and
+//! [`StepWatch`] reports a step at once.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -11,10 +11,11 @@ use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokometer_base::{Nanos, WallNanos};
 
-/// A change of the clocks' distance that no measuring error explains.
+/// The smallest change of the offset, in nanoseconds, that counts as a step; below it is measurement
+/// error.
 const LEAST_STEP: u64 = 50_000;
 
-/// Turns the kernel's wall-clock stamps into points on the monotonic clock.
+/// Converts wall-clock stamps to monotonic time.
 #[derive(Debug, Clone)]
 pub struct StampClock {
     offset: i64,
@@ -22,7 +23,7 @@ pub struct StampClock {
 }
 
 impl StampClock {
-    /// A clock whose wall time is `offset` nanoseconds ahead of monotonic time.
+    /// `offset` is wall time minus monotonic time, in nanoseconds.
     pub fn new(offset: i64) -> Self {
         Self { offset, steps: 0 }
     }
@@ -32,29 +33,29 @@ impl StampClock {
         Nanos(stamp.0.saturating_add_signed(self.offset.saturating_neg()))
     }
 
-    /// Takes a fresh measurement of the distance; counts it as a step when the wall clock was set.
+    /// Stores a new measurement of the offset, and counts a step if the wall clock was set.
     pub fn update(&mut self, offset: i64) {
         self.steps += u32::from(offset.abs_diff(self.offset) > LEAST_STEP);
         self.offset = offset;
     }
 
-    /// Steps of the wall clock seen so far.
+    /// Steps of the wall clock since this value was created.
     pub fn steps(&self) -> u32 {
         self.steps
     }
 }
 
-/// Becomes readable when the wall clock is set.
+/// A timer descriptor that becomes readable when the wall clock is set.
 #[derive(Debug)]
 pub struct StepWatch {
     timer: TimerFd,
 }
 
-/// Seconds since the epoch at which the watch would expire by itself: the year 2200.
+/// Expiry of the timer, in seconds since the epoch: the year 2200.
 const NEVER_SECS: i64 = 7_258_118_400;
 
 impl StepWatch {
-    /// Watches from now on.
+    /// Starts watching.
     pub fn new() -> Result<Self, Errno> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let watch = Self { timer: TimerFd::new(ClockId::CLOCK_REALTIME, flags)? };
@@ -72,8 +73,8 @@ impl StepWatch {
     pub fn has_stepped(&self) -> bool {
         let is_cancelled = self.timer.wait() == Err(Errno::ECANCELED);
         if is_cancelled {
-            // Without a new arming only the first step would be seen; the regular measurement of
-            // the distance still finds the others.
+            // If the timer cannot be armed again, only the first step is reported here; the periodic
+            // measurement of the offset still finds later ones.
             let _refused = self.arm();
         }
         is_cancelled
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stamps_move_by_the_distance_of_the_clocks() {
+    fn stamps_are_converted_by_the_clock_offset() {
         let mut clock = StampClock::new(1_000_000);
         assert_eq!(clock.monotonic(WallNanos(1_000_007)), Nanos(7));
         assert_eq!(clock.monotonic(WallNanos(5)), Nanos::ZERO, "never below zero");
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_wall_clock_has_not_stepped() {
+    fn an_unset_wall_clock_has_not_stepped() {
         assert!(!StepWatch::new().unwrap().has_stepped());
     }
 }

@@ -1,4 +1,4 @@
-//! A server of canned answers on loopback.
+//! Against a loopback server with prepared responses.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::*;
 use crate::secret::ApiKey;
 use crate::url::Url;
 
-/// Gives each connection the next answer and hands back the requests.
+/// Sends each connection the next response, and returns the requests.
 fn serve(answers: Vec<Vec<u8>>) -> (Control, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -61,7 +61,7 @@ fn models_are_listed_with_root_and_length() {
 }
 
 #[test]
-fn each_servers_form_of_tokenizing_is_found_once_and_kept() {
+fn the_form_of_a_tokenize_request_is_found_once_per_server() {
     let check = |answers: Vec<Vec<u8>>, expected: &[u32], bodies: &[&str]| {
         let (control, server) = serve(answers);
         for _ in 0..2 {
@@ -87,7 +87,7 @@ fn each_servers_form_of_tokenizing_is_found_once_and_kept() {
 }
 
 #[test]
-fn texts_of_tokens_are_found_under_any_name() {
+fn detokenized_text_is_found_under_any_known_key() {
     for answer in [r#"{"prompt":"Hi"}"#, r#"{"text":"Hi"}"#, r#"{"content":"Hi"}"#] {
         let (control, server) = serve(vec![json_answer(200, answer)]);
         assert_eq!(control.detokenize(&[5]).unwrap(), "Hi");
@@ -107,7 +107,7 @@ fn metrics_pages_of_real_servers_are_read_whole() {
 }
 
 #[test]
-fn refusals_and_broken_answers_say_who_and_why_without_the_key() {
+fn errors_of_control_requests_name_server_and_reason_without_the_key() {
     let check = |answer: &[u8], expected: &str| {
         let (control, server) = serve(vec![answer.to_vec()]);
         let error = control.reset_prefix_cache().unwrap_err().to_string();
@@ -127,7 +127,7 @@ fn refusals_and_broken_answers_say_who_and_why_without_the_key() {
 }
 
 #[test]
-fn nobody_listening_is_said_with_the_address() {
+fn a_refused_connection_is_reported_with_its_address() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -139,7 +139,7 @@ fn nobody_listening_is_said_with_the_address() {
 }
 
 #[test]
-fn a_flush_tells_sglang_how_long_it_may_take_and_others_nothing() {
+fn a_flush_sends_its_timeout_to_sglang_only() {
     let check = |patience: Option<Nanos>, line: &str| {
         let (control, server) = serve(vec![json_answer(200, "Cache flushed.")]);
         control.with_timeout(Nanos::from_secs(9)).flush_cache(patience).unwrap();

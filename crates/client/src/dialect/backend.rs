@@ -1,4 +1,4 @@
-//! A backend as the wire sees it.
+//! A backend's wire protocol.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,13 +6,13 @@ use std::ops::Deref;
 use serde::{Deserialize, Serialize};
 use tokometer_base::Backend;
 
-/// How the server of one backend is spoken to. What its name implies stands in [`Backend`], which it
-/// derefs to; in plans it is the name.
+/// Builds requests for one backend and reads its responses. Dereferences to [`Backend`], which holds
+/// the backend's facts; a plan stores the backend's name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Dialect(&'static Backend);
 
 impl Dialect {
-    /// The dialect behind a backend name.
+    /// `None` for an unknown backend name.
     pub fn named(name: &str) -> Option<Self> {
         Backend::named(name).map(Self)
     }
@@ -57,9 +57,9 @@ mod tests {
     use crate::prepare::tests::{body_of, settings, text_prompt};
     use tokometer_base::PromptContent;
 
-    /// Facts of the table that the bodies show, held against the bodies.
+    /// The table's facts that show in request bodies, checked against those bodies.
     #[test]
-    fn the_bodies_of_every_backend_say_what_its_row_says() {
+    fn the_request_bodies_of_every_backend_match_its_row() {
         for name in Dialect::names() {
             let dialect = Dialect::named(name).unwrap();
             let body = body_of(name, &settings(), &text_prompt());

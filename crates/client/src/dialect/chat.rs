@@ -1,8 +1,8 @@
 //! OpenAI's `/v1/chat/completions`.
 //!
-//! Text in `choices[0].delta.content`, reasoning in `reasoning_content` or `reasoning`. The first event
-//! may hold only a role (vLLM, SGLang: empty content; llama.cpp: null; TGI: none such). `message`
-//! instead of `delta` when the answer comes in one piece.
+//! Text in `choices[0].delta.content`, reasoning in `reasoning_content` or `reasoning`. The first
+//! event may hold only a role (vLLM, SGLang: empty content; llama.cpp: null; TGI: none). Without
+//! streaming, `message` replaces `delta`.
 
 use serde_json::json;
 use tokometer_base::{Conventions, PromptContent};
@@ -15,7 +15,7 @@ use crate::prepare::Body;
 
 pub(super) const RULES: Rules = Rules {
     framing: Framing::Sse,
-    counting: Counting::WhenTold,
+    counting: Counting::WhenReported,
     text: TextForm::Piece,
     end: EndRule::DoneOrFinish,
 };

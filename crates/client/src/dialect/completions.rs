@@ -13,7 +13,7 @@ use crate::settings::{IgnoreEos, UsageReports};
 
 pub(super) const RULES: Rules = Rules {
     framing: Framing::Sse,
-    counting: Counting::WhenTold,
+    counting: Counting::WhenReported,
     text: TextForm::Piece,
     end: EndRule::DoneOrFinish,
 };
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_counts_and_sampling_are_sent_as_asked() {
+    fn requested_counts_and_sampling_are_sent_unchanged() {
         let mut settings = settings();
         settings.usage = UsageReports::Continuous;
         settings.sampling.temperature = Some(0.7);

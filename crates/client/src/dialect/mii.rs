@@ -1,4 +1,5 @@
-//! DeepSpeed-MII: one JSON object with the answer in `text[0]`, or in `choices[0].text` in newer ones.
+//! DeepSpeed-MII: one JSON object with the text in `text[0]`, or in `choices[0].text` in newer
+//! versions.
 
 use tokometer_base::PromptContent;
 
@@ -9,7 +10,7 @@ use crate::prepare::Body;
 
 pub(super) const RULES: Rules = Rules {
     framing: Framing::WholeJson,
-    counting: Counting::WhenTold,
+    counting: Counting::WhenReported,
     text: TextForm::Piece,
     end: EndRule::Body,
 };
@@ -25,7 +26,7 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
     }
     let sampling = &context.settings.sampling;
     if sampling.temperature.is_none() {
-        // Zero is refused by this server, so its known client sends nearly zero.
+        // This server refuses zero; its own client sends 0.01.
         body.field("temperature", 0.01);
     }
     if sampling.top_p.is_none() {

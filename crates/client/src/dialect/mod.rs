@@ -1,10 +1,9 @@
 //! Server protocols: one file each.
 //!
 //! A protocol declares its [`Rules`] (framing, counting, end) and writes the JSON body of a request.
-//! It sees no clock and no socket. Reading is the same code for all, steered by the rules, so that
-//! no protocol is timed differently from another. A new backend is one row in
-//! [`tokometer_base::backend`]; a new protocol is also one file here, its arms in `protocol.rs`, and the
-//! fields it adds to [`crate::scan`].
+//! It sees no clock and no socket. All protocols share one reader, which follows the rules, so that
+//! none is timed differently from another. A new backend is one row in [`tokometer_base::backend`]; a
+//! new protocol is also one file here, its arms in `protocol.rs`, and its fields in [`crate::scan`].
 
 mod backend;
 mod chat;

@@ -1,4 +1,4 @@
-//! The smallest request that a backend answers, for side probes.
+//! The smallest request that a backend accepts, for side probes.
 
 use serde_json::{Value, json};
 use tokometer_base::Prompt;
@@ -8,17 +8,17 @@ use crate::Error;
 use crate::prepare::Ask;
 use crate::settings::{Delivery, Settings};
 
-/// What a probe sends.
+/// One probe request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
-    /// Below the base URL.
+    /// Relative to the base URL.
     pub path: String,
-    /// Asks for one token in one piece.
+    /// Requests one token, without streaming.
     pub body: Value,
 }
 
 impl Dialect {
-    /// `Hi`, answered with one token.
+    /// The prompt `Hi` with a limit of one output token.
     pub fn probe(&self, settings: &Settings) -> Result<Probe, Error> {
         let own = if self.is_openai() { self.path() } else { self.whole_path() };
         let path = settings.path.as_deref().unwrap_or(own);
@@ -34,8 +34,8 @@ impl Dialect {
         Ok(Probe { path: format!("{slash}{path}"), body })
     }
 
-    /// The body of a protocol with field names of its own, without anything that was asked for the
-    /// measured requests.
+    /// The probe body of a protocol with its own field names, without the sampling and extra fields
+    /// of the measured requests.
     fn own_probe(self, settings: &Settings) -> Result<Value, Error> {
         let mut plain = Settings::new(settings.base_url.clone(), settings.model.clone());
         plain.delivery = Delivery::Whole;
@@ -50,9 +50,9 @@ mod tests {
     use super::*;
     use crate::prepare::tests::settings;
 
-    /// Servers without OpenAI's routes were asked in OpenAI's words and refused every probe.
+    /// Probes in OpenAI's format were refused by servers without OpenAI's routes.
     #[test]
-    fn a_probe_asks_each_server_in_its_own_words() {
+    fn a_probe_uses_the_protocol_of_its_backend() {
         let check = |name: &str, path: &str, pointer: &str, expected: Value| {
             let probe = Dialect::named(name).unwrap().probe(&settings()).unwrap();
             assert_eq!(probe.path, path, "{name}");

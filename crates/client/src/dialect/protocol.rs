@@ -1,4 +1,4 @@
-//! What each protocol declares about its answers, and who writes its bodies.
+//! What each protocol declares about its responses, and which function writes its bodies.
 
 use tokometer_base::backend::Protocol;
 use tokometer_base::{Conventions, Prompt, PromptContent};
@@ -9,54 +9,54 @@ use crate::framing::Framing;
 use crate::prepare::Body;
 use crate::settings::{Delivery, Settings};
 
-/// How the number of tokens inside one event is known.
+/// Where the number of tokens in one event comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counting {
-    /// From token ids, or from usage where every event was asked to carry it; else unknown.
-    WhenTold,
-    /// From the rise of the server's running count, which every event carries.
+    /// From token ids, or from usage where every event carries it; otherwise unknown.
+    WhenReported,
+    /// From the increase of the server's cumulative count, which every event carries.
     RunningCount,
     /// One event is one token.
     OnePerEvent,
 }
 
-/// What the text of an event is.
+/// How an event's text relates to the text so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextForm {
-    /// What is new.
+    /// Only the new text.
     Piece,
-    /// The whole answer so far.
+    /// The whole text so far.
     Cumulative,
 }
 
-/// What ends an answer regularly. A stream that stops before it was cut.
+/// What marks the regular end of a response. A stream that stops before it was cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndRule {
-    /// `[DONE]`, or a finish reason and the end of the body: not every server sends the mark.
+    /// `[DONE]`, or a finish reason and the end of the body: not every server sends `[DONE]`.
     DoneOrFinish,
-    /// An event that says it is the last: a non-null `generated_text`, or `stop: true`.
+    /// An event marked as the last one: a non-null `generated_text`, or `stop: true`.
     FinalEvent,
     /// The end of the body.
     Body,
 }
 
-/// What a protocol declares about its answers.
+/// A protocol's declaration about its responses.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// How a streamed body splits into events.
+    /// How a streamed body is split into events.
     pub framing: Framing,
-    /// How tokens are counted.
+    /// Where token counts of single events come from.
     pub counting: Counting,
-    /// What an event's text is.
+    /// Whether events carry new text or all text.
     pub text: TextForm,
-    /// What ends it.
+    /// What marks the regular end.
     pub end: EndRule,
 }
 
-/// Everything a body is made of.
+/// The input of a request body.
 pub(crate) struct Context<'a> {
     pub(crate) backend: &'static str,
-    /// Whose client's fields are added. `None`: only what the request needs.
+    /// The tool whose client's extra fields are added. `None` adds none.
     pub(crate) conventions: Option<Conventions>,
     pub(crate) settings: &'a Settings,
     pub(crate) prompt: &'a Prompt,
@@ -64,7 +64,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The model's name; an adapter is asked for by its name instead.
+    /// The model's name, or the adapter's name for a request with an adapter.
     pub(crate) fn model(&self) -> &str {
         self.lora.unwrap_or(&self.settings.model)
     }
@@ -73,7 +73,7 @@ impl Context<'_> {
         self.settings.delivery == Delivery::Streamed
     }
 
-    /// The refusal of a prompt in a form that this protocol has no field for.
+    /// The error for a prompt form that this protocol has no field for.
     pub(crate) fn wrong_form(&self, takes: &'static str) -> Error {
         let form = match self.prompt.content {
             PromptContent::Text(_) => "plain text",
@@ -84,7 +84,6 @@ impl Context<'_> {
     }
 }
 
-/// What a protocol declares about its answers.
 pub(crate) fn rules_of(protocol: Protocol) -> &'static Rules {
     match protocol {
         Protocol::Completions => &completions::RULES,

@@ -1,8 +1,9 @@
 //! SGLang's native `/generate`.
 //!
-//! Every event repeats the whole text so far and the running count in `meta_info.completion_tokens`;
-//! a server told to stream increments sends pieces, which is recognised by its `output_ids` being
-//! fewer than the count. Errors of a streamed request come inside HTTP 200. Ends with `[DONE]`.
+//! Every event repeats the whole text so far and the cumulative count in
+//! `meta_info.completion_tokens`. A server configured to stream increments sends only new text; it is
+//! recognised by `output_ids` being fewer than the count. Errors of a streamed request arrive with
+//! status 200. Ends with `[DONE]`.
 
 use serde_json::{Map, Value, json};
 use tokometer_base::PromptContent;

@@ -1,7 +1,7 @@
 //! Triton's `generate_stream` in front of TensorRT-LLM.
 //!
-//! Pieces of text in `text_output`, no counts, no end mark: the end of the body is the end. The end
-//! token is switched off by asking for one that no vocabulary has.
+//! New text in `text_output`, no counts, no end mark: the response ends with its body. The end token
+//! is disabled by setting it to an id that no vocabulary has.
 
 use tokometer_base::{Conventions, PromptContent};
 
@@ -13,12 +13,12 @@ use crate::settings::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
     framing: Framing::Sse,
-    counting: Counting::WhenTold,
+    counting: Counting::WhenReported,
     text: TextForm::Piece,
     end: EndRule::Body,
 };
 
-/// Beyond every known vocabulary.
+/// Larger than every known vocabulary.
 const UNREACHABLE_TOKEN: u32 = 1_048_576;
 
 pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
@@ -56,7 +56,7 @@ mod tests {
     use crate::settings::IgnoreEos;
 
     #[test]
-    fn the_end_token_is_put_out_of_reach_when_asked() {
+    fn ignore_eos_sets_an_end_token_outside_the_vocabulary() {
         let mut settings = settings();
         settings.ignore_eos = IgnoreEos::Asked;
         assert_eq!(

@@ -1,8 +1,8 @@
-//! Text Generation Inference's `/generate_stream`, and `/generate` for answers in one piece.
+//! Text Generation Inference's `/generate_stream`, and `/generate` without streaming.
 //!
-//! One event per token, `data:` without a blank in some versions, no `[DONE]`: the last token's event
-//! carries a non-null `generated_text` and, in `details.generated_tokens`, the exact count. Errors of a
-//! stream come inside HTTP 200.
+//! One event per token, `data:` without a space in some versions, no `[DONE]`: the last token's event
+//! carries a non-null `generated_text` and the exact count in `details.generated_tokens`. Errors of a
+//! stream arrive with status 200.
 
 use serde_json::{Map, Value, json};
 use tokometer_base::{Conventions, PromptContent};
@@ -44,11 +44,11 @@ fn parameters(context: &Context<'_>) -> Map<String, Value> {
     if context.settings.ignore_eos != IgnoreEos::Off {
         set("ignore_eos_token", json!(true));
     }
-    // Without details an answer in one piece has no count.
+    // Without `details`, a non-streamed response has no token count.
     set("details", json!(true));
     if is_vllm {
         set("do_sample", json!(true));
-        // Zero is refused by this server, so its known client sends nearly zero.
+        // This server refuses zero; its own client sends 0.01.
         params.entry("temperature").or_insert(json!(0.01));
         params.entry("top_p").or_insert(json!(0.99));
     }

@@ -1,4 +1,4 @@
-//! Captured streams of real servers, and made-up ones for what no capture shows.
+//! Captured streams of real servers, and constructed ones for cases that no capture shows.
 
 mod failures;
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use tokometer_record::{Asked, Event, EventKind, Identity, Phase, ServerTimings, Usage};
+use tokometer_record::{Event, EventKind, Identity, Phase, RequestedLengths, ServerTimings, Usage};
 
 use super::*;
 use crate::settings::{Delivery, UsageReports};
@@ -20,14 +20,14 @@ fn exchange(backend: &str, settings: &Settings) -> Exchange {
     Exchange::new(&Dialect::named(backend).unwrap(), settings, KeepText::Yes)
 }
 
-/// Reads an answer in pieces; the n-th read arrives at n milliseconds, and then the connection
-/// closes if the answer is not over.
+/// Reads a response in pieces. The n-th read arrives at n milliseconds; then the connection closes if
+/// the response is incomplete.
 fn read_pieces<'a>(
     exchange: &mut Exchange,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> (Timeline, Progress) {
     let identity = Identity::new(0, Phase::Measure);
-    let mut timeline = Timeline::new(identity, Asked::default(), Nanos::ZERO);
+    let mut timeline = Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO);
     let mut now = 0;
     for piece in pieces {
         now += 1;
@@ -45,9 +45,9 @@ fn read_whole(backend: &str, stream: &[u8]) -> Timeline {
     read_pieces(&mut exchange(backend, &settings()), [stream]).0
 }
 
-/// Text costs memory and disk: without usage it is the only source of a count, with usage it is none.
+/// Text costs memory and disk. It is needed for a count only where usage has none.
 #[test]
-fn a_text_kept_for_its_count_is_dropped_once_usage_tells_it() {
+fn a_text_kept_for_its_count_is_dropped_when_usage_has_the_count() {
     let text_of = |events: &str, keep: KeepText| {
         let body = format!("data: {}\n\n", events.replace('\n', "\n\ndata: "));
         let head =
@@ -93,7 +93,7 @@ fn letters(events: &[Event]) -> String {
     events.iter().map(|event| letter(event.kind)).collect()
 }
 
-/// What a capture is expected to say.
+/// The expected content of a capture.
 struct ExpectedCapture {
     name: &'static str,
     backend: &'static str,
@@ -101,7 +101,7 @@ struct ExpectedCapture {
     kinds: &'static str,
     /// Prompt, completion, cached tokens.
     usage: Option<(u32, u32, Option<u32>)>,
-    /// Tokens as the events themselves told them.
+    /// Tokens as the events themselves report them.
     event_tokens: Option<u32>,
     /// `ok`, or the kind of failure and the start of its message.
     outcome: &'static str,
@@ -190,7 +190,7 @@ fn captured_settings(row: &ExpectedCapture) -> Settings {
 }
 
 #[test]
-fn every_capture_says_what_its_server_said() {
+fn every_capture_gives_the_expected_timeline() {
     for row in CAPTURES {
         let mut exchange = exchange(row.backend, &captured_settings(row));
         let stream = capture(row.name);
@@ -215,7 +215,7 @@ fn every_capture_says_what_its_server_said() {
     }
 }
 
-/// The same facts without the times, which the splitting changes by design.
+/// The same timeline without its times, which depend on the splitting.
 fn without_times(mut timeline: Timeline) -> Timeline {
     for event in &mut timeline.events {
         *event = Event::new(Nanos::ZERO, 0, event.kind).with_tokens(event.tokens());
@@ -226,8 +226,8 @@ fn without_times(mut timeline: Timeline) -> Timeline {
     timeline
 }
 
-/// Places to cut a stream in two: its head, its first events and its end. What lies between repeats
-/// them, and the reading by single bytes covers it.
+/// Places to cut a stream in two: in its header, its first events and its end. The part between
+/// repeats them, and the byte-by-byte test covers it.
 fn cuts(length: usize) -> impl Iterator<Item = usize> {
     (0..length).filter(move |cut| *cut < 800 || cut + 400 > length)
 }
@@ -250,7 +250,7 @@ fn splitting_a_capture_at_any_byte_changes_nothing() {
     }
 }
 
-/// Protocols without a dialect of their own still split into their named events.
+/// Streams of protocols without a dialect still split into their named events.
 #[test]
 fn named_events_of_other_protocols_are_framed() {
     let check = |name: &str, expected: &[(&str, usize)], last: &str| {
@@ -296,7 +296,7 @@ fn times_come_from_the_read_that_completed_each_thing() {
     let stream = capture("vllm-chat");
     let head_end = stream.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
     let text = String::from_utf8_lossy(&stream);
-    // The byte behind the n-th event's blank line.
+    // The byte after the blank line of the n-th event.
     let after = |n: usize| text.match_indices("}\n\n").nth(n).unwrap().0 + 3;
     let cuts = [0, head_end, after(0) - 1, after(1) - 1, after(1), stream.len()];
     let pieces = cuts.windows(2).map(|cut| &stream[cut[0]..cut[1]]);
@@ -338,7 +338,7 @@ fn the_servers_own_durations_are_kept() {
     assert_eq!(queue, Some(Nanos::ZERO));
 }
 
-/// A chunked answer, one chunk per event.
+/// A chunked response with one chunk per event.
 fn streamed(events: &[&str]) -> Vec<u8> {
     let mut stream = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
         Transfer-Encoding: chunked\r\n\r\n"
@@ -352,7 +352,7 @@ fn streamed(events: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn made_up_streams_are_judged_by_their_end_and_content() {
+fn constructed_streams_end_with_the_expected_outcome() {
     let check = |backend: &str, events: &[&str], kinds: &str, outcome: &str| {
         let timeline = read_whole(backend, &streamed(events));
         assert_eq!(letters(&timeline.events), kinds, "{events:?}");
@@ -369,7 +369,7 @@ fn made_up_streams_are_judged_by_their_end_and_content() {
         "r.",
         none,
     );
-    // A single token of half a character is an answer: the server counted it.
+    // A single token with half a character is a response: the server counted it.
     let half =
         r#"{"choices":[{"text":"","finish_reason":"length"}],"usage":{"completion_tokens":1}}"#;
     check("vllm", &[half, "[DONE]"], "e.", "ok");
@@ -443,7 +443,7 @@ fn bytes_behind_an_answer_end_the_connection() {
 }
 
 #[test]
-fn an_exchange_is_as_new_after_a_reset() {
+fn a_reset_clears_all_state_of_an_exchange() {
     let mut exchange = exchange("openai-chat", &settings());
     let mut fresh = || {
         exchange.reset();
@@ -473,7 +473,7 @@ fn an_answer_in_one_piece_is_one_event_with_all_its_tokens() {
 #[test]
 fn merged_reads_mark_their_events_as_upper_bounds() {
     let identity = Identity::new(0, Phase::Measure);
-    let mut timeline = Timeline::new(identity, Asked::default(), Nanos::ZERO);
+    let mut timeline = Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO);
     let stamp = ReadStamp { at: Nanos(7), is_upper_bound: true };
     let stream = streamed(&[r#"{"choices":[{"text":"a"}]}"#, "[DONE]"]);
     let _done = exchange("vllm", &settings()).on_read(&stream, stamp, &mut timeline);
@@ -483,7 +483,7 @@ fn merged_reads_mark_their_events_as_upper_bounds() {
 
 proptest! {
     #[test]
-    fn a_flood_of_alike_events_reads_the_same_at_any_split(
+    fn a_long_run_of_similar_events_reads_the_same_at_any_split(
         texts in prop::collection::vec("\\PC{0,6}", 1..30),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
@@ -508,7 +508,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_do_no_harm(bytes: Vec<u8>, backend in 0_usize..19, step in 1_usize..50) {
+    fn arbitrary_bytes_never_panic(bytes: Vec<u8>, backend in 0_usize..19, step in 1_usize..50) {
         let backend = Dialect::names().nth(backend).unwrap();
         let mut exchange = exchange(backend, &settings());
         let _raw = read_pieces(&mut exchange, bytes.chunks(step));

@@ -1,21 +1,19 @@
-//! Chunked transfer coding, byte by byte where it must be and slice by slice where it can be.
+//! Chunked transfer coding: sizes byte by byte, data as slices.
 
-/// Where the decoder stands.
+/// Part of the coding that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// In the digits of a chunk's size.
+    /// Digits of a chunk size.
     Size,
-    /// Behind the digits: blanks or an extension, up to the line's end.
+    /// After the digits: blanks or an extension, up to the end of the line.
     Extension,
-    /// In a chunk's bytes.
     Data,
-    /// Behind them, before the line's end.
+    /// The line end after a chunk's data.
     DataEnd,
-    /// In the lines after the last chunk.
+    /// Lines after the last chunk.
     Trailers,
 }
 
-/// What the next bytes of a chunked body are.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     More,
@@ -26,16 +24,16 @@ pub(super) enum Piece<'a> {
 #[derive(Debug)]
 pub(super) struct Decoder {
     at: At,
-    /// Size so far while in the digits, then bytes left of the chunk.
+    /// In the digits: the size so far. Then: bytes left of the chunk.
     left: u64,
-    /// Digits of the size, or bytes of the trailer's line: zero means an empty one.
+    /// Digits of the size, or bytes of the trailer line: zero means an empty line.
     seen: u32,
 }
 
-/// A size of more digits than any body has. Keeps the sum from overflowing.
+/// More digits than any body needs; prevents an overflow of the size.
 const MAX_SIZE_DIGITS: u32 = 15;
 
-/// The bytes are not chunked coding.
+/// The bytes are not valid chunked coding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
@@ -48,7 +46,7 @@ impl Decoder {
         Self { at: At::Size, left: 0, seen: 0 }
     }
 
-    /// Takes from the front of `input`; [`Piece::More`] leaves nothing in it.
+    /// Consumes bytes from the front of `input`; [`Piece::More`] means that all were consumed.
     pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Piece<'a>, Malformed> {
         loop {
             if self.at == At::Data {
@@ -72,7 +70,7 @@ impl Decoder {
         }
     }
 
-    /// One byte outside of data. True when it ended the body.
+    /// Processes one byte outside of data. Returns true at the end of the body.
     fn step(&mut self, byte: u8) -> Result<bool, Malformed> {
         match (self.at, byte) {
             (At::Size | At::Extension, b'\n') => return self.size_line_end(),

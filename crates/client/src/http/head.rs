@@ -1,22 +1,22 @@
-//! What the head of an answer says about its body.
+//! The parts of a response header that matter for reading its body.
 
 use tokometer_base::Nanos;
 
-/// The kind of body announced by `Content-Type`.
+/// Media type from `Content-Type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Media {
     /// `text/event-stream`.
     EventStream,
     /// `application/json`.
     Json,
-    /// One JSON value per line.
+    /// One JSON value per line, such as `application/x-ndjson`.
     JsonLines,
-    /// Anything else, or not announced.
+    /// Another type, or none.
     #[default]
     Other,
 }
 
-/// How the end of the body is known.
+/// How the end of the body is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
     Fixed(u64),
@@ -24,30 +24,30 @@ pub(super) enum Length {
     UntilEof,
 }
 
-/// The head of a final answer.
+/// The header of a final (not 1xx) response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// HTTP status.
+    /// The status code.
     pub status: u16,
-    /// Whether the connection stays usable once the body is over.
+    /// Whether the connection can be used again after the body.
     pub keep_alive: bool,
-    /// What the body is.
+    /// From `Content-Type`.
     pub media: Media,
-    /// Time to wait before trying again, where a refusal says so in seconds.
+    /// From `Retry-After` in seconds; `None` where absent or a date.
     pub retry_after: Option<Nanos>,
-    /// Time the request spent in the server's queue, which TGI tells in a header.
+    /// Time in the server's queue, which TGI sends in a header. `None` for other servers.
     pub queue_time: Option<Nanos>,
     pub(super) length: Length,
 }
 
-/// Collects a head from its headers.
+/// Collects a [`Head`] header by header.
 pub(super) struct Builder {
     head: Head,
     content_length: Option<u64>,
     is_chunked: bool,
 }
 
-/// A header that makes the body's end unknowable.
+/// Contradicting or invalid length headers: the end of the body is unknown.
 #[derive(Debug)]
 pub(super) struct BadLength;
 
@@ -93,7 +93,7 @@ impl Builder {
         let has_no_body = matches!(self.head.status, 204 | 304);
         self.head.length = match self.content_length {
             _ if has_no_body => Length::Fixed(0),
-            // A message with both is chunked; one that disagrees with itself ends the connection.
+            // With both headers the body is chunked, and the connection is not reused.
             Some(_) if self.is_chunked => {
                 self.head.keep_alive = false;
                 Length::Chunked

@@ -1,8 +1,8 @@
-//! HTTP/1.1 answers, read without I/O.
+//! HTTP/1.1 responses, parsed without I/O.
 //!
-//! In: bytes exactly as the socket gave them, in any pieces. Out: a [`Head`], then the body as slices
-//! of those same bytes. HTTP/1.1 and 1.0 only: over HTTP/2 one read may carry several answers, and a
-//! stamp per read would blame one request for another's bytes.
+//! In: bytes exactly as the socket returned them, in any pieces. Out: a [`Head`], then the body as
+//! slices of the same bytes. HTTP/1.1 and 1.0 only: over HTTP/2 one read may carry several responses,
+//! and a stamp per read would assign one request's bytes to another.
 
 mod chunked;
 mod head;

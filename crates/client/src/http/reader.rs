@@ -1,41 +1,41 @@
-//! One HTTP answer from head to end.
+//! Reads one HTTP response from its header to its end.
 
 use super::chunked::{Decoder, Piece};
 use super::head::{Builder, Head, Length};
 
-/// The longest head that is believed to be one.
+/// Longest header that is accepted.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// More headers than any server sends.
+/// More than any known server sends.
 const MAX_HEADERS: usize = 128;
 
-/// Why bytes are not an HTTP/1 answer.
+/// Why the bytes are not an HTTP/1 response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The head does not follow the grammar.
+    /// The header is not valid HTTP.
     #[error("the response header is not HTTP/1: {0}")]
     Head(httparse::Error),
-    /// The head does not end.
+    /// The header exceeds the size limit.
     #[error("the response header is longer than {MAX_HEAD_BYTES} bytes")]
     LongHead,
-    /// Lengths that contradict each other or are no numbers.
+    /// Length headers that are invalid or contradict each other.
     #[error("the content length of the response is invalid")]
     Length,
-    /// A switch to another protocol that nobody asked for.
+    /// A 101 response that was not requested.
     #[error("the server switched protocols without being asked to")]
     Switch,
-    /// Chunk sizes that are no numbers, or chunks longer than announced.
+    /// Invalid chunk sizes, or chunks longer than their size.
     #[error("the response body is not valid chunked encoding")]
     Chunk,
 }
 
-/// What the next bytes of a body are.
+/// The next part of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyPart<'a> {
-    /// Nothing is left of the input.
+    /// All input was consumed; the body continues.
     More,
-    /// Bytes of the body.
+    /// A slice of the input, without chunked coding.
     Data(&'a [u8]),
-    /// The body is over; what is left of the input belongs to something else.
+    /// The body is complete; the rest of the input does not belong to it.
     End,
 }
 
@@ -47,10 +47,10 @@ enum Body {
     Over,
 }
 
-/// Reads one answer. The head may come in any pieces; the body is never copied.
+/// Reads one response. The header may arrive in any pieces; the body is never copied.
 #[derive(Debug)]
 pub struct ResponseReader {
-    /// Bytes of a head that is not complete yet.
+    /// Bytes of an incomplete header.
     carry: Vec<u8>,
     body: Body,
 }
@@ -62,19 +62,19 @@ impl Default for ResponseReader {
 }
 
 impl ResponseReader {
-    /// Ready for the next answer.
+    /// Prepares for the next response.
     pub fn reset(&mut self) {
         self.carry.clear();
         self.body = Body::Over;
     }
 
-    /// Whether part of a head has been read.
+    /// Whether a part of a header has been read.
     pub fn is_in_head(&self) -> bool {
         !self.carry.is_empty()
     }
 
-    /// Takes a head from the front of `input`, telling each header of it. `None` when it is not
-    /// complete: nothing is left of the input then. Interim answers (1xx) are passed over.
+    /// Consumes a header from the front of `input` and calls the callback for each field. `None`
+    /// while it is incomplete: all input is consumed then. Interim responses (1xx) are skipped.
     pub fn read_head(
         &mut self,
         input: &mut &[u8],
@@ -114,7 +114,7 @@ impl ResponseReader {
         if self.carry.len() > MAX_HEAD_BYTES { Err(Error::LongHead) } else { Ok(None) }
     }
 
-    /// Takes what follows of the body from the front of `input`.
+    /// Consumes the next part of the body from the front of `input`.
     #[inline]
     pub fn read_body<'a>(&mut self, input: &mut &'a [u8]) -> Result<BodyPart<'a>, Error> {
         match &mut self.body {
@@ -142,14 +142,14 @@ impl ResponseReader {
         }
     }
 
-    /// Whether a closed connection is this body's regular end.
+    /// Whether closing the connection is the regular end of this body.
     pub fn ends_at_eof(&self) -> bool {
         matches!(self.body, Body::UntilEof)
     }
 }
 
-/// The head at the front of `bytes` and its length: no head for an interim answer, nothing at all
-/// for a head that is not complete.
+/// The header at the front of `bytes`, with its length. The inner `None` is an interim response; the
+/// outer one an incomplete header.
 fn parse_head(
     bytes: &[u8],
     on_header: &mut impl FnMut(&str, &[u8]),
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::http::Media;
 
-    /// Status, keep-alive, body, and whether the end was seen.
+    /// Status, keep-alive, body, and whether the end was reached.
     type Read = (u16, bool, Vec<u8>, bool);
 
     fn read(bytes: &[u8], step: usize) -> Result<Read, Error> {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_refused_and_not_waited_for() {
+    fn bytes_that_are_not_http_are_an_error_at_once() {
         let check = |bytes: &[u8], expected: Error| {
             for step in [1, 7, bytes.len()] {
                 assert_eq!(read(bytes, step), Err(expected));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_tells_the_kind_of_body_and_the_servers_waits() {
+    fn the_header_gives_media_type_and_waiting_times() {
         let mut reader = ResponseReader::default();
         let bytes = b"HTTP/1.1 429 X\r\nContent-Type: Application/JSON; charset=utf-8\r\nRetry-After: 2\r\nx-queue-time: 5\r\n\r\n";
         let mut names = Vec::new();

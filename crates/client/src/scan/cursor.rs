@@ -1,17 +1,17 @@
-//! The quick pass: walks the bytes of a JSON object and stops only at keys of the table.
+//! The fast path: walks over the bytes of a JSON object and stops only at known keys.
 
 use memchr::memchr2;
 
 use super::fields::{Fields, Place, Slot, Value, slot};
 use super::text::Text;
 
-/// Something the quick pass leaves to a full parse.
+/// A construct that is left to the full parser.
 #[derive(Debug)]
 pub(super) struct Unusual;
 
 type Result<T> = std::result::Result<T, Unusual>;
 
-/// The fields of an object, unless something about it is unusual.
+/// The fields of an object, unless it has an unusual construct.
 pub(super) fn fields(data: &[u8]) -> Result<Fields<'_>> {
     let mut cursor = Cursor { bytes: data, at: 0 };
     let mut fields = Fields::default();
@@ -48,7 +48,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Behind an element: true when another follows, false when `close` ended the list.
+    /// After an element: true when another follows, false when `close` ended the list.
     #[inline]
     fn another(&mut self, close: u8) -> Result<bool> {
         self.skip_blanks();
@@ -99,7 +99,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A value with fields inside: an object, or the first object of an array.
+    /// Reads a value with fields inside: an object, or the first object of an array.
     fn enter(&mut self, place: Place, fields: &mut Fields<'a>) -> Result<()> {
         match self.peek()? {
             b'{' => {
@@ -125,7 +125,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A string, which the cursor stands at.
+    /// Reads a string; the cursor is at its opening quote.
     #[inline]
     fn string(&mut self) -> Result<Text<'a>> {
         self.expect(b'"')?;
@@ -198,7 +198,7 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         self.skip_scalar()?;
         let digits = &self.bytes[start..self.at];
-        // Counts have at most nine digits; anything else is worth a careful reading.
+        // Counts have at most nine digits; everything else is left to the full parser.
         if digits.len() < 10 && digits.iter().all(u8::is_ascii_digit) {
             let value = digits.iter().fold(0_u32, |sum, digit| sum * 10 + u32::from(digit - b'0'));
             return Ok(f64::from(value));
@@ -208,8 +208,8 @@ impl<'a> Cursor<'a> {
         text.parse().ok().filter(|_| is_number).ok_or(Unusual)
     }
 
-    /// Passes over a value of any kind. Brackets are counted and not matched: a document that
-    /// mixes them up is no JSON, and what it would mean does not matter.
+    /// Skips a value of any kind. Brackets are counted but not matched: a document that mixes them is
+    /// not JSON, and its meaning does not matter.
     #[inline]
     fn skip_value(&mut self) -> Result<()> {
         match self.peek()? {

@@ -1,4 +1,4 @@
-//! The full parse, for what the quick pass finds unusual. Same table, same meaning.
+//! The full parser, for constructs that the fast path rejects. It uses the same table of fields.
 
 use serde_json::Value as Json;
 
@@ -6,7 +6,6 @@ use super::NotJson;
 use super::fields::{Fields, Place, Slot, Value, slot};
 use super::text::Text;
 
-/// The fields of any JSON document.
 pub(super) fn fields(data: &[u8]) -> Result<Fields<'static>, NotJson> {
     let document: Json = serde_json::from_slice(data).map_err(|_| NotJson)?;
     let mut fields = Fields::default();

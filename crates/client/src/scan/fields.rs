@@ -1,61 +1,61 @@
-//! The table of fields: which key at which place of an event means what, for every dialect.
+//! The table of fields: the meaning of each key at each place of an event, for every dialect.
 
 use tokometer_base::Nanos;
 use tokometer_record::{ServerTimings, Usage};
 
 use super::text::Text;
 
-/// Facts about an event or an answer that are either so or not.
+/// A set of boolean facts about an event or a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Marks(u16);
 
 impl Marks {
-    /// It has a choice.
+    /// It has an entry in `choices`, or the protocol's equivalent.
     pub const CHOICE: Self = Self(1);
     /// A choice has a role.
     pub const ROLE: Self = Self(1 << 1);
-    /// A choice has a piece of a tool call.
+    /// A choice has a part of a tool call.
     pub const TOOL_CALL: Self = Self(1 << 2);
-    /// It says why the answer ended.
+    /// It has a finish reason.
     pub const FINISHED: Self = Self(1 << 3);
-    /// It reports an error.
+    /// It has an error object or message.
     pub const ERROR: Self = Self(1 << 4);
-    /// It says that it is the last one.
+    /// It is marked as the last event.
     pub const LAST: Self = Self(1 << 5);
-    /// Its token is one that is not part of the text.
+    /// Its token is a special token, which is not part of the text.
     pub const SPECIAL: Self = Self(1 << 6);
-    /// Content was seen.
+    /// Content has been seen.
     pub const CONTENT: Self = Self(1 << 7);
-    /// The end mark was seen.
+    /// The end mark, such as `[DONE]`, has been seen.
     pub const DONE: Self = Self(1 << 8);
-    /// It says that the answer ended because of a failure.
+    /// Its finish reason reports a failure.
     pub const ABORTED: Self = Self(1 << 9);
-    /// Its choice is not the first.
+    /// Its choice is not the first one.
     pub const FURTHER: Self = Self(1 << 10);
 
-    /// Whether all of `marks` hold.
+    /// Whether all of `marks` are set.
     pub fn has(self, marks: Self) -> bool {
         self.0 & marks.0 == marks.0
     }
 
-    /// Whether any mark outside of `marks` holds.
+    /// Whether a mark outside of `marks` is set.
     pub fn has_beyond(self, marks: Self) -> bool {
         self.0 & !marks.0 != 0
     }
 
-    /// The marks of both.
+    /// The union of both sets.
     #[must_use]
     pub const fn and(self, marks: Self) -> Self {
         Self(self.0 | marks.0)
     }
 
-    /// Adds marks.
+    /// Adds `marks` to the set.
     pub fn set(&mut self, marks: Self) {
         self.0 |= marks.0;
     }
 }
 
-/// Finish reasons with which servers say that they could not complete the answer.
+/// Finish reasons for a response that the server could not complete.
 const ABORTS: [&str; 8] = [
     "error",
     "abort",
@@ -67,40 +67,40 @@ const ABORTS: [&str; 8] = [
     "insufficient_system_resource",
 ];
 
-/// What an event said, as far as anybody asks.
+/// The fields of one event that the client uses. Absent fields are `None`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fields<'a> {
-    /// What is so.
+    /// Facts that are true for this event.
     pub marks: Marks,
-    /// Text of the answer.
+    /// New or cumulative text of the response; [`TextForm`](crate::dialect) says which.
     pub text: Option<Text<'a>>,
     /// Text of the reasoning, in `reasoning_content`.
     pub reasoning: Option<Text<'a>>,
     /// Text of the reasoning, in `reasoning`.
     pub reasoning_alias: Option<Text<'a>>,
-    /// The whole answer's text, in an event that ends it.
+    /// The text of the whole response, in the event that ends it.
     pub whole_text: Option<Text<'a>>,
-    /// Number of token ids.
+    /// Number of token ids in the event.
     pub token_ids: Option<u32>,
-    /// Counts.
+    /// The server's token counts.
     pub usage: Option<Usage>,
-    /// The server's own durations.
+    /// Durations reported by the server.
     pub timings: Option<ServerTimings>,
 }
 
-/// A JSON value as far as a field may need it.
+/// A JSON value, reduced to what a field may need.
 #[derive(Debug)]
 pub(super) enum Value<'a> {
     Null,
     Bool(bool),
     Number(f64),
     Text(Text<'a>),
-    /// How many elements, and the first if it is a string.
+    /// Number of elements, and the first one if it is a string.
     Array(u32, Option<Text<'a>>),
     Object,
 }
 
-/// An object whose keys mean something.
+/// An object whose keys are in the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     Root,
@@ -117,7 +117,7 @@ pub(super) enum Place {
     Details,
     /// llama.cpp's `timings`.
     Timings,
-    /// SGLang's `finish_reason`, where it is an object.
+    /// SGLang's `finish_reason` in its object form.
     Finish,
 }
 
@@ -144,18 +144,18 @@ pub(super) enum Field {
     Decode,
 }
 
-/// What to do with the value of a key.
+/// What a key's value is used for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Slot {
     Skip,
-    /// An object, or an array whose first element is one, with fields inside.
+    /// An object with fields inside, or an array whose first element is one.
     Enter(Place),
     Take(Field),
-    /// An object with fields inside, or a value of its own.
+    /// An object with fields inside, or a plain value.
     EnterOrTake(Place, Field),
 }
 
-/// The table.
+/// The use of `key` at `place`.
 pub(super) fn slot(place: Place, key: &[u8]) -> Slot {
     use Slot::{Enter, EnterOrTake, Take};
     match (place, key) {
@@ -232,7 +232,7 @@ fn text(value: Value<'_>) -> Option<Text<'_>> {
 }
 
 impl<'a> Fields<'a> {
-    /// An object or array of a known place begins.
+    /// Called at the start of an object or array at a known place.
     pub(super) fn enter(&mut self, place: Place) {
         match place {
             Place::Choice => self.marks.set(Marks::CHOICE),
@@ -244,7 +244,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A known field has this value. A null says nothing.
+    /// Stores the value of a known field. A null is ignored.
     pub(super) fn take(&mut self, field: Field, value: Value<'a>) {
         if matches!(value, Value::Null) {
             return;
@@ -287,7 +287,7 @@ impl<'a> Fields<'a> {
         let mark = match (field, value) {
             (Field::Role, Value::Text(_)) => Marks::ROLE,
             (Field::ToolCalls, Value::Array(1.., _)) => Marks::TOOL_CALL,
-            // TGI's completions have an empty finish reason in every event but the last.
+            // TGI's completions have an empty finish reason in every event except the last.
             (Field::Finish, Value::Text(reason)) if reason.is_empty() => return,
             (Field::Finish, Value::Text(reason)) if ABORTS.iter().any(|word| reason.is(word)) => {
                 Marks::FINISHED.and(Marks::ABORTED)

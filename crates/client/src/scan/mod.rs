@@ -1,9 +1,9 @@
-//! The few fields of an event that matter, found in one pass over its bytes.
+//! Extracts the few fields of an event that matter, in one pass over its bytes.
 //!
-//! In: the data of one event, a JSON object of any dialect. Out: its [`Fields`]. No document is built
-//! in the common case; what the quick pass finds unusual (an escape inside a key, a document that is
-//! not an object) is parsed in full, with the same table of fields, so the two cannot disagree about
-//! meaning. [`Template`] is quicker still for events that differ from the last one in their text alone.
+//! In: the data of one event, a JSON object of any dialect. Out: its [`Fields`]. The common case
+//! builds no document. Unusual input (an escape inside a key, a document that is not an object) goes
+//! to a full parser with the same table of fields, so both give the same meaning. [`Template`] is
+//! faster still for events that differ from the last one only in their text.
 
 mod cursor;
 mod document;
@@ -19,7 +19,7 @@ pub use text::Text;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotJson;
 
-/// The fields of one event.
+/// An error when `data` is not JSON.
 pub fn scan(data: &[u8]) -> Result<Fields<'_>, NotJson> {
     cursor::fields(data).or_else(|_unusual| document::fields(data))
 }

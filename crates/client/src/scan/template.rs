@@ -1,9 +1,9 @@
-//! Recognises an event that differs from an earlier one in its text alone.
+//! Recognises an event that differs from an earlier one only in its text.
 //!
-//! A stream repeats the same hundred bytes around every token. Once an event has been scanned and
-//! its text was the only thing it said, the bytes before and after that text are remembered. A later
-//! event with the same bytes around a well-formed string says the same thing about another text: two
-//! comparisons instead of a scan, and no way to be wrong.
+//! A stream repeats the same hundred bytes around every token. After the scan of an event that has
+//! only text, the bytes before and after the text are stored. A later event with the same bytes
+//! around a well-formed string has the same meaning with another text: two comparisons replace a
+//! scan, with the same result.
 
 use memchr::memchr2;
 use tokometer_record::EventKind;
@@ -19,12 +19,12 @@ pub struct Template {
 }
 
 impl Template {
-    /// Nothing is remembered any more.
+    /// Discards the stored bytes.
     pub fn forget(&mut self) {
         self.kind = None;
     }
 
-    /// Remembers an event of this kind whose only message is `text`, a part of `data`.
+    /// Stores an event of this kind whose only information is `text`, a part of `data`.
     pub fn learn(&mut self, data: &[u8], text: &Text<'_>, kind: EventKind) {
         let (Text::Plain(part) | Text::Escaped(part)) = text else { return };
         let start = part.as_ptr().addr().wrapping_sub(data.as_ptr().addr());
@@ -39,13 +39,13 @@ impl Template {
         self.kind = Some(kind);
     }
 
-    /// The kind and the text of an event that says nothing else. `None`: scan it.
+    /// The kind and text of an event that matches. `None`: scan it.
     #[inline]
     pub fn matched<'a>(&self, data: &'a [u8]) -> Option<(EventKind, Text<'a>)> {
         let kind = self.kind?;
         let text =
             data.strip_prefix(self.before.as_slice())?.strip_suffix(self.after.as_slice())?;
-        // Whether text is there at all changes the kind, so an empty one is scanned.
+        // An empty text changes the kind of the event, so it is scanned.
         if text.is_empty() {
             return None;
         }
@@ -53,7 +53,7 @@ impl Template {
     }
 }
 
-/// The bytes as the content of one string; `None` when a quote among them would end it.
+/// The bytes as the content of one string; `None` when a quote inside would end it.
 #[inline]
 fn string_content(bytes: &[u8]) -> Option<Text<'_>> {
     let Some(first) = memchr2(b'"', b'\\', bytes) else { return Some(Text::Plain(bytes)) };
@@ -65,7 +65,7 @@ fn string_content(bytes: &[u8]) -> Option<Text<'_>> {
             _ => at += 1,
         }
     }
-    // An escape that takes the closing quote with it leaves the string open.
+    // An escape of the closing quote leaves the string open.
     (at == bytes.len()).then_some(Text::Escaped(bytes))
 }
 

@@ -1,11 +1,11 @@
-//! The quick pass and the full parse agree on every event that a server might send.
+//! The fast path and the full parser agree on every event that a server might send.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
 
-/// Text as what it means, so that the two ways of holding it compare.
+/// Unescapes texts, so that both representations compare equal.
 fn meaning(fields: Fields<'_>) -> Fields<'static> {
     let owned = |text: Option<Text<'_>>| {
         text.map(|text| {
@@ -26,7 +26,7 @@ fn meaning(fields: Fields<'_>) -> Fields<'static> {
     }
 }
 
-/// Any JSON value, for fields that nobody reads and for known fields of an unexpected type.
+/// Any JSON value, for unknown fields and for known fields of an unexpected type.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -45,12 +45,12 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Known values of a field most of the time, anything at all some of the time.
+/// Usually a known value of a field, sometimes any value.
 fn mostly(known: Vec<Value>) -> impl Strategy<Value = Value> {
     prop_oneof![8 => prop::sample::select(known), 1 => anything()]
 }
 
-/// An object of some of these fields and some that nobody knows.
+/// An object with some of these fields and some unknown ones.
 fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let known: Vec<_> = fields
         .into_iter()
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn a_learned_shape_never_says_what_a_scan_would_not(
+    fn a_template_match_equals_a_scan(
         first in "\\PC{1,4}", second in "\\PC{0,9}", after in "[\"\\\\a,:]{0,6}",
     ) {
         let event = |text: &str| format!(r#"{{"choices":[{{"text":{},"f":0}}]}}"#, json!(text));
@@ -170,7 +170,7 @@ proptest! {
         for data in [event(&second), broken] {
             let Some((_, text)) = template.matched(data.as_bytes()) else { continue };
             let Ok(scanned) = scan(data.as_bytes()) else {
-                // An escape that JSON does not know is let through: only its meaning is unclear.
+                // An escape that JSON does not define is accepted; only its meaning is undefined.
                 prop_assert!(matches!(text, Text::Escaped(_)));
                 continue;
             };
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_do_no_harm(bytes: Vec<u8>) {
+    fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
         let _fields = scan(&bytes);
         let _fields = scan(&[b"{\"choices\":", &bytes[..]].concat());
     }

@@ -1,15 +1,15 @@
-//! A piece of an answer's text as it stands in the event, unescaped only where it is kept.
+//! Text of a response as it appears in the event; unescaped only when it is kept.
 
 use memchr::memchr;
 
-/// A JSON string's content.
+/// The content of a JSON string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Text<'a> {
-    /// Bytes without any escape.
+    /// Bytes without escapes.
     Plain(&'a [u8]),
-    /// Bytes with escapes in them.
+    /// Bytes with escapes.
     Escaped(&'a [u8]),
-    /// From a full parse.
+    /// Unescaped, from the full parser.
     Owned(String),
 }
 
@@ -19,7 +19,7 @@ impl Text<'_> {
         self.len() == 0
     }
 
-    /// Bytes between the quotes, escapes as they stand.
+    /// Bytes between the quotes, before unescaping.
     pub fn len(&self) -> usize {
         match self {
             Self::Plain(bytes) | Self::Escaped(bytes) => bytes.len(),
@@ -27,7 +27,7 @@ impl Text<'_> {
         }
     }
 
-    /// Whether it is this word, which has no escape.
+    /// Whether it equals `word`, which must not need escapes.
     pub fn is(&self, word: &str) -> bool {
         match self {
             Self::Plain(bytes) | Self::Escaped(bytes) => *bytes == word.as_bytes(),
@@ -35,7 +35,7 @@ impl Text<'_> {
         }
     }
 
-    /// Adds the text to a buffer. What is not UTF-8, or half of a surrogate pair, becomes U+FFFD.
+    /// Appends the text, unescaped. Invalid UTF-8 and half surrogate pairs become U+FFFD.
     pub fn append_to(&self, buffer: &mut String) {
         match self {
             Self::Plain(bytes) => push_lossy(bytes, buffer),
@@ -78,7 +78,7 @@ fn code_unit(escape: &[u8]) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
-/// The character of an escape that begins with `u`, and how many bytes it took.
+/// The character of an escape that begins with `u`, and the number of bytes it takes.
 fn code_point(escape: &[u8]) -> (char, usize) {
     let replaced = (char::REPLACEMENT_CHARACTER, escape.len().min(5));
     let Some(unit) = code_unit(escape) else { return replaced };
@@ -119,13 +119,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_the_json_writer_escapes_comes_back(text: String) {
+        fn escaped_text_round_trips(text: String) {
             let written = serde_json::to_string(&text).unwrap();
             prop_assert_eq!(unescaped(&written[1..written.len() - 1]), text);
         }
 
         #[test]
-        fn arbitrary_bytes_do_no_harm(bytes: Vec<u8>) {
+        fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
             Text::Escaped(&bytes).append_to(&mut String::new());
         }
     }

@@ -160,14 +160,14 @@ fn tally(objective: &Objective, timeline: &Timeline) -> Tally {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
-    use tokometer_record::{Asked, Event, EventKind, Failure, FailureKind, Identity};
+    use tokometer_record::{Event, EventKind, Failure, FailureKind, Identity, RequestedLengths};
 
     use super::*;
 
     fn request(index: u64, ttft_ms: u64) -> Timeline {
         let sent = Nanos::from_secs(index);
         let mut timeline =
-            Timeline::new(Identity::new(index, Phase::Measure), Asked::default(), sent);
+            Timeline::new(Identity::new(index, Phase::Measure), RequestedLengths::default(), sent);
         timeline.times.first_byte_sent = Some(sent);
         timeline.push(Event::new(sent + Nanos::from_millis(ttft_ms), 0, EventKind::Text));
         timeline.times.end = Some(sent + Nanos::from_millis(ttft_ms));

@@ -1,9 +1,9 @@
-//! Waiting for sockets, in two lanes, and for the next send.
+//! Waits for sockets in two lanes, and for the next send.
 //!
 //! Sockets are registered once, edge-triggered: a short read has drained a socket, and the kernel
-//! need not look at it again until more comes. Eager sockets wake the worker; lazy ones are asked for
-//! when the worker has the time. A timer descriptor wakes it for sends, exact to the nanosecond where
-//! `epoll` itself counts milliseconds.
+//! need not check it again until more arrives. Eager sockets wake the worker; lazy ones are polled
+//! when the worker has time. A timer descriptor wakes it for sends, with nanosecond resolution where
+//! `epoll` itself has milliseconds.
 
 use std::fmt;
 use std::io;
@@ -22,8 +22,8 @@ use crate::error::Error;
 use crate::harvest::Lane;
 use crate::platform::{BATCH, Links, Patience, Ready, Wake};
 
-/// Keys of what is not a connection.
-const BELL: u64 = u64::MAX;
+/// Keys of descriptors that are not connections.
+const WAKER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const STEP: u64 = u64::MAX - 2;
 
@@ -38,7 +38,7 @@ pub struct EpollLinks {
     timer: TimerFd,
     armed: Option<Nanos>,
     steps: StepWatch,
-    /// What the last look found.
+    /// Results of the last wait.
     events: Vec<EpollEvent>,
     _stamps: StampKeeper,
 }
@@ -49,13 +49,13 @@ impl fmt::Debug for EpollLinks {
     }
 }
 
-/// An event descriptor that becomes readable (edge-triggered) when it is rung.
+/// An event descriptor that becomes readable (edge-triggered) on a wake-up.
 #[derive(Debug)]
-struct Bell(EventFd);
+struct EventWaker(EventFd);
 
-impl Wake for Bell {
+impl Wake for EventWaker {
     fn wake(&self) {
-        // The only refusal is a counter at its end, and then the bell has rung anyway.
+        // The write fails only when the counter is at its maximum; the descriptor is readable then.
         let _refused = self.0.write(1);
     }
 }
@@ -69,7 +69,8 @@ impl EpollLinks {
         let stamps =
             StampKeeper::new().map_err(|source| Error::System { what: "open a socket", source })?;
         let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
-        let bell = EventFd::from_flags(flags).map_err(Error::system("make an event descriptor"))?;
+        let event =
+            EventFd::from_flags(flags).map_err(Error::system("make an event descriptor"))?;
         let epoll =
             || Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(Error::system("make a poller"));
         let (eager, lazy) = (epoll()?, epoll()?);
@@ -81,12 +82,12 @@ impl EpollLinks {
             let event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, key);
             eager.add(fd.as_fd(), event).map_err(Error::system("register with a poller"))
         };
-        add(&bell, BELL)?;
+        add(&event, WAKER)?;
         add(&timer, TIMER)?;
         add(&steps, STEP)?;
         let events = vec![EpollEvent::empty(); BATCH];
         let links = Self { eager, lazy, timer, armed: None, steps, events, _stamps: stamps };
-        Ok((links, Arc::new(Bell(bell))))
+        Ok((links, Arc::new(EventWaker(event))))
     }
 
     fn lane(&self, lane: Lane) -> &Epoll {
@@ -138,7 +139,7 @@ impl Links for EpollLinks {
             Patience::Interval => EpollTimeout::from(1_u8),
             Patience::Long => EpollTimeout::from(LONGEST_SLEEP_MS),
         };
-        // An interrupted wait is a wait that found nothing.
+        // An interrupted wait found nothing.
         self.eager.wait(&mut self.events, timeout).unwrap_or(0)
     }
 
@@ -149,7 +150,7 @@ impl Links for EpollLinks {
     fn ready(&self, place: usize) -> Ready {
         let event = &self.events[place];
         match event.data() {
-            BELL => Ready::Woken,
+            WAKER => Ready::Woken,
             TIMER => Ready::Timer,
             STEP => Ready::ClockStep,
             key => {

@@ -1,4 +1,4 @@
-//! Threads, sleeping and the kernel's files.
+//! Threads, sleeping and kernel files.
 
 use std::io;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Kernel for Native {
     }
 
     fn grow_descriptor_table(&self, connections: u64) {
-        // Any descriptor will do for growing the table; one that is always there is standard input.
+        // Growing the table needs any open descriptor; standard input always is one.
         descriptors::grow_table(connections, std::io::stdin());
     }
 }
@@ -57,7 +57,7 @@ impl Platform for Native {
 
     fn spawn(&self, name: &'static str, work: Work) -> io::Result<Box<dyn Task>> {
         let work = move || {
-            // Without this the kernel may let a sleep last 50 µs longer than asked.
+            // Without this a sleep may last 50 µs longer than requested.
             let _ = nix::sys::prctl::set_timerslack(1);
             work();
         };
@@ -74,7 +74,7 @@ impl Platform for Native {
         let nanos = i64::try_from(at.0 % 1_000_000_000).unwrap_or(0);
         let spec = TimeSpec::new(secs, nanos);
         let flags = ClockNanosleepFlags::TIMER_ABSTIME;
-        // An interrupted sleep shows as an early wake-up, which counts as no delay.
+        // An interrupted sleep wakes early, which counts as no delay.
         let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, flags, &spec);
     }
 }
@@ -85,7 +85,7 @@ impl Task for JoinHandle<()> {
     }
 
     fn join(self: Box<Self>) {
-        // Work does not panic: what it runs catches its own panics.
+        // The closure catches its own panics.
         let _ended = JoinHandle::join(*self);
     }
 }

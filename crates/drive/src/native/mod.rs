@@ -1,4 +1,4 @@
-//! The machine itself: the kernel's clocks, its threads, epoll and TCP.
+//! The machine itself: kernel clocks, threads, epoll and TCP.
 
 mod links;
 mod machine;

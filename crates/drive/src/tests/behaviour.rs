@@ -1,4 +1,4 @@
-//! What a run does, case by case.
+//! Behaviour of a run, case by case.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,8 +13,8 @@ use tokometer_record::{
 use tokometer_schedule::{Arrivals, Curve, First, Pace};
 
 use super::server::{
-    Then, answer, config, finish, head, item, read_request, refuse, run, run_source, run_with,
-    serve, target, token,
+    AfterResponse, answer, config, finish, head, item, read_request, refuse, run, run_source,
+    run_with, serve, target, token,
 };
 
 fn kind(timeline: &Timeline) -> Option<FailureKind> {
@@ -28,7 +28,7 @@ fn kind(timeline: &Timeline) -> Option<FailureKind> {
 fn every_request_is_answered_and_every_time_is_in_its_order() {
     let address = serve(|asked| {
         answer(asked.stream, 3);
-        Then::Stays
+        AfterResponse::Stay
     });
     let outcome = run(config(address, 20, 4));
     assert_eq!((outcome.end.stop, outcome.end.never_sent), (Stop::Complete, 0));
@@ -53,8 +53,7 @@ fn every_request_is_answered_and_every_time_is_in_its_order() {
     assert!(outcome.end.measure_begin < outcome.end.measure_end);
 }
 
-/// The server counts what it has open at one time; a place is refilled on the connection that has
-/// become free.
+/// The server counts its open requests. A freed place is used on the connection that became free.
 #[test]
 fn a_closed_loop_never_exceeds_its_cap_and_reuses_its_connections() {
     let (now, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
@@ -66,24 +65,24 @@ fn a_closed_loop_never_exceeds_its_cap_and_reuses_its_connections() {
         token(asked.stream, "a");
         now.fetch_sub(1, Ordering::SeqCst);
         finish(asked.stream);
-        Then::Stays
+        AfterResponse::Stay
     });
     let outcome = run(config(address, 50, 3));
     assert!((1..=3).contains(&seen.load(Ordering::SeqCst)));
     let health = &outcome.end.health;
     assert!(health.connections_opened <= 3, "{health:?}");
     assert_eq!(health.connections_opened + health.connections_reused, 50);
-    // Who waited in line took a freed place; how many did depends on who was faster.
+    // A request that waited in the queue took a freed place; their number depends on timing.
     assert_eq!(health.refill_delay.len(), health.cap_waits);
     assert!(health.cap_waits <= 47);
     assert!(outcome.measured().iter().all(|timeline| timeline.is_success()));
 }
 
 #[test]
-fn connections_are_opened_once_per_request_if_asked() {
+fn per_request_connections_are_opened_once_per_request() {
     let address = serve(|asked| {
         answer(asked.stream, 1);
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = config(address, 6, 2);
     config.connections = Connections::PerRequest;
@@ -96,7 +95,7 @@ fn connections_are_opened_once_per_request_if_asked() {
 fn connections_opened_before_their_time_cost_their_requests_nothing() {
     let address = serve(|asked| {
         answer(asked.stream, 1);
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = config(address, 8, 4);
     config.connections = Connections::Preopen;
@@ -109,15 +108,15 @@ fn connections_opened_before_their_time_cost_their_requests_nothing() {
 }
 
 /// A server that closes idle connections: the second request finds its kept connection dead before
-/// the first byte of the answer, and is sent once more without being a failure.
+/// the first byte of the response. It is sent once more and is not a failure.
 #[test]
-fn a_kept_connection_that_turns_out_dead_is_opened_again_once() {
+fn a_dead_kept_connection_is_reopened_once() {
     let address = serve(|asked| {
         if asked.connection == 0 && asked.request == 1 {
-            return Then::Closes;
+            return AfterResponse::Close;
         }
         answer(asked.stream, 1);
-        Then::Stays
+        AfterResponse::Stay
     });
     let outcome = run(config(address, 3, 1));
     let reopened: Vec<u32> =
@@ -129,7 +128,7 @@ fn a_kept_connection_that_turns_out_dead_is_opened_again_once() {
 
 #[test]
 fn a_new_connection_that_dies_without_an_answer_is_a_failure() {
-    let address = serve(|_| Then::Closes);
+    let address = serve(|_| AfterResponse::Close);
     let outcome = run(config(address, 2, 1));
     let kinds: Vec<_> = outcome.measured().iter().map(|timeline| kind(timeline)).collect();
     assert_eq!(kinds, [Some(FailureKind::Cut); 2]);
@@ -140,7 +139,7 @@ fn a_stream_cut_in_the_middle_keeps_what_had_come() {
     let address = serve(|asked| {
         head(asked.stream);
         token(asked.stream, "half");
-        Then::Closes
+        AfterResponse::Close
     });
     let outcome = run(config(address, 1, 1));
     let timeline = outcome.measured()[0];
@@ -158,7 +157,7 @@ fn each_attempt_of_a_retried_request_is_recorded() {
         } else {
             answer(asked.stream, 1);
         }
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = config(address, 1, 1);
     config.retries = 3;
@@ -174,10 +173,10 @@ fn each_attempt_of_a_retried_request_is_recorded() {
 }
 
 #[test]
-fn without_leave_nothing_is_retried() {
+fn nothing_is_retried_without_retries_left() {
     let address = serve(|asked| {
         refuse(asked.stream, "503 Service Unavailable", "", "busy");
-        Then::Stays
+        AfterResponse::Stay
     });
     let outcome = run(config(address, 2, 1));
     assert_eq!(outcome.timelines.len(), 2);
@@ -185,7 +184,7 @@ fn without_leave_nothing_is_retried() {
 }
 
 #[test]
-fn a_field_that_nobody_asked_for_is_left_out_when_the_server_refuses_it() {
+fn an_optional_field_is_removed_when_the_server_refuses_it() {
     let address = serve(|asked| {
         if asked.body.contains("stream_options") {
             let body = r#"{"error":{"message":"unknown field: stream_options"}}"#;
@@ -193,7 +192,7 @@ fn a_field_that_nobody_asked_for_is_left_out_when_the_server_refuses_it() {
         } else {
             answer(asked.stream, 1);
         }
-        Then::Stays
+        AfterResponse::Stay
     });
     let outcome = run(config(address, 5, 1));
     assert_eq!(outcome.end.health.dropped_fields, ["stream_options"]);
@@ -202,7 +201,7 @@ fn a_field_that_nobody_asked_for_is_left_out_when_the_server_refuses_it() {
     assert_eq!(outcome.started.len(), 5);
 }
 
-/// One prompt that is too long for the server used to remove the length from all later requests.
+/// One prompt that was too long for the server removed the length from all later requests.
 #[test]
 fn a_refused_value_fails_its_request_and_changes_no_other() {
     let lengths = Arc::new(AtomicU32::new(0));
@@ -216,7 +215,7 @@ fn a_refused_value_fails_its_request_and_changes_no_other() {
         } else {
             answer(asked.stream, 1);
         }
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = config(address, 6, 1);
     config.targets[0].dialect = Dialect::named("openai-chat").unwrap();
@@ -238,7 +237,7 @@ fn a_refused_length_is_sent_under_its_other_name() {
         } else {
             refuse(asked.stream, "500 Internal Server Error", "", "no length");
         }
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = config(address, 4, 1);
     config.targets[0].dialect = Dialect::named("openai-chat").unwrap();
@@ -255,7 +254,7 @@ fn a_field_that_one_target_refuses_is_still_sent_to_the_other() {
         } else {
             answer(asked.stream, 1);
         }
-        Then::Stays
+        AfterResponse::Stay
     });
     let other = serve(|asked| {
         if asked.body.contains("stream_options") {
@@ -263,7 +262,7 @@ fn a_field_that_one_target_refuses_is_still_sent_to_the_other() {
         } else {
             refuse(asked.stream, "500 Internal Server Error", "", "no stream_options");
         }
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = config(picky, 8, 1);
     config.targets.push(target(other));
@@ -281,14 +280,14 @@ fn a_field_that_one_target_refuses_is_still_sent_to_the_other() {
 }
 
 #[test]
-fn a_silent_server_is_given_up_by_each_limit() {
+fn each_timeout_ends_a_silent_request() {
     let check = |timeouts: Timeouts, expected| {
         let address = serve(|asked| {
             head(asked.stream);
             token(asked.stream, "a");
-            // The client closes when it gives up, and only then does this return.
+            // The client closes when it gives up; only then does this return.
             let _ = std::io::Read::read(asked.stream, &mut [0; 1]);
-            Then::Closes
+            AfterResponse::Close
         });
         let mut config = config(address, 1, 1);
         config.timeouts = timeouts;
@@ -311,9 +310,9 @@ fn an_unreachable_target_ends_the_run_instead_of_failing_to_its_end() {
     assert!(measured.len() <= 50 + 4, "{} requests were spent", measured.len());
 }
 
-/// The listener goes before the last answer, so that no connection is accepted and then lost.
+/// The listener closes before the last response, so that no connection is accepted and then lost.
 #[test]
-fn a_server_that_is_killed_costs_fifty_requests_and_no_more() {
+fn a_killed_server_stops_the_run_after_fifty_failed_connections() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = std::thread::spawn(move || {
@@ -341,7 +340,7 @@ fn a_server_that_is_killed_costs_fifty_requests_and_no_more() {
 fn warm_ups_end_before_the_first_measured_request_begins() {
     let address = serve(|asked| {
         answer(asked.stream, 1);
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = config(address, 5, 2);
     config.limits.warmups = 3;
@@ -354,7 +353,7 @@ fn warm_ups_end_before_the_first_measured_request_begins() {
     assert_eq!(outcome.started.len(), 5, "only measured requests have start rows");
 }
 
-/// SGLang's rules: measuring a server that answered nothing would only take time.
+/// SGLang's conventions: measuring a server that fails every warm-up would only take time.
 #[test]
 fn a_run_that_needs_a_warm_up_ends_when_none_is_answered() {
     let run_with = |warm_ups: WarmUps, answered: u32| {
@@ -365,7 +364,7 @@ fn a_run_that_needs_a_warm_up_ends_when_none_is_answered() {
             } else {
                 refuse(asked.stream, "503 Service Unavailable", "", "busy");
             }
-            Then::Stays
+            AfterResponse::Stay
         });
         let mut config = config(address, 5, 1);
         config.limits.warmups = 2;
@@ -400,7 +399,7 @@ fn a_run_that_needs_a_warm_up_ends_when_none_is_answered() {
 fn a_pace_is_kept_from_the_plan_and_never_early() {
     let address = serve(|asked| {
         answer(asked.stream, 1);
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = config(address, 40, 100);
     let curve = Curve::Flat { rate: 1_000.0 };
@@ -418,8 +417,8 @@ fn a_pace_is_kept_from_the_plan_and_never_early() {
     assert_eq!((last - begin).0.div_ceil(1_000), 40_000, "stretched to number over rate");
 }
 
-/// The first interrupt stops the sending; the answer under way may end. The server holds its first
-/// answer back until the interrupt was raised.
+/// The first interrupt stops sending; the response in progress may end. The server holds its first
+/// response back until the interrupt is raised.
 #[test]
 fn an_interrupt_lets_answers_under_way_end_and_sends_nothing_more() {
     let interrupt = Arc::new(Interrupt::default());
@@ -427,7 +426,7 @@ fn an_interrupt_lets_answers_under_way_end_and_sends_nothing_more() {
     let address = serve(move |asked| {
         raised.raise();
         answer(asked.stream, 1);
-        Then::Stays
+        AfterResponse::Stay
     });
     let outcome = run_with(config(address, 1_000_000, 1), interrupt);
     assert_eq!(outcome.end.stop, Stop::Interrupted);
@@ -449,7 +448,7 @@ fn a_second_interrupt_abandons_what_is_under_way() {
         raised.raise();
         raised.raise();
         let _ = std::io::Read::read(asked.stream, &mut [0; 1]);
-        Then::Closes
+        AfterResponse::Close
     });
     let outcome = run_with(config(address, 10, 1), interrupt);
     assert_eq!((outcome.end.stop, outcome.end.abandoned), (Stop::Interrupted, 1));
@@ -457,7 +456,7 @@ fn a_second_interrupt_abandons_what_is_under_way() {
     assert_eq!(outcome.end.never_sent, 9);
 }
 
-/// All requests must be under way at once before the first is answered: with fewer the server would
+/// All requests must be in flight together before the first response: with fewer the server would
 /// wait for ever.
 #[test]
 fn workers_share_one_gate() {
@@ -469,7 +468,7 @@ fn workers_share_one_gate() {
         changed.notify_all();
         let _here = changed.wait_while(here, |here| *here < 12).unwrap();
         answer(asked.stream, 1);
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = config(address, 12, 12);
     config.workers = Some(3);
@@ -485,7 +484,7 @@ fn workers_share_one_gate() {
 
 #[test]
 fn a_target_that_the_run_does_not_have_is_an_error() {
-    let address = serve(|_| Then::Closes);
+    let address = serve(|_| AfterResponse::Close);
     let config = config(address, 1, 1);
     let mut item = super::server::item(&config, 0, Phase::Measure);
     item.identity.target = 7;

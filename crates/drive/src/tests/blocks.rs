@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier};
 use tokometer_base::Nanos;
 use tokometer_record::{Phase, Timeline};
 
-use super::server::{Then, answer, config, item, run_source, serve, target};
+use super::server::{AfterResponse, answer, config, item, run_source, serve, target};
 use crate::{Config, Connections, Interrupt, Item, Prepare, PrepareError};
 
 /// Items in blocks of this many, each due a millisecond after the one before it.
@@ -49,7 +49,7 @@ impl Prepare for Blocks {
 fn a_block_begins_when_everything_before_it_has_ended() {
     let address = serve(|asked| {
         answer(asked.stream, 2);
-        Then::Stays
+        AfterResponse::Stay
     });
     let config = config(address, 9, 8);
     let entered = Arc::new(AtomicU64::new(0));
@@ -69,17 +69,17 @@ fn a_block_begins_when_everything_before_it_has_ended() {
     }
 }
 
-/// Two targets shared one target's connections between them, so that a block, which goes to one
-/// target alone, found half of what the cap lets it use.
+/// Two targets shared the connections of one, so that a block, which goes to one target alone, found
+/// half of those that the limit allows.
 #[test]
 fn each_of_two_targets_has_connections_for_a_whole_block() {
-    // Each server answers when a whole block has come, so that the block is in flight together.
+    // Each server responds when a whole block has arrived, so that the block is in flight together.
     let serve_blocks = || {
         let block = Barrier::new(usize::try_from(BLOCK).unwrap());
         serve(move |asked| {
             let _ = block.wait();
             answer(asked.stream, 2);
-            Then::Stays
+            AfterResponse::Stay
         })
     };
     let cap = u32::try_from(BLOCK).unwrap();

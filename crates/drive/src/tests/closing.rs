@@ -1,4 +1,4 @@
-//! Servers that close connections they had promised to keep.
+//! Servers that close connections after announcing keep-alive.
 
 use std::io::Read as _;
 use std::net::{Shutdown, TcpStream};
@@ -6,15 +6,15 @@ use std::net::{Shutdown, TcpStream};
 use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome as End, Timeline};
 
-use super::server::{FinishedRun, Then, answer, config, head, run, serve};
+use super::server::{AfterResponse, FinishedRun, answer, config, head, run, serve};
 use crate::Config;
 
-/// Long enough for any machine, and an end for a test whose request would wait for ever.
+/// Long enough for any machine, but finite for a test whose request would wait for ever.
 const FOR_EVER: Nanos = Nanos::from_secs(10);
 
 fn patient(mut config: Config) -> Config {
     config.timeouts.total = Some(FOR_EVER);
-    // However long a busy machine takes to close a connection, that is not what is tested.
+    // The time that a busy machine takes to close a connection is not under test.
     config.timeouts.stale = FOR_EVER;
     config
 }
@@ -34,22 +34,23 @@ fn assert_all_answered(outcome: &FinishedRun, count: usize) {
     }
 }
 
-/// Ends its side and reads on until the client has gone: what comes is acknowledged and thrown away.
+/// Closes its side and reads until the client has closed: received bytes are acknowledged and
+/// discarded.
 fn close_gently(stream: &mut TcpStream) {
     let _ = stream.shutdown(Shutdown::Write);
     let mut rest = [0; 4_096];
     while stream.read(&mut rest).is_ok_and(|count| count > 0) {}
 }
 
-/// llama.cpp's server: it announces `Keep-Alive`, and after every stream ends its side and reads on for
-/// a while. A request that goes out in between is swallowed.
+/// As llama.cpp's server: it announces `Keep-Alive`, and after every stream closes its side and keeps
+/// reading for a while. A request sent in between is discarded.
 #[test]
-fn requests_that_a_closing_server_swallows_are_sent_again() {
+fn requests_that_a_closing_server_discards_are_sent_again() {
     for cap in [1, 8] {
         let address = serve(|asked| {
             answer(asked.stream, 1);
             close_gently(asked.stream);
-            Then::Closes
+            AfterResponse::Close
         });
         let outcome = run(patient(config(address, 60, cap)));
         assert_all_answered(&outcome, 60);
@@ -66,12 +67,12 @@ fn requests_that_a_closing_server_swallows_are_sent_again() {
     }
 }
 
-/// Closing over a request that was not read resets the connection.
+/// Closing with an unread request resets the connection.
 #[test]
-fn requests_that_meet_a_reset_are_sent_again() {
+fn requests_on_a_reset_kept_connection_are_sent_again() {
     let address = serve(|asked| {
         answer(asked.stream, 1);
-        if asked.request == 2 { Then::Closes } else { Then::Stays }
+        if asked.request == 2 { AfterResponse::Close } else { AfterResponse::Stay }
     });
     let outcome = run(patient(config(address, 300, 4)));
     assert_all_answered(&outcome, 300);
@@ -79,12 +80,12 @@ fn requests_that_meet_a_reset_are_sent_again() {
 }
 
 #[test]
-fn an_announced_end_costs_no_request_a_second_sending() {
+fn no_request_is_sent_on_a_connection_whose_end_is_announced() {
     let address = serve(|asked| {
         let text = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n\
                     data: {\"choices\":[{\"index\":0,\"text\":\"a\"}]}\n\ndata: [DONE]\n\n";
         std::io::Write::write_all(asked.stream, text.as_bytes()).unwrap();
-        Then::Closes
+        AfterResponse::Close
     });
     let outcome = run(patient(config(address, 50, 2)));
     assert_all_answered(&outcome, 50);
@@ -92,16 +93,16 @@ fn an_announced_end_costs_no_request_a_second_sending() {
     assert!(outcome.measured().iter().all(|timeline| timeline.times.lost_send.is_none()));
 }
 
-/// A proxy that gives up on a slow server closes like this. Sending such a request again would take the
-/// time that it had waited out of the figures.
+/// A proxy that gives up on a slow server closes like this. Sending the request again would remove
+/// its waiting time from the figures.
 #[test]
 fn a_request_that_had_waited_when_its_kept_connection_closed_has_failed() {
     let address = serve(|asked| {
         if asked.connection == 0 && asked.request == 1 {
-            return Then::Closes;
+            return AfterResponse::Close;
         }
         answer(asked.stream, 1);
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = patient(config(address, 3, 1));
     config.timeouts.stale = Nanos::ZERO;
@@ -112,17 +113,17 @@ fn a_request_that_had_waited_when_its_kept_connection_closed_has_failed() {
     assert_eq!(outcome.end.health.connections_reopened, 0);
 }
 
-/// A connection that is silent may belong to a server that works: only a limit ends the wait, and
+/// A silent connection may belong to a server that is working: only a timeout ends the wait, and
 /// nothing is sent twice.
 #[test]
-fn a_kept_connection_that_stays_silent_is_given_up_by_the_limit() {
+fn a_silent_kept_connection_ends_with_the_timeout() {
     let address = serve(|asked| {
         if asked.connection == 0 && asked.request == 1 {
             let _ = asked.stream.read(&mut [0; 1]);
-            return Then::Closes;
+            return AfterResponse::Close;
         }
         answer(asked.stream, 1);
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = patient(config(address, 3, 1));
     config.timeouts.stall = Some(Nanos::from_millis(30));
@@ -133,16 +134,17 @@ fn a_kept_connection_that_stays_silent_is_given_up_by_the_limit() {
     assert_eq!(outcome.timelines.len(), 3);
 }
 
-/// The head has come: the server took the request, and what follows is its answer, cut or not.
+/// The header has arrived: the server accepted the request, and what follows is its response, cut or
+/// not.
 #[test]
-fn an_answer_that_had_begun_is_not_asked_for_again() {
+fn a_response_that_had_begun_is_not_requested_again() {
     let address = serve(|asked| {
         if asked.connection == 0 && asked.request == 1 {
             head(asked.stream);
-            return Then::Closes;
+            return AfterResponse::Close;
         }
         answer(asked.stream, 1);
-        Then::Stays
+        AfterResponse::Stay
     });
     let outcome = run(patient(config(address, 3, 1)));
     let kinds: Vec<_> =

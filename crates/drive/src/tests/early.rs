@@ -1,4 +1,4 @@
-//! Answers that come before their request has been written.
+//! Responses that arrive before their request was completely written.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,10 +12,11 @@ use tokometer_record::{Failure, FailureKind, Identity, Outcome as End, Phase};
 use super::server::{FinishedRun, config, finish, head, run_source, token};
 use crate::{Interrupt, Item};
 
-/// More than the buffers of both ends hold, so that the client is still writing when it is answered.
+/// More than the socket buffers of both ends hold, so that the client is still writing when the
+/// response arrives.
 const PROMPT_BYTES: usize = 12 << 20;
 
-/// A server that reads only the beginning of each request and then does as `script` says.
+/// A server that reads only the beginning of each request and then runs `script`.
 fn serve_early(script: fn(&mut TcpStream)) -> (SocketAddr, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -26,7 +27,7 @@ fn serve_early(script: fn(&mut TcpStream)) -> (SocketAddr, Arc<AtomicU32>) {
             count.fetch_add(1, Ordering::SeqCst);
             std::thread::spawn(move || {
                 let mut stream = stream.unwrap();
-                // A connection that is closed unused is no request.
+                // A connection that closes unused carried no request.
                 if stream.read(&mut [0; 64]).unwrap_or(0) > 0 {
                     script(&mut stream);
                 }
@@ -67,7 +68,7 @@ fn a_connection_whose_request_was_not_written_is_not_used_again() {
     let (address, connections) = serve_early(|stream| {
         let answer = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 4\r\n\r\nbusy";
         stream.write_all(answer).unwrap();
-        // The connection stays open, and nobody reads from it.
+        // The connection stays open without a reader.
         Box::leak(Box::new(stream.try_clone().unwrap()));
     });
     let outcome = run_large(address, 3);
@@ -76,8 +77,8 @@ fn a_connection_whose_request_was_not_written_is_not_used_again() {
     assert_eq!(connections.load(Ordering::SeqCst), 3);
 }
 
-/// The server closes with bytes unread, which resets the connection: the write fails, and the answer is
-/// there to be read all the same.
+/// The server closes with unread bytes, which resets the connection: the write fails, but the
+/// response can still be read.
 #[test]
 fn an_answer_is_read_before_a_failed_write_is_reported() {
     let (address, _connections) = serve_early(|stream| {
@@ -89,7 +90,7 @@ fn an_answer_is_read_before_a_failed_write_is_reported() {
     check_refused(&outcome, 413, "too large");
 }
 
-/// The request's bytes were dropped at the head of the answer, and the rest of them was written after.
+/// The request's bytes were dropped at the response's header, and the rest of them was written after.
 #[test]
 fn an_answer_that_begins_early_does_not_end_the_writing() {
     let (address, _connections) = serve_early(|stream| {

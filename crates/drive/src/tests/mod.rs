@@ -1,8 +1,8 @@
-//! Whole runs: in virtual time without sockets, and against small servers on the loopback interface.
+//! Whole runs: in virtual time without sockets, and against small servers on loopback.
 //!
-//! The servers on loopback are threads of the test that follow a script; every order of events is
-//! forced by what a server waits for, never by sleeping. Times are not asserted there, only their order
-//! and their presence. What asserts times, or needs many runs, is in [`virtual_time`].
+//! The loopback servers are scripted threads of the test. What a server waits for forces the order of
+//! events; no test sleeps. These tests assert presence and order of times, not values. Tests of
+//! times, and tests that need many runs, are in [`virtual_time`].
 
 mod behaviour;
 mod blocks;

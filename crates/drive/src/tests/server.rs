@@ -1,4 +1,4 @@
-//! A server that follows a script, and runs against it.
+//! A scripted server, and runs against it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,28 +12,27 @@ use tokometer_client::{Ask, Dialect, KeepText, Settings, Url};
 use tokometer_record::{Identity, Phase, RunEnd, Timeline};
 use tokometer_schedule::{Extent, Limits};
 
-/// What a server's script gets for each request.
-pub(crate) struct Asked<'a> {
+/// One request to the script.
+pub(crate) struct ScriptedRequest<'a> {
     /// Number of the connection, from zero.
     pub(crate) connection: u32,
     /// Number of the request on this connection, from zero.
     pub(crate) request: u32,
-    /// The request's body.
     pub(crate) body: String,
-    /// Where the answer goes.
+    /// For the response.
     pub(crate) stream: &'a mut TcpStream,
 }
 
-/// What the server does after an answer.
-pub(crate) enum Then {
-    /// Waits for another request.
-    Stays,
-    /// Closes the connection.
-    Closes,
+/// What the server does with the connection after a response.
+pub(crate) enum AfterResponse {
+    Stay,
+    Close,
 }
 
-/// Starts a server that answers every request by `script`.
-pub(crate) fn serve(script: impl Fn(Asked<'_>) -> Then + Send + Sync + 'static) -> SocketAddr {
+/// Starts a server that runs `script` for every request.
+pub(crate) fn serve(
+    script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let script = Arc::new(script);
@@ -48,13 +47,17 @@ pub(crate) fn serve(script: impl Fn(Asked<'_>) -> Then + Send + Sync + 'static) 
     address
 }
 
-fn converse(mut stream: TcpStream, connection: u32, script: &dyn Fn(Asked<'_>) -> Then) {
+fn converse(
+    mut stream: TcpStream,
+    connection: u32,
+    script: &dyn Fn(ScriptedRequest<'_>) -> AfterResponse,
+) {
     stream.set_nodelay(true).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     for request in 0.. {
         let Some(body) = read_request(&mut reader) else { return };
-        let asked = Asked { connection, request, body, stream: &mut stream };
-        if matches!(script(asked), Then::Closes) {
+        let asked = ScriptedRequest { connection, request, body, stream: &mut stream };
+        if matches!(script(asked), AfterResponse::Close) {
             return;
         }
     }
@@ -80,20 +83,20 @@ pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<String> {
     Some(String::from_utf8(body).unwrap())
 }
 
-/// The head of a streamed answer.
+/// Sends the header of a streamed response.
 pub(crate) fn head(stream: &mut TcpStream) {
     let head =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
 }
 
-/// One event in one chunk. A client that has gone is no fault of the server.
+/// Sends one event in one chunk. Ignores a client that has closed.
 pub(crate) fn event(stream: &mut TcpStream, data: &str) {
     let event = format!("data: {data}\n\n");
     let _ = stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes());
 }
 
-/// One token of a completion.
+/// Sends one token of a completion.
 pub(crate) fn token(stream: &mut TcpStream, text: &str) {
     event(
         stream,
@@ -101,20 +104,19 @@ pub(crate) fn token(stream: &mut TcpStream, text: &str) {
     );
 }
 
-/// The end of a streamed answer.
+/// Ends a streamed response.
 pub(crate) fn finish(stream: &mut TcpStream) {
     event(stream, "[DONE]");
     let _ = stream.write_all(b"0\r\n\r\n");
 }
 
-/// A whole answer of so many tokens.
+/// Sends a complete response with so many tokens.
 pub(crate) fn answer(stream: &mut TcpStream, tokens: u32) {
     head(stream);
     (0..tokens).for_each(|_| token(stream, " word"));
     finish(stream);
 }
 
-/// A refusal.
 pub(crate) fn refuse(stream: &mut TcpStream, status: &str, headers: &str, body: &str) {
     let length = body.len();
     let text = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {length}\r\n\r\n{body}");
@@ -148,7 +150,7 @@ pub(crate) fn item(config: &Config, index: u64, phase: Phase) -> Item {
     Item { request, identity: Identity::new(index, phase), due: None }
 }
 
-/// What came out of a run.
+/// Results of a run.
 pub(crate) struct FinishedRun {
     pub(crate) end: RunEnd,
     pub(crate) started: Vec<(u64, u32, Nanos)>,
@@ -168,7 +170,6 @@ impl FinishedRun {
     }
 }
 
-/// Runs to the end.
 pub(crate) fn run(config: Config) -> FinishedRun {
     run_with(config, Arc::new(Interrupt::default()))
 }
@@ -188,7 +189,7 @@ pub(crate) fn run_with(config: Config, interrupt: Arc<Interrupt>) -> FinishedRun
     run_source(config, Box::new(prepare), interrupt)
 }
 
-/// Runs what `source` yields to the end.
+/// Runs the items of `source`.
 pub(crate) fn run_source(
     config: Config,
     source: Box<dyn Prepare>,

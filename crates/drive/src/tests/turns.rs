@@ -1,4 +1,4 @@
-//! Conversations: each turn waits for the answer before it.
+//! Conversations: each turn waits for the previous response.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,20 +7,20 @@ use tokometer_base::{Nanos, Prompt};
 use tokometer_client::Ask;
 use tokometer_record::{Identity, Phase, Timeline};
 
-use super::server::{FinishedRun, Then, answer, config, refuse, run_source, serve};
+use super::server::{AfterResponse, FinishedRun, answer, config, refuse, run_source, serve};
 use crate::{Config, FollowUp, Interrupt, Item, Places, Prepare, PrepareError, TurnEnd};
 
 const TURNS: u32 = 3;
 
-/// Conversations of three turns; each prompt repeats the answer before it.
-struct Talks {
+/// Conversations of three turns; each prompt repeats the previous response.
+struct Conversations {
     config: Config,
     begun: u64,
     count: u64,
     think: Nanos,
 }
 
-impl Talks {
+impl Conversations {
     fn turn(&self, session: u64, turn: u32, text: String) -> Item {
         let target = &self.config.targets[0];
         let index = session + u64::from(turn) * self.count;
@@ -32,7 +32,7 @@ impl Talks {
     }
 }
 
-impl Prepare for Talks {
+impl Prepare for Conversations {
     fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
         let session = self.begun;
         self.begun += 1;
@@ -48,7 +48,7 @@ impl Prepare for Talks {
 }
 
 fn run(config: Config, count: u64, think: Nanos) -> FinishedRun {
-    let talks = Talks { config: config.clone(), begun: 0, count, think };
+    let talks = Conversations { config: config.clone(), begun: 0, count, think };
     run_source(config, Box::new(talks), Arc::new(Interrupt::default()))
 }
 
@@ -66,7 +66,7 @@ fn a_turn_is_sent_after_the_answer_before_it_and_knows_that_answer() {
     let address = serve(move |asked| {
         seen.lock().unwrap().push(asked.body.clone());
         answer(asked.stream, 2);
-        Then::Stays
+        AfterResponse::Stay
     });
     let outcome = run(config(address, 12, 4), 4, Nanos::ZERO);
     assert_eq!((outcome.timelines.len(), outcome.end.never_sent), (12, 0));
@@ -86,7 +86,7 @@ fn a_turn_is_sent_after_the_answer_before_it_and_knows_that_answer() {
 fn a_pause_is_counted_from_the_end_of_the_answer() {
     let address = serve(|asked| {
         answer(asked.stream, 2);
-        Then::Stays
+        AfterResponse::Stay
     });
     let think = Nanos::from_millis(3);
     let outcome = run(config(address, 6, 2), 2, think);
@@ -106,7 +106,7 @@ fn a_failed_turn_ends_its_conversation_and_no_other() {
         } else {
             answer(asked.stream, 2);
         }
-        Then::Stays
+        AfterResponse::Stay
     });
     let outcome = run(config(address, 9, 3), 3, Nanos::ZERO);
     let turns: Vec<usize> = (0..3).map(|session| by_session(&outcome, session).len()).collect();
@@ -115,12 +115,12 @@ fn a_failed_turn_ends_its_conversation_and_no_other() {
 }
 
 #[test]
-fn a_conversation_keeps_its_place_to_its_end_if_asked() {
+fn a_place_per_conversation_is_kept_until_its_end() {
     let (open, most) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU32::new(0)));
     let seen = Arc::clone(&most);
     let turns = AtomicU32::new(0);
     let address = serve(move |asked| {
-        // A first turn opens a conversation, and every third request on the whole ends one.
+        // A first turn starts a conversation; every third request overall ends one.
         let mut open = open.lock().unwrap();
         if asked.body.contains("talk") {
             open.push(());
@@ -130,7 +130,7 @@ fn a_conversation_keeps_its_place_to_its_end_if_asked() {
             open.pop();
         }
         answer(asked.stream, 2);
-        Then::Stays
+        AfterResponse::Stay
     });
     let mut config = config(address, 15, 1);
     config.places = Places::PerConversation;
@@ -139,12 +139,12 @@ fn a_conversation_keeps_its_place_to_its_end_if_asked() {
     assert_eq!(seen.load(Ordering::SeqCst), 1, "one conversation at a time");
 }
 
-/// With one place per turn the first turns of all conversations go before the second of any.
+/// With one place per turn, the first turns of all conversations are sent before any second turn.
 #[test]
 fn a_place_per_turn_lets_conversations_alternate() {
     let address = serve(|asked| {
         answer(asked.stream, 2);
-        Then::Stays
+        AfterResponse::Stay
     });
     let outcome = run(config(address, 6, 1), 2, Nanos::ZERO);
     let mut started = outcome.started;

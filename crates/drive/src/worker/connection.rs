@@ -1,4 +1,4 @@
-//! A worker's connections, and where they live.
+//! A worker's connections, and the table that holds them.
 
 use tokometer_base::Nanos;
 use tokometer_client::Exchange;
@@ -7,22 +7,21 @@ use tokometer_client::conn::{Link, Segments, TransportInfo, Wire};
 use crate::flight::Flight;
 use crate::harvest::{Lane, Pulse};
 
-/// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// TCP is being set up.
+    /// TCP connection in progress.
     Connecting,
-    /// TLS is being set up.
+    /// TLS handshake in progress.
     Securing,
-    /// It waits for a request.
+    /// Open, without a request.
     Idle,
     /// A request is being written.
     Writing,
-    /// An answer is awaited or read.
+    /// Waiting for a response, or reading one.
     Reading,
 }
 
-/// The points in the making of a connection.
+/// Times at which the connection was made.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Setup {
     pub(crate) begin: Nanos,
@@ -39,7 +38,7 @@ pub(crate) struct Connection<W> {
     pub(crate) target: u16,
     pub(crate) stage: Stage,
     pub(crate) setup: Setup,
-    /// Requests it has carried to their end.
+    /// Requests completed on it.
     pub(crate) uses: u32,
     pub(crate) flight: Option<Box<Flight>>,
     pub(crate) exchange: Exchange,
@@ -48,22 +47,22 @@ pub(crate) struct Connection<W> {
     pub(crate) lane: Lane,
     /// Whether the stream was read lazily at some time.
     pub(crate) was_lazy: bool,
-    /// Whether it was opened before any request needed it and counts as such.
+    /// Whether it was opened before any request needed it.
     pub(crate) is_preopened: bool,
-    /// When something last happened that the server did.
-    pub(crate) last_heard: Nanos,
-    /// The kernel's account at the end of the request before.
+    /// Time of the server's last activity.
+    pub(crate) last_activity: Nanos,
+    /// Kernel statistics at the end of the previous request.
     pub(crate) account: TransportInfo,
 }
 
 impl<W: Wire> Connection<W> {
-    /// Whether it was open before its present request came: it may have died in the meantime.
+    /// Whether it was open before its current request: the server may have closed it in the meantime.
     pub(crate) fn was_kept(&self) -> bool {
         self.uses > 0 || self.is_preopened
     }
 }
 
-/// Connections by key. A key is never used twice: late news of a closed connection finds nothing.
+/// Connections by key. A key is never used twice, so a late event of a closed connection finds none.
 #[derive(Debug)]
 pub(crate) struct Slab<W> {
     slots: Vec<Slot<W>>,
@@ -92,7 +91,7 @@ fn parts(key: u64) -> (u32, u32) {
 }
 
 impl<W> Slab<W> {
-    /// A key for a connection to be put.
+    /// A key for a new connection.
     pub(crate) fn reserve(&mut self) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot { generation: 0, connection: None });
@@ -106,7 +105,7 @@ impl<W> Slab<W> {
         self.slots.get_mut(index as usize).filter(|slot| slot.generation == generation)
     }
 
-    /// Takes a connection out, to work on it. Put it back, or release its key.
+    /// Removes a connection while it is worked on. Insert it again, or release its key.
     pub(crate) fn take(&mut self, key: u64) -> Option<Box<Connection<W>>> {
         self.slot(key)?.connection.take()
     }
@@ -118,7 +117,6 @@ impl<W> Slab<W> {
         }
     }
 
-    /// Gives a key back.
     pub(crate) fn release(&mut self, key: u64) {
         let (index, _generation) = parts(key);
         if let Some(slot) = self.slot(key) {
@@ -127,7 +125,6 @@ impl<W> Slab<W> {
         }
     }
 
-    /// All connections that are in.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection<W>> {
         self.slots.iter().filter_map(|slot| slot.connection.as_deref())
     }

@@ -1,4 +1,4 @@
-//! How flights end, and who takes their place.
+//! How flights end, and which flight takes their place.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use tokometer_record::{Failure, FailureKind, Network, Outcome, Phase};
 
 use super::connection::{Connection, Stage};
 use super::reader::ReadEnd;
-use super::{Fate, Worker, WorkerConnection};
+use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
 use crate::flight::Flight;
 use crate::harvest::Lane;
@@ -16,30 +16,34 @@ use crate::item::Notice;
 use crate::platform::Platform;
 
 impl<P: Platform> Worker<P> {
-    /// The answer is complete: the next in line goes out before anything else is done.
-    /// `offered` is what the server is ready to do with the connection.
-    pub(super) fn complete(&mut self, connection: &mut WorkerConnection<P>, offered: Fate) -> Fate {
-        let Some(mut flight) = connection.flight.take() else { return Fate::Close };
-        // The rest of a request that was answered early would be taken for the next one.
-        let offered = if connection.stage == Stage::Writing { Fate::Close } else { offered };
+    /// The response is complete: the next flight in the queue is sent before anything else. `offered`
+    /// says whether the server keeps the connection open.
+    pub(super) fn complete(
+        &mut self,
+        connection: &mut WorkerConnection<P>,
+        offered: KeepOrClose,
+    ) -> KeepOrClose {
+        let Some(mut flight) = connection.flight.take() else { return KeepOrClose::Close };
+        // The rest of a request whose response came early would be taken for the next one.
+        let offered = if connection.stage == Stage::Writing { KeepOrClose::Close } else { offered };
         connection.uses += 1;
         if flight.timeline.is_success() {
-            self.shared.heard_of(connection.target);
+            self.shared.target_responded(connection.target);
         }
-        flight.timeline.times.end.get_or_insert(connection.last_heard);
+        flight.timeline.times.end.get_or_insert(connection.last_activity);
         flight.retry_after = connection.exchange.retry_after();
         note_network(connection, &mut flight);
-        let idle_fate = match self.shared.config.connections {
-            Connections::PerRequest => Fate::Close,
+        let when_idle = match self.shared.config.connections {
+            Connections::PerRequest => KeepOrClose::Close,
             Connections::Preopen | Connections::OnDemand => offered,
         };
-        let is_kept = idle_fate == Fate::Keep;
-        let flight = match self.send_without_refused(connection, flight, idle_fate) {
-            Ok(fate) => return fate,
+        let is_kept = when_idle == KeepOrClose::Keep;
+        let flight = match self.send_without_refused(connection, flight, when_idle) {
+            Ok(disposition) => return disposition,
             Err(flight) => flight,
         };
         let next = self.successor(&flight);
-        let fate = match next {
+        let disposition = match next {
             Some(next) if is_kept && next.target() == connection.target => {
                 self.shift(connection, Lane::Eager);
                 self.relay(connection, next)
@@ -49,32 +53,32 @@ impl<P: Platform> Worker<P> {
                 if is_kept {
                     self.rest(connection);
                 }
-                idle_fate
+                when_idle
             }
         };
         self.record(flight);
-        fate
+        disposition
     }
 
-    /// Sends a refused request once more without the field that we added by ourselves, or with the
-    /// field's other name, if that is what it was refused for. The refused try was our doing and is no attempt of its own.
+    /// Sends a refused request again without the field that the client added, or with the field's
+    /// other name, if the field was the reason. The refused try does not count as an attempt.
     fn send_without_refused(
         &mut self,
         connection: &mut WorkerConnection<P>,
         mut flight: Box<Flight>,
-        idle_fate: Fate,
-    ) -> Result<Fate, Box<Flight>> {
+        when_idle: KeepOrClose,
+    ) -> Result<KeepOrClose, Box<Flight>> {
         let Some(field) = flight.refused_field() else { return Err(flight) };
         if !flight.omit(field) {
             return Err(flight);
         }
         self.shared.drop_field(flight.target(), field);
         flight.start_over();
-        if idle_fate == Fate::Keep {
+        if when_idle == KeepOrClose::Keep {
             return Ok(self.send(connection, flight));
         }
         self.connect(flight);
-        Ok(Fate::Close)
+        Ok(KeepOrClose::Close)
     }
 
     fn rest(&mut self, connection: &mut WorkerConnection<P>) {
@@ -83,20 +87,24 @@ impl<P: Platform> Worker<P> {
         self.idle[usize::from(connection.target)].push(connection.key);
     }
 
-    /// Sends the next in line on the connection that has just become free.
-    fn relay(&mut self, connection: &mut WorkerConnection<P>, mut next: Box<Flight>) -> Fate {
+    /// Sends the next flight on the connection that has just become free.
+    fn relay(
+        &mut self,
+        connection: &mut WorkerConnection<P>,
+        mut next: Box<Flight>,
+    ) -> KeepOrClose {
         if self.shared.is_stopping() {
             self.shared.taken(&next);
             self.dismiss(next);
             self.rest(connection);
-            return Fate::Keep;
+            return KeepOrClose::Keep;
         }
         self.shared.taken(&next);
         self.shared.trim(&mut next);
         self.send(connection, next)
     }
 
-    /// Gives the flight's place at the gate to the next in line, unless another attempt keeps it.
+    /// Gives the flight's place in the gate to the next one, unless a retry keeps it.
     fn successor(&mut self, flight: &Flight) -> Option<Box<Flight>> {
         if self.will_retry(flight) {
             return None;
@@ -110,7 +118,7 @@ impl<P: Platform> Worker<P> {
         flight.wants_retry() && !self.shared.is_stopping()
     }
 
-    /// Ends a flight that has no connection any more.
+    /// Fails a flight that has no connection any more.
     pub(super) fn fail(&mut self, mut flight: Box<Flight>, kind: FailureKind, why: &str) {
         let now = self.clock.now();
         self.reader.now = now;
@@ -123,7 +131,7 @@ impl<P: Platform> Worker<P> {
         self.record(flight);
     }
 
-    /// Hands an ended attempt over, and lines up the next one if there is to be one.
+    /// Reports an ended attempt, and schedules the retry if there is one.
     fn record(&mut self, mut flight: Box<Flight>) {
         let is_measured = flight.timeline.identity.phase == Phase::Measure;
         if is_measured {
@@ -131,7 +139,7 @@ impl<P: Platform> Worker<P> {
             self.account.last_end = self.account.last_end.max(end);
         }
         let live = self.shared.live.slot(self.id);
-        // What never got as far as being sent was not counted as sent either.
+        // A request that was never sent was not counted as sent either.
         if !flight.is_announced {
             live.sent();
             let is_first = flight.timeline.identity.attempt == 0;
@@ -162,7 +170,7 @@ impl<P: Platform> Worker<P> {
         self.shared.ended(1);
     }
 
-    /// Gives a flight up at our own wish.
+    /// Ends a flight because the run stops.
     pub(super) fn abandon(&mut self, mut flight: Box<Flight>) {
         flight.timeline.outcome = Outcome::Abandoned;
         flight.timeline.times.end = Some(self.reader.now);
@@ -173,65 +181,65 @@ impl<P: Platform> Worker<P> {
 
     pub(super) fn notify(&mut self, notice: Notice) {
         if self.notices.send(notice).is_err() {
-            self.shared.nobody_listens();
+            self.shared.notices_closed();
         }
     }
 
     /// The server closed the connection.
-    pub(super) fn on_closed(&mut self, connection: &mut WorkerConnection<P>) -> Fate {
-        let Some(flight) = connection.flight.as_deref_mut() else { return Fate::Close };
-        if !flight.has_heard {
+    pub(super) fn on_closed(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
+        let Some(flight) = connection.flight.as_deref_mut() else { return KeepOrClose::Close };
+        if !flight.has_response {
             let gone = io::Error::from(io::ErrorKind::UnexpectedEof);
             return self.on_broken(connection, &gone);
         }
         let at = self.reader.now;
         let _progress = connection.exchange.on_eof(at, &mut flight.timeline);
-        let _kept = self.complete(connection, Fate::Close);
-        Fate::Close
+        let _kept = self.complete(connection, KeepOrClose::Close);
+        KeepOrClose::Close
     }
 
-    /// The request could not be written to its end. A server may answer and close without reading it
-    /// all (401, 413, 429), so what it has sent is read first.
+    /// The request could not be written completely. A server may respond and close without reading
+    /// all of it (401, 413, 429), so its response is read first.
     pub(super) fn on_write_failed(
         &mut self,
         connection: &mut WorkerConnection<P>,
         error: &io::Error,
-    ) -> Fate {
+    ) -> KeepOrClose {
         loop {
             let reads = |connection: &WorkerConnection<P>| {
                 connection.flight.as_ref().map_or(0, |flight| flight.timeline.reads)
             };
             let before = reads(connection);
             match self.reader.read(connection, self.shared.live.slot(self.id)) {
-                ReadEnd::Done { .. } => return self.complete(connection, Fate::Close),
+                ReadEnd::Done { .. } => return self.complete(connection, KeepOrClose::Close),
                 ReadEnd::More => {}
                 ReadEnd::Drained if reads(connection) > before => {}
-                ReadEnd::Drained | ReadEnd::Unasked | ReadEnd::Closed | ReadEnd::Broken(_) => {
+                ReadEnd::Drained | ReadEnd::Unexpected | ReadEnd::Closed | ReadEnd::Broken(_) => {
                     return self.on_broken(connection, error);
                 }
             }
         }
     }
 
-    /// The connection broke. A kept one that dies right behind the request and before the first byte
-    /// of an answer was given up before the request came: the request goes out once more, on a new
+    /// The connection broke. When a kept one dies right after the request and before the first byte
+    /// of a response, the server had closed it before. The request is then sent once more, on a new
     /// connection.
     pub(super) fn on_broken(
         &mut self,
         connection: &mut WorkerConnection<P>,
         error: &io::Error,
-    ) -> Fate {
-        let has_heard = connection.flight.as_ref().is_some_and(|flight| flight.has_heard);
-        if has_heard && connection.stage == Stage::Writing {
+    ) -> KeepOrClose {
+        let has_response = connection.flight.as_ref().is_some_and(|flight| flight.has_response);
+        if has_response && connection.stage == Stage::Writing {
             return self.on_closed(connection);
         }
-        let Some(mut flight) = connection.flight.take() else { return Fate::Close };
+        let Some(mut flight) = connection.flight.take() else { return KeepOrClose::Close };
         self.reader.now = self.clock.now();
         if connection.was_kept() && self.is_lost(&flight) {
             self.account.reopened += 1;
             flight.rewind();
             self.connect(flight);
-            return Fate::Close;
+            return KeepOrClose::Close;
         }
         let kind = match connection.stage {
             Stage::Writing => FailureKind::Send,
@@ -245,20 +253,20 @@ impl<P: Platform> Worker<P> {
         };
         note_network(connection, &mut flight);
         self.fail(flight, kind, &why);
-        Fate::Close
+        KeepOrClose::Close
     }
 
-    /// Whether a request whose kept connection died can not have reached anybody. Once only: a new
-    /// connection that dies is the server's answer.
+    /// Whether a request whose kept connection died cannot have reached the server. True only once: a
+    /// new connection that dies is a failure.
     fn is_lost(&self, flight: &Flight) -> bool {
         let sent = flight.timeline.times.last_byte_sent;
         let waited = sent.map_or(Nanos::ZERO, |sent| self.reader.now - sent);
         let is_first = flight.timeline.connection.reopened == 0;
-        is_first && !flight.has_heard && waited <= self.shared.config.timeouts.stale
+        is_first && !flight.has_response && waited <= self.shared.config.timeouts.stale
     }
 }
 
-/// Adds the kernel's account of the connection during this request.
+/// Adds the kernel's statistics of the connection during this request.
 fn note_network(connection: &mut Connection<impl Wire>, flight: &mut Flight) {
     let Some(info) = connection.link.source().info() else { return };
     let before = std::mem::replace(&mut connection.account, info);

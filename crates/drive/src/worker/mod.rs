@@ -1,8 +1,8 @@
 //! A worker: one thread with its own links and exchanges.
 //!
-//! Flights come in through the inbox or from the gate; notices go out. One turn sends what is due,
-//! waits, reads what is ready, and now and then looks after timeouts. Nothing in a turn blocks, and
-//! nothing is shared with other workers but what a request touches once.
+//! Flights come from the inbox or the gate; notices are sent out. Each iteration sends what is due,
+//! waits, reads what is ready, and periodically checks timeouts. Nothing in it blocks. State shared
+//! with other workers is used once per request.
 
 mod connection;
 mod ending;
@@ -26,17 +26,17 @@ use spares::Spares;
 use crate::config::Harvest;
 use crate::flight::Flight;
 use crate::harvest::{self, Lane, Traffic};
-use crate::inbox::Mail;
+use crate::inbox::Command;
 use crate::item::Notice;
 use crate::pacer::{self, Wait};
 use crate::platform::{BATCH, Links, Patience, Platform, Ready};
 use crate::shared::Shared;
 use crate::vitals::ThreadSample;
 
-/// Timeouts, clocks and wishes to stop are looked after this often.
+/// How often timeouts, clocks and stop requests are checked.
 const SWEEP_INTERVAL: Nanos = Nanos::from_millis(50);
 
-/// What a worker did, besides its notices.
+/// A worker's results, apart from its notices.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(crate) health: WorkerHealth,
@@ -46,14 +46,13 @@ pub(crate) struct Account {
     pub(crate) reused: u64,
     pub(crate) reopened: u64,
     pub(crate) lazy_streams: u64,
-    /// Measured requests whose sending began, attempts of one counted once.
+    /// Measured requests whose first byte was sent; attempts of one count once.
     pub(crate) started: u64,
     pub(crate) abandoned: u64,
     /// When the last measured request ended.
     pub(crate) last_end: Nanos,
 }
 
-/// A connection of a worker on this platform.
 type WorkerConnection<P> = Connection<WireOf<P>>;
 type WireOf<P> = <<P as Platform>::Links as Links>::Wire;
 
@@ -66,17 +65,17 @@ pub(crate) struct Worker<P: Platform> {
     links: P::Links,
     reader: Reader<P::Clock>,
     connections: Slab<WireOf<P>>,
-    /// Idle connections per target, the warmest last.
+    /// Idle connections per target, the most recently used last.
     idle: Vec<Vec<u64>>,
-    /// Address of each target that is tried first.
+    /// Index of the address that is tried first, per target.
     address: Vec<usize>,
-    /// Flights that the gate has let pass and that have no connection yet.
+    /// Flights that the gate has admitted and that have no connection yet.
     ready: VecDeque<Box<Flight>>,
     /// Flights in the order of their intended times.
     paced: VecDeque<Box<Flight>>,
-    /// Connections opened ahead of these.
+    /// Counts of connections opened ahead for these.
     spares: Spares,
-    /// Further attempts, with their times. Few, if any.
+    /// Retries, with their times. Usually empty.
     deferred: Vec<(Nanos, Box<Flight>)>,
     lazy: usize,
     traffic: Traffic,
@@ -87,16 +86,16 @@ pub(crate) struct Worker<P: Platform> {
     account: Account,
 }
 
-/// What a report says about a connection.
+/// State of a connection, from an event.
 #[derive(Debug, Clone, Copy)]
-struct Signs {
+struct Readiness {
     is_readable: bool,
     is_ending: bool,
 }
 
-/// What becomes of a connection after it was worked on.
+/// What happens to a connection next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum KeepOrClose {
     Keep,
     Close,
 }
@@ -110,7 +109,7 @@ impl<P: Platform> Worker<P> {
     ) -> Self {
         let targets = shared.config.targets.len();
         let clock = platform.clock();
-        // On one core the time spent polling would be taken from the server or the preparer.
+        // On one core, polling would take time from the server or the preparer.
         let has_cores = platform.cores().is_some_and(|cores| cores > 1);
         Self {
             id,
@@ -137,11 +136,11 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Works until the run is over.
+    /// Runs until the run has ended.
     pub(crate) fn run(mut self) -> Account {
-        let mut mail = Vec::new();
+        let mut commands = Vec::new();
         while !self.shared.is_over() {
-            self.turn(&mut mail);
+            self.turn(&mut commands);
         }
         self.account.clock_steps = self.reader.stamps.steps();
         self.account.health.kernel_to_user = std::mem::take(&mut self.reader.kernel_to_user);
@@ -149,10 +148,10 @@ impl<P: Platform> Worker<P> {
         self.account
     }
 
-    fn turn(&mut self, mail: &mut Vec<Mail>) {
-        self.shared.inboxes[usize::from(self.id)].take(mail);
-        for letter in mail.drain(..) {
-            self.receive(letter);
+    fn turn(&mut self, commands: &mut Vec<Command>) {
+        self.shared.inboxes[usize::from(self.id)].take(commands);
+        for command in commands.drain(..) {
+            self.receive(command);
         }
         if self.has_plans() {
             self.reader.now = self.clock.now();
@@ -160,7 +159,7 @@ impl<P: Platform> Worker<P> {
         }
         let patience = self.patience();
         let count = self.links.wait(patience);
-        // Reading tells the time by itself; the clock is asked only where nothing may be read.
+        // Reading updates the time; the clock is read only where nothing may be read.
         if count == 0 || self.has_plans() {
             self.reader.now = self.clock.now();
         }
@@ -175,29 +174,29 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Whether something waits to be sent, now or at its time.
+    /// Whether a flight waits to be sent, now or at its time.
     fn has_plans(&self) -> bool {
         !(self.ready.is_empty() && self.paced.is_empty() && self.deferred.is_empty())
     }
 
-    /// Reads all lazy streams that have something.
+    /// Reads all lazy streams that have bytes.
     fn harvest(&mut self) {
         loop {
             let count = self.links.harvest();
             self.visit(count);
-            // Streams that started together beat together: one batch may not hold them all.
+            // Streams that started together have bytes together: one batch may not hold them all.
             if count < BATCH {
                 return;
             }
         }
     }
 
-    fn receive(&mut self, letter: Mail) {
-        match letter {
-            Mail::Send(flight) => self.ready.push_back(flight),
-            Mail::Pace(flight) => self.line_up(flight),
-            Mail::Preopen { target, count } => (0..count).for_each(|_| self.open_spare(target)),
-            Mail::Measure => {
+    fn receive(&mut self, command: Command) {
+        match command {
+            Command::Send(flight) => self.ready.push_back(flight),
+            Command::Pace(flight) => self.line_up(flight),
+            Command::Preopen { target, count } => (0..count).for_each(|_| self.open_spare(target)),
+            Command::Measure => {
                 self.account = Account::default();
                 self.reader.kernel_to_user = DelayHistogram::default();
                 self.sample = ThreadSample::take(&self.platform);
@@ -205,7 +204,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// How long the next look at the sockets may take; sets the timer for what is due.
+    /// How long the next wait may take; sets the timer for what is due.
     fn patience(&mut self) -> Patience {
         if !self.ready.is_empty() {
             return Patience::None;
@@ -218,24 +217,24 @@ impl<P: Platform> Worker<P> {
         if self.lazy > 0 { Patience::Interval } else { Patience::Long }
     }
 
-    /// Attends to the first `count` things that the last look found.
+    /// Handles the first `count` results of the last wait.
     fn visit(&mut self, count: usize) {
         for place in 0..count {
             match self.links.ready(place) {
                 Ready::Link { key, is_readable, is_ending } => {
-                    self.attend(key, Signs { is_readable, is_ending });
+                    self.attend(key, Readiness { is_readable, is_ending });
                 }
                 signal => self.on_signal(signal),
             }
-            // A long batch must not make a send late.
+            // A long batch must not delay a send.
             if self.next_due().is_some_and(|due| due <= self.reader.now) {
                 self.send_due();
             }
         }
     }
 
-    /// Something other than a connection. No read tells the time here, so the clock is asked: a bell
-    /// that rings often must not keep the worker from noticing that time passes.
+    /// Handles an event that is not a connection's. No read updates the time here, so the clock is
+    /// read: frequent wake-ups must not hide that time passes.
     fn on_signal(&mut self, signal: Ready) {
         self.reader.now = self.clock.now();
         match signal {
@@ -245,31 +244,33 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Works on a connection that is ready for something.
-    fn attend(&mut self, key: u64, signs: Signs) {
+    /// Handles an event of a connection.
+    fn attend(&mut self, key: u64, readiness: Readiness) {
         let Some(mut connection) = self.connections.take(key) else { return };
-        let fate = match connection.stage {
+        let disposition = match connection.stage {
             Stage::Connecting => self.on_connected(&mut connection),
             Stage::Securing => self.secure(&mut connection),
-            Stage::Idle | Stage::Reading => self.drain(&mut connection, signs),
+            Stage::Idle | Stage::Reading => self.drain(&mut connection, readiness),
             Stage::Writing => match self.write_on(&mut connection) {
-                // A server may refuse a request before it has read it all.
-                Fate::Keep if signs.is_readable => self.drain(&mut connection, signs),
-                fate => fate,
+                // A server may refuse a request before it has read all of it.
+                KeepOrClose::Keep if readiness.is_readable => {
+                    self.drain(&mut connection, readiness)
+                }
+                disposition => disposition,
             },
         };
-        self.settle(connection, fate);
+        self.settle(connection, disposition);
     }
 
-    /// Puts a connection back or closes it.
-    fn settle(&mut self, connection: Box<WorkerConnection<P>>, fate: Fate) {
-        match fate {
-            Fate::Keep => self.connections.put(connection),
-            Fate::Close => self.forget(&connection),
+    /// Stores a connection or closes it.
+    fn settle(&mut self, connection: Box<WorkerConnection<P>>, disposition: KeepOrClose) {
+        match disposition {
+            KeepOrClose::Keep => self.connections.put(connection),
+            KeepOrClose::Close => self.forget(&connection),
         }
     }
 
-    /// Forgets a connection, which closes when it is dropped.
+    /// Removes a connection, which closes when it is dropped.
     fn forget(&mut self, connection: &WorkerConnection<P>) {
         self.lazy -= usize::from(connection.lane == Lane::Lazy);
         if connection.stage == Stage::Idle {
@@ -279,27 +280,28 @@ impl<P: Platform> Worker<P> {
     }
 
     /// Reads until the socket has nothing more.
-    fn drain(&mut self, connection: &mut WorkerConnection<P>, signs: Signs) -> Fate {
-        // An end of the connection that came with the bytes is reported no second time.
-        let is_ending = signs.is_ending;
+    fn drain(&mut self, connection: &mut WorkerConnection<P>, readiness: Readiness) -> KeepOrClose {
+        // An end of the connection that came with the bytes is not reported a second time.
+        let is_ending = readiness.is_ending;
         loop {
             let live = self.shared.live.slot(self.id);
             match self.reader.read(connection, live) {
                 ReadEnd::More => {}
                 ReadEnd::Drained if is_ending && connection.stage != Stage::Idle => {
                     match self.reader.read(connection, self.shared.live.slot(self.id)) {
-                        ReadEnd::Drained => return Fate::Keep,
+                        ReadEnd::Drained => return KeepOrClose::Keep,
                         ReadEnd::More => {}
                         end => return self.on_end(connection, end),
                     }
                 }
                 ReadEnd::Drained => {
                     self.choose_lane(connection);
-                    return Fate::Keep;
+                    return KeepOrClose::Keep;
                 }
-                // Servers such as llama.cpp's promise to keep a connection and close it behind the
-                // answer. They read on for a moment and throw away what comes: a request sent on it
-                // would be acknowledged and never answered, and the end would ring no second time.
+                // Servers such as llama.cpp's announce keep-alive and close after the response. They
+                // keep reading for a moment and discard what arrives: a request sent on the
+                // connection would be acknowledged and never answered, and its end would not be
+                // reported a second time.
                 ReadEnd::Done { .. } if is_ending => {
                     return self.on_end(connection, ReadEnd::Done { keep_alive: false });
                 }
@@ -308,26 +310,27 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    fn on_end(&mut self, connection: &mut WorkerConnection<P>, end: ReadEnd) -> Fate {
+    fn on_end(&mut self, connection: &mut WorkerConnection<P>, end: ReadEnd) -> KeepOrClose {
         match end {
-            ReadEnd::Done { keep_alive } => {
-                self.complete(connection, if keep_alive { Fate::Keep } else { Fate::Close })
-            }
+            ReadEnd::Done { keep_alive } => self.complete(
+                connection,
+                if keep_alive { KeepOrClose::Keep } else { KeepOrClose::Close },
+            ),
             ReadEnd::Closed => self.on_closed(connection),
             ReadEnd::Broken(error) => self.on_broken(connection, &error),
-            ReadEnd::Unasked => Fate::Close,
-            ReadEnd::Drained | ReadEnd::More => Fate::Keep,
+            ReadEnd::Unexpected => KeepOrClose::Close,
+            ReadEnd::Drained | ReadEnd::More => KeepOrClose::Keep,
         }
     }
 
-    /// Moves a stream to the lane that its rhythm allows.
+    /// Moves a stream to the lane that its gaps allow.
     fn choose_lane(&mut self, connection: &mut WorkerConnection<P>) {
         if self.shared.config.harvest == Harvest::Eager {
             return;
         }
         self.traffic.read();
         let Some(flight) = &connection.flight else { return };
-        let asked = flight.timeline.asked.output_tokens;
+        let asked = flight.timeline.requested.output_tokens;
         let lane = if self.traffic.is_dense() {
             connection.pulse.lane(connection.lane, asked)
         } else {
@@ -349,8 +352,8 @@ impl<P: Platform> Worker<P> {
                 self.lazy += 1;
                 self.account.lazy_streams += u64::from(!connection.was_lazy);
                 connection.was_lazy = true;
-                // A late read would delay the acknowledgement, and with it the next event of a
-                // server that waits for it.
+                // A late read would delay the acknowledgement, and with it the next event of a server
+                // that waits for it.
                 connection.link.source().acknowledge_quickly();
             }
         }

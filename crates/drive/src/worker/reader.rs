@@ -1,6 +1,6 @@
-//! One read: bytes, their stamp, and what they add to the timeline.
+//! One read: bytes, their stamp, and the events that they complete.
 //!
-//! Stamp, then think: the kernel's stamp comes with the bytes, and the user's clock is read right
+//! The stamp comes first: the kernel's arrives with the bytes, and the user's clock is read right
 //! after, before anything is parsed.
 
 use std::io;
@@ -14,9 +14,9 @@ use tokometer_record::{Event, EventKind, StampSource, Timeline};
 use super::connection::{Connection, Stage};
 use crate::live::Slot;
 
-/// A kernel stamp outside of this much before our own clock is no stamp of this read.
+/// A kernel stamp further than this before the user's clock does not belong to this read.
 const LONGEST_DELAY: Nanos = Nanos::from_secs(600);
-/// A stamp may lie after our own clock by the error of measuring the clocks' distance.
+/// A stamp may lie after the user's clock by the error of the measured clock offset.
 const LONGEST_ADVANCE: Nanos = Nanos::from_micros(100);
 
 pub(crate) struct Reader<C> {
@@ -24,28 +24,27 @@ pub(crate) struct Reader<C> {
     buffer: ReadBuffer,
     pub(crate) stamps: StampClock,
     pub(crate) kernel_to_user: DelayHistogram,
-    /// Our clock after the last read, for whoever wants the time without asking for it.
+    /// The user's clock after the last read, to avoid reading it again.
     pub(crate) now: Nanos,
 }
 
-/// What a read meant for its connection.
+/// The result of a read for its connection.
 #[derive(Debug)]
 pub(crate) enum ReadEnd {
-    /// The socket is drained; the answer goes on.
+    /// The socket is drained; the response continues.
     Drained,
-    /// There may be more to read at once.
+    /// Another read may return bytes at once.
     More,
-    /// The answer is complete.
-    Done { keep_alive: bool },
-    /// Bytes came that nobody asked for.
-    Unasked,
-    /// The peer closed.
+    Done {
+        keep_alive: bool,
+    },
+    /// Bytes arrived without a request.
+    Unexpected,
     Closed,
-    /// The connection broke.
     Broken(io::Error),
 }
 
-/// When a read's bytes arrived, and who says so.
+/// When a read's bytes arrived, and the source of that time.
 struct Stamped {
     at: Nanos,
     source: StampSource,
@@ -62,12 +61,12 @@ impl<C: Clock> Reader<C> {
         }
     }
 
-    /// Measures the distance of the clocks again.
+    /// Measures the clock offset again.
     pub(crate) fn update_stamps(&mut self) {
         self.stamps.update(self.clock.wall_offset());
     }
 
-    /// Reads once from the connection into its flight.
+    /// Performs one read and passes the bytes to the connection's flight.
     pub(crate) fn read<W: Wire>(&mut self, connection: &mut Connection<W>, live: &Slot) -> ReadEnd {
         let arrival = match connection.link.read(&mut self.buffer) {
             Ok(arrival) => arrival,
@@ -83,16 +82,16 @@ impl<C: Clock> Reader<C> {
             self.kernel_to_user.add(self.now - stamped.at);
         }
         connection.segments.read(arrival.wire_bytes);
-        connection.last_heard = stamped.at;
+        connection.last_activity = stamped.at;
         let (bytes, has_more, is_last) = (arrival.bytes, arrival.has_more, arrival.is_last);
         if !bytes.is_empty() {
             match feed(connection, bytes, &stamped, live) {
                 Some(Progress::More) => {}
                 Some(Progress::Done { keep_alive, unread }) => {
-                    // Bytes behind an answer belong to no request: such a connection is not kept.
+                    // Bytes after a response belong to no request: the connection is not kept.
                     return ReadEnd::Done { keep_alive: keep_alive && unread == 0 && !is_last };
                 }
-                None => return ReadEnd::Unasked,
+                None => return ReadEnd::Unexpected,
             }
         }
         match (is_last, has_more) {
@@ -111,7 +110,7 @@ fn refusal(error: io::Error) -> ReadEnd {
     }
 }
 
-/// The kernel's stamp where there is a believable one, else the user's.
+/// The kernel's stamp if it is plausible, else the user's clock.
 fn judge(kernel: Option<Nanos>, now: Nanos, source: StampSource) -> Stamped {
     match kernel {
         Some(at) if at <= now + LONGEST_ADVANCE && now - at <= LONGEST_DELAY => {
@@ -121,7 +120,7 @@ fn judge(kernel: Option<Nanos>, now: Nanos, source: StampSource) -> Stamped {
     }
 }
 
-/// Hands the bytes to the exchange. `None` when no request is under way.
+/// Passes the bytes to the exchange. `None` when no request is in flight.
 fn feed<W: Wire>(
     connection: &mut Connection<W>,
     bytes: &[u8],
@@ -130,13 +129,13 @@ fn feed<W: Wire>(
 ) -> Option<Progress> {
     let flight = connection.flight.as_deref_mut()?;
     let timeline = &mut flight.timeline;
-    if flight.has_heard {
-        // One read without the kernel's stamp, and only the weaker claim holds for the whole.
+    if flight.has_response {
+        // One read without a kernel stamp is enough: the whole timeline then has the weaker source.
         if stamped.source == StampSource::User {
             timeline.stamp_source = StampSource::User;
         }
     } else {
-        flight.has_heard = true;
+        flight.has_response = true;
         timeline.stamp_source = stamped.source;
     }
     let events_before = timeline.events.len();
@@ -145,8 +144,8 @@ fn feed<W: Wire>(
     let progress = connection.exchange.on_read(bytes, stamp, timeline);
     let completed = timeline.events.len() - events_before
         + usize::from(!had_headers && timeline.times.headers.is_some());
-    // An event that ends the read is stamped exactly: the stamp is that of its last byte. Behind the
-    // last event of an answer the end of the body may have come in a segment of its own.
+    // An event that ends the read is stamped exactly: the stamp is that of its last byte. The end of
+    // the body may follow the last event in a segment of its own.
     let is_last_exact = progress == Progress::More && ends_with_event(bytes);
     if completed > 1 || (completed == 1 && !is_last_exact) {
         let info = connection.link.source().info();
@@ -166,8 +165,8 @@ fn feed<W: Wire>(
     Some(progress)
 }
 
-/// Whether a read that completed something ends with it: with an empty line, or with the line end of
-/// its chunk behind that. A line that only announces the next chunk ends no event.
+/// Whether a read that completed an event ends with it: with a blank line, or with the line end of
+/// its chunk after that. A line that only announces the next chunk ends no event.
 fn ends_with_event(bytes: &[u8]) -> bool {
     match bytes.strip_suffix(b"\r\n") {
         Some(before) => before.ends_with(b"\n"),
@@ -175,7 +174,7 @@ fn ends_with_event(bytes: &[u8]) -> bool {
     }
 }
 
-/// Marks events that may have arrived before their time says. An end mark is no token: nothing is
+/// Marks events that may have arrived before their time. An end mark is not a token: nothing is
 /// computed from its time.
 fn mark_merged(events: &mut [Event]) {
     for event in events.iter_mut().filter(|event| event.kind != EventKind::End) {
@@ -189,7 +188,7 @@ struct Contents {
     tokens: u32,
 }
 
-/// Counts the content events from `first` on, and notes the first content of an answer.
+/// Counts the content events from `first` on, and records the first content of a response.
 fn count_contents(timeline: &Timeline, first: usize, live: &Slot) -> Contents {
     let mut contents = Contents::default();
     for event in timeline.events[first..].iter().filter(|event| event.kind.is_generated()) {
@@ -211,8 +210,8 @@ fn count_contents(timeline: &Timeline, first: usize, live: &Slot) -> Contents {
 mod tests {
     use super::*;
 
-    /// A server that sends the line before each chunk in a segment of its own made the event before
-    /// it look exact while its time was that of the line.
+    /// A server that sends the line before each chunk in a separate segment made the previous event
+    /// look exact, although its time was that of the line.
     #[test]
     fn only_a_read_that_ends_with_an_event_is_stamped_exactly() {
         let check = |bytes: &[u8], expected| {
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_that_cannot_be_true_is_not_believed() {
+    fn an_implausible_stamp_is_not_used() {
         let now = Nanos::from_secs(1_000);
         let check = |kernel: Option<Nanos>, at: Nanos, source| {
             let stamped = judge(kernel, now, StampSource::Kernel);

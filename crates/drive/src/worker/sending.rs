@@ -1,4 +1,4 @@
-//! From a flight to bytes on the wire.
+//! Sends flights: from the queue to bytes on the wire.
 
 use std::io;
 
@@ -8,25 +8,25 @@ use tokometer_client::conn::{Link, Segments, Sent, TransportInfo, Wire};
 use tokometer_record::{FailureKind, Phase};
 
 use super::connection::{Connection, Setup, Stage};
-use super::{Fate, Worker, WorkerConnection};
+use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
 use crate::flight::Flight;
 use crate::harvest::{Lane, Pulse};
 use crate::item::Notice;
 use crate::platform::{Links, Platform};
 
-/// Connections are opened this long before the sends that need them.
+/// How long before their sends connections are opened.
 const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
 
-/// Most events to make room for ahead; longer answers grow as they come.
+/// Most events to reserve memory for; longer responses grow the list.
 const MOST_EVENTS_AHEAD: u32 = 1_024;
 
 impl<P: Platform> Worker<P> {
-    /// Keeps the flights in the order of their intended times.
+    /// Inserts a flight in the order of intended times.
     pub(super) fn line_up(&mut self, flight: Box<Flight>) {
         let due = flight.timeline.times.intended;
         let place = self.paced.partition_point(|earlier| earlier.timeline.times.intended <= due);
-        // The connections of those behind it are counted again, from the new flight on.
+        // Connections for the flights behind it are counted again, from the new flight on.
         let provided = self.spares.provided();
         for later in self.paced.range(place.min(provided)..provided) {
             self.spares.release(later.target());
@@ -34,7 +34,6 @@ impl<P: Platform> Worker<P> {
         self.paced.insert(place, flight);
     }
 
-    /// When the next flight is due.
     pub(super) fn next_due(&self) -> Option<Nanos> {
         let paced = self.paced.front().and_then(|flight| flight.timeline.times.intended);
         let deferred = self.deferred.iter().map(|(at, _)| *at).min();
@@ -44,7 +43,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Sends what is due, as far as the gate lets it pass.
+    /// Sends what is due, as far as the gate admits it.
     pub(super) fn send_due(&mut self) {
         let now = self.reader.now;
         while let Some(flight) = self.paced.pop_front_if(|flight| {
@@ -84,7 +83,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Sends a flight that the gate has let pass, on a kept connection or a new one.
+    /// Sends an admitted flight, on a kept connection or a new one.
     pub(super) fn launch(&mut self, mut flight: Box<Flight>) {
         self.reader.now = self.clock.now();
         if flight.timeline.identity.attempt == 0 {
@@ -99,8 +98,8 @@ impl<P: Platform> Worker<P> {
         if self.shared.config.connections != Connections::PerRequest {
             while let Some(key) = self.idle[target].pop() {
                 if let Some(mut connection) = self.connections.take(key) {
-                    let fate = self.send(&mut connection, flight);
-                    self.settle(connection, fate);
+                    let disposition = self.send(&mut connection, flight);
+                    self.settle(connection, disposition);
                     return;
                 }
             }
@@ -142,13 +141,12 @@ impl<P: Platform> Worker<P> {
             pulse: Pulse::default(),
             lane: Lane::Eager,
             was_lazy: false,
-            last_heard: begin,
+            last_activity: begin,
             account: TransportInfo::default(),
         }));
         Ok(())
     }
 
-    /// Opens a connection for this flight.
     pub(super) fn connect(&mut self, mut flight: Box<Flight>) {
         flight.timeline.times.connect_begin = Some(self.reader.now);
         let target = flight.target();
@@ -158,7 +156,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Opens a connection for whoever comes.
+    /// Opens a connection that is not assigned to a flight.
     pub(super) fn open_spare(&mut self, target: u16) {
         self.spares.opening(target);
         if self.open(target, None).is_err() {
@@ -166,7 +164,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// A spare connection is open or will never be.
+    /// A spare connection is open, or could not be opened.
     pub(super) fn spare_is_open(&mut self, target: u16) {
         use std::sync::atomic::Ordering;
         self.spares.settled(target);
@@ -176,16 +174,16 @@ impl<P: Platform> Worker<P> {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
     }
 
-    /// TCP is set up, or refused.
-    pub(super) fn on_connected(&mut self, connection: &mut WorkerConnection<P>) -> Fate {
+    /// TCP connecting has succeeded or failed.
+    pub(super) fn on_connected(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         let now = self.clock.now();
         self.reader.now = now;
         if let Err(error) = connection.link.source().connected() {
             return self.never_opened(connection, FailureKind::Connect, &error.to_string());
         }
-        self.shared.heard_of(connection.target);
+        self.shared.target_responded(connection.target);
         connection.setup.connected = Some(now);
-        connection.last_heard = now;
+        connection.last_activity = now;
         if connection.link.is_open() {
             return self.on_open(connection);
         }
@@ -193,8 +191,8 @@ impl<P: Platform> Worker<P> {
         self.secure(connection)
     }
 
-    /// Carries the TLS handshake on.
-    pub(super) fn secure(&mut self, connection: &mut WorkerConnection<P>) -> Fate {
+    /// Continues the TLS handshake.
+    pub(super) fn secure(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         use super::reader::ReadEnd;
         let sent = connection.link.flush();
         if let Err(error) = sent {
@@ -204,11 +202,11 @@ impl<P: Platform> Worker<P> {
             match self.reader.read(connection, self.shared.live.slot(self.id)) {
                 ReadEnd::More => {}
                 ReadEnd::Drained if connection.link.is_open() => break,
-                ReadEnd::Drained => return Fate::Keep,
+                ReadEnd::Drained => return KeepOrClose::Keep,
                 ReadEnd::Broken(error) => {
                     return self.never_opened(connection, FailureKind::Tls, &error.to_string());
                 }
-                ReadEnd::Done { .. } | ReadEnd::Unasked | ReadEnd::Closed => {
+                ReadEnd::Done { .. } | ReadEnd::Unexpected | ReadEnd::Closed => {
                     let message = "the server closed the connection during the TLS handshake";
                     return self.never_opened(connection, FailureKind::Tls, message);
                 }
@@ -219,12 +217,12 @@ impl<P: Platform> Worker<P> {
     }
 
     /// The connection can carry requests.
-    fn on_open(&mut self, connection: &mut WorkerConnection<P>) -> Fate {
+    fn on_open(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         let Some(flight) = connection.flight.take() else {
             self.spare_is_open(connection.target);
             connection.stage = Stage::Idle;
             self.idle[usize::from(connection.target)].push(connection.key);
-            return Fate::Keep;
+            return KeepOrClose::Keep;
         };
         self.send(connection, flight)
     }
@@ -234,7 +232,7 @@ impl<P: Platform> Worker<P> {
         connection: &mut WorkerConnection<P>,
         kind: FailureKind,
         why: &str,
-    ) -> Fate {
+    ) -> KeepOrClose {
         // The next connection tries the target's next address.
         self.address[usize::from(connection.target)] += 1;
         self.shared.connection_failed(connection.target, self.reader.now);
@@ -242,7 +240,7 @@ impl<P: Platform> Worker<P> {
             Some(flight) => self.fail(flight, kind, why),
             None => self.spare_is_open(connection.target),
         }
-        Fate::Close
+        KeepOrClose::Close
     }
 
     /// Writes a request on an open connection.
@@ -250,7 +248,7 @@ impl<P: Platform> Worker<P> {
         &mut self,
         connection: &mut WorkerConnection<P>,
         mut flight: Box<Flight>,
-    ) -> Fate {
+    ) -> KeepOrClose {
         connection.exchange.reset();
         connection.pulse = Pulse::default();
         connection.was_lazy = false;
@@ -259,14 +257,14 @@ impl<P: Platform> Worker<P> {
         let now = self.clock.now();
         self.reader.now = now;
         timeline.times.first_byte_sent = Some(now);
-        connection.last_heard = now;
+        connection.last_activity = now;
         connection.stage = Stage::Writing;
         let (index, attempt) = (timeline.identity.index, timeline.identity.attempt);
         let is_measured = timeline.identity.phase == Phase::Measure;
         let is_fresh = !std::mem::replace(&mut flight.is_announced, true);
         let freed = flight.place_freed.take();
         connection.flight = Some(flight);
-        let fate = self.write_on(connection);
+        let disposition = self.write_on(connection);
         if let Some(freed) = freed {
             self.account.refill_delay.add(now - freed);
         }
@@ -277,13 +275,13 @@ impl<P: Platform> Worker<P> {
             self.account.started += u64::from(attempt == 0);
             self.notify(Notice::Started { index, attempt, at: now });
         }
-        fate
+        disposition
     }
 
-    /// Notes in the timeline what carries it.
+    /// Records the connection in the timeline.
     fn describe(&mut self, connection: &WorkerConnection<P>, flight: &mut Flight) {
         let timeline = &mut flight.timeline;
-        let asked = timeline.asked.output_tokens.unwrap_or(0).min(MOST_EVENTS_AHEAD);
+        let asked = timeline.requested.output_tokens.unwrap_or(0).min(MOST_EVENTS_AHEAD);
         timeline.events.reserve(asked as usize + 4);
         if timeline.times.connect_begin.is_some() {
             timeline.times.connect_end = connection.setup.connected;
@@ -298,25 +296,25 @@ impl<P: Platform> Worker<P> {
         carrier.worker = self.id;
     }
 
-    /// Writes what is left of the request.
-    pub(super) fn write_on(&mut self, connection: &mut WorkerConnection<P>) -> Fate {
-        let Some(flight) = connection.flight.as_deref_mut() else { return Fate::Close };
+    /// Writes the rest of the request.
+    pub(super) fn write_on(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
+        let Some(flight) = connection.flight.as_deref_mut() else { return KeepOrClose::Close };
         match connection.link.write(&flight.request.bytes[flight.written..]) {
             Ok(Sent::All) => {
                 flight.timeline.times.last_byte_sent = Some(self.clock.now());
                 connection.stage = Stage::Reading;
-                Fate::Keep
+                KeepOrClose::Keep
             }
             Ok(Sent::Part(count)) => {
                 flight.written += count;
-                Fate::Keep
+                KeepOrClose::Keep
             }
             Err(error) => self.on_write_failed(connection, &error),
         }
     }
 }
 
-/// A connection that could not even be begun, with the flight that wanted it.
+/// A connection that could not be started, with the flight that needed it.
 struct OpenError {
     error: io::Error,
     flight: Option<Box<Flight>>,

@@ -1,19 +1,19 @@
-//! Counts behind connections that are opened ahead of the flights that need them.
+//! Counts connections that are opened ahead of the flights that need them.
 //!
-//! Per target: a spare connection to one server is of no use to a flight to another. Holds numbers
-//! only; the worker has the connections and the flights.
+//! Per target: a spare connection to one server is of no use for another. Holds numbers only; the
+//! worker has the connections and the flights.
 
-/// How many of a worker's paced flights are provided for, and by what.
+/// How many of a worker's paced flights have a connection, and which kind.
 #[derive(Debug)]
 pub(super) struct Spares {
-    /// Flights at the head of the paced line that are provided for, all targets together.
+    /// Flights at the head of the paced queue that have a connection, over all targets.
     provided: usize,
     targets: Vec<Count>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Count {
-    /// Flights to this target that are provided for.
+    /// Flights to this target that have a connection.
     provided: usize,
     /// Spare connections to it that are being opened.
     opening: usize,
@@ -24,13 +24,13 @@ impl Spares {
         Self { provided: 0, targets: vec![Count::default(); targets] }
     }
 
-    /// The place in the paced line of the first flight that is not provided for.
+    /// Position in the paced queue of the first flight without a connection.
     pub(super) fn provided(&self) -> usize {
         self.provided
     }
 
-    /// Provides for the next flight of the line. True when a connection must be opened for it,
-    /// because the idle ones and those being opened are spoken for.
+    /// Assigns a connection to the next flight of the queue. True when one must be opened for it,
+    /// because the idle ones and those being opened are assigned.
     pub(super) fn provide(&mut self, target: u16, idle: usize) -> bool {
         self.provided += 1;
         let count = &mut self.targets[usize::from(target)];
@@ -38,14 +38,14 @@ impl Spares {
         idle + count.opening < count.provided
     }
 
-    /// A flight that was provided for is sent, or has to be provided for again.
+    /// A flight with a connection is sent, or needs a new one.
     pub(super) fn release(&mut self, target: u16) {
         self.provided = self.provided.saturating_sub(1);
         let count = &mut self.targets[usize::from(target)];
         count.provided = count.provided.saturating_sub(1);
     }
 
-    /// The paced line was emptied.
+    /// The paced queue was emptied.
     pub(super) fn forget_flights(&mut self) {
         self.provided = 0;
         for count in &mut self.targets {
@@ -57,7 +57,7 @@ impl Spares {
         self.targets[usize::from(target)].opening += 1;
     }
 
-    /// A spare connection is open, or will never be.
+    /// A spare connection is open, or could not be opened.
     pub(super) fn settled(&mut self, target: u16) {
         let count = &mut self.targets[usize::from(target)];
         count.opening = count.opening.saturating_sub(1);
@@ -68,8 +68,8 @@ impl Spares {
 mod tests {
     use super::*;
 
-    /// A connection still being opened to A, whose flight left without it, was taken for one that
-    /// a flight to B could use, and B's flight had to open its own in its own time.
+    /// A connection to A, still opening after its flight had left, was assigned to a flight to B. B's
+    /// flight then had to open its own, which made it late.
     #[test]
     fn a_spare_connection_to_one_target_does_not_serve_another() {
         let mut spares = Spares::new(2);

@@ -1,10 +1,10 @@
-//! What is looked after now and then: timeouts, the wish to stop, the clocks.
+//! Periodic checks: timeouts, stop requests, clocks.
 
 use tokometer_base::Nanos;
 use tokometer_record::FailureKind;
 
 use super::connection::{Connection, Stage};
-use super::{Fate, Worker};
+use super::{KeepOrClose, Worker};
 use crate::config::Timeouts;
 use crate::platform::Platform;
 
@@ -24,7 +24,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Fails what has taken too long.
+    /// Fails flights that exceeded a timeout.
     fn expire(&mut self) {
         let (now, timeouts) = (self.reader.now, self.shared.config.timeouts);
         let expired: Vec<(u64, Expiry)> = self
@@ -41,11 +41,11 @@ impl<P: Platform> Worker<P> {
             if expiry == Expiry::Connect {
                 self.shared.connection_failed(connection.target, now);
             }
-            self.settle(connection, Fate::Close);
+            self.settle(connection, KeepOrClose::Close);
         }
     }
 
-    /// Sends away what has not been sent.
+    /// Drops flights that have not been sent.
     fn dismiss_paced(&mut self) {
         self.shared.dismiss(std::mem::take(&mut self.paced), self.reader.now);
         self.spares.forget_flights();
@@ -54,7 +54,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Gives up everything at once.
+    /// Abandons everything in flight.
     fn abandon_all(&mut self) {
         self.dismiss_paced();
         let keys: Vec<u64> = self
@@ -69,12 +69,11 @@ impl<P: Platform> Worker<P> {
                 let _place = self.shared.gate.release(self.reader.now);
                 self.abandon(flight);
             }
-            self.settle(connection, Fate::Close);
+            self.settle(connection, KeepOrClose::Close);
         }
     }
 }
 
-/// Which limit was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expiry {
     Connect,
@@ -113,13 +112,13 @@ fn expiry<W>(connection: &Connection<W>, now: Nanos, timeouts: &Timeouts) -> Opt
         Stage::Idle => None,
         Stage::Writing | Stage::Reading => {
             let times = &connection.flight.as_ref()?.timeline.times;
-            let sent = times.first_byte_sent.unwrap_or(connection.last_heard);
+            let sent = times.first_byte_sent.unwrap_or(connection.last_activity);
             let exceeds =
                 |since: Nanos, limit: Option<Nanos>| limit.is_some_and(|limit| now - since > limit);
             if exceeds(sent, timeouts.total) {
                 Some(Expiry::Total)
             } else {
-                exceeds(connection.last_heard, timeouts.stall).then_some(Expiry::Stall)
+                exceeds(connection.last_activity, timeouts.stall).then_some(Expiry::Stall)
             }
         }
     }

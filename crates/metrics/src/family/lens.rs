@@ -87,7 +87,7 @@ pub(super) fn has_usage_event(timeline: &Timeline) -> bool {
 
 /// Prompt tokens as the client counted them; zero where it could not.
 pub(super) fn asked_prompt(timeline: &Timeline) -> u32 {
-    timeline.asked.prompt_tokens.unwrap_or(0)
+    timeline.requested.prompt_tokens.unwrap_or(0)
 }
 
 /// Prompt tokens with the server's word first.

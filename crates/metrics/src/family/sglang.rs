@@ -25,7 +25,7 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
     };
     let latency = timeline.events.last().map_or(Nanos::ZERO, |event| event.at - start);
     let told = timeline.usage.and_then(|usage| usage.completion_tokens);
-    let asked = timeline.asked.output_tokens;
+    let asked = timeline.requested.output_tokens;
     let output_tokens = match route {
         Route::Completions | Route::Chat if lens::has_usage_event(timeline) => asked.or(told),
         Route::Completions if !ends_with_text(timeline) => asked.or(told),

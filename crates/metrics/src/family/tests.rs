@@ -29,8 +29,8 @@ const COMPLETION: [(u64, EventKind); 6] =
 fn chat() -> Timeline {
     let mut timeline = testing::answer(0, 1_000, &CHAT);
     timeline.usage = Some(testing::usage(12, 8));
-    timeline.asked.prompt_tokens = Some(10);
-    timeline.asked.output_tokens = Some(16);
+    timeline.requested.prompt_tokens = Some(10);
+    timeline.requested.output_tokens = Some(16);
     timeline.retokenized_tokens = Some(9);
     timeline
 }
@@ -232,7 +232,7 @@ fn run(family: Family, load: &RecordedLoad) -> FamilyFigures {
     for (index, (start, events, tokens)) in (0..).zip(answers) {
         let mut timeline = testing::answer(index, start, events);
         timeline.usage = Some(testing::usage(10, tokens));
-        timeline.asked.prompt_tokens = Some(10);
+        timeline.requested.prompt_tokens = Some(10);
         timeline.times.intended = Some(Nanos::from_millis(start - 100));
         collector.push(&timeline, Route::Completions);
     }

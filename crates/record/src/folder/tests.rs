@@ -1,10 +1,10 @@
-//! Writing and reading back, whole and killed.
+//! Writing and reading back, for complete and killed runs.
 
 use super::*;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
 use crate::run::{RecordedLoad, Stop, Target};
-use crate::timeline::{Asked, Identity, Network, Phase, Usage};
+use crate::timeline::{Identity, Network, Phase, RequestedLengths, Usage};
 use crate::{Health, StampSource};
 use proptest::prelude::*;
 use tokometer_base::{Conventions, Seed, WallNanos};
@@ -57,7 +57,7 @@ fn end() -> RunEnd {
 
 fn timeline(index: u64) -> Timeline {
     let identity = Identity { class: Some("gold".into()), ..Identity::new(index, Phase::Measure) };
-    let asked = Asked { prompt_tokens: Some(10), output_tokens: None, body_bytes: 77 };
+    let asked = RequestedLengths { prompt_tokens: Some(10), output_tokens: None, body_bytes: 77 };
     let mut timeline = Timeline::new(identity, asked, Nanos(5_000));
     timeline.times.lost_send = Some(Nanos(5_500));
     timeline.times.first_byte_sent = Some(Nanos(6_000));
@@ -71,7 +71,7 @@ fn timeline(index: u64) -> Timeline {
     timeline
 }
 
-/// A resumed point that was killed once reported the end of the run before it.
+/// A resumed point that was killed reported the end of the run before it.
 #[test]
 fn nothing_of_an_earlier_run_stays_beside_a_new_one() {
     let (folder, writer) = written(1);
@@ -111,7 +111,7 @@ fn a_finished_run_reads_back_as_it_was() {
 }
 
 #[test]
-fn a_killed_run_gives_what_it_had_and_counts_what_was_in_flight() {
+fn a_killed_run_returns_its_rows_and_counts_requests_in_flight() {
     let (folder, mut writer) = written(2);
     writer.start(7, 0, Nanos(9_000));
     writer.flush().unwrap();
@@ -121,10 +121,10 @@ fn a_killed_run_gives_what_it_had_and_counts_what_was_in_flight() {
     assert_eq!(reader.state().unwrap(), RunState::Killed { in_flight: 1, retrying: 0 });
 }
 
-/// Warm-ups and probes count their indexes from zero like measured requests, and a retry has the index
-/// of the attempt before: none of them ends a measured attempt that is in flight.
+/// Warm-ups and probes count their indexes from zero like measured requests, and a retry has the
+/// index of the attempt before it: none of them may end a measured attempt that is in flight.
 #[test]
-fn a_killed_run_tells_its_attempts_apart_from_warm_ups_probes_and_retries() {
+fn a_killed_run_separates_its_attempts_from_warm_ups_probes_and_retries() {
     let (folder, mut writer) = written(1);
     for phase in [Phase::Warmup, Phase::Probe] {
         for index in 0..3 {
@@ -144,7 +144,7 @@ fn a_killed_run_tells_its_attempts_apart_from_warm_ups_probes_and_retries() {
 }
 
 #[test]
-fn a_record_torn_anywhere_gives_its_whole_batches_and_can_be_mended() {
+fn a_record_truncated_anywhere_returns_its_complete_batches_and_can_be_repaired() {
     let (folder, writer) = written(3);
     drop(writer);
     let path = folder.path().join(names::REQUESTS);
@@ -171,7 +171,7 @@ fn counts_found_after_the_run_are_added_to_the_rows() {
 }
 
 #[test]
-fn folders_that_hold_no_run_are_refused_by_name() {
+fn a_folder_without_a_run_is_refused_with_its_path() {
     let folder = tempfile::tempdir().unwrap();
     let message = RunReader::open(folder.path()).unwrap_err().to_string();
     assert!(message.contains("it has no plan.json"), "{message}");
@@ -180,7 +180,7 @@ fn folders_that_hold_no_run_are_refused_by_name() {
     assert!(matches!(RunReader::open(folder.path()), Err(Error::Newer { .. })));
 }
 
-/// The page is what people read before they open the file with another tool.
+/// The page is read by people who open the file with another tool.
 #[test]
 fn every_column_is_documented() {
     let page = include_str!("../../../../docs/results.md");
@@ -196,7 +196,7 @@ fn every_column_is_documented() {
 
 proptest! {
     #[test]
-    fn any_failure_and_any_events_survive_the_disk(
+    fn any_failure_and_any_events_round_trip_through_the_disk(
         kind in 0_usize..11,
         message in ".{0,40}",
         events in prop::collection::vec((0_u64..1_000_000, 0_u8..9, prop::option::of(0_u32..600)), 0..20),

@@ -81,7 +81,7 @@ fn lane(timeline: &Timeline, origin: Nanos) -> Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokometer_record::{Asked, Identity, Phase};
+    use tokometer_record::{Identity, Phase, RequestedLengths};
 
     /// The page said "Every 2th of 20001 requests."
     #[test]
@@ -90,7 +90,10 @@ mod tests {
             let mut lanes = Lanes::default();
             for index in 0..requests {
                 let identity = Identity::new(index, Phase::Measure);
-                lanes.add(&Timeline::new(identity, Asked::default(), Nanos::ZERO), Nanos::ZERO);
+                lanes.add(
+                    &Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO),
+                    Nanos::ZERO,
+                );
             }
             lanes.remark()
         };

@@ -109,7 +109,9 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
-    use tokometer_record::{Asked, Event, EventKind, Identity, Outcome, Phase, Timeline};
+    use tokometer_record::{
+        Event, EventKind, Identity, Outcome, Phase, RequestedLengths, Timeline,
+    };
 
     use super::*;
 
@@ -139,8 +141,11 @@ mod tests {
         let mut run = RunPage::new(crate::testing::info(), Nanos::ZERO, crate::testing::summary());
         for index in 0..100_000 {
             let at = |ms: u64| Nanos::from_millis(index * 3 + ms);
-            let mut timeline =
-                Timeline::new(Identity::new(index, Phase::Measure), Asked::default(), at(1));
+            let mut timeline = Timeline::new(
+                Identity::new(index, Phase::Measure),
+                RequestedLengths::default(),
+                at(1),
+            );
             timeline.times.first_byte_sent = Some(at(2));
             for (read, ms) in (0..).zip([30, 41, 52]) {
                 timeline.push(Event::new(at(ms + index % 7), read, EventKind::Text));

@@ -38,7 +38,7 @@ fn a_finish_reason_that_names_a_failure_is_one_in_every_dialect() {
     check("tgi", &[&tgi("length")], "ok");
 }
 
-/// With `n` of 2 the events of both choices were one stream of twice the rate.
+/// With `n` of 2 the events of both choices were read as one stream of twice the rate.
 #[test]
 fn only_the_first_choice_has_times_and_text() {
     let event = |index: u32, text: &str| {
@@ -67,7 +67,7 @@ fn an_answer_in_one_piece_fails_by_its_finish_reason_too() {
 }
 
 #[test]
-fn an_error_document_under_any_content_type_is_told_in_the_servers_words() {
+fn an_error_document_of_any_content_type_gives_the_servers_message() {
     let check = |backend: &str, media: &str, body: &str, expected: &str| {
         let answer = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nContent-Length: {}\r\n\r\n{body}",

@@ -1,4 +1,4 @@
-//! What a run measures, to the nanosecond.
+//! Times of a run, exact to the nanosecond.
 
 use tokometer_base::Nanos;
 use tokometer_schedule::{Arrivals, Curve, First, Pace};
@@ -7,7 +7,7 @@ use super::faults::check;
 use super::scenario::Scenario;
 use crate::Connections;
 
-/// Many slow streams are read once per interval, and every event still has the time of its arrival.
+/// Many slow streams are read once per interval, and every event still has its arrival time.
 #[test]
 fn streams_that_are_read_lazily_keep_exact_times() {
     let mut scenario = Scenario::plain(1, 240, 120);
@@ -21,7 +21,7 @@ fn streams_that_are_read_lazily_keep_exact_times() {
     assert!(delay.max >= Nanos::from_micros(200), "the reads came later than the events");
 }
 
-/// With connections opened ahead and a free CPU nothing but the system calls lies between the plan and
+/// With preopened connections and a free CPU only the system calls lie between the intended time and
 /// the send.
 #[test]
 fn a_pace_is_kept_to_the_cost_of_the_calls() {

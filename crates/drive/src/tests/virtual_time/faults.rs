@@ -1,4 +1,4 @@
-//! Random faults: nothing is lost, every failure is named, and every time is true.
+//! Random faults: no attempt is lost, every failure has its kind, and every time is correct.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::scenario::{Ran, Scenario, tag};
 use super::server::Served;
 use crate::Notice;
 
-/// What the server did with this attempt: the last request it heard between the send and the end.
+/// What the server did with this attempt: the last request it received between the send and the end.
 fn served<'a>(ran: &'a Ran, timeline: &Timeline) -> Option<&'a Served> {
     let (sent, end) = (timeline.times.first_byte_sent?, timeline.times.end?);
     let tag = tag(&timeline.identity);
@@ -37,15 +37,15 @@ fn check_outcome(scenario: &Scenario, ran: &Ran, timeline: &Timeline) {
     }
 }
 
-/// Every token that came is in the text and in the events, and its time is the time at which it
-/// reached the client's end, or is marked as an upper bound of it. The two bytes that end a chunk count
-/// as part of the event: a server that sends them apart may delay the time by that much.
+/// Every token that arrived is in the text and in the events. Its time is when it reached the client,
+/// or is marked as an upper bound. The two bytes that end a chunk count as part of the event: a
+/// server that sends them separately may delay the time by that much.
 fn check_tokens(scenario: &Scenario, timeline: &Timeline, served: &Served) {
     let context = format!("seed {}: {timeline:?}, {served:?}", scenario.seed.0);
     let contents: Vec<_> = timeline.events.iter().filter(|event| event.kind.is_content()).collect();
     let text: String =
         served.tokens.iter().take(contents.len()).map(|token| token.text.as_str()).collect();
-    // Only an answer whose end was read has its text: a stall or a reset leaves the events alone.
+    // Only a response whose end was read has its text: a stall or a reset leaves only the events.
     assert_eq!(timeline.text.as_ref().unwrap_or(&text), &text, "{context}");
     if timeline.is_success() {
         assert!(timeline.text.is_some() && contents.len() == served.tokens.len(), "{context}");
@@ -77,7 +77,7 @@ fn check_times(scenario: &Scenario, timeline: &Timeline) {
     assert!(times.end.is_some() && timeline.clock_faults == 0, "{timeline:?}");
 }
 
-/// One end for every start, attempts without gaps, and a retry exactly where one is due.
+/// One end per start, consecutive attempt numbers, and a retry exactly where one is due.
 fn check_attempts(scenario: &Scenario, ran: &Ran) {
     let seed = scenario.seed.0;
     let mut starts = BTreeMap::new();
@@ -130,7 +130,7 @@ fn check_count(scenario: &Scenario, ran: &Ran, begun: usize) {
     }
 }
 
-/// Requests in flight, by the record alone.
+/// Checks the number of requests in flight, from the record alone.
 fn check_cap(scenario: &Scenario, ran: &Ran) {
     let mut changes = Vec::new();
     for timeline in ran.timelines() {
@@ -139,7 +139,7 @@ fn check_cap(scenario: &Scenario, ran: &Ran) {
             changes.push((end, -1));
         }
     }
-    // At one moment an end comes before the send that takes its place.
+    // At the same time an end comes before the send that takes its place.
     changes.sort_unstable();
     let cap = i64::from(scenario.config.limits.max_concurrency.unwrap());
     let mut in_flight: i64 = 0;
@@ -161,9 +161,9 @@ pub(super) fn check(scenario: &Scenario) -> Ran {
     ran
 }
 
-/// Stalls, cuts, resets, refusals, bad chunks, slow readers, connections refused, unanswered or closed
-/// while idle, interrupts: whatever the server does, each attempt is recorded once, with the right
-/// failure and with true times.
+/// Stalls, cuts, resets, refusals, bad chunks, slow readers, connections refused, unanswered or
+/// closed while idle, interrupts: each attempt is recorded once, with the right failure and with
+/// correct times.
 #[test]
 fn a_hundred_runs_with_random_faults_lose_nothing_and_name_every_failure() {
     let mut kinds = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Bytes on their way between the links and the server, and when they arrive.
+//! Bytes between the links and the server, and when they arrive.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -13,9 +13,9 @@ use crate::Interrupt;
 use crate::harvest::Lane;
 use crate::platform::Ready;
 
-/// Something that will happen.
+/// An event in the future.
 #[derive(Debug)]
-enum Happening {
+enum NetworkEvent {
     Connected(usize),
     Refused(usize),
     /// A segment reaches the client.
@@ -24,7 +24,7 @@ enum Happening {
     Ends(usize, End),
     /// Bytes of the client reach the server.
     Heard(usize, Vec<u8>),
-    /// The server takes what waits in the client's send buffer.
+    /// The server reads from the client's send buffer.
     Drains(usize),
     /// The server closes the connection if it has carried no further request by then.
     ClosesIdle {
@@ -52,23 +52,23 @@ struct WireState {
     stamps: Stamps,
     connected: Option<bool>,
     latency: Nanos,
-    /// Segments that arrived and were not read.
+    /// Segments that have arrived and were not read.
     inbound: VecDeque<(Nanos, Vec<u8>)>,
     end: Option<End>,
     is_reset_told: bool,
     account: TransportInfo,
-    /// Bytes that the send buffer takes, and how many it gets back at a time.
+    /// Size of the send buffer, and how many bytes are freed at a time.
     room: usize,
     pace: Option<(usize, Nanos)>,
     is_full: bool,
-    /// Whether a report waits to be fetched.
+    /// Whether a report is waiting to be read.
     is_reported: bool,
     is_closed: bool,
-    /// What the server has of an incomplete request.
+    /// The received part of an incomplete request.
     request: Vec<u8>,
     requests: u32,
     has_server_closed: bool,
-    /// Nothing of the server arrives before this: a connection keeps the order.
+    /// Nothing from the server arrives before this: a connection keeps the order.
     last_arrival: Nanos,
 }
 
@@ -76,16 +76,15 @@ struct WireState {
 struct LinksState {
     is_rung: bool,
     armed: Option<Nanos>,
-    /// Wires with something to report, in the order in which it happened.
+    /// Wires with something to report, in the order of the events.
     eager: VecDeque<usize>,
     lazy: VecDeque<usize>,
 }
 
-/// All connections of a run.
 #[derive(Debug)]
 pub(super) struct Network {
     server: Server,
-    agenda: BTreeMap<(Nanos, u64), Happening>,
+    agenda: BTreeMap<(Nanos, u64), NetworkEvent>,
     entries: u64,
     wires: Vec<WireState>,
     links: Vec<LinksState>,
@@ -102,7 +101,7 @@ impl Network {
             links: Vec::new(),
         };
         for (at, interrupt) in interrupts {
-            network.plan(at, Happening::Interrupts(interrupt));
+            network.plan(at, NetworkEvent::Interrupts(interrupt));
         }
         network
     }
@@ -111,9 +110,9 @@ impl Network {
         &self.server
     }
 
-    fn plan(&mut self, at: Nanos, happening: Happening) {
+    fn plan(&mut self, at: Nanos, event: NetworkEvent) {
         self.entries += 1;
-        let before = self.agenda.insert((at, self.entries), happening);
+        let before = self.agenda.insert((at, self.entries), event);
         assert!(before.is_none());
     }
 
@@ -143,7 +142,7 @@ impl Network {
         links.is_rung || !links.eager.is_empty() || links.armed.is_some_and(|at| at <= now)
     }
 
-    /// What the eager lane has to report.
+    /// Reports of the eager lane.
     pub(super) fn news(&mut self, links: usize, now: Nanos, most: usize) -> Vec<Ready> {
         let mut found = Vec::new();
         let state = &mut self.links[links];
@@ -159,7 +158,7 @@ impl Network {
         found
     }
 
-    /// What the lazy lane has to report.
+    /// Reports of the lazy lane.
     pub(super) fn lazy_news(&mut self, links: usize, most: usize) -> Vec<Ready> {
         let lane = &mut self.links[links].lazy;
         let count = lane.len().min(most);
@@ -179,7 +178,7 @@ impl Network {
         })
     }
 
-    /// Notes that something changed for the client.
+    /// Records a change for the client.
     fn changed(&mut self, number: usize) {
         let wire = &mut self.wires[number];
         if wire.is_closed || std::mem::replace(&mut wire.is_reported, true) {
@@ -199,7 +198,7 @@ impl Network {
         links.lazy.retain(|waiting| *waiting != number);
         wire.lane = to;
         wire.is_reported = false;
-        // A socket that is added to a poller is writable, and is reported for that.
+        // A socket added to a poller is writable, and is reported for that.
         self.changed(number);
     }
 
@@ -235,8 +234,8 @@ impl Network {
         });
         let at = now + latency + latency;
         match is_accepted {
-            Some(true) => self.plan(at, Happening::Connected(number)),
-            Some(false) => self.plan(at, Happening::Refused(number)),
+            Some(true) => self.plan(at, NetworkEvent::Connected(number)),
+            Some(false) => self.plan(at, NetworkEvent::Refused(number)),
             None => {}
         }
         number
@@ -317,34 +316,34 @@ impl Network {
             wire.room -= taken;
             let at = now + pause;
             let latency = wire.latency;
-            self.plan(at, Happening::Drains(number));
-            self.plan(at + latency, Happening::Heard(number, bytes[..taken].to_vec()));
+            self.plan(at, NetworkEvent::Drains(number));
+            self.plan(at + latency, NetworkEvent::Heard(number, bytes[..taken].to_vec()));
         } else {
             let at = now + wire.latency;
-            self.plan(at, Happening::Heard(number, bytes[..taken].to_vec()));
+            self.plan(at, NetworkEvent::Heard(number, bytes[..taken].to_vec()));
         }
         Ok(taken)
     }
 
-    /// Lets everything happen that is due by now.
+    /// Executes all events that are due by `now`.
     pub(super) fn settle(&mut self, now: Nanos) {
         while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= now) {
-            let ((at, _), happening) = entry.remove_entry();
-            self.happen(at, happening);
+            let ((at, _), event) = entry.remove_entry();
+            self.happen(at, event);
         }
     }
 
-    fn happen(&mut self, at: Nanos, happening: Happening) {
-        match happening {
-            Happening::Connected(number) => {
+    fn happen(&mut self, at: Nanos, event: NetworkEvent) {
+        match event {
+            NetworkEvent::Connected(number) => {
                 self.wires[number].connected = Some(true);
                 self.changed(number);
             }
-            Happening::Refused(number) => {
+            NetworkEvent::Refused(number) => {
                 self.wires[number].connected = Some(false);
                 self.changed(number);
             }
-            Happening::Arrives(number, bytes) => {
+            NetworkEvent::Arrives(number, bytes) => {
                 let wire = &mut self.wires[number];
                 if wire.end.is_none() && !wire.is_closed {
                     wire.account.bytes_received += bytes.len() as u64;
@@ -353,30 +352,30 @@ impl Network {
                     self.changed(number);
                 }
             }
-            Happening::Ends(number, end) => {
+            NetworkEvent::Ends(number, end) => {
                 let wire = &mut self.wires[number];
-                // A reset after a regular end is news; anything else after an end is not.
+                // A reset after a regular end is reported; anything else after an end is not.
                 if wire.end.is_none() || end == End::Reset {
                     wire.end = Some(end);
                     self.changed(number);
                 }
             }
-            Happening::Heard(number, bytes) => self.on_heard(number, bytes, at),
-            Happening::Drains(number) => {
+            NetworkEvent::Heard(number, bytes) => self.on_heard(number, bytes, at),
+            NetworkEvent::Drains(number) => {
                 let wire = &mut self.wires[number];
                 wire.room = wire.pace.map_or(usize::MAX, |(bytes, _)| bytes);
                 if std::mem::take(&mut wire.is_full) {
                     self.changed(number);
                 }
             }
-            Happening::ClosesIdle { wire: number, requests } => {
+            NetworkEvent::ClosesIdle { wire: number, requests } => {
                 let wire = &mut self.wires[number];
                 let is_idle = wire.requests == requests && wire.request.is_empty();
                 if is_idle && !wire.has_server_closed && !wire.is_closed {
                     self.server_ends(number, at, End::Closed);
                 }
             }
-            Happening::Interrupts(interrupt) => interrupt.raise(),
+            NetworkEvent::Interrupts(interrupt) => interrupt.raise(),
         }
     }
 
@@ -385,7 +384,7 @@ impl Network {
         wire.has_server_closed = true;
         let arrival = (at + wire.latency).max(wire.last_arrival);
         wire.last_arrival = arrival;
-        self.plan(arrival, Happening::Ends(number, end));
+        self.plan(arrival, NetworkEvent::Ends(number, end));
     }
 
     fn on_heard(&mut self, number: usize, bytes: Vec<u8>, at: Nanos) {
@@ -408,11 +407,11 @@ impl Network {
             match act {
                 Act::Segment(bytes) => {
                     self.wires[number].last_arrival = arrival;
-                    self.plan(arrival, Happening::Arrives(number, bytes));
+                    self.plan(arrival, NetworkEvent::Arrives(number, bytes));
                 }
                 Act::End(end) => self.server_ends(number, at + delay, end),
                 Act::CloseWhenIdle => {
-                    self.plan(at + delay, Happening::ClosesIdle { wire: number, requests });
+                    self.plan(at + delay, NetworkEvent::ClosesIdle { wire: number, requests });
                 }
             }
         }

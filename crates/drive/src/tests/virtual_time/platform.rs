@@ -1,4 +1,4 @@
-//! One thread at a time, and a clock that moves when all of them wait.
+//! Runs one thread at a time, and advances the clock when all of them wait.
 
 use std::cell::Cell;
 use std::io;
@@ -19,11 +19,11 @@ use crate::platform::{BATCH, Kernel, Links, Patience, Platform, Ready, Task, Wak
 /// The wall clock at virtual zero: kernel stamps are wall-clock times.
 const WALL_ORIGIN: WallNanos = WallNanos(1_700_000_000_000_000_000);
 
-/// What a call to the system costs. Without it a worker that polls close to a send would poll for
-/// ever at one moment.
+/// Cost of a system call. Without it a worker that polls close to a send would poll for ever at one
+/// moment.
 const CALL_COST: Nanos = Nanos::from_micros(1);
 
-/// No run of these tests lasts so long: something waits for what never comes.
+/// No run of these tests is this long: a thread waits for something that never happens.
 const LONGEST_RUN: Nanos = Nanos::from_secs(600);
 
 thread_local! {
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// When something will happen at the latest.
+    /// When the next event happens at the latest.
     fn next_moment(&self) -> Option<Nanos> {
         let waits = self.places.iter().filter_map(|place| match place.status {
             Status::Paused(until) | Status::Sleeping(until) => Some(until),
@@ -112,7 +112,7 @@ impl World {
         self.state.lock().unwrap()
     }
 
-    /// Lets the clock run for a call to the system, and brings the network up to it.
+    /// Advances the clock by the cost of a system call, and executes network events up to it.
     fn spend(&self, state: &mut State) -> Nanos {
         self.clock.advance(CALL_COST);
         let now = self.clock.now();
@@ -120,7 +120,7 @@ impl World {
         now
     }
 
-    /// Lets another thread go on, or this one. Moves the clock when all of them wait.
+    /// Lets another thread run, or this one. Advances the clock when all of them wait.
     fn hand_over(&self, state: &mut State) {
         loop {
             let now = self.clock.now();
@@ -173,7 +173,7 @@ impl Virtual {
     pub(crate) fn new(seed: Seed, server: Server) -> Self {
         CURRENT.set(0);
         let clock = Arc::new(ManualClock::new(WALL_ORIGIN));
-        // Zero is what an absent time looks like in a few places of the record; no machine boots in it.
+        // The record uses zero for an absent time in a few places; no real clock starts there.
         clock.advance_to(Nanos::from_millis(1));
         let state = State {
             places: vec![Place::new()],
@@ -184,13 +184,13 @@ impl Virtual {
         Self { world: Arc::new(World { clock, state: Mutex::new(state) }) }
     }
 
-    /// What the server did, after the run.
+    /// Reads the server's state after the run.
     pub(crate) fn with_server<T>(&self, look: impl FnOnce(&Server) -> T) -> T {
         look(self.world.state().network.server())
     }
 }
 
-/// No machine: everything about it is unknown.
+/// Nothing is known about a virtual machine.
 impl Kernel for Virtual {
     fn text(&self, _path: &str) -> Option<String> {
         None
@@ -212,7 +212,7 @@ impl Platform for Virtual {
     fn links(&self) -> Result<(VirtualLinks, Arc<dyn Wake>), Error> {
         let number = self.world.state().network.add_links();
         let links = VirtualLinks { world: Arc::clone(&self.world), number, found: Vec::new() };
-        Ok((links, Arc::new(Bell { world: Arc::clone(&self.world), links: number })))
+        Ok((links, Arc::new(LinksWaker { world: Arc::clone(&self.world), links: number })))
     }
 
     fn spawn(&self, _name: &'static str, work: Work) -> io::Result<Box<dyn Task>> {
@@ -274,18 +274,17 @@ impl Wake for Waker {
 }
 
 #[derive(Debug)]
-struct Bell {
+struct LinksWaker {
     world: Arc<World>,
     links: usize,
 }
 
-impl Wake for Bell {
+impl Wake for LinksWaker {
     fn wake(&self) {
         self.world.state().network.ring(self.links);
     }
 }
 
-/// One worker's links.
 #[derive(Debug)]
 pub(crate) struct VirtualLinks {
     world: Arc<World>,
@@ -346,7 +345,6 @@ impl Links for VirtualLinks {
     }
 }
 
-/// A connection to the server in memory.
 #[derive(Debug)]
 pub(crate) struct VirtualWire {
     world: Arc<World>,
@@ -358,7 +356,7 @@ impl ByteSource for VirtualWire {
         let mut state = self.world.state();
         let _now = self.world.spend(&mut state);
         let received = state.network.receive(self.number, buffer.wire_mut());
-        // The lock is free before a scripted panic, which must not look like a stuck run.
+        // The lock is released before a scripted panic, which must not look like a stuck run.
         drop(state);
         let is_panic = |error: &io::Error| error.kind() == io::ErrorKind::Other;
         assert!(!received.as_ref().is_err_and(is_panic), "{PANIC}");
@@ -388,7 +386,7 @@ impl Wire for VirtualWire {
 
 impl Drop for VirtualWire {
     fn drop(&mut self) {
-        // While a stuck run unwinds, the lock is poisoned and nothing is left to be closed.
+        // While a stuck run unwinds, the lock is poisoned and nothing has to be closed.
         if let Ok(mut state) = self.world.state.lock() {
             state.network.close(self.number);
         }

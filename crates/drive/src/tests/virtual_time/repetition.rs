@@ -1,4 +1,4 @@
-//! One seed, one record.
+//! The same seed gives the same record.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A run drawn from a seed, and what came out of it.
+//! A run drawn from a seed, and its results.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
@@ -21,22 +21,20 @@ use crate::{
 /// Turns of a conversation.
 const TURNS: u32 = 3;
 
-/// A run to be made.
 #[derive(Debug, Clone)]
 pub(super) struct Scenario {
     pub(super) seed: Seed,
     pub(super) config: Config,
     pub(super) habits: Habits,
-    /// Tokens asked of each answer.
+    /// Output tokens requested of each response.
     pub(super) tokens: u32,
-    /// Pause between turns; `None` for a run without conversations.
+    /// Think time between turns; `None` for a run without conversations.
     pub(super) think: Option<Nanos>,
     pub(super) interrupt_at: Option<Nanos>,
-    /// How long after the first interrupt a second one comes.
+    /// Delay from the first interrupt to a second one.
     pub(super) second_interrupt: Option<Nanos>,
 }
 
-/// A run that was made.
 pub(super) struct Ran {
     pub(super) end: Result<RunEnd, Error>,
     pub(super) notices: Vec<Notice>,
@@ -56,7 +54,7 @@ impl Ran {
     }
 }
 
-/// The tag by which the server knows a request.
+/// The tag by which the server recognises a request.
 pub(super) fn tag(identity: &Identity) -> String {
     let phase = if identity.phase == Phase::Warmup { "w" } else { "m" };
     format!("{phase}{}", identity.index)
@@ -85,7 +83,7 @@ impl Scenario {
         }
     }
 
-    /// A run of any kind against a server with all its faults.
+    /// A run of any kind, against a server with all faults.
     pub(super) fn draw(seed: u64) -> Self {
         let mut draws = Seed(seed).stream("scenario").at(0);
         let mut between = |low, high| whole_between(&mut draws, low, high);
@@ -141,12 +139,11 @@ impl Scenario {
         }
     }
 
-    /// Makes the run.
     pub(super) fn run(&self) -> Ran {
         self.run_source(Box::new(Source::new(self)))
     }
 
-    /// Makes the run with requests from elsewhere.
+    /// Executes the run with requests from another source.
     pub(super) fn run_source(&self, source: Box<dyn Prepare>) -> Ran {
         let interrupt = Arc::new(Interrupt::default());
         let mut server = Server::new(self.seed, self.habits);
@@ -165,7 +162,7 @@ impl Scenario {
     }
 }
 
-/// Makes the requests of a scenario: warm-ups, then single requests or first turns.
+/// The requests of a scenario: warm-ups, then single requests or first turns.
 pub(super) struct Source {
     scenario: Scenario,
     made: u64,
@@ -174,7 +171,7 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(scenario: &Scenario) -> Self {
-        // Indexes of later turns lie above those of all first ones.
+        // Indexes of later turns are above those of all first ones.
         Self { scenario: scenario.clone(), made: 0, turns: 1_000_000 }
     }
 

@@ -1,4 +1,4 @@
-//! A server in memory that answers by a script drawn from a seed, and remembers what it did.
+//! A server in memory that follows a script drawn from a seed, and stores what it did.
 
 use std::sync::Arc;
 
@@ -12,43 +12,43 @@ use crate::Interrupt;
 /// The message of a scripted panic.
 pub(super) const PANIC: &str = "a scripted panic";
 
-/// How often the server does what it should not.
+/// Probabilities of the server's faults.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Habits {
     /// Percentage of answers with a fault.
     pub(super) faults: u64,
     /// Percentage of connections that are refused.
     pub(super) refusals: u64,
-    /// Percentage of connections that get no answer at all.
+    /// Percentage of connections that are never accepted.
     pub(super) silences: u64,
-    /// Percentage of connections whose bytes are taken slowly.
+    /// Percentage of connections whose bytes are read slowly.
     pub(super) slow_readers: u64,
     /// Percentage of answers after which an idle connection is closed soon.
     pub(super) idle_closes: u64,
-    /// Percentage of answers whose bytes are not cut at the events.
+    /// Percentage of responses whose segments do not end with events.
     pub(super) odd_cuts: u64,
     /// Gap between tokens; `None` draws each.
     pub(super) gap: Option<Nanos>,
-    /// The answer, counted from zero, whose reading panics.
+    /// The response, counted from zero, whose reading panics.
     pub(super) panics_at: Option<usize>,
 }
 
-/// What is wrong with an answer. A number says after how many tokens.
+/// The fault of a response. A number is the tokens before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
-    /// A long silence, but shorter than any timeout.
+    /// A long pause, shorter than any timeout.
     Pauses(usize),
-    /// Tells the client that the connection closes.
+    /// Announces `Connection: close`.
     SaysClose,
-    /// Closes right behind the answer without a word.
+    /// Closes right after the response without announcing it.
     ClosesAfter,
-    /// Sends bytes that belong to no answer.
+    /// Sends bytes after the response that belong to none.
     Garbage,
     Status(u16),
-    /// Never sends another byte.
+    /// Sends no further byte.
     Stalls(usize),
-    /// Closes instead of answering.
+    /// Closes instead of responding.
     ClosesBefore,
     Cuts(usize),
     Resets(usize),
@@ -59,7 +59,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// How the attempt must fail; `None` when it must succeed.
+    /// The failure that the attempt must record; `None` when it must succeed.
     pub(super) fn failure(self) -> Option<FailureKind> {
         match self {
             Self::None | Self::Pauses(_) | Self::SaysClose | Self::ClosesAfter | Self::Garbage => {
@@ -96,7 +96,7 @@ impl Fault {
         }
     }
 
-    /// The number of tokens after which the answer goes wrong.
+    /// The number of tokens before the fault.
     fn after(self) -> Option<usize> {
         match self {
             Self::Stalls(after)
@@ -110,7 +110,7 @@ impl Fault {
     }
 }
 
-/// What the server sends or does, some time after it has heard a request.
+/// What the server sends or does, some time after a request has arrived.
 #[derive(Debug)]
 pub(super) enum Act {
     Segment(Vec<u8>),
@@ -118,18 +118,18 @@ pub(super) enum Act {
     CloseWhenIdle,
 }
 
-/// How the server takes a connection.
+/// How the server accepts a connection.
 #[derive(Debug)]
 pub(super) struct Greeting {
-    /// `None`: no answer ever comes.
+    /// `None`: neither accepted nor refused.
     pub(super) is_accepted: Option<bool>,
-    /// From one side to the other.
+    /// One way.
     pub(super) latency: Nanos,
-    /// Bytes taken at a time, and how long each takes; `None` takes everything.
+    /// Bytes read at a time, and how long each read takes; `None` reads everything at once.
     pub(super) send_buffer: Option<(usize, Nanos)>,
 }
 
-/// One token, and when it reached the client's end.
+/// One token, and when it reached the client.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) text: String,
@@ -139,18 +139,16 @@ pub(super) struct Token {
     pub(super) closed: Nanos,
 }
 
-/// One answer.
 #[derive(Debug, Clone)]
 pub(super) struct Served {
     /// The tag of the prompt.
     pub(super) tag: String,
-    /// When the request was heard.
+    /// When the request arrived at the server.
     pub(super) at: Nanos,
     pub(super) fault: Fault,
     pub(super) tokens: Vec<Token>,
 }
 
-/// The server.
 #[derive(Debug)]
 pub(crate) struct Server {
     draws: Generator,
@@ -159,7 +157,7 @@ pub(crate) struct Server {
     interrupts: Vec<(Nanos, Arc<Interrupt>)>,
 }
 
-/// Takes a whole request out of what was heard, and returns its body.
+/// Removes a complete request from the received bytes, and returns its body.
 pub(super) fn take_request(bytes: &mut Vec<u8>) -> Option<String> {
     let text = String::from_utf8(bytes.clone()).unwrap();
     let (head, rest) = text.split_once("\r\n\r\n")?;
@@ -214,8 +212,8 @@ impl Server {
         Greeting { is_accepted, latency, send_buffer }
     }
 
-    /// The answer to a request that was heard at `at`. `arrival` says when something sent so long
-    /// after that reaches the client.
+    /// The response to a request that arrived at `at`. `arrival` maps a delay after that to the time
+    /// at which it reaches the client.
     pub(super) fn answer(
         &mut self,
         body: &str,
@@ -298,7 +296,8 @@ impl Server {
                     script.send(&mut self.draws, event(data), None);
                 }
                 script.send(&mut self.draws, event("[DONE]"), None);
-                // Sent apart, it could reach the client behind its next request and pass for an answer.
+                // Sent separately, it could reach the client after its next request and be read as a
+                // response.
                 script.is_odd &= fault != Fault::Garbage;
                 let garbage = if fault == Fault::Garbage { "HTTP/1.1 200" } else { "" };
                 let last = format!("0\r\n\r\n{garbage}");
@@ -320,17 +319,17 @@ impl Server {
     }
 }
 
-/// An answer in the making.
+/// A response in preparation.
 #[derive(Debug, Default)]
 struct Script {
     acts: Vec<(Nanos, Act)>,
-    /// With times since the request was heard.
+    /// Times are relative to the arrival of the request.
     tokens: Vec<Token>,
-    /// Since the request was heard.
+    /// Since the arrival of the request.
     delay: Nanos,
-    /// Whether segments end anywhere.
+    /// Whether segments may end anywhere.
     is_odd: bool,
-    /// Bytes that go with the next segment, and the tokens in them.
+    /// Bytes to send with the next segment, and the tokens in them.
     held: Vec<u8>,
     held_tokens: Vec<String>,
 }
@@ -340,7 +339,7 @@ impl Script {
         self.delay += time;
     }
 
-    /// Sends what was held back.
+    /// Sends the held bytes.
     fn flush(&mut self) {
         if !self.held.is_empty() {
             let bytes = std::mem::take(&mut self.held);
@@ -356,7 +355,7 @@ impl Script {
         self.acts.push((self.delay, Act::End(end)));
     }
 
-    /// Sends a part of the answer: in one segment, together with the next part, or in pieces. A token's
+    /// Sends a part of the response: in one segment, with the next part, or in pieces. A token's
     /// event is complete with the byte before the end of its chunk.
     fn send(&mut self, draws: &mut Generator, part: Vec<u8>, token: Option<String>) {
         let style = if self.is_odd { whole_between(draws, 0, 3) } else { 0 };

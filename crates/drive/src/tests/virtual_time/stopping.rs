@@ -1,4 +1,4 @@
-//! Ends that are not the plan's: the time is over, or a thread of the run panics.
+//! Early ends: the time is over, or a thread of the run panics.
 
 use tokometer_base::Nanos;
 use tokometer_record::Stop;
@@ -28,8 +28,8 @@ fn a_duration_ends_the_sending_and_not_what_is_under_way() {
     assert!(ran.measured().any(|t| t.times.end.is_some_and(|end| !is_within(end))));
 }
 
-/// One request at a time at a rate far above what it allows: what was due and never sent is counted, also
-/// what was never even prepared.
+/// One request at a time at a rate far above what that allows: requests that were due and never sent
+/// are counted, including those never prepared.
 #[test]
 fn requests_that_were_due_and_never_sent_before_the_time_was_over_are_counted() {
     let mut scenario = for_a_time(7, Nanos::from_millis(500));
@@ -74,7 +74,7 @@ fn panicked(end: &Result<tokometer_record::RunEnd, Error>) -> &'static str {
     }
 }
 
-/// A panic used to leave the run's owner waiting for ever for requests that nobody would end.
+/// After a panic the owner waited for ever for requests that no thread would end.
 #[test]
 fn a_preparer_that_panics_ends_the_run_with_what_was_measured() {
     let mut scenario = Scenario::plain(3, 50, 2);
