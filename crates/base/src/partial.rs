@@ -7,7 +7,9 @@
 //! Laws: a later layer wins; a field that it does not set stays; merging is associative; the twin of
 //! a whole struct completes to the same struct.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
 
 use crate::neighbours::suggestion;
 
@@ -27,6 +29,34 @@ pub trait Partial: Default {
 
     /// The twin of a whole value, every field set.
     fn of(whole: Self::Whole) -> Self;
+
+    /// Passes every field of these values to `visitor`: one call per field with its value in each
+    /// of them. `path` is where the values stand, empty for the outermost struct.
+    fn visit<V: FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V);
+}
+
+/// Sees one field of several partial values at a time, in the field's own type.
+pub trait FieldVisitor {
+    /// The field at `path`, such as `load.ramp.to`; `None` for a value that does not set it.
+    fn field<T: PartialEq + Serialize>(&mut self, path: &str, values: &[Option<&T>]);
+}
+
+/// The path of a field of the struct at `path`.
+pub fn field_path(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}
+
+/// Visits the keys of maps as the fields of a struct; `lookup` finds the value of a key in one map.
+pub fn visit_keys<'a, M, T: PartialEq + Serialize + 'a, V: FieldVisitor>(
+    all: &[&'a M],
+    (path, keys): (&str, impl Iterator<Item = &'a String>),
+    lookup: impl Fn(&'a M, &str) -> Option<&'a T>,
+    visitor: &mut V,
+) {
+    for key in keys.collect::<BTreeSet<_>>() {
+        let values: Vec<Option<&T>> = all.iter().map(|one| lookup(one, key)).collect();
+        visitor.field(&field_path(path, key), &values);
+    }
 }
 
 /// Why a partial value does not make a whole one.
@@ -82,6 +112,14 @@ impl<P: Partial> Partial for Option<P> {
     fn of(whole: Self::Whole) -> Self {
         whole.map(P::of)
     }
+
+    fn visit<V: FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V) {
+        if all.iter().any(|one| one.is_some()) {
+            let unset = P::default();
+            let values: Vec<&P> = all.iter().map(|one| one.as_ref().unwrap_or(&unset)).collect();
+            P::visit(&values, path, visitor);
+        }
+    }
 }
 
 /// Lists of structs are merged position by position.
@@ -110,10 +148,18 @@ impl<P: Partial> Partial for Vec<P> {
     fn of(whole: Self::Whole) -> Self {
         whole.into_iter().map(P::of).collect()
     }
+
+    fn visit<V: FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V) {
+        let unset = P::default();
+        for at in 0..all.iter().map(|list| list.len()).max().unwrap_or(0) {
+            let values: Vec<&P> = all.iter().map(|list| list.get(at).unwrap_or(&unset)).collect();
+            P::visit(&values, &field_path(path, &at.to_string()), visitor);
+        }
+    }
 }
 
 /// Maps are merged key by key.
-impl<K: Ord, V> Partial for BTreeMap<K, V> {
+impl<T: PartialEq + Serialize> Partial for BTreeMap<String, T> {
     type Whole = Self;
 
     fn merge(&mut self, over: Self) {
@@ -130,6 +176,11 @@ impl<K: Ord, V> Partial for BTreeMap<K, V> {
 
     fn of(whole: Self) -> Self {
         whole
+    }
+
+    fn visit<V: FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V) {
+        let keys = all.iter().flat_map(|map| map.keys());
+        visit_keys(all, (path, keys), |map, key| map.get(key), visitor);
     }
 }
 
@@ -183,6 +234,10 @@ macro_rules! partial {
             fn of(whole: $Whole) -> Self {
                 Self { $( $field: $crate::part!(@of whole.$field $(, as $twin)?), )* }
             }
+
+            fn visit<V: $crate::partial::FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V) {
+                Self::visit_fields(all, path, visitor);
+            }
         }
     };
 }
@@ -209,6 +264,15 @@ macro_rules! part {
     };
     (@of $value:expr) => { Some($value) };
     (@of $value:expr, as $twin:ty) => { $crate::partial::Partial::of($value) };
+    (@visit $all:expr, $path:expr, $field:ident, $visitor:expr) => {
+        let values: Vec<_> = $all.iter().map(|one| one.$field.as_ref()).collect();
+        $visitor.field(&$crate::partial::field_path($path, stringify!($field)), &values);
+    };
+    (@visit $all:expr, $path:expr, $field:ident, $visitor:expr, as $twin:ty) => {
+        let values: Vec<&$twin> = $all.iter().map(|one| &one.$field).collect();
+        let path = $crate::partial::field_path($path, stringify!($field));
+        $crate::partial::Partial::visit(&values, &path, $visitor);
+    };
     (
         $(#[$attribute:meta])*
         pub struct $Part:ident {
@@ -227,6 +291,14 @@ macro_rules! part {
 
             fn take_over(&mut self, over: Self) {
                 $( $crate::part!(@merge self.$field, over.$field $(, as $twin)?); )*
+            }
+
+            fn visit_fields<V: $crate::partial::FieldVisitor>(
+                all: &[&Self],
+                path: &str,
+                visitor: &mut V,
+            ) {
+                $( $crate::part!(@visit all, path, $field, visitor $(, as $twin)?); )*
             }
 
             /// The names of the fields that are set.

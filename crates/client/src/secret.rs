@@ -8,7 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use tokometer_base::Partial;
-use tokometer_base::partial::Incomplete;
+use tokometer_base::partial::{FieldVisitor, Incomplete, visit_keys};
 use tokometer_base::redact::redact;
 
 const HIDDEN: &str = "[redacted]";
@@ -95,6 +95,10 @@ impl ExtraBody {
         })
     }
 
+    fn shown_value(&self, key: &str) -> Option<&Value> {
+        self.shown().find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
         self.0
             .iter()
@@ -133,6 +137,11 @@ impl Partial for ExtraBody {
 
     fn of(whole: Self) -> Self {
         whole
+    }
+
+    fn visit<V: FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V) {
+        let keys = all.iter().flat_map(|body| body.shown().map(|(name, _)| name));
+        visit_keys(all, (path, keys), Self::shown_value, visitor);
     }
 }
 

@@ -29,7 +29,7 @@ const PLAN: &str = r#"
     output = { record = "kept", shown = "text" }
 "#;
 
-fn least() -> PartialPlan {
+pub(crate) fn least() -> PartialPlan {
     toml::from_str(PLAN).unwrap()
 }
 

@@ -12,6 +12,7 @@ mod field;
 mod interleave;
 #[cfg(test)]
 mod laws;
+mod likeness;
 mod load;
 mod metrics;
 mod object;
@@ -28,6 +29,7 @@ pub use client::{Client, PartialClient};
 pub use error::Error;
 pub use field::{Error as FieldError, Field};
 pub use interleave::{Interleave, PartialInterleave};
+pub use likeness::{Known, KnownPlan, differing_lines, first_change};
 pub use load::{
     Load, Overload, PartialLoad, PartialRamp, PartialUntil, Ramp, Strategy, Timing, Until,
 };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokometer_base::Partial;
-use tokometer_base::partial::Incomplete;
+use tokometer_base::partial::{FieldVisitor, Incomplete, visit_keys};
 use tokometer_client::secret::merge_objects;
 
 /// Those keys of an object that are set; `None`: there is no object.
@@ -32,5 +32,10 @@ impl Partial for Object {
 
     fn of(whole: Self::Whole) -> Self {
         Self(whole)
+    }
+
+    fn visit<V: FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V) {
+        let keys = all.iter().filter_map(|object| object.0.as_ref()).flat_map(Map::keys);
+        visit_keys(all, (path, keys), |object, key| object.0.as_ref()?.get(key), visitor);
     }
 }

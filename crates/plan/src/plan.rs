@@ -64,8 +64,14 @@ impl Plan {
     /// The plan that a run was made by. An older record lacks fields that plans have got since; they
     /// take their defaults.
     pub fn of(info: &record::RunInfo) -> Result<Self, Error> {
-        let part: PartialPlan = serde_json::from_value(info.plan.clone())
-            .map_err(|why| Error::Record(why.to_string()))?;
+        Ok(PartialPlan::of_run(info)?.complete()?)
+    }
+
+    /// The plan as a record holds it: without keys, and with numbers as they are written.
+    pub fn as_stored(&self) -> Result<Self, Error> {
+        let unreadable = |why: serde_json::Error| Error::Record(why.to_string());
+        let text = serde_json::to_string(self).map_err(unreadable)?;
+        let part: PartialPlan = serde_json::from_str(&text).map_err(unreadable)?;
         Ok(part.complete()?)
     }
 
@@ -79,6 +85,13 @@ impl Plan {
     pub fn second(&self) -> Option<Self> {
         let second = self.targets.get(1)?.clone();
         Some(Self { targets: vec![second], ..self.clone() })
+    }
+}
+
+impl PartialPlan {
+    /// Those fields of its plan that a run has recorded.
+    pub fn of_run(info: &record::RunInfo) -> Result<Self, Error> {
+        serde_json::from_value(info.plan.clone()).map_err(|why| Error::Record(why.to_string()))
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokometer_base::neighbours::suggestion;
-use tokometer_base::partial::Incomplete;
+use tokometer_base::partial::{FieldVisitor, Incomplete};
 use tokometer_base::{Conventions, Partial};
 
 use crate::datasets::shared_prefix::{Distribution, Order, RoutingKey};
@@ -298,6 +298,10 @@ impl Partial for PartialSpec {
 
     fn of(whole: Spec) -> Self {
         whole.into()
+    }
+
+    fn visit<V: FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V) {
+        Self::visit_fields(all, path, visitor);
     }
 }
 

@@ -57,7 +57,7 @@ fn a_single_pair_is_compared_with_a_warning_and_other_work_is_refused() {
     assert!(ended.stdout.contains("warning: 1 run against 1 is weak evidence"), "{}", ended.stdout);
     let ended = run(folder.path(), "compare --a a --b c");
     assert_eq!(ended.code, Some(2));
-    let line = "the plans differ: load.max_concurrency is — in a and 2 in b";
+    let line = "the plans differ: load.max_concurrency is not set in a and 2 in b";
     assert!(ended.stderr.contains(line) && ended.stdout.is_empty(), "{ended:?}");
     let ended = run(folder.path(), "compare --a a --b c --force --html page.html").succeeded();
     assert!(ended.stdout.contains(&format!("MEANINGLESS: {line}")), "{}", ended.stdout);

@@ -9,6 +9,7 @@ mod observer;
 mod present;
 mod progress;
 mod results;
+mod resume;
 mod signals;
 mod sweep;
 
@@ -17,5 +18,6 @@ pub(crate) use observer::measurement;
 pub(crate) use present::{SummarisedRun, View, layout_of, summarise, summarise_kept};
 pub(crate) use progress::Bar;
 pub(crate) use results::{Facts, write as write_results};
+pub(crate) use resume::check as check_resumed;
 pub(crate) use signals::Signals;
 pub(crate) use sweep::run;

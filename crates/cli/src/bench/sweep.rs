@@ -12,7 +12,7 @@ use tokometer_report::{Style, TableFormat, table};
 
 use super::folder::{self, Earlier, Place};
 use super::present::{SummarisedRun, View, summarise};
-use super::results;
+use super::{results, resume};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, Point};
 use crate::terminal::{print, tell};
@@ -46,6 +46,9 @@ fn all(
     style: Style,
 ) -> Result<Exit, Refusal> {
     let size = if lowered.points.len() == 1 { Size::Single } else { Size::Sweep };
+    if earlier == Earlier::Resumed {
+        check_stored(place.path(), lowered, size)?;
+    }
     let mut exits = Vec::new();
     let mut rows: Vec<(String, Vec<Report>)> = Vec::new();
     for (number, point) in (0_u32..).zip(&lowered.points) {
@@ -80,6 +83,17 @@ fn all(
         tell(&format!("record: {}", place.path().display()));
     }
     Ok(overall(&exits, size))
+}
+
+/// Refuses stored points of another plan, before anything is measured.
+fn check_stored(place: &Path, lowered: &Lowered, size: Size) -> Result<(), Refusal> {
+    for (number, point) in (0_u32..).zip(&lowered.points) {
+        let folder = point_folder(place, number, point, size);
+        if folder::stored_end(&folder).is_some() {
+            resume::check(&folder, &point.plan)?;
+        }
+    }
+    Ok(())
 }
 
 /// The lines before a point's report: a blank line after the previous point, and the heading.

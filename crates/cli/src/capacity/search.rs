@@ -12,7 +12,7 @@ use tokometer_plan::{self as plan, Cache, Overload, Plan, Rate};
 use tokometer_record::Stop;
 
 use super::CapacityArgs;
-use crate::bench::{Earlier, View, summarise};
+use crate::bench::{Earlier, View, check_resumed, summarise};
 use crate::exit::Refusal;
 use crate::lower::Lowered;
 use crate::runs;
@@ -93,6 +93,7 @@ impl Search {
             let folder = place.join(format!("{number:03}-{}", load_name(load)));
             let is_there = earlier == Earlier::Resumed && is_finished(&folder);
             let reading = if is_there {
+                check_resumed(&folder, &self.stored_plan(plan, load, &folder)?)?;
                 self.reading(load, &folder)?
             } else {
                 tell(&format!("point {}: {} {}", number + 1, load_name(load), self.over.unit()));
@@ -153,6 +154,16 @@ impl Search {
         plan.phases.cache = Cache::Flush;
         plan.output.shown = plan::Shown::Nothing;
         plan
+    }
+
+    /// The plan that a stored point of this load must have. Its length depends on how long the
+    /// earlier search allowed a point to be, which may change.
+    fn stored_plan(&self, plan: &Plan, load: f64, folder: &Path) -> Result<Plan, Refusal> {
+        let mut meant = self.plan_of(plan, load);
+        if let Ok(stored) = Plan::of(runs::open(folder)?.info()) {
+            meant.load.duration_s = stored.load.duration_s;
+        }
+        Ok(meant)
     }
 
     /// What a finished run says about the objectives.

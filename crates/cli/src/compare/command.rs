@@ -8,6 +8,7 @@ use tokometer_decide::compare::{
     Comparison, Half, Recorded, Rule, RuleOutcome, Run, Spans, compared, last_attempts,
 };
 use tokometer_metrics::{Figure, Options};
+use tokometer_plan::differing_lines;
 use tokometer_record::{self as record, RunReader};
 
 use super::load::{self, Sides};
@@ -134,7 +135,8 @@ fn of_sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<Comparis
         ));
     }
     let Sides { a, b } = load::sides(a, b, figures)?;
-    Ok(Comparison::of_runs(&a, &b, figures))
+    let lines = differing_lines(&a.plans, &b.plans);
+    Ok(Comparison::of_runs(&a.runs, &b.runs, figures, lines))
 }
 
 /// The comparison of the two targets of one run.

@@ -13,6 +13,7 @@ use tokometer_decide::compare::{
     ENOUGH_RUNS, Facts, LATENCIES, Run, block_values, last_attempts, percentiles, throughput_blocks,
 };
 use tokometer_metrics::{Family, Figure, Options};
+use tokometer_plan::{Known, KnownPlan, PartialLoad, PartialPlan, Rate, Timing};
 use tokometer_record::RunReader;
 
 use crate::exit::Refusal;
@@ -26,12 +27,21 @@ enum Source {
     Reports(Vec<Report>),
 }
 
+/// The runs of one side with their plans, in one order.
+#[derive(Default)]
+pub(crate) struct Side {
+    /// The runs.
+    pub(crate) runs: Vec<Run>,
+    /// Their plans, as far as they are known.
+    pub(crate) plans: Vec<KnownPlan>,
+}
+
 /// Both sides, read.
 pub(crate) struct Sides {
     /// A.
-    pub(crate) a: Vec<Run>,
+    pub(crate) a: Side,
     /// B.
-    pub(crate) b: Vec<Run>,
+    pub(crate) b: Side,
 }
 
 /// Whether the figures of a run's blocks are wanted besides its own.
@@ -65,12 +75,17 @@ pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<
     let is_enough = count(&a).min(count(&b)) >= ENOUGH_RUNS;
     let depth = if is_enough { Depth::Runs } else { Depth::Blocks };
     let wanted = Wanted { figures, layout, depth };
-    let runs = |side: Vec<(String, Source)>| -> Result<Vec<Run>, Refusal> {
-        let runs: Result<Vec<Vec<Run>>, Refusal> =
-            side.into_iter().map(|(name, source)| read(&name, source, wanted)).collect();
-        runs.map(|runs| runs.into_iter().flatten().collect())
+    let side = |sources: Vec<(String, Source)>| -> Result<Side, Refusal> {
+        let mut side = Side::default();
+        for (name, source) in sources {
+            for (run, plan) in read(&name, source, wanted)? {
+                side.runs.push(run);
+                side.plans.push(plan);
+            }
+        }
+        Ok(side)
     };
-    Ok(Sides { a: runs(a)?, b: runs(b)? })
+    Ok(Sides { a: side(a)?, b: side(b)? })
 }
 
 fn open(path: &Path) -> Result<Source, Refusal> {
@@ -107,16 +122,25 @@ struct Wanted<'a> {
     depth: Depth,
 }
 
-fn read(name: &str, source: Source, wanted: Wanted<'_>) -> Result<Vec<Run>, Refusal> {
+fn read(name: &str, source: Source, wanted: Wanted<'_>) -> Result<Vec<(Run, KnownPlan)>, Refusal> {
     let runs = match source {
-        Source::Folder(reader) => vec![recorded(name, &reader, wanted)?],
+        Source::Folder(reader) => {
+            let mut run = recorded(name, &reader, wanted)?;
+            let plan = KnownPlan::of(reader.info()).unwrap_or_else(|why| {
+                run.facts.unreadable_plan = Some(why.to_string());
+                KnownPlan::default()
+            });
+            vec![(run, plan)]
+        }
         Source::Reports(reports) => {
             let is_single = reports.len() == 1;
             let named =
                 |at: usize| if is_single { name.to_owned() } else { format!("{name}#{}", at + 1) };
             let runs = reports.iter().enumerate();
-            runs.map(|(at, report)| of_report(named(at), report, wanted.figures))
-                .collect::<Result<_, _>>()?
+            let run = |(at, report)| -> Result<(Run, KnownPlan), Refusal> {
+                Ok((of_report(named(at), report, wanted.figures)?, printed_plan(report)))
+            };
+            runs.map(run).collect::<Result<_, _>>()?
         }
     };
     Ok(runs)
@@ -180,16 +204,9 @@ fn of_report(name: String, report: &Report, figures: &[Figure]) -> Result<Run, R
         return Err(no_success(&Error::NoSuccess { name }));
     }
     let per_request = |field: Field| Some(count(field)? / succeeded?);
-    let rate = report.words(Field::TrafficRate).map(str::to_owned);
-    let rate = rate.or_else(|| report.number(Field::RateConfigured).map(|rate| rate.to_string()));
-    let cap = report.number(Field::MaxConcurrency).map(|cap| cap.to_string());
-    let lines = [("load.request_rate", rate), ("load.max_concurrency", cap)];
-    let plan =
-        lines.into_iter().filter_map(|(field, value)| Some((field.to_owned(), plain(&value?))));
     let facts = Facts {
         target: report.context.heading.clone(),
         definitions: definitions(report.layout.unwrap_or(Layout::V4)).to_owned(),
-        plan: plan.collect(),
         prompt_tokens: per_request(Field::InputTokens),
         output_tokens: per_request(Field::OutputTokens),
         succeeded: whole(succeeded),
@@ -201,9 +218,20 @@ fn of_report(name: String, report: &Report, figures: &[Figure]) -> Result<Run, R
     Ok(Run { name, values: report_values(report, figures), blocks: BTreeMap::new(), facts })
 }
 
-/// A number without needless decimals: `20.0` and `20` are one rate.
-fn plain(text: &str) -> String {
-    text.parse::<f64>().map_or_else(|_| text.to_owned(), |number| number.to_string())
+/// What a report states of its plan. SGLang prints `trace` for the times of a trace.
+fn printed_plan(report: &Report) -> KnownPlan {
+    let words = report.words(Field::TrafficRate);
+    let rate = words.and_then(|words| words.parse().ok());
+    let rate = rate.or_else(|| report.number(Field::RateConfigured).map(Rate));
+    let is_traced = words == Some("trace");
+    let cap = report.number(Field::MaxConcurrency).filter(|cap| *cap >= 1.0).map(nearest_count);
+    let load = PartialLoad {
+        request_rate: rate,
+        max_concurrency: cap.map(|cap| u32::try_from(cap).ok()),
+        timing: if is_traced { Some(Timing::Trace) } else { rate.map(|_| Timing::Rate) },
+        ..PartialLoad::default()
+    };
+    KnownPlan { fields: PartialPlan { load, ..PartialPlan::default() }, known: Known::Partly }
 }
 
 fn whole(count: Option<f64>) -> u64 {
@@ -255,13 +283,14 @@ P99 TTFT (ms):                           90.00
         let a = written(folder.path(), "a.txt", &format!("{PRINTED}\n{PRINTED}"));
         let b = written(folder.path(), "b.json", json);
         let sides = sides(&[a], &[b], &compared([])).unwrap();
-        assert_eq!((sides.a.len(), sides.b.len()), (2, 1));
-        assert!(sides.a[1].name.ends_with("a.txt#2"), "{}", sides.a[1].name);
+        let (a, b) = (sides.a, sides.b);
+        assert_eq!((a.runs.len(), b.runs.len()), (2, 1));
+        assert!(a.runs[1].name.ends_with("a.txt#2"), "{}", a.runs[1].name);
         let shown = |run: &Run| -> Vec<String> {
             run.values.iter().map(|(figure, value)| format!("{} {value}", figure.key())).collect()
         };
         assert_eq!(
-            shown(&sides.a[0]),
+            shown(&a.runs[0]),
             [
                 "requests_per_s 10",
                 "output_tokens_per_s 1280",
@@ -272,11 +301,26 @@ P99 TTFT (ms):                           90.00
             ]
         );
         assert_eq!(
-            shown(&sides.b[0]),
+            shown(&b.runs[0]),
             ["requests_per_s 10", "output_tokens_per_s 1300", "ttft_ms_mean 51"]
         );
-        assert_eq!(sides.a[0].facts.prompt_tokens, Some(64.0));
-        assert_eq!(sides.a[0].facts.plan, sides.b[0].facts.plan);
+        assert_eq!(a.runs[0].facts.prompt_tokens, Some(64.0));
+        assert_eq!(a.plans[0].fields.load.max_concurrency, Some(Some(8)));
+        assert_eq!(a.plans[0], b.plans[0]);
+    }
+
+    #[test]
+    fn a_report_states_its_rate_in_words_and_the_times_of_a_trace_are_no_rate() {
+        let check = |words: &str, rate: Option<f64>, timing: Option<Timing>| {
+            let mut report = Report::default();
+            report.set_words(Field::TrafficRate, words);
+            let load = printed_plan(&report).fields.load;
+            assert_eq!((load.request_rate, load.timing), (rate.map(Rate), timing), "{words}");
+        };
+        check("20.0", Some(20.0), Some(Timing::Rate));
+        check("inf", Some(f64::INFINITY), Some(Timing::Rate));
+        check("trace", None, Some(Timing::Trace));
+        check("?", None, None);
     }
 
     #[test]

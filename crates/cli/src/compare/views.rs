@@ -278,7 +278,7 @@ mod tests {
         let mut b = [run("b", 110.0, 5002.0), run("b", 112.0, 5012.0), run("b", 108.0, 4992.0)];
         b[0].facts.failed = 2;
         let rules = [Rule::parse("ttft worse by 5%").unwrap(), Rule::parse("e2e worse").unwrap()];
-        Comparison::of_runs(&a, &b, &compared([])).judged(&rules)
+        Comparison::of_runs(&a, &b, &compared([]), Vec::new()).judged(&rules)
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn a_headline_without_differences_counts_what_is_known() {
         let runs = || [run("a", 100.0, 50.0), run("a", 100.1, 50.0), run("a", 99.9, 50.1)];
-        let same = Comparison::of_runs(&runs(), &runs(), &compared([]));
+        let same = Comparison::of_runs(&runs(), &runs(), &compared([]), Vec::new());
         assert_eq!(headline(&same), "no difference found in 2 figures");
         let mut open = same;
         open.rows.iter_mut().for_each(|row| row.difference = None);

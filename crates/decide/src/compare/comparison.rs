@@ -11,7 +11,7 @@ use tokometer_metrics::statistics;
 
 use super::ab_blocks::Pairs;
 use super::difference::{self, Basis, Difference};
-use super::likeness::{Likeness, Warning, Weight, likeness};
+use super::likeness::{DifferingLine, Likeness, Warning, Weight, likeness};
 use super::rule::{Judged, Rule};
 use super::run::Run;
 
@@ -122,11 +122,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares two sets of runs by these figures, as far as all runs have them.
-    pub fn of_runs(a: &[Run], b: &[Run], figures: &[Figure]) -> Self {
+    /// Compares two sets of runs by these figures, as far as all runs have them. `lines` is in what
+    /// their plans differ.
+    pub fn of_runs(a: &[Run], b: &[Run], figures: &[Figure], lines: Vec<DifferingLine>) -> Self {
         let is_enough = a.len() >= ENOUGH_RUNS && b.len() >= ENOUGH_RUNS;
         let basis = if is_enough { Basis::Runs } else { Basis::Blocks };
-        let mut likeness = likeness(a, b);
+        let mut likeness = likeness(a, b, lines);
         if basis == Basis::Blocks {
             let text = format!(
                 "{} against {} is weak evidence: runs of one server differ more than blocks of time within one run. Measure at least {ENOUGH_RUNS} runs per side, or alternate both targets with `bench --against`",
@@ -162,7 +163,8 @@ impl Comparison {
         };
         let rows = figures.iter().filter_map(row).collect();
         let (a, b) = (std::slice::from_ref(a), std::slice::from_ref(b));
-        let likeness = likeness(a, b);
+        // Both targets of a run have one plan.
+        let likeness = likeness(a, b, Vec::new());
         Self {
             basis: Basis::Pairs,
             pairs: Some(pairs.count),
@@ -251,7 +253,7 @@ mod tests {
     fn three_runs_a_side_are_judged_by_their_own_scatter() {
         let a = [run("a", 100.0, 50.0), run("a", 102.0, 50.5), run("a", 98.0, 49.5)];
         let b = [run("b", 110.0, 50.2), run("b", 112.0, 50.6), run("b", 108.0, 49.4)];
-        let found = Comparison::of_runs(&a, &b, &compared([]));
+        let found = Comparison::of_runs(&a, &b, &compared([]), Vec::new());
         assert_eq!(found.basis, Basis::Runs);
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
         assert_eq!(conclusion(&found, OUTPUT), Some(Conclusion::NoDifferenceShown));
@@ -260,8 +262,8 @@ mod tests {
 
     #[test]
     fn a_single_pair_falls_back_to_blocks_and_says_so_first() {
-        let found =
-            Comparison::of_runs(&[run("a", 100.0, 50.0)], &[run("b", 110.0, 50.0)], &compared([]));
+        let (a, b) = ([run("a", 100.0, 50.0)], [run("b", 110.0, 50.0)]);
+        let found = Comparison::of_runs(&a, &b, &compared([]), Vec::new());
         assert_eq!((found.basis, found.rows.len()), (Basis::Blocks, 2));
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
         assert!(found.likeness.warnings[0].text.starts_with("1 run against 1 is weak evidence"));
@@ -272,7 +274,7 @@ mod tests {
         let mut a = run("a", 100.0, 50.0);
         a.values.remove(&OUTPUT);
         a.blocks.remove(&TTFT);
-        let found = Comparison::of_runs(&[a], &[run("b", 110.0, 50.0)], &compared([]));
+        let found = Comparison::of_runs(&[a], &[run("b", 110.0, 50.0)], &compared([]), Vec::new());
         assert_eq!(found.rows.len(), 1);
         assert_eq!(found.rows[0].difference, None);
         assert!((found.rows[0].change() - 0.1).abs() < 1e-9);

@@ -1,15 +1,12 @@
 //! Are these runs alike enough to be compared at all?
 //!
-//! In: the facts of all runs. Out: the lines in which plans differ, and warnings, of which some make
-//! the comparison meaningless. Targets may differ: they are what is compared. Names, seeds and places
-//! of files do not matter.
-
-use std::collections::BTreeMap;
+//! In: the facts of all runs, and the lines in which their plans differ, which the room `plan` finds.
+//! Out: these lines, and warnings, of which some make the comparison meaningless.
 
 use serde::Serialize;
 use tokometer_metrics::Verdict;
 
-use super::run::{Facts, Known, Run};
+use super::run::{Facts, Run};
 
 /// How bad a difference is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -36,6 +33,21 @@ pub struct DifferingLine {
     pub weight: Weight,
 }
 
+impl DifferingLine {
+    /// Stands for the value of a field that a plan does not have.
+    pub const ABSENT: &'static str = "—";
+
+    /// Its values as words of a sentence, A before B.
+    pub fn words(&self) -> [&str; 2] {
+        [&self.a, &self.b].map(|value| if value == Self::ABSENT { "not set" } else { value })
+    }
+
+    fn sentence(&self) -> String {
+        let [a, b] = self.words();
+        format!("the plans differ: {} is {a} in a and {b} in b", self.field)
+    }
+}
+
 /// Something that a reader of the comparison must know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
@@ -58,47 +70,13 @@ pub struct Likeness {
 const COUNT_DOUBT: f64 = 0.02;
 /// Beyond this share the work itself is another one.
 const COUNT_MEANINGLESS: f64 = 0.1;
-/// What stands for a field that a plan does not have.
-const ABSENT: &str = "—";
 
-/// How much a difference in a field of the plan matters; `None`: not at all.
-fn weight_of(field: &str) -> Option<Weight> {
-    const IGNORED: [&str; 8] =
-        ["name", "seed", "content", "output", "metrics", "sweep", "sections", "interleave"];
-    const MEANINGLESS: [&str; 8] = [
-        "workload",
-        "load.request_rate",
-        "load.burstiness",
-        "load.max_concurrency",
-        "load.ramp",
-        "load.timing",
-        "prompts.tokenizer",
-        "request.ignore_eos",
-    ];
-    let is_below = |root: &str| {
-        field.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    if IGNORED.iter().any(|root| is_below(root)) {
-        None
-    } else if is_below("targets") {
-        Some(Weight::Subject)
-    } else if MEANINGLESS.iter().any(|root| is_below(root)) {
-        Some(Weight::Meaningless)
-    } else {
-        Some(Weight::Doubt)
-    }
-}
-
-/// Compares the facts of two sides.
-pub(super) fn likeness(a: &[Run], b: &[Run]) -> Likeness {
-    let lines = differing_lines(a, b);
+/// Compares the facts of two sides whose plans differ in these lines.
+pub(super) fn likeness(a: &[Run], b: &[Run], lines: Vec<DifferingLine>) -> Likeness {
     let mut warnings = Vec::new();
     let mut warn = |weight, text: String| warnings.push(Warning { weight, text });
     for line in lines.iter().filter(|line| line.weight != Weight::Subject) {
-        warn(
-            line.weight,
-            format!("the plans differ: {} is {} in a and {} in b", line.field, line.a, line.b),
-        );
+        warn(line.weight, line.sentence());
     }
     let mut compare_words = |what: &str, weight, word: fn(&Facts) -> Option<&str>| {
         let (of_a, of_b) = (words(a, word), words(b, word));
@@ -136,50 +114,6 @@ fn words(runs: &[Run], word: fn(&Facts) -> Option<&str>) -> Vec<String> {
     found
 }
 
-fn differing_lines(a: &[Run], b: &[Run]) -> Vec<DifferingLine> {
-    let (of_a, of_b) = (values(a), values(b));
-    let is_whole = a.iter().chain(b).all(|run| run.facts.known == Known::Wholly);
-    let mut fields: Vec<&String> = of_a.keys().chain(of_b.keys()).collect();
-    fields.sort();
-    fields.dedup();
-    let line = |field: &String| {
-        let weight = weight_of(field)?;
-        let (a, b) = (of_a.get(field), of_b.get(field));
-        // A report shows only some lines of its plan: a line that it omits is not known to differ.
-        if !is_whole && (a.is_none() || b.is_none()) {
-            return None;
-        }
-        let shown = |values: Option<&Vec<String>>| {
-            values.map_or(ABSENT.to_owned(), |values| values.join(" or "))
-        };
-        let (shown_a, shown_b) = (shown(a), shown(b));
-        let is_mixed = a.is_some_and(|values| values.len() > 1) && weight != Weight::Subject;
-        (shown_a != shown_b || is_mixed).then(|| DifferingLine {
-            field: field.clone(),
-            a: shown_a,
-            b: shown_b,
-            weight,
-        })
-    };
-    fields.into_iter().filter_map(line).collect()
-}
-
-/// All values of each field on one side; a field that some runs lack has [`ABSENT`] among them.
-fn values(runs: &[Run]) -> BTreeMap<String, Vec<String>> {
-    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for field in runs.iter().flat_map(|run| run.facts.plan.keys()) {
-        if found.contains_key(field) {
-            continue;
-        }
-        let value = |run: &Run| run.facts.plan.get(field).map_or(ABSENT, String::as_str).to_owned();
-        let mut values: Vec<String> = runs.iter().map(value).collect();
-        values.sort();
-        values.dedup();
-        found.insert(field.clone(), values);
-    }
-    found
-}
-
 fn differing_count(
     what: &str,
     a: &[Run],
@@ -208,6 +142,9 @@ fn own_doubts(run: &Run) -> Vec<Warning> {
     if facts.verdict == Some(Verdict::Invalid) {
         found.push(doubt("the run is INVALID".to_owned()));
     }
+    if let Some(why) = &facts.unreadable_plan {
+        found.push(doubt(format!("its settings are not compared: {why}")));
+    }
     if facts.is_partial {
         found.push(doubt("the run ended early".to_owned()));
     }
@@ -222,17 +159,14 @@ fn own_doubts(run: &Run) -> Vec<Warning> {
 mod tests {
     use super::*;
 
-    fn run(lines: &[(&str, &str)]) -> Run {
-        let plan =
-            lines.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned())).collect();
-        let facts = Facts {
-            plan,
-            known: Known::Wholly,
-            prompt_tokens: Some(100.0),
-            succeeded: 10,
-            ..Facts::default()
-        };
+    fn run() -> Run {
+        let facts = Facts { prompt_tokens: Some(100.0), succeeded: 10, ..Facts::default() };
         Run { name: "r".to_owned(), facts, ..Run::default() }
+    }
+
+    fn line(field: &str, values: [&str; 2], weight: Weight) -> DifferingLine {
+        let [a, b] = values.map(str::to_owned);
+        DifferingLine { field: field.to_owned(), a, b, weight }
     }
 
     fn shown(found: &Likeness) -> Vec<String> {
@@ -244,62 +178,40 @@ mod tests {
     }
 
     #[test]
-    fn targets_may_differ_and_names_do_not_matter() {
-        let a = run(&[("targets.0.address", "x"), ("name", "one"), ("seed", "1")]);
-        let b = run(&[("targets.0.address", "y"), ("name", "two"), ("seed", "2")]);
-        let found = likeness(&[a], &[b]);
-        assert_eq!(shown(&found), [""; 0]);
-        assert_eq!(found.lines.len(), 1);
-        assert_eq!(found.lines[0].weight, Weight::Subject);
-    }
-
-    #[test]
-    fn another_load_is_meaningless_and_another_warm_up_is_a_doubt() {
-        let a = run(&[("load.request_rate", "5"), ("phases.warmups", "0")]);
-        let b = run(&[("load.request_rate", "6")]);
-        assert_eq!(
-            shown(&likeness(&[a], &[b])),
-            [
-                "Meaningless: the plans differ: load.request_rate is 5 in a and 6 in b",
-                "Doubt: the plans differ: phases.warmups is 0 in a and — in b",
-            ]
-        );
-    }
-
-    #[test]
-    fn runs_of_one_side_that_differ_are_named_too() {
-        let (one, other) =
-            (run(&[("load.max_concurrency", "4")]), run(&[("load.max_concurrency", "8")]));
-        let found = likeness(&[one.clone(), other.clone()], &[one, other]);
+    fn what_is_compared_is_no_warning_and_the_worst_difference_comes_first() {
+        let lines = vec![
+            line("phases.warmups", ["0", DifferingLine::ABSENT], Weight::Doubt),
+            line("load.request_rate", ["5", "6"], Weight::Meaningless),
+            line("targets.0.address", ["x", "y"], Weight::Subject),
+        ];
+        let found = likeness(&[run()], &[run()], lines);
         assert_eq!(
             shown(&found),
-            ["Meaningless: the plans differ: load.max_concurrency is 4 or 8 in a and 4 or 8 in b"]
+            [
+                "Meaningless: the plans differ: load.request_rate is 5 in a and 6 in b",
+                "Doubt: the plans differ: phases.warmups is 0 in a and not set in b",
+            ]
         );
-    }
-
-    #[test]
-    fn what_a_report_leaves_out_is_not_known_to_differ() {
-        let mut a = run(&[("load.request_rate", "5"), ("phases.warmups", "0")]);
-        a.facts.known = Known::Partly;
-        let b = run(&[("load.request_rate", "5")]);
-        assert_eq!(shown(&likeness(&[a], &[b])), [""; 0]);
+        assert_eq!(found.lines.len(), 3);
     }
 
     #[test]
     fn token_counts_failures_and_doubtful_runs_are_named() {
-        let (a, mut b) = (run(&[]), run(&[]));
+        let (a, mut b) = (run(), run());
         b.facts = Facts {
             prompt_tokens: Some(120.0),
             failed: 3,
             verdict: Some(Verdict::Invalid),
             tokenizer: Some("other".to_owned()),
+            unreadable_plan: Some("unknown key `x`".to_owned()),
             ..b.facts
         };
         assert_eq!(
-            shown(&likeness(&[a], &[b])),
+            shown(&likeness(&[a], &[b], Vec::new())),
             [
                 "Meaningless: prompt tokens per request differ: 100.0 in a, 120.0 in b",
                 "Doubt: r: the run is INVALID",
+                "Doubt: r: its settings are not compared: unknown key `x`",
                 "Doubt: r: 3 of 13 requests failed",
             ]
         );

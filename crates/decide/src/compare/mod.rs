@@ -22,4 +22,4 @@ pub use figures::{LATENCIES, compared, percentiles};
 pub use likeness::{DifferingLine, Likeness, Warning, Weight};
 pub use requests::{Request, block_values, last_attempts};
 pub use rule::{Judged, Rule, RuleOutcome};
-pub use run::{Facts, Known, Run, plan_lines, throughput_blocks};
+pub use run::{Facts, Run, throughput_blocks};

@@ -59,7 +59,8 @@ fn rows(scale: f64) -> BTreeMap<Figure, Vec<ComparedFigure>> {
             let seed = |of: u64| Seed((at * 2 + number) * RUNS + of);
             (0..RUNS).map(|of| run(scale, seed(of))).collect::<Vec<Run>>()
         };
-        for row in Comparison::of_runs(&side(1.0, 0), &side(scale, 1), &compared([])).rows {
+        let (a, b) = (side(1.0, 0), side(scale, 1));
+        for row in Comparison::of_runs(&a, &b, &compared([]), Vec::new()).rows {
             rows.entry(row.figure).or_default().push(row);
         }
     }

@@ -28,10 +28,8 @@ pub struct Facts {
     pub target: Option<String>,
     /// Whose definitions its figures follow.
     pub definitions: String,
-    /// How much of the plan is known.
-    pub known: Known,
-    /// The plan, one line per field: its path and its value.
-    pub plan: BTreeMap<String, String>,
+    /// Why its plan cannot be compared with the others.
+    pub unreadable_plan: Option<String>,
     /// Dataset as opened.
     pub dataset: Option<String>,
     /// Tokenizer as opened.
@@ -52,16 +50,6 @@ pub struct Facts {
     pub is_partial: bool,
     /// Whether the target was the embedded simulator, or a prediction.
     pub is_simulated: bool,
-}
-
-/// How much of a plan is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Known {
-    /// Some of its lines: those that a report prints.
-    #[default]
-    Partly,
-    /// All of them.
-    Wholly,
 }
 
 /// Whose definitions the figures of a summary follow.
@@ -104,8 +92,7 @@ impl Facts {
                 format!("{} {}{simulated}", target.base_url, target.model)
             }),
             definitions: OWN_DEFINITIONS.to_owned(),
-            known: Known::Wholly,
-            plan: plan_lines(&info.plan),
+            unreadable_plan: None,
             dataset: Some(info.dataset.clone()),
             tokenizer: info.tokenizer.as_deref().map(tokenizer),
             prompt_tokens: mean("prompt_tokens"),
@@ -141,55 +128,4 @@ pub fn throughput_blocks(summary: &Summary) -> BTreeMap<Figure, Vec<f64>> {
             inner.iter().map(|block| block.output_tokens_per_s).collect(),
         ),
     ])
-}
-
-/// The lines of a plan.
-pub fn plan_lines(plan: &serde_json::Value) -> BTreeMap<String, String> {
-    let mut lines = BTreeMap::new();
-    collect(plan, "", &mut lines);
-    lines
-}
-
-fn collect(value: &serde_json::Value, path: &str, lines: &mut BTreeMap<String, String>) {
-    let below = |key: &str| {
-        if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
-    };
-    match value {
-        serde_json::Value::Object(fields) => {
-            fields.iter().for_each(|(key, value)| collect(value, &below(key), lines));
-        }
-        serde_json::Value::Array(items) if items.iter().any(serde_json::Value::is_object) => {
-            for (at, item) in items.iter().enumerate() {
-                collect(item, &below(&at.to_string()), lines);
-            }
-        }
-        serde_json::Value::Null => {}
-        serde_json::Value::String(text) => {
-            lines.insert(path.to_owned(), text.clone());
-        }
-        serde_json::Value::Number(number) => {
-            // Through a float, so that 20 and 20.0 are one rate.
-            let shown =
-                number.as_f64().map_or_else(|| number.to_string(), |value| value.to_string());
-            lines.insert(path.to_owned(), shown);
-        }
-        other => {
-            lines.insert(path.to_owned(), other.to_string());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_plan_becomes_one_line_per_field() {
-        let plan = json!({"name": "x", "load": {"rate": 2.5, "cap": null}, "targets": [{"a": true}], "list": [1, 2]});
-        let lines = plan_lines(&plan);
-        let shown: Vec<String> =
-            lines.iter().map(|(path, value)| format!("{path} = {value}")).collect();
-        assert_eq!(shown, ["list = [1,2]", "load.rate = 2.5", "name = x", "targets.0.a = true"]);
-    }
 }
