@@ -1,6 +1,7 @@
 //! A run's summary as another tool's report, by that tool's own definitions.
 
 use tokometer_base::units::nearest_count;
+use tokometer_metrics::figure::Quantity;
 use tokometer_metrics::figures::{Attainment, Probe, SteadyWindow};
 use tokometer_metrics::server::Speculation;
 use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
@@ -157,30 +158,39 @@ fn set_sglang(
     }
 }
 
-/// The limits by name, in the order in which SGLang's help lists them.
-pub(crate) fn limits(attainment: &Attainment) -> impl Iterator<Item = (&'static str, f64, f64)> {
-    let Attainment { objectives, ttft, tpot, e2el, .. } = attainment;
-    [
-        ("ttft", objectives.ttft_ms, *ttft),
-        ("tpot", objectives.tpot_ms, *tpot),
-        ("e2el", objectives.e2el_ms, *e2el),
-    ]
-    .into_iter()
-    .filter_map(|(name, limit, share)| Some((name, limit?, share?)))
+/// One objective: the quantity, its limit and the share of requests that met it.
+pub(crate) struct Attained {
+    /// The word that both tools' flags use, such as `e2el`.
+    pub(crate) name: &'static str,
+    quantity: Quantity,
+    pub(crate) limit: f64,
+    pub(crate) share: f64,
+}
+
+/// The objectives, in the order in which SGLang's help lists them.
+pub(crate) fn attained(attainment: &Attainment) -> impl Iterator<Item = Attained> {
+    attainment.objectives.limits().filter_map(|(quantity, limit)| {
+        let share = match quantity {
+            Quantity::Ttft => attainment.ttft,
+            Quantity::Tpot => attainment.tpot,
+            _ => attainment.e2el,
+        };
+        Some(Attained { name: quantity.section()?, quantity, limit, share: share? })
+    })
 }
 
 fn set_attainment(report: &mut Report, attainment: &Attainment) {
     let words: Vec<String> =
-        limits(attainment).map(|(name, limit, _)| format!("{name}:{limit}")).collect();
+        attained(attainment).map(|one| format!("{}:{}", one.name, one.limit)).collect();
     report.set_words(Field::GoodputLimits, words.join(" "));
     report.set_number(Field::Attainment, attainment.all * 100.0);
-    for (name, _, share) in limits(attainment) {
-        let field = match name {
-            "ttft" => Field::TtftAttainment,
-            "tpot" => Field::TpotAttainment,
+    for one in attained(attainment) {
+        let field = match one.quantity {
+            Quantity::Ttft => Field::TtftAttainment,
+            Quantity::Tpot => Field::TpotAttainment,
             _ => Field::E2elAttainment,
         };
-        report.set_number(field, share * 100.0);
+        report.set_number(field, one.share * 100.0);
     }
 }
 
@@ -210,7 +220,7 @@ fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown:
     }
 }
 
-fn stats_of(figures: &FamilyFigures, metric: Metric) -> &Stats {
+pub(crate) fn stats_of(figures: &FamilyFigures, metric: Metric) -> &Stats {
     match metric {
         Metric::Ttft | Metric::SteadyTtft => &figures.ttft,
         Metric::Tpot | Metric::SteadyTpot => &figures.tpot,

@@ -230,6 +230,19 @@ impl Metric {
             _ => None,
         }
     }
+
+    /// The quantity that a section shows; `None` for a part of the run.
+    pub fn quantity(self) -> Option<figure::Quantity> {
+        match self {
+            Self::Ttft => Some(figure::Quantity::Ttft),
+            Self::Tpot => Some(figure::Quantity::Tpot),
+            Self::Itl => Some(figure::Quantity::Itl),
+            Self::E2el => Some(figure::Quantity::E2e),
+            Self::ClientQueue => Some(figure::Quantity::ClientQueue),
+            Self::QueuedE2el => Some(figure::Quantity::E2eFromIntended),
+            Self::SteadyTtft | Self::SteadyTpot => None,
+        }
+    }
 }
 
 impl Key {

@@ -130,6 +130,14 @@ impl Figure {
         }
     }
 
+    /// Its name with the metric first, for rows and columns that are grouped by metric: `TTFT p99`.
+    pub fn metric_first(self) -> String {
+        match self.statistic {
+            Statistic::Whole => self.quantity.label().to_owned(),
+            statistic => format!("{} {statistic}", self.quantity.label()),
+        }
+    }
+
     /// The unit of its value.
     pub fn unit(self) -> Unit {
         self.quantity.unit()

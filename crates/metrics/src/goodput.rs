@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::figure::Quantity;
+
 /// Limits per request in milliseconds. An absent limit is met by everything.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Objectives {
@@ -31,7 +33,17 @@ pub struct Latencies {
 impl Objectives {
     /// Whether no limit is set.
     pub fn is_empty(&self) -> bool {
-        self.ttft_ms.is_none() && self.tpot_ms.is_none() && self.e2el_ms.is_none()
+        self.limits().next().is_none()
+    }
+
+    /// The limits that are set, in the order in which SGLang's help lists them.
+    pub fn limits(&self) -> impl Iterator<Item = (Quantity, f64)> {
+        let all = [
+            (Quantity::Ttft, self.ttft_ms),
+            (Quantity::Tpot, self.tpot_ms),
+            (Quantity::E2e, self.e2el_ms),
+        ];
+        all.into_iter().filter_map(|(quantity, limit)| Some((quantity, limit?)))
     }
 
     /// Whether a request with these latencies is good.

@@ -3,7 +3,8 @@
 //! Shows what the report has, by the definitions of the tool that printed it; a run of our own is
 //! shown by `summary`, which knows more.
 
-use tokometer_classic::{Field, Layout, Metric, Percentile, Report, Stat};
+use tokometer_classic::{Field, Layout, Report};
+use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 
 use crate::grid::Grid;
 use crate::style::{Style, Tone};
@@ -11,12 +12,15 @@ use crate::style::{Style, Tone};
 /// Width of the column of labels.
 const LABEL: usize = 10;
 
-const LATENCIES: [(&str, Metric); 4] = [
-    ("TTFT", Metric::Ttft),
-    ("TPOT", Metric::Tpot),
-    ("gap (ITL)", Metric::Itl),
-    ("E2E", Metric::E2el),
+/// Rows of latencies. What other tools call ITL is the gap between events.
+const LATENCIES: [(&str, Quantity); 4] = [
+    (Quantity::Ttft.label(), Quantity::Ttft),
+    (Quantity::Tpot.label(), Quantity::Tpot),
+    ("gap (ITL)", Quantity::Itl),
+    (Quantity::E2e.label(), Quantity::E2e),
 ];
+const STATISTICS: [Statistic; 4] =
+    [Statistic::Mean, Statistic::MEDIAN, Statistic::P90, Statistic::P99];
 
 const RATES: [(&str, Field); 4] = [
     ("requests/s", Field::RequestThroughput),
@@ -40,13 +44,12 @@ fn compact(report: &Report, style: Style) -> String {
     if !rates.is_empty() {
         lines.push(format!("{:<LABEL$}  {}", "throughput", rates.join(" · ")));
     }
-    let stats = [Stat::Mean, Stat::Median, Stat::Percentile(Percentile::whole(90)), Stat::P99];
     let mut grid = Grid::new().left("ms").at_least(LABEL);
-    for head in ["mean", "p50", "p90", "p99"] {
-        grid = grid.right(head).at_least(8);
+    for statistic in STATISTICS {
+        grid = grid.right(statistic.to_string()).at_least(8);
     }
-    for (name, metric) in LATENCIES {
-        let values = stats.map(|stat| report.latency(metric, stat));
+    for (name, quantity) in LATENCIES {
+        let values = STATISTICS.map(|statistic| report.figure(Figure::new(quantity, statistic)));
         if values.iter().any(Option::is_some) {
             let shown = |value: Option<f64>| value.map_or("-".to_owned(), |ms| style.millis(ms));
             grid.push([name.to_owned()].into_iter().chain(values.map(shown)));
@@ -72,6 +75,8 @@ fn head(report: &Report, style: Style) -> String {
 #[cfg(test)]
 mod tests {
     use tokometer_classic::{Selection, from_summary};
+
+    use tokometer_classic::Metric;
 
     use super::*;
     use crate::testing::{info, summary};

@@ -12,6 +12,7 @@ use tokometer_base::Conventions;
 use tokometer_base::backend::Server;
 use tokometer_base::units::nearest_count;
 use tokometer_classic::{Report, differences};
+use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
@@ -48,7 +49,8 @@ const LATENCIES: [(&str, &str, Option<&str>); 11] = [
     ("connect", "connect_ms", Some("")),
 ];
 
-const COLUMNS: [&str; 5] = ["mean", "p50", "p90", "p99", "max"];
+const COLUMNS: [Statistic; 5] =
+    [Statistic::Mean, Statistic::MEDIAN, Statistic::P90, Statistic::P99, Statistic::Max];
 
 /// The summary. `beside` is the report that is printed above it, whose differing figures are then
 /// explained.
@@ -296,14 +298,12 @@ impl Page<'_> {
         if values.is_withheld {
             return vec![self.plain(values.mean), "percentiles withheld".to_owned()];
         }
-        let percentile = |percent: f64| self.percentile(values, percent);
-        vec![
-            self.plain(values.mean),
-            percentile(50.0),
-            percentile(90.0),
-            percentile(99.0),
-            self.largest(values),
-        ]
+        let cell = |statistic: Statistic| match statistic {
+            Statistic::Percentile(one) => self.percentile(values, one.percent()),
+            Statistic::Max => self.largest(values),
+            _ => self.plain(values.mean),
+        };
+        COLUMNS.map(cell).to_vec()
     }
 
     fn plain(&self, value: Option<f64>) -> String {
@@ -330,14 +330,8 @@ impl Page<'_> {
 
     fn goodput(&self) -> Option<String> {
         let Goodput { objectives, good, share, requests_per_s } = self.summary.goodput?;
-        let limits: Vec<String> = [
-            ("TTFT", objectives.ttft_ms),
-            ("TPOT", objectives.tpot_ms),
-            ("E2E", objectives.e2el_ms),
-        ]
-        .iter()
-        .filter_map(|(name, limit)| limit.map(|limit| format!("{name} ≤ {limit} ms")))
-        .collect();
+        let limit = |(one, limit): (Quantity, f64)| format!("{} ≤ {limit} ms", one.label());
+        let limits: Vec<String> = objectives.limits().map(limit).collect();
         let mut parts = vec![format!("{} requests met {}", count(good), limits.join(", "))];
         parts.extend(share.map(|share| format!("{:.1} % of the planned requests", share * 100.0)));
         parts.extend(requests_per_s.map(|good| format!("{} req/s", rate(good))));
@@ -347,19 +341,22 @@ impl Page<'_> {
 
     fn steady(&self) -> Option<String> {
         let steady = self.summary.steady.as_ref()?;
-        let p99 = |values: &Distribution| self.percentile(values, 99.0).trim().to_owned();
+        let p99 = |quantity: Quantity, values: &Distribution| {
+            format!("{} {}", quantity.label(), self.percentile(values, 99.0).trim())
+        };
         Some(line(
             "steady state",
             &format!(
-                "{:.1} s to {:.1} s: {} req/s · {} output tok/s · {:.1} in flight · p99 TTFT {} · TPOT {} · E2E {}",
+                "{:.1} s to {:.1} s: {} req/s · {} output tok/s · {:.1} in flight · {} {} · {} · {}",
                 steady.begin_s,
                 steady.end_s,
                 rate(steady.requests_per_s),
                 rate(steady.output_tokens_per_s),
                 steady.concurrency,
-                p99(&steady.ttft_ms),
-                p99(&steady.tpot_ms),
-                p99(&steady.e2e_ms)
+                Statistic::P99,
+                p99(Quantity::Ttft, &steady.ttft_ms),
+                p99(Quantity::Tpot, &steady.tpot_ms),
+                p99(Quantity::E2e, &steady.e2e_ms)
             ),
         ))
     }

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use tokometer_classic::{Field, Key, Metric, Report, Scalar, Stat};
+use tokometer_classic::{Field, Key, Report, Scalar};
+use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 
 use crate::grid::{Align, Grid};
 
@@ -30,43 +31,59 @@ enum Column {
     Value(Key),
 }
 
-/// Head of the column for people, its name for programs, and what it shows.
-type NamedColumn = (&'static str, &'static str, Column);
-
-const fn field(field: Field) -> Column {
-    Column::Value(Key::Field(field))
+/// A column of the table.
+#[derive(Debug, Clone)]
+struct NamedColumn {
+    /// Its head for people.
+    head: String,
+    /// Its name for programs.
+    name: String,
+    column: Column,
 }
 
-const fn latency(metric: Metric, stat: Stat) -> Column {
-    Column::Value(Key::Latency(metric, stat))
+fn named(head: &str, name: &str, column: Column) -> NamedColumn {
+    NamedColumn { head: head.to_owned(), name: name.to_owned(), column }
 }
 
-const COLUMNS: [NamedColumn; 24] = [
-    ("file", "file", Column::File),
-    ("#", "block", Column::Block),
-    ("heading", "heading", Column::Heading),
-    ("layout", "layout", Column::Layout),
-    ("ok", "successful", field(Field::Successful)),
-    ("failed", "failed", field(Field::Failed)),
-    ("s", "duration_s", field(Field::Duration)),
-    ("tokens in", "input_tokens", field(Field::InputTokens)),
-    ("out", "output_tokens", field(Field::OutputTokens)),
-    ("req/s", "requests_per_s", field(Field::RequestThroughput)),
-    ("out tok/s", "output_tokens_per_s", field(Field::OutputThroughput)),
-    ("total tok/s", "total_tokens_per_s", field(Field::TotalThroughput)),
-    ("TTFT mean", "ttft_ms_mean", latency(Metric::Ttft, Stat::Mean)),
-    ("p50", "ttft_ms_p50", latency(Metric::Ttft, Stat::Median)),
-    ("p99", "ttft_ms_p99", latency(Metric::Ttft, Stat::P99)),
-    ("TPOT mean", "tpot_ms_mean", latency(Metric::Tpot, Stat::Mean)),
-    ("p50", "tpot_ms_p50", latency(Metric::Tpot, Stat::Median)),
-    ("p99", "tpot_ms_p99", latency(Metric::Tpot, Stat::P99)),
-    ("ITL mean", "itl_ms_mean", latency(Metric::Itl, Stat::Mean)),
-    ("p50", "itl_ms_p50", latency(Metric::Itl, Stat::Median)),
-    ("p99", "itl_ms_p99", latency(Metric::Itl, Stat::P99)),
-    ("E2E mean", "e2e_ms_mean", latency(Metric::E2el, Stat::Mean)),
-    ("p50", "e2e_ms_p50", latency(Metric::E2el, Stat::Median)),
-    ("p99", "e2e_ms_p99", latency(Metric::E2el, Stat::P99)),
-];
+fn field(head: &str, name: &str, field: Field) -> NamedColumn {
+    named(head, name, Column::Value(Key::Field(field)))
+}
+
+/// Mean, median and p99 of each metric. The metric's name stands once, above its mean.
+fn latencies() -> impl Iterator<Item = NamedColumn> {
+    const STATISTICS: [Statistic; 3] = [Statistic::Mean, Statistic::MEDIAN, Statistic::P99];
+    let quantities = [Quantity::Ttft, Quantity::Tpot, Quantity::Itl, Quantity::E2e];
+    quantities.into_iter().flat_map(|quantity| {
+        STATISTICS.into_iter().filter_map(move |statistic| {
+            let figure = Figure::new(quantity, statistic);
+            let head = match statistic {
+                Statistic::Mean => figure.metric_first(),
+                other => other.to_string(),
+            };
+            // ITL is `itl_ms` here, by other tools' word, and not our `gap_ms`.
+            let name = format!("{}_ms_{statistic}", quantity.label().to_lowercase());
+            Some(NamedColumn { head, name, column: Column::Value(Key::of(figure)?) })
+        })
+    })
+}
+
+fn columns() -> Vec<NamedColumn> {
+    let whole = [
+        named("file", "file", Column::File),
+        named("#", "block", Column::Block),
+        named("heading", "heading", Column::Heading),
+        named("layout", "layout", Column::Layout),
+        field("ok", "successful", Field::Successful),
+        field("failed", "failed", Field::Failed),
+        field("s", "duration_s", Field::Duration),
+        field("tokens in", "input_tokens", Field::InputTokens),
+        field("out", "output_tokens", Field::OutputTokens),
+        field("req/s", Quantity::Requests.key(), Field::RequestThroughput),
+        field("out tok/s", Quantity::Output.key(), Field::OutputThroughput),
+        field("total tok/s", Quantity::Total.key(), Field::TotalThroughput),
+    ];
+    whole.into_iter().chain(latencies()).collect()
+}
 
 /// One row: where a report comes from, and the report.
 struct TableRow<'a> {
@@ -124,13 +141,14 @@ pub fn table(files: &[(String, Vec<Report>)], format: TableFormat) -> String {
         return json(&rows);
     }
     let is_single = files.iter().all(|(_, reports)| reports.len() == 1);
-    let named = |(head, name, column): NamedColumn| match (column, format) {
-        (Column::File, _) if is_single => Some(("run", name, column)),
+    let shown = |one: NamedColumn| match (one.column, format) {
+        (Column::File, _) if is_single => Some(NamedColumn { head: "run".to_owned(), ..one }),
         (Column::Block, TableFormat::Text | TableFormat::Markdown) if is_single => None,
-        _ => Some((head, name, column)),
+        _ => Some(one),
     };
-    let is_used = |row: &NamedColumn| rows.iter().any(|one| one.cell(row.2).is_some());
-    let columns: Vec<NamedColumn> = COLUMNS.into_iter().filter(is_used).filter_map(named).collect();
+    let is_used = |one: &NamedColumn| rows.iter().any(|row| row.cell(one.column).is_some());
+    let columns: Vec<NamedColumn> =
+        columns().into_iter().filter(is_used).filter_map(shown).collect();
     match format {
         TableFormat::Csv => csv(&columns, &rows),
         TableFormat::Markdown => grid(&columns, &rows).markdown(),
@@ -139,10 +157,11 @@ pub fn table(files: &[(String, Vec<Report>)], format: TableFormat) -> String {
 }
 
 fn json(rows: &[TableRow<'_>]) -> String {
+    let columns = columns();
     let object = |row: &TableRow<'_>| {
-        let cells = COLUMNS.iter().map(|(_, name, column)| {
-            ((*name).to_owned(), row.cell(*column).unwrap_or(Value::Null))
-        });
+        let cells = columns
+            .iter()
+            .map(|one| (one.name.clone(), row.cell(one.column).unwrap_or(Value::Null)));
         Value::Object(cells.collect::<Map<String, Value>>())
     };
     format!("{:#}\n", Value::Array(rows.iter().map(object).collect()))
@@ -158,9 +177,9 @@ fn csv(columns: &[NamedColumn], rows: &[TableRow<'_>]) -> String {
     let mut write = |cells: Vec<String>| {
         out.write_record(&cells).expect("writing to memory cannot fail");
     };
-    write(columns.iter().map(|(_, name, _)| (*name).to_owned()).collect());
+    write(columns.iter().map(|one| one.name.clone()).collect());
     for row in rows {
-        write(columns.iter().map(|(.., column)| exact(row, *column)).collect());
+        write(columns.iter().map(|one| exact(row, one.column)).collect());
     }
     let bytes = out.into_inner().expect("writing to memory cannot fail");
     String::from_utf8(bytes).expect("cells are text")
@@ -172,11 +191,12 @@ fn is_text(column: Column) -> bool {
 
 fn grid(columns: &[NamedColumn], rows: &[TableRow<'_>]) -> Grid {
     let mut grid = Grid::new();
-    for (head, _, column) in columns {
-        grid = grid.column(*head, if is_text(*column) { Align::Left } else { Align::Right });
+    for one in columns {
+        let align = if is_text(one.column) { Align::Left } else { Align::Right };
+        grid = grid.column(one.head.as_str(), align);
     }
     for row in rows {
-        grid.push(columns.iter().map(|(.., column)| row.shown(*column)));
+        grid.push(columns.iter().map(|one| row.shown(one.column)));
     }
     grid
 }

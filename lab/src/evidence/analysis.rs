@@ -1,6 +1,8 @@
 //! Errors and noise of held-out runs, and what they come to.
 
-use super::figures::{Figures, Metric};
+use tokometer_metrics::Figure;
+
+use super::figures::{COMPARED, Figures};
 use super::neighbours::Guess;
 use super::plan::Kind;
 
@@ -19,7 +21,7 @@ pub(super) struct Case {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Cell {
     pub(super) kind: Kind,
-    pub(super) metric: Metric,
+    pub(super) figure: Figure,
     pub(super) measured: f64,
     /// Absent with one repeat.
     pub(super) noise: Option<f64>,
@@ -32,29 +34,29 @@ pub(super) struct Cell {
 /// The cells of a case. Figures of zero have no errors and are left out.
 pub(super) fn cells(case: &Case) -> Vec<Cell> {
     let Some(mean) = Figures::mean(&case.measured) else { return Vec::new() };
-    let cell = |metric: Metric| {
-        let measured = mean.get(metric);
+    let cell = |figure: Figure| {
+        let measured = mean.get(figure);
         let share = |value: f64| value / measured - 1.0;
-        let predicted = case.predicted.get(metric);
-        let guessed = case.guessed.as_ref().map(|guess| guess.figures.get(metric));
+        let predicted = case.predicted.get(figure);
+        let guessed = case.guessed.as_ref().map(|guess| guess.figures.get(figure));
         Cell {
             kind: case.kind,
-            metric,
+            figure,
             measured,
-            noise: noise(&case.measured, metric),
+            noise: noise(&case.measured, figure),
             predicted,
             error: share(predicted),
             guessed,
             guess_error: guessed.map(share),
         }
     };
-    Metric::ALL.into_iter().filter(|metric| mean.get(*metric) > 0.0).map(cell).collect()
+    COMPARED.into_iter().filter(|figure| mean.get(*figure) > 0.0).map(cell).collect()
 }
 
 /// The difference of two repeats over their mean.
-pub(super) fn noise(repeats: &[Figures], metric: Metric) -> Option<f64> {
+pub(super) fn noise(repeats: &[Figures], figure: Figure) -> Option<f64> {
     let [one, other] = repeats else { return None };
-    let (one, other) = (one.get(metric), other.get(metric));
+    let (one, other) = (one.get(figure), other.get(figure));
     Some((one - other).abs() / f64::midpoint(one, other))
 }
 
@@ -133,7 +135,7 @@ pub(super) mod tests {
     #[test]
     fn errors_are_shares_of_the_mean_of_the_repeats() {
         let all = cells(&case(&[90.0, 110.0], 105.0, Some(80.0)));
-        assert_eq!(all.len(), Metric::ALL.len());
+        assert_eq!(all.len(), COMPARED.len());
         let cell = all[0];
         let is = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-12, "{value}");
         is(cell.measured, 100.0);

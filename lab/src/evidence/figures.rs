@@ -2,51 +2,37 @@
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+use tokometer_metrics::{Figure, Quantity, Statistic};
 
 /// What is compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Metric {
-    OutputThroughput,
-    TtftMean,
-    TtftP50,
-    TtftP99,
-    TpotMean,
-    TpotP99,
-    ItlP50,
-    ItlP99,
+pub(super) const COMPARED: [Figure; 8] = [
+    Figure::whole(Quantity::Output),
+    Figure::mean(Quantity::Ttft),
+    Figure::percentile(Quantity::Ttft, 50),
+    Figure::percentile(Quantity::Ttft, 99),
+    Figure::mean(Quantity::Tpot),
+    Figure::percentile(Quantity::Tpot, 99),
+    Figure::percentile(Quantity::Itl, 50),
+    Figure::percentile(Quantity::Itl, 99),
+];
+
+/// The name of a figure in tables.
+pub(super) fn name(figure: Figure) -> String {
+    match figure.quantity {
+        Quantity::Output => "output tok/s".to_owned(),
+        _ => figure.metric_first(),
+    }
 }
 
-impl Metric {
-    pub(super) const ALL: [Self; 8] = [
-        Self::OutputThroughput,
-        Self::TtftMean,
-        Self::TtftP50,
-        Self::TtftP99,
-        Self::TpotMean,
-        Self::TpotP99,
-        Self::ItlP50,
-        Self::ItlP99,
-    ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::OutputThroughput => "output tok/s",
-            Self::TtftMean => "TTFT mean",
-            Self::TtftP50 => "TTFT p50",
-            Self::TtftP99 => "TTFT p99",
-            Self::TpotMean => "TPOT mean",
-            Self::TpotP99 => "TPOT p99",
-            Self::ItlP50 => "ITL p50",
-            Self::ItlP99 => "ITL p99",
-        }
-    }
+fn place(figure: Figure) -> usize {
+    COMPARED.iter().position(|one| *one == figure).expect("only compared figures are asked for")
 }
 
 /// The figures of one run, or the mean of several.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figures {
-    /// In the order of [`Metric::ALL`].
-    values: [f64; Metric::ALL.len()],
+    /// In the order of [`COMPARED`].
+    values: [f64; COMPARED.len()],
     pub(super) requests_per_s: f64,
     /// Share of the events that came in one read with the event before, whose times are not the server's.
     pub(super) shared_reads: f64,
@@ -59,26 +45,9 @@ impl Figures {
         let number = |value: &Value, what: &str| {
             value.as_f64().with_context(|| format!("the summary does not tell {what}"))
         };
-        let p99 = |name: &str| {
-            let pairs = family[name]["percentiles"].as_array();
-            let is_p99 = |pair: &&Value| pair[0].as_f64() == Some(99.0);
-            pairs
-                .and_then(|pairs| pairs.iter().find(is_p99))
-                .map_or(Value::Null, |pair| pair[1].clone())
-        };
-        let mut values = [0.0; Metric::ALL.len()];
-        for (place, metric) in values.iter_mut().zip(Metric::ALL) {
-            let value = match metric {
-                Metric::OutputThroughput => family["output_throughput"].clone(),
-                Metric::TtftMean => family["ttft"]["mean"].clone(),
-                Metric::TtftP50 => family["ttft"]["median"].clone(),
-                Metric::TtftP99 => p99("ttft"),
-                Metric::TpotMean => family["tpot"]["mean"].clone(),
-                Metric::TpotP99 => p99("tpot"),
-                Metric::ItlP50 => family["itl"]["median"].clone(),
-                Metric::ItlP99 => p99("itl"),
-            };
-            *place = number(&value, metric.name())?;
+        let mut values = [0.0; COMPARED.len()];
+        for (place, figure) in values.iter_mut().zip(COMPARED) {
+            *place = number(&value(family, figure), &name(figure))?;
         }
         let requests_per_s = number(&family["request_throughput"], "the request throughput")?;
         let shared_reads = page["summary"]["figures"]["shared_read_share"].as_f64().unwrap_or(0.0);
@@ -86,13 +55,13 @@ impl Figures {
     }
 
     /// One of them.
-    pub(super) fn get(&self, metric: Metric) -> f64 {
-        self.values[metric as usize]
+    pub(super) fn get(&self, figure: Figure) -> f64 {
+        self.values[place(figure)]
     }
 
     /// The same with another throughput of tokens.
     pub(super) fn with_throughput(mut self, tokens_per_s: f64) -> Self {
-        self.values[Metric::OutputThroughput as usize] = tokens_per_s;
+        self.values[place(Figure::whole(Quantity::Output))] = tokens_per_s;
         self
     }
 
@@ -126,6 +95,25 @@ impl Figures {
     }
 }
 
+/// A figure as the classic block has it; null where it is not there.
+fn value(family: &Value, figure: Figure) -> Value {
+    let Some(section) = figure.quantity.section() else {
+        return family["output_throughput"].clone();
+    };
+    let section = &family[section];
+    match figure.statistic {
+        Statistic::MEDIAN => section["median"].clone(),
+        Statistic::Percentile(percentile) => {
+            let is_it = |pair: &&Value| pair[0].as_f64() == Some(percentile.percent());
+            let pairs = section["percentiles"].as_array();
+            pairs
+                .and_then(|pairs| pairs.iter().find(is_it))
+                .map_or(Value::Null, |pair| pair[1].clone())
+        }
+        statistic => section[statistic.to_string()].clone(),
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -134,7 +122,7 @@ pub(super) mod tests {
     /// Figures that are all one number.
     pub(in crate::evidence) fn level(value: f64) -> Figures {
         Figures {
-            values: [value; Metric::ALL.len()],
+            values: [value; COMPARED.len()],
             requests_per_s: value / 10.0,
             shared_reads: 0.0,
         }
@@ -148,7 +136,7 @@ pub(super) mod tests {
             "ttft": part(10.0), "tpot": part(20.0), "itl": part(30.0),
         } } } });
         let found = Figures::read(&page).unwrap();
-        let values = Metric::ALL.map(|metric| format!("{:.0}", found.get(metric)));
+        let values = COMPARED.map(|figure| format!("{:.0}", found.get(figure)));
         assert_eq!(values.join(" "), "500 10 11 12 20 22 31 32");
         page["summary"]["families"]["vllm"]["itl"]["percentiles"] = json!([]);
         let why = Figures::read(&page).unwrap_err().to_string();
@@ -158,9 +146,9 @@ pub(super) mod tests {
     #[test]
     fn the_middle_of_two_is_that_of_their_logarithms() {
         let middle = level(10.0).towards(&level(1_000.0), 0.5);
-        assert!((middle.get(Metric::TtftP99) - 100.0).abs() < 1e-9);
+        assert!((middle.get(Figure::percentile(Quantity::Ttft, 99)) - 100.0).abs() < 1e-9);
         assert!((middle.requests_per_s - 10.0).abs() < 1e-9);
-        assert!((level(0.0).towards(&level(4.0), 0.25).get(Metric::ItlP50) - 1.0).abs() < 1e-12);
+        assert!((level(0.0).towards(&level(4.0), 0.25).get(Figure::percentile(Quantity::Itl, 50)) - 1.0).abs() < 1e-12);
         assert_eq!(Figures::mean(&[level(1.0), level(3.0)]), Some(level(2.0)));
         assert_eq!(Figures::mean(&[]), None);
     }

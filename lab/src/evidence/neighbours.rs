@@ -117,7 +117,8 @@ fn between(low: &Known<'_>, high: &Known<'_>, weight: f64) -> Guess {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::figures::Metric;
+    use tokometer_metrics::{Figure, Quantity};
+
     use crate::evidence::figures::tests::level;
     use crate::evidence::plan::LLAMACPP;
 
@@ -142,7 +143,7 @@ mod tests {
     fn check(name: &str, rate: Option<f64>, expected: f64, neighbours: &str) {
         let found = guess(run(name), rate, &known()).unwrap();
         assert_eq!(found.neighbours, neighbours);
-        let value = found.figures.get(Metric::TtftMean);
+        let value = found.figures.get(Figure::mean(Quantity::Ttft));
         assert!((value / expected - 1.0).abs() < 1e-9, "{name}: {value}");
     }
 
@@ -160,7 +161,7 @@ mod tests {
         check("rate25-a", Some(0.5), 10.0, "c1-a");
         check("rate80-a", Some(99.0), 320.0, "c32-a");
         let found = guess(run("rate80-a"), Some(8.0), &known()).unwrap();
-        assert!((found.figures.get(Metric::OutputThroughput) - 256.0).abs() < 1e-9);
+        assert!((found.figures.get(Figure::whole(Quantity::Output)) - 256.0).abs() < 1e-9);
         assert_eq!(guess(run("rate80-a"), None, &known()), None);
     }
 

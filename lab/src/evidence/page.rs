@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::analysis::{Case, Cell, Spread, Tally, cells, tally};
-use super::figures::Metric;
+use super::figures::{COMPARED, name};
 use super::plan::Kind;
 
 /// Every held-out run with its figures, then what they come to.
@@ -34,7 +34,7 @@ fn row(title: &str, cell: &Cell) -> String {
     let signed = |value: f64| format!("{:+.1} %", 100.0 * value);
     format!(
         "| {title} | {} | {:.1} | {} | {:.1} | {} | {} | {} |\n",
-        cell.metric.name(),
+        name(cell.figure),
         cell.measured,
         share(cell.noise),
         cell.predicted,
@@ -52,9 +52,9 @@ fn summaries(cells: &[Cell]) -> String {
     }
     text.push_str(&line("all", tally(cells.iter())));
     text.push_str(&head("metric"));
-    for metric in Metric::ALL {
-        let of = cells.iter().filter(|cell| cell.metric == metric);
-        text.push_str(&line(metric.name(), tally(of)));
+    for figure in COMPARED {
+        let of = cells.iter().filter(|cell| cell.figure == figure);
+        text.push_str(&line(&name(figure), tally(of)));
     }
     text
 }

@@ -51,15 +51,12 @@ pub enum Extent {
     Requests,
 }
 
-/// The name of a metric in the keys of result files.
+/// SGLang's word for E2E, its only one that is not vLLM's.
+const SGLANG_E2E: &str = "e2e_latency";
+
+/// The name of a metric in the keys of result files; `None` for one that stands in no file.
 fn metric_key(metric: Metric) -> Option<&'static str> {
-    match metric {
-        Metric::Ttft => Some("ttft"),
-        Metric::Tpot => Some("tpot"),
-        Metric::Itl => Some("itl"),
-        Metric::E2el => Some("e2el"),
-        _ => None,
-    }
+    metric.quantity()?.section()
 }
 
 /// What makes a figure of the simulator recognisable as one, and the verdict with its notes. Other

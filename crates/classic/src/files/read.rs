@@ -1,6 +1,7 @@
 //! Reads result files back into reports.
 
 use serde_json::{Map, Value};
+use tokometer_metrics::figure::Quantity;
 
 use crate::model::{Context, Field, Metric, Percentile, Report, Scalar, Stat};
 use crate::{Error, Layout, parse};
@@ -152,15 +153,9 @@ fn context(object: &Map<String, Value>) -> Context {
 /// The statistic of a key such as `p99.9_ttft_ms`.
 fn latency_key(key: &str) -> Option<(Metric, Stat)> {
     let (stat, metric) = key.strip_suffix("_ms")?.split_once('_')?;
-    let metric = match metric {
-        "ttft" => Metric::Ttft,
-        "tpot" => Metric::Tpot,
-        "itl" => Metric::Itl,
-        "e2el" | "e2e_latency" => Metric::E2el,
-        "client_queue_time" => Metric::ClientQueue,
-        "e2el_including_client_queue" => Metric::QueuedE2el,
-        _ => return None,
-    };
+    // Only the words of the two tools: what another tool calls `latency` is not known to be E2E.
+    let is_theirs = |one: &Quantity| one.section() == Some(metric) || metric == super::SGLANG_E2E;
+    let metric = Metric::of(Quantity::parse(metric).ok().filter(is_theirs)?)?;
     let stat = match stat {
         "mean" => Stat::Mean,
         "median" => Stat::Median,

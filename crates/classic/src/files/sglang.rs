@@ -8,9 +8,10 @@ use tokometer_record::RunInfo;
 
 use super::object::Object;
 use super::vllm::{date, set_stats};
-use super::{Extent, ResultFile, provenance};
+use super::{Extent, ResultFile, SGLANG_E2E, metric_key, provenance};
 use crate::Error;
-use crate::from_summary::{Selection, accept_length, limits};
+use crate::from_summary::{Attained, Selection, accept_length, attained, stats_of};
+use crate::model::Metric;
 
 /// Options that SGLang saves with every run, null where they do not apply.
 const WORKLOAD_KEYS: [&str; 4] =
@@ -34,13 +35,11 @@ pub fn sglang_line(file: &ResultFile<'_>) -> Result<String, Error> {
     let mut object = Object::default();
     set_head(&mut object, file);
     set_figures(&mut object, figures);
-    for (key, stats) in [
-        ("e2e_latency", &figures.e2el),
-        ("ttft", &figures.ttft),
-        ("tpot", &figures.tpot),
-        ("itl", &figures.itl),
-    ] {
-        set_stats(&mut object, key, &sglang_stats().of(stats));
+    for metric in [Metric::E2el, Metric::Ttft, Metric::Tpot, Metric::Itl] {
+        let key = if metric == Metric::E2el { Some(SGLANG_E2E) } else { metric_key(metric) };
+        if let Some(key) = key {
+            set_stats(&mut object, key, &sglang_stats().of(stats_of(figures, metric)));
+        }
     }
     object.set("concurrency", figures.concurrency);
     object.set("accept_length", accept_length(file.summary));
@@ -57,13 +56,13 @@ pub fn sglang_line(file: &ResultFile<'_>) -> Result<String, Error> {
 }
 
 fn set_goodput(object: &mut Object, attainment: &Attainment, figures: &FamilyFigures) {
-    let by_name = |value: fn((&'static str, f64, f64)) -> f64| -> BTreeMap<&'static str, f64> {
-        limits(attainment).map(|one| (one.0, value(one))).collect()
+    let by_name = |value: fn(&Attained) -> f64| -> BTreeMap<&'static str, f64> {
+        attained(attainment).map(|one| (one.name, value(&one))).collect()
     };
-    object.set("goodput_slos_ms", by_name(|(_, limit, _)| limit));
+    object.set("goodput_slos_ms", by_name(|one| one.limit));
     object.set("request_goodput", figures.goodput);
     object.set("slo_attainment", attainment.all);
-    object.set("slo_attainment_by_metric", by_name(|(_, _, share)| share));
+    object.set("slo_attainment_by_metric", by_name(|one| one.share));
 }
 
 /// SGLang saves these percentiles whatever is asked for.

@@ -2,6 +2,7 @@
 
 use tokometer_base::WallNanos;
 use tokometer_base::units::nearest_count;
+use tokometer_metrics::figure::Statistic;
 use tokometer_metrics::figures::{Detail, Probe};
 use tokometer_metrics::server::Speculation;
 use tokometer_metrics::{Family, FamilyFigures, Stats};
@@ -10,7 +11,8 @@ use tokometer_record::{RecordedLoad, RunInfo};
 use super::object::Object;
 use super::{Extent, ResultFile, metric_key, provenance};
 use crate::Error;
-use crate::from_summary::python_float;
+use crate::from_summary::{python_float, stats_of};
+use crate::model::Metric;
 
 /// Of the workload's options only the changes of a ramp's rate are part of this file.
 const RATE_CHANGES: &str = "rps_change_events";
@@ -130,36 +132,38 @@ fn set_speculation(object: &mut Object, speculation: &Speculation) {
 }
 
 fn set_metrics(object: &mut Object, figures: &FamilyFigures, file: &ResultFile<'_>) {
-    for metric in &file.shown.metrics {
-        if let Some(key) = metric_key(*metric) {
-            set_stats(object, key, &file.shown.of(stats(figures, key)));
+    let mut set = |metric: Metric| {
+        if let Some(key) = metric_key(metric) {
+            set_stats(object, key, &file.shown.of(stats_of(figures, metric)));
         }
-    }
+    };
+    // What was waited for in the client stands below, where something could wait.
+    let is_waiting = |metric: &&Metric| matches!(metric, Metric::ClientQueue | Metric::QueuedE2el);
+    file.shown.metrics.iter().filter(|metric| !is_waiting(metric)).copied().for_each(&mut set);
     if figures.client_queue.count > 0 && file.info.load.max_concurrency.is_some() {
-        set_stats(object, "client_queue_time", &file.shown.of(&figures.client_queue));
+        set(Metric::ClientQueue);
         if file.info.load.request_rate.is_some() || file.info.load.is_traced {
-            let stats = file.shown.of(&figures.e2el_with_queue);
-            set_stats(object, "e2el_including_client_queue", &stats);
+            set(Metric::QueuedE2el);
         }
     }
 }
 
-fn stats<'a>(figures: &'a FamilyFigures, key: &str) -> &'a Stats {
-    match key {
-        "ttft" => &figures.ttft,
-        "tpot" => &figures.tpot,
-        "itl" => &figures.itl,
-        _ => &figures.e2el,
+/// vLLM's key of a statistic, such as `p99_ttft_ms`; `metric` is its own word for the metric.
+fn stat_key(statistic: Statistic, metric: &str) -> String {
+    match statistic {
+        Statistic::MEDIAN => format!("median_{metric}_ms"),
+        other => format!("{other}_{metric}_ms"),
     }
 }
 
-/// `mean_X_ms`, `median_X_ms`, `std_X_ms` and one `p<P>_X_ms` per percentile.
-pub(super) fn set_stats(object: &mut Object, key: &str, stats: &Stats) {
-    object.set(format!("mean_{key}_ms"), stats.mean);
-    object.set(format!("median_{key}_ms"), stats.median);
-    object.set(format!("std_{key}_ms"), stats.std);
+/// Mean, median and standard deviation, and one key per percentile.
+pub(super) fn set_stats(object: &mut Object, metric: &str, stats: &Stats) {
+    object.set(stat_key(Statistic::Mean, metric), stats.mean);
+    object.set(stat_key(Statistic::MEDIAN, metric), stats.median);
+    object.set(stat_key(Statistic::Std, metric), stats.std);
     for (percent, value) in &stats.percentiles {
-        object.set(format!("p{percent}_{key}_ms"), value);
+        // Written beside the median also where it is the 50th.
+        object.set(format!("p{percent}_{metric}_ms"), value);
     }
 }
 

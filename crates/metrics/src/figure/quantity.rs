@@ -144,17 +144,17 @@ impl Quantity {
         NAMES.iter().map(|names| names.quantity)
     }
 
-    pub(super) fn names(self) -> &'static Names {
+    pub(super) const fn names(self) -> &'static Names {
         &NAMES[self as usize]
     }
 
     /// Its key among the metrics' definitions, with the unit last.
-    pub fn key(self) -> &'static str {
+    pub const fn key(self) -> &'static str {
         self.names().key
     }
 
     /// Its name for people: `TTFT`, `Output throughput`.
-    pub fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         self.names().label
     }
 

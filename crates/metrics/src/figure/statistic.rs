@@ -76,6 +76,8 @@ pub enum Statistic {
 impl Statistic {
     /// The 50th percentile.
     pub const MEDIAN: Self = Self::Percentile(Percentile::whole(50));
+    /// The 90th percentile.
+    pub const P90: Self = Self::Percentile(Percentile::whole(90));
     /// The 99th percentile.
     pub const P99: Self = Self::Percentile(Percentile::whole(99));
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_metrics::anatomy::{Known, Part, Stage};
+use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::server::{self, BucketQuantile, GpuFigures, GpuGauges, ServerFigures};
 use tokometer_metrics::steps::{Collector, SeenStep, Stalls, StepFigures, Steps};
 use tokometer_metrics::summary::Summary;
@@ -210,14 +211,8 @@ pub(super) fn split(parts: &[Part]) -> Vec<Value> {
 pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
     let percent = |share: Option<f64>| share.map(|share| format!("{:.0} %", share * 100.0));
     let number = |value: Option<f64>| value.map(whole);
-    let millis = |value: Option<f64>| value.map(|value| format!("{} ms", short(value)));
-    let ours = summary.distribution("ttft_ms");
-    let our = |at: f64| ours?.percentile(at)?.value;
     let our_tokens = summary.figure("total_output_tokens");
     let mut rows = vec![
-        ("TTFT p50", bucket(server.ttft_p50), millis(our(50.0))),
-        ("TTFT p99", bucket(server.ttft_p99), millis(our(99.0))),
-        ("TTFT mean", millis(server.ttft_ms_mean), millis(ours.and_then(|ours| ours.mean))),
         ("output tokens", number(server.generation_tokens), number(our_tokens)),
         ("max running", number(server.running_max), None),
         ("max waiting", number(server.waiting_max), None),
@@ -250,12 +245,35 @@ pub(super) fn server(server: &ServerFigures, summary: &Summary) -> Value {
         ]);
     }
     rows.extend(server.gpu.iter().flat_map(gpu_rows));
-    let shown: Vec<Value> = rows
+    let rows = rows.into_iter().map(|(name, theirs, ours)| (name.to_owned(), theirs, ours));
+    let shown: Vec<Value> = first_tokens(server, summary)
         .into_iter()
+        .chain(rows)
         .filter(|(_, theirs, _)| theirs.is_some())
         .map(|(name, theirs, ours)| json!([name, theirs, ours]))
         .collect();
     json!(shown)
+}
+
+/// TTFT as the server and as the client measured it.
+fn first_tokens(
+    server: &ServerFigures,
+    summary: &Summary,
+) -> [(String, Option<String>, Option<String>); 3] {
+    let millis = |value: Option<f64>| value.map(|value| format!("{} ms", short(value)));
+    let ours = summary.distribution(Quantity::Ttft.key());
+    let row = |statistic: Statistic, theirs: Option<String>| {
+        let ours = match statistic.percentile() {
+            Some(percentile) => ours.and_then(|ours| ours.percentile(percentile.percent())?.value),
+            None => ours.and_then(|ours| ours.mean),
+        };
+        (Figure::new(Quantity::Ttft, statistic).metric_first(), theirs, millis(ours))
+    };
+    [
+        row(Statistic::MEDIAN, bucket(server.ttft_p50)),
+        row(Statistic::P99, bucket(server.ttft_p99)),
+        row(Statistic::Mean, millis(server.ttft_ms_mean)),
+    ]
 }
 
 type ServerRow = (&'static str, Option<String>, Option<String>);

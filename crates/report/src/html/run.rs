@@ -1,10 +1,12 @@
 //! One run's part of the page.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_metrics::define::{self, Formula, Unit};
+use tokometer_metrics::figure::{self, Statistic};
 use tokometer_metrics::notes::Severity;
 use tokometer_metrics::steps;
 use tokometer_metrics::summary::{Distribution, Summary};
@@ -30,6 +32,9 @@ const LISTED: [&str; 9] = [
     "client_queue_ms",
     "connect_ms",
 ];
+/// Percentiles of each row.
+const PERCENTILES: [figure::Percentile; 3] =
+    [figure::Percentile::whole(50), figure::Percentile::whole(90), figure::Percentile::whole(99)];
 /// Figures shown large, in this order.
 const TILES: [&str; 6] = [
     "requests_per_s",
@@ -199,9 +204,11 @@ fn tiles(summary: &Summary) -> Vec<Value> {
     let latency = |key: &&str| {
         let metric = define::metric(key)?;
         let distribution = summary.distribution(key).filter(|found| found.mean.is_some())?;
-        let (p50, p99) = (percentile(distribution, 50.0)?, percentile(distribution, 99.0)?);
-        let label = format!("{}, p50 and p99 ({})", metric.label, metric.unit.name());
-        Some(json!({"label": label, "value": format!("{p50} · {p99}")}))
+        let [low, _, high] = PERCENTILES;
+        let values = [low, high].map(|one| percentile(distribution, one.percent()));
+        let [Some(low_value), Some(high_value)] = values else { return None };
+        let label = format!("{}, p{low} and p{high} ({})", metric.label, metric.unit.name());
+        Some(json!({"label": label, "value": format!("{low_value} · {high_value}")}))
     };
     let gpu = summary.server.as_ref().and_then(|server| server.gpu.as_ref());
     let energy = gpu.and_then(|gpu| gpu.energy_j_per_output_token).map(
@@ -247,15 +254,21 @@ fn figures(summary: &Summary) -> Value {
         let mut cells = vec![json!(format!("{} ({})", metric.label, metric.unit.name()))];
         let margin = distribution.mean_margin.map(|margin| format!("± {}", short(margin)));
         cells.push(json!({"value": distribution.mean.map(short), "range": margin}));
-        cells.extend([50.0, 90.0, 99.0].map(|percent| {
+        cells.extend(PERCENTILES.map(|one| {
+            let percent = one.percent();
             json!({"value": percentile(distribution, percent), "range": range(distribution, percent)})
         }));
         cells.push(json!(distribution.max.map(short)));
         cells.push(json!(whole(distribution.count as f64)));
         Some(Value::Array(cells))
     };
+    let inner = PERCENTILES.map(Statistic::Percentile);
+    let statistics = [&[Statistic::Mean][..], &inner, &[Statistic::Max]].concat();
+    let heads = statistics.iter().map(Statistic::to_string);
+    let columns: Vec<String> =
+        iter::once(String::new()).chain(heads).chain(iter::once("n".to_owned())).collect();
     json!({
-        "columns": ["", "mean", "p50", "p90", "p99", "max", "n"],
+        "columns": columns,
         "rows": LISTED.iter().filter_map(row).collect::<Vec<_>>(),
     })
 }

@@ -3,6 +3,7 @@
 //! An unknown part has no line; what could not be inferred has a line with the reason.
 
 use tokometer_metrics::anatomy::{Known, Part, Stage};
+use tokometer_metrics::figure::Statistic;
 use tokometer_metrics::server::BucketQuantile;
 use tokometer_metrics::steps::{Stalls, StepFigures, Steps};
 
@@ -33,7 +34,7 @@ impl Page<'_> {
     pub(super) fn server_ttft(&self) -> Option<String> {
         let server = self.summary.server.as_ref()?;
         let millis = |value: f64| self.style.millis(value);
-        let quantile = |name: &str, found: Option<BucketQuantile>| {
+        let quantile = |name: Statistic, found: Option<BucketQuantile>| {
             found.map(|found| match (found.value_ms, found.high_ms) {
                 (Some(value), Some(high)) => format!(
                     "{name} {} (bucket {} to {})",
@@ -45,8 +46,8 @@ impl Page<'_> {
             })
         };
         let theirs: Vec<String> = [
-            quantile("p50", server.ttft_p50),
-            quantile("p99", server.ttft_p99),
+            quantile(Statistic::MEDIAN, server.ttft_p50),
+            quantile(Statistic::P99, server.ttft_p99),
             server.ttft_ms_mean.map(|mean| format!("mean {}", millis(mean))),
         ]
         .into_iter()
@@ -56,13 +57,15 @@ impl Page<'_> {
             return None;
         }
         let ours = self.summary.distribution("ttft_ms");
-        let percentile = |percent: f64| {
-            let value = ours?.percentile(percent)?.value?;
-            Some(format!("p{percent:.0} {}", millis(value)))
+        let percentile = |statistic: Statistic| {
+            let value = ours?.percentile(statistic.percentile()?.percent())?.value?;
+            Some(format!("{statistic} {}", millis(value)))
         };
         let mean = ours.and_then(|ours| ours.mean).map(|mean| format!("mean {}", millis(mean)));
-        let ours: Vec<String> =
-            [percentile(50.0), percentile(99.0), mean].into_iter().flatten().collect();
+        let ours: Vec<String> = [percentile(Statistic::MEDIAN), percentile(Statistic::P99), mean]
+            .into_iter()
+            .flatten()
+            .collect();
         let beside =
             if ours.is_empty() { String::new() } else { format!("; ours {}", ours.join(" · ")) };
         Some(line("server TTFT", &format!("{} ms{beside}", theirs.join(" · "))))
