@@ -67,6 +67,11 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
+    /// Seconds that have passed wholly.
+    pub const fn whole_seconds(self) -> u64 {
+        self.0 / 1_000_000_000
+    }
+
     /// The span in milliseconds, the unit of printed latencies.
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6

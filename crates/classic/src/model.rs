@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use tokometer_base::units::nearest_count;
 use tokometer_metrics::Figure;
 
 use crate::layout::Layout;
@@ -52,6 +53,28 @@ pub struct Context {
     pub settings: Vec<(String, String)>,
     /// Place of the block among those that share this context, from zero.
     pub ordinal: usize,
+}
+
+impl Context {
+    /// The longest answer that the command line allowed.
+    pub fn output_limit(&self) -> Option<u32> {
+        const FLAGS: [&str; 5] = [
+            "--random-output-len",
+            "--output-len",
+            "--sharegpt-output-len",
+            "--hf-output-len",
+            "--max-tokens",
+        ];
+        let mut words = self.command.as_deref()?.split_whitespace();
+        while let Some(word) = words.next() {
+            let (flag, value) =
+                word.split_once('=').map_or((word, None), |(flag, value)| (flag, Some(value)));
+            if FLAGS.contains(&flag.replace('_', "-").as_str()) {
+                return value.or_else(|| words.next())?.parse().ok();
+            }
+        }
+        None
+    }
 }
 
 /// One line of a block as it stood in a text.
@@ -193,6 +216,29 @@ impl Report {
         }
     }
 
+    /// A figure that was measured: tools print 0.00 for what they did not measure.
+    pub fn measured(&self, figure: Figure) -> Option<f64> {
+        self.figure(figure).filter(|value| *value > 0.0)
+    }
+
+    /// The requests per second that were asked for, infinity for a run without a rate; `None` where
+    /// the report does not say, or the times were those of a trace.
+    pub fn request_rate(&self) -> Option<f64> {
+        let words = self.words(Field::TrafficRate).and_then(|words| words.parse().ok());
+        words.or_else(|| self.number(Field::RateConfigured))
+    }
+
+    /// Whether the requests kept the times of a trace, which SGLang prints.
+    pub fn is_traced(&self) -> bool {
+        self.words(Field::TrafficRate) == Some("trace")
+    }
+
+    /// The most requests in flight that were allowed; `None` where the report states no limit.
+    pub fn max_concurrency(&self) -> Option<u32> {
+        let cap = self.number(Field::MaxConcurrency).filter(|cap| *cap >= 1.0)?;
+        u32::try_from(nearest_count(cap)).ok()
+    }
+
     /// A statistic in milliseconds. A printed P50 serves as median and the other way round.
     pub fn latency(&self, metric: Metric, stat: Stat) -> Option<f64> {
         const P50: Stat = Stat::Percentile(Percentile::whole(50));
@@ -226,5 +272,36 @@ mod tests {
         assert_eq!(report.latency(Metric::Ttft, p50), Some(5.0));
         assert_eq!(report.latency(Metric::Itl, Stat::Median), Some(7.0));
         assert_eq!(report.latency(Metric::Itl, Stat::Mean), None);
+    }
+
+    #[test]
+    fn a_report_states_its_load_in_words_or_numbers_or_not_at_all() {
+        let check = |words: &str, rate: Option<f64>, is_traced: bool| {
+            let mut report = Report::default();
+            report.set_words(Field::TrafficRate, words);
+            assert_eq!((report.request_rate(), report.is_traced()), (rate, is_traced), "{words}");
+        };
+        check("20.0", Some(20.0), false);
+        check("inf", Some(f64::INFINITY), false);
+        check("trace", None, true);
+        let mut report = Report::default();
+        assert_eq!((report.request_rate(), report.max_concurrency()), (None, None));
+        report.set_number(Field::RateConfigured, 2.5);
+        report.set_count(Field::MaxConcurrency, 8);
+        report.set_latency(Metric::Ttft, Stat::Mean, 0.0);
+        assert_eq!((report.request_rate(), report.max_concurrency()), (Some(2.5), Some(8)));
+        let mean = Figure::mean(tokometer_metrics::Quantity::Ttft);
+        assert_eq!((report.figure(mean), report.measured(mean)), (Some(0.0), None));
+    }
+
+    #[test]
+    fn the_longest_answer_is_read_from_the_command() {
+        let check = |command: &str, expected: Option<u32>| {
+            let context = Context { command: Some(command.to_owned()), ..Context::default() };
+            assert_eq!(context.output_limit(), expected, "{command}");
+        };
+        check("bench --random-output-len 128 --seed 1", Some(128));
+        check("bench --random_output_len=64", Some(64));
+        check("bench --num-prompts 5", None);
     }
 }

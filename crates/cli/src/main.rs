@@ -19,6 +19,9 @@ mod terminal;
 mod version;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+
+use tokometer_base::MonotonicClock;
 
 use exit::{Exit, code_of};
 use terminal::{print, tell};
@@ -31,7 +34,8 @@ fn main() -> ExitCode {
     }));
     let words: Vec<String> = std::env::args().skip(1).collect();
     match args::parse(&words) {
-        Ok(typed) => finish(commands::run(typed)),
+        // The one place of this room that makes a clock; everything else is given it.
+        Ok(typed) => finish(commands::run(typed, Arc::new(MonotonicClock))),
         Err(args::ParseOutcome::Refused(refusal)) => finish(Err(refusal.into())),
         Err(args::ParseOutcome::Clap(error)) => {
             if let Some(refusal) = args::complaint(&error, &words) {

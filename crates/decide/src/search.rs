@@ -9,6 +9,7 @@
 mod allowance;
 mod edge;
 mod length;
+mod options;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use self::edge::{Edge, Sample};
 
 pub use self::allowance::{Allowance, Use};
 pub use self::length::{Length, fit, needed};
+pub use self::options::SearchOptions;
 
 /// How a point came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -89,6 +89,15 @@ pub struct Counts {
     pub ttft_mean: Option<Nanos>,
 }
 
+/// How fast counts grow.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Rates {
+    /// Content events per second.
+    pub tokens_per_s: f64,
+    /// Requests ended per second.
+    pub requests_per_s: f64,
+}
+
 impl Counts {
     /// Requests sent and not ended.
     pub fn in_flight(&self) -> u64 {
@@ -98,6 +107,18 @@ impl Counts {
     /// Requests ended, successfully or not.
     pub fn ended(&self) -> u64 {
         self.succeeded + self.failed
+    }
+
+    /// What happened per second since an earlier reading; zero where no time has passed.
+    pub fn rates_since(&self, before: &Self, span: Nanos) -> Rates {
+        let rate = |now: u64, before: u64| {
+            let seconds = span.as_secs_f64();
+            if seconds > 0.0 { now.saturating_sub(before) as f64 / seconds } else { 0.0 }
+        };
+        Rates {
+            tokens_per_s: rate(self.tokens, before.tokens),
+            requests_per_s: rate(self.ended(), before.ended()),
+        }
     }
 }
 
@@ -157,6 +178,17 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rates_are_those_since_the_reading_before() {
+        let before = Counts { succeeded: 2, tokens: 100, ..Counts::default() };
+        let now = Counts { succeeded: 5, failed: 1, tokens: 400, ..Counts::default() };
+        let rates = now.rates_since(&before, Nanos::from_secs(2));
+        assert_eq!(rates, Rates { tokens_per_s: 150.0, requests_per_s: 2.0 });
+        assert_eq!(now.rates_since(&before, Nanos::ZERO), Rates::default());
+        // A new phase starts the counts again.
+        assert_eq!(before.rates_since(&now, Nanos::from_secs(1)), Rates::default());
+    }
 
     #[test]
     fn counts_add_up_over_workers_and_start_again_with_a_phase() {

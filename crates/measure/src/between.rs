@@ -3,7 +3,6 @@
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokometer_base::backend::Flush as FlushRoute;
@@ -66,7 +65,7 @@ pub(crate) fn between(
             ));
         }
         if let Some(pause) = pause {
-            std::thread::sleep(pause);
+            clock.sleep(pause);
         }
         if let Some(Err(why)) = profile.map(|body| control.start_profile(body.as_ref())) {
             observer.remark_once(&format!("note: the server's profiler was not started: {why}"));
@@ -83,9 +82,9 @@ pub(crate) fn between(
 }
 
 /// SGLang's client lets the server come to rest after what it asked before the measurement.
-fn pause(family: Conventions, phases: &Phases) -> Option<Duration> {
+fn pause(family: Conventions, phases: &Phases) -> Option<Nanos> {
     let has_asked = phases.warmups > 0 || phases.cache == Cache::Flush;
-    (family == Conventions::Sglang && has_asked).then_some(Duration::from_secs(1))
+    (family == Conventions::Sglang && has_asked).then_some(Nanos::from_secs(1))
 }
 
 /// What the server is told to profile: SGLang's client names at least the activities, vLLM's nothing.
@@ -145,7 +144,7 @@ mod tests {
     #[test]
     fn only_sglang_s_conventions_pause_before_the_measurement_and_only_after_requests() {
         let check = |family, phases: &Phases, expected: Option<u64>| {
-            assert_eq!(pause(family, phases).map(|pause| pause.as_secs()), expected, "{phases:?}");
+            assert_eq!(pause(family, phases).map(Nanos::whole_seconds), expected, "{phases:?}");
         };
         check(Conventions::Sglang, &phases(1, Cache::Keep), Some(1));
         check(Conventions::Sglang, &phases(0, Cache::Keep), None);

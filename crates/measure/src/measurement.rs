@@ -61,9 +61,12 @@ pub(crate) struct Ready {
     is_proved: bool,
 }
 
+/// Looks for a server that went away, and the time between two.
+const RETURN_TRIES: u32 = 60;
+const RETURN_PAUSE: Nanos = Nanos::from_millis(500);
 /// Looks at a server that should become idle, and the time between two.
 const IDLE_TRIES: u32 = 120;
-const IDLE_PAUSE: std::time::Duration = std::time::Duration::from_millis(250);
+const IDLE_PAUSE: Nanos = Nanos::from_millis(250);
 
 /// Requests that the server runs or lets wait; `None` where it does not tell.
 fn busy(metrics_text: &str) -> Option<f64> {
@@ -112,6 +115,22 @@ impl Measurement {
         self.tools.observer.is_interrupted()
     }
 
+    /// Waits a while for a server that went away. True when it answers again, or when the user does
+    /// not want to wait; `at_first` is called before the first wait.
+    pub fn wait_for_return(&self, at_first: impl FnOnce()) -> bool {
+        let mut at_first = Some(at_first);
+        for _ in 0..RETURN_TRIES {
+            if self.is_interrupted() || !self.is_target_gone() {
+                return true;
+            }
+            if let Some(at_first) = at_first.take() {
+                at_first();
+            }
+            self.tools.clock.sleep(RETURN_PAUSE);
+        }
+        false
+    }
+
     /// Waits a while for the server to finish its running requests, where it reports how many.
     pub fn wait_until_idle(&self) {
         let Some(ready) = &self.ready else { return };
@@ -120,7 +139,7 @@ impl Measurement {
             if self.is_interrupted() || busy.is_none_or(|count| count <= 0.0) {
                 return;
             }
-            std::thread::sleep(IDLE_PAUSE);
+            self.tools.clock.sleep(IDLE_PAUSE);
         }
     }
 

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use tokometer_drive::{Interrupt, Live};
+use tokometer_base::Nanos;
+use tokometer_drive::{Counts, Interrupt, Live};
 use tokometer_plan::{Load, Plan};
 
 use crate::error::Error;
@@ -56,7 +57,7 @@ pub struct Underway<'a> {
 }
 
 /// When a run will have ended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Goal {
     /// Requests to end; absent: no such limit.
     pub requests: Option<u64>,
@@ -69,5 +70,28 @@ impl Goal {
     pub fn new(load: &Load, requests: u64) -> Self {
         let requests = load.num_prompts.map(|_| requests);
         Self { requests, seconds: load.duration_s }
+    }
+
+    /// The part of the run that is over, between 0 and 1: by requests where their number is known,
+    /// else by time.
+    pub fn part_done(&self, counts: &Counts, elapsed: Nanos) -> f64 {
+        let by_count = self.requests.map(|all| counts.ended() as f64 / all.max(1) as f64);
+        let by_time = self.seconds.map(|all| elapsed.as_secs_f64() / all.max(1e-9));
+        by_count.or(by_time).unwrap_or(0.0).clamp(0.0, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_done_by_its_requests_or_else_by_its_time() {
+        let counts = Counts { succeeded: 30, failed: 10, ..Counts::default() };
+        let done =
+            |requests, seconds| Goal { requests, seconds }.part_done(&counts, Nanos::from_secs(5));
+        assert_eq!((done(Some(80), Some(6.0)), done(None, Some(20.0))), (0.5, 0.25));
+        assert_eq!((done(Some(20), None), done(None, None)), (1.0, 0.0));
+        assert_eq!((done(None, Some(0.0)), done(Some(0), None)), (1.0, 1.0));
     }
 }

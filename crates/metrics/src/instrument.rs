@@ -52,6 +52,18 @@ pub struct InstrumentError {
     pub unknown_requests: u64,
 }
 
+impl InstrumentError {
+    /// Requests that do not match the server's log.
+    pub fn lost_requests(&self) -> u64 {
+        self.mismatched_requests + self.unknown_requests
+    }
+
+    /// The error of first tokens that 99 in 100 keep below; `None` when nothing could be compared.
+    pub fn first_token_p99(&self) -> Option<Nanos> {
+        self.ttft.p99.map(|nanos| Nanos::from_secs_f64(nanos / 1e9))
+    }
+}
+
 fn spread(mut errors: Vec<f64>) -> ErrorSpread {
     if errors.is_empty() {
         return ErrorSpread::default();
@@ -210,6 +222,8 @@ mod tests {
         assert_eq!(found.early_events, 1);
         assert_eq!(found.mismatched_requests, 1);
         assert_eq!(found.unknown_requests, 1);
+        assert_eq!(found.lost_requests(), 2);
+        assert_eq!(found.first_token_p99(), Some(Nanos(10)));
     }
 
     #[test]

@@ -1,6 +1,13 @@
 //! Two targets measured in turn.
 
 use serde::Serialize;
+use tokometer_base::units::nearest_count;
+
+use crate::load::Load;
+
+/// Pairs of blocks that the default length makes: enough for an interval that small differences show
+/// in, and few enough that a block is longer than its own rise and tail.
+const DEFAULT_PAIRS: u64 = 20;
 
 tokometer_base::partial! {
     /// How two targets take turns.
@@ -14,5 +21,92 @@ tokometer_base::partial! {
         /// Run with `a` or `b` before a block of the other side; absent: there are two servers.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub switch_command: Option<String> = None,
+    }
+}
+
+/// Why two targets cannot take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoBlock {
+    /// A block of some time, but no rate that makes requests of it.
+    NoRate,
+    /// No length, and no number of requests to divide.
+    Unlimited,
+    /// Fewer requests than two blocks.
+    TooFew {
+        /// Requests of the run.
+        planned: u64,
+        /// Requests of a block.
+        block: u64,
+    },
+}
+
+impl Interleave {
+    /// The requests of a block: as asked, or so many that the run has twenty pairs.
+    pub fn requests_of_block(&self, load: &Load) -> Result<u64, NoBlock> {
+        let rate = Some(load.request_rate.0).filter(|rate| rate.is_finite());
+        let expected = |seconds: f64| rate.map(|rate| nearest_count((rate * seconds).max(1.0)));
+        let asked = match (self.block_requests, self.block_s) {
+            (0, Some(seconds)) => Some(expected(seconds).ok_or(NoBlock::NoRate)?),
+            (0, None) => None,
+            (requests, _) => Some(requests),
+        };
+        let planned = load.num_prompts.filter(|count| *count > 0);
+        let planned = planned.or_else(|| load.duration_s.and_then(expected));
+        let block = asked.or_else(|| planned.map(|count| count / (2 * DEFAULT_PAIRS)));
+        let block = block.ok_or(NoBlock::Unlimited)?.max(1);
+        match planned.filter(|count| *count < 2 * block) {
+            Some(planned) => Err(NoBlock::TooFew { planned, block }),
+            None => Ok(block),
+        }
+    }
+
+    /// Requests beyond the last whole pair of blocks, which are not sent.
+    pub fn left_over(&self, load: &Load) -> u64 {
+        let pair = 2 * self.block_requests.max(1);
+        load.num_prompts.map_or(0, |count| count % pair)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Overload, Rate, Timing};
+
+    fn load(rate: f64, num_prompts: Option<u64>, duration_s: Option<f64>) -> Load {
+        Load {
+            request_rate: Rate(rate),
+            burstiness: Rate(1.0),
+            max_concurrency: None,
+            ramp: None,
+            num_prompts,
+            duration_s,
+            until: None,
+            overload: Overload::Continue,
+            timing: Timing::Rate,
+        }
+    }
+
+    #[test]
+    fn a_block_is_as_long_as_asked_or_gives_twenty_pairs() {
+        let check = |turns: Interleave, load: Load, expected: Result<u64, NoBlock>| {
+            assert_eq!(turns.requests_of_block(&load), expected, "{turns:?}");
+        };
+        let default = Interleave::default;
+        let requests = |block_requests| Interleave { block_requests, ..default() };
+        let seconds = |seconds| Interleave { block_s: Some(seconds), ..default() };
+        let inf = f64::INFINITY;
+        check(default(), load(inf, Some(1_000), None), Ok(25));
+        check(default(), load(inf, Some(10), None), Ok(1));
+        let few = NoBlock::TooFew { planned: 1, block: 1 };
+        check(default(), load(inf, Some(1), None), Err(few));
+        check(default(), load(10.0, None, Some(60.0)), Ok(15));
+        check(default(), load(inf, None, Some(60.0)), Err(NoBlock::Unlimited));
+        check(requests(7), load(inf, None, Some(60.0)), Ok(7));
+        check(seconds(3.0), load(20.0, Some(1_000), None), Ok(60));
+        check(seconds(3.0), load(inf, Some(1_000), None), Err(NoBlock::NoRate));
+        let few = NoBlock::TooFew { planned: 1_000, block: 600 };
+        check(requests(600), load(inf, Some(1_000), None), Err(few));
+        assert_eq!(requests(30).left_over(&load(inf, Some(100), None)), 40);
+        assert_eq!(requests(25).left_over(&load(inf, Some(100), None)), 0);
     }
 }

@@ -28,7 +28,7 @@ mod values;
 pub use client::{Client, PartialClient};
 pub use error::Error;
 pub use field::{Error as FieldError, Field};
-pub use interleave::{Interleave, PartialInterleave};
+pub use interleave::{Interleave, NoBlock, PartialInterleave};
 pub use likeness::{Known, KnownPlan, differing_lines, first_change};
 pub use load::{
     Load, Overload, PartialLoad, PartialRamp, PartialUntil, Ramp, Strategy, Timing, Until,

@@ -243,7 +243,7 @@ mod tests {
         let fields = PartialPlan { load, ..PartialPlan::default() };
         let report = KnownPlan { fields, known: Known::Partly };
         let plan = wholly("load = { request_rate = 5.0, max_concurrency = 2 }");
-        assert_eq!(lines(&[report.clone()], &[plan]), [""; 0]);
+        assert_eq!(lines(std::slice::from_ref(&report), &[plan]), [""; 0]);
         let plan = wholly("load = { request_rate = 6 }");
         assert_eq!(lines(&[report], &[plan]), ["Meaningless: load.request_rate 5 / 6"]);
     }

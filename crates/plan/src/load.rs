@@ -1,7 +1,9 @@
 //! When requests are sent, how many, and when a run ends.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::units::nearest_count;
 use tokometer_base::{Conventions, Nanos};
+use tokometer_decide::capacity::LoadKind;
 use tokometer_record as record;
 use tokometer_schedule::{Arrivals, Curve, First, Pace};
 
@@ -57,6 +59,20 @@ impl Load {
             Conventions::Sglang => First::Immediate,
         };
         Arrivals::Paced(Pace { curve, burstiness, first })
+    }
+
+    /// The same at another load: a rate, or a number of requests in flight without a rate.
+    #[must_use]
+    pub fn at(&self, kind: LoadKind, load: f64) -> Self {
+        let mut at = self.clone();
+        match kind {
+            LoadKind::RequestRate => at.request_rate = Rate(load),
+            LoadKind::Concurrency => {
+                at.request_rate = Rate(f64::INFINITY);
+                at.max_concurrency = Some(u32::try_from(nearest_count(load)).unwrap_or(u32::MAX));
+            }
+        }
+        at
     }
 
     /// The load as a record states it; `prompts` is how many there are to send.
@@ -133,4 +149,30 @@ pub enum Strategy {
     Linear,
     /// Equal ratios.
     Exponential,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_varies_the_rate_or_the_requests_in_flight() {
+        let load = Load {
+            request_rate: Rate(2.0),
+            burstiness: Rate(1.0),
+            max_concurrency: Some(3),
+            ramp: None,
+            num_prompts: None,
+            duration_s: None,
+            until: None,
+            overload: Overload::Continue,
+            timing: Timing::Rate,
+        };
+        let at = |kind, value| {
+            let at = load.at(kind, value);
+            (at.request_rate.0, at.max_concurrency)
+        };
+        assert_eq!(at(LoadKind::RequestRate, 7.5), (7.5, Some(3)));
+        assert_eq!(at(LoadKind::Concurrency, 8.0), (f64::INFINITY, Some(8)));
+    }
 }

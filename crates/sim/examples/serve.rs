@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tokometer_base::MonotonicClock;
 use tokometer_sim::{Config, Server};
 
 #[expect(clippy::print_stderr, reason = "an example has no other way to speak")]
@@ -15,6 +16,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let server = Server::bind(config)?;
     eprintln!("listening on {}", server.local_addr());
-    server.run(&Arc::new(AtomicBool::new(false)))?;
+    server.run(&Arc::new(AtomicBool::new(false)), &MonotonicClock)?;
     Ok(())
 }

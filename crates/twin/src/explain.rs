@@ -73,9 +73,9 @@ impl Memory {
         self.prefix_hits += other.prefix_hits;
     }
 
-    /// Share of the prompt tokens that were found, in percent.
-    fn hits_percent(&self) -> f64 {
-        100.0 * self.prefix_hits as f64 / self.prefix_queries.max(1) as f64
+    /// Share of the prompt tokens that were found; zero where none were looked up.
+    pub fn hit_share(&self) -> f64 {
+        self.prefix_hits as f64 / self.prefix_queries.max(1) as f64
     }
 }
 
@@ -121,7 +121,26 @@ pub struct Explanation {
     pub windows: Vec<Window>,
 }
 
+impl FirstToken {
+    /// The parts as shares of the whole: front end, queue, prefill. `None` where there is no time.
+    pub fn shares(&self) -> Option<[f64; 3]> {
+        let parts = [self.front_end_s, self.queue_s, self.prefill_s];
+        let whole: f64 = parts.iter().sum();
+        (whole > 0.0).then(|| parts.map(|part| part / whole))
+    }
+}
+
 impl Steps {
+    /// Tokens decoded in one step.
+    pub fn decoded_per_step(&self) -> f64 {
+        self.decode_tokens as f64 / self.count.max(1) as f64
+    }
+
+    /// Prompt tokens computed in one step.
+    pub fn prefilled_per_step(&self) -> f64 {
+        self.prefill_tokens as f64 / self.count.max(1) as f64
+    }
+
     fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.seconds += other.seconds;
@@ -131,6 +150,26 @@ impl Steps {
 }
 
 impl Explanation {
+    /// Share of the engine's time that these steps took.
+    pub fn time_share(&self, steps: &Steps) -> f64 {
+        let all = self.steps_s();
+        if all > 0.0 { steps.seconds / all } else { 0.0 }
+    }
+
+    /// A gauge over the time of the run, window by window, summed over replicas.
+    pub fn course(&self, of: fn(&Window) -> f64) -> Vec<f64> {
+        let replicas = self.replicas.max(1) as f64;
+        // A step counts in the window in which it begins, and may be longer than that window.
+        let width = |window: &Window| (window.busy_s / replicas).max(self.window_s);
+        self.windows.iter().map(|window| of(window) / width(window)).collect()
+    }
+
+    /// The share of the KV cache in use over the time of the run, on average over replicas.
+    pub fn kv_course(&self) -> Vec<f64> {
+        let replicas = self.replicas.max(1) as f64;
+        self.course(|window| window.kv).into_iter().map(|share| share / replicas).collect()
+    }
+
     /// Adds the account of other replicas over the same time.
     pub(crate) fn merge(&mut self, mut other: Self) {
         self.prefill.add(&other.prefill);
@@ -242,7 +281,7 @@ impl Explanation {
                 write!(f, "  {:9}", window.memory.preemptions)?;
             }
             if has_prefixes {
-                write!(f, "  {:9.1} %", window.memory.hits_percent())?;
+                write!(f, "  {:9.1} %", 100.0 * window.memory.hit_share())?;
             }
             writeln!(f)?;
         }
@@ -345,4 +384,36 @@ fn join(mut one: Window, other: &Window) -> Window {
     one.prefill_tokens += other.prefill_tokens;
     one.memory.add(&other.memory);
     one
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_courses_are_those_of_all_replicas() {
+        let steps = Steps { count: 4, seconds: 1.0, decode_tokens: 10, prefill_tokens: 2 };
+        let window = Window { busy_s: 2.0, running: 6.0, kv: 1.0, ..Window::default() };
+        let explanation = Explanation {
+            decode: steps,
+            mixed: Steps { seconds: 3.0, ..steps },
+            replicas: 2,
+            window_s: 0.5,
+            windows: vec![window, Window { busy_s: 0.2, running: 1.0, ..Window::default() }],
+            ..Explanation::default()
+        };
+        assert_eq!((steps.decoded_per_step(), steps.prefilled_per_step()), (2.5, 0.5));
+        let share = explanation.time_share(&explanation.decode);
+        assert_eq!((share, Explanation::default().time_share(&steps)), (0.25, 0.0));
+        // One second of each replica, then the window's own half second.
+        assert_eq!(explanation.course(|window| window.running), [6.0, 2.0]);
+        assert_eq!(explanation.kv_course(), [0.5, 0.0]);
+    }
+
+    #[test]
+    fn the_parts_of_the_first_token_are_shares_of_the_whole() {
+        let parts = FirstToken { front_end_s: 1.0, queue_s: 2.0, prefill_s: 1.0 };
+        assert_eq!(parts.shares(), Some([0.25, 0.5, 0.25]));
+        assert_eq!(FirstToken::default().shares(), None);
+    }
 }

@@ -36,9 +36,19 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Answer tokens per second.
+    /// Answer tokens per second; zero for a run without length.
     pub fn output_throughput(&self) -> f64 {
-        if self.duration_s > 0.0 { self.output_tokens as f64 / self.duration_s } else { 0.0 }
+        self.per_second(self.output_tokens).unwrap_or(0.0)
+    }
+
+    /// Prompt and answer tokens.
+    pub fn total_tokens(&self) -> u64 {
+        self.input_tokens + self.output_tokens
+    }
+
+    /// A count over the length of the run; `None` for a run without length.
+    pub fn per_second(&self, count: u64) -> Option<f64> {
+        (self.duration_s > 0.0).then(|| count as f64 / self.duration_s)
     }
 
     pub(crate) fn flush(&mut self) {
@@ -102,5 +112,19 @@ impl Sink for Figures {
         if let Some(intervals) = request.output_tokens.checked_sub(1).filter(|count| *count > 0) {
             self.tpot.push((request.last - first).0 / u64::from(intervals), 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_length_has_no_rate() {
+        let mut figures = Figures { input_tokens: 30, output_tokens: 10, ..Figures::default() };
+        assert_eq!(figures.per_second(figures.total_tokens()), None);
+        figures.duration_s = 4.0;
+        assert_eq!(figures.per_second(figures.total_tokens()), Some(10.0));
+        assert!((figures.output_throughput() - 2.5).abs() < 1e-12);
     }
 }

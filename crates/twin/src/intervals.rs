@@ -31,6 +31,13 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// The mean less and plus this share of it.
+    pub fn around(&self, share: f64) -> (f64, f64) {
+        (self.mean * (1.0 - share), self.mean * (1.0 + share))
+    }
+}
+
 /// Predicts `seeds` runs, whose workloads `workload` makes for each seed, and says how far each figure
 /// ranges. The runs are spread over `options.threads` threads.
 pub fn intervals(
@@ -65,6 +72,13 @@ mod tests {
     use crate::Ask;
     use tokometer_metrics::Quantity;
     use tokometer_schedule::Arrivals;
+
+    #[test]
+    fn a_share_lies_on_both_sides_of_the_mean() {
+        let figure = Figure::mean(Quantity::Ttft);
+        let interval = Interval { figure, mean: 20.0, low: 18.0, high: 23.5 };
+        assert_eq!(interval.around(0.5), (10.0, 30.0));
+    }
 
     #[test]
     fn chance_moves_the_tail_more_than_the_mean_and_threads_move_nothing() {

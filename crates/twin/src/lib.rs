@@ -36,9 +36,9 @@ pub use explain::Explanation;
 pub use figures::Figures;
 pub use intervals::{Interval, SEEDS, intervals};
 pub use limit::Limit;
-pub use mechanism::{InPlay, Mechanism, in_play};
+pub use mechanism::{InPlay, Mechanism, in_play, shown_by};
 pub use predict::{Keep, Options, Prediction, predict};
-pub use roofline::Roofline;
+pub use roofline::{DataSheet, Roofline};
 pub use router::Routing;
 pub use workload::{After, Ask, Source, Workload};
 

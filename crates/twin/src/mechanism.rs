@@ -3,6 +3,7 @@
 use schedule::Arrivals;
 use sim::Profile;
 use sim::profile::{Order, Policy};
+use tokometer_record::RecordedLoad;
 use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
@@ -109,9 +110,51 @@ pub fn in_play(profile: &Profile, workload: &Workload, explanation: &Explanation
         .collect()
 }
 
+/// The mechanisms that runs of these loads show: the scheduler's own, and the kinds of load.
+pub fn shown_by(profile: &Profile, loads: &[RecordedLoad]) -> Vec<Mechanism> {
+    let mut shown = vec![match profile.scheduler.policy {
+        Policy::Chunked { .. } => Mechanism::ChunkedPrefill,
+        Policy::Blocking { .. } => Mechanism::BlockingPrefill,
+        Policy::Tgi { .. } => Mechanism::Router,
+    }];
+    for load in loads {
+        let is_paced = load.request_rate.is_some() || load.is_traced || load.ramp.is_some();
+        shown.extend(is_paced.then_some(Mechanism::Rate));
+        let has_cap = load.max_concurrency.is_some();
+        shown.extend(has_cap.then_some(Mechanism::ClosedLoop));
+        shown.extend((!is_paced && !has_cap).then_some(Mechanism::Burst));
+    }
+    shown.sort_unstable();
+    shown.dedup();
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_show_the_scheduler_and_the_kinds_of_their_loads() {
+        let load = |request_rate, max_concurrency| RecordedLoad {
+            request_rate,
+            burstiness: 1.0,
+            max_concurrency,
+            planned_requests: None,
+            duration: None,
+            is_traced: false,
+            ramp: None,
+        };
+        let check = |loads: &[RecordedLoad], expected: &[&str]| {
+            let found = shown_by(&Profile::default(), loads);
+            assert_eq!(found.iter().map(|one| one.name()).collect::<Vec<_>>(), expected);
+        };
+        check(&[load(None, None)], &["chunked-prefill", "burst"]);
+        check(&[load(Some(2.0), None), load(Some(9.0), None)], &["chunked-prefill", "rate"]);
+        check(
+            &[load(Some(2.0), Some(8)), load(None, Some(8))],
+            &["chunked-prefill", "closed-loop", "rate"],
+        );
+    }
     use crate::Ask;
     use sim::cost::Experts;
     use sim::profile::{Disaggregation, Speculation};

@@ -34,6 +34,50 @@ pub struct Roofline {
     pub gbytes_per_s: f64,
 }
 
+/// A data sheet as people write it: numbers of parameters, not billions of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DataSheet {
+    /// All parameters.
+    pub parameters: f64,
+    /// Parameters that a token passes through; `None`: all of them.
+    pub active_parameters: Option<f64>,
+    /// Bytes per parameter.
+    pub parameter_bytes: f64,
+    /// Bytes of keys and values per token of context; `None`: what models of this size usually have.
+    pub context_bytes: Option<f64>,
+    /// Devices that share the work.
+    pub devices: f64,
+    /// Arithmetic speed of one device, in 10^12 operations per second.
+    pub tflops: f64,
+    /// Memory bandwidth of one device, in 10^9 bytes per second.
+    pub gbytes_per_s: f64,
+}
+
+impl From<DataSheet> for Roofline {
+    fn from(sheet: DataSheet) -> Self {
+        let parameters = sheet.parameters / 1e9;
+        Self {
+            parameters,
+            active_parameters: sheet.active_parameters.map_or(parameters, |active| active / 1e9),
+            parameter_bytes: sheet.parameter_bytes,
+            context_bytes: sheet.context_bytes.unwrap_or_else(|| usual_context_bytes(parameters)),
+            devices: sheet.devices,
+            tflops: sheet.tflops,
+            gbytes_per_s: sheet.gbytes_per_s,
+        }
+    }
+}
+
+/// Bytes of keys and values per token that models of this many billion parameters usually have:
+/// eight heads of 128 in two bytes, for 32, 80 or 126 layers.
+fn usual_context_bytes(parameters: f64) -> f64 {
+    match parameters {
+        small if small < 25.0 => 131_072.0,
+        middle if middle < 200.0 => 327_680.0,
+        _ => 516_096.0,
+    }
+}
+
 impl Roofline {
     /// The engine profile that the data sheet promises, less what engines usually lose. Scheduler and
     /// front end are those of `template`.
@@ -71,6 +115,25 @@ impl Roofline {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_data_sheet_leaves_out_what_follows_from_the_size() {
+        let mut sheet = DataSheet {
+            parameters: 70e9,
+            active_parameters: None,
+            parameter_bytes: 2.0,
+            context_bytes: None,
+            devices: 8.0,
+            tflops: 800.0,
+            gbytes_per_s: 3_350.0,
+        };
+        let dense = Roofline::from(sheet);
+        let found = (dense.parameters, dense.active_parameters, dense.context_bytes);
+        assert_eq!(found, (70.0, 70.0, 327_680.0));
+        (sheet.active_parameters, sheet.context_bytes) = (Some(12e9), Some(65_536.0));
+        let sparse = Roofline::from(sheet);
+        assert_eq!((sparse.active_parameters, sparse.context_bytes), (12.0, 65_536.0));
+    }
 
     #[test]
     fn a_small_model_on_one_device_reads_its_weights_once_per_step() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokometer_base::{MonotonicClock, Nanos};
+use tokometer_base::Clock;
 use tokometer_drive::Interrupt;
 use tokometer_measure::{Error, Guard, Measurement, Observer, Secrets, Tools, Underway};
 
@@ -17,6 +17,7 @@ use crate::version;
 struct TerminalObserver {
     signals: Signals,
     bar: Bar,
+    clock: Arc<dyn Clock>,
 }
 
 impl TerminalObserver {
@@ -27,8 +28,8 @@ impl TerminalObserver {
         }
         let watched = Watched {
             title: run.plan.name.clone(),
-            planned: run.goal.requests,
-            duration: run.goal.seconds.map(Nanos::from_secs_f64),
+            goal: run.goal,
+            clock: Arc::clone(&self.clock),
             live: Arc::clone(run.live),
             interrupt: Arc::clone(run.interrupt),
             notes: Arc::clone(run.notes),
@@ -38,11 +39,18 @@ impl TerminalObserver {
 }
 
 /// A measurement that is shown on the terminal.
-pub(crate) fn measurement(secrets: &Secrets, signals: &Signals, bar: Bar) -> Measurement {
+pub(crate) fn measurement(
+    secrets: &Secrets,
+    signals: &Signals,
+    bar: Bar,
+    clock: &Arc<dyn Clock>,
+) -> Measurement {
+    let clock = Arc::clone(clock);
+    let observer = TerminalObserver { signals: signals.clone(), bar, clock: Arc::clone(&clock) };
     Measurement::new(Tools {
         secrets: secrets.clone(),
-        clock: Arc::new(MonotonicClock),
-        observer: Arc::new(TerminalObserver { signals: signals.clone(), bar }),
+        clock,
+        observer: Arc::new(observer),
         version: version::long(),
     })
 }
@@ -58,7 +66,7 @@ impl Observer for TerminalObserver {
 
     fn run_begins(&self, run: &Underway<'_>) -> Result<Guard, Error> {
         let output = &run.plan.output;
-        let progress = Progress::start(run.live, run.goal, self.bar, output.shown);
+        let progress = Progress::start((run.live, &self.clock), run.goal, self.bar, output.shown);
         let dashboard = self.dashboard(run)?;
         let exporter =
             output.prometheus_port.map(|port| Exporter::start(port, run.live)).transpose()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tokometer_base::{Background, Clock, MonotonicClock};
+use tokometer_base::{Background, Clock, Nanos};
 use tokometer_drive::{Counts, Live};
 use tokometer_measure::Goal;
 use tokometer_record::Phase;
@@ -33,17 +33,22 @@ pub(crate) enum Bar {
 
 impl Progress {
     /// Follows `live`. Shows nothing where stderr is no terminal.
-    pub(crate) fn start(live: &Arc<Live>, goal: Goal, bar: Bar, shown: Shown) -> Self {
+    pub(crate) fn start(
+        (live, clock): (&Arc<Live>, &Arc<dyn Clock>),
+        goal: Goal,
+        bar: Bar,
+        shown: Shown,
+    ) -> Self {
         let is_visible =
             bar == Bar::Allowed && shown != Shown::Nothing && std::io::stderr().is_terminal();
         if !is_visible {
             return Self { _thread: None };
         }
-        let live = Arc::clone(live);
+        let (live, clock) = (Arc::clone(live), Arc::clone(clock));
         let thread = Background::start("progress", move |stop| {
             let bar = bar_for(goal);
             while !stop.is_raised_within(REDRAW_EVERY) {
-                redraw(&bar, &live, goal);
+                redraw(&bar, &live, goal, clock.now());
             }
             bar.finish_and_clear();
         });
@@ -52,28 +57,27 @@ impl Progress {
 }
 
 fn bar_for(goal: Goal) -> ProgressBar {
-    let length = goal.requests.or(goal.seconds.map(whole_seconds)).unwrap_or(0);
+    let length = goal
+        .requests
+        .or(goal.seconds.map(|all| Nanos::from_secs_f64(all).whole_seconds()))
+        .unwrap_or(0);
     let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:28} {pos}/{len} {msg} ETA {eta}");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn whole_seconds(seconds: f64) -> u64 {
-    tokometer_base::Nanos::from_secs_f64(seconds).0 / 1_000_000_000
-}
-
-fn redraw(bar: &ProgressBar, live: &Live, goal: Goal) {
+fn redraw(bar: &ProgressBar, live: &Live, goal: Goal, now: Nanos) {
     let counts = live.counts();
-    let elapsed = live.began().map(|began| (MonotonicClock.now() - began).as_secs_f64());
+    let elapsed = live.began().map(|began| now - began);
     match (goal.requests, goal.seconds) {
-        (None, Some(_)) => bar.set_position(whole_seconds(elapsed.unwrap_or(0.0))),
+        (None, Some(_)) => bar.set_position(elapsed.map_or(0, Nanos::whole_seconds)),
         _ => bar.set_position(counts.ended()),
     }
     bar.set_message(message(live.phase(), &counts, elapsed));
 }
 
 /// `warming up · 12 in flight · 3 failed · 840 tok/s`.
-fn message(phase: Option<Phase>, counts: &Counts, elapsed_s: Option<f64>) -> String {
+fn message(phase: Option<Phase>, counts: &Counts, elapsed: Option<Nanos>) -> String {
     let mut parts = Vec::new();
     match phase {
         None => parts.push("preparing".to_owned()),
@@ -84,8 +88,9 @@ fn message(phase: Option<Phase>, counts: &Counts, elapsed_s: Option<f64>) -> Str
     if counts.failed > 0 {
         parts.push(format!("{} failed", counts.failed));
     }
-    if let Some(elapsed) = elapsed_s.filter(|elapsed| *elapsed > 0.0) {
-        parts.push(format!("{:.0} tok/s", counts.tokens as f64 / elapsed));
+    if let Some(elapsed) = elapsed.filter(|elapsed| *elapsed > Nanos::ZERO) {
+        let rates = counts.rates_since(&Counts::default(), elapsed);
+        parts.push(format!("{:.0} tok/s", rates.tokens_per_s));
     }
     parts.join(" · ")
 }
@@ -98,7 +103,7 @@ mod tests {
     fn the_message_tells_what_is_going_on() {
         let counts = Counts { sent: 12, succeeded: 3, failed: 1, tokens: 400, ttft_mean: None };
         assert_eq!(
-            message(Some(Phase::Measure), &counts, Some(2.0)),
+            message(Some(Phase::Measure), &counts, Some(Nanos::from_secs(2))),
             "8 in flight · 1 failed · 200 tok/s"
         );
         assert_eq!(message(None, &Counts::default(), None), "preparing · 0 in flight");

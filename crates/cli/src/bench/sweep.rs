@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tokometer_base::{Clock, MonotonicClock};
+use tokometer_base::WallNanos;
 use tokometer_classic::Report;
 use tokometer_measure::{Measured, Measurement};
 use tokometer_metrics::Verdict;
@@ -24,16 +24,16 @@ enum Size {
     Sweep,
 }
 
-/// Runs every point, shows each as it ends, and says how it all went.
+/// Runs every point, shows each as it ends, and says how it all went. The time of the beginning names
+/// the folder.
 pub(crate) fn run(
     measurement: &mut Measurement,
     lowered: &Lowered,
-    earlier: Earlier,
+    (begin, earlier): (WallNanos, Earlier),
     style: Style,
 ) -> Result<Exit, Refusal> {
     results::check(&lowered.plan.output)?;
-    let begin = (MonotonicClock.wall(), earlier);
-    let place = Place::open(&lowered.plan.output, &lowered.plan.name, begin)?;
+    let place = Place::open(&lowered.plan.output, &lowered.plan.name, (begin, earlier))?;
     let outcome = all(measurement, lowered, (&place, earlier), style);
     place.leave_if_empty();
     outcome

@@ -9,9 +9,8 @@ use tokometer_base::Seed;
 use tokometer_classic::files;
 use tokometer_record::{Phase, RecordedLoad, Timeline};
 use tokometer_sim::Profile;
-use tokometer_sim::profile::Policy;
 use tokometer_twin::fit::{self, Calibration, Candidate, MeasuredRow, RunCalibration, Settings};
-use tokometer_twin::{self as twin, Mechanism, OldClient};
+use tokometer_twin::{self as twin, OldClient};
 
 use super::rows::Table;
 use super::views;
@@ -178,7 +177,7 @@ fn from_tables(
     name: &str,
 ) -> Result<Profile, Refusal> {
     let memory = template.profile.kv.clone();
-    let mut template = unfitted(template);
+    let mut template = template.for_tables();
     if args.from.is_none() {
         template = best_kind(rows, template);
     }
@@ -228,14 +227,6 @@ fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The template as a table's engine: answers that end by themselves cost one more step, and memory
-/// never runs out.
-fn unfitted(mut template: Candidate) -> Candidate {
-    template.profile.front_end.eos_step = true;
-    template.profile.kv = None;
-    template
-}
-
 /// File names without their folders, which mean nothing to the profile's next reader.
 fn source_names(sources: &[PathBuf]) -> String {
     let name = |path: &PathBuf| {
@@ -267,30 +258,11 @@ fn from_runs(
     print(&text)?;
     let mut profile = found.profile;
     name.clone_into(&mut profile.name);
-    let validated = exercised(&profile, &evidence.loads);
+    let validated = twin::shown_by(&profile, &evidence.loads);
     if let Some(known) = &mut profile.evidence {
         known.validated = validated.into_iter().map(|used| used.name().to_owned()).collect();
     }
     Ok(profile)
-}
-
-/// The mechanisms that runs of these loads show: the scheduler's own, and the kinds of load.
-fn exercised(profile: &Profile, loads: &[RecordedLoad]) -> Vec<Mechanism> {
-    let mut shown = vec![match profile.scheduler.policy {
-        Policy::Chunked { .. } => Mechanism::ChunkedPrefill,
-        Policy::Blocking { .. } => Mechanism::BlockingPrefill,
-        Policy::Tgi { .. } => Mechanism::Router,
-    }];
-    for load in loads {
-        let is_paced = load.request_rate.is_some() || load.is_traced || load.ramp.is_some();
-        shown.extend(is_paced.then_some(Mechanism::Rate));
-        let has_cap = load.max_concurrency.is_some();
-        shown.extend(has_cap.then_some(Mechanism::ClosedLoop));
-        shown.extend((!is_paced && !has_cap).then_some(Mechanism::Burst));
-    }
-    shown.sort_unstable();
-    shown.dedup();
-    shown
 }
 
 /// Work whose length is not known, with a sign of life where a person looks at stderr.
@@ -319,29 +291,6 @@ fn bar() -> Option<ProgressBar> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn runs_show_the_scheduler_and_the_kinds_of_their_loads() {
-        let load = |request_rate, max_concurrency| RecordedLoad {
-            request_rate,
-            burstiness: 1.0,
-            max_concurrency,
-            planned_requests: None,
-            duration: None,
-            is_traced: false,
-            ramp: None,
-        };
-        let check = |loads: &[RecordedLoad], expected: &[&str]| {
-            let found = exercised(&Profile::default(), loads);
-            assert_eq!(found.iter().map(|one| one.name()).collect::<Vec<_>>(), expected);
-        };
-        check(&[load(None, None)], &["chunked-prefill", "burst"]);
-        check(&[load(Some(2.0), None), load(Some(9.0), None)], &["chunked-prefill", "rate"]);
-        check(
-            &[load(Some(2.0), Some(8)), load(None, Some(8))],
-            &["chunked-prefill", "closed-loop", "rate"],
-        );
-    }
 
     #[test]
     fn profiles_name_files_and_not_folders() {

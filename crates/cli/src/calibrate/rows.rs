@@ -62,44 +62,19 @@ fn row(report: &Report, limit: Option<u32>) -> Result<MeasuredRow, String> {
     }
     let mut cells = Cells::default();
     for figure in FIGURES {
-        // Tools print 0.00 for what they did not measure.
-        cells.set(figure, report.figure(figure).filter(|value| *value > 0.0));
+        cells.set(figure, report.measured(figure));
     }
-    let rate = report.number(Field::RateConfigured).or_else(|| {
-        report.words(Field::TrafficRate)?.parse::<f64>().ok().filter(|rate| rate.is_finite())
-    });
-    let cap = report.number(Field::MaxConcurrency).filter(|cap| *cap >= 1.0).map(nearest_count);
     Ok(MeasuredRow {
-        label: format!("{requests} x {}", input_tokens / requests),
+        label: MeasuredRow::label_of(requests, input_tokens),
         requests,
         input_tokens,
         output_tokens,
         duration_s: report.number(Field::Duration).unwrap_or(0.0),
-        output_limit: report.context.command.as_deref().and_then(limit_of).or(limit),
-        request_rate: rate,
-        max_concurrency: cap.and_then(|cap| u32::try_from(cap).ok()),
+        output_limit: report.context.output_limit().or(limit),
+        request_rate: report.request_rate().filter(|rate| rate.is_finite()),
+        max_concurrency: report.max_concurrency(),
         cells,
     })
-}
-
-/// The longest answer that a command line allowed.
-fn limit_of(command: &str) -> Option<u32> {
-    const FLAGS: [&str; 5] = [
-        "--random-output-len",
-        "--output-len",
-        "--sharegpt-output-len",
-        "--hf-output-len",
-        "--max-tokens",
-    ];
-    let mut words = command.split_whitespace();
-    while let Some(word) = words.next() {
-        let (flag, value) =
-            word.split_once('=').map_or((word, None), |(flag, value)| (flag, Some(value)));
-        if FLAGS.contains(&flag.replace('_', "-").as_str()) {
-            return value.or_else(|| words.next())?.parse().ok();
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -129,18 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_read_from_the_block_and_limits_from_its_command() {
+    fn loads_are_read_from_the_block() {
         let text = include_str!("../../../../fixtures/seeds/004_8163290e84c3957c.txt");
         let rows: Vec<MeasuredRow> =
             seed(text).iter().filter_map(|report| row(report, None).ok()).collect();
         assert!(rows.iter().all(|row| row.request_rate == Some(20.0)), "{rows:?}");
         assert!(rows.iter().all(|row| row.max_concurrency == Some(20)));
-        let check = |command: &str, expected: Option<u32>| {
-            assert_eq!(limit_of(command), expected, "{command}");
-        };
-        check("bench --random-output-len 128 --seed 1", Some(128));
-        check("bench --random_output_len=64", Some(64));
-        check("bench --num-prompts 5", None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use tokometer_base::{Clock, MonotonicClock};
+use tokometer_base::Clock as _;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
 use tokometer_decide::search::{Answer, needed};
 use tokometer_drive::Interrupt;
@@ -19,8 +19,9 @@ use tokometer_plan as plan;
 
 use crate::args::BenchArgs;
 use crate::bench::{Bar, CAPACITY, Earlier, Place, Signals, measurement};
+use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Environment, Lowered, lower};
+use crate::lower::{Lowered, lower};
 use crate::terminal::{print, tell};
 
 use search::Search;
@@ -82,19 +83,19 @@ pub(crate) struct CapacityArgs {
 pub(crate) fn capacity(
     args: &CapacityArgs,
     order: &[String],
-    environment: &Environment,
+    given: &Given,
 ) -> anyhow::Result<Exit> {
-    let lowered = lower(&args.bench, order, environment)?;
+    let lowered = lower(&args.bench, order, &given.environment)?;
     for remark in &lowered.remarks {
         tell(&format!("note: {remark}"));
     }
     let mut search = Search::new(args, &lowered)?;
     let earlier = Earlier::from(&args.bench.output);
-    let begin = (MonotonicClock.wall(), earlier);
+    let begin = (given.clock.wall(), earlier);
     let place = Place::open(&lowered.plan.output, &lowered.plan.name, begin)?;
     let bar = if args.bench.output.disable_tqdm { Bar::Hidden } else { Bar::Allowed };
     let signals = Signals::catch();
-    let mut measurement = measurement(&lowered.secrets, &signals, bar);
+    let mut measurement = measurement(&lowered.secrets, &signals, bar, &given.clock);
     let plan = &lowered.points.first().map_or(&lowered.plan, |point| &point.plan).clone();
     // Between two points nothing is driven, but what was learned must outlive a signal there too.
     let between = Arc::new(Interrupt::default());

@@ -1,14 +1,13 @@
 //! The search on the clock: measures the loads that [`tokometer_decide::search`] asks for.
 
 use std::path::Path;
-use std::time::Duration;
 
 use tokometer_base::{Nanos, Seed, units};
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, LoadKind, Reading};
-use tokometer_decide::search::{Allowance, Fit, Length, Limits, Next, Point, fit};
+use tokometer_decide::search::{Allowance, Fit, Length, Limits, Next, Point, SearchOptions, fit};
 use tokometer_measure::Measurement;
-use tokometer_plan::{self as plan, Cache, Overload, Plan, Rate};
+use tokometer_plan::{self as plan, Cache, Overload, Plan};
 use tokometer_record::Stop;
 
 use super::CapacityArgs;
@@ -17,12 +16,6 @@ use crate::exit::Refusal;
 use crate::lower::Lowered;
 use crate::runs;
 use crate::terminal::tell;
-
-/// Looks for a server that went away, and the time between two.
-const RETURN_TRIES: u32 = 60;
-const RETURN_PAUSE: Duration = Duration::from_millis(500);
-/// Requests that the longest point sends at least, so that the least load still says something.
-const LEAST_REQUESTS: f64 = 20.0;
 
 /// A search under way.
 pub(crate) struct Search {
@@ -45,32 +38,23 @@ impl Search {
         let length = length(args)?;
         let resolution = units::parse_share(&args.resolution)
             .map_err(|why| Refusal::usage(format!("cannot use `--resolution`: {why}"), ""))?;
-        if !(args.start > 0.0 && args.max >= args.start && resolution > 0.0) {
+        let over = LoadKind::from(args.over);
+        let options = SearchOptions {
+            over,
+            start: args.start,
+            most: args.max,
+            resolution,
+            points: args.points,
+            longest: length.longest,
+        };
+        if !options.is_sound() {
             return Err(Refusal::usage(
                 "cannot search: `--start` and `--resolution` must be greater than zero, and `--max` at least `--start`",
                 "",
             ));
         }
-        let over = LoadKind::from(args.over);
-        let is_whole = over == LoadKind::Concurrency;
-        let least = (args.start / 64.0).max(LEAST_REQUESTS / length.longest.as_secs_f64());
         let view = View::new(&lowered.plan.metrics)?.with_objectives(&slo);
-        Ok(Self {
-            limits: Limits {
-                start: args.start,
-                least: if is_whole { 1.0 } else { least.min(args.start) },
-                most: args.max,
-                resolution,
-                repeats: 3,
-                points: args.points,
-                is_whole,
-            },
-            slo,
-            over,
-            length,
-            view,
-            readings: Vec::new(),
-        })
+        Ok(Self { limits: options.limits(), slo, over, length, view, readings: Vec::new() })
     }
 
     fn points(&self) -> Vec<Point> {
@@ -104,7 +88,8 @@ impl Search {
             }
             let fit = reading.fit;
             self.readings.push(reading);
-            if fit == Fit::Failed && !is_there && !has_come_back(measurement) {
+            let waiting = || tell("the server does not respond; waiting for it");
+            if fit == Fit::Failed && !is_there && !measurement.wait_for_return(waiting) {
                 return Ok(Ending::ServerGone);
             }
         }
@@ -136,17 +121,10 @@ impl Search {
     /// The plan of one point: its load, long enough for the percentiles of the objectives, and
     /// arrivals of its own: the same arrivals again would repeat their luck instead of showing it.
     fn plan_of(&self, plan: &Plan, load: f64) -> Plan {
-        let mut plan = plan.clone();
         let rate = (self.over == LoadKind::RequestRate).then_some(load);
         let duration = self.length.next(&self.slo, &self.points(), rate);
-        match self.over {
-            LoadKind::RequestRate => plan.load.request_rate = Rate(load),
-            LoadKind::Concurrency => {
-                plan.load.request_rate = Rate(f64::INFINITY);
-                let cap = u32::try_from(units::nearest_count(load));
-                plan.load.max_concurrency = Some(cap.unwrap_or(u32::MAX));
-            }
-        }
+        let mut plan = plan.clone();
+        plan.load = plan.load.at(self.over, load);
         plan.load.duration_s = Some(duration.as_secs_f64());
         plan.load.num_prompts = None;
         plan.load.overload = Overload::Stop;
@@ -210,20 +188,6 @@ fn stop(folder: &Path) -> Option<Stop> {
 /// has said what it had to say.
 fn is_finished(folder: &Path) -> bool {
     matches!(stop(folder), Some(Stop::Complete | Stop::Overloaded))
-}
-
-/// Whether the server answers, if need be after a while.
-fn has_come_back(measurement: &Measurement) -> bool {
-    for attempt in 0..RETURN_TRIES {
-        if measurement.is_interrupted() || !measurement.is_target_gone() {
-            return true;
-        }
-        if attempt == 0 {
-            tell("the server does not respond; waiting for it");
-        }
-        std::thread::sleep(RETURN_PAUSE);
-    }
-    false
 }
 
 fn load_name(load: f64) -> String {

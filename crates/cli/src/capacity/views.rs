@@ -17,23 +17,19 @@ pub(crate) fn text(findings: &Findings) -> String {
 }
 
 fn table(findings: &Findings) -> Vec<String> {
-    let mut sorted: Vec<&Reading> = findings.points.iter().collect();
-    sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
-    let most = sorted.iter().filter_map(|point| point.tokens_per_s).fold(0.0, f64::max);
     let objectives: Vec<&str> = findings.slo.split(',').map(str::trim).collect();
     let heads = ["requests", "req/s", "tok/s", "per user"].into_iter();
     let first = Grid::new().right(findings.over.unit()).left("outcome");
     let mut grid = heads.chain(objectives.iter().copied()).fold(first, Grid::right).left("");
-    for point in sorted {
-        grid.push(row(point, objectives.len(), most));
+    for (point, share) in findings.course() {
+        grid.push(row(point, objectives.len(), share));
     }
     grid.lines()
 }
 
 fn delivered(findings: &Findings, edge: &Reading) -> String {
-    let per_gpu = findings.gpus.filter(|gpus| *gpus > 0).and_then(|gpus| {
-        Some(format!(", {} tok/s per GPU", digits(edge.tokens_per_s? / f64::from(gpus))))
-    });
+    let per_gpu = findings.tokens_per_s_per_gpu(edge);
+    let per_gpu = per_gpu.map(|tokens| format!(", {} tok/s per GPU", digits(tokens)));
     format!(
         "at {} {}: {} tok/s, {} tok/s per user{}",
         digits(edge.load),
@@ -60,15 +56,13 @@ fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), digits)
 }
 
-fn row(point: &Reading, objectives: usize, most: f64) -> Vec<String> {
+fn row(point: &Reading, objectives: usize, share: f64) -> Vec<String> {
     let fit = match point.fit {
         Fit::Met => "met",
         Fit::Missed => "missed",
         Fit::Overloaded => "overloaded",
         Fit::Failed => "failed",
     };
-    let share =
-        point.tokens_per_s.map_or(0.0, |tokens| if most > 0.0 { tokens / most } else { 0.0 });
     let value = |at: usize| match point.objectives.get(at) {
         None => "–".to_owned(),
         Some(one) => {

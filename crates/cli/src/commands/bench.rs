@@ -3,21 +3,19 @@
 use std::io::IsTerminal as _;
 
 use anyhow::Context as _;
+use tokometer_base::Clock as _;
 
+use super::Given;
 use crate::args::BenchArgs;
 use crate::bench::{self, Bar, Earlier, Signals, measurement};
 use crate::exit::Exit;
 use crate::instrument;
-use crate::lower::{Environment, lower, written};
+use crate::lower::{lower, written};
 use crate::terminal::{print, style, tell};
 
 /// Measures what the arguments say, point by point.
-pub(crate) fn bench(
-    args: &BenchArgs,
-    order: &[String],
-    environment: &Environment,
-) -> anyhow::Result<Exit> {
-    let lowered = lower(args, order, environment)?;
+pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow::Result<Exit> {
+    let lowered = lower(args, order, &given.environment)?;
     for remark in &lowered.remarks {
         tell(&format!("note: {remark}"));
     }
@@ -30,10 +28,12 @@ pub(crate) fn bench(
         output if output.disable_tqdm => Bar::Hidden,
         _ => Bar::Allowed,
     };
-    let mut look = style(environment);
+    let mut look = style(&given.environment);
     if args.client.calibrate {
-        look.error = instrument::calibrate(&lowered.plan, environment)?;
+        look.error = instrument::calibrate(&lowered.plan, given)?;
     }
-    let mut measurement = measurement(&lowered.secrets, &Signals::catch(), bar);
-    Ok(bench::run(&mut measurement, &lowered, Earlier::from(&args.output), look)?)
+    let earlier = Earlier::from(&args.output);
+    let begin = (given.clock.wall(), earlier);
+    let mut measurement = measurement(&lowered.secrets, &Signals::catch(), bar, &given.clock);
+    Ok(bench::run(&mut measurement, &lowered, begin, look)?)
 }

@@ -4,19 +4,19 @@ use serde_json::json;
 use tokometer_classic::doctor::{Examination, Level, doctor_markdown, doctor_text, examine};
 use tokometer_classic::{Report, Selection};
 
+use super::Given;
 use super::source::Source;
 use crate::args::{DoctorArgs, Format};
 use crate::bench::View;
 use crate::exit::{Exit, Refusal};
 use crate::instrument;
-use crate::lower::Environment;
 use crate::terminal::print;
 
 /// Examines every file; an inconsistent one is an objective missed.
-pub(crate) fn doctor(args: &DoctorArgs, environment: &Environment) -> anyhow::Result<Exit> {
+pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
     if let Some(load) = &args.load {
-        let load = instrument::load_of(load, environment)?;
-        return instrument::doctor(&load, environment, args.format);
+        let load = instrument::load_of(load, given)?;
+        return instrument::doctor(&load, given, args.format);
     }
     let sources = Source::open_all(&args.files, &View::plain(Selection::default()))?;
     let named = |(name, source): (String, Source)| Ok((name, source.reports()?));

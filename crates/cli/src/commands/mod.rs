@@ -10,28 +10,41 @@ mod source;
 
 pub(crate) use source::expanded;
 
+use std::sync::Arc;
+
+use tokometer_base::Clock;
+
 use crate::args::{Command, DocPage, Typed};
 use crate::exit::Exit;
 use crate::lower::Environment;
 use crate::terminal::{print, tell};
 
+/// What the system gives the program.
+pub(crate) struct Given {
+    /// The variables that mean something.
+    pub(crate) environment: Environment,
+    /// Time.
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
 /// Does what was asked.
-pub(crate) fn run(typed: Typed) -> anyhow::Result<Exit> {
+pub(crate) fn run(typed: Typed, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
     let Typed { command, order, remarks } = typed;
     for remark in remarks {
         tell(&format!("note: {remark}"));
     }
-    let environment = Environment::read();
+    let given = Given { environment: Environment::read(), clock };
+    let environment = &given.environment;
     match command {
-        Command::Bench(args) => bench::bench(&args, &order, &environment),
-        Command::Dataset(args) => dataset::dataset(&args, &order, &environment),
-        Command::Report(args) => report::report(&args, &environment),
+        Command::Bench(args) => bench::bench(&args, &order, &given),
+        Command::Dataset(args) => dataset::dataset(&args, &order, environment),
+        Command::Report(args) => report::report(&args, environment),
         Command::Compare(args) => crate::compare::compare(&args),
-        Command::Capacity(args) => crate::capacity::capacity(&args, &order, &environment),
-        Command::Predict(args) => crate::predict::predict(&args, &order, &environment),
+        Command::Capacity(args) => crate::capacity::capacity(&args, &order, &given),
+        Command::Predict(args) => crate::predict::predict(&args, &order, environment),
         Command::Calibrate(args) => crate::calibrate::calibrate(&args),
-        Command::Doctor(args) => doctor::doctor(&args, &environment),
-        Command::Sim(args) => sim::sim(&args),
+        Command::Doctor(args) => doctor::doctor(&args, &given),
+        Command::Sim(args) => sim::sim(&args, &*given.clock),
         Command::Docs { page: DocPage::Migrating } => {
             print(&crate::args::compat::migrating_markdown())?;
             Ok(Exit::Done)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tokometer_base::neighbours::nearest;
-use tokometer_base::{Nanos, units};
+use tokometer_base::{Clock, Nanos, units};
 use tokometer_sim::what_if::changed;
 use tokometer_sim::{Config, Faults, Flavour, Pace, Profile, Server, Transport};
 
@@ -15,7 +15,7 @@ use crate::exit::{Exit, Refusal};
 use crate::terminal::{print, tell};
 
 /// Runs until a signal comes, or until the parent goes away.
-pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<Exit> {
+pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
     let server =
         Server::bind(config(args)?).map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
     let scheme = if args.tls { "https" } else { "http" };
@@ -27,7 +27,7 @@ pub(crate) fn sim(args: &SimArgs) -> anyhow::Result<Exit> {
     if args.follow_stdin {
         follow(&stop)?;
     }
-    server.run(&stop).map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
+    server.run(&stop, clock).map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
     Ok(Exit::Done)
 }
 

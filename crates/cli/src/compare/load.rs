@@ -218,17 +218,13 @@ fn of_report(name: String, report: &Report, figures: &[Figure]) -> Result<Run, R
     Ok(Run { name, values: report_values(report, figures), blocks: BTreeMap::new(), facts })
 }
 
-/// What a report states of its plan. SGLang prints `trace` for the times of a trace.
+/// What a report states of its plan.
 fn printed_plan(report: &Report) -> KnownPlan {
-    let words = report.words(Field::TrafficRate);
-    let rate = words.and_then(|words| words.parse().ok());
-    let rate = rate.or_else(|| report.number(Field::RateConfigured).map(Rate));
-    let is_traced = words == Some("trace");
-    let cap = report.number(Field::MaxConcurrency).filter(|cap| *cap >= 1.0).map(nearest_count);
+    let rate = report.request_rate().map(Rate);
     let load = PartialLoad {
         request_rate: rate,
-        max_concurrency: cap.map(|cap| u32::try_from(cap).ok()),
-        timing: if is_traced { Some(Timing::Trace) } else { rate.map(|_| Timing::Rate) },
+        max_concurrency: report.max_concurrency().map(Some),
+        timing: if report.is_traced() { Some(Timing::Trace) } else { rate.map(|_| Timing::Rate) },
         ..PartialLoad::default()
     };
     KnownPlan { fields: PartialPlan { load, ..PartialPlan::default() }, known: Known::Partly }
@@ -238,11 +234,9 @@ fn whole(count: Option<f64>) -> u64 {
     count.map_or(0, nearest_count)
 }
 
-/// The figures of a report, as far as it printed them. Tools print 0.00 for what they did not
-/// measure.
+/// The figures of a report, as far as it measured them.
 fn report_values(report: &Report, figures: &[Figure]) -> BTreeMap<Figure, f64> {
-    let values = figures.iter().filter_map(|figure| Some((*figure, report.figure(*figure)?)));
-    values.filter(|(_, value)| *value > 0.0).collect()
+    figures.iter().filter_map(|figure| Some((*figure, report.measured(*figure)?))).collect()
 }
 
 #[cfg(test)]
@@ -310,7 +304,7 @@ P99 TTFT (ms):                           90.00
     }
 
     #[test]
-    fn a_report_states_its_rate_in_words_and_the_times_of_a_trace_are_no_rate() {
+    fn the_times_of_a_trace_are_no_rate() {
         let check = |words: &str, rate: Option<f64>, timing: Option<Timing>| {
             let mut report = Report::default();
             report.set_words(Field::TrafficRate, words);
@@ -318,7 +312,6 @@ P99 TTFT (ms):                           90.00
             assert_eq!((load.request_rate, load.timing), (rate.map(Rate), timing), "{words}");
         };
         check("20.0", Some(20.0), Some(Timing::Rate));
-        check("inf", Some(f64::INFINITY), Some(Timing::Rate));
         check("trace", None, Some(Timing::Trace));
         check("?", None, None);
     }

@@ -13,6 +13,7 @@ use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
 use tokometer_base::Nanos;
 use tokometer_base::units::nearest_count;
 use tokometer_drive::Counts;
+use tokometer_measure::Goal;
 
 /// Readings that are kept.
 const HISTORY: usize = 300;
@@ -36,8 +37,7 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub(crate) struct Board {
     title: String,
-    planned: Option<u64>,
-    duration: Option<Nanos>,
+    goal: Goal,
     last: Reading,
     tokens_per_s: VecDeque<u64>,
     requests_per_s: VecDeque<u64>,
@@ -51,17 +51,12 @@ fn keep(history: &mut VecDeque<u64>, value: u64) {
     history.push_back(value);
 }
 
-fn rate(now: u64, before: u64, seconds: f64) -> u64 {
-    if seconds <= 0.0 { 0 } else { nearest_count(now.saturating_sub(before) as f64 / seconds) }
-}
-
 impl Board {
-    /// A board for a run of so many requests, or of so much time.
-    pub(crate) fn new(title: String, planned: Option<u64>, duration: Option<Nanos>) -> Self {
+    /// A board for a run that ends with this goal.
+    pub(crate) fn new(title: String, goal: Goal) -> Self {
         Self {
             title,
-            planned,
-            duration,
+            goal,
             last: Reading::default(),
             tokens_per_s: VecDeque::new(),
             requests_per_s: VecDeque::new(),
@@ -71,19 +66,12 @@ impl Board {
 
     /// Takes a reading.
     pub(crate) fn push(&mut self, reading: Reading) {
-        let seconds = (reading.elapsed - self.last.elapsed).as_secs_f64();
-        let (now, before) = (&reading.counts, &self.last.counts);
-        keep(&mut self.tokens_per_s, rate(now.tokens, before.tokens, seconds));
-        keep(&mut self.requests_per_s, rate(now.ended(), before.ended(), seconds));
-        keep(&mut self.in_flight, now.in_flight());
+        let span = reading.elapsed - self.last.elapsed;
+        let rates = reading.counts.rates_since(&self.last.counts, span);
+        keep(&mut self.tokens_per_s, nearest_count(rates.tokens_per_s));
+        keep(&mut self.requests_per_s, nearest_count(rates.requests_per_s));
+        keep(&mut self.in_flight, reading.counts.in_flight());
         self.last = reading;
-    }
-
-    fn progress(&self) -> f64 {
-        let by_count = self.planned.map(|all| self.last.counts.ended() as f64 / all.max(1) as f64);
-        let by_time =
-            self.duration.map(|all| self.last.elapsed.as_secs_f64() / all.as_secs_f64().max(1e-9));
-        by_count.or(by_time).unwrap_or(0.0).clamp(0.0, 1.0)
     }
 
     /// Draws the whole screen.
@@ -112,13 +100,13 @@ impl Board {
 
     fn render_head(&self, frame: &mut Frame<'_>, area: Rect) {
         let counts = &self.last.counts;
-        let of = self.planned.map_or(String::new(), |planned| format!(" of {planned}"));
+        let of = self.goal.requests.map_or(String::new(), |planned| format!(" of {planned}"));
         let label =
             format!("{}{of} requests, {:.0} s", counts.ended(), self.last.elapsed.as_secs_f64());
         let gauge = Gauge::default()
             .block(Block::bordered().title(format!(" {} ", self.title)))
             .gauge_style(Style::new().fg(Color::Blue))
-            .ratio(self.progress())
+            .ratio(self.goal.part_done(counts, self.last.elapsed))
             .label(label);
         frame.render_widget(gauge, area);
     }
@@ -186,7 +174,8 @@ mod tests {
 
     #[test]
     fn a_screen_shows_progress_rates_gauges_and_notes() {
-        let mut board = Board::new("embedded simulator".into(), Some(100), None);
+        let mut board =
+            Board::new("embedded simulator".into(), Goal { requests: Some(100), seconds: None });
         for second in 1..=20_u64 {
             board.push(Reading {
                 elapsed: Nanos::from_secs(second),

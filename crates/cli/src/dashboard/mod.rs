@@ -19,10 +19,10 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::{Clock, Nanos};
 use tokometer_drive::{Interrupt, Live};
 
-use tokometer_measure::LiveNotes;
+use tokometer_measure::{Goal, LiveNotes};
 
 use board::{Board, Reading};
 
@@ -38,8 +38,8 @@ pub(crate) struct Dashboard {
 /// What a dashboard watches.
 pub(crate) struct Watched {
     pub(crate) title: String,
-    pub(crate) planned: Option<u64>,
-    pub(crate) duration: Option<Nanos>,
+    pub(crate) goal: Goal,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) live: Arc<Live>,
     pub(crate) interrupt: Arc<Interrupt>,
     pub(crate) notes: Arc<LiveNotes>,
@@ -82,11 +82,11 @@ impl Drop for Dashboard {
 }
 
 fn show(watched: &Watched, stop: &AtomicBool) {
-    let mut board = Board::new(watched.title.clone(), watched.planned, watched.duration);
+    let mut board = Board::new(watched.title.clone(), watched.goal);
     let Ok(mut terminal) = Terminal::new(CrosstermBackend::new(stderr())) else { return };
     while !stop.load(Ordering::Relaxed) {
         let began = watched.live.began();
-        let elapsed = began.map_or(Nanos::ZERO, |began| MonotonicClock.now() - began);
+        let elapsed = began.map_or(Nanos::ZERO, |began| watched.clock.now() - began);
         board.push(Reading {
             elapsed,
             counts: watched.live.counts(),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use tokometer_base::Nanos;
 use tokometer_client::Url;
 use tokometer_drive::{Connections, Harvest};
-use tokometer_measure::{Secrets, Simulator};
+use tokometer_measure::{Secrets, Simulator, StreamLoad};
 use tokometer_metrics::instrument::{Emission, ErrorSpread, Fitness, PassError, events_per_s};
 use tokometer_plan::{
     Address, PartialClient, PartialOutput, PartialPlan, PartialRequest, PartialTarget, Plan, Shown,
@@ -26,12 +26,11 @@ use tokometer_workload::{OrNone, PartialSpec};
 
 use crate::args::{self, Command, Format, ParseOutcome};
 use crate::bench::{Bar, Signals, measurement};
+use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
-use crate::lower::{self, Environment, Lowered, lower};
+use crate::lower::{self, Lowered, lower};
 use crate::runs;
 use crate::terminal::{print, tell};
-
-pub(crate) use load::StreamLoad;
 
 /// How the load is sent and read in one pass.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +66,7 @@ fn table(fitness: &Fitness) -> Grid {
             marked.unwrap_or_else(|| "–".to_owned()),
             pass.cpu_secs_per_million.map_or("–".to_owned(), |cpu| format!("{cpu:.2}")),
         ]);
-        let lost = pass.error.mismatched_requests + pass.error.unknown_requests;
+        let lost = pass.error.lost_requests();
         if lost > 0 {
             grid.push([format!("{lost} requests do not match the server's log")]);
         }
@@ -100,12 +99,8 @@ fn spread(spread: &ErrorSpread) -> String {
 }
 
 /// Runs the check and prints it.
-pub(crate) fn doctor(
-    load: &StreamLoad,
-    environment: &Environment,
-    format: Format,
-) -> anyhow::Result<Exit> {
-    let fitness = examine(load, environment, &PASSES)?;
+pub(crate) fn doctor(load: &StreamLoad, given: &Given, format: Format) -> anyhow::Result<Exit> {
+    let fitness = examine(load, given, &PASSES)?;
     let text = match format {
         Format::Json => serde_json::to_string(&fitness)? + "\n",
         _ => text(&fitness),
@@ -116,9 +111,9 @@ pub(crate) fn doctor(
 
 /// The instrument's error at the load of a plan, told on stderr: what `bench --calibrate` does first.
 /// `None` when nothing could be compared.
-pub(crate) fn calibrate(plan: &Plan, environment: &Environment) -> anyhow::Result<Option<Nanos>> {
+pub(crate) fn calibrate(plan: &Plan, given: &Given) -> anyhow::Result<Option<Nanos>> {
     let load = StreamLoad::of(plan);
-    let fitness = examine(&load, environment, &PASSES[..1])?;
+    let fitness = examine(&load, given, &PASSES[..1])?;
     let Some(pass) = fitness.passes.first() else { return Ok(None) };
     tell(&format!(
         "measurement error at {} streams: first token {}, gap {} (p50/p99/max; on loopback, without a network card)",
@@ -126,22 +121,18 @@ pub(crate) fn calibrate(plan: &Plan, environment: &Environment) -> anyhow::Resul
         spread(&pass.error.ttft),
         spread(&pass.error.gap)
     ));
-    Ok(pass.error.ttft.p99.map(|nanos| Nanos::from_secs_f64(nanos / 1e9)))
+    Ok(pass.error.first_token_p99())
 }
 
-fn examine(
-    load: &StreamLoad,
-    environment: &Environment,
-    passes: &[Pass],
-) -> anyhow::Result<Fitness> {
+fn examine(load: &StreamLoad, given: &Given, passes: &[Pass]) -> anyhow::Result<Fitness> {
     let folder = tempfile::Builder::new().prefix("tokometer-doctor-").tempdir()?;
     let mut found = Vec::new();
     for pass in passes {
         tell(&format!("checking: {}", pass.name));
-        found.push(measure(load, pass, environment, folder.path())?);
+        found.push(measure(load, pass, given, folder.path())?);
     }
     let most_events_per_s =
-        if passes.len() > 1 { Some(flood(load, environment, folder.path())?) } else { None };
+        if passes.len() > 1 { Some(flood(load, given, folder.path())?) } else { None };
     Ok(Fitness {
         concurrency: load.concurrency,
         asked_events_per_s: load.events_per_s(),
@@ -151,16 +142,16 @@ fn examine(
 }
 
 /// The load that is asked about: words such as `concurrency=64`, or the flags of a `bench`.
-pub(crate) fn load_of(text: &str, environment: &Environment) -> anyhow::Result<StreamLoad> {
+pub(crate) fn load_of(text: &str, given: &Given) -> anyhow::Result<StreamLoad> {
     if !text.split_whitespace().any(|word| word.starts_with("--")) {
-        return Ok(StreamLoad::parse(text)?);
+        return Ok(load::parse(text)?);
     }
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-    Ok(StreamLoad::of(&lower_words(&words, environment)?.plan))
+    Ok(StreamLoad::of(&lower_words(&words, given)?.plan))
 }
 
 /// The flags of a `bench`, lowered.
-fn lower_words(words: &[String], environment: &Environment) -> anyhow::Result<Lowered> {
+fn lower_words(words: &[String], given: &Given) -> anyhow::Result<Lowered> {
     let words = [&["bench".to_owned()], words].concat();
     let typed = args::parse(&words).map_err(|outcome| match outcome {
         ParseOutcome::Clap(error) => Refusal::new(Exit::Usage, error.to_string()),
@@ -169,7 +160,7 @@ fn lower_words(words: &[String], environment: &Environment) -> anyhow::Result<Lo
     let Command::Bench(bench) = typed.command else {
         anyhow::bail!("internal error: the flags of bench were parsed as another command")
     };
-    Ok(lower(&bench, &typed.order, environment)?)
+    Ok(lower(&bench, &typed.order, &given.environment)?)
 }
 
 /// The plan of a run that drives `load` at the server. Requests carry the ids that its log names.
@@ -209,7 +200,7 @@ fn run(
     load: &StreamLoad,
     server: &[String],
     harvest: Harvest,
-    environment: &Environment,
+    given: &Given,
     folder: &Path,
 ) -> anyhow::Result<PathBuf> {
     let mut flags = server.to_vec();
@@ -219,8 +210,8 @@ fn run(
     let _ = std::fs::remove_dir_all(&place);
     let plan = lower::complete_part(planned(load, harvest, simulator.url())?)?;
     // The simulated server takes no key.
-    let secrets = Secrets { api_key: None, hub: environment.hub() };
-    let mut measurement = measurement(&secrets, &Signals::catch(), Bar::Hidden);
+    let secrets = Secrets { api_key: None, hub: given.environment.hub() };
+    let mut measurement = measurement(&secrets, &Signals::catch(), Bar::Hidden, &given.clock);
     measurement.run(&plan, 0, &place)?;
     if measurement.is_interrupted() {
         return Err(Refusal::new(Exit::Interrupted, "interrupted").into());
@@ -233,7 +224,7 @@ fn run(
 fn measure(
     load: &StreamLoad,
     pass: &Pass,
-    environment: &Environment,
+    given: &Given,
     folder: &Path,
 ) -> anyhow::Result<PassError> {
     let log = folder.join("truth");
@@ -246,7 +237,7 @@ fn measure(
         log.display().to_string(),
     ];
     server.extend(pass.server.iter().map(|flag| (*flag).to_owned()));
-    let place = run(load, &server, pass.harvest, environment, folder)?;
+    let place = run(load, &server, pass.harvest, given, folder)?;
     let reader = runs::open(&place)?;
     let timelines: Vec<Timeline> = runs::timelines(&reader)?.collect();
     let emissions: Vec<Emission> = truth::read(&log)?.iter().filter_map(emission).collect();
@@ -255,13 +246,10 @@ fn measure(
 }
 
 /// Floods the client over as many streams as asked for, one event per write.
-fn flood(load: &StreamLoad, environment: &Environment, folder: &Path) -> anyhow::Result<f64> {
-    const EVENTS: u32 = 400_000;
+fn flood(load: &StreamLoad, given: &Given, folder: &Path) -> anyhow::Result<f64> {
     tell("checking: maximum event rate");
-    let tokens = (EVENTS / load.concurrency).max(50);
-    let flooded = StreamLoad { tokens, rate: None, ..*load };
     let server = ["--flood".to_owned(), "1".to_owned()];
-    let place = run(&flooded, &server, Harvest::Adaptive, environment, folder)?;
+    let place = run(&load.flooded(), &server, Harvest::Adaptive, given, folder)?;
     let reader = runs::open(&place)?;
     Ok(events_per_s(runs::timelines(&reader)?))
 }

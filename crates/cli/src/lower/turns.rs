@@ -1,15 +1,11 @@
 //! Two targets in one plan: the second is filled in from the first, and the block gets its length.
 
 use tokometer_base::{Nanos, Partial, units};
-use tokometer_plan::{Interleave, Load, PartialPlan, PartialTarget, Plan};
+use tokometer_plan::{NoBlock, PartialPlan, PartialTarget, Plan};
 
 use super::flags::address;
 use crate::args::AgainstArgs;
 use crate::exit::Refusal;
-
-/// Pairs of blocks that the default length makes: enough for an interval that small differences show
-/// in, and few enough that a block is longer than its own rise and tail.
-const DEFAULT_PAIRS: u64 = 20;
 
 /// Sets what the flags say.
 pub(crate) fn put_against(part: &mut PartialPlan, args: &AgainstArgs) -> Result<(), Refusal> {
@@ -67,44 +63,29 @@ pub(crate) fn settle(plan: &mut Plan) -> Result<(), Refusal> {
         return Ok(());
     }
     let mut turns = plan.interleave.take().unwrap_or_default();
-    turns.block_requests = block_requests(&turns, &plan.load)?;
+    turns.block_requests = turns.requests_of_block(&plan.load).map_err(refused)?;
     plan.interleave = Some(turns);
     Ok(())
 }
 
-fn block_requests(turns: &Interleave, load: &Load) -> Result<u64, Refusal> {
-    let rate = Some(load.request_rate.0).filter(|rate| rate.is_finite());
-    let expected = |seconds: f64| rate.map(|rate| whole(rate * seconds));
-    let asked = match (turns.block_requests, turns.block_s) {
-        (0, Some(seconds)) => Some(expected(seconds).ok_or_else(|| {
-            Refusal::usage(
-                "cannot use a time for `--block`: the load has no finite request rate",
-                "give a number of requests, such as `--block 50`",
-            )
-        })?),
-        (0, None) => None,
-        (requests, _) => Some(requests),
-    };
-    let planned = load.num_prompts.filter(|count| *count > 0);
-    let planned = planned.or_else(|| load.duration_s.and_then(expected));
-    let block = asked.or_else(|| planned.map(|count| count / (2 * DEFAULT_PAIRS)));
-    let block = block.ok_or_else(|| {
-        Refusal::usage(
+/// What the user is told when two targets cannot take turns.
+fn refused(why: NoBlock) -> Refusal {
+    match why {
+        NoBlock::NoRate => Refusal::usage(
+            "cannot use a time for `--block`: the load has no finite request rate",
+            "give a number of requests, such as `--block 50`",
+        ),
+        NoBlock::Unlimited => Refusal::usage(
             "cannot choose the length of a block: the number of requests is unknown",
             "set it with `--block N`, or set the number of requests with `--num-prompts N`",
-        )
-    })?;
-    let block = block.max(1);
-    if planned.is_some_and(|count| count < 2 * block) {
-        return Err(Refusal::usage(
+        ),
+        NoBlock::TooFew { planned, block } => Refusal::usage(
             format!(
-                "cannot alternate between two targets: {} requests are fewer than two blocks of {block}",
-                planned.unwrap_or(0)
+                "cannot alternate between two targets: {planned} requests are fewer than two blocks of {block}"
             ),
             "send more requests, or use a shorter `--block`",
-        ));
+        ),
     }
-    Ok(block)
 }
 
 /// What the user should know about the blocks of a plan.
@@ -117,58 +98,16 @@ pub(crate) fn remarks(plan: &Plan) -> Vec<String> {
             "a block of {block} requests never reaches the concurrency of {cap}: use a longer `--block`, or more requests"
         ));
     }
-    let left = plan.load.num_prompts.map_or(0, |count| count % (2 * block));
+    let left = turns.left_over(&plan.load);
     if left > 0 {
         remarks.push(format!("{left} requests beyond the last whole pair of blocks are not sent"));
     }
     remarks
 }
 
-/// The nearest whole number, through the one type that converts without a cast.
-fn whole(count: f64) -> u64 {
-    Nanos::from_secs_f64(count.max(1.0) / 1e9).0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokometer_plan::{Overload, Rate, Timing};
-
-    fn load(rate: f64, num_prompts: Option<u64>, duration_s: Option<f64>) -> Load {
-        Load {
-            request_rate: Rate(rate),
-            burstiness: Rate(1.0),
-            max_concurrency: None,
-            ramp: None,
-            num_prompts,
-            duration_s,
-            until: None,
-            overload: Overload::Continue,
-            timing: Timing::Rate,
-        }
-    }
-
-    #[test]
-    fn a_block_is_as_long_as_asked_or_gives_twenty_pairs() {
-        let check = |turns: Interleave, load: Load, expected: Option<u64>| {
-            assert_eq!(block_requests(&turns, &load).ok(), expected, "{turns:?}");
-        };
-        let default = Interleave::default;
-        let inf = f64::INFINITY;
-        check(default(), load(inf, Some(1_000), None), Some(25));
-        check(default(), load(inf, Some(10), None), Some(1));
-        check(default(), load(inf, Some(1), None), None);
-        check(default(), load(10.0, None, Some(60.0)), Some(15));
-        check(default(), load(inf, None, Some(60.0)), None);
-        check(Interleave { block_requests: 7, ..default() }, load(inf, None, Some(60.0)), Some(7));
-        check(
-            Interleave { block_s: Some(3.0), ..default() },
-            load(20.0, Some(1_000), None),
-            Some(60),
-        );
-        check(Interleave { block_s: Some(3.0), ..default() }, load(inf, Some(1_000), None), None);
-        check(Interleave { block_requests: 600, ..default() }, load(inf, Some(1_000), None), None);
-    }
 
     fn addresses(part: &PartialPlan) -> Vec<String> {
         let shown = |target: &PartialTarget| target.address.as_ref().map(ToString::to_string);

@@ -3,7 +3,7 @@
 use tokometer_sim::Profile;
 use tokometer_sim::what_if::{Change, changed};
 use tokometer_twin::roofline::UNCERTAINTY;
-use tokometer_twin::{self as twin, OldClient, Roofline};
+use tokometer_twin::{self as twin, DataSheet, OldClient, Roofline};
 
 use crate::exit::Refusal;
 
@@ -64,26 +64,15 @@ fn parse_sheet(text: &str) -> Result<Roofline, Refusal> {
         );
     }
     let needed = |at: usize| found[at].ok_or_else(|| refused(format!("`{}` is missing", KEYS[at])));
-    let parameters = needed(0)? / 1e9;
-    Ok(Roofline {
-        parameters,
-        active_parameters: found[5].map_or(parameters, |active| active / 1e9),
+    Ok(Roofline::from(DataSheet {
+        parameters: needed(0)?,
         parameter_bytes: needed(1)?,
         devices: needed(2)?,
         tflops: needed(3)?,
         gbytes_per_s: needed(4)?,
-        context_bytes: found[6].unwrap_or_else(|| usual_context_bytes(parameters)),
-    })
-}
-
-/// Bytes of keys and values per token that models of this many billion parameters usually have:
-/// eight heads of 128 in two bytes, for 32, 80 or 126 layers.
-fn usual_context_bytes(parameters: f64) -> f64 {
-    match parameters {
-        small if small < 25.0 => 131_072.0,
-        middle if middle < 200.0 => 327_680.0,
-        _ => 516_096.0,
-    }
+        active_parameters: found[5],
+        context_bytes: found[6],
+    }))
 }
 
 /// What cannot be predicted or fitted is what the user asked for or gave.

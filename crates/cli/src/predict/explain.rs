@@ -6,7 +6,6 @@ use tokometer_report::Grid;
 use tokometer_report::grid::GAP;
 use tokometer_report::sparkline::sparkline;
 use tokometer_sim::Profile;
-use tokometer_twin::explain::{Steps, Window};
 use tokometer_twin::{Explanation, InPlay, Limit, Prediction};
 
 use super::views::LABEL;
@@ -82,85 +81,48 @@ fn steps(explanation: &Explanation) -> String {
         ("mixed", &explanation.mixed),
         ("decode", &explanation.decode),
     ];
-    let total = explanation.steps_s();
     for (name, steps) in kinds.into_iter().filter(|(_, steps)| steps.count > 0) {
-        let Steps { count, seconds, decode_tokens, prefill_tokens } = *steps;
-        let per_step = |tokens: u64| tokens as f64 / count as f64;
         grid.push([
             String::new(),
             name.to_owned(),
-            count.to_string(),
-            format!("{:.1} %", 100.0 * seconds / total),
-            format!("{:.1}", per_step(decode_tokens)),
-            format!("{:.1}", per_step(prefill_tokens)),
+            steps.count.to_string(),
+            format!("{:.1} %", 100.0 * explanation.time_share(steps)),
+            format!("{:.1}", steps.decoded_per_step()),
+            format!("{:.1}", steps.prefilled_per_step()),
         ]);
     }
     grid.text()
 }
 
 fn first_token(explanation: &Explanation) -> String {
-    let share = explanation.first_token;
-    let total = share.front_end_s + share.queue_s + share.prefill_s;
-    if total <= 0.0 {
-        return String::new();
-    }
-    let percent = |part: f64| 100.0 * part / total;
-    format!(
-        "TTFT              {:.1} % front end, {:.1} % queue, {:.1} % prefill\n",
-        percent(share.front_end_s),
-        percent(share.queue_s),
-        percent(share.prefill_s)
-    )
+    let Some(shares) = explanation.first_token.shares() else { return String::new() };
+    let [front_end, queue, prefill] = shares.map(|share| format!("{:.1} %", 100.0 * share));
+    format!("TTFT              {front_end} front end, {queue} queue, {prefill} prefill\n")
 }
 
-/// A name and what is read of each window for it.
-type Course = (&'static str, fn(&Window) -> f64);
+/// A name, a series over the time of the run, and how its largest value is written.
+type Course = (&'static str, Vec<f64>, fn(f64) -> String);
 
-/// Running, waiting and memory over the time of the run, each from zero to its largest value.
+/// The run over time, each line from zero to its largest value. What never happened has no line.
 fn courses(explanation: &Explanation) -> String {
-    let mut text = String::new();
-    let replicas = explanation.replicas.max(1) as f64;
-    // A step counts in the window in which it begins, and may be longer than that window.
-    let width = |window: &Window| (window.busy_s / replicas).max(explanation.window_s);
-    let rows: [Course; 3] = [
-        ("running", |window| window.running),
-        ("waiting", |window| window.waiting),
-        ("KV cache", |window| window.kv),
+    let count = |most: f64| format!("{most:.0}");
+    let percent = |most: f64| format!("{:.0} %", 100.0 * most);
+    let memory = explanation.windows.iter().map(|window| window.memory);
+    let rows: [Course; 5] = [
+        ("running", explanation.course(|window| window.running), count),
+        ("waiting", explanation.course(|window| window.waiting), count),
+        ("KV cache", explanation.kv_course(), percent),
+        ("preemptions", memory.clone().map(|one| one.preemptions as f64).collect(), count),
+        ("prefix hits", memory.map(|one| one.hit_share()).collect(), percent),
     ];
-    for (name, of) in rows {
-        let series: Vec<f64> = explanation.windows.iter().map(|one| of(one) / width(one)).collect();
-        let largest = series.iter().copied().fold(0.0, f64::max);
-        if largest <= 0.0 {
-            continue;
-        }
-        let shown = if name == "KV cache" {
-            format!("{:.0} %", 100.0 * largest / replicas)
-        } else {
-            format!("{largest:.0}")
-        };
-        let _ = writeln!(text, "{name:<LABEL$} {} up to {shown}", sparkline(&series, COURSE));
-    }
-    text.push_str(&memory_courses(explanation));
-    text
-}
-
-/// What the memory did over the time of the run, where it did something.
-fn memory_courses(explanation: &Explanation) -> String {
     let mut text = String::new();
-    let mut line = |name: &str, series: &[f64], shown: &dyn Fn(f64) -> String| {
+    for (name, series, shown) in rows {
         let largest = series.iter().copied().fold(0.0, f64::max);
         if largest > 0.0 {
-            let course = sparkline(series, COURSE);
+            let course = sparkline(&series, COURSE);
             let _ = writeln!(text, "{name:<LABEL$} {course} up to {}", shown(largest));
         }
-    };
-    let windows = explanation.windows.iter().map(|window| window.memory);
-    let preempted: Vec<f64> = windows.clone().map(|memory| memory.preemptions as f64).collect();
-    line("preemptions", &preempted, &|most| format!("{most:.0}"));
-    let hits: Vec<f64> = windows
-        .map(|memory| memory.prefix_hits as f64 / memory.prefix_queries.max(1) as f64)
-        .collect();
-    line("prefix hits", &hits, &|most| format!("{:.0} %", 100.0 * most));
+    }
     text
 }
 

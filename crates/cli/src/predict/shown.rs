@@ -92,14 +92,15 @@ pub(crate) fn block(
     block.set_number(Field::Duration, figures.duration_s);
     block.set_count(Field::InputTokens, figures.input_tokens);
     block.set_count(Field::OutputTokens, figures.output_tokens);
-    let tokens = figures.input_tokens + figures.output_tokens;
     let rates = [
         (Field::RequestThroughput, figures.completed),
         (Field::OutputThroughput, figures.output_tokens),
-        (Field::TotalThroughput, tokens),
+        (Field::TotalThroughput, figures.total_tokens()),
     ];
-    for (field, count) in rates.into_iter().filter(|_| figures.duration_s > 0.0) {
-        block.set_number(field, count as f64 / figures.duration_s);
+    for (field, count) in rates {
+        if let Some(rate) = figures.per_second(count) {
+            block.set_number(field, rate);
+        }
     }
     for metric in &wanted.metrics {
         let samples = match metric {

@@ -165,13 +165,11 @@ impl Page<'_> {
         if let Some(share) = self.engine.uncertainty {
             grid = grid.right(format!("±{:.0} %", 100.0 * share));
         }
-        let span = |low: f64, high: f64| format!("{} … {}", digits(low), digits(high));
-        for Interval { figure, mean, low, high } in &self.predicted.intervals {
-            let cells = [figure.label(), digits(*mean), span(*low, *high)];
-            let by_profile = self.engine.uncertainty.map(|share| {
-                let (less, more) = (mean * (1.0 - share), mean * (1.0 + share));
-                span(less, more)
-            });
+        let span = |(low, high): (f64, f64)| format!("{} … {}", digits(low), digits(high));
+        for interval in &self.predicted.intervals {
+            let Interval { figure, mean, low, high } = *interval;
+            let cells = [figure.label(), digits(mean), span((low, high))];
+            let by_profile = self.engine.uncertainty.map(|share| span(interval.around(share)));
             grid.push(cells.into_iter().chain(by_profile));
         }
         grid.lines()

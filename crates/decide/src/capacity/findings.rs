@@ -118,6 +118,23 @@ impl Findings {
         met.min_by(|a, b| (a.load - load).abs().total_cmp(&(b.load - load).abs()))
     }
 
+    /// Output tokens per second and GPU at a point; `None` without a number of GPUs.
+    pub fn tokens_per_s_per_gpu(&self, point: &Reading) -> Option<f64> {
+        let gpus = self.gpus.filter(|gpus| *gpus > 0)?;
+        Some(point.tokens_per_s? / f64::from(gpus))
+    }
+
+    /// The points by load, each with its throughput as a share of the highest.
+    pub fn course(&self) -> Vec<(&Reading, f64)> {
+        let mut sorted: Vec<&Reading> = self.points.iter().collect();
+        sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
+        let most = sorted.iter().filter_map(|point| point.tokens_per_s).fold(0.0, f64::max);
+        let share = |point: &Reading| {
+            point.tokens_per_s.filter(|_| most > 0.0).map_or(0.0, |tokens| tokens / most)
+        };
+        sorted.into_iter().map(|point| (point, share(point))).collect()
+    }
+
     /// The answer in one sentence, with its uncertainty.
     pub fn sentence(&self) -> String {
         let unit = self.over.unit();
@@ -340,5 +357,16 @@ mod tests {
         check(1234.5, 31.0, "1234 ± 31");
         check(0.5123, 0.012, "0.512 ± 0.012");
         check(16.0, 0.0, "16.00 ± 0.00");
+    }
+
+    #[test]
+    fn points_stand_by_load_with_their_share_of_the_highest_throughput() {
+        let found = findings(Ending::Interrupted);
+        let course: Vec<(f64, f64)> =
+            found.course().iter().map(|(point, share)| (point.load, *share)).collect();
+        assert_eq!(course, [(8.0, 0.5), (12.0, 0.75), (12.8, 0.8), (16.0, 1.0)]);
+        assert_eq!(found.tokens_per_s_per_gpu(&found.points[0]), Some(512.0));
+        let unknown = Findings { gpus: None, ..findings(Ending::Interrupted) };
+        assert_eq!(unknown.tokens_per_s_per_gpu(&found.points[0]), None);
     }
 }

@@ -5,12 +5,11 @@
 //! full server comes in rare bursts that most short runs do not see. The share beyond the limit has the
 //! right mean however short the run is, so that shares of several runs may be averaged.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use tokometer_record::{Outcome, Phase, Timeline};
 
 use crate::slo::{self, Objective, Side, Slo};
+use tokometer_metrics::attempts::LastAttempts;
 use tokometer_metrics::define::Formula;
 use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::summary::Summary;
@@ -53,14 +52,14 @@ pub struct Use {
 #[derive(Debug)]
 pub struct Allowance<'a> {
     slo: &'a Slo,
-    /// By request: the attempt that counts, which is its last one, and a tally per objective.
-    requests: BTreeMap<u64, (u32, Vec<Tally>)>,
+    /// A tally per objective of each request.
+    requests: LastAttempts<Vec<Tally>>,
 }
 
 impl<'a> Allowance<'a> {
     /// Nothing seen yet.
     pub fn new(slo: &'a Slo) -> Self {
-        Self { slo, requests: BTreeMap::new() }
+        Self { slo, requests: LastAttempts::default() }
     }
 
     /// Takes one attempt of one request, in any order.
@@ -69,16 +68,13 @@ impl<'a> Allowance<'a> {
         if identity.phase != Phase::Measure {
             return;
         }
-        let (attempt, tallies) = self.requests.entry(identity.index).or_default();
-        if tallies.is_empty() || identity.attempt >= *attempt {
-            *attempt = identity.attempt;
-            *tallies = self.slo.objectives.iter().map(|one| tally(one, timeline)).collect();
-        }
+        let tallies = || self.slo.objectives.iter().map(|one| tally(one, timeline)).collect();
+        self.requests.push((identity.index, identity.attempt), tallies);
     }
 
     /// Requests that were seen.
     pub fn requests(&self) -> u64 {
-        self.requests.len() as u64
+        self.requests.requests()
     }
 
     /// The share of each objective's allowance that the run uses. `None` where the run has no value.
@@ -114,7 +110,7 @@ impl<'a> Allowance<'a> {
     fn share(&self, at: usize, allowed: f64) -> Option<Use> {
         let (mut all, mut beyond, mut squares) = (0, 0, 0.0);
         let (mut burst, mut quiet) = (0_u64, 0);
-        for one in self.requests.values().filter_map(|(_, tallies)| tallies.get(at)) {
+        for one in self.requests.values().filter_map(|tallies| tallies.get(at)) {
             all += one.all;
             beyond += one.beyond;
             burst += one.beyond;

@@ -9,12 +9,14 @@ mod inside;
 mod lanes;
 mod run;
 mod spread;
+mod sweep;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use curves::{Curve, Table};
 pub use run::RunPage;
+pub use sweep::{SweepPoint, curves, overview};
 
 const PAGE: &str = include_str!("../../assets/page.html");
 const PAGE_CSS: &str = include_str!("../../assets/page.css");

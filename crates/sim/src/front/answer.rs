@@ -1,6 +1,6 @@
 //! From requests to streams: what the loop does with the requests it has read.
 
-use base::{Clock, Nanos};
+use base::Nanos;
 use tokometer_base as base;
 
 use super::http::{Framing, Persistence, Progress, Request, head};
@@ -17,7 +17,7 @@ use crate::wire::{
     Ask, Complaint, Control, Delivery, Desk, Hex, Reply, Response, Script, refuse, route,
 };
 
-impl Reactor {
+impl Reactor<'_> {
     /// Takes requests from a connection, one after another, while none is being answered.
     pub(super) fn read_requests(&mut self, key: u64) {
         loop {

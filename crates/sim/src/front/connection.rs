@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
-use base::{Clock, MonotonicClock, Nanos};
+use base::{Clock, Nanos};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
 use tokometer_base as base;
@@ -217,11 +217,10 @@ impl Connection {
     }
 
     /// Sends parcels until all have left or the socket is full.
-    pub(super) fn flush(&mut self, mut truth: Option<&mut Log>) -> Flushed {
+    pub(super) fn flush(&mut self, clock: &dyn Clock, mut truth: Option<&mut Log>) -> Flushed {
         if self.held_until.is_some() {
             return Flushed::All;
         }
-        let clock = MonotonicClock;
         while let Some(end) = self.parcels.front().copied() {
             let size = usize::try_from(end - self.left).unwrap_or(0);
             let bytes = &self.out[self.out_start..self.out_start + size];

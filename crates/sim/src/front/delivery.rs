@@ -1,6 +1,6 @@
 //! From time to tokens: steps of the engine, schedules of single streams, floods.
 
-use base::{Clock, Nanos};
+use base::Nanos;
 use tokometer_base as base;
 
 use super::reactor::Reactor;
@@ -25,7 +25,7 @@ enum Packing {
     Together,
 }
 
-impl Reactor {
+impl Reactor<'_> {
     /// A request reaches the engine.
     pub(super) fn arrive(&mut self, key: u64, at: Nanos) {
         let (Some(stream), Some(engine)) = (self.streams.get_mut(key), &mut self.engine) else {

@@ -12,6 +12,8 @@ use nix::sys::socket::{
     sockopt,
 };
 
+use tokometer_base::Clock;
+
 use super::reactor::Reactor;
 use crate::config::{Config, Pace, Transport};
 use crate::{profile, truth};
@@ -89,9 +91,10 @@ impl Server {
     }
 
     /// Answers until `stop` is set (noticed within a twentieth of a second) or a fault ends it.
-    pub fn run(self, stop: &Arc<AtomicBool>) -> Result<(), Error> {
+    /// `clock` must run with the kernel's monotonic clock, by which its timer wakes the server.
+    pub fn run(self, stop: &Arc<AtomicBool>, clock: &dyn Clock) -> Result<(), Error> {
         let tls = self.tls.map(|tls| tls.config);
-        Reactor::new(self.config, self.listener, tls)?.run(stop)
+        Reactor::new(self.config, self.listener, tls, clock)?.run(stop)
     }
 }
 

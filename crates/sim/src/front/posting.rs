@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use base::{Clock, Nanos};
+use base::Nanos;
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use tokometer_base as base;
@@ -15,7 +15,7 @@ use crate::faults::{Faults, PacketFault};
 use crate::truth::{Kind, StreamEnd};
 use crate::wire::{Hex, Joint, Mark, Sheet};
 
-impl Reactor {
+impl Reactor<'_> {
     /// Sends the events of a sheet, each in a write of its own unless a fault says otherwise.
     pub(super) fn post(&mut self, key: u64, stream: Option<u64>, sheet: &Sheet, hex: Hex) {
         let logged = stream.filter(|_| self.truth.is_some());

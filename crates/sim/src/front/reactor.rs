@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use base::{Clock, MonotonicClock, Nanos, Seed};
+use base::{Clock, Nanos, Seed};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -43,7 +43,7 @@ const READ_BYTES: usize = 256 * 1024;
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(50);
 
 /// Everything the server holds while it runs.
-pub(super) struct Reactor {
+pub(super) struct Reactor<'a> {
     pub(super) config: Config,
     listener: TcpListener,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -68,14 +68,16 @@ pub(super) struct Reactor {
     pub(super) is_dying: bool,
     accepted: u64,
     scratch: Vec<u8>,
-    pub(super) clock: MonotonicClock,
+    /// The kernel's monotonic clock, or one that runs with it: the timer is the kernel's.
+    pub(super) clock: &'a dyn Clock,
 }
 
-impl Reactor {
+impl<'a> Reactor<'a> {
     pub(super) fn new(
         config: Config,
         listener: TcpListener,
         tls: Option<Arc<rustls::ServerConfig>>,
+        clock: &'a dyn Clock,
     ) -> Result<Self, Error> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
@@ -112,7 +114,7 @@ impl Reactor {
             is_dying: false,
             accepted: 0,
             scratch: vec![0; READ_BYTES],
-            clock: MonotonicClock,
+            clock,
         })
     }
 
@@ -259,7 +261,7 @@ impl Reactor {
     /// Sends what is queued; asks the poller for room if the socket is full, closes if that is due.
     pub(super) fn flush(&mut self, key: u64) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let flushed = connection.flush(self.truth.as_mut());
+        let flushed = connection.flush(self.clock, self.truth.as_mut());
         let wants_room = flushed == Flushed::Blocked;
         if flushed == Flushed::Gone {
             self.close(key, StreamEnd::Cancelled);

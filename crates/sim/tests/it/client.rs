@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokometer_base::MonotonicClock;
 use tokometer_sim::{AnswerLength, Config, Error, Pace, Profile, Server};
 
 /// Far beyond any answer of these tests: a hang becomes a failure.
@@ -28,7 +29,7 @@ impl Running {
         let certificate = server.certificate_pem().map(str::to_owned);
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
-        let thread = Some(std::thread::spawn(move || server.run(&flag)));
+        let thread = Some(std::thread::spawn(move || server.run(&flag, &MonotonicClock)));
         Self { address, certificate, stop, thread }
     }
 

@@ -73,6 +73,11 @@ pub struct MeasuredRow {
 }
 
 impl MeasuredRow {
+    /// The name of a row of so many requests: `8 x 1024`, with the tokens of a prompt last.
+    pub fn label_of(requests: u64, input_tokens: u64) -> String {
+        format!("{requests} x {}", input_tokens / requests.max(1))
+    }
+
     /// Mean prompt length.
     pub fn mean_prompt(&self) -> f64 {
         self.input_tokens as f64 / self.requests.max(1) as f64
