@@ -4,8 +4,9 @@
 //! cached. Never used on a thread that measures requests. Responses are parsed by the same HTTP
 //! reader as measured ones.
 
+mod limited;
+
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
 
 use rustls::pki_types::ServerName;
@@ -18,6 +19,7 @@ use crate::http::{BodyPart, ResponseReader};
 use crate::prepare::Head;
 use crate::reading::message;
 use crate::settings::Settings;
+use limited::{Cancel, Limit, Limited};
 
 /// Longest response that is read. Metrics pages of large fleets have a few megabytes.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
@@ -77,20 +79,28 @@ pub struct Control {
     settings: Settings,
     tls: Option<Arc<ClientConfig>>,
     timeout: Nanos,
+    cancel: Option<Cancel>,
     tokenize_form: OnceLock<TokenizeForm>,
 }
 
 impl Control {
     /// Uses the address, headers and key of the run. `tls` is needed for `https` only; `timeout`
-    /// applies to connecting and to each read.
+    /// applies to a whole request, from connecting to the last byte of its response.
     pub fn new(settings: &Settings, tls: Option<Arc<ClientConfig>>, timeout: Nanos) -> Self {
-        Self { settings: settings.clone(), tls, timeout, tokenize_form: OnceLock::new() }
+        let tokenize_form = OnceLock::new();
+        Self { settings: settings.clone(), tls, timeout, cancel: None, tokenize_form }
     }
 
     /// The same client with another patience.
     #[must_use]
     pub fn with_timeout(&self, timeout: Nanos) -> Self {
         Self { timeout, ..self.clone() }
+    }
+
+    /// The same client, whose requests end early once `is_cancelled`.
+    #[must_use]
+    pub fn cancelled_by(&self, is_cancelled: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
+        Self { cancel: Some(Cancel(is_cancelled)), ..self.clone() }
     }
 
     /// `GET path`, whatever the status of the answer.
@@ -138,16 +148,12 @@ impl Control {
         exchange(&mut StreamOwned::new(tls, stream), &request, &address)
     }
 
-    fn connect(&self) -> io::Result<TcpStream> {
-        let timeout = self.timeout.to_duration();
+    fn connect(&self) -> io::Result<Limited> {
+        let limit = Limit::new(self.timeout, self.cancel.clone());
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
         for address in self.settings.base_url.resolve()? {
-            match TcpStream::connect_timeout(&address, timeout) {
-                Ok(stream) => {
-                    stream.set_read_timeout(Some(timeout))?;
-                    stream.set_write_timeout(Some(timeout))?;
-                    return Ok(stream);
-                }
+            match limit.connect(&address) {
+                Ok(stream) => return Ok(stream),
                 Err(error) => failure = error,
             }
         }
@@ -266,7 +272,10 @@ impl Control {
 
     /// SGLang's `GET /server_info`, or `GET /get_server_info` of older versions.
     pub fn server_info(&self) -> Result<Value, Error> {
-        self.get_json("/server_info").or_else(|_| self.get_json("/get_server_info"))
+        match self.get_json("/server_info") {
+            Err(Error::Status { .. } | Error::Answer { .. }) => self.get_json("/get_server_info"),
+            info => info,
+        }
     }
 
     /// `POST /start_profile`, with a body for SGLang.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use tokometer_base::Nanos;
+use tokometer_base::{Nanos, WallNanos};
 use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 
 use crate::dialect::{Dialect, Rules, rules_of};
@@ -235,9 +235,22 @@ impl Exchange {
         CLOSED
     }
 
-    /// The server's `Retry-After`; `None` where it sent none.
-    pub fn retry_after(&self) -> Option<Nanos> {
-        self.head.and_then(|head| head.retry_after)
+    /// Whether the protocol's end marker has come, so that nothing can be missing but the end of the
+    /// body. Some servers leave the body open.
+    pub fn has_end_marker(&self) -> bool {
+        self.head.is_some() && !self.is_refusal() && self.reading.has_end_marker()
+    }
+
+    /// Whether the server has said that the answer is complete, by an end marker or a finish reason.
+    pub fn is_finished(&self) -> bool {
+        self.head.is_some() && !self.is_refusal() && self.reading.has_ended()
+    }
+
+    /// The server's `Retry-After`; `None` where it sent none. A date is compared with the server's own
+    /// `Date` where there is one, else with `now`.
+    pub fn retry_after(&self, now: WallNanos) -> Option<Nanos> {
+        let head = self.head?;
+        head.retry_after.map(|after| after.wait(head.date.unwrap_or(now)))
     }
 }
 

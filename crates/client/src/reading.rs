@@ -294,8 +294,17 @@ impl Reading {
         }
     }
 
+    /// Whether the protocol's last event has been seen, behind which nothing is due but the body's end.
+    pub(crate) fn has_end_marker(&self) -> bool {
+        match self.rules.end {
+            EndRule::DoneOrFinish => self.seen.has(Marks::DONE),
+            EndRule::FinalEvent => self.seen.has(Marks::LAST),
+            EndRule::Body => false,
+        }
+    }
+
     /// Whether the protocol's end mark has been seen.
-    fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         match self.rules.end {
             EndRule::DoneOrFinish => self.seen.has(Marks::DONE) || self.seen.has(Marks::FINISHED),
             EndRule::FinalEvent => self.seen.has(Marks::LAST),

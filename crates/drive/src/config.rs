@@ -50,7 +50,9 @@ pub enum WarmUps {
 pub struct Timeouts {
     /// For connecting, including the TLS handshake.
     pub connect: Nanos,
-    /// Without a byte of the response. `None` waits without limit.
+    /// Between one piece of content and the next, or the end of the answer. Pings, comments and events
+    /// without content do not count. `None` waits without limit. Before the first content only `total`
+    /// applies, since a server may queue a request for minutes.
     pub stall: Option<Nanos>,
     /// For the whole request, from its first byte sent. `None` waits without limit.
     pub total: Option<Nanos>,
@@ -61,16 +63,20 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// Ten seconds to connect and six hours for a request, the values of vLLM's client.
+    /// Ten seconds to connect and six hours for a request, the values of vLLM's client, and two minutes
+    /// between tokens, longer than any preemption.
     fn default() -> Self {
         Self {
             connect: Nanos::from_secs(10),
-            stall: None,
+            stall: Some(Nanos::from_secs(120)),
             total: Some(Nanos::from_secs(6 * 60 * 60)),
             stale: Nanos::from_secs(2),
         }
     }
 }
+
+/// The longest wait before another attempt, unless the plan says otherwise.
+pub const RETRY_MAX_WAIT: Nanos = Nanos::from_secs(60);
 
 /// A server under test, and how its responses are read.
 #[derive(Debug, Clone)]
@@ -111,6 +117,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// Retries of a failed request; each attempt has its own timeline.
     pub retries: u32,
+    /// The longest wait before another attempt, whatever the server asks for.
+    pub retry_max_wait: Nanos,
     /// Worker threads. `None` uses one on up to two cores, and half of the cores on larger machines.
     pub workers: Option<u16>,
 }
@@ -133,6 +141,7 @@ impl Config {
             places: Places::default(),
             timeouts: Timeouts::default(),
             retries: 0,
+            retry_max_wait: RETRY_MAX_WAIT,
             workers: None,
         }
     }

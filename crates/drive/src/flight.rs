@@ -30,7 +30,7 @@ pub(crate) struct Flight {
 /// First wait between attempts; it doubles, unless the server sends `Retry-After`.
 const FIRST_RETRY_WAIT: Nanos = Nanos::from_millis(500);
 /// Limit of that doubling.
-const LONGEST_RETRY_WAIT: Nanos = Nanos::from_secs(30);
+const LONGEST_BACKOFF: Nanos = Nanos::from_secs(30);
 
 impl Flight {
     /// The first attempt of `item`.
@@ -105,13 +105,11 @@ impl Flight {
         self.tries_left > 0 && self.failure().is_some_and(is_worth_retrying)
     }
 
-    /// The wait before the next attempt: the server's `Retry-After`, or a doubling one.
-    pub(crate) fn retry_wait(&self) -> Nanos {
-        if let Some(wait) = self.retry_after {
-            return wait;
-        }
+    /// The wait before the next attempt: the server's own, where it named one. `longest` limits both.
+    pub(crate) fn retry_wait(&self, longest: Nanos) -> Nanos {
         let doublings = self.timeline.identity.attempt.min(16);
-        Nanos(FIRST_RETRY_WAIT.0 << doublings).min(LONGEST_RETRY_WAIT)
+        let backoff = || Nanos(FIRST_RETRY_WAIT.0 << doublings).min(LONGEST_BACKOFF);
+        self.retry_after.unwrap_or_else(backoff).min(longest)
     }
 
     /// The next attempt of the same request. `timeline` stays with this one.
@@ -229,10 +227,10 @@ pub(crate) mod tests {
         let mut flight = flight(0);
         let mut wait = |attempt| {
             flight.timeline.identity.attempt = attempt;
-            flight.retry_wait()
+            flight.retry_wait(Nanos::from_secs(60))
         };
         assert_eq!(wait(0), Nanos::from_millis(500));
         assert_eq!(wait(2), Nanos::from_secs(2));
-        assert_eq!(wait(1_000), LONGEST_RETRY_WAIT);
+        assert_eq!(wait(1_000), LONGEST_BACKOFF);
     }
 }

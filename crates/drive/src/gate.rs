@@ -46,7 +46,12 @@ impl Gate {
         let is_full = state.limit.is_some_and(|limit| state.in_flight >= limit);
         if is_full || now >= state.closes {
             state.waits += u64::from(is_full);
-            state.line.push_back(flight);
+            // A further attempt belongs to a request that had its turn before all others in line.
+            if flight.timeline.identity.attempt > 0 {
+                state.line.push_front(flight);
+            } else {
+                state.line.push_back(flight);
+            }
             return None;
         }
         state.in_flight += 1;
@@ -70,6 +75,11 @@ impl Gate {
     pub(crate) fn close_at(&self, time: Nanos) {
         let mut state = self.state();
         state.closes = state.closes.min(time);
+    }
+
+    /// Whether the gate is still open at this time.
+    pub(crate) fn is_open_at(&self, time: Nanos) -> bool {
+        time < self.state().closes
     }
 
     /// Empties the queue if the gate has closed. The flights returned will not be sent.
@@ -111,6 +121,17 @@ mod tests {
             "an ended request left its place"
         );
         assert_eq!((gate.take_waits(), gate.take_waits()), (3, 0));
+    }
+
+    #[test]
+    fn a_further_attempt_is_first_in_line() {
+        let gate = Gate::new(Some(1));
+        let retry = flight(0).next_attempt();
+        let admitted =
+            [flight(1), flight(2), retry].map(|flight| index(gate.admit(flight, Nanos(1))));
+        assert_eq!(admitted, [Some(1), None, None]);
+        assert_eq!(index(gate.release(Nanos(2))), Some(0));
+        assert_eq!(index(gate.release(Nanos(3))), Some(2));
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub struct Outlets {
 /// Time for the requests in flight to end after an interrupt.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
+/// Time for a busy preparer to notice that everything in flight was abandoned.
+const PREPARER_DRAIN: Nanos = Nanos::from_millis(500);
+
 /// Time for the remaining threads to record their flights after a panic.
 const PANIC_DRAIN: Nanos = Nanos::from_millis(500);
 
@@ -94,12 +97,16 @@ pub fn run_on<P: Platform>(
         interrupt: outlets.interrupt,
         stop: None,
         stopped: None,
+        is_preparer_left: false,
         limit,
     };
     let measured = owner.conduct(outlets.between, preparer.waker().as_ref());
     owner.shared.finish();
     let accounts = workers.join();
-    let _ = preparer.join();
+    // A preparer that waits for a server must not keep the run from ending. It ends by itself later.
+    if !owner.is_preparer_left {
+        let _ = preparer.join();
+    }
     match owner.shared.take_panic().or_else(|| owner.progress.take_error()) {
         Some(error) => Err(error),
         None => Ok(owner.close(measured, accounts)),
@@ -183,6 +190,8 @@ struct Owner<P: Platform> {
     stop: Option<Stop>,
     /// When an early stop was decided.
     stopped: Option<Nanos>,
+    /// Whether the preparer did not notice the end and is left behind.
+    is_preparer_left: bool,
     limit: Option<u64>,
 }
 
@@ -206,8 +215,9 @@ impl<P: Platform> Owner<P> {
             self.shared.stop(now);
             return Measured { begin: now, health: Health::default() };
         }
-        if let Some(between) = between {
+        if let Some(between) = between.filter(|_| self.stop.is_none()) {
             between();
+            self.check_stop(self.clock.now());
         }
         while !self.progress.is_head_start_made() && self.stop.is_none() {
             self.platform.pause(LOOK);
@@ -285,11 +295,16 @@ impl<P: Platform> Owner<P> {
     /// Waits until all flights have ended and no more will come. Reacts to what may end the run
     /// early.
     fn watch(&mut self, is_fed: impl Fn() -> bool) {
-        let mut drain_ends = None;
+        let (mut drain_ends, mut given_up) = (None, None);
         loop {
             let was_fed = is_fed();
             let now = self.clock.now();
-            if was_fed && self.shared.pending() == 0 {
+            if was_fed && self.shared.is_all_sent() {
+                self.shared.live.note_all_sent(now);
+            }
+            let is_busy = !was_fed && given_up.is_some_and(|at| now >= at + PREPARER_DRAIN);
+            self.is_preparer_left |= is_busy;
+            if (was_fed || is_busy) && self.shared.pending() == 0 {
                 // A worker that loses the target stops the run itself, and all flights may end at
                 // once.
                 if self.shared.is_target_lost() {
@@ -304,9 +319,12 @@ impl<P: Platform> Owner<P> {
             }
             if self.stop.is_some() {
                 let drain_ends = *drain_ends.get_or_insert(now + DRAIN);
-                let is_urgent = now >= drain_ends || self.interrupt.urgency() == Urgency::Leave;
-                if is_urgent && !self.shared.is_abandoning() {
+                let is_urgent = now >= drain_ends
+                    || self.interrupt.urgency() == Urgency::Leave
+                    || self.shared.is_abandoning();
+                if is_urgent && given_up.is_none() {
                     self.shared.abandon();
+                    given_up = Some(now);
                 }
             }
             self.platform.pause(LOOK);

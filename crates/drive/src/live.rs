@@ -72,6 +72,8 @@ pub struct Live {
     slots: Vec<Slot>,
     phase: AtomicU8,
     began: AtomicU64,
+    /// Zero while there is something to send.
+    all_sent: AtomicU64,
 }
 
 /// Sums over all workers at one moment.
@@ -125,7 +127,12 @@ impl Counts {
 impl Default for Live {
     fn default() -> Self {
         let slots = (0..MOST_WORKERS).map(|_| Slot::default()).collect();
-        Self { slots, phase: AtomicU8::new(0), began: AtomicU64::new(0) }
+        Self {
+            slots,
+            phase: AtomicU8::new(0),
+            began: AtomicU64::new(0),
+            all_sent: AtomicU64::new(0),
+        }
     }
 }
 
@@ -163,6 +170,18 @@ impl Live {
         self.phase().map(|_| Nanos(self.began.load(Ordering::Relaxed)))
     }
 
+    /// Since when the phase under way has nothing more to send and waits for what is in flight.
+    /// `None` while there is something to send.
+    pub fn all_sent(&self) -> Option<Nanos> {
+        Some(Nanos(self.all_sent.load(Ordering::Relaxed))).filter(|at| *at > Nanos::ZERO)
+    }
+
+    /// Notes that there is nothing more to send. Only the first time counts.
+    pub(crate) fn note_all_sent(&self, at: Nanos) {
+        let at = at.0.max(1);
+        let _before = self.all_sent.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     pub(crate) fn slot(&self, worker: u16) -> &Slot {
         &self.slots[usize::from(worker.min(MOST_WORKERS - 1))]
     }
@@ -170,6 +189,7 @@ impl Live {
     /// Resets the counters for a phase. Called while no request is in flight.
     pub(crate) fn begin(&self, phase: Phase, at: Nanos) {
         self.slots.iter().for_each(Slot::reset);
+        self.all_sent.store(0, Ordering::Relaxed);
         self.began.store(at.0, Ordering::Relaxed);
         self.phase.store(if phase == Phase::Warmup { 1 } else { 2 }, Ordering::Relaxed);
     }
@@ -204,8 +224,11 @@ mod tests {
         let counts = live.counts();
         assert_eq!((counts.sent, counts.in_flight(), counts.ended()), (3, 2, 1));
         assert_eq!(counts.ttft_mean, Some(Nanos(20)));
+        live.note_all_sent(Nanos(7));
+        live.note_all_sent(Nanos(8));
+        assert_eq!(live.all_sent(), Some(Nanos(7)));
         live.begin(Phase::Measure, Nanos(2));
-        assert_eq!(live.counts(), Counts::default());
+        assert_eq!((live.counts(), live.all_sent()), (Counts::default(), None));
         assert_eq!((live.phase(), live.began()), (Some(Phase::Measure), Some(Nanos(2))));
     }
 }

@@ -119,8 +119,11 @@ impl Shared {
         self.ahead_bytes.fetch_add(flight.weight(), Ordering::Relaxed);
     }
 
-    /// Removes a flight from the prepared ones: it is sent now, or never.
+    /// Removes a flight from the prepared ones: it is sent now, or never. A retry is none of them.
     pub(crate) fn taken(&self, flight: &Flight) {
+        if flight.timeline.identity.attempt > 0 {
+            return;
+        }
         self.ahead_items.fetch_sub(1, Ordering::Relaxed);
         self.ahead_bytes.fetch_sub(flight.weight(), Ordering::Relaxed);
     }
@@ -141,6 +144,11 @@ impl Shared {
 
     pub(crate) fn pending(&self) -> u64 {
         self.pending.load(Ordering::Acquire)
+    }
+
+    /// Whether no prepared flight waits to be sent.
+    pub(crate) fn is_all_sent(&self) -> bool {
+        self.ahead_items.load(Ordering::Relaxed) == 0
     }
 
     /// Whether enough is prepared, so that the preparer may pause.

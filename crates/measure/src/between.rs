@@ -43,14 +43,18 @@ pub(crate) fn between(
 ) -> Result<Between, Error> {
     let phases = plan.phases.clone();
     let interval = plan.client.scrape_interval_s;
-    let control = reached.control.clone();
-    let flush = (phases.cache == Cache::Flush).then(|| Flush::new(plan, reached));
+    let is_interrupted = {
+        let observer = Arc::clone(&tools.observer);
+        Arc::new(move || observer.is_interrupted())
+    };
+    let control = reached.control.cancelled_by(is_interrupted);
+    let flush = (phases.cache == Cache::Flush).then(|| Flush::new(plan, reached, &control));
     let pause = pause(plan.family, &phases);
     let profile = (phases.profiler == Profiler::On).then(|| profile_body(plan.family, &phases));
     let question = if phases.probe_rate > 0.0 {
         let probe = reached.dialect.probe(&reached.settings);
         let probe = probe.map_err(|why| Error::usage(why.to_string(), ""))?;
-        Some(Question { control: control.clone(), probe })
+        Some(Question { control: reached.control.clone(), probe })
     } else {
         None
     };
@@ -59,7 +63,11 @@ pub(crate) fn between(
     let sources = if interval > 0.0 { reached.metrics_sources(plan)? } else { Vec::new() };
     Ok(Box::new(move || {
         // A server that cannot flush can still be measured, but nobody may take it for flushed.
-        if let Some(Err(why)) = flush.map(|flush| flush.send()) {
+        let flushed = flush.map(|flush| flush.send());
+        if observer.is_interrupted() {
+            return;
+        }
+        if let Some(Err(why)) = flushed {
             observer.remark_once(&format!(
                 "note: the prefix cache was not flushed: {why}\n  results may include prefix-cache hits"
             ));
@@ -109,9 +117,9 @@ struct Flush {
 const ANSWER_SLACK: Nanos = Nanos::from_secs(5);
 
 impl Flush {
-    fn new(plan: &Plan, reached: &Reached) -> Self {
+    fn new(plan: &Plan, reached: &Reached, control: &Control) -> Self {
         let patience = Nanos::from_secs_f64(plan.phases.flush_timeout_s);
-        let control = reached.control.with_timeout(patience + ANSWER_SLACK);
+        let control = control.with_timeout(patience + ANSWER_SLACK);
         Self { control, route: reached.dialect.flush_by(plan.family), patience }
     }
 

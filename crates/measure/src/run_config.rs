@@ -157,11 +157,15 @@ pub(crate) fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Conf
         },
         timeouts: drive::Timeouts {
             connect: Nanos::from_secs_f64(client.connect_timeout_s),
-            stall: client.stall_timeout_s.map(Nanos::from_secs_f64),
+            stall: client
+                .stall_timeout_s
+                .map(Nanos::from_secs_f64)
+                .filter(|limit| *limit > Nanos::ZERO),
             total: client.timeout_s.map(Nanos::from_secs_f64),
             ..drive::Timeouts::default()
         },
         retries: client.retries,
+        retry_max_wait: Nanos::from_secs_f64(client.retry_max_wait_s),
         workers: client.workers,
         ..drive::Config::new(targets, limits)
     }

@@ -19,6 +19,9 @@ use tokometer_plan::{self as plan, Address, Plan};
 /// A control request that is not answered in this time is not answered at all.
 const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
 
+/// A server that does not tell its version in this time is measured without it.
+const VERSION_TIMEOUT: Nanos = Nanos::from_secs(5);
+
 /// A reading of metrics that takes longer is none.
 const SCRAPE_TIMEOUT: Nanos = Nanos::from_secs(2);
 
@@ -189,7 +192,9 @@ fn wait_until_up(
 ) -> Result<(), Error> {
     let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
     loop {
-        let answer = control.get(path);
+        let left = (deadline - clock.now()).clamp(READY_PAUSE, CONTROL_TIMEOUT);
+        let limit = if timeout_s > 0.0 { left } else { CONTROL_TIMEOUT };
+        let answer = control.with_timeout(limit).get(path);
         let is_over = clock.now() >= deadline;
         match answer {
             Ok(answer) if answer.status < 500 || is_over => return Ok(()),
@@ -279,7 +284,7 @@ fn settle_model(
 
 /// The server's own name and version, where it tells them.
 fn server_name(control: &Control) -> Option<String> {
-    let info = control.server_info().ok()?;
+    let info = control.with_timeout(VERSION_TIMEOUT).server_info().ok()?;
     let version = info.get("version").or_else(|| info.get("sglang_version"))?;
     version.as_str().map(str::to_owned)
 }

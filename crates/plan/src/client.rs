@@ -22,11 +22,13 @@ tokometer_base::partial! {
         pub timeout_s: Option<f64> = None,
         /// Seconds for a connection.
         pub connect_timeout_s: f64,
-        /// Seconds of silence in an answer; absent: no limit.
+        /// Seconds from one piece of content to the next; zero or absent: no limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub stall_timeout_s: Option<f64> = None,
         /// Further attempts of a failed request.
         pub retries: u32,
+        /// Longest wait before another attempt, in seconds.
+        pub retry_max_wait_s: f64 = drive::config::RETRY_MAX_WAIT.as_secs_f64(),
         /// Seconds between readings of the server's metrics; zero: none.
         pub scrape_interval_s: f64,
         /// Where metrics are read, one for each replica; empty: at the server itself.

@@ -138,6 +138,7 @@ fields! { plan;
     ConnectTimeoutS = "client.connect_timeout_s" => plan.client.connect_timeout_s;
     StallTimeoutS = "client.stall_timeout_s" => plan.client.stall_timeout_s;
     Retries = "client.retries" => plan.client.retries;
+    RetryMaxWaitS = "client.retry_max_wait_s" => plan.client.retry_max_wait_s;
     ScrapeIntervalS = "client.scrape_interval_s" => plan.client.scrape_interval_s;
 }
 

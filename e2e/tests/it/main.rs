@@ -22,6 +22,7 @@ mod scrapes;
 mod signals;
 mod sweeps;
 mod truth;
+mod waiting;
 
 use tokometer_e2e::program;
 use tokometer_e2e::scripted;

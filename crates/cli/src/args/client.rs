@@ -27,12 +27,15 @@ pub(crate) struct ClientArgs {
     /// Timeout for opening a connection [default: 10s]
     #[arg(long, value_name = "TIME")]
     pub(crate) connect_timeout: Option<String>,
-    /// Timeout for a stream without new data [default: none]
+    /// Timeout from one token of a stream to the next; 0 disables it [default: 120s]
     #[arg(long, value_name = "TIME")]
     pub(crate) stall_timeout: Option<String>,
     /// Retries of a failed request; every attempt is recorded [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
+    /// Longest wait before a retry, whatever `Retry-After` says [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) retry_max_wait: Option<String>,
     /// Seconds between scrapes of the server's /metrics; 0 disables them [default: 1]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) scrape_interval: Option<f64>,

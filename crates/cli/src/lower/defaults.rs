@@ -5,6 +5,7 @@ use tokometer_base::{Conventions, Nanos, Partial};
 use tokometer_client::conn::Stamps;
 use tokometer_client::settings::Delivery;
 use tokometer_client::{self as client, Dialect, IgnoreEos, UsageReports};
+use tokometer_drive::config::RETRY_MAX_WAIT;
 use tokometer_drive::{Connections, Harvest, Timeouts};
 use tokometer_plan::{
     Address, Cache, Content, Form, Judgement, PartialClient, PartialLoad, PartialMetrics,
@@ -169,7 +170,9 @@ fn client(situation: &Situation) -> PartialClient {
         stamps: Some(Stamps::Kernel),
         timeout_s: Some(timeouts.total.map(Nanos::as_secs_f64)),
         connect_timeout_s: Some(timeouts.connect.as_secs_f64()),
+        stall_timeout_s: Some(timeouts.stall.map(Nanos::as_secs_f64)),
         retries: Some(0),
+        retry_max_wait_s: Some(RETRY_MAX_WAIT.as_secs_f64()),
         scrape_interval_s: Some(1.0),
         ..PartialClient::default()
     }

@@ -244,6 +244,7 @@ fn client(client: &ClientArgs) -> Result<PartialClient, Refusal> {
         connect_timeout_s: seconds("--connect-timeout", client.connect_timeout.as_deref())?,
         stall_timeout_s: seconds("--stall-timeout", client.stall_timeout.as_deref())?.map(Some),
         retries: client.retries,
+        retry_max_wait_s: seconds("--retry-max-wait", client.retry_max_wait.as_deref())?,
         scrape_interval_s: last(client.scrape_interval, client.no_scrape.then_some(0.0)),
         metrics_urls: (!client.metrics_url.is_empty()).then(|| client.metrics_url.clone()),
     })

@@ -53,6 +53,7 @@ fn timing(plan: &Plan) -> Vec<BoundedNumber> {
         ("client.timeout_s", client.timeout_s),
         ("client.connect_timeout_s", Some(client.connect_timeout_s)),
         ("client.stall_timeout_s", client.stall_timeout_s),
+        ("client.retry_max_wait_s", Some(client.retry_max_wait_s)),
         ("client.scrape_interval_s", Some(client.scrape_interval_s)),
         ("prompts.turns.think_ms", plan.prompts.turns.map(|turns| turns.think_ms)),
         ("request.lora.alpha", plan.request.lora.as_ref().map(|lora| lora.alpha)),

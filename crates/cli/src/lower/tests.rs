@@ -228,6 +228,7 @@ fn numbers_that_mean_nothing_are_refused_for_every_flag() {
         ("", "--timeout"),
         ("", "--connect-timeout"),
         ("", "--stall-timeout"),
+        ("", "--retry-max-wait"),
         ("", "--duration"),
         ("", "--random-range-ratio"),
         ("", "--metric-percentiles"),

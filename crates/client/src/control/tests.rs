@@ -150,3 +150,56 @@ fn a_flush_sends_its_timeout_to_sglang_only() {
     check(Some(Nanos::from_millis(500)), "POST /flush_cache?timeout=0.5 HTTP/1.1\r\n");
     check(None, "POST /flush_cache HTTP/1.1\r\n");
 }
+
+/// One byte at a time, for ever: no single read is slow, so a limit per read never ended it.
+fn drip(mut stream: std::net::TcpStream, head: &[u8]) {
+    let _ = stream.write_all(head);
+    let pause = std::time::Duration::from_millis(5);
+    let _ = stream.set_read_timeout(Some(pause));
+    while stream.write_all(b"x").is_ok() {
+        // Nothing comes: the read is the pause.
+        let _ = stream.read(&mut [0; 512]);
+    }
+}
+
+fn dripping(head: &'static [u8], timeout: Nanos) -> Control {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            thread::spawn(move || drip(stream.unwrap(), head));
+        }
+    });
+    Control::new(&Settings::new(Url::http("127.0.0.1", port), "tiny"), None, timeout)
+}
+
+#[test]
+fn every_request_has_a_limit_that_dripping_bytes_do_not_put_off() {
+    let heads = [
+        &b""[..],
+        b"HTTP/1.1 200 OK\r\nx-slow: ",
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n",
+    ];
+    for head in heads {
+        let control = dripping(head, Nanos::from_millis(150));
+        let error = control.models().unwrap_err();
+        let is_timeout = matches!(&error, Error::Reach { source, .. }
+            if source.kind() == io::ErrorKind::TimedOut);
+        // Bytes that are no head are refused at once.
+        assert!(is_timeout || head.is_empty(), "{error}");
+        if is_timeout {
+            let said = "timed out: no complete response within 150 ms";
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_no_longer_wanted_ends_early() {
+    let control = dripping(b"HTTP/1.1 200 OK\r\n\r\n", Nanos::from_secs(3_600));
+    let looks = std::sync::atomic::AtomicU32::new(0);
+    let is_cancelled = move || looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst) > 3;
+    let error = control.cancelled_by(Arc::new(is_cancelled)).metrics_text().unwrap_err();
+    assert!(error.to_string().ends_with("interrupted"), "{error}");
+}

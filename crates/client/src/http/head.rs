@@ -1,6 +1,8 @@
 //! The parts of a response header that matter for reading its body.
 
-use tokometer_base::Nanos;
+use tokometer_base::{Nanos, WallNanos};
+
+use super::date;
 
 /// Media type from `Content-Type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,11 +35,40 @@ pub struct Head {
     pub keep_alive: bool,
     /// From `Content-Type`.
     pub media: Media,
-    /// From `Retry-After` in seconds; `None` where absent or a date.
-    pub retry_after: Option<Nanos>,
+    /// From `Retry-After`; `None` where absent or unreadable.
+    pub retry_after: Option<RetryAfter>,
+    /// The server's clock, from `Date`.
+    pub date: Option<WallNanos>,
     /// Time in the server's queue, which TGI sends in a header. `None` for other servers.
     pub queue_time: Option<Nanos>,
     pub(super) length: Length,
+}
+
+/// What `Retry-After` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetryAfter {
+    /// A number of seconds.
+    Wait(Nanos),
+    /// A date.
+    At(WallNanos),
+}
+
+impl RetryAfter {
+    fn parse(text: &str) -> Option<Self> {
+        match text.parse::<f64>() {
+            Ok(seconds) if seconds.is_nan() => None,
+            Ok(seconds) => Some(Self::Wait(Nanos::from_secs_f64(seconds.max(0.0)))),
+            Err(_) => date::parse(text).map(Self::At),
+        }
+    }
+
+    /// The wait from `now` on, which for a date should come from the same clock.
+    pub fn wait(self, now: WallNanos) -> Nanos {
+        match self {
+            Self::Wait(wait) => wait,
+            Self::At(at) => Nanos(at.0.saturating_sub(now.0)),
+        }
+    }
 }
 
 /// Collects a [`Head`] header by header.
@@ -58,6 +89,7 @@ impl Builder {
             keep_alive: minor_version >= 1,
             media: Media::Other,
             retry_after: None,
+            date: None,
             queue_time: None,
             length: Length::UntilEof,
         };
@@ -81,7 +113,9 @@ impl Builder {
         } else if is("content-type") {
             self.head.media = media(text);
         } else if is("retry-after") {
-            self.head.retry_after = text.parse().ok().map(Nanos::from_secs_f64);
+            self.head.retry_after = RetryAfter::parse(text);
+        } else if is("date") {
+            self.head.date = date::parse(text);
         } else if is("x-queue-time") {
             let millis = text.parse().ok().filter(|millis: &f64| *millis >= 0.0);
             self.head.queue_time = millis.map(Nanos::from_millis_f64);

@@ -5,8 +5,9 @@
 //! and a stamp per read would assign one request's bytes to another.
 
 mod chunked;
+mod date;
 mod head;
 mod reader;
 
-pub use head::{Head, Media};
+pub use head::{Head, Media, RetryAfter};
 pub use reader::{BodyPart, Error, ResponseReader};

@@ -177,7 +177,9 @@ fn parse_head(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::Media;
+    use tokometer_base::{Nanos, WallNanos};
+
+    use crate::http::{Media, RetryAfter};
 
     /// Status, keep-alive, body, and whether the end was reached.
     type Read = (u16, bool, Vec<u8>, bool);
@@ -265,8 +267,28 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(head.media, Media::Json);
-        assert_eq!(head.retry_after.map(|wait| wait.0), Some(2_000_000_000));
+        assert_eq!(head.retry_after, Some(RetryAfter::Wait(Nanos::from_secs(2))));
         assert_eq!(head.queue_time.map(|wait| wait.0), Some(5_000_000));
         assert_eq!(names, ["Content-Type", "Retry-After", "x-queue-time"]);
+    }
+
+    #[test]
+    fn a_wait_is_a_number_of_seconds_or_a_date() {
+        let check = |value: &str, expected: Option<u64>| {
+            let bytes = format!("HTTP/1.1 503 X\r\nRetry-After: {value}\r\n\r\n");
+            let mut reader = ResponseReader::default();
+            let head = reader.read_head(&mut bytes.as_bytes(), |_, _| {}).unwrap().unwrap();
+            let now = WallNanos(784_111_700_000_000_000);
+            let wait = head.retry_after.map(|after| after.wait(now).0 / 1_000_000_000);
+            assert_eq!(wait, expected, "{value}");
+        };
+        check("120", Some(120));
+        check(" 1.5 ", Some(1));
+        check("-3", Some(0));
+        check("NaN", None);
+        check("soon", None);
+        check("Sun, 06 Nov 1994 08:49:37 GMT", Some(77));
+        check("Sun, 06 Nov 1994 08:00:00 GMT", Some(0));
+        assert_eq!(RetryAfter::At(WallNanos(5)).wait(WallNanos(9)), Nanos::ZERO);
     }
 }

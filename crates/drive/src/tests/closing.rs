@@ -126,11 +126,11 @@ fn a_silent_kept_connection_ends_with_the_timeout() {
         AfterResponse::Stay
     });
     let mut config = patient(config(address, 3, 1));
-    config.timeouts.stall = Some(Nanos::from_millis(30));
+    config.timeouts.total = Some(Nanos::from_millis(30));
     let outcome = run(config);
     let kinds: Vec<_> =
         outcome.measured().iter().map(|timeline| failure(timeline).map(|(kind, _)| kind)).collect();
-    assert_eq!(kinds, [None, Some(FailureKind::Stall), None]);
+    assert_eq!(kinds, [None, Some(FailureKind::Timeout), None]);
     assert_eq!(outcome.timelines.len(), 3);
 }
 

@@ -8,6 +8,7 @@ mod behaviour;
 mod blocks;
 mod closing;
 mod early;
+mod leaving;
 mod server;
 mod turns;
 mod virtual_time;

@@ -51,6 +51,10 @@ pub(crate) struct Connection<W> {
     pub(crate) is_preopened: bool,
     /// Time of the server's last activity.
     pub(crate) last_activity: Nanos,
+    /// Time of the last content of the present response. `None` before the first.
+    pub(crate) last_content: Option<Nanos>,
+    /// Time of the end marker of the present response, while its body has not ended.
+    pub(crate) end_marker: Option<Nanos>,
     /// Kernel statistics at the end of the previous request.
     pub(crate) account: TransportInfo,
 }

@@ -31,7 +31,7 @@ impl<P: Platform> Worker<P> {
             self.shared.target_responded(connection.target);
         }
         flight.timeline.times.end.get_or_insert(connection.last_activity);
-        flight.retry_after = connection.exchange.retry_after();
+        flight.retry_after = connection.exchange.retry_after(self.clock.wall());
         note_network(connection, &mut flight);
         let when_idle = match self.shared.config.connections {
             Connections::PerRequest => KeepOrClose::Close,
@@ -104,18 +104,19 @@ impl<P: Platform> Worker<P> {
         self.send(connection, next)
     }
 
-    /// Gives the flight's place in the gate to the next one, unless a retry keeps it.
+    /// Gives the flight's place in the gate to the next one. A retry of the flight takes a place of its
+    /// own when it is due.
     fn successor(&mut self, flight: &Flight) -> Option<Box<Flight>> {
-        if self.will_retry(flight) {
-            return None;
-        }
         let mut next = self.shared.gate.release(self.reader.now)?;
         next.place_freed = flight.timeline.times.end;
         Some(next)
     }
 
-    fn will_retry(&self, flight: &Flight) -> bool {
-        flight.wants_retry() && !self.shared.is_stopping()
+    /// When the flight is retried. `None` when it is not, or when the run ends before.
+    fn next_try(&self, flight: &Flight) -> Option<Nanos> {
+        let at = self.reader.now + flight.retry_wait(self.shared.config.retry_max_wait);
+        let will_retry = flight.wants_retry() && !self.shared.is_stopping();
+        Some(at).filter(|at| will_retry && self.shared.gate.is_open_at(*at))
     }
 
     /// Fails a flight that has no connection any more.
@@ -145,9 +146,8 @@ impl<P: Platform> Worker<P> {
             let is_first = flight.timeline.identity.attempt == 0;
             self.account.started += u64::from(is_measured && is_first);
         }
-        if self.will_retry(&flight) {
+        if let Some(at) = self.next_try(&flight) {
             live.retried();
-            let at = self.reader.now + flight.retry_wait();
             let next = flight.next_attempt();
             self.deferred.push((at, next));
         } else {
@@ -230,7 +230,8 @@ impl<P: Platform> Worker<P> {
         error: &io::Error,
     ) -> KeepOrClose {
         let has_response = connection.flight.as_ref().is_some_and(|flight| flight.has_response);
-        if has_response && connection.stage == Stage::Writing {
+        let is_complete = connection.end_marker.is_some();
+        if is_complete || (has_response && connection.stage == Stage::Writing) {
             return self.on_closed(connection);
         }
         let Some(mut flight) = connection.flight.take() else { return KeepOrClose::Close };

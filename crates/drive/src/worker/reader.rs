@@ -158,6 +158,13 @@ fn feed<W: Wire>(
     let contents = count_contents(timeline, events_before, live);
     if contents.events > 0 {
         connection.pulse.beat(stamped.at, contents.events, contents.tokens);
+        connection.last_content = Some(stamped.at);
+    }
+    if progress == Progress::More
+        && connection.end_marker.is_none()
+        && connection.exchange.has_end_marker()
+    {
+        connection.end_marker = Some(stamped.at);
     }
     if connection.stage != Stage::Writing && !flight.may_be_resent() {
         flight.request.bytes = Vec::new();

@@ -57,9 +57,10 @@ impl<P: Platform> Worker<P> {
             }
         }
         while let Some(place) = self.deferred.iter().position(|(at, _)| *at <= now) {
-            let (_at, mut flight) = self.deferred.swap_remove(place);
-            flight.timeline.times.admitted = now;
-            self.launch(flight);
+            let (_at, flight) = self.deferred.swap_remove(place);
+            if let Some(flight) = self.shared.gate.admit(flight, now) {
+                self.launch(flight);
+            }
         }
         while let Some(flight) = self.ready.pop_front() {
             self.launch(flight);
@@ -86,9 +87,7 @@ impl<P: Platform> Worker<P> {
     /// Sends an admitted flight, on a kept connection or a new one.
     pub(super) fn launch(&mut self, mut flight: Box<Flight>) {
         self.reader.now = self.clock.now();
-        if flight.timeline.identity.attempt == 0 {
-            self.shared.taken(&flight);
-        }
+        self.shared.taken(&flight);
         if self.shared.is_stopping() {
             self.dismiss(flight);
             return;
@@ -142,6 +141,8 @@ impl<P: Platform> Worker<P> {
             lane: Lane::Eager,
             was_lazy: false,
             last_activity: begin,
+            last_content: None,
+            end_marker: None,
             account: TransportInfo::default(),
         }));
         Ok(())
@@ -252,6 +253,8 @@ impl<P: Platform> Worker<P> {
         connection.exchange.reset();
         connection.pulse = Pulse::default();
         connection.was_lazy = false;
+        connection.last_content = None;
+        connection.end_marker = None;
         self.describe(connection, &mut flight);
         let timeline = &mut flight.timeline;
         let now = self.clock.now();

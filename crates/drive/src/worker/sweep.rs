@@ -1,12 +1,16 @@
 //! Periodic checks: timeouts, stop requests, clocks.
 
 use tokometer_base::Nanos;
-use tokometer_record::FailureKind;
+use tokometer_record::{FailureKind, Timeline};
 
 use super::connection::{Connection, Stage};
-use super::{KeepOrClose, Worker};
+use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Timeouts;
 use crate::platform::Platform;
+
+/// Time for a body to end after the end marker of its response. Servers send both together; a later
+/// end costs the connection and nothing else.
+const OPEN_BODY: Nanos = Nanos::from_millis(250);
 
 impl<P: Platform> Worker<P> {
     pub(super) fn sweep(&mut self) {
@@ -18,10 +22,10 @@ impl<P: Platform> Worker<P> {
             if self.shared.is_stopping() {
                 self.dismiss_paced();
             }
-            let line = self.shared.gate.dismiss(self.reader.now);
-            self.shared.dismiss(line, self.reader.now);
             self.expire();
         }
+        let line = self.shared.gate.dismiss(self.reader.now);
+        self.shared.dismiss(line, self.reader.now);
     }
 
     /// Fails flights that exceeded a timeout.
@@ -34,24 +38,43 @@ impl<P: Platform> Worker<P> {
             .collect();
         for (key, expiry) in expired {
             let Some(mut connection) = self.connections.take(key) else { continue };
-            match connection.flight.take() {
-                Some(flight) => self.fail(flight, expiry.kind(), &expiry.message(&timeouts)),
-                None => self.spare_is_open(connection.target),
-            }
-            if expiry == Expiry::Connect {
-                self.shared.connection_failed(connection.target, now);
+            match expiry {
+                Expiry::OpenBody { end } => self.end_open_body(&mut connection, end),
+                Expiry::Failed(limit) => self.exceed(&mut connection, limit),
             }
             self.settle(connection, KeepOrClose::Close);
         }
+    }
+
+    /// Fails what the connection carries.
+    fn exceed(&mut self, connection: &mut WorkerConnection<P>, limit: Limit) {
+        if limit == Limit::Connect {
+            self.shared.connection_failed(connection.target, self.reader.now);
+        }
+        match connection.flight.take() {
+            Some(flight) => {
+                let message = limit.message(&self.shared.config.timeouts, &flight.timeline);
+                self.fail(flight, limit.kind(), &message);
+            }
+            None => self.spare_is_open(connection.target),
+        }
+    }
+
+    /// Ends a complete response whose body the server has left open.
+    fn end_open_body(&mut self, connection: &mut WorkerConnection<P>, end: Nanos) {
+        if let Some(flight) = connection.flight.as_deref_mut() {
+            let end = flight.timeline.events.last().map_or(end, |event| event.at.max(end));
+            let _progress = connection.exchange.on_eof(end, &mut flight.timeline);
+        }
+        let _closed = self.complete(connection, KeepOrClose::Close);
     }
 
     /// Drops flights that have not been sent.
     fn dismiss_paced(&mut self) {
         self.shared.dismiss(std::mem::take(&mut self.paced), self.reader.now);
         self.spares.forget_flights();
-        for (_at, flight) in std::mem::take(&mut self.deferred) {
-            self.dismiss(flight);
-        }
+        let deferred = std::mem::take(&mut self.deferred);
+        self.shared.dismiss(deferred.into_iter().map(|(_at, flight)| flight), self.reader.now);
     }
 
     /// Abandons everything in flight.
@@ -65,7 +88,9 @@ impl<P: Platform> Worker<P> {
             .collect();
         for key in keys {
             let Some(mut connection) = self.connections.take(key) else { continue };
-            if let Some(flight) = connection.flight.take() {
+            if let Some(end) = connection.end_marker {
+                self.end_open_body(&mut connection, end);
+            } else if let Some(flight) = connection.flight.take() {
                 let _place = self.shared.gate.release(self.reader.now);
                 self.abandon(flight);
             }
@@ -76,12 +101,20 @@ impl<P: Platform> Worker<P> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expiry {
+    /// The response is complete since `end`; only its body has not ended.
+    OpenBody { end: Nanos },
+    /// A limit was exceeded.
+    Failed(Limit),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
     Connect,
     Stall,
     Total,
 }
 
-impl Expiry {
+impl Limit {
     fn kind(self) -> FailureKind {
         match self {
             Self::Connect => FailureKind::ConnectTimeout,
@@ -90,11 +123,12 @@ impl Expiry {
         }
     }
 
-    fn message(self, timeouts: &Timeouts) -> String {
+    fn message(self, timeouts: &Timeouts, timeline: &Timeline) -> String {
         match self {
             Self::Connect => format!("timed out: no connection within {}", timeouts.connect),
             Self::Stall => {
-                format!("timed out: no new data for {}", timeouts.stall.unwrap_or_default())
+                let limit = timeouts.stall.unwrap_or_default();
+                format!("timed out: no token for {limit} after token {}", tokens(timeline))
             }
             Self::Total => format!(
                 "timed out: no complete response within {}",
@@ -104,22 +138,40 @@ impl Expiry {
     }
 }
 
+/// Tokens that have come, an event of unknown size counted as one.
+fn tokens(timeline: &Timeline) -> u64 {
+    let contents = timeline.events.iter().filter(|event| event.kind.is_generated());
+    contents.map(|event| u64::from(event.tokens().unwrap_or(1))).sum()
+}
+
 fn expiry<W>(connection: &Connection<W>, now: Nanos, timeouts: &Timeouts) -> Option<Expiry> {
     match connection.stage {
-        Stage::Connecting | Stage::Securing => {
-            (now - connection.setup.begin > timeouts.connect).then_some(Expiry::Connect)
-        }
+        Stage::Connecting | Stage::Securing => (now - connection.setup.begin > timeouts.connect)
+            .then_some(Expiry::Failed(Limit::Connect)),
         Stage::Idle => None,
-        Stage::Writing | Stage::Reading => {
-            let times = &connection.flight.as_ref()?.timeline.times;
-            let sent = times.first_byte_sent.unwrap_or(connection.last_activity);
-            let exceeds =
-                |since: Nanos, limit: Option<Nanos>| limit.is_some_and(|limit| now - since > limit);
-            if exceeds(sent, timeouts.total) {
-                Some(Expiry::Total)
-            } else {
-                exceeds(connection.last_activity, timeouts.stall).then_some(Expiry::Stall)
-            }
-        }
+        Stage::Writing | Stage::Reading => reading_expiry(connection, now, timeouts),
     }
+}
+
+fn reading_expiry<W>(
+    connection: &Connection<W>,
+    now: Nanos,
+    timeouts: &Timeouts,
+) -> Option<Expiry> {
+    let exceeds =
+        |since: Nanos, limit: Option<Nanos>| limit.is_some_and(|limit| now - since > limit);
+    let times = &connection.flight.as_ref()?.timeline.times;
+    if let Some(end) = connection.end_marker {
+        return exceeds(end, Some(OPEN_BODY)).then_some(Expiry::OpenBody { end });
+    }
+    let sent = times.first_byte_sent.unwrap_or(connection.last_activity);
+    if exceeds(sent, timeouts.total) {
+        return Some(Expiry::Failed(Limit::Total));
+    }
+    let content = connection.last_content.filter(|content| exceeds(*content, timeouts.stall))?;
+    Some(if connection.exchange.is_finished() {
+        Expiry::OpenBody { end: content }
+    } else {
+        Expiry::Failed(Limit::Stall)
+    })
 }

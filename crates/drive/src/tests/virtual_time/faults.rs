@@ -193,6 +193,7 @@ fn a_hundred_runs_with_random_faults_lose_nothing_and_name_every_failure() {
         "stall",
         "status",
         "success",
+        "timeout",
     ];
     assert_eq!(met, expected, "{kinds:?}");
     assert!(kinds["success"] > 1_000 && reopened > 0, "{kinds:?}, {reopened} reopened");

@@ -13,3 +13,4 @@ mod repetition;
 mod scenario;
 mod server;
 mod stopping;
+mod waiting;

@@ -129,7 +129,7 @@ impl Scenario {
         config.timeouts = Timeouts {
             connect: Nanos::from_millis(300),
             stall: Some(Nanos::from_millis(250)),
-            total: None,
+            total: Some(Nanos::from_secs(2)),
             ..Timeouts::default()
         };
         if between(0, 1) == 0 {

@@ -12,6 +12,10 @@ use crate::Interrupt;
 /// The message of a scripted panic.
 pub(super) const PANIC: &str = "a scripted panic";
 
+/// Pings of an answer that has nothing else, and the time between two.
+const PINGS: u32 = 100;
+const PING_GAP: Nanos = Nanos::from_millis(30);
+
 /// Probabilities of the server's faults.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Habits {
@@ -31,6 +35,10 @@ pub(super) struct Habits {
     pub(super) gap: Option<Nanos>,
     /// The response, counted from zero, whose reading panics.
     pub(super) panics_at: Option<usize>,
+    /// How many answers at the beginning have this fault.
+    pub(super) first: Option<(usize, Fault)>,
+    /// Seconds that a 429 asks to wait; `None` draws them.
+    pub(super) retry_after: Option<u64>,
 }
 
 /// The fault of a response. A number is the tokens before it.
@@ -46,8 +54,12 @@ pub(super) enum Fault {
     /// Sends bytes after the response that belong to none.
     Garbage,
     Status(u16),
+    /// Sends the end marker and leaves the body open.
+    LeavesOpen,
     /// Sends no further byte.
     Stalls(usize),
+    /// Sends nothing but comments and events without content.
+    Pings(usize),
     /// Closes instead of responding.
     ClosesBefore,
     Cuts(usize),
@@ -62,11 +74,16 @@ impl Fault {
     /// The failure that the attempt must record; `None` when it must succeed.
     pub(super) fn failure(self) -> Option<FailureKind> {
         match self {
-            Self::None | Self::Pauses(_) | Self::SaysClose | Self::ClosesAfter | Self::Garbage => {
-                None
-            }
+            Self::None
+            | Self::Pauses(_)
+            | Self::SaysClose
+            | Self::ClosesAfter
+            | Self::Garbage
+            | Self::LeavesOpen => None,
             Self::Status(_) => Some(FailureKind::Status),
-            Self::Stalls(_) => Some(FailureKind::Stall),
+            // Before the first token only the limit of the whole request holds.
+            Self::Stalls(0) | Self::Pings(0) => Some(FailureKind::Timeout),
+            Self::Stalls(_) | Self::Pings(_) => Some(FailureKind::Stall),
             Self::ClosesBefore | Self::Cuts(_) | Self::Resets(_) | Self::Panics => {
                 Some(FailureKind::Cut)
             }
@@ -78,7 +95,7 @@ impl Fault {
 
     fn draw(draws: &mut Generator, tokens: usize) -> Self {
         let after = usize::try_from(whole_between(draws, 0, tokens as u64 - 1)).unwrap();
-        match whole_between(draws, 0, 15) {
+        match whole_between(draws, 0, 17) {
             0 => Self::Pauses(after),
             1 => Self::SaysClose,
             2 => Self::ClosesAfter,
@@ -92,6 +109,8 @@ impl Fault {
             12 => Self::Resets(after),
             13 => Self::BadChunk(after),
             14 => Self::ErrorEvent(after),
+            15 => Self::LeavesOpen,
+            16 => Self::Pings(after),
             _ => Self::NoContent,
         }
     }
@@ -100,6 +119,7 @@ impl Fault {
     fn after(self) -> Option<usize> {
         match self {
             Self::Stalls(after)
+            | Self::Pings(after)
             | Self::Cuts(after)
             | Self::Resets(after)
             | Self::BadChunk(after)
@@ -226,6 +246,8 @@ impl Server {
         let number = self.served.len();
         let fault = if self.habits.panics_at == Some(number) {
             Fault::Panics
+        } else if let Some((_, fault)) = self.habits.first.filter(|(count, _)| number < *count) {
+            fault
         } else if self.happens(self.habits.faults) {
             Fault::draw(&mut self.draws, asked)
         } else {
@@ -251,7 +273,8 @@ impl Server {
     }
 
     fn refuse(&mut self, script: &mut Script, status: u16) {
-        let wait = whole_between(&mut self.draws, 0, 1);
+        let drawn = whole_between(&mut self.draws, 0, 1);
+        let wait = self.habits.retry_after.unwrap_or(drawn);
         let retry = if status == 429 { format!("Retry-After: {wait}\r\n") } else { String::new() };
         let text = format!("HTTP/1.1 {status} No\r\n{retry}Content-Length: 4\r\n\r\nbusy");
         script.pass(self.micros(100, 20_000));
@@ -284,6 +307,11 @@ impl Server {
     fn close_stream(&mut self, script: &mut Script, fault: Fault) {
         match fault {
             Fault::Stalls(_) => script.flush(),
+            Fault::Pings(_) => self.ping(script),
+            Fault::LeavesOpen => {
+                script.send(&mut self.draws, event("[DONE]"), None);
+                script.flush();
+            }
             Fault::Cuts(_) => script.end(End::Closed),
             Fault::Resets(_) => script.end(End::Reset),
             Fault::BadChunk(_) => {
@@ -305,6 +333,20 @@ impl Server {
                 script.flush();
                 self.after_answer(script, fault);
             }
+        }
+    }
+
+    /// Keeps the connection busy without any content.
+    fn ping(&mut self, script: &mut Script) {
+        script.flush();
+        for number in 0..PINGS {
+            script.pass(PING_GAP);
+            let ping = if number % 2 == 0 {
+                b"8\r\n: ping\n\n\r\n".to_vec()
+            } else {
+                event(r#"{"choices":[{"index":0,"text":"","finish_reason":null}]}"#)
+            };
+            script.acts.push((script.delay, Act::Segment(ping)));
         }
     }
 

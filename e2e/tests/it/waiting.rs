@@ -1,0 +1,156 @@
+//! Servers that make the program wait: it waits as long as it was told to, and says for what.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::program::{Ended, run};
+use crate::scripted::{Asked, Scripted, Then};
+
+const TOKEN: &str = r#"{"choices":[{"index":0,"text":" word"}]}"#;
+
+fn bench(server: &Scripted, more: &str) -> Ended {
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!(
+        "bench --base-url {} --num-prompts 3 --max-concurrency 1 --random-input-len 8 \
+         --random-output-len 8 --tokenizer cl100k --no-run-dir --json {more}",
+        server.url
+    );
+    run(folder.path(), &line)
+}
+
+fn counts(page: &Value) -> (u64, u64) {
+    let count = |name: &str| page["summary"]["counts"][name].as_u64().unwrap();
+    (count("succeeded"), count("failed"))
+}
+
+/// Sends what is no content until the client has gone.
+fn ping(asked: &mut Asked<'_>) {
+    let mut number = 0;
+    loop {
+        number += 1;
+        let ping = match number % 3 {
+            0 => ": ping\n\n".to_owned(),
+            1 => "data: {\"choices\":[{\"index\":0,\"text\":\"\"}]}\n\n".to_owned(),
+            _ => "event: keep-alive\ndata:\n\n".to_owned(),
+        };
+        if asked.stream.write_all(ping.as_bytes()).is_err() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_answer_that_only_pings_fails_after_the_stall_limit_and_names_its_last_token() {
+    let server = Scripted::new(|mut asked| {
+        asked.start_stream();
+        for _ in 0..5 {
+            asked.event(TOKEN);
+        }
+        ping(&mut asked);
+        Then::Close
+    });
+    let ended = bench(&server, "--stall-timeout 200ms");
+    assert_eq!(ended.code, Some(7), "{}", ended.stderr);
+    let page = ended.json();
+    assert_eq!(counts(&page), (0, 3), "{page:#}");
+    let failure = &page["summary"]["failures"][0];
+    assert_eq!(failure["kind"], "stall", "{failure}");
+    assert_eq!(failure["example"], "timed out: no token for 200 ms after token 5");
+}
+
+#[test]
+fn an_answer_without_content_has_the_whole_time_of_a_request() {
+    let server = Scripted::new(|mut asked| {
+        asked.start_stream();
+        ping(&mut asked);
+        Then::Close
+    });
+    let page = bench(&server, "--stall-timeout 20ms --timeout 300ms").json();
+    assert_eq!(page["summary"]["failures"][0]["kind"], "timeout", "{page:#}");
+    let page = bench(&server, "--stall-timeout 0 --timeout 300ms").json();
+    assert_eq!(page["summary"]["failures"][0]["kind"], "timeout", "{page:#}");
+}
+
+fn chunk(data: &str) -> String {
+    let event = format!("data: {data}\n\n");
+    format!("{:x}\r\n{event}\r\n", event.len())
+}
+
+/// The body never ends, by chunks or by a length that is too long.
+#[test]
+fn an_end_marker_ends_an_answer_whose_body_stays_open() {
+    for length in ["transfer-encoding: chunked", "content-length: 1000000"] {
+        let is_chunked = length.starts_with('t');
+        let server = Scripted::new(move |mut asked| {
+            asked.send(format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{length}\r\n\r\n"
+            ));
+            let usage = r#"{"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":2}}"#;
+            for data in [TOKEN, TOKEN, usage, "[DONE]"] {
+                let event = format!("data: {data}\n\n");
+                asked.send(if is_chunked { chunk(data) } else { event });
+            }
+            asked.hold()
+        });
+        let page = bench(&server, "").succeeded().json();
+        assert_eq!(counts(&page), (3, 0), "{page:#}");
+    }
+}
+
+/// The last event of llama.cpp's own protocol has another mark, and a finish reason without a mark
+/// ends an answer once nothing more has come for the stall limit.
+#[test]
+fn other_end_markers_end_an_answer_whose_body_stays_open() {
+    let check = |backend: &str, events: &'static [&'static str], more: &str| {
+        let server = Scripted::new(move |mut asked| {
+            asked.start_stream();
+            events.iter().for_each(|data| asked.event(data));
+            asked.hold()
+        });
+        let page = bench(&server, &format!("--backend {backend} {more}")).succeeded().json();
+        assert_eq!(counts(&page), (3, 0), "{page:#}");
+    };
+    let last = r#"{"content":"","stop":true,"tokens_predicted":1,"tokens_evaluated":8}"#;
+    check("llama.cpp", &[r#"{"content":" a","stop":false}"#, last], "");
+    let finished = r#"{"choices":[{"index":0,"text":"","finish_reason":"length"}]}"#;
+    check("openai", &[TOKEN, finished], "--stall-timeout 200ms");
+}
+
+/// The server asks for years. The wait has a limit, and a date counts like a number of seconds.
+#[test]
+fn the_wait_that_a_server_asks_for_is_limited() {
+    for wait in ["Fri, 01 Jan 2100 00:00:00 GMT", "86400"] {
+        let server = Scripted::new(move |mut asked| {
+            if asked.number == 0 {
+                asked.send(format!(
+                    "HTTP/1.1 429 Too Many Requests\r\nretry-after: {wait}\r\n\
+                     content-length: 4\r\n\r\nbusy"
+                ));
+                return Then::Stay;
+            }
+            asked.good_answer(4);
+            Then::Close
+        });
+        let page = bench(&server, "--retries 1 --retry-max-wait 100ms").succeeded().json();
+        assert_eq!(counts(&page), (3, 0), "{page:#}");
+        assert_eq!(server.requests(), 4);
+    }
+}
+
+/// A byte now and then keeps every read short. The limit holds for the whole request.
+#[test]
+fn a_server_that_drips_its_list_of_models_is_given_up() {
+    let server = Scripted::raw(|mut asked| {
+        asked.send("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{");
+        while asked.stream.write_all(b" ").is_ok() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Then::Close
+    });
+    let ended = bench(&server, "--ready-check-timeout-sec 0.5");
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.contains("timed out: no complete response within"), "{}", ended.stderr);
+}
