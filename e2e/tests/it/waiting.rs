@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::program::{Ended, run};
-use crate::scripted::{Asked, Scripted, Then};
+use crate::scripted::{Scripted, ScriptedRequest, Then};
 
 const TOKEN: &str = r#"{"choices":[{"index":0,"text":" word"}]}"#;
 
@@ -26,7 +26,7 @@ fn counts(page: &Value) -> (u64, u64) {
 }
 
 /// Sends what is no content until the client has gone.
-fn ping(asked: &mut Asked<'_>) {
+fn ping(asked: &mut ScriptedRequest<'_>) {
     let mut number = 0;
     loop {
         number += 1;
@@ -104,7 +104,7 @@ fn an_end_marker_ends_an_answer_whose_body_stays_open() {
 /// ends an answer once nothing more has come for the stall limit.
 #[test]
 fn other_end_markers_end_an_answer_whose_body_stays_open() {
-    let check = |backend: &str, events: &'static [&'static str], more: &str| {
+    let check = |backend: &str, events: [&'static str; 2], more: &str| {
         let server = Scripted::new(move |mut asked| {
             asked.start_stream();
             events.iter().for_each(|data| asked.event(data));
@@ -114,9 +114,9 @@ fn other_end_markers_end_an_answer_whose_body_stays_open() {
         assert_eq!(counts(&page), (3, 0), "{page:#}");
     };
     let last = r#"{"content":"","stop":true,"tokens_predicted":1,"tokens_evaluated":8}"#;
-    check("llama.cpp", &[r#"{"content":" a","stop":false}"#, last], "");
+    check("llamacpp", [r#"{"content":" a","stop":false}"#, last], "");
     let finished = r#"{"choices":[{"index":0,"text":"","finish_reason":"length"}]}"#;
-    check("openai", &[TOKEN, finished], "--stall-timeout 200ms");
+    check("openai", [TOKEN, finished], "--stall-timeout 200ms");
 }
 
 /// The server asks for years. The wait has a limit, and a date counts like a number of seconds.
