@@ -107,7 +107,9 @@ fn other_end_markers_end_an_answer_whose_body_stays_open() {
     let check = |backend: &str, events: [&'static str; 2], more: &str| {
         let server = Scripted::new(move |mut asked| {
             asked.start_stream();
-            events.iter().for_each(|data| asked.event(data));
+            for data in events {
+                asked.event(data);
+            }
             asked.hold()
         });
         let page = bench(&server, &format!("--backend {backend} {more}")).succeeded().json();
