@@ -142,7 +142,8 @@ impl Started {
         Self::of(&mut command(folder, line))
     }
 
-    fn of(command: &mut Command) -> Self {
+    /// The program as this command starts it.
+    pub fn of(command: &mut Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self { child: command.spawn().unwrap() }
     }

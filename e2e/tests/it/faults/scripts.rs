@@ -1,0 +1,63 @@
+//! Answers that several cases share.
+
+use crate::scripted::{Asked, Then};
+
+/// An event with one token, as `/v1/completions` streams it.
+pub(super) const TOKEN: &str = r#"{"choices":[{"index":0,"text":" word"}]}"#;
+/// The event that ends an answer.
+pub(super) const LAST: &str = r#"{"choices":[{"index":0,"text":"","finish_reason":"length"}]}"#;
+/// Usage of an answer of four tokens.
+pub(super) const USAGE: &str =
+    r#"{"choices":[],"usage":{"prompt_tokens":8,"completion_tokens":4}}"#;
+/// Head of a stream in chunks, on a connection that stays open.
+pub(super) const CHUNKED: &str =
+    "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// A good answer of four tokens in chunks; the connection stays open.
+pub(super) fn good(mut asked: Asked<'_>) -> Then {
+    asked.send(CHUNKED);
+    asked.send(chunk(&events(4)));
+    asked.send("0\r\n\r\n");
+    Then::Stay
+}
+
+/// All events of a good answer.
+pub(super) fn events(tokens: usize) -> String {
+    let mut data = vec![TOKEN; tokens];
+    data.extend([LAST, USAGE, "[DONE]"]);
+    data.iter().flat_map(|data| ["data: ", data, "\n\n"]).collect()
+}
+
+/// One chunk of a body.
+pub(super) fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+/// A stream that ends with the connection and holds exactly this.
+pub(super) fn stream(mut asked: Asked<'_>, body: impl AsRef<[u8]>) -> Then {
+    asked.start_stream();
+    asked.send(body);
+    Then::Close
+}
+
+/// A whole answer with this status and body; the connection stays open.
+pub(super) fn answer(mut asked: Asked<'_>, status: &str, kind: &str, body: &str) -> Then {
+    asked.answer(status, kind, body);
+    Then::Stay
+}
+
+/// An error as OpenAI's servers report it.
+pub(super) fn error(asked: Asked<'_>, status: &str, words: &str) -> Then {
+    let body = format!(r#"{{"error":{{"message":"{words}","type":"x","code":null}}}}"#);
+    answer(asked, status, "application/json", &body)
+}
+
+/// Says nothing more until the client gives up.
+pub(super) fn hold(asked: Asked<'_>) -> Then {
+    asked.hold()
+}
+
+/// Resets the connection.
+pub(super) fn reset(asked: Asked<'_>) -> Then {
+    asked.reset()
+}
