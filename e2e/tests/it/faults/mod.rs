@@ -103,4 +103,5 @@ fn every_fault_is_described_once_and_the_page_has_enough_of_them() {
     faults.sort_unstable();
     faults.dedup();
     assert_eq!(faults.len(), all, "a fault is described twice");
+    assert!(all >= 120, "only {all} faults are described");
 }
