@@ -2,16 +2,16 @@
 
 use super::case::Case;
 use super::scripts::{answer, error, events, good};
-use crate::scripted::{Asked, Then};
+use crate::scripted::{AfterResponse, ScriptedRequest};
 
 const JSON: &str = "application/json";
 
 /// A whole answer without streaming, for cases that break one part of it.
-fn busy(mut asked: Asked<'_>, retry_after: &str) -> Then {
+fn busy(mut asked: ScriptedRequest<'_>, retry_after: &str) -> AfterResponse {
     asked.send(format!(
         "HTTP/1.1 429 Too Many Requests\r\nretry-after: {retry_after}\r\ncontent-length: 4\r\n\r\nbusy"
     ));
-    Then::Stay
+    AfterResponse::Stay
 }
 
 pub(super) const CASES: &[Case] = &[
@@ -71,7 +71,7 @@ pub(super) const CASES: &[Case] = &[
     Case::second("status 206", |asked| answer(asked, "206 Partial Content", JSON, "{}")).says(&["1 × "]),
     Case::second("a redirect (301) without an address", |mut asked| {
         asked.send("HTTP/1.1 301 Moved Permanently\r\ncontent-length: 0\r\n\r\n");
-        Then::Stay
+        AfterResponse::Stay
     })
     .says(&["1 × status 301"]),
     Case::second("an error object with status 200", |asked| error(asked, "200 OK", "CUDA out of memory"))
@@ -114,39 +114,39 @@ pub(super) const CASES: &[Case] = &[
     Case::second("an answer in HTTP/1.0", |mut asked| {
         asked.send("HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n");
         asked.send(events(4));
-        Then::Close
+        AfterResponse::Close
     })
     .counts(3, 0)
     .tokens(12)
     .says(&["3 of 3 succeeded"]),
     Case::second("an answer in HTTP/2 without being asked", |mut asked| {
         asked.send(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64\x00\x04\x00\x10\x00\x00");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("an answer in HTTP/0.9: no head", |mut asked| {
         asked.send("hello\n");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("an SSH server's greeting", |mut asked| {
         asked.send("SSH-2.0-OpenSSH_9.6\r\n");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("a status line without a number", |mut asked| {
         asked.send("HTTP/1.1 OK\r\ncontent-length: 0\r\n\r\n");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("a status of five digits", |mut asked| {
         asked.send("HTTP/1.1 20000 OK\r\ncontent-length: 0\r\n\r\n");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("a header line without a colon", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\nthis is no header\r\ncontent-length: 0\r\n\r\n");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("a head without an end", |mut asked| {
@@ -154,45 +154,45 @@ pub(super) const CASES: &[Case] = &[
         for _ in 0..200 {
             asked.send(format!("x-filler: {}\r\n", "x".repeat(8000)));
         }
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("a thousand headers", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\n");
         asked.send("x: 1\r\n".repeat(1000) + "content-length: 0\r\n\r\n");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("a Content-Length that is no number", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\ncontent-length: many\r\n\r\n");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("a negative Content-Length", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("two Content-Lengths that differ", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 5\r\ncontent-length: 500\r\n\r\nhello");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("a Content-Length above what follows, in the middle of an answer", |mut asked| {
         let body = &events(4)[..100];
         asked.send(format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{body}", body.len() + 50));
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("a Content-Length below what follows", |mut asked| {
         let body = events(4);
         asked.send(format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n{body}", body.len() - 120));
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("an unknown Transfer-Encoding", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: zip\r\n\r\nabcd");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::raw("the list of models is answered with 401", |asked| error(asked, "401 Unauthorized", "no key"))
@@ -203,7 +203,7 @@ pub(super) const CASES: &[Case] = &[
         .says(&["model"]),
     Case::raw("the list of models is cut", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"data\":[");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["/v1/models"]),
     Case::sim("the model is not among those that the server lists", &[])

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use nix::sys::signal::Signal;
 
-use crate::scripted::{Asked, Then};
+use crate::scripted::{AfterResponse, ScriptedRequest};
 
 /// What answers one request.
-pub(super) type Script = fn(Asked<'_>) -> Then;
+pub(super) type Script = fn(ScriptedRequest<'_>) -> AfterResponse;
 
 /// The server of a case.
 #[derive(Clone, Copy)]

@@ -2,17 +2,17 @@
 
 use super::case::Case;
 use super::scripts::{LAST, TOKEN, USAGE, stream};
-use crate::scripted::{Asked, Then};
+use crate::scripted::{AfterResponse, ScriptedRequest};
 
 /// Eight tokens and a finish reason, then `usage` as the last event.
-fn eight(asked: Asked<'_>, usage: &str) -> Then {
+fn eight(asked: ScriptedRequest<'_>, usage: &str) -> AfterResponse {
     let tokens = format!("data: {TOKEN}\n\n").repeat(8);
     let usage = if usage.is_empty() { String::new() } else { format!("data: {usage}\n\n") };
     stream(asked, format!("{tokens}data: {LAST}\n\n{usage}data: [DONE]\n\n"))
 }
 
 /// Four tokens with this in the usage object.
-fn four(asked: Asked<'_>, usage: &str) -> Then {
+fn four(asked: ScriptedRequest<'_>, usage: &str) -> AfterResponse {
     let tokens = format!("data: {TOKEN}\n\n").repeat(4);
     stream(
         asked,

@@ -2,14 +2,15 @@
 
 use super::case::Case;
 use super::scripts::reset;
-use crate::scripted::Then;
+use crate::scripted::AfterResponse;
 
 pub(super) const CASES: &[Case] = &[
     Case::closed("nothing listens on the port").says(&["cannot reach", "refused"]),
     Case::closed("nothing listens on the port and the model is named")
         .flags("--model m")
         .says(&["cannot reach"]),
-    Case::raw("the server closes every connection at once", |_| Then::Close).says(&["/v1/models"]),
+    Case::raw("the server closes every connection at once", |_| AfterResponse::Close)
+        .says(&["/v1/models"]),
     Case::raw("the server resets every connection", reset).says(&["/v1/models"]),
     Case::sim(
         "the server dies in the middle of the run",

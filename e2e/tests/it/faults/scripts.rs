@@ -1,6 +1,6 @@
 //! Answers that several cases share.
 
-use crate::scripted::{Asked, Then};
+use crate::scripted::{AfterResponse, ScriptedRequest};
 
 /// An event with one token, as `/v1/completions` streams it.
 pub(super) const TOKEN: &str = r#"{"choices":[{"index":0,"text":" word"}]}"#;
@@ -14,11 +14,11 @@ pub(super) const CHUNKED: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
 /// A good answer of four tokens in chunks; the connection stays open.
-pub(super) fn good(mut asked: Asked<'_>) -> Then {
+pub(super) fn good(mut asked: ScriptedRequest<'_>) -> AfterResponse {
     asked.send(CHUNKED);
     asked.send(chunk(&events(4)));
     asked.send("0\r\n\r\n");
-    Then::Stay
+    AfterResponse::Stay
 }
 
 /// All events of a good answer.
@@ -34,30 +34,35 @@ pub(super) fn chunk(text: &str) -> String {
 }
 
 /// A stream that ends with the connection and holds exactly this.
-pub(super) fn stream(mut asked: Asked<'_>, body: impl AsRef<[u8]>) -> Then {
+pub(super) fn stream(mut asked: ScriptedRequest<'_>, body: impl AsRef<[u8]>) -> AfterResponse {
     asked.start_stream();
     asked.send(body);
-    Then::Close
+    AfterResponse::Close
 }
 
 /// A whole answer with this status and body; the connection stays open.
-pub(super) fn answer(mut asked: Asked<'_>, status: &str, kind: &str, body: &str) -> Then {
+pub(super) fn answer(
+    mut asked: ScriptedRequest<'_>,
+    status: &str,
+    kind: &str,
+    body: &str,
+) -> AfterResponse {
     asked.answer(status, kind, body);
-    Then::Stay
+    AfterResponse::Stay
 }
 
 /// An error as OpenAI's servers report it.
-pub(super) fn error(asked: Asked<'_>, status: &str, words: &str) -> Then {
+pub(super) fn error(asked: ScriptedRequest<'_>, status: &str, words: &str) -> AfterResponse {
     let body = format!(r#"{{"error":{{"message":"{words}","type":"x","code":null}}}}"#);
     answer(asked, status, "application/json", &body)
 }
 
 /// Says nothing more until the client gives up.
-pub(super) fn hold(asked: Asked<'_>) -> Then {
+pub(super) fn hold(asked: ScriptedRequest<'_>) -> AfterResponse {
     asked.hold()
 }
 
 /// Resets the connection.
-pub(super) fn reset(asked: Asked<'_>) -> Then {
+pub(super) fn reset(asked: ScriptedRequest<'_>) -> AfterResponse {
     asked.reset()
 }

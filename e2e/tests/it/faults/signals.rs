@@ -4,13 +4,13 @@ use nix::sys::signal::Signal;
 
 use super::case::{Case, Moment};
 use super::scripts::{TOKEN, answer, good, hold};
-use crate::scripted::{Asked, Then};
+use crate::scripted::{AfterResponse, ScriptedRequest};
 
 const INT: Signal = Signal::SIGINT;
 const STALL: &str = r#"{"stall":{"after_tokens":2,"span":3600000000000}}"#;
 
 /// Two good answers, then one that goes on until the client gives it up.
-fn endless_third(mut asked: Asked<'_>) -> Then {
+fn endless_third(mut asked: ScriptedRequest<'_>) -> AfterResponse {
     if asked.number < 2 {
         return good(asked);
     }
@@ -20,7 +20,7 @@ fn endless_third(mut asked: Asked<'_>) -> Then {
 }
 
 /// The first request is answered with 503 for ever, so the ready check goes on.
-fn never_ready(asked: Asked<'_>) -> Then {
+fn never_ready(asked: ScriptedRequest<'_>) -> AfterResponse {
     answer(asked, "503 Service Unavailable", "text/plain", "starting")
 }
 

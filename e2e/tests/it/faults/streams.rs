@@ -2,23 +2,23 @@
 
 use super::case::Case;
 use super::scripts::{CHUNKED, LAST, TOKEN, USAGE, chunk, events, good, hold, reset, stream};
-use crate::scripted::{Asked, Then};
+use crate::scripted::{AfterResponse, ScriptedRequest};
 
 /// One token, then whatever follows.
-fn after_token(asked: Asked<'_>, rest: &str) -> Then {
+fn after_token(asked: ScriptedRequest<'_>, rest: &str) -> AfterResponse {
     stream(asked, format!("data: {TOKEN}\n\n{rest}"))
 }
 
 /// A good stream with other line ends.
-fn line_ends(asked: Asked<'_>, end: &str) -> Then {
+fn line_ends(asked: ScriptedRequest<'_>, end: &str) -> AfterResponse {
     stream(asked, events(4).replace('\n', end))
 }
 
 /// A good answer in chunks that are not what they should be.
-fn chunked(mut asked: Asked<'_>, body: &str) -> Then {
+fn chunked(mut asked: ScriptedRequest<'_>, body: &str) -> AfterResponse {
     asked.send(CHUNKED);
     asked.send(body);
-    Then::Close
+    AfterResponse::Close
 }
 
 pub(super) const CASES: &[Case] = &[
@@ -31,23 +31,25 @@ pub(super) const CASES: &[Case] = &[
     .says(&["1 × "]),
     Case::second("the connection is closed after one token", |asked| after_token(asked, ""))
         .says(&["1 × "]),
-    Case::second("a fresh connection is closed before the head", |_| Then::Close)
+    Case::second("a fresh connection is closed before the head", |_| AfterResponse::Close)
         .flags("--connections per-request")
         .says(&["1 × "]),
     Case::second("a fresh connection is reset before the head", reset)
         .flags("--connections per-request")
         .says(&["1 × "]),
-    Case::second("a connection that was used before is closed before the head", |_| Then::Close)
-        .counts(3, 0)
-        .tokens(12)
-        .says(&["note[reopened-connections]"]),
+    Case::second("a connection that was used before is closed before the head", |_| {
+        AfterResponse::Close
+    })
+    .counts(3, 0)
+    .tokens(12)
+    .says(&["note[reopened-connections]"]),
     Case::second("a connection that was used before is reset before the head", reset)
         .counts(3, 0)
         .tokens(12)
         .says(&["note[reopened-connections]"]),
     Case::second("the head is cut", |mut asked| {
         asked.send("HTTP/1.1 200 OK\r\ncontent-ty");
-        Then::Close
+        AfterResponse::Close
     })
     .says(&["1 × "]),
     Case::second("the connection is closed right after the head", |asked| stream(asked, ""))
@@ -88,7 +90,7 @@ pub(super) const CASES: &[Case] = &[
         let body = events(4);
         asked.send(CHUNKED);
         asked.send(format!("{:x};name=value\r\n{body}\r\n0\r\nx-checksum: 1\r\n\r\n", body.len()));
-        Then::Stay
+        AfterResponse::Stay
     })
     .counts(3, 0)
     .tokens(12)
@@ -97,7 +99,7 @@ pub(super) const CASES: &[Case] = &[
         asked.send(CHUNKED);
         let all: String = events(4).chars().map(|one| chunk(&one.to_string())).collect();
         asked.send(all + "0\r\n\r\n");
-        Then::Stay
+        AfterResponse::Stay
     })
     .counts(3, 0)
     .tokens(12)
@@ -284,21 +286,21 @@ pub(super) const CASES: &[Case] = &[
             asked.send([byte]);
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
-        Then::Close
+        AfterResponse::Close
     })
     .flags("--timeout 1s")
     .says(&["1 × "]),
     Case::second("an answer that goes on after it ended on the same connection", |mut asked| {
         asked.send(CHUNKED);
         asked.send(chunk(&events(4)) + "0\r\n\r\nHTTP/1.1 200 OK\r\n\r\ngarbage");
-        Then::Stay
+        AfterResponse::Stay
     })
     .counts(3, 0)
     .tokens(12)
     .says(&["3 of 3 succeeded"]),
     Case::every("the connection is closed after each answer without saying so", |asked| {
         good(asked);
-        Then::Close
+        AfterResponse::Close
     })
     .counts(3, 0)
     .exit(0)
