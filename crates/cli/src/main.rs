@@ -9,6 +9,8 @@ mod calibrate;
 mod capacity;
 mod commands;
 mod compare;
+#[cfg(test)]
+mod damaged_runs;
 mod dashboard;
 mod exit;
 mod instrument;

@@ -30,10 +30,25 @@ pub(crate) fn summary(reader: &RunReader, options: Options) -> Result<Summary, R
         collector.push_scrape(&scrape);
     }
     let summary = collector.finish(&reader.state().map_err(unreadable)?);
-    for damage in reader.take_damages() {
-        tell(&format!("error: {damage}\n  the figures are those of the other batches"));
-    }
+    tell_damages(reader);
     Ok(summary)
+}
+
+/// Damaged batches that are named one by one.
+const DAMAGES_TOLD: usize = 5;
+
+/// Names the batches that could not be read.
+pub(crate) fn tell_damages(reader: &RunReader) {
+    let damages = reader.take_damages();
+    for damage in damages.iter().take(DAMAGES_TOLD) {
+        tell(&format!("error: {damage}"));
+    }
+    if damages.len() > DAMAGES_TOLD {
+        tell(&format!("error: cannot read {} further batches", damages.len() - DAMAGES_TOLD));
+    }
+    if !damages.is_empty() {
+        tell("  the figures are those of the other batches");
+    }
 }
 
 /// The blocks in which two targets of a run took turns; `None` for a run with one target.

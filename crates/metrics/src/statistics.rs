@@ -54,12 +54,14 @@ fn whole(value: f64) -> u64 {
 fn binomial_quantile(trials: u64, chance: f64, level: f64) -> u64 {
     let n = trials as f64;
     let (mean, deviation) = (n * chance, (n * chance * (1.0 - chance)).sqrt());
-    // What lies twelve deviations away cannot reach any level that is asked for here.
+    // What lies twelve deviations away cannot reach any level that is asked for here. Beyond 10^13
+    // trials the masses are rounded to nothing, and the sum would never reach the level.
     let mut k = whole((mean - 12.0 * deviation - 2.0).max(0.0).floor());
+    let last = whole(mean + 12.0 * deviation + 2.0).min(trials);
     let log_choose =
         |k: f64| libm::lgamma(n + 1.0) - libm::lgamma(k + 1.0) - libm::lgamma(n - k + 1.0);
     let mut probability = 0.0;
-    while k < trials {
+    while k < last {
         let successes = k as f64;
         let log_mass = log_choose(successes)
             + successes * chance.ln()
@@ -70,7 +72,7 @@ fn binomial_quantile(trials: u64, chance: f64, level: f64) -> u64 {
         }
         k += 1;
     }
-    trials
+    last
 }
 
 /// Indexes of the two order statistics that enclose a percentile with 95 % certainty, whatever the

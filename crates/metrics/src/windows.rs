@@ -1,5 +1,7 @@
 //! The run second by second, on a grid that starts at the run's origin.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
@@ -31,39 +33,51 @@ pub struct Window {
     pub output_tokens: f64,
 }
 
-/// Output tokens by the second in which they arrived.
+/// Seconds of a page of [`TokenSeconds`].
+const PAGE: usize = 64;
+
+/// Output tokens by the second in which they arrived. Kept in pages, so that one absurd time of a
+/// damaged record takes a page and not a month of seconds.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenSeconds {
     origin: Nanos,
-    tokens: Vec<f64>,
+    pages: BTreeMap<u64, [f64; PAGE]>,
 }
 
 impl TokenSeconds {
     pub(crate) fn new(origin: Nanos) -> Self {
-        Self { origin, tokens: Vec::new() }
+        Self { origin, pages: BTreeMap::new() }
     }
 
     pub(crate) fn add(&mut self, at: Nanos, tokens: f64) {
-        let second = usize::try_from((at - self.origin).0 / SECOND).unwrap_or(0);
-        if self.tokens.len() <= second {
-            self.tokens.resize(second + 1, 0.0);
-        }
-        self.tokens[second] += tokens;
+        let second = (at - self.origin).0 / SECOND;
+        let page = self.pages.entry(second / PAGE as u64).or_insert([0.0; PAGE]);
+        page[usize::try_from(second % PAGE as u64).unwrap_or(0)] += tokens;
+    }
+
+    /// Seconds of the pages from `begin` to `end`, in order, with their tokens.
+    fn seconds(&self, begin: Nanos, end: Nanos) -> impl Iterator<Item = (u64, f64)> + '_ {
+        let page = |at: Nanos| (at - self.origin).0 / SECOND / PAGE as u64;
+        let (first, last) = (page(begin), page(end).max(page(begin)));
+        self.pages.range(first..=last).flat_map(|(page, tokens)| {
+            (page * PAGE as u64..).zip(tokens).map(|(second, tokens)| (second, *tokens))
+        })
     }
 
     /// Most tokens in one second. `None` when none came.
     pub(crate) fn peak(&self) -> Option<f64> {
-        self.tokens.iter().copied().max_by(f64::total_cmp).filter(|peak| *peak > 0.0)
+        let all = self.seconds(self.origin, Nanos::MAX).map(|(_, tokens)| tokens);
+        all.max_by(f64::total_cmp).filter(|peak| *peak > 0.0)
     }
 
     /// Tokens between two times; seconds at the edges count by the share that is inside.
     pub(crate) fn between(&self, begin: Nanos, end: Nanos) -> f64 {
-        let inside = |(second, tokens): (usize, &f64)| {
-            let from = self.origin + Nanos(second as u64 * SECOND);
+        let inside = |(second, tokens): (u64, f64)| {
+            let from = self.origin + Nanos(second * SECOND);
             let overlap = end.min(from + Nanos(SECOND)) - begin.max(from);
             tokens * overlap.as_secs_f64()
         };
-        self.tokens.iter().enumerate().map(inside).sum()
+        self.seconds(begin, end).map(inside).sum()
     }
 }
 
@@ -72,6 +86,8 @@ struct Grid {
     origin: Nanos,
     width: u64,
     skipped: u64,
+    /// Place of the last window. A damaged record may have times beyond it.
+    last: usize,
 }
 
 impl Grid {
@@ -82,7 +98,9 @@ impl Grid {
         while (second(last) - second(first)) / width >= MOST_WINDOWS {
             width *= 2;
         }
-        Self { origin, width, skipped: second(first) / width }
+        let skipped = second(first) / width;
+        let last = usize::try_from(second(last) / width - skipped).unwrap_or(0);
+        Self { origin, width, skipped, last }
     }
 
     /// Windows since the first one, with the share of the window that has passed.
@@ -92,7 +110,7 @@ impl Grid {
 
     fn place(&self, at: Nanos) -> usize {
         let window = (at - self.origin).0 / SECOND / self.width;
-        usize::try_from(window.saturating_sub(self.skipped)).unwrap_or(0)
+        usize::try_from(window.saturating_sub(self.skipped)).unwrap_or(0).min(self.last)
     }
 }
 
@@ -101,7 +119,7 @@ pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) 
     let Some(last) = rows.iter().map(|row| row.end).max() else { return Vec::new() };
     let first = rows.iter().map(|row| row.due.min(row.start)).min().unwrap_or(last);
     let grid = Grid::over(origin, first, last);
-    let mut windows: Vec<Window> = (0..=grid.place(last) as u64)
+    let mut windows: Vec<Window> = (0..=grid.last as u64)
         .map(|window| Window {
             at_s: ((grid.skipped + window) * grid.width) as f64,
             width_s: grid.width as f64,
@@ -118,7 +136,7 @@ pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) 
         }
     }
     add_in_flight(&mut windows, rows, &grid);
-    for (second, tokens) in (0_u64..).zip(&tokens.tokens) {
+    for (second, tokens) in tokens.seconds(first, last) {
         let at = origin + Nanos(second * SECOND);
         if at + Nanos(SECOND) > first && at <= last {
             windows[grid.place(at)].output_tokens += tokens;

@@ -5,14 +5,14 @@
 //! multiple of its size. A damaged batch is reported and skipped. A truncated file, as a killed
 //! writer leaves it, ends at its last complete batch; that is not damage.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
-use arrow_buffer::Buffer;
+use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_ipc::reader::read_record_batch;
 use arrow_ipc::{self as ipc, MessageHeader};
 use arrow_schema::{DataType, SchemaRef};
@@ -23,27 +23,40 @@ use crate::folder::{Error, file_error};
 const MARK: [u8; 4] = [0xff; 4];
 const END_MARK: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Damage found while a folder was read.
+/// Damage found while a folder was read: the reason by file and batch. A file is read more
+/// than once for one report.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Damages(Arc<Mutex<Vec<Error>>>);
+pub(crate) struct Damages(Arc<Mutex<BTreeMap<(PathBuf, u64), String>>>);
 
 impl Damages {
-    pub(crate) fn note(&self, path: &Path, batch: u64, reason: String) {
-        let damaged = Error::Damaged { path: path.to_owned(), batch, reason };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(damaged);
+    pub(crate) fn note(&self, path: &Path, batch: u64, reason: &str) {
+        // Decoders add several lines about their own layers.
+        let reason = reason.lines().next().unwrap_or_default().trim().to_owned();
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.entry((path.to_owned(), batch)).or_insert(reason);
     }
 
     pub(crate) fn take(&self) -> Vec<Error> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let noted = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let damaged = |((path, batch), reason)| Error::Damaged { path, batch, reason };
+        noted.into_iter().map(damaged).collect()
     }
 }
 
 enum Stopped {
-    /// The stream has ended, or was truncated.
+    /// The stream has ended.
     Over,
+    /// The message needs more bytes than the file has: it was truncated, or its length is damaged.
+    Cut(u64),
     /// What follows is not a message.
     Damaged(String),
 }
+
+/// A head describes some sixty columns in a few kilobytes.
+const HEAD_BYTES_MAX: u64 = 1 << 20;
+
+/// Places that are tried as the beginning of a message after damage.
+const TRIES_MAX: u32 = 1_000;
 
 /// A message of the stream as stored on disk.
 struct Message {
@@ -51,12 +64,20 @@ struct Message {
     body: Buffer,
 }
 
+impl Message {
+    fn is_batch(&self) -> bool {
+        let head = ipc::root_as_message(&self.head);
+        head.is_ok_and(|head| head.header_type() == MessageHeader::RecordBatch)
+    }
+}
+
 /// The complete batches of a stream.
 pub(crate) struct Batches {
     path: PathBuf,
     file: BufReader<File>,
-    /// Bytes left in the file.
-    left: u64,
+    /// Bytes of the file, and how many of them have been read.
+    size: u64,
+    at: u64,
     /// Whether the file has its end mark, so that a length beyond its end is damage.
     is_whole: bool,
     is_over: bool,
@@ -69,13 +90,14 @@ pub(crate) struct Batches {
 impl Batches {
     pub(crate) fn open(path: &Path, damages: &Damages) -> Result<Self, Error> {
         let mut file = File::open(path).map_err(file_error("read", path))?;
-        let left = file.metadata().map_err(file_error("read", path))?.len();
+        let size = file.metadata().map_err(file_error("read", path))?.len();
         let is_whole =
-            left == 0 || has_end_mark(&mut file, left).map_err(file_error("read", path))?;
+            size == 0 || has_end_mark(&mut file, size).map_err(file_error("read", path))?;
         Ok(Self {
             path: path.to_owned(),
             file: BufReader::new(file),
-            left,
+            size,
+            at: 0,
             is_whole,
             is_over: false,
             schema: None,
@@ -95,19 +117,20 @@ impl Batches {
     }
 
     /// The next `count` bytes of the file, if it has them.
-    fn take(&mut self, count: u64) -> Result<Vec<u8>, Stopped> {
-        let cut = || Stopped::Damaged(format!("it needs {count} bytes, the file ends before"));
-        if count > self.left {
-            return Err(if self.is_whole { cut() } else { Stopped::Over });
+    fn take(&mut self, count: u64) -> Result<MutableBuffer, Stopped> {
+        let length = usize::try_from(count).unwrap_or(usize::MAX);
+        if count > self.size - self.at {
+            return Err(Stopped::Cut(count));
         }
-        let mut bytes = vec![0; usize::try_from(count).map_err(|_| cut())?];
+        // Aligned for numbers of any width, as a vector of bytes would not be.
+        let mut bytes = MutableBuffer::from_len_zeroed(length);
         self.file.read_exact(&mut bytes).map_err(|why| Stopped::Damaged(why.to_string()))?;
-        self.left -= count;
+        self.at += count;
         Ok(bytes)
     }
 
     fn message(&mut self) -> Result<Message, Stopped> {
-        if self.left == 0 {
+        if self.at == self.size {
             return Err(Stopped::Over);
         }
         let begin = self.take(8)?;
@@ -115,17 +138,86 @@ impl Batches {
         if mark != MARK {
             return Err(Stopped::Damaged("no message begins where one should".to_owned()));
         }
-        let length = length.try_into().map_or(0, u32::from_le_bytes);
-        if length == 0 {
-            return Err(Stopped::Over);
+        let length = u64::from(length.try_into().map_or(0, u32::from_le_bytes));
+        match length {
+            0 if self.at == self.size => return Err(Stopped::Over),
+            0 => return Err(Stopped::Damaged("the file goes on after its end mark".to_owned())),
+            1..=HEAD_BYTES_MAX => {}
+            _ => return Err(Stopped::Cut(length)),
         }
-        let head = self.take(u64::from(length))?;
+        let head = self.take(length)?;
         let message = ipc::root_as_message(&head)
             .map_err(|why| Stopped::Damaged(format!("its head cannot be read: {why}")))?;
         let length = u64::try_from(message.bodyLength())
             .map_err(|_| Stopped::Damaged("its length is negative".to_owned()))?;
-        let body = Buffer::from_vec(self.take(length)?);
-        Ok(Message { head, body })
+        let body = self.take(length)?.into();
+        Ok(Message { head: head.to_vec(), body })
+    }
+
+    /// Goes on behind what could not be read, and notes it. A message that is cut at the end of the
+    /// file is how a killed writer leaves it, and no damage.
+    fn pass_over(&mut self, begin: u64, stopped: Stopped) {
+        let is_over = matches!(stopped, Stopped::Over);
+        let is_found = !is_over && self.schema.is_some() && self.find_batch(begin).unwrap_or(false);
+        self.is_over = !is_found;
+        let reason = match stopped {
+            Stopped::Over => return,
+            Stopped::Cut(_) if !is_found && !self.is_whole => return,
+            Stopped::Cut(count) => format!("it needs {count} bytes, the file ends before"),
+            Stopped::Damaged(reason) => reason,
+        };
+        self.damages.note(&self.path, self.number, &reason);
+        self.number += 1;
+    }
+
+    /// Moves to the next place after `from` where a whole batch begins. False if there is none.
+    fn find_batch(&mut self, from: u64) -> std::io::Result<bool> {
+        let mut from = from + 1;
+        for _ in 0..TRIES_MAX {
+            let Some(place) = self.find_mark(from)? else { return Ok(false) };
+            self.go_to(place)?;
+            if self.message().is_ok_and(|message| message.is_batch()) {
+                self.go_to(place)?;
+                return Ok(true);
+            }
+            from = place + 1;
+        }
+        Ok(false)
+    }
+
+    /// The next place from `from` on where the mark of a message stands.
+    fn find_mark(&mut self, from: u64) -> std::io::Result<Option<u64>> {
+        self.go_to(from)?;
+        let mut place = from;
+        let mut ones = 0_usize;
+        loop {
+            let read = self.file.fill_buf()?;
+            if read.is_empty() {
+                return Ok(None);
+            }
+            for (byte, after) in read.iter().zip(place + 1..) {
+                ones = if *byte == MARK[0] { ones + 1 } else { 0 };
+                if ones == MARK.len() {
+                    return Ok(Some(after - MARK.len() as u64));
+                }
+            }
+            let length = read.len();
+            place += length as u64;
+            self.file.consume(length);
+        }
+    }
+
+    /// Whether a message begins here, or the file ends.
+    fn is_at_mark(&mut self) -> std::io::Result<bool> {
+        let place = self.at;
+        let found = self.take(MARK.len() as u64);
+        self.go_to(place)?;
+        Ok(place == self.size || found.is_ok_and(|bytes| bytes[..] == MARK))
+    }
+
+    fn go_to(&mut self, place: u64) -> std::io::Result<()> {
+        self.at = place.min(self.size);
+        self.file.seek(SeekFrom::Start(self.at)).map(drop)
     }
 
     /// The batch in a message; `None` for the schema, which is stored.
@@ -145,6 +237,7 @@ impl Batches {
             (MessageHeader::RecordBatch, Some(schema)) => {
                 let batch = head.header_as_record_batch().ok_or("the batch is missing")?;
                 check(&batch, message.body.len() as u64)?;
+                check_offsets(&batch, schema)?;
                 let (schema, version) = (Arc::clone(schema), head.version());
                 read_record_batch(&message.body, batch, schema, &HashMap::new(), None, &version)
                     .map(Some)
@@ -160,14 +253,12 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<RecordBatch> {
         while !self.is_over {
+            let begin = self.at;
             let message = match self.message() {
                 Ok(message) => message,
                 Err(stopped) => {
-                    self.is_over = true;
-                    if let Stopped::Damaged(reason) = stopped {
-                        self.damages.note(&self.path, self.number, reason);
-                    }
-                    return None;
+                    self.pass_over(begin, stopped);
+                    continue;
                 }
             };
             match self.decode(&message) {
@@ -177,10 +268,13 @@ impl Iterator for Batches {
                     return Some(batch);
                 }
                 Err(reason) => {
-                    self.damages.note(&self.path, self.number, reason);
-                    // Without a schema no batch can be decoded.
-                    self.is_over = self.schema.is_none();
+                    self.damages.note(&self.path, self.number, &reason);
                     self.number += 1;
+                    // Bytes that were lost or added move all that follows.
+                    let is_found = self.is_at_mark().unwrap_or(false)
+                        || self.find_batch(begin).unwrap_or(false);
+                    // Without a schema no batch can be read.
+                    self.is_over = self.schema.is_none() || !is_found;
                 }
             }
         }
@@ -220,6 +314,39 @@ fn check(batch: &ipc::RecordBatch<'_>, body: u64) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Buffers of offsets hold whole numbers, which the decoder takes for granted.
+fn check_offsets(batch: &ipc::RecordBatch<'_>, schema: &SchemaRef) -> Result<(), String> {
+    let mut lengths = batch.buffers().into_iter().flatten().map(ipc::Buffer::length);
+    schema.fields().iter().try_for_each(|field| check_column(field.data_type(), &mut lengths))
+}
+
+fn check_column(
+    data_type: &DataType,
+    lengths: &mut impl Iterator<Item = i64>,
+) -> Result<(), String> {
+    let _validity = lengths.next();
+    let width = match data_type {
+        DataType::List(_) | DataType::Utf8 | DataType::Binary => 4,
+        DataType::LargeList(_) | DataType::LargeUtf8 => 8,
+        _ => {
+            let _values = lengths.next();
+            return Ok(());
+        }
+    };
+    if !lengths.next().is_some_and(|length| length % width == 0) {
+        return Err("the offsets of a column are cut".to_owned());
+    }
+    match data_type {
+        DataType::List(values) | DataType::LargeList(values) => {
+            check_column(values.data_type(), lengths)
+        }
+        _ => {
+            let _values = lengths.next();
+            Ok(())
+        }
+    }
 }
 
 fn has_end_mark(file: &mut File, length: u64) -> std::io::Result<bool> {

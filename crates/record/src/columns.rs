@@ -1,8 +1,10 @@
-//! Converts timelines to Arrow columns and back.
+//! Converts timelines to Arrow columns; [`read`] converts them back.
 //!
 //! One row per ended attempt. Times are nanoseconds since the run's origin; events are list columns
 //! with nanoseconds since the request's first byte sent (since its admission, where nothing was
-//! sent). Columns are read by name: a missing one reads as absent, an unknown one is ignored.
+//! sent).
+
+mod read;
 
 use std::sync::Arc;
 
@@ -10,18 +12,13 @@ use arrow_array::builder::{
     Int64Builder, ListBuilder, StringBuilder, UInt8Builder, UInt16Builder, UInt32Builder,
     UInt64Builder,
 };
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, Field, Schema};
 use tokometer_base::Nanos;
 
-use crate::event::{Event, EventKind};
-use crate::failure::{Failure, FailureKind, Outcome};
-use crate::timeline::{
-    Connection, Identity, Network, Phase, RequestedLengths, ServerTimings, StampSource, Timeline,
-    Times, Usage,
-};
+pub(crate) use self::read::{LONGEST, decode, measured_attempts};
+use crate::failure::Outcome;
+use crate::timeline::{ServerTimings, Timeline, Times, Usage};
 
 /// Builds one batch column by column.
 struct Table {
@@ -207,186 +204,4 @@ fn add_events(table: &mut Table, timelines: &[Timeline]) {
     table.add("event_tokens", tokens.finish());
     table.add("event_kind", kinds.finish());
     table.add("event_upper_bound", bounds.finish());
-}
-
-/// Reads columns by name; a missing one, or one of another type, reads as absent.
-struct BatchRow<'a> {
-    batch: &'a RecordBatch,
-    at: usize,
-}
-
-impl BatchRow<'_> {
-    fn number<T: ArrowPrimitiveType>(&self, name: &str) -> Option<T::Native> {
-        let column = self.batch.column_by_name(name)?.as_primitive_opt::<T>()?;
-        column.is_valid(self.at).then(|| column.value(self.at))
-    }
-
-    fn u64(&self, name: &str) -> Option<u64> {
-        self.number::<UInt64Type>(name)
-    }
-
-    fn u32(&self, name: &str) -> Option<u32> {
-        self.number::<UInt32Type>(name)
-    }
-
-    fn u16(&self, name: &str) -> Option<u16> {
-        self.u32(name).and_then(|value| u16::try_from(value).ok())
-    }
-
-    fn span(&self, name: &str) -> Option<Nanos> {
-        self.u64(name).map(Nanos)
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        let column = self.batch.column_by_name(name)?.as_string_opt::<i32>()?;
-        column.is_valid(self.at).then(|| column.value(self.at))
-    }
-
-    fn list(&self, name: &str) -> Option<ArrayRef> {
-        let column = self.batch.column_by_name(name)?.as_list_opt::<i32>()?;
-        column.is_valid(self.at).then(|| column.value(self.at))
-    }
-}
-
-/// No run is longer than a month. A later time is damage, and figures per second would exhaust the
-/// memory.
-pub(crate) const LONGEST: Nanos = Nanos::from_secs(31 * 24 * 3_600);
-
-/// All rows of a batch, or the reason why it is damaged.
-pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<Vec<Timeline>, String> {
-    let row = |at: usize| {
-        let timeline = decode_row(&BatchRow { batch, at }, origin);
-        let is_plausible = last(&timeline) - origin <= LONGEST;
-        is_plausible
-            .then_some(timeline)
-            .ok_or(format!("the times of row {at} lie outside of the run"))
-    };
-    (0..batch.num_rows()).map(row).collect()
-}
-
-/// The latest time of a request.
-fn last(timeline: &Timeline) -> Nanos {
-    let mut times = timeline.times;
-    let points = POINTS.map(|(_, point)| *point(&mut times));
-    let events = timeline.events.iter().map(|event| event.at);
-    points.into_iter().flatten().chain(events).fold(timeline.times.admitted, Nanos::max)
-}
-
-/// Index and attempt of each row of the measured phase. Rows without a phase belong to it.
-pub(crate) fn measured_attempts(batch: &RecordBatch) -> impl Iterator<Item = (u64, u32)> + '_ {
-    let rows = (0..batch.num_rows()).map(|at| BatchRow { batch, at });
-    rows.filter(|row| row.text("phase").is_none_or(|name| Phase::from_name(name) == Phase::Measure))
-        .filter_map(|row| Some((row.u64("index")?, row.u32("attempt")?)))
-}
-
-fn decode_row(row: &BatchRow<'_>, origin: Nanos) -> Timeline {
-    let mut times = Times {
-        admitted: origin + row.span("admitted_ns").unwrap_or_default(),
-        ..Times::default()
-    };
-    for (name, point) in POINTS {
-        *point(&mut times) = row.span(name).map(|at| origin + at);
-    }
-    Timeline {
-        identity: decode_identity(row),
-        requested: RequestedLengths {
-            prompt_tokens: row.u32("asked_prompt_tokens"),
-            output_tokens: row.u32("asked_output_tokens"),
-            body_bytes: row.u64("body_bytes").unwrap_or(0),
-        },
-        connection: Connection {
-            id: row.u64("connection").unwrap_or(0),
-            uses_before: row.u32("connection_uses").unwrap_or(0),
-            age: row.span("connection_age_ns"),
-            reopened: row.u32("connection_reopened").unwrap_or(0),
-            worker: row.u16("worker").unwrap_or(0),
-        },
-        stamp_source: row.text("stamp_source").map(StampSource::from_name).unwrap_or_default(),
-        events: decode_events(row, event_base(&times)),
-        times,
-        reads: row.u32("reads").unwrap_or(0),
-        merged_reads: row.u32("merged_reads").unwrap_or(0),
-        usage: decode_usage(row),
-        retokenized_tokens: row.u32("retokenized_tokens"),
-        server_timings: decode_timings(row),
-        network: row.span("round_trip_ns").map(|round_trip| Network {
-            round_trip,
-            retransmits: row.u32("retransmits").unwrap_or(0),
-            segments_in: row.u32("segments_in").unwrap_or(0),
-        }),
-        status: row.u16("status"),
-        outcome: decode_outcome(row),
-        clock_faults: row.u32("clock_faults").unwrap_or(0),
-        text: row.text("text").map(str::to_owned),
-    }
-}
-
-fn decode_identity(row: &BatchRow<'_>) -> Identity {
-    Identity {
-        index: row.u64("index").unwrap_or(0),
-        shard: row.u32("shard").unwrap_or(0),
-        point: row.u32("point").unwrap_or(0),
-        phase: row.text("phase").map_or(Phase::Measure, Phase::from_name),
-        target: row.u16("target").unwrap_or(0),
-        session: row.u64("session"),
-        turn: row.u32("turn").unwrap_or(0),
-        attempt: row.u32("attempt").unwrap_or(0),
-        class: row.text("class").map(str::to_owned),
-        lora: row.text("lora").map(str::to_owned),
-    }
-}
-
-fn decode_usage(row: &BatchRow<'_>) -> Option<Usage> {
-    let usage = Usage {
-        prompt_tokens: row.u32("usage_prompt_tokens"),
-        completion_tokens: row.u32("usage_completion_tokens"),
-        cached_tokens: row.u32("usage_cached_tokens"),
-        reasoning_tokens: row.u32("usage_reasoning_tokens"),
-    };
-    (usage != Usage::default()).then_some(usage)
-}
-
-fn decode_timings(row: &BatchRow<'_>) -> Option<ServerTimings> {
-    let timings = ServerTimings {
-        queue: row.span("server_queue_ns"),
-        prefill: row.span("server_prefill_ns"),
-        decode: row.span("server_decode_ns"),
-    };
-    (timings != ServerTimings::default()).then_some(timings)
-}
-
-fn decode_outcome(row: &BatchRow<'_>) -> Outcome {
-    match row.text("outcome") {
-        Some("success") => Outcome::Success,
-        None | Some("abandoned") => Outcome::Abandoned,
-        Some(word) => Outcome::Failed(Failure {
-            kind: FailureKind::from_name(word).unwrap_or(FailureKind::Protocol),
-            status: row.u16("failure_status"),
-            message: row.text("failure").unwrap_or_default().to_owned(),
-        }),
-    }
-}
-
-fn decode_events(row: &BatchRow<'_>, base: Nanos) -> Vec<Event> {
-    let Some(times) = row.list("event_ns") else { return Vec::new() };
-    let Some(times) = times.as_primitive_opt::<Int64Type>() else { return Vec::new() };
-    // Lists of other lengths are damaged, and do not describe these events.
-    let fits = |list: &ArrayRef| list.len() == times.len();
-    let reads = row.list("event_read").filter(fits);
-    let reads = reads.as_ref().and_then(|list| list.as_primitive_opt::<UInt32Type>());
-    let tokens = row.list("event_tokens").filter(fits);
-    let tokens = tokens.as_ref().and_then(|list| list.as_primitive_opt::<UInt16Type>());
-    let kinds = row.list("event_kind").filter(fits);
-    let kinds = kinds.as_ref().and_then(|list| list.as_primitive_opt::<UInt8Type>());
-    let bounds = row.list("event_upper_bound").filter(fits);
-    let bounds = bounds.as_ref().and_then(|list| list.as_primitive_opt::<UInt8Type>());
-    let event = |at: usize| {
-        let time = Nanos(base.0.saturating_add_signed(times.value(at)));
-        let kind = kinds.map_or(EventKind::Other, |kinds| EventKind::from_number(kinds.value(at)));
-        let count = tokens.filter(|tokens| tokens.is_valid(at)).map(|tokens| tokens.value(at));
-        Event::new(time, reads.map_or(0, |reads| reads.value(at)), kind)
-            .with_tokens(count.map(u32::from))
-            .with_upper_bound(bounds.is_some_and(|bounds| bounds.value(at) != 0))
-    };
-    (0..times.len()).map(event).collect()
 }

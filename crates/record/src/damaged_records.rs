@@ -153,3 +153,58 @@ fn a_damaged_batch_is_named_and_the_others_are_read() {
     let text = damage.to_string();
     assert!(text.contains("batch 1 of") && text.contains(names::REQUESTS), "{text}");
 }
+
+/// The place of each message of a stream, found by the mark that it begins with.
+fn messages(bytes: &[u8]) -> Vec<usize> {
+    let is_begin = |at: &usize| bytes[*at..].starts_with(&[0xff; 4]);
+    (0..bytes.len()).step_by(8).filter(is_begin).collect()
+}
+
+/// A length that is damaged ended the reading: all batches behind it were lost.
+#[test]
+fn batches_behind_a_damaged_length_are_read() {
+    let check = |change: &dyn Fn(&mut Vec<u8>, usize), is_killed: bool| {
+        let place = tempfile::tempdir().unwrap();
+        write(place.path());
+        let path = place.path().join(names::REQUESTS);
+        let mut bytes = fs::read(&path).unwrap();
+        if is_killed {
+            bytes.truncate(bytes.len() - 8);
+        }
+        // The first message is the schema.
+        let second = messages(&bytes)[2];
+        change(&mut bytes, second);
+        fs::write(&path, bytes).unwrap();
+        let (rows, damages) = read(place.path()).unwrap();
+        let [damage] = &damages[..] else { panic!("{damages:?}") };
+        let text = damage.to_string();
+        assert!(text.contains("batch 1 of") && text.contains(names::REQUESTS), "{text}");
+        assert_eq!(rows, 9, "{text}");
+    };
+    for is_killed in [false, true] {
+        check(&|bytes, at| bytes[at + 7] = 0x7f, is_killed);
+        check(&|bytes, at| bytes[at + 4..at + 8].fill(0), is_killed);
+        check(&|bytes, at| bytes[at] = 0, is_killed);
+        check(&|bytes, at| drop(bytes.splice(at + 100..at + 100, [1, 2, 3])), is_killed);
+        check(&|bytes, at| drop(bytes.drain(at + 100..at + 113)), is_killed);
+    }
+}
+
+/// The decoder took the offsets of a column for whole numbers and panicked.
+#[test]
+fn offsets_of_an_odd_length_are_damage() {
+    let place = tempfile::tempdir().unwrap();
+    write(place.path());
+    let path = place.path().join(names::REQUESTS);
+    let whole = fs::read(&path).unwrap();
+    let begin = messages(&whole)[1];
+    let mut noticed = 0;
+    // Lengths of buffers are among these bytes, whichever the layout of the head.
+    for at in (begin + 8..begin + 4_000).step_by(8) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        noticed += read(place.path()).map_or(1, |(_, damages)| damages.len());
+    }
+    assert!(noticed > 50, "{noticed}");
+}

@@ -376,10 +376,10 @@ impl RunReader {
         let mut batches = Batches::open(&path, &damages)?;
         let rows = move || {
             let batch = batches.next()?;
-            let note = |reason| damages.note(&path, batches.last_number(), reason);
-            Some(columns::decode(&batch, origin).map_err(note).unwrap_or_default())
+            let note = |reason: String| damages.note(&path, batches.last_number(), &reason);
+            Some(columns::decode(&batch, origin).map_err(note).ok())
         };
-        Ok(std::iter::from_fn(rows).flatten())
+        Ok(std::iter::from_fn(rows).flatten().flatten())
     }
 
     /// Damaged batches found since the last call.
@@ -409,9 +409,9 @@ impl RunReader {
         let damages = Damages::default();
         let mut batches = Batches::open(&path, &damages)?;
         while let Some(batch) = batches.next() {
-            let note = |reason| damages.note(&path, batches.last_number(), reason);
-            let decoded = columns::decode(&batch, self.info.origin).map_err(note);
-            let mut timelines = decoded.unwrap_or_default();
+            let note = |reason: String| damages.note(&path, batches.last_number(), &reason);
+            let decoded = columns::decode(&batch, self.info.origin).map_err(note).ok();
+            let mut timelines: Vec<Timeline> = decoded.into_iter().flatten().collect();
             timelines.iter_mut().for_each(&mut change);
             file.append(&columns::encode(&timelines, self.info.origin)?)?;
         }

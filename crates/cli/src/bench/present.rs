@@ -153,6 +153,7 @@ pub(crate) fn summarise(folder: &Path, view: &View) -> Result<SummarisedRun, Ref
     if let Some(ab) = runs::blocks_of(&info)? {
         let options = view.options(layout);
         let [a, b] = halves(&reader, ab, &options).map_err(runs::unreadable)?;
+        runs::tell_damages(&reader);
         let shown = |half: Half, against| SummarisedRun {
             info: half.info,
             summary: half.summary,

@@ -8,6 +8,8 @@ mod report;
 mod sim;
 mod source;
 
+#[cfg(test)]
+pub(crate) use export::{csv, html, markdown, parquet, trace};
 pub(crate) use source::expanded;
 
 use std::sync::Arc;

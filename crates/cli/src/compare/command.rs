@@ -126,7 +126,11 @@ fn shown(comparison: &Comparison, view: View) -> anyhow::Result<String> {
     })
 }
 
-fn of_sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<Comparison, Refusal> {
+pub(crate) fn of_sides(
+    a: &[PathBuf],
+    b: &[PathBuf],
+    figures: &[Figure],
+) -> Result<Comparison, Refusal> {
     if a.is_empty() || b.is_empty() {
         let missing = if a.is_empty() { "--a" } else { "--b" };
         return Err(Refusal::usage(

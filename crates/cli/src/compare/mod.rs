@@ -7,5 +7,7 @@ mod command;
 mod load;
 mod views;
 
+#[cfg(test)]
+pub(crate) use command::of_sides;
 pub(crate) use command::{CompareArgs, compare, halves, of_run};
 pub(crate) use views::text;

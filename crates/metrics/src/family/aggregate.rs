@@ -17,6 +17,10 @@ use crate::ticks::Ticks;
 
 const NANOS_PER_MILLI: f64 = 1e6;
 
+/// Tokens of one event that are counted and listed one by one. No server sends as many: more of them
+/// are damage, and sixteen bytes of a record must not become a list of 65,534 entries.
+const TOKENS_PER_EVENT_MAX: u32 = 8_192;
+
 /// What stays of one request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ToolRow {
@@ -166,7 +170,7 @@ impl FamilyCollector {
         }
         for gap in &seen.gaps {
             self.gaps.add(gap.nanos, gap.repeats);
-            for _ in 0..gap.repeats {
+            for _ in 0..gap.repeats.min(TOKENS_PER_EVENT_MAX) {
                 at += gap.nanos;
                 #[expect(
                     clippy::cast_possible_truncation,
@@ -275,7 +279,8 @@ fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
         Outcome::Abandoned => "abandoned by the client".to_owned(),
     };
     let repeated = |gap: &super::Gap| {
-        std::iter::repeat_n(gap.nanos / 1e9, usize::try_from(gap.repeats).unwrap_or(0))
+        let repeats = gap.repeats.min(TOKENS_PER_EVENT_MAX);
+        std::iter::repeat_n(gap.nanos / 1e9, usize::try_from(repeats).unwrap_or(0))
     };
     DetailRow {
         key,

@@ -1,0 +1,439 @@
+//! From Arrow columns back to timelines.
+//!
+//! Columns are found by name, once per batch: one that is missing or has another type reads as absent,
+//! one that is not known is left alone. Rows are made one at a time, so that a batch takes no more
+//! memory than its bytes.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrowPrimitiveType, ListArray, PrimitiveArray, RecordBatch, StringArray};
+use tokometer_base::Nanos;
+
+use super::{POINTS, event_base};
+use crate::event::{Event, EventKind};
+use crate::failure::{Failure, FailureKind, Outcome};
+use crate::timeline::{
+    Connection, Identity, Network, Phase, RequestedLengths, ServerTimings, StampSource, Timeline,
+    Times, Usage,
+};
+
+/// No run is longer than a month. A later time is damage, and figures per second would exhaust the
+/// memory.
+pub(crate) const LONGEST: Nanos = Nanos::from_secs(31 * 24 * 3_600);
+
+/// A column of numbers.
+struct Numbers<T: ArrowPrimitiveType>(Option<PrimitiveArray<T>>);
+
+impl<T: ArrowPrimitiveType> Numbers<T> {
+    fn of(batch: &RecordBatch, name: &str) -> Self {
+        Self(batch.column_by_name(name).and_then(|column| column.as_primitive_opt().cloned()))
+    }
+
+    fn at(&self, row: usize) -> Option<T::Native> {
+        let column = self.0.as_ref()?;
+        column.is_valid(row).then(|| column.value(row))
+    }
+}
+
+type U64s = Numbers<UInt64Type>;
+type U32s = Numbers<UInt32Type>;
+
+impl Numbers<UInt64Type> {
+    fn span(&self, row: usize) -> Option<Nanos> {
+        self.at(row).map(Nanos)
+    }
+}
+
+impl Numbers<UInt32Type> {
+    fn u16(&self, row: usize) -> Option<u16> {
+        self.at(row).and_then(|value| u16::try_from(value).ok())
+    }
+}
+
+/// A column of texts.
+struct Texts(Option<StringArray>);
+
+impl Texts {
+    fn of(batch: &RecordBatch, name: &str) -> Self {
+        Self(batch.column_by_name(name).and_then(|column| column.as_string_opt().cloned()))
+    }
+
+    fn at(&self, row: usize) -> Option<&str> {
+        let column = self.0.as_ref()?;
+        column.is_valid(row).then(|| column.value(row))
+    }
+
+    fn owned(&self, row: usize) -> Option<String> {
+        self.at(row).map(str::to_owned)
+    }
+}
+
+/// A column of lists of numbers.
+struct Lists<T: ArrowPrimitiveType>(Option<(ListArray, PrimitiveArray<T>)>);
+
+impl<T: ArrowPrimitiveType> Lists<T> {
+    fn of(batch: &RecordBatch, name: &str) -> Self {
+        let lists = batch.column_by_name(name).and_then(|column| column.as_list_opt::<i32>());
+        Self(
+            lists.and_then(|lists| {
+                Some((lists.clone(), lists.values().as_primitive_opt().cloned()?))
+            }),
+        )
+    }
+
+    /// The numbers of a row.
+    fn at(&self, row: usize) -> Option<List<'_, T>> {
+        let (lists, values) = self.0.as_ref().filter(|(lists, _)| lists.is_valid(row))?;
+        let place = |at: usize| lists.value_offsets().get(at).map(|at| usize::try_from(*at).ok());
+        let (from, to) = (place(row)??, place(row + 1)??);
+        Some(List { values, from, length: to.checked_sub(from)? })
+    }
+}
+
+/// The numbers of one row.
+struct List<'a, T: ArrowPrimitiveType> {
+    values: &'a PrimitiveArray<T>,
+    from: usize,
+    length: usize,
+}
+
+impl<T: ArrowPrimitiveType> List<'_, T> {
+    fn at(&self, place: usize) -> Option<T::Native> {
+        let place = self.from + place;
+        self.values.is_valid(place).then(|| self.values.value(place))
+    }
+}
+
+struct Identities {
+    index: U64s,
+    shard: U32s,
+    point: U32s,
+    phase: Texts,
+    target: U32s,
+    session: U64s,
+    turn: U32s,
+    attempt: U32s,
+    class: Texts,
+    lora: Texts,
+}
+
+impl Identities {
+    fn of(batch: &RecordBatch) -> Self {
+        Self {
+            index: U64s::of(batch, "index"),
+            shard: U32s::of(batch, "shard"),
+            point: U32s::of(batch, "point"),
+            phase: Texts::of(batch, "phase"),
+            target: U32s::of(batch, "target"),
+            session: U64s::of(batch, "session"),
+            turn: U32s::of(batch, "turn"),
+            attempt: U32s::of(batch, "attempt"),
+            class: Texts::of(batch, "class"),
+            lora: Texts::of(batch, "lora"),
+        }
+    }
+
+    /// Rows without a phase are of the measured one.
+    fn phase(&self, row: usize) -> Phase {
+        self.phase.at(row).map_or(Phase::Measure, Phase::from_name)
+    }
+
+    fn at(&self, row: usize) -> Identity {
+        Identity {
+            index: self.index.at(row).unwrap_or(0),
+            shard: self.shard.at(row).unwrap_or(0),
+            point: self.point.at(row).unwrap_or(0),
+            phase: self.phase(row),
+            target: self.target.u16(row).unwrap_or(0),
+            session: self.session.at(row),
+            turn: self.turn.at(row).unwrap_or(0),
+            attempt: self.attempt.at(row).unwrap_or(0),
+            class: self.class.owned(row),
+            lora: self.lora.owned(row),
+        }
+    }
+}
+
+struct Connections {
+    id: U64s,
+    uses_before: U32s,
+    age: U64s,
+    reopened: U32s,
+    worker: U32s,
+    round_trip: U64s,
+    retransmits: U32s,
+    segments_in: U32s,
+}
+
+impl Connections {
+    fn of(batch: &RecordBatch) -> Self {
+        Self {
+            id: U64s::of(batch, "connection"),
+            uses_before: U32s::of(batch, "connection_uses"),
+            age: U64s::of(batch, "connection_age_ns"),
+            reopened: U32s::of(batch, "connection_reopened"),
+            worker: U32s::of(batch, "worker"),
+            round_trip: U64s::of(batch, "round_trip_ns"),
+            retransmits: U32s::of(batch, "retransmits"),
+            segments_in: U32s::of(batch, "segments_in"),
+        }
+    }
+
+    fn at(&self, row: usize) -> Connection {
+        Connection {
+            id: self.id.at(row).unwrap_or(0),
+            uses_before: self.uses_before.at(row).unwrap_or(0),
+            age: self.age.span(row),
+            reopened: self.reopened.at(row).unwrap_or(0),
+            worker: self.worker.u16(row).unwrap_or(0),
+        }
+    }
+
+    fn network(&self, row: usize) -> Option<Network> {
+        self.round_trip.span(row).map(|round_trip| Network {
+            round_trip,
+            retransmits: self.retransmits.at(row).unwrap_or(0),
+            segments_in: self.segments_in.at(row).unwrap_or(0),
+        })
+    }
+}
+
+struct Counts {
+    asked_prompt: U32s,
+    asked_output: U32s,
+    body_bytes: U64s,
+    prompt: U32s,
+    completion: U32s,
+    cached: U32s,
+    reasoning: U32s,
+    retokenized: U32s,
+    queue: U64s,
+    prefill: U64s,
+    decode: U64s,
+}
+
+impl Counts {
+    fn of(batch: &RecordBatch) -> Self {
+        Self {
+            asked_prompt: U32s::of(batch, "asked_prompt_tokens"),
+            asked_output: U32s::of(batch, "asked_output_tokens"),
+            body_bytes: U64s::of(batch, "body_bytes"),
+            prompt: U32s::of(batch, "usage_prompt_tokens"),
+            completion: U32s::of(batch, "usage_completion_tokens"),
+            cached: U32s::of(batch, "usage_cached_tokens"),
+            reasoning: U32s::of(batch, "usage_reasoning_tokens"),
+            retokenized: U32s::of(batch, "retokenized_tokens"),
+            queue: U64s::of(batch, "server_queue_ns"),
+            prefill: U64s::of(batch, "server_prefill_ns"),
+            decode: U64s::of(batch, "server_decode_ns"),
+        }
+    }
+
+    fn requested(&self, row: usize) -> RequestedLengths {
+        RequestedLengths {
+            prompt_tokens: self.asked_prompt.at(row),
+            output_tokens: self.asked_output.at(row),
+            body_bytes: self.body_bytes.at(row).unwrap_or(0),
+        }
+    }
+
+    fn usage(&self, row: usize) -> Option<Usage> {
+        let usage = Usage {
+            prompt_tokens: self.prompt.at(row),
+            completion_tokens: self.completion.at(row),
+            cached_tokens: self.cached.at(row),
+            reasoning_tokens: self.reasoning.at(row),
+        };
+        (usage != Usage::default()).then_some(usage)
+    }
+
+    fn timings(&self, row: usize) -> Option<ServerTimings> {
+        let timings = ServerTimings {
+            queue: self.queue.span(row),
+            prefill: self.prefill.span(row),
+            decode: self.decode.span(row),
+        };
+        (timings != ServerTimings::default()).then_some(timings)
+    }
+}
+
+struct Outcomes {
+    outcome: Texts,
+    status: U32s,
+    failure_status: U32s,
+    failure: Texts,
+    reads: U32s,
+    merged_reads: U32s,
+    clock_faults: U32s,
+    text: Texts,
+}
+
+impl Outcomes {
+    fn of(batch: &RecordBatch) -> Self {
+        Self {
+            outcome: Texts::of(batch, "outcome"),
+            status: U32s::of(batch, "status"),
+            failure_status: U32s::of(batch, "failure_status"),
+            failure: Texts::of(batch, "failure"),
+            reads: U32s::of(batch, "reads"),
+            merged_reads: U32s::of(batch, "merged_reads"),
+            clock_faults: U32s::of(batch, "clock_faults"),
+            text: Texts::of(batch, "text"),
+        }
+    }
+
+    fn at(&self, row: usize) -> Outcome {
+        match self.outcome.at(row) {
+            Some("success") => Outcome::Success,
+            None | Some("abandoned") => Outcome::Abandoned,
+            Some(word) => Outcome::Failed(Failure {
+                kind: FailureKind::from_name(word).unwrap_or(FailureKind::Protocol),
+                status: self.failure_status.u16(row),
+                message: self.failure.owned(row).unwrap_or_default(),
+            }),
+        }
+    }
+}
+
+struct Events {
+    times: Lists<Int64Type>,
+    reads: Lists<UInt32Type>,
+    tokens: Lists<UInt16Type>,
+    kinds: Lists<UInt8Type>,
+    bounds: Lists<UInt8Type>,
+}
+
+impl Events {
+    fn of(batch: &RecordBatch) -> Self {
+        Self {
+            times: Lists::of(batch, "event_ns"),
+            reads: Lists::of(batch, "event_read"),
+            tokens: Lists::of(batch, "event_tokens"),
+            kinds: Lists::of(batch, "event_kind"),
+            bounds: Lists::of(batch, "event_upper_bound"),
+        }
+    }
+
+    fn at(&self, row: usize, base: Nanos) -> Vec<Event> {
+        let Some(times) = self.times.at(row) else { return Vec::new() };
+        // Lists of other lengths are damaged, and do not describe these events.
+        let reads = self.reads.at(row).filter(|list| list.length == times.length);
+        let tokens = self.tokens.at(row).filter(|list| list.length == times.length);
+        let kinds = self.kinds.at(row).filter(|list| list.length == times.length);
+        let bounds = self.bounds.at(row).filter(|list| list.length == times.length);
+        let event = |at: usize| {
+            let time = Nanos(base.0.saturating_add_signed(times.at(at).unwrap_or(0)));
+            let kind = kinds.as_ref().and_then(|kinds| kinds.at(at));
+            let kind = kind.map_or(EventKind::Other, EventKind::from_number);
+            let read = reads.as_ref().and_then(|reads| reads.at(at)).unwrap_or(0);
+            let count = tokens.as_ref().and_then(|tokens| tokens.at(at)).map(u32::from);
+            let bound = bounds.as_ref().and_then(|bounds| bounds.at(at)).unwrap_or(0);
+            Event::new(time, read, kind).with_tokens(count).with_upper_bound(bound != 0)
+        };
+        (0..times.length).map(event).collect()
+    }
+}
+
+/// The rows of a batch, one after the other.
+pub(crate) struct Rows {
+    origin: Nanos,
+    row: usize,
+    length: usize,
+    identities: Identities,
+    connections: Connections,
+    stamp_source: Texts,
+    admitted: U64s,
+    points: [U64s; POINTS.len()],
+    counts: Counts,
+    outcomes: Outcomes,
+    events: Events,
+}
+
+impl Rows {
+    fn of(batch: &RecordBatch, origin: Nanos) -> Self {
+        Self {
+            origin,
+            row: 0,
+            length: batch.num_rows(),
+            identities: Identities::of(batch),
+            connections: Connections::of(batch),
+            stamp_source: Texts::of(batch, "stamp_source"),
+            admitted: U64s::of(batch, "admitted_ns"),
+            points: POINTS.map(|(name, _)| U64s::of(batch, name)),
+            counts: Counts::of(batch),
+            outcomes: Outcomes::of(batch),
+            events: Events::of(batch),
+        }
+    }
+
+    fn times(&self, row: usize) -> Times {
+        let admitted = self.origin + self.admitted.span(row).unwrap_or_default();
+        let mut times = Times { admitted, ..Times::default() };
+        for ((_, point), column) in POINTS.iter().zip(&self.points) {
+            *point(&mut times) = column.span(row).map(|at| self.origin + at);
+        }
+        times
+    }
+
+    /// The latest time of a request.
+    fn latest(&self, row: usize) -> Nanos {
+        let mut times = self.times(row);
+        let base = event_base(&times);
+        let points = POINTS.map(|(_, point)| *point(&mut times));
+        let events = self.events.times.at(row);
+        let latest = events.and_then(|list| (0..list.length).filter_map(|at| list.at(at)).max());
+        let latest = latest.map(|latest| Nanos(base.0.saturating_add_signed(latest)));
+        points.into_iter().flatten().chain(latest).fold(times.admitted, Nanos::max)
+    }
+
+    fn timeline(&self, row: usize) -> Timeline {
+        let times = self.times(row);
+        Timeline {
+            identity: self.identities.at(row),
+            requested: self.counts.requested(row),
+            connection: self.connections.at(row),
+            stamp_source: self.stamp_source.at(row).map(StampSource::from_name).unwrap_or_default(),
+            events: self.events.at(row, event_base(&times)),
+            times,
+            reads: self.outcomes.reads.at(row).unwrap_or(0),
+            merged_reads: self.outcomes.merged_reads.at(row).unwrap_or(0),
+            usage: self.counts.usage(row),
+            retokenized_tokens: self.counts.retokenized.at(row),
+            server_timings: self.counts.timings(row),
+            network: self.connections.network(row),
+            status: self.outcomes.status.u16(row),
+            outcome: self.outcomes.at(row),
+            clock_faults: self.outcomes.clock_faults.at(row).unwrap_or(0),
+            text: self.outcomes.text.owned(row),
+        }
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Timeline;
+
+    fn next(&mut self) -> Option<Timeline> {
+        let row = self.row;
+        self.row += 1;
+        (row < self.length).then(|| self.timeline(row))
+    }
+}
+
+/// All rows of a batch, or the reason why it is damaged.
+pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<Rows, String> {
+    let rows = Rows::of(batch, origin);
+    match (0..rows.length).find(|row| rows.latest(*row) - origin > LONGEST) {
+        Some(row) => Err(format!("the times of row {row} lie outside of the run")),
+        None => Ok(rows),
+    }
+}
+
+/// Index and attempt of each row of the measured phase.
+pub(crate) fn measured_attempts(batch: &RecordBatch) -> impl Iterator<Item = (u64, u32)> + use<> {
+    let (rows, identities) = (0..batch.num_rows(), Identities::of(batch));
+    rows.filter_map(move |row| {
+        let is_measured = identities.phase(row) == Phase::Measure;
+        let attempt = identities.index.at(row).zip(identities.attempt.at(row));
+        attempt.filter(|_| is_measured)
+    })
+}
