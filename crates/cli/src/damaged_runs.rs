@@ -192,7 +192,11 @@ fn mutate(bytes: &mut Vec<u8>, dice: &mut Dice) {
         }
         5 => bytes.iter_mut().skip(at).take(1 + dice.roll(200)).for_each(|byte| *byte = 0xff),
         6 => {
-            bytes.iter_mut().skip(at).take(64).for_each(|byte| *byte = dice.next().to_le_bytes()[0])
+            bytes
+                .iter_mut()
+                .skip(at)
+                .take(64)
+                .for_each(|byte| *byte = dice.next().to_le_bytes()[0]);
         }
         7 => {
             let value = EXTREMES[dice.roll(EXTREMES.len())].to_le_bytes();

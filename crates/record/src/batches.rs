@@ -335,7 +335,7 @@ fn check_column(
             return Ok(());
         }
     };
-    if !lengths.next().is_some_and(|length| length % width == 0) {
+    if lengths.next().is_none_or(|length| length % width != 0) {
         return Err("the offsets of a column are cut".to_owned());
     }
     match data_type {
