@@ -128,7 +128,7 @@ fn set_counts(report: &mut Report, figures: &FamilyFigures) {
 /// SGLang's accept length: what its server reports of itself and nothing else, as SGLang has it. Zero
 /// means that the server does not speculate.
 pub(crate) fn accept_length(summary: &Summary) -> Option<f64> {
-    summary.server.as_ref()?.told_accept_length
+    summary.server.as_ref()?.reported_accept_length
 }
 
 fn set_sglang(

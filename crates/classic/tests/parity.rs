@@ -188,7 +188,7 @@ fn scrapes(shared: &Shared) -> Vec<Scrape> {
         })
         .filter(|_| shared.metrics_text.is_some())
         .collect();
-    if let Some(length) = shared.server_info.as_ref().and_then(told_accept_length) {
+    if let Some(length) = shared.server_info.as_ref().and_then(reported_accept_length) {
         let told = (SERVER_INFO_ACCEPT_LENGTH.to_owned(), length);
         let at = Nanos(shared.end_ns + 2);
         scrapes.push(Scrape { at, endpoint: 0, values: [told].into(), error: None });
@@ -196,7 +196,7 @@ fn scrapes(shared: &Shared) -> Vec<Scrape> {
     scrapes
 }
 
-fn told_accept_length(info: &Value) -> Option<f64> {
+fn reported_accept_length(info: &Value) -> Option<f64> {
     info["internal_states"][0]["avg_spec_accept_length"].as_f64()
 }
 

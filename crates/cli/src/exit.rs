@@ -1,4 +1,4 @@
-//! How the program ends: one code per kind of ending, the contract with scripts.
+//! Exit codes. Scripts depend on them, so a code never changes its meaning.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,26 +6,26 @@ use std::process::ExitCode;
 use tokometer_measure as measure;
 use tokometer_sim::what_if;
 
-/// What the process tells its caller.
+/// The exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exit {
-    /// Done.
+    /// Success.
     Done = 0,
-    /// Done, but a stated objective was missed: an SLO, a doctor finding.
+    /// Success, but an SLO was violated, or `doctor` has a finding.
     Missed = 1,
-    /// The command line or the plan makes no sense.
+    /// The command line or the plan cannot be used.
     Usage = 2,
     /// The target cannot be used.
     Target = 3,
-    /// The run is INVALID and `--strict` was asked for.
+    /// The run is INVALID and `--strict` was given.
     Invalid = 4,
     /// Some points of a sweep failed; the others are kept.
     Points = 5,
-    /// Something could not be written.
+    /// A file or stdout could not be written.
     Write = 6,
     /// No request succeeded.
     NoSuccess = 7,
-    /// A fault of this program.
+    /// A bug in this program.
     Internal = 70,
     /// Ended by Ctrl-C, SIGTERM or SIGHUP.
     Interrupted = 130,
@@ -78,12 +78,12 @@ impl std::error::Error for Refusal {}
 impl From<measure::Error> for Refusal {
     fn from(error: measure::Error) -> Self {
         let exit = match error.kind {
-            measure::Kind::Usage => Exit::Usage,
-            measure::Kind::Target => Exit::Target,
-            measure::Kind::Write => Exit::Write,
-            measure::Kind::NoSuccess => Exit::NoSuccess,
-            measure::Kind::Interrupted => Exit::Interrupted,
-            measure::Kind::Internal => Exit::Internal,
+            measure::ErrorKind::Usage => Exit::Usage,
+            measure::ErrorKind::Target => Exit::Target,
+            measure::ErrorKind::Write => Exit::Write,
+            measure::ErrorKind::NoSuccess => Exit::NoSuccess,
+            measure::ErrorKind::Interrupted => Exit::Interrupted,
+            measure::ErrorKind::Internal => Exit::Internal,
         };
         Self { exit, message: error.message, hint: error.hint }
     }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_fault_of_this_program_has_a_code_of_its_own() {
-        let error = measure::Error::new(measure::Kind::Internal, "a thread panicked");
+        let error = measure::Error::new(measure::ErrorKind::Internal, "a thread panicked");
         let code = Refusal::from(error).exit;
         assert_eq!((code, code as u8), (Exit::Internal, 70));
     }

@@ -26,11 +26,11 @@ use std::sync::Arc;
 use tokometer_base::MonotonicClock;
 
 use exit::{Exit, code_of};
-use terminal::{print, tell};
+use terminal::{print, print_message};
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|fault| {
-        tell(&format!(
+        print_message(&format!(
             "error: internal error (please report this bug): {fault}\n  include the command line in the report"
         ));
     }));
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
             }
             let text = error.render();
             if error.use_stderr() {
-                tell(text.to_string().trim_end());
+                print_message(text.to_string().trim_end());
                 return Exit::Usage.into();
             }
             finish(print(&text.to_string()).map(|()| Exit::Done).map_err(Into::into))
@@ -57,7 +57,7 @@ fn finish(outcome: anyhow::Result<Exit>) -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(error) => {
-            tell(&format!("error: {error:#}"));
+            print_message(&format!("error: {error:#}"));
             code_of(&error).into()
         }
     }

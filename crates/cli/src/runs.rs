@@ -8,7 +8,7 @@ use tokometer_plan::ab_blocks;
 use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
 
 use crate::exit::Refusal;
-use crate::terminal::tell;
+use crate::terminal::print_message;
 
 /// Opens a run folder. One that is missing or is no run is a mistake in the command line.
 pub(crate) fn open(folder: &Path) -> Result<RunReader, Refusal> {
@@ -41,20 +41,24 @@ const DAMAGES_TOLD: usize = 5;
 pub(crate) fn tell_damages(reader: &RunReader) {
     let damages = reader.take_damages();
     for damage in damages.iter().take(DAMAGES_TOLD) {
-        tell(&format!("error: {damage}"));
+        print_message(&format!("error: {damage}"));
     }
     if damages.len() > DAMAGES_TOLD {
-        tell(&format!("error: cannot read {} further batches", damages.len() - DAMAGES_TOLD));
+        print_message(&format!(
+            "error: cannot read {} further batches",
+            damages.len() - DAMAGES_TOLD
+        ));
     }
     if !damages.is_empty() {
-        tell("  the figures are those of the other batches");
+        print_message("  the figures are those of the other batches");
     }
 }
 
 /// The blocks in which two targets of a run took turns; `None` for a run with one target.
 pub(crate) fn blocks_of(info: &RunInfo) -> Result<Option<AbBlocks>, Refusal> {
-    ab_blocks(info)
-        .map_err(|why| Refusal::usage(format!("cannot tell the two targets apart: {why}"), ""))
+    ab_blocks(info).map_err(|why| {
+        Refusal::usage(format!("cannot separate the requests of the two targets: {why}"), "")
+    })
 }
 
 /// How the run in a folder ended; `None` for a killed run, and where there is none.

@@ -1,7 +1,7 @@
 //! Standard output and standard error.
 //!
-//! Stdout is the result, stderr everything else. A reader that has seen enough closes the pipe; that
-//! is success, so nothing more is written and nobody is told.
+//! Stdout is the result, stderr everything else. When the reader closes the pipe early, writing stops
+//! without an error, and the exit code is that of success.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -24,17 +24,17 @@ pub(crate) fn print(text: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Tells the user something about the process. A closed stderr is nobody listening.
-pub(crate) fn tell(text: &str) {
+/// Writes a message to stderr. A closed stderr is ignored.
+pub(crate) fn print_message(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// Tells the user something that holds for all runs of a sweep or a search: the first time only.
-pub(crate) fn tell_once(text: &str) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let is_new = TOLD.lock().is_ok_and(|mut told| told.insert(text.to_owned()));
+/// The same for a message that applies to all runs of a sweep or a search: written once.
+pub(crate) fn print_message_once(text: &str) {
+    static WRITTEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_new = WRITTEN.lock().is_ok_and(|mut written| written.insert(text.to_owned()));
     if is_new {
-        tell(text);
+        print_message(text);
     }
 }
 

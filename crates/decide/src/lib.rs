@@ -1,9 +1,9 @@
 //! Decides from measurements: searches, objectives, sequential stops, comparisons.
 //!
-//! In: what a record or its [`tokometer_metrics::Summary`] says. Out: the load to measure next,
-//! whether objectives are met, whether a run may end, whether B differs from A. Pure: no clock, no
-//! I/O, no flags, so that the same points give the same decision and an interrupted search can be
-//! resumed from its run folders.
+//! In: a record or its [`tokometer_metrics::Summary`]. Out: the load to measure next, whether
+//! objectives are met, whether a run may end, whether B differs from A. Pure: no clock, no I/O, no
+//! flags. The same points give the same decision, so an interrupted search can be resumed from its
+//! run folders.
 
 pub mod capacity;
 pub mod compare;

@@ -1,10 +1,10 @@
-//! The search for the highest load that meets objectives, as a pure function of what was measured.
+//! Searches the highest load that meets objectives, as a pure function of the measured points.
 //!
-//! In: the points so far, each with its load, whether it met the objectives, and how much of each
-//! objective's allowance it used. Out: the next load to measure, or the answer. Because nothing but the
-//! points decides, a search can be interrupted and taken up again from its run folders. Loads are
-//! doubled until a point misses, the bracket is narrowed, a miss is tried again, and then the edge
-//! itself is measured until a line through all points near it knows it well enough.
+//! In: the points so far, each with its load, whether it met the objectives, and the share of each
+//! objective's allowance that it used. Out: the next load to measure, or the answer. Only the points
+//! decide, so a search can be resumed from its run folders. Loads are doubled until a point violates
+//! an objective, the bracket is narrowed, a violation is measured again, and then the edge itself
+//! until a line through the points near it is precise enough.
 
 mod allowance;
 mod edge;
@@ -13,27 +13,27 @@ mod options;
 
 use serde::{Deserialize, Serialize};
 
-use self::edge::{Edge, Sample};
+use self::edge::{Edge, EdgeSample};
 
 pub use self::allowance::{Allowance, Use};
-pub use self::length::{Length, fit, needed};
+pub use self::length::{PointLength, fit, needed};
 pub use self::options::SearchOptions;
 
-/// How a point came out.
+/// The result of a point against all objectives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fit {
+pub enum PointOutcome {
     /// All objectives were met.
     Met,
-    /// At least one was missed.
+    /// At least one was violated.
     Missed,
     /// The server could not keep up; the point was ended early.
     Overloaded,
-    /// The server failed or could not be reached.
+    /// The server failed or was unreachable.
     Failed,
 }
 
-impl Fit {
+impl PointOutcome {
     fn is_met(self) -> bool {
         self == Self::Met
     }
@@ -42,96 +42,98 @@ impl Fit {
 /// One measured point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Its load: requests per second, or requests in flight.
+    /// Requests per second, or requests in flight.
     pub load: f64,
-    /// How it came out.
-    pub fit: Fit,
+    /// Over all objectives.
+    pub fit: PointOutcome,
     /// Requests measured.
     pub requests: u64,
-    /// How much of each objective's allowance was used. `None` where nothing was measured.
+    /// Share of each objective's allowance that was used. `None` where nothing was measured.
     pub uses: Vec<Option<Use>>,
 }
 
 impl Point {
-    /// What the line of an objective sees of this point.
-    fn sample(&self, objective: usize) -> Option<Sample> {
+    /// The input of an objective's line from this point.
+    fn sample(&self, objective: usize) -> Option<EdgeSample> {
         let measured = self.uses.get(objective).copied().flatten();
         let Use { used, variance } = match self.fit {
-            Fit::Met | Fit::Missed => measured?,
-            // Ended early or not at all: its figures say little but that the limit was missed.
-            Fit::Overloaded | Fit::Failed => {
+            PointOutcome::Met | PointOutcome::Missed => measured?,
+            // Ended early or not measured: its figures show only that the limit was exceeded.
+            PointOutcome::Overloaded | PointOutcome::Failed => {
                 let used = measured.map_or(LEAST_MISS, |one| one.used.max(LEAST_MISS));
                 Use { used, variance: 0.0 }
             }
         };
         let weight = self.requests.max(1) as f64;
-        Some(Sample { x: libm::log(self.load), used, variance, weight })
+        Some(EdgeSample { x: libm::log(self.load), used, variance, weight })
     }
 }
 
-/// What a point that was ended for overload counts for at least.
+/// Least use that counts for a point that was ended for overload.
 const LEAST_MISS: f64 = 2.0;
 
-/// How to search.
+/// Parameters of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub struct SearchLimits {
     /// The first load.
     pub start: f64,
-    /// No load below this is tried.
+    /// No lower load is tried.
     pub least: f64,
-    /// No load above this is tried.
+    /// No higher load is tried.
     pub most: f64,
-    /// Half the width of the answer's interval that is narrow enough, as a share of the answer.
+    /// The search ends when half the width of the answer's interval is at most this share of the
+    /// answer.
     pub resolution: f64,
-    /// Least number of measurements at the edge.
+    /// Least number of measurements near the edge.
     pub repeats: usize,
-    /// Most points in all.
+    /// Maximum number of points.
     pub points: usize,
-    /// Whether loads are whole numbers.
+    /// Whether loads are integers.
     pub is_whole: bool,
 }
 
-/// What to do next.
+/// The next step of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     /// Measure this load.
     Measure(f64),
-    /// Nothing more to measure.
-    Done(Answer),
+    /// The search has ended.
+    Done(SearchResult),
 }
 
-/// The outcome of a search.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Answer {
+pub enum SearchResult {
     /// The highest load that meets the objectives.
     Found {
         /// The estimate.
         load: f64,
-        /// Half the width of its 95 % interval.
+        /// Half the width of its 95 % confidence interval.
         margin: f64,
-        /// Which objective limits it, where that is known.
+        /// Index of the objective that limits it; `None` where unknown.
         objective: Option<usize>,
-        /// The highest load measured to meet them.
+        /// The highest measured load that met the objectives.
         highest_met: f64,
-        /// The lowest load measured to miss them.
+        /// The lowest measured load that violated them.
         lowest_missed: f64,
     },
-    /// Every load up to the highest allowed one meets them: the limit was ours, not the server's.
+    /// Every load up to the maximum meets the objectives, so the maximum is the limit, not the
+    /// server.
     LimitedByMost {
-        /// The highest load tried.
+        /// The highest measured load.
         load: f64,
     },
-    /// Not even the least load meets them.
+    /// Even the minimum load violates the objectives.
     NoneMeets {
-        /// The lowest load tried.
+        /// The lowest measured load.
         load: f64,
     },
-    /// The points ran out first.
+    /// The maximum number of points was reached.
     Unfinished {
-        /// The highest load measured to meet the objectives, if any did.
+        /// The highest measured load that met the objectives; `None` if none did.
         highest_met: Option<f64>,
-        /// The lowest load measured to miss them, if any did.
+        /// The lowest measured load that violated them; `None` if none did.
         lowest_missed: Option<f64>,
     },
 }
@@ -144,7 +146,7 @@ struct Rung {
 }
 
 impl Rung {
-    /// A tie counts as missed: an edge that holds half of the time does not hold.
+    /// A tie counts as violated: half of the measurements are not enough.
     fn holds(&self) -> bool {
         self.met * 2 > self.count
     }
@@ -163,14 +165,14 @@ fn rungs(points: &[Point]) -> Vec<Rung> {
         .collect()
 }
 
-/// The bracket: the highest load that holds below the lowest that does not.
+/// The bracket: the highest load that holds, and the lowest one above it that does not.
 fn bracket(rungs: &[Rung]) -> (Option<&Rung>, Option<&Rung>) {
     let missed = rungs.iter().find(|rung| !rung.holds());
     let below = |rung: &&Rung| rung.holds() && missed.is_none_or(|missed| rung.load < missed.load);
     (rungs.iter().rfind(below), missed)
 }
 
-/// Where the first of the objectives reaches its limit.
+/// Where the first objective reaches its limit.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     load: f64,
@@ -182,12 +184,13 @@ fn found(points: &[Point], low: &Rung, high: &Rung) -> Option<Found> {
     let guess = f64::midpoint(libm::log(low.load), libm::log(high.load));
     let objectives = points.iter().map(|point| point.uses.len()).max().unwrap_or(0);
     let edges = (0..objectives).filter_map(|objective| {
-        let samples: Vec<Sample> = points.iter().filter_map(|one| one.sample(objective)).collect();
+        let samples: Vec<EdgeSample> =
+            points.iter().filter_map(|one| one.sample(objective)).collect();
         edge::edge(&samples, guess).map(|edge| (objective, edge))
     });
     let (objective, Edge { x, margin }) = edges.min_by(|(_, a), (_, b)| a.x.total_cmp(&b.x))?;
     let load = libm::exp(x);
-    // Between two neighbours that were measured nothing is known, however straight the line.
+    // Between two measured neighbours nothing is known, however well the line fits.
     let below = points.iter().map(|one| one.load).filter(|one| *one <= load).fold(0.0, f64::max);
     let above =
         points.iter().map(|one| one.load).filter(|one| *one >= load).fold(f64::INFINITY, f64::min);
@@ -195,8 +198,8 @@ fn found(points: &[Point], low: &Rung, high: &Rung) -> Option<Found> {
     Some(Found { load, margin: (load * margin).max(gap), objective })
 }
 
-/// Whether the objectives are met with room to spare up to `low` and missed by far from `high` on: the
-/// edge then surely lies between them, though no line describes it.
+/// Whether the objectives are met with margin up to `low` and clearly violated from `high` on: the
+/// edge then lies between them, even if no line fits.
 fn is_clear(points: &[Point], low: &Rung, high: &Rung) -> bool {
     let worst = |point: &Point| {
         let samples = (0..point.uses.len()).filter_map(|at| point.sample(at));
@@ -209,13 +212,13 @@ fn is_clear(points: &[Point], low: &Rung, high: &Rung) -> bool {
     })
 }
 
-/// Three digits: a load that is to be typed again should not need more.
+/// Three digits are enough for a load that a user may type again.
 fn rounded(load: f64) -> f64 {
     let unit = 10_f64.powf(load.log10().floor() - 2.0);
     (load / unit).round() * unit
 }
 
-impl Limits {
+impl SearchLimits {
     fn tidy(&self, load: f64) -> f64 {
         let load = load.clamp(self.least, self.most);
         if self.is_whole { load.round().max(1.0) } else { load }
@@ -226,7 +229,7 @@ impl Limits {
         is_next || high / low <= 1.0 + 2.0 * self.resolution
     }
 
-    /// The next load to measure, or the answer.
+    /// A pure function of `points`, in any order.
     pub fn next(&self, points: &[Point]) -> Next {
         let rungs = rungs(points);
         if rungs.is_empty() {
@@ -238,11 +241,11 @@ impl Limits {
         }
         match (low, high) {
             (Some(low), None) if low.load >= self.most => {
-                Next::Done(Answer::LimitedByMost { load: low.load })
+                Next::Done(SearchResult::LimitedByMost { load: low.load })
             }
             (Some(low), None) => Next::Measure(self.tidy(low.load * 2.0)),
             (None, Some(high)) if high.load <= self.least => {
-                Next::Done(Answer::NoneMeets { load: high.load })
+                Next::Done(SearchResult::NoneMeets { load: high.load })
             }
             (None, Some(high)) => Next::Measure(self.tidy(high.load / 2.0)),
             (Some(low), Some(high)) => self.narrowed(points, low, high),
@@ -250,7 +253,7 @@ impl Limits {
         }
     }
 
-    /// What to do once one load holds and a higher one does not.
+    /// The next step once one load holds and a higher one does not.
     fn narrowed(&self, points: &[Point], low: &Rung, high: &Rung) -> Next {
         let found = found(points, low, high);
         if !self.is_narrow(low.load, high.load) {
@@ -259,7 +262,7 @@ impl Limits {
             let inside = middle.clamp(low.load + 0.2 * width, high.load - 0.2 * width);
             return Next::Measure(self.tidy(rounded(inside)));
         }
-        // One miss may have been a hiccup, and everything above it is still unseen.
+        // One violation may be an outlier, and no load above it has been measured.
         if high.count - high.met < 2 {
             return Next::Measure(high.load);
         }
@@ -284,16 +287,16 @@ impl Limits {
         }
     }
 
-    /// Whether the edge is known well enough, and was measured often enough.
+    /// Whether the edge is precise enough and was measured often enough.
     fn is_settled(&self, points: &[Point], found: Found) -> bool {
         let reach = (self.resolution * found.load).max(if self.is_whole { 1.0 } else { 0.0 });
         let near = points.iter().filter(|point| (point.load - found.load).abs() <= reach);
         found.margin <= reach && near.count() >= self.repeats
     }
 
-    fn best(&self, points: &[Point], low: Option<&Rung>, high: Option<&Rung>) -> Answer {
+    fn best(&self, points: &[Point], low: Option<&Rung>, high: Option<&Rung>) -> SearchResult {
         let (Some(below), Some(above)) = (low, high) else {
-            return Answer::Unfinished {
+            return SearchResult::Unfinished {
                 highest_met: low.map(|rung| rung.load),
                 lowest_missed: high.map(|rung| rung.load),
             };
@@ -305,14 +308,14 @@ impl Limits {
             .filter(|found| is_narrow && found.margin < found.load)
             .filter(|found| !(is_clear && half < found.margin));
         match found {
-            Some(found) => Answer::Found {
+            Some(found) => SearchResult::Found {
                 load: if self.is_whole { found.load.floor() } else { found.load },
                 margin: found.margin,
                 objective: Some(found.objective),
                 highest_met: below.load,
                 lowest_missed: above.load,
             },
-            None if is_narrow => Answer::Found {
+            None if is_narrow => SearchResult::Found {
                 load: if self.is_whole {
                     below.load
                 } else {
@@ -323,7 +326,7 @@ impl Limits {
                 highest_met: below.load,
                 lowest_missed: above.load,
             },
-            None => Answer::Unfinished {
+            None => SearchResult::Unfinished {
                 highest_met: Some(below.load),
                 lowest_missed: Some(above.load),
             },
@@ -335,7 +338,7 @@ impl Limits {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: SearchLimits = SearchLimits {
         start: 1.0,
         least: 0.1,
         most: 1_000.0,
@@ -345,15 +348,15 @@ mod tests {
         is_whole: false,
     };
 
-    /// Runs a search against a server whose strain at a load is `strain`.
-    fn search(limits: Limits, strain: impl Fn(f64) -> f64) -> (Answer, usize) {
+    /// Runs a search against a server whose use at a load is `strain`.
+    fn search(limits: SearchLimits, strain: impl Fn(f64) -> f64) -> (SearchResult, usize) {
         let mut points = Vec::new();
         loop {
             match limits.next(&points) {
                 Next::Done(answer) => return (answer, points.len()),
                 Next::Measure(load) => {
                     let strain = strain(load);
-                    let fit = if strain <= 1.0 { Fit::Met } else { Fit::Missed };
+                    let fit = if strain <= 1.0 { PointOutcome::Met } else { PointOutcome::Missed };
                     points.push(Point {
                         load,
                         fit,
@@ -369,7 +372,7 @@ mod tests {
     fn a_smooth_server_is_found_within_its_resolution_in_few_points() {
         for capacity in [0.7, 3.3, 12.4, 187.0] {
             let (answer, count) = search(LIMITS, |load| (load / capacity).powi(3));
-            let Answer::Found { load, margin, .. } = answer else { panic!("{answer:?}") };
+            let SearchResult::Found { load, margin, .. } = answer else { panic!("{answer:?}") };
             assert!((load / capacity - 1.0).abs() < 0.04, "{load} against {capacity}");
             assert!(margin / load <= 0.04 && count <= 20, "{margin} after {count} points");
         }
@@ -378,41 +381,43 @@ mod tests {
     #[test]
     fn a_server_that_falls_off_a_cliff_is_found_too() {
         let (answer, count) = search(LIMITS, |load| if load < 42.0 { 0.1 } else { 1e6 });
-        let Answer::Found { highest_met, lowest_missed, .. } = answer else { panic!("{answer:?}") };
+        let SearchResult::Found { highest_met, lowest_missed, .. } = answer else {
+            panic!("{answer:?}")
+        };
         assert!(highest_met < 42.0 && lowest_missed >= 42.0 && count <= 20);
     }
 
     #[test]
     fn whole_loads_end_at_neighbours() {
-        let limits = Limits { is_whole: true, ..LIMITS };
+        let limits = SearchLimits { is_whole: true, ..LIMITS };
         let (answer, _) = search(limits, |load| load / 13.0);
         assert!(
-            matches!(answer, Answer::Found { load: 13.0, lowest_missed: 14.0, .. }),
+            matches!(answer, SearchResult::Found { load: 13.0, lowest_missed: 14.0, .. }),
             "{answer:?}"
         );
     }
 
     #[test]
     fn a_limit_that_was_ours_and_an_objective_that_nothing_meets_are_told_apart() {
-        let (answer, _) = search(Limits { most: 64.0, ..LIMITS }, |_| 0.1);
-        assert_eq!(answer, Answer::LimitedByMost { load: 64.0 });
+        let (answer, _) = search(SearchLimits { most: 64.0, ..LIMITS }, |_| 0.1);
+        assert_eq!(answer, SearchResult::LimitedByMost { load: 64.0 });
         let (answer, _) = search(LIMITS, |_| 5.0);
-        assert_eq!(answer, Answer::NoneMeets { load: 0.1 });
+        assert_eq!(answer, SearchResult::NoneMeets { load: 0.1 });
     }
 
     #[test]
     fn an_edge_that_mostly_fails_when_repeated_moves_down() {
         let point = |load, fit| Point { load, fit, requests: 400, uses: vec![None] };
         let mut points = vec![
-            point(1.0, Fit::Met),
-            point(2.0, Fit::Missed),
-            point(1.95, Fit::Met),
-            point(1.95, Fit::Missed),
-            point(1.95, Fit::Failed),
+            point(1.0, PointOutcome::Met),
+            point(2.0, PointOutcome::Missed),
+            point(1.95, PointOutcome::Met),
+            point(1.95, PointOutcome::Missed),
+            point(1.95, PointOutcome::Failed),
         ];
         let Next::Measure(load) = LIMITS.next(&points) else { panic!("not done") };
         assert!(load > 1.0 && load < 1.95, "{load}");
-        points.extend((0..20).map(|_| point(load, Fit::Overloaded)));
-        assert!(matches!(LIMITS.next(&points), Next::Done(Answer::Unfinished { .. })));
+        points.extend((0..20).map(|_| point(load, PointOutcome::Overloaded)));
+        assert!(matches!(LIMITS.next(&points), Next::Done(SearchResult::Unfinished { .. })));
     }
 }

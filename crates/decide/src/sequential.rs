@@ -1,7 +1,8 @@
-//! Decisions while a run is under way: is a figure known well enough, has the server fallen behind?
+//! Decisions during a run: whether a figure is known well enough, and whether the server is
+//! overloaded.
 //!
-//! Pure: from the values seen so far to a yes or a no. Values of neighbouring requests resemble each
-//! other, so an interval widens by how much blocks of time scatter more than independent values would.
+//! Pure functions of the values so far. Values of neighbouring requests are correlated, so an
+//! interval is widened by how much blocks of time scatter more than independent values would.
 
 use serde::{Deserialize, Serialize};
 use tokometer_metrics::figure::{Figure, Percentile, Quantity, Statistic};
@@ -9,14 +10,14 @@ use tokometer_metrics::statistics;
 
 use crate::Error;
 
-/// Blocks of time into which a run is cut.
+/// Blocks of time that a run is divided into.
 const BLOCKS: usize = 12;
-/// Fewer values than this say nothing about blocks.
+/// Fewer values are not enough for blocks.
 const LEAST_VALUES: usize = 60;
 
-/// A figure, and how well it should be known.
+/// A figure, and the precision at which a run may end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Recorded", into = "Recorded")]
+#[serde(try_from = "StoredRule", into = "StoredRule")]
 pub struct Until {
     /// The mean or a percentile of one value per request.
     pub figure: Figure,
@@ -24,18 +25,18 @@ pub struct Until {
     pub margin: f64,
 }
 
-/// A rule as plans store it.
+/// A rule as stored in plans.
 #[derive(Serialize, Deserialize)]
-struct Recorded {
+struct StoredRule {
     /// Key of [`tokometer_metrics::define`].
     key: String,
-    /// Percentile; absent: the mean.
+    /// `None` is the mean.
     percentile: Option<f64>,
     /// Half the width of the interval, as a share of the value.
     margin: f64,
 }
 
-impl From<Until> for Recorded {
+impl From<Until> for StoredRule {
     fn from(until: Until) -> Self {
         Self {
             key: until.figure.quantity.key().to_owned(),
@@ -45,10 +46,10 @@ impl From<Until> for Recorded {
     }
 }
 
-impl TryFrom<Recorded> for Until {
+impl TryFrom<StoredRule> for Until {
     type Error = Error;
 
-    fn try_from(recorded: Recorded) -> Result<Self, Error> {
+    fn try_from(recorded: StoredRule) -> Result<Self, Error> {
         let fault = |why: String| Error::Until { text: recorded.key.clone(), why };
         let quantity = Quantity::parse(&recorded.key).map_err(|why| fault(why.to_string()))?;
         let statistic = match recorded.percentile {
@@ -68,7 +69,7 @@ impl Until {
         if is_known_early { Ok(Self { figure, margin }) } else { Err(Error::CannotWait { figure }) }
     }
 
-    /// Reads rules such as `p99 ttft ±10%` or `mean tpot +-2%`.
+    /// Parses rules such as `p99 ttft ±10%` or `mean tpot +-2%`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let fault = |why: String| Error::Until { text: text.to_owned(), why };
         let (figure, margin) = text
@@ -83,7 +84,7 @@ impl Until {
         Self::new(figure, margin)
     }
 
-    /// Whether `values`, in the order in which they came, know the figure well enough.
+    /// Whether `values`, in the order of arrival, determine the figure well enough.
     pub fn is_known(&self, values: &[f64]) -> bool {
         let Some((value, low, high)) = self.interval(values) else { return false };
         value > 0.0 && (high - low) / 2.0 <= self.margin * value
@@ -115,7 +116,7 @@ fn blocks(values: &[f64]) -> impl Iterator<Item = &[f64]> {
     values.chunks(values.len().div_ceil(BLOCKS).max(1))
 }
 
-/// How much more the share below `value` scatters from block to block than it would for independent
+/// How much more the share below `value` scatters between blocks than it would for independent
 /// values; at least 1.
 fn inflation(values: &[f64], value: f64, share: f64) -> f64 {
     let shares: Vec<f64> = blocks(values)
@@ -126,23 +127,24 @@ fn inflation(values: &[f64], value: f64, share: f64) -> f64 {
     if expected > 0.0 { (seen / expected).max(1.0) } else { 1.0 }
 }
 
-/// The least number of readings before a trend is believed.
+/// Least number of samples before a trend counts.
 const LEAST_READINGS: usize = 32;
-/// A server that answers this share less than it is sent falls behind.
+/// A server that completes this share less than it is sent is falling behind.
 const DEFICIT: f64 = 0.2;
-/// A growth between two parts of a run is more than chance when it exceeds the scatter of what was sent
-/// in between this many times.
+/// A growth between two parts of a run is significant when it exceeds the scatter of what was sent in
+/// between this many times.
 const FAR: f64 = 4.0;
-/// Answers may speed up by this share and still count as no faster.
+/// Completions may speed up by this share and still count as steady.
 const STEADY: f64 = 0.1;
 
-/// Whether the number in flight grows without end. `readings` are (seconds, in flight), `rate` is
-/// requests sent per second. Only for open loops: a closed loop cannot run away.
+/// Whether the number in flight grows without limit. `readings` are (seconds, in flight), `rate` is
+/// requests sent per second. For open loops only: in a closed loop the number in flight is bounded.
 ///
-/// A run begins empty, and a server that fills up looks like one that falls behind: both have ever more
-/// in flight. But one that fills up answers ever faster, until it answers as fast as it is asked; one
-/// that falls behind answers at its own steady pace. Chance may make the first look like the second
-/// for a moment, so that the alarm is believed when it was given before, two thirds of the way.
+/// A run starts empty, and a server that is filling up looks like one that is falling behind: both
+/// have ever more in flight. But one that is filling up completes requests ever faster, until it
+/// keeps up with the arrivals; one that is falling behind completes them at a constant rate. Chance
+/// may make the first look like the second for a moment, so the result must hold both now and at two
+/// thirds of the run.
 pub fn is_running_away(readings: &[(f64, f64)], rate: f64) -> bool {
     falls_behind(readings, rate) && falls_behind(&readings[..readings.len() * 2 / 3], rate)
 }
@@ -207,7 +209,7 @@ mod tests {
         check("throughput ±5%", "cannot end a run by Output throughput");
     }
 
-    /// Plans of earlier versions hold rules in this form.
+    /// Plans of earlier versions store rules in this form.
     #[test]
     fn a_rule_is_stored_as_it_always_was() {
         let check = |text: &str, stored: &str| {
@@ -232,7 +234,7 @@ mod tests {
         let until = Until::parse("p99 ttft ±10%").unwrap();
         assert_eq!(until.interval(&noise(200)), None, "P99 needs 368 values");
         assert!(until.is_known(&noise(4_000)));
-        // The same values, but the large ones all in one stretch: blocks scatter.
+        // The same values, but all large ones together: blocks scatter.
         let mut bunched = noise(4_000);
         bunched.sort_by(f64::total_cmp);
         let (_, low, high) = until.interval(&bunched).unwrap();
@@ -250,8 +252,8 @@ mod tests {
         assert!(!is_running_away(&noisy, 60.0));
     }
 
-    /// An engine whose answers take six seconds once had "overload" at half of what it can do, because
-    /// its first twelve seconds looked like a growing backlog.
+    /// An engine whose responses take six seconds was reported as overloaded at half of its capacity,
+    /// because its first twelve seconds looked like a growing backlog.
     #[test]
     fn a_server_that_fills_up_is_not_called_overloaded_at_any_moment() {
         let seconds = |count: u32| (0..count).map(|i| f64::from(i) * 0.25);
@@ -266,7 +268,8 @@ mod tests {
         }
     }
 
-    /// Requests arrive at random and stay for a second: a sound server at 32 requests per second.
+    /// Requests arrive at random and take a second: a server that keeps up with 32 requests per
+    /// second.
     fn sound_run(seed: u64) -> Vec<(f64, f64)> {
         let mut generator = Seed(seed).stream("sound").at(0);
         let mut at = 0.0;
@@ -280,7 +283,8 @@ mod tests {
         (0..80_u32).map(|i| f64::from(i) * 0.25).map(|t| (t, in_flight(t))).collect()
     }
 
-    /// A server with a pace of its own, below what it is sent: found, and the sooner the worse it is.
+    /// A server with a constant rate below the arrival rate is detected, sooner the larger the
+    /// deficit.
     #[test]
     fn servers_that_fall_behind_are_found_soon() {
         for (pace, soon) in [(16.0, 20.0), (24.0, 80.0)] {

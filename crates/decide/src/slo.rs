@@ -1,7 +1,7 @@
-//! Service-level objectives as people type them: `p99 ttft < 2s, p99 tpot < 100ms, goodput > 99%`.
+//! Parses and judges service-level objectives: `p99 ttft < 2s, p99 tpot < 100ms, goodput > 99%`.
 //!
 //! In: the text, and a [`Summary`]. Out: for each objective its value, whether it is met, and how
-//! near its limit it is. A value that the run does not have is neither met nor missed.
+//! close it is to its limit. An objective without a value is neither met nor violated.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, units};
@@ -24,13 +24,13 @@ pub enum Side {
 /// One objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objective {
-    /// As it was typed.
+    /// As typed.
     pub text: String,
-    /// What is judged.
+    /// The value that is compared with the limit.
     pub figure: Figure,
-    /// Where a good value lies.
+    /// From `<` or `>`.
     pub side: Side,
-    /// The limit, in the unit of the figure.
+    /// In the unit of the figure.
     pub limit: f64,
 }
 
@@ -41,34 +41,32 @@ pub struct Slo {
     pub objectives: Vec<Objective>,
 }
 
-/// How one objective came out.
+/// The result of one objective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Result {
-    /// The objective as typed.
+pub struct ObjectiveResult {
+    /// As typed.
     pub text: String,
-    /// Its value; `None` when the run does not have one, or when it falls among failed requests.
+    /// `None` when the run has no value, or when it lies among failed requests.
     pub value: Option<f64>,
-    /// The limit.
+    /// In the unit of the figure.
     pub limit: f64,
-    /// Whether it is met; `None` if unknown.
+    /// `None` if unknown.
     pub is_met: Option<bool>,
-    /// How much of the limit is used up: above one is a miss. `None` without a value.
+    /// Share of the limit that is used: above one is a violation. `None` without a value.
     pub use_of_limit: Option<f64>,
     /// Whether the sample is large enough for the percentile.
     pub is_supported: bool,
 }
 
 impl Slo {
-    /// Reads objectives separated by commas.
-    pub fn parse(text: &str) -> std::result::Result<Self, Error> {
-        let objectives = text
-            .split(',')
-            .map(|part| Objective::parse(part.trim()))
-            .collect::<std::result::Result<_, _>>()?;
+    /// Parses objectives separated by commas.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let objectives =
+            text.split(',').map(|part| Objective::parse(part.trim())).collect::<Result<_, _>>()?;
         Ok(Self { objectives })
     }
 
-    /// The limits that a single request must meet to be good: those of the latencies named here.
+    /// The limits for a single request to count as good: those of the latencies named here.
     pub fn request_limits(&self) -> Objectives {
         let limit = |quantity: Quantity| {
             let is_of = |one: &&Objective| one.figure.quantity == quantity;
@@ -85,7 +83,7 @@ impl Slo {
         }
     }
 
-    /// The percentiles that a summary must hold for these objectives.
+    /// The percentiles that a summary must have for these objectives.
     pub fn percentiles(&self) -> Vec<f64> {
         let of = |one: &Objective| one.figure.statistic.percentile().map(Percentile::percent);
         tokometer_metrics::sample::with_median(
@@ -93,14 +91,14 @@ impl Slo {
         )
     }
 
-    /// How each objective came out.
-    pub fn results(&self, summary: &Summary) -> Vec<Result> {
+    /// One result per objective, in the order typed.
+    pub fn results(&self, summary: &Summary) -> Vec<ObjectiveResult> {
         self.objectives.iter().map(|objective| objective.result(summary)).collect()
     }
 }
 
 impl Objective {
-    fn parse(text: &str) -> std::result::Result<Self, Error> {
+    fn parse(text: &str) -> Result<Self, Error> {
         if text.is_empty() {
             return Err(Error::EmptyObjective);
         }
@@ -115,7 +113,7 @@ impl Objective {
         Ok(Self { text: text.to_owned(), figure, side, limit })
     }
 
-    fn result(&self, summary: &Summary) -> Result {
+    fn result(&self, summary: &Summary) -> ObjectiveResult {
         let key = self.figure.quantity.key();
         let distribution = summary.distribution(key);
         let (value, is_supported) = match self.figure.statistic {
@@ -138,7 +136,7 @@ impl Objective {
             };
             (below > 0.0).then(|| above / below)
         });
-        Result {
+        ObjectiveResult {
             text: self.text.clone(),
             value,
             limit: self.limit,
@@ -150,7 +148,7 @@ impl Objective {
 }
 
 /// The statistic, and whether the sample is large enough for it. A failed request counts as
-/// infinitely slow, so that only a percentile below the failed ones has a value.
+/// infinitely slow, so only a percentile below the failed ones has a value.
 fn value_of(found: &Distribution, statistic: Statistic) -> (Option<f64>, bool) {
     let finite = |value: Option<f64>| (value.filter(|_| found.infinite == 0), true);
     match statistic {
@@ -165,7 +163,7 @@ fn value_of(found: &Distribution, statistic: Statistic) -> (Option<f64>, bool) {
     }
 }
 
-fn parse_limit(text: &str, unit: Unit) -> std::result::Result<f64, units::Error> {
+fn parse_limit(text: &str, unit: Unit) -> Result<f64, units::Error> {
     match unit {
         Unit::Millis => units::parse_span(text, Nanos::from_millis(1)).map(Nanos::as_millis_f64),
         Unit::Share => units::parse_share(text),

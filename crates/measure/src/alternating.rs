@@ -1,7 +1,7 @@
-//! Two targets in turn: each request gets its target, its prompt and its time from its block.
+//! Two targets in A/B blocks: each request gets its target, prompt and intended time from its block.
 //!
-//! Both blocks of a pair ask for the same lengths at the same times after their start. The content
-//! differs, so that neither side meets the other's prompts in a cache that both share.
+//! Both blocks of a pair request the same lengths at the same offsets from their start. The content
+//! differs, so that neither side gets prefix-cache hits from the other's prompts.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -14,24 +14,22 @@ use tokometer_drive::{Interrupt, Item, Prepare, PrepareError};
 use tokometer_record::Phase;
 use tokometer_schedule::Offsets;
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::preparer::Preparer;
 
-/// Yields the requests of two targets in turn.
+/// The requests for two targets, block by block.
 pub(crate) struct Alternating {
     /// One per target.
     pub(crate) sides: [Preparer; 2],
-    /// Whose turn it is.
+    /// Which target a request goes to.
     pub(crate) blocks: AbBlocks,
-    /// Requests before the measured phase; they go to both targets alternately.
+    /// Warm-up requests; they go to both targets alternately.
     pub(crate) warmups: u64,
-    /// Requests of whole pairs; absent: until the time is over.
+    /// Number of requests, in complete pairs. `None` when time ends the run.
     pub(crate) count: Option<u64>,
-    /// Intended times within the current block.
     pub(crate) times: BlockTimes,
-    /// What switches one server over.
+    /// Switches one server between both configurations, where there is only one.
     pub(crate) switch: Option<Switch>,
-    /// Items made so far.
     pub(crate) made: u64,
 }
 
@@ -72,7 +70,7 @@ impl Prepare for Alternating {
     }
 }
 
-/// Intended times within a block: drawn for the first block of a pair, repeated in the second.
+/// Intended times within a block: drawn for the first block of a pair, repeated for the second.
 #[derive(Debug)]
 pub(crate) struct BlockTimes {
     offsets: Offsets,
@@ -80,17 +78,18 @@ pub(crate) struct BlockTimes {
     drawn_until: Nanos,
     /// Times of the current pair; empty at an infinite rate.
     of_pair: Vec<Nanos>,
-    /// When a trace wanted the first request of the current block.
+    /// A trace's time of the first request in the current block.
     traced_from: Option<Nanos>,
 }
 
 impl BlockTimes {
-    /// Times drawn from `offsets`, which know of one side's requests.
+    /// `offsets` are the arrivals of one side's requests.
     pub(crate) fn new(offsets: Offsets) -> Self {
         Self { offsets, drawn_until: Nanos::ZERO, of_pair: Vec::new(), traced_from: None }
     }
 
-    /// When request `index` is due after the start of its block. `traced` is a trace's own time.
+    /// Intended time of request `index`, relative to the start of its block. `traced` is the time
+    /// from a trace.
     fn due(&mut self, blocks: AbBlocks, index: u64, traced: Option<Nanos>) -> Option<Nanos> {
         if blocks.is_first(index) {
             self.traced_from = traced;
@@ -113,7 +112,7 @@ impl BlockTimes {
     }
 }
 
-/// One server that is switched over between blocks.
+/// One server that is reconfigured between blocks.
 pub(crate) struct Switch {
     command: String,
     control: Control,
@@ -123,15 +122,15 @@ pub(crate) struct Switch {
     current: u16,
 }
 
-/// Time between two tries to reach a server that is switching over.
+/// Pause between attempts to reach a server that is being reconfigured.
 const PAUSE: Nanos = Nanos::from_millis(250);
-/// Time between two looks at a command that is still running.
+/// Pause between checks of a command that is still running.
 const LOOK: Duration = Duration::from_millis(20);
-/// A switch may restart the server: it gets at least this long to come up again.
+/// The command may restart the server, which then has at least this long to become ready.
 const LEAST_PATIENCE: Nanos = Nanos::from_secs(300);
 
 impl Switch {
-    /// A server that was switched to A already. A raised interrupt ends every wait.
+    /// A server that already has configuration A. An interrupt ends every wait.
     pub(crate) fn new(
         command: String,
         control: Control,
@@ -143,7 +142,7 @@ impl Switch {
         Self { command, control, patience, interrupt, clock, current: 0 }
     }
 
-    /// Switches to `target`, unless that is the current one, and waits until the server answers.
+    /// Switches to `target`, unless it is the current one, and waits until the server responds.
     fn to(&mut self, target: u16) -> Result<(), Error> {
         if self.current == target {
             return Ok(());
@@ -158,7 +157,7 @@ impl Switch {
             if self.clock.now() >= deadline {
                 let message =
                     format!("the server did not respond after `{} {}`", self.command, word(target));
-                return Err(Error::new(Kind::Target, message));
+                return Err(Error::new(ErrorKind::Target, message));
             }
             self.clock.sleep(PAUSE);
         }
@@ -170,14 +169,17 @@ fn word(target: u16) -> &'static str {
     if target == 0 { "a" } else { "b" }
 }
 
-/// Runs the command of `--switch-command` for one side and waits for its end, or for an interrupt,
-/// after which the run stops anyway and nobody minds what the command made of it.
+/// Runs the command of `--switch-command` for one side, and waits until it exits. An interrupt ends
+/// the wait and the run, whatever state the command left.
 pub(crate) fn switch(command: &str, target: u16, interrupt: &Interrupt) -> Result<(), Error> {
     let side = word(target);
     let refused = |why: String| {
-        Error::new(Kind::Target, format!("cannot switch the server with `{command} {side}`: {why}"))
+        Error::new(
+            ErrorKind::Target,
+            format!("cannot switch the server with `{command} {side}`: {why}"),
+        )
     };
-    // Stdout is the result of the measurement, so the command's own words go nowhere.
+    // Stdout carries the result of the measurement, so the command's output is discarded.
     let child = Command::new("sh")
         .arg("-c")
         .arg(format!("{command} {side}"))
@@ -193,14 +195,14 @@ pub(crate) fn switch(command: &str, target: u16, interrupt: &Interrupt) -> Resul
     }
 }
 
-/// Waits for the end of a command; `None` when an interrupt came first, which ends it.
+/// Waits until a command exits. On an interrupt it is killed, and the result is `None`.
 fn ended(mut child: Child, interrupt: &Interrupt) -> std::io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
         if interrupt.is_raised() {
-            // One that has just ended cannot be killed, and need not be.
+            // A command that has just exited cannot be killed, and need not be.
             let _ = child.kill();
             return child.wait().map(|_status| None);
         }

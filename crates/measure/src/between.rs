@@ -1,5 +1,5 @@
-//! What happens between warm-up and measurement: the server is prepared, and what runs beside the
-//! load begins. Not earlier, because the server's counters must not hold the warm-up.
+//! Steps between warm-up and measurement: prepare the server, then start the threads that run beside
+//! the load. They start only now, because the server's counters must not include the warm-up.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,28 +13,28 @@ use tokometer_record::server::Scrape;
 
 use crate::error::Error;
 use crate::measurement::Tools;
-use crate::probe::{Probes, Question};
+use crate::probe::{ProbeRequest, Probes};
 use crate::scraper::Scraper;
 use crate::target::Reached;
 use tokometer_plan::{Cache, Phases, Plan, Profiler};
 
-/// What runs beside the measured phase.
+/// Threads that run beside the measured phase.
 pub(crate) struct Running {
     _scrapers: Vec<Scraper>,
     _probes: Option<Probes>,
 }
 
-/// Filled when the measured phase begins, emptied when it has ended.
+/// Set when the measured phase begins, taken when it has ended.
 pub(crate) type BesidePlace = Arc<Mutex<Option<Running>>>;
 
-/// Where what runs beside the load sends its results, and where it is kept meanwhile.
+/// Where the threads beside the load send their results, and where they are stored.
 pub(crate) struct Beside {
     pub(crate) scrapes: Sender<Scrape>,
     pub(crate) notices: Sender<Notice>,
     pub(crate) place: BesidePlace,
 }
 
-/// The call between the phases.
+/// Called between the phases.
 pub(crate) fn between(
     plan: &Plan,
     reached: &Reached,
@@ -54,7 +54,7 @@ pub(crate) fn between(
     let question = if phases.probe_rate > 0.0 {
         let probe = reached.dialect.probe(&reached.settings);
         let probe = probe.map_err(|why| Error::usage(why.to_string(), ""))?;
-        Some(Question { control: reached.control.clone(), probe })
+        Some(ProbeRequest { control: reached.control.clone(), probe })
     } else {
         None
     };
@@ -95,7 +95,7 @@ fn pause(family: Conventions, phases: &Phases) -> Option<Nanos> {
     (family == Conventions::Sglang && has_asked).then_some(Nanos::from_secs(1))
 }
 
-/// What the server is told to profile: SGLang's client names at least the activities, vLLM's nothing.
+/// The body of the profiler request: SGLang's client sends at least the activities, vLLM's none.
 fn profile_body(family: Conventions, phases: &Phases) -> Option<Value> {
     let mut body = phases.profile_request.clone();
     if family == Conventions::Sglang {
@@ -105,15 +105,15 @@ fn profile_body(family: Conventions, phases: &Phases) -> Option<Value> {
     body.map(Value::Object)
 }
 
-/// Empties the server's prefix cache.
+/// Flushes the server's prefix cache.
 struct Flush {
     control: Control,
     route: FlushRoute,
-    /// The time that the server may take for running requests.
+    /// How long the server may wait for running requests.
     patience: Nanos,
 }
 
-/// The answer may take this much longer than the server's own patience.
+/// Time for the response, on top of the server's own wait.
 const ANSWER_SLACK: Nanos = Nanos::from_secs(5);
 
 impl Flush {

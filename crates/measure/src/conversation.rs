@@ -1,40 +1,39 @@
-//! What was said so far in the conversations of a run.
+//! The history of a run's conversations.
 //!
-//! A turn's prompt holds only what is new. Chat routes get the messages before it, the server's own
-//! answers among them; other routes get one text that goes on where the last answer ended.
+//! A turn's prompt has only the new message. Chat routes get all earlier messages, the server's
+//! responses included. Other routes get one text that continues after the last response.
 
 use std::collections::HashMap;
 
 use tokometer_base::prompt::{Message, Prompt, PromptContent};
 use tokometer_drive::PrepareError;
 
-/// Between an answer and the next question in one text.
+/// Separates a response from the next prompt in one text.
 const JOINT: &str = "\n\n";
 
-/// How a route takes a conversation.
+/// How a route accepts the history of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Telling {
+pub(crate) enum HistoryForm {
     /// As a list of messages.
     Messages,
     /// As one text.
     Text,
 }
 
-/// Conversations under way.
+/// Conversations in progress.
 #[derive(Debug)]
 pub(crate) struct Conversations {
-    telling: Telling,
+    form: HistoryForm,
     said: HashMap<u64, Vec<Message>>,
 }
 
 impl Conversations {
-    /// None yet.
-    pub(crate) fn new(telling: Telling) -> Self {
-        Self { telling, said: HashMap::new() }
+    pub(crate) fn new(form: HistoryForm) -> Self {
+        Self { form, said: HashMap::new() }
     }
 
-    /// The prompt of a turn with everything said before it. How long that is only the server can
-    /// tell, except for a first turn.
+    /// The prompt of a turn with the history before it. Its length is known only to the server,
+    /// except for a first turn.
     pub(crate) fn ask(&mut self, session: u64, prompt: Prompt) -> Result<Prompt, PrepareError> {
         let said = self.said.entry(session).or_default();
         let is_first = said.is_empty();
@@ -45,22 +44,22 @@ impl Conversations {
                 return Err("a conversation needs text prompts, not token ids".into());
             }
         }
-        let content = match self.telling {
-            Telling::Messages => PromptContent::Messages(said.clone()),
-            Telling::Text => PromptContent::Text(as_text(said)),
+        let content = match self.form {
+            HistoryForm::Messages => PromptContent::Messages(said.clone()),
+            HistoryForm::Text => PromptContent::Text(as_text(said)),
         };
         let prompt_tokens = prompt.prompt_tokens.filter(|_| is_first);
         Ok(Prompt { content, prompt_tokens, ..prompt })
     }
 
-    /// Notes what the server answered.
+    /// Adds the server's response to the history.
     pub(crate) fn answered(&mut self, session: u64, answer: &str) {
         if let Some(said) = self.said.get_mut(&session) {
             said.push(Message { role: "assistant".into(), content: answer.to_owned() });
         }
     }
 
-    /// Forgets a conversation that is over.
+    /// Removes a conversation that has ended.
     pub(crate) fn forget(&mut self, session: u64) {
         self.said.remove(&session);
     }
@@ -80,8 +79,8 @@ fn as_text(said: &[Message]) -> String {
 mod tests {
     use super::*;
 
-    fn second_turn(telling: Telling) -> Prompt {
-        let mut conversations = Conversations::new(telling);
+    fn second_turn(form: HistoryForm) -> Prompt {
+        let mut conversations = Conversations::new(form);
         let first = Prompt { prompt_tokens: Some(9), ..Prompt::text("Why?") };
         assert_eq!(conversations.ask(7, first).unwrap().prompt_tokens, Some(9));
         conversations.answered(7, " Because.");
@@ -91,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_later_turn_carries_all_that_was_said() {
-        let prompt = second_turn(Telling::Messages);
+        let prompt = second_turn(HistoryForm::Messages);
         let PromptContent::Messages(messages) = prompt.content else { panic!("no messages") };
         let said: Vec<(&str, &str)> = messages
             .iter()
@@ -99,13 +98,13 @@ mod tests {
             .collect();
         assert_eq!(said, [("user", "Why?"), ("assistant", " Because."), ("user", "Really?")]);
         assert_eq!(prompt.prompt_tokens, None, "only the server can count it");
-        let prompt = second_turn(Telling::Text);
+        let prompt = second_turn(HistoryForm::Text);
         assert_eq!(prompt.content, PromptContent::Text("Why? Because.\n\nReally?".into()));
     }
 
     #[test]
     fn conversations_do_not_mix_and_are_forgotten() {
-        let mut conversations = Conversations::new(Telling::Text);
+        let mut conversations = Conversations::new(HistoryForm::Text);
         conversations.ask(1, Prompt::text("a")).unwrap();
         let other = conversations.ask(2, Prompt::text("b")).unwrap();
         assert_eq!(other.content, PromptContent::Text("b".into()));
@@ -117,7 +116,7 @@ mod tests {
     #[test]
     fn token_ids_cannot_hold_a_conversation() {
         let prompt = Prompt { content: PromptContent::TokenIds(vec![1]), ..Prompt::text("") };
-        let refused = Conversations::new(Telling::Text).ask(1, prompt);
+        let refused = Conversations::new(HistoryForm::Text).ask(1, prompt);
         assert!(refused.is_err());
     }
 }

@@ -1,7 +1,8 @@
-//! The GPUs of this host, as the driver's own library tells of them.
+//! The GPUs of this host, read through the driver's library.
 //!
-//! The library is looked for when a run starts and is part of NVIDIA's driver: where it is missing, or
-//! where the server is on another host, there is silence. What a device does not tell has no value.
+//! The library is part of NVIDIA's driver and is loaded when a run starts. Where it is missing, or
+//! where the server runs on another host, there are no GPU figures. A value that a device does not
+//! report is absent.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -17,7 +18,7 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// The GPUs that a server at `url` can use; `None` where they are not ours to see.
+    /// The GPUs of a server at `url`; `None` where it is on another host or has none.
     pub(crate) fn beside(url: &Url) -> Option<Self> {
         if !is_here(url) {
             return None;
@@ -27,7 +28,7 @@ impl Devices {
         Some(Self { library, count })
     }
 
-    /// What all devices show at present, under the names of [`tokometer_metrics::server::gpu`].
+    /// Current values of all devices, under the names of [`tokometer_metrics::server::gpu`].
     pub(crate) fn values(&self) -> BTreeMap<String, f64> {
         let device = |index: u32| Some((index, self.library.device_by_index(index).ok()?));
         (0..self.count)
@@ -47,7 +48,7 @@ fn values_of(index: u32, device: &Device<'_>) -> impl Iterator<Item = (String, f
         .filter_map(move |(name, value)| Some((format!("{name}{{gpu=\"{index}\"}}"), value?)))
 }
 
-/// Whether an address is one of this host: only those can be bound.
+/// Whether an address belongs to this host: only such an address can be bound.
 fn is_here(url: &Url) -> bool {
     let is_own = |address: std::net::SocketAddr| UdpSocket::bind((address.ip(), 0)).is_ok();
     url.resolve().is_ok_and(|addresses| addresses.into_iter().any(is_own))
@@ -64,7 +65,7 @@ mod tests {
         };
         check("http://127.0.0.1:8000", true);
         check("http://[::1]:8000", UdpSocket::bind(("::1", 0)).is_ok());
-        // An address set aside for documentation belongs to nobody.
+        // An address reserved for documentation.
         check("http://192.0.2.1:8000", false);
     }
 }

@@ -2,46 +2,46 @@
 
 use std::fmt;
 
-/// What kind of failure it is. Callers turn it into an exit code.
+/// Callers map it to an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// The plan, or a file it names, cannot be used.
+pub enum ErrorKind {
+    /// The plan, or a file that it names, cannot be used.
     Usage,
     /// The target cannot be used.
     Target,
-    /// Something could not be written.
+    /// A file could not be written.
     Write,
-    /// No request succeeded where the rules need one.
+    /// No request succeeded, and the conventions require one.
     NoSuccess,
-    /// The user interrupted it before there was anything to report.
+    /// Interrupted by the user before anything could be reported.
     Interrupted,
-    /// A fault of this program.
+    /// A bug in this program.
     Internal,
 }
 
-/// What could not be done, to what, and why; on a line of its own, what to try.
+/// A message, and a hint on its own line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// What kind of failure it is.
-    pub kind: Kind,
+    /// Decides the exit code.
+    pub kind: ErrorKind,
     /// What could not be done, to what, and why.
     pub message: String,
-    /// What to try. Empty when there is nothing useful to say.
+    /// What to try. Empty when there is nothing useful to suggest.
     pub hint: String,
 }
 
 impl Error {
-    /// An error without a hint.
-    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+    /// Without a hint.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: String::new() }
     }
 
-    /// A plan that cannot be used, with what to try.
+    /// A plan that cannot be used, with a hint.
     pub fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind: Kind::Usage, message: message.into(), hint: hint.into() }
+        Self { kind: ErrorKind::Usage, message: message.into(), hint: hint.into() }
     }
 
-    /// The same error with what to try.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: hint.into(), ..self }

@@ -1,10 +1,9 @@
 //! One measurement: from a plan to the record of each of its runs.
 //!
 //! In: a [`tokometer_plan::Plan`], keys, a clock and an [`Observer`]. Out: a run folder for each
-//! point. Every file is one part of the way: the target is reached, the tokenizer and the prompts
-//! are opened, the run is driven and recorded, the server's metrics are scraped beside it. Nothing
-//! here prints, parses flags or computes results: progress and remarks go to the observer, and
-//! reports are made from the record.
+//! point. Each file is one step: connect to the target, open tokenizer and prompts, drive and record
+//! the run, scrape the server's metrics beside it. Nothing here prints, parses flags or computes
+//! results: progress and remarks go to the observer, and reports are made from the record.
 
 mod alternating;
 mod between;
@@ -29,13 +28,13 @@ mod tokenizer;
 mod watch;
 mod workload;
 
-pub use error::{Error, Kind};
+pub use error::{Error, ErrorKind};
 pub use live_notes::LiveNotes;
-pub use measurement::{Measured, Measurement, Tools};
-pub use observer::{Goal, Guard, Observer, Underway};
+pub use measurement::{MeasuredRun, Measurement, Tools};
+pub use observer::{Goal, Guard, Observer, RunInProgress};
 pub use preparer::adapter;
 pub use secrets::Secrets;
 pub use simulator::Simulator;
 pub use stream_load::StreamLoad;
 pub use tokenizer::tokenizer;
-pub use workload::{Means, Opened, open, prompts_needed};
+pub use workload::{Opened, WorkloadInputs, open, prompts_needed};

@@ -1,4 +1,4 @@
-//! What a display shows besides counters: the server's gauges, and doubts as they come up.
+//! What a display shows besides counters: the server's gauges, and notes that already apply.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use tokometer_metrics::server;
 use tokometer_record::server::Scrape;
 use tokometer_record::{Outcome, Phase, Timeline};
 
-/// Filled by the recorder, read by a display.
+/// Written by the recorder, read by a display.
 #[derive(Debug)]
 pub struct LiveNotes {
     is_capped: Capped,
@@ -17,7 +17,7 @@ pub struct LiveNotes {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The latest of each endpoint.
+    /// The latest values of each endpoint.
     gauges: BTreeMap<u16, Vec<(String, f64)>>,
     sends: Sends,
     ended: u64,
@@ -26,12 +26,12 @@ struct State {
 }
 
 impl LiveNotes {
-    /// For a run whose requests in flight are capped or not.
+    /// `is_capped` says whether the requests in flight are limited.
     pub fn new(is_capped: Capped) -> Self {
         Self { is_capped, state: Mutex::default() }
     }
 
-    /// Takes a scrape.
+    /// Stores the gauges of a scrape.
     pub fn scraped(&self, scrape: &Scrape) {
         let engine = server::read(scrape).unwrap_or_default();
         let gpu = server::gauges(scrape).unwrap_or_default();
@@ -49,7 +49,7 @@ impl LiveNotes {
         }
     }
 
-    /// Takes an ended request.
+    /// Counts an ended attempt.
     pub fn ended(&self, timeline: &Timeline) {
         if timeline.identity.phase != Phase::Measure {
             return;
@@ -63,7 +63,7 @@ impl LiveNotes {
         }
     }
 
-    /// The server's gauges, by name.
+    /// Sums over all endpoints, by name.
     pub fn gauges(&self) -> Vec<(String, f64)> {
         let all = |state: std::sync::MutexGuard<'_, State>| {
             state.gauges.values().flatten().cloned().collect()
@@ -71,7 +71,7 @@ impl LiveNotes {
         self.state.lock().map(all).unwrap_or_default()
     }
 
-    /// Doubts so far, one line each.
+    /// Notes so far, one line each.
     pub fn notes(&self) -> Vec<String> {
         let Ok(state) = self.state.lock() else { return Vec::new() };
         let late = (state.sends.late > 0).then(|| format!("late-sends: {}", state.sends));
@@ -89,8 +89,8 @@ mod tests {
 
     use super::*;
 
-    /// The display said nothing of a pacer that woke 80 ms late, because it looked only at what
-    /// happened behind the gate, while the report called the run INVALID for it.
+    /// The display showed nothing about a pacer that woke 80 ms late, because it counted only delays
+    /// after the gate, while the report called the run INVALID for it.
     #[test]
     fn the_display_and_the_report_agree_about_late_sends() {
         let at = |millis| Nanos::from_millis(millis);

@@ -1,4 +1,4 @@
-//! Runs of one measurement against the same targets: each from its plan to a record on disk.
+//! Runs of one measurement against the same targets, each from its plan to a record on disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -16,44 +16,44 @@ use tokometer_tokenize::Tokenizer;
 
 use crate::alternating;
 use crate::between::{Beside, BesidePlace, between};
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::live_notes::LiveNotes;
-use crate::observer::{Goal, Observer, Underway};
+use crate::observer::{Goal, Observer, RunInProgress};
 use crate::readiness;
-use crate::recorder::{Onlookers, Recorded, Recorder};
+use crate::recorder::{Consumers, Recorder, WriteResult};
 use crate::retokenize::{AfterCount, Texts, retokenize};
 use crate::run_config::{config, info, keep_text, preparer, salt, source, switch_command};
 use crate::secrets::Secrets;
 use crate::target::{Reached, reach};
 use crate::tokenizer::tokenizer;
 use crate::watch::Watch;
-use crate::workload::{self, Means, Opened};
+use crate::workload::{self, Opened, WorkloadInputs};
 
-/// What a measurement is given from outside.
+/// Everything that a measurement gets from outside.
 pub struct Tools {
-    /// Keys.
+    /// Not part of the plan, which is written to disk.
     pub secrets: Secrets,
-    /// Time.
+    /// For waits outside the measured phase; the run has its own.
     pub clock: Arc<dyn Clock>,
-    /// Who watches.
+    /// Receives progress and remarks.
     pub observer: Arc<dyn Observer>,
     /// Version of this program, for the record.
     pub version: String,
 }
 
-/// What several runs share: the server and its tokenizer.
+/// State that several runs share: the server and its tokenizer.
 pub struct Measurement {
     tools: Tools,
-    ready: Option<Ready>,
+    ready: Option<ReadyTargets>,
 }
 
-/// Targets and their tokenizer, kept from run to run.
-pub(crate) struct Ready {
+/// Targets and their tokenizer, kept between runs.
+pub(crate) struct ReadyTargets {
     targets: Vec<plan::Target>,
-    /// The tokenizer as the user named it.
+    /// As given by the user.
     named_tokenizer: Option<String>,
     pub(crate) reached: Reached,
-    /// The second target, where two are measured in turn.
+    /// The second target of an A/B measurement.
     pub(crate) against: Option<Reached>,
     pub(crate) tokenizer: Arc<dyn Tokenizer>,
     pub(crate) remarks: Vec<String>,
@@ -68,7 +68,7 @@ const RETURN_PAUSE: Nanos = Nanos::from_millis(500);
 const IDLE_TRIES: u32 = 120;
 const IDLE_PAUSE: Nanos = Nanos::from_millis(250);
 
-/// Requests that the server runs or lets wait; `None` where it does not tell.
+/// Requests running or waiting on the server; `None` where it does not report them.
 fn busy(metrics_text: &str) -> Option<f64> {
     let scrape = Scrape {
         at: Nanos::ZERO,
@@ -80,37 +80,37 @@ fn busy(metrics_text: &str) -> Option<f64> {
     Some(reading.running.unwrap_or(0.0) + reading.waiting.unwrap_or(0.0))
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
-pub struct Measured {
-    /// Its record.
+pub struct MeasuredRun {
+    /// The run folder.
     pub folder: PathBuf,
-    /// Why it stopped; absent when its end could not be written.
+    /// `None` when the end of the record could not be written.
     pub end: Option<RunEnd>,
-    /// Why the record could not be written to its end.
+    /// Why the record is incomplete. `None` when it is complete.
     pub write_failure: Option<record::Error>,
 }
 
 impl Measurement {
-    /// A measurement that has reached no server yet.
+    /// Connects to no server yet.
     pub fn new(tools: Tools) -> Self {
         Self { tools, ready: None }
     }
 
-    /// Whether the server that was measured last cannot be reached any more.
+    /// Whether the last measured server has become unreachable.
     pub fn is_target_gone(&self) -> bool {
         let answer = self.ready.as_ref().map(|ready| ready.reached.control.get("/v1/models"));
         matches!(answer, Some(Err(tokometer_client::Error::Reach { .. })))
     }
 
-    /// What SGLang's server reports about itself, where SGLang's result file is asked for.
+    /// SGLang's `/server_info`, where SGLang's result file is requested.
     pub fn server_info(&self, plan: &Plan) -> Option<serde_json::Value> {
         let ready = self.ready.as_ref().filter(|_| plan.output.sglang_result.is_some())?;
         let reached = &ready.reached;
         reached.dialect.has_server_info().then(|| reached.control.server_info().ok())?
     }
 
-    /// Whether the user has interrupted the measurement.
+    /// True after the first interrupt of the user.
     pub fn is_interrupted(&self) -> bool {
         self.tools.observer.is_interrupted()
     }
@@ -143,11 +143,11 @@ impl Measurement {
         }
     }
 
-    /// Makes one run and leaves its record in `folder`. `point` salts the content.
-    pub fn run(&mut self, plan: &Plan, point: u32, folder: &Path) -> Result<Measured, Error> {
+    /// Executes one run and writes its record to `folder`. `point` changes the content of prompts.
+    pub fn run(&mut self, plan: &Plan, point: u32, folder: &Path) -> Result<MeasuredRun, Error> {
         let mut ready = self.take_ready(plan)?;
         let measured = self.run_ready(plan, &mut ready, point, folder);
-        // Kept after a failure as well: the next point of a sweep finds the server as it is.
+        // Kept after a failure as well, for the next point of a sweep.
         self.ready = Some(ready);
         measured
     }
@@ -155,38 +155,38 @@ impl Measurement {
     fn run_ready(
         &self,
         plan: &Plan,
-        ready: &mut Ready,
+        ready: &mut ReadyTargets,
         point: u32,
         folder: &Path,
-    ) -> Result<Measured, Error> {
+    ) -> Result<MeasuredRun, Error> {
         let salt = salt(plan, point, self.tools.clock.wall());
         let hub = self.tools.secrets.hub.clone();
-        let means = Means { tokenizer: Arc::clone(&ready.tokenizer), salt, hub };
+        let means = WorkloadInputs { tokenizer: Arc::clone(&ready.tokenizer), salt, hub };
         let opened = workload::open(plan, means)?;
         self.prove_ready(plan, ready, &opened)?;
         let info = info(plan, ready, &opened, (salt, &self.tools));
         let writer = RunWriter::create(folder, &info)
-            .map_err(|why| Error::new(Kind::Write, why.to_string()))?;
+            .map_err(|why| Error::new(ErrorKind::Write, why.to_string()))?;
         let (measured, has_text) = self.drive(plan, ready, &opened, writer)?;
         let texts = match keep_text(plan) {
             KeepText::Yes => Texts::All,
-            // Answers of a conversation stay in the record beside what was asked.
+            // Responses of a conversation stay in the record with its prompts.
             _ if opened.has_turns() => Texts::Uncounted(AfterCount::Kept),
             _ => Texts::Uncounted(AfterCount::Dropped),
         };
         if has_text {
             let counted = retokenize(&measured.folder, &*ready.tokenizer, texts);
-            counted.map_err(|why| Error::new(Kind::Write, why.to_string()))?;
+            counted.map_err(|why| Error::new(ErrorKind::Write, why.to_string()))?;
         }
         Ok(measured)
     }
 
-    /// The targets of the run before, if this plan has the same ones, or new ones.
-    fn take_ready(&mut self, plan: &Plan) -> Result<Ready, Error> {
-        let is_same = |ready: &Ready| {
+    /// The targets of the previous run if this plan has the same ones, otherwise new ones.
+    fn take_ready(&mut self, plan: &Plan) -> Result<ReadyTargets, Error> {
+        let is_same = |ready: &ReadyTargets| {
             ready.targets == plan.targets && ready.named_tokenizer == plan.prompts.tokenizer
         };
-        // Taken out before another one starts: two simulated servers would share the cores.
+        // Dropped before another one starts: two simulated servers would share the cores.
         if let Some(mut ready) = self.ready.take().filter(is_same) {
             ready.settle(plan, &self.tools.secrets)?;
             return Ok(ready);
@@ -200,7 +200,7 @@ impl Measurement {
             plan.second().map(|second| reach(&second, secrets, &*self.tools.clock)).transpose()?;
         let opened = tokenizer(plan, secrets, Some(&reached))?;
         let remarks = reached.remarks.iter().cloned().chain(opened.notes).collect();
-        Ok(Ready {
+        Ok(ReadyTargets {
             targets: plan.targets.clone(),
             named_tokenizer: plan.prompts.tokenizer.clone(),
             reached,
@@ -211,8 +211,13 @@ impl Measurement {
         })
     }
 
-    /// Sends the first prompt to targets that have not answered one yet, where the plan says so.
-    fn prove_ready(&self, plan: &Plan, ready: &mut Ready, opened: &Opened) -> Result<(), Error> {
+    /// Sends the ready check to targets that have not passed it yet, where the plan has one.
+    fn prove_ready(
+        &self,
+        plan: &Plan,
+        ready: &mut ReadyTargets,
+        opened: &Opened,
+    ) -> Result<(), Error> {
         if ready.is_proved {
             return Ok(());
         }
@@ -224,14 +229,14 @@ impl Measurement {
         Ok(())
     }
 
-    /// Also says whether the record holds texts.
+    /// Also returns whether the record holds texts.
     fn drive(
         &self,
         plan: &Plan,
-        ready: &Ready,
+        ready: &ReadyTargets,
         opened: &Opened,
         writer: RunWriter,
-    ) -> Result<(Measured, bool), Error> {
+    ) -> Result<(MeasuredRun, bool), Error> {
         let folder = writer.folder().to_owned();
         let observer = &self.tools.observer;
         let (notices, from_run) = channel();
@@ -240,14 +245,16 @@ impl Measurement {
         let interrupt = Arc::new(Interrupt::default());
         let watch = Watch::start(&plan.load, (&live, &interrupt), &self.tools.clock);
         let notes = Arc::new(LiveNotes::new(Capped::by(plan.load.max_concurrency)));
-        let onlookers = Onlookers { tap: watch.tap(), notes: Arc::clone(&notes) };
-        let recorder = Recorder::start(writer, from_run, from_server, onlookers)
-            .map_err(|why| Error::new(Kind::Write, format!("cannot start the recorder: {why}")))?;
+        let consumers = Consumers { tap: watch.tap(), notes: Arc::clone(&notes) };
+        let recorder =
+            Recorder::start(writer, from_run, from_server, consumers).map_err(|why| {
+                Error::new(ErrorKind::Write, format!("cannot start the recorder: {why}"))
+            })?;
         let after_run = scrapes.clone();
         let beside = BesidePlace::default();
         let outlets = Beside { scrapes, notices: notices.clone(), place: Arc::clone(&beside) };
         let between = between(plan, &ready.reached, outlets, &self.tools)?;
-        let underway = Underway {
+        let underway = RunInProgress {
             plan,
             goal: Goal::new(&plan.load, opened.len()),
             live: &live,
@@ -279,8 +286,8 @@ impl Measurement {
     }
 }
 
-impl Ready {
-    /// Sections of a plan may change the body's fields while the server stays.
+impl ReadyTargets {
+    /// Sections of a plan may change fields of the body while the server stays the same.
     fn settle(&mut self, plan: &Plan, secrets: &Secrets) -> Result<(), Error> {
         self.reached.settle(plan, secrets)?;
         match (&mut self.against, plan.second()) {
@@ -289,46 +296,47 @@ impl Ready {
         }
     }
 
-    /// The target, and the second one where there is one.
     pub(crate) fn all_reached(&self) -> impl Iterator<Item = &Reached> {
         std::iter::once(&self.reached).chain(&self.against)
     }
 }
 
 /// Records the accept length that an SGLang server reports after a run, as SGLang's benchmark does.
-/// A server that does not answer, or does not speculate, leaves no line.
+/// Without a response or without speculative decoding nothing is recorded.
 fn record_accept_length(reached: &Reached, scrapes: &Sender<Scrape>, clock: &dyn Clock) {
     let has_info = reached.dialect.has_server_info();
     let info = has_info.then(|| reached.control.server_info().ok()).flatten();
-    if let Some(length) = info.as_ref().and_then(tokometer_metrics::server::told_accept_length) {
+    if let Some(length) = info.as_ref().and_then(tokometer_metrics::server::reported_accept_length)
+    {
         let values = [(SERVER_INFO_ACCEPT_LENGTH.to_owned(), length)].into();
         let reported = Scrape { at: clock.now(), endpoint: 0, values, error: None };
-        // The recorder has gone only if the record could not be written; then nothing is lost here.
+        // The recorder ends early only if the record cannot be written; nothing is lost here then.
         let _ = scrapes.send(reported);
     }
 }
 
-/// Why there is no run. A panic is no fault of the plan, and what was recorded before it stays.
+/// The error of a run that could not be made. A panic is an internal error, and what was recorded
+/// before it stays.
 fn failed(why: &drive::Error, folder: &Path) -> Error {
     match why {
-        drive::Error::WarmUps { .. } => Error::new(Kind::NoSuccess, why.to_string()),
+        drive::Error::WarmUps { .. } => Error::new(ErrorKind::NoSuccess, why.to_string()),
         drive::Error::Panicked { .. } => {
             let kept = format!("what was measured is kept: tokometer report {}", folder.display());
-            Error::new(Kind::Internal, why.to_string()).hint(kept)
+            Error::new(ErrorKind::Internal, why.to_string()).hint(kept)
         }
         _ => Error::usage(why.to_string(), ""),
     }
 }
 
-fn finish(folder: PathBuf, recorded: Recorded, end: RunEnd) -> Measured {
-    let Recorded { writer, failure } = recorded;
+fn finish(folder: PathBuf, recorded: WriteResult, end: RunEnd) -> MeasuredRun {
+    let WriteResult { writer, failure } = recorded;
     let finished = writer.map(|writer| writer.finish(&end));
     match (finished, failure) {
-        (Some(Ok(_folder)), None) => Measured { folder, end: Some(end), write_failure: None },
+        (Some(Ok(_folder)), None) => MeasuredRun { folder, end: Some(end), write_failure: None },
         (Some(Err(why)), _) | (_, Some(why)) => {
-            Measured { folder, end: None, write_failure: Some(why) }
+            MeasuredRun { folder, end: None, write_failure: Some(why) }
         }
-        (None, None) => Measured { folder, end: None, write_failure: None },
+        (None, None) => MeasuredRun { folder, end: None, write_failure: None },
     }
 }
 
@@ -336,14 +344,14 @@ fn finish(folder: PathBuf, recorded: Recorded, end: RunEnd) -> Measured {
 mod tests {
     use super::*;
 
-    /// A panic used to be reported as bad usage.
+    /// A panic was reported as a usage error.
     #[test]
     fn a_panic_is_an_internal_error_and_names_what_is_kept() {
         let panic = drive::Error::Panicked { thread: "worker", message: "index".to_owned() };
         let error = failed(&panic, Path::new("runs/a"));
-        assert_eq!(error.kind, Kind::Internal);
+        assert_eq!(error.kind, ErrorKind::Internal);
         assert_eq!(error.hint, "what was measured is kept: tokometer report runs/a");
         let target = drive::Error::Target { index: 0, target: 3, targets: 1 };
-        assert_eq!(failed(&target, Path::new("runs/a")).kind, Kind::Usage);
+        assert_eq!(failed(&target, Path::new("runs/a")).kind, ErrorKind::Usage);
     }
 }

@@ -1,6 +1,6 @@
-//! Who watches a measurement: a progress bar, a dashboard, an exporter, or nobody.
+//! The interface to a display: a progress bar, a dashboard, an exporter, or none.
 //!
-//! The measurement tells what happens and never how it is shown.
+//! The measurement reports what happens, not how it is shown.
 
 use std::sync::Arc;
 
@@ -11,62 +11,62 @@ use tokometer_plan::{Load, Plan};
 use crate::error::Error;
 use crate::live_notes::LiveNotes;
 
-/// Watches a measurement. Called from the thread that measures, except [`Observer::remark_once`],
-/// which the thread between two phases calls as well.
+/// Receives progress. Called from the measuring thread; [`Observer::remark_once`] also from the
+/// thread between two phases.
 pub trait Observer: Send + Sync {
-    /// Something that the user should know now.
+    /// A message for the user.
     fn remark(&self, text: &str);
 
-    /// The same for something that holds for every run of a sweep: shown the first time only.
+    /// The same for a message that applies to every run of a sweep: shown once.
     fn remark_once(&self, text: &str);
 
-    /// A run is about to be driven. What is returned lives until the run has ended.
-    fn run_begins(&self, run: &Underway<'_>) -> Result<Guard, Error>;
+    /// A run is about to start. The guard is dropped when it has ended.
+    fn run_begins(&self, run: &RunInProgress<'_>) -> Result<Guard, Error>;
 
-    /// Sends the user's interrupts to `interrupt` until the guard is dropped.
+    /// Forwards the user's interrupts to `interrupt` until the guard is dropped.
     fn route_interrupts(&self, interrupt: &Arc<Interrupt>) -> Guard;
 
     /// Whether the user has interrupted the measurement.
     fn is_interrupted(&self) -> bool;
 }
 
-/// Keeps something alive until it is dropped.
+/// Owns a value until it is dropped, such as a display's thread.
 pub struct Guard {
     _kept: Box<dyn Send>,
 }
 
 impl Guard {
-    /// Keeps `value`.
+    /// Drops `value` with the guard.
     pub fn new(value: impl Send + 'static) -> Self {
         Self { _kept: Box::new(value) }
     }
 }
 
-/// A run under way, for whoever shows it.
-pub struct Underway<'a> {
-    /// Its plan.
+/// A run in progress, for a display.
+pub struct RunInProgress<'a> {
+    /// As resolved, with all defaults.
     pub plan: &'a Plan,
-    /// When it will have ended.
+    /// When it ends.
     pub goal: Goal,
     /// Its counters.
     pub live: &'a Arc<Live>,
-    /// Ends it early.
+    /// Raise it to end the run early.
     pub interrupt: &'a Arc<Interrupt>,
-    /// Gauges of the server, and doubts so far.
+    /// The server's gauges, and notes so far.
     pub notes: &'a Arc<LiveNotes>,
 }
 
 /// When a run will have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Goal {
-    /// Requests to end; absent: no such limit.
+    /// Requests; `None` without such a limit.
     pub requests: Option<u64>,
-    /// Seconds until sending stops; absent: no such limit.
+    /// Seconds until sending stops; `None` without such a limit.
     pub seconds: Option<f64>,
 }
 
 impl Goal {
-    /// The goal of a load that sends `requests` prompts at most.
+    /// The limits of a load that sends at most `requests` prompts.
     pub fn new(load: &Load, requests: u64) -> Self {
         let requests = load.num_prompts.map(|_| requests);
         Self { requests, seconds: load.duration_s }

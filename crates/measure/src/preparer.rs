@@ -1,4 +1,4 @@
-//! Makes requests ahead of their time: a prompt of the workload in the server's own words.
+//! Prepares requests ahead of their time, from prompts of the workload.
 
 use std::sync::Arc;
 
@@ -12,31 +12,28 @@ use tokometer_workload::{self as workload, Workload};
 use crate::conversation::Conversations;
 use tokometer_plan::{Assignment, Lora, Timing};
 
-/// Yields the warm-up requests, then the measured ones.
+/// Returns the warm-up requests, then the measured ones.
 pub(crate) struct Preparer {
-    /// The prompts.
     pub(crate) workload: Arc<Workload>,
-    /// Indexes to send; absent: all.
+    /// Indexes of the prompts to send. `None` sends all.
     pub(crate) kept: Option<Vec<u64>>,
-    /// The server's protocol.
     pub(crate) dialect: Dialect,
-    /// What all requests have in common.
+    /// Settings that all requests share.
     pub(crate) settings: Arc<Settings>,
-    /// Requests before the measured phase.
+    /// Number of warm-up requests.
     pub(crate) warmups: u64,
-    /// Longest answer of those.
+    /// Limit on their output tokens.
     pub(crate) warmup_output_max: Option<u32>,
-    /// Adapters.
+    /// LoRA adapters; `None` uses the base model.
     pub(crate) lora: Option<Lora>,
-    /// Whether a trace's own times are kept.
+    /// Whether the times of a trace are kept.
     pub(crate) timing: Timing,
-    /// Root of the assignment of adapters.
+    /// Seed of the assignment of adapters.
     pub(crate) seed: Seed,
-    /// What was said so far, where the workload holds conversations.
+    /// History, where the workload has conversations.
     pub(crate) conversations: Conversations,
-    /// Whether prompts end before the run does.
+    /// Whether the prompts end before the run does.
     pub(crate) supply: Supply,
-    /// Items made so far.
     pub(crate) made: u64,
 }
 
@@ -54,7 +51,7 @@ impl Prepare for Preparer {
         let Some(session) = ended.identity.session else { return Ok(None) };
         // Conversations are never a selection of prompts: a request's index is its prompt's.
         let next = self.workload.next_turn(ended.identity.index);
-        // A turn without an answer ends its conversation.
+        // A turn without a response ends its conversation.
         let (Some(next), Some(answer)) = (next, &ended.answer) else {
             self.conversations.forget(session);
             return Ok(None);
@@ -67,7 +64,7 @@ impl Prepare for Preparer {
 }
 
 impl Preparer {
-    /// The warm-up request `at`, shaped like one of those that are sent.
+    /// Warm-up request `at`, with the lengths of one of the measured ones.
     pub(crate) fn warmup(&self, at: u64) -> Result<Item, PrepareError> {
         let mut item = self.workload.warmup_item(self.shape_of(at))?;
         if let Some(limit) = self.warmup_output_max {
@@ -77,13 +74,13 @@ impl Preparer {
         self.item(item, &Identity::new(at, Phase::Warmup))
     }
 
-    /// The request that proves a server ready: the first one's lengths, content of its own.
+    /// The ready check: the lengths of the first request, with other content.
     pub(crate) fn ready_check(&self) -> Result<Item, PrepareError> {
         let item = self.workload.warmup_item(self.shape_of(0))?;
         self.item(item, &Identity::new(0, Phase::Measure))
     }
 
-    /// The prompt whose shape the warm-up `at` has.
+    /// The prompt whose lengths warm-up `at` has.
     fn shape_of(&self, at: u64) -> u64 {
         let Some(kept) = self.kept.as_ref().filter(|kept| !kept.is_empty()) else { return at };
         let place = usize::try_from(at).unwrap_or(0) % kept.len();
@@ -95,14 +92,14 @@ impl Preparer {
         let index = prompt_of(at, self.kept.as_deref(), self.workload.len(), self.supply);
         let Some(index) = index else { return Ok(None) };
         let item = self.workload.item(index)?;
-        // First turns come first; the others are made when their time has come.
+        // First turns come first; the others are prepared when they are due.
         if item.after.is_some_and(|after| after.turn > 0) {
             return Ok(None);
         }
         self.said(item, at).map(Some)
     }
 
-    /// The measured request of a prompt, with what was said before it.
+    /// The measured request of a prompt, with its history.
     fn said(&mut self, mut item: workload::Item, index: u64) -> Result<Item, PrepareError> {
         if let Some(after) = item.after {
             item.prompt = self.conversations.ask(after.session, item.prompt)?;
@@ -112,7 +109,7 @@ impl Preparer {
 
     fn item(&self, item: workload::Item, identity: &Identity) -> Result<Item, PrepareError> {
         let workload::Item { prompt, due, after, class, .. } = item;
-        // A warm-up stands alone, whatever its shape.
+        // A warm-up is a single request, even where the workload has conversations.
         let after = after.filter(|_| identity.phase == Phase::Measure);
         let lora = self.lora.as_ref().and_then(|lora| {
             let place = adapter(lora, identity.index, after, self.seed);
@@ -141,16 +138,16 @@ impl Preparer {
     }
 }
 
-/// Whether the prompts of a workload end.
+/// Whether a workload can run out of prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Supply {
-    /// With the last one planned.
+    /// After the last planned one.
     Ends,
     /// Never: generated prompts are new, rows of a file are repeated.
     GoesOn,
 }
 
-/// Index of the prompt of measured request `at`, of `len` prompts or of those that are kept.
+/// Index of the prompt of measured request `at`, among `len` prompts or the kept ones.
 fn prompt_of(at: u64, kept: Option<&[u64]>, len: u64, supply: Supply) -> Option<u64> {
     let count = kept.map_or(len, |kept| kept.len() as u64);
     if supply == Supply::Ends && at >= count {
@@ -162,15 +159,15 @@ fn prompt_of(at: u64, kept: Option<&[u64]>, len: u64, supply: Supply) -> Option<
     }
 }
 
-/// Which of the adapters a request gets, by its place among the names. All turns of a conversation get the same one: the server
-/// keeps what was said before in that adapter's part of the prefix cache.
+/// Index of the adapter that a request gets. All turns of a conversation get the same one: the server
+/// keeps the history in that adapter's part of the prefix cache.
 pub fn adapter(lora: &Lora, index: u64, after: Option<workload::After>, seed: Seed) -> u32 {
     let key = after.map_or(index, |after| after.session);
     let place = place(lora, key, unit_float(&mut seed.stream("lora").at(key)));
     u32::try_from(place).unwrap_or(0)
 }
 
-/// Which adapter the request or conversation `index` gets, for a draw between 0 and 1.
+/// The adapter of request or conversation `index`, for a draw between 0 and 1.
 fn place(lora: &Lora, index: u64, draw: f64) -> usize {
     let count = lora.names.len().max(1);
     match lora.assignment {
@@ -195,7 +192,7 @@ fn place(lora: &Lora, index: u64, draw: f64) -> usize {
 mod tests {
     use super::*;
 
-    /// A run that ends by time used to end silently with the last of the prompts made ready for it.
+    /// A run that ends by time ended early, without a message, with the last prepared prompt.
     #[test]
     fn a_run_that_ends_by_time_never_runs_out_of_prompts() {
         let check = |at, kept: Option<&[u64]>, supply, expected| {
@@ -227,8 +224,8 @@ mod tests {
         check(Assignment::Skewed, 0, 0.9, 2);
     }
 
-    /// Each request had an adapter of its own, so that the turns of a conversation went to several
-    /// and none found the conversation's beginning in the prefix cache.
+    /// Each request had its own adapter, so that the turns of a conversation went to several, and
+    /// none had a prefix-cache hit for its history.
     #[test]
     fn all_turns_of_a_conversation_use_one_adapter() {
         let names = ["a", "b", "c"].map(str::to_owned).to_vec();

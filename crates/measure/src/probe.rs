@@ -1,7 +1,7 @@
-//! Side probes: one tiny request at a time beside the load, past the gate.
+//! Side probes: one small request at a time beside the load, outside the gate.
 //!
-//! They tell what an idle user would feel while the load is on. Each is a row of its own phase in
-//! the record and enters no figure of the load.
+//! They measure what an additional user would experience under the load. Each is a row of phase
+//! `probe` in the record and is not part of the load's figures.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -13,23 +13,21 @@ use tokometer_record::{
     Event, EventKind, Failure, FailureKind, Identity, Outcome, Phase, RequestedLengths, Timeline,
 };
 
-/// Probes under way. They stop when this is dropped.
+/// Running probes. They stop when this is dropped.
 pub(crate) struct Probes {
     _thread: Background,
 }
 
-/// What a probe asks, and where.
-pub(crate) struct Question {
-    /// For sending it.
+/// A probe request and the client that sends it.
+pub(crate) struct ProbeRequest {
     pub(crate) control: Control,
-    /// What is sent.
     pub(crate) probe: Probe,
 }
 
 impl Probes {
-    /// Asks, waits for the answer, pauses for `1 / rate`, and again.
+    /// Sends a probe, waits for its response, pauses for `1 / rate`, and repeats.
     pub(crate) fn start(
-        question: Question,
+        question: ProbeRequest,
         rate: f64,
         notices: Sender<Notice>,
         clock: &Arc<dyn Clock>,
@@ -48,7 +46,7 @@ impl Probes {
     }
 }
 
-fn asked(question: &Question, index: u64, clock: &dyn Clock) -> Timeline {
+fn asked(question: &ProbeRequest, index: u64, clock: &dyn Clock) -> Timeline {
     let asked = RequestedLengths { prompt_tokens: Some(1), output_tokens: Some(1), body_bytes: 0 };
     let begin = clock.now();
     let mut timeline = Timeline::new(Identity::new(index, Phase::Probe), asked, begin);

@@ -1,8 +1,8 @@
-//! vLLM's ready check: a prompt of the workload is sent until it is answered, or the time is over.
+//! vLLM's ready check: sends a prompt of the workload until it succeeds or the timeout ends.
 //!
-//! It has the lengths of the first prompt and content of its own, as warm-ups have: the run must not
-//! find its first prefix in the server's cache. It goes the measured way, so what it proves is what
-//! is measured. It is not part of the record.
+//! It has the lengths of the first prompt and other content, like warm-ups: the run must not start
+//! with a prefix-cache hit. It uses the measured path, so it checks what will be measured. It is not
+//! part of the record.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -13,21 +13,21 @@ use tokometer_drive::{self as drive, Interrupt, Item, Live, Notice, Outlets, Pre
 use tokometer_record::{Failure, FailureKind, Outcome};
 use tokometer_schedule::{Extent, Limits};
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 use crate::measurement::Tools;
 use crate::observer::Observer;
 use crate::preparer::Preparer;
 use crate::target::Reached;
 use tokometer_plan::Plan;
 
-/// Time between two tries, as in vLLM's tool.
+/// Pause between attempts, as in vLLM's tool.
 const PAUSE: Nanos = Nanos::from_secs(5);
 
-/// A short wait still gets this many tries.
+/// A short timeout still allows this many attempts.
 const LEAST_TRIES: f64 = 10.0;
 
-/// Sends prompts of `first` to the target until one is answered. Returns at once where the plan has
-/// no time for it, or another tool's conventions.
+/// Sends prompts of `first` to the target until one succeeds. Returns at once where the plan has no
+/// ready check, or follows another tool's conventions.
 pub(crate) fn prove(
     plan: &Plan,
     reached: &Reached,
@@ -47,14 +47,14 @@ pub(crate) fn prove(
             return Ok(());
         };
         if observer.is_interrupted() {
-            return Err(Error::new(Kind::Interrupted, "interrupted during the ready check"));
+            return Err(Error::new(ErrorKind::Interrupted, "interrupted during the ready check"));
         }
         let why = said(&failure);
         if is_final(&failure) || clock.now() + pause >= deadline {
             let message =
                 format!("the server did not complete the first prompt within {timeout_s} s: {why}");
             let hint = "raise `--ready-check-timeout-sec`, or set it to 0 to skip the check";
-            return Err(Error::new(Kind::Target, message).hint(hint));
+            return Err(Error::new(ErrorKind::Target, message).hint(hint));
         }
         if attempt == 0 {
             observer.remark(&format!(
@@ -66,7 +66,7 @@ pub(crate) fn prove(
     Ok(())
 }
 
-/// A refusal of the request itself, which no waiting will change.
+/// Whether the server refused the request itself, which waiting does not change.
 fn is_final(failure: &Failure) -> bool {
     matches!(failure.status, Some(400 | 401 | 403 | 413 | 422))
 }
@@ -78,7 +78,7 @@ fn said(failure: &Failure) -> String {
     }
 }
 
-/// One request, and what became of it.
+/// Sends one request and returns its outcome.
 fn try_once(
     reached: &Reached,
     first: &Preparer,
@@ -110,7 +110,7 @@ fn try_once(
     let _end = drive::run(config, Box::new(Once(Some(item))), outlets)
         .map_err(|why| Error::usage(why.to_string(), ""))?;
     drop(interrupts);
-    // A request whose optional field was refused ends twice; the last word counts.
+    // A request whose optional field was refused ends twice; the last end counts.
     let outcome = ended.iter().filter_map(|notice| match notice {
         Notice::Ended(timeline) => Some(timeline.outcome),
         Notice::Started { .. } => None,
@@ -122,7 +122,7 @@ fn try_once(
     })
 }
 
-/// Yields one request.
+/// A source of one request.
 struct Once(Option<Item>);
 
 impl Prepare for Once {

@@ -1,4 +1,4 @@
-//! Writes the record on a thread of its own, so that no disk ever delays a request.
+//! Writes the record on its own thread, so that the disk never delays a request.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -12,44 +12,44 @@ use tokometer_record::{RunWriter, folder};
 use crate::live_notes::LiveNotes;
 use crate::watch::Tap;
 
-/// Rows reach the kernel at least this often; a killed run loses no more.
+/// Rows are written at least this often; a killed run loses no more than that.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
 /// A record that is being written.
 pub(crate) struct Recorder {
-    thread: JoinHandle<Recorded>,
+    thread: JoinHandle<WriteResult>,
 }
 
-/// Who else looks at what is recorded.
-pub(crate) struct Onlookers {
-    /// A rule that may end the run.
+/// Other consumers of ended attempts.
+pub(crate) struct Consumers {
+    /// Collects values for a rule that may end the run.
     pub(crate) tap: Option<Arc<Tap>>,
-    /// A display.
+    /// For a display.
     pub(crate) notes: Arc<LiveNotes>,
 }
 
-/// What became of a record.
-pub(crate) struct Recorded {
-    /// The writer, to be finished. Absent after a failure: what was written stays as it is.
+/// The result of writing a record.
+pub(crate) struct WriteResult {
+    /// The writer, to be finished. `None` after a failure: what was written stays.
     pub(crate) writer: Option<RunWriter>,
     /// Why writing stopped.
     pub(crate) failure: Option<folder::Error>,
 }
 
 impl Recorder {
-    /// Starts writing what comes through the two channels until the first is closed.
+    /// Starts writing what arrives on both channels until the first is closed.
     pub(crate) fn start(
         writer: RunWriter,
         notices: Receiver<Notice>,
         scrapes: Receiver<Scrape>,
-        onlookers: Onlookers,
+        consumers: Consumers,
     ) -> std::io::Result<Self> {
         let write = move || {
             let mut writer = writer;
-            // Dropping the receiver on failure tells the run that it cannot be recorded any more.
-            match record(&mut writer, &notices, &scrapes, &onlookers) {
-                Ok(()) => Recorded { writer: Some(writer), failure: None },
-                Err(failure) => Recorded { writer: None, failure: Some(failure) },
+            // Dropping the receiver after a failure stops the run, which can no longer be recorded.
+            match record(&mut writer, &notices, &scrapes, &consumers) {
+                Ok(()) => WriteResult { writer: Some(writer), failure: None },
+                Err(failure) => WriteResult { writer: None, failure: Some(failure) },
             }
         };
         let thread = std::thread::Builder::new().name("recorder".to_owned()).spawn(write)?;
@@ -57,8 +57,8 @@ impl Recorder {
     }
 
     /// Waits until everything is written.
-    pub(crate) fn finish(self) -> Recorded {
-        self.thread.join().unwrap_or(Recorded { writer: None, failure: None })
+    pub(crate) fn finish(self) -> WriteResult {
+        self.thread.join().unwrap_or(WriteResult { writer: None, failure: None })
     }
 }
 
@@ -66,16 +66,16 @@ fn record(
     writer: &mut RunWriter,
     notices: &Receiver<Notice>,
     scrapes: &Receiver<Scrape>,
-    onlookers: &Onlookers,
+    consumers: &Consumers,
 ) -> Result<(), folder::Error> {
     let mut since_flush = 0_u32;
     loop {
         match notices.recv_timeout(FLUSH_EVERY) {
             Ok(notice) => {
-                take(writer, notice, onlookers)?;
-                // Whatever else waits is taken along: one flush for all of it.
+                take(writer, notice, consumers)?;
+                // Takes whatever else is waiting: one flush for all of it.
                 for notice in notices.try_iter().take(1_000) {
-                    take(writer, notice, onlookers)?;
+                    take(writer, notice, consumers)?;
                 }
                 since_flush += 1;
             }
@@ -83,7 +83,7 @@ fn record(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         for scrape in scrapes.try_iter() {
-            onlookers.notes.scraped(&scrape);
+            consumers.notes.scraped(&scrape);
             writer.scrape(&scrape)?;
         }
         if since_flush >= FLUSH_AFTER {
@@ -98,7 +98,7 @@ fn record(
     writer.flush()
 }
 
-/// Wake-ups between flushes. With the pause below a busy run is flushed several times a second and
+/// Wake-ups between flushes. With the pause below, a busy run is flushed several times a second and
 /// costs one wake-up per [`PAUSE`], not one per request.
 const FLUSH_AFTER: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -106,7 +106,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 fn take(
     writer: &mut RunWriter,
     notice: Notice,
-    onlookers: &Onlookers,
+    consumers: &Consumers,
 ) -> Result<(), folder::Error> {
     match notice {
         Notice::Started { index, attempt, at } => {
@@ -114,8 +114,8 @@ fn take(
             Ok(())
         }
         Notice::Ended(timeline) => {
-            onlookers.notes.ended(&timeline);
-            if let Some(tap) = &onlookers.tap {
+            consumers.notes.ended(&timeline);
+            if let Some(tap) = &consumers.tap {
                 tap.take(&timeline);
             }
             writer.push(*timeline)

@@ -1,7 +1,7 @@
-//! Counts answers again from their text, after the run.
+//! Counts the tokens of response texts after the run.
 //!
-//! The counts go into the record, so that a later report needs no tokenizer. The work is spread over
-//! all cores: a run that is over disturbs nothing.
+//! The counts are written to the record, so that a later report needs no tokenizer. All cores are
+//! used: the run is over and is not disturbed.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -10,7 +10,7 @@ use std::path::Path;
 use tokometer_record::{Phase, RunReader, Timeline, folder};
 use tokometer_tokenize::Tokenizer;
 
-/// Texts that are counted in one go: enough work for every core, little memory.
+/// Texts per batch: enough work for every core, little memory.
 const BATCH: usize = 2_048;
 
 /// Phase, index and attempt of a request.
@@ -26,18 +26,18 @@ fn key(timeline: &Timeline) -> Key {
 pub(crate) enum Texts {
     /// Every kept one.
     All,
-    /// Those of answers whose usage has no count. Texts that were kept for this alone are dropped.
+    /// Those of responses without a token count in usage. Texts kept only for this are dropped.
     Uncounted(AfterCount),
 }
 
-/// What becomes of a text that has been counted.
+/// What happens to a text after it was counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterCount {
     Dropped,
     Kept,
 }
 
-/// Counts kept texts of a run and writes the counts into its rows.
+/// Counts the kept texts of a run and writes the counts to its rows.
 pub(crate) fn retokenize(
     folder: &Path,
     tokenizer: &dyn Tokenizer,
@@ -70,7 +70,7 @@ pub(crate) fn retokenize(
     })
 }
 
-/// Texts that the tokenizer cannot count have no count.
+/// A text that the tokenizer cannot encode has no count.
 fn counted(batch: &[(Key, String)], tokenizer: &dyn Tokenizer) -> Vec<(Key, u32)> {
     let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
     let count = |(key, text): &(Key, String)| {

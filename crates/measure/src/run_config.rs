@@ -1,4 +1,4 @@
-//! What a run is made of: its configuration, its requests, and what its record says of it.
+//! Builds a run from its plan: configuration, source of requests, and facts for the record.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Extent, Limits, Offsets};
 
 use crate::alternating::{Alternating, BlockTimes, Switch};
-use crate::conversation::{Conversations, Telling};
+use crate::conversation::{Conversations, HistoryForm};
 use crate::error::Error;
-use crate::measurement::{Ready, Tools};
+use crate::measurement::{ReadyTargets, Tools};
 use crate::preparer::{Preparer, Supply};
 use crate::target::Reached;
 use crate::workload::{Opened, prompts_needed};
 
-/// The root of the content: fresh for every run and point, or the same for the same seed.
+/// The seed of the content: new for every run and point, or fixed by the plan's seed.
 pub(crate) fn salt(plan: &Plan, point: u32, now: WallNanos) -> Seed {
     let root = match plan.content {
         Content::Fresh => Seed(now.0),
@@ -29,8 +29,8 @@ pub(crate) fn salt(plan: &Plan, point: u32, now: WallNanos) -> Seed {
     Seed(root.stream("content").draw(u64::from(point)))
 }
 
-/// Text is kept where something needs it: counts of its tokens, or detailed result files. Elsewhere only
-/// that of answers without usage, until it is counted.
+/// Text is kept where token counts or detailed result files need it. Otherwise only the text of
+/// responses without usage is kept, until it is counted.
 pub(crate) fn keep_text(plan: &Plan) -> KeepText {
     let is_counted_by_usage =
         plan.targets.first().is_some_and(|target| target.backend.is_counted_by_usage());
@@ -43,10 +43,10 @@ pub(crate) fn keep_text(plan: &Plan) -> KeepText {
     }
 }
 
-/// What makes the requests: one target's, or two targets' in turn.
+/// The source of requests, for one target or for two in A/B blocks.
 pub(crate) fn source(
     plan: &Plan,
-    ready: &Ready,
+    ready: &ReadyTargets,
     opened: &Opened,
     (interrupt, clock): (&Arc<Interrupt>, &Arc<dyn Clock>),
 ) -> Result<Box<dyn Prepare>, Error> {
@@ -93,7 +93,8 @@ pub(crate) fn switch_command(plan: &Plan) -> Option<&str> {
     plan.interleave.as_ref()?.switch_command.as_deref()
 }
 
-/// Only time ends a timed run, unless its prompts are a trace, conversations, or rows not to be repeated.
+/// A timed run ends by time only, unless its prompts are a trace, conversations, or rows that must
+/// not be repeated.
 fn supply(plan: &Plan, opened: &Opened) -> Supply {
     let is_timed = plan.load.num_prompts.is_none() && plan.load.duration_s.is_some();
     let is_short = opened.workload.len() < prompts_needed(&plan.load);
@@ -116,16 +117,16 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &Opened) -> Prepa
         timing: plan.load.timing,
         seed: Seed(plan.seed),
         conversations: Conversations::new(if reached.dialect.is_chat() {
-            Telling::Messages
+            HistoryForm::Messages
         } else {
-            Telling::Text
+            HistoryForm::Text
         }),
         supply: supply(plan, opened),
         made: 0,
     }
 }
 
-pub(crate) fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Config {
+pub(crate) fn config(plan: &Plan, ready: &ReadyTargets, opened: &Opened) -> drive::Config {
     let target = |reached: &Reached| drive::config::Target {
         endpoint: reached.endpoint.clone(),
         dialect: reached.dialect,
@@ -173,7 +174,7 @@ pub(crate) fn config(plan: &Plan, ready: &Ready, opened: &Opened) -> drive::Conf
 
 pub(crate) fn info(
     plan: &Plan,
-    ready: &Ready,
+    ready: &ReadyTargets,
     opened: &Opened,
     (salt, tools): (Seed, &Tools),
 ) -> RunInfo {
@@ -196,7 +197,7 @@ pub(crate) fn info(
     }
 }
 
-/// Facts of the machine that a reader of old figures will ask for.
+/// Facts about the machine, for readers of old results.
 fn environment(model: Option<&Model>) -> serde_json::Value {
     let line = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let processor = line("/proc/cpuinfo").and_then(|text| {

@@ -1,7 +1,7 @@
-//! Reads the server's own metrics now and then, on a thread of its own and the run's clock.
+//! Scrapes the server's metrics periodically, on its own thread.
 //!
-//! An endpoint may hang, trickle or lie: the run waits for it a few seconds at most, before its start
-//! and after its end, and goes on without it.
+//! An endpoint may hang, send slowly or send garbage: the run waits for it a few seconds at most,
+//! before its start and after its end, and continues without it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::devices::Devices;
 /// The longest that a run waits for a reading.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A scraper under way. It stops when dropped, after one last reading.
+/// A running scraper. When dropped, it stops after a last scrape.
 pub(crate) struct Scraper {
     _thread: Background,
 }
 
 impl Scraper {
-    /// Reads once before it returns, so that counters have a base line, and then every `interval`
-    /// until stopped. A server whose first reading fails has no metrics for us and is left alone.
+    /// Scrapes once before it returns, so that counters have a base line, and then every `interval`
+    /// until it is stopped. A server whose first scrape fails is not scraped again.
     pub(crate) fn start(
-        source: Source,
+        source: MetricsSource,
         interval: Nanos,
         scrapes: Sender<Scrape>,
         clock: &Arc<dyn Clock>,
@@ -36,7 +36,7 @@ impl Scraper {
     }
 
     fn start_with_patience(
-        source: Source,
+        source: MetricsSource,
         interval: Nanos,
         scrapes: Sender<Scrape>,
         (clock, patience): (&Arc<dyn Clock>, Duration),
@@ -59,28 +59,29 @@ impl Scraper {
                 }
             }
         });
-        // Nothing is sent: the channel closes after the first reading, or at once without a thread.
+        // Nothing is ever sent: the channel closes after the first scrape, or at once without a
+        // thread.
         let _ = first.recv_timeout(patience);
-        // A thread that still waits for its endpoint is left behind; its readings go nowhere.
+        // A thread that still waits for its endpoint is detached, and its scrape is discarded.
         Self { _thread: thread.with_patience(patience) }
     }
 }
 
 /// One source of metrics.
-pub(crate) struct Source {
+pub(crate) struct MetricsSource {
     origin: Origin,
-    /// Its number among those that are read.
+    /// Index among the scraped endpoints.
     endpoint: u16,
 }
 
 enum Origin {
-    /// A page in Prometheus' form.
+    /// A page in Prometheus text format.
     Page(Box<Control>),
     /// The GPUs of this host.
     Devices(Box<Devices>),
 }
 
-impl Source {
+impl MetricsSource {
     /// The page that `control` asks for.
     pub(crate) fn page(control: Control, endpoint: u16) -> Self {
         Self { origin: Origin::Page(Box::new(control)), endpoint }
@@ -113,8 +114,8 @@ mod tests {
 
     use super::*;
 
-    /// An endpoint that does `answer` to each connection, on a thread that ends with the test.
-    fn endpoint(answer: fn(TcpStream)) -> Source {
+    /// An endpoint that runs `answer` for each connection, on a thread that ends with the test.
+    fn endpoint(answer: fn(TcpStream)) -> MetricsSource {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
@@ -123,7 +124,7 @@ mod tests {
             }
         });
         let settings = Settings::new(Url::parse(&url).unwrap(), String::new());
-        Source::page(Control::new(&settings, None, Nanos::from_millis(200)), 0)
+        MetricsSource::page(Control::new(&settings, None, Nanos::from_millis(200)), 0)
     }
 
     fn page(mut stream: TcpStream, body: &str) {
@@ -133,7 +134,7 @@ mod tests {
         let _ = write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}");
     }
 
-    fn readings(source: Source) -> Vec<Scrape> {
+    fn readings(source: MetricsSource) -> Vec<Scrape> {
         let (sender, receiver) = channel();
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
         let patience = (&clock, Duration::from_millis(500));

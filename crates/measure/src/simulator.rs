@@ -1,8 +1,8 @@
-//! The embedded simulated server: this same program as a child process.
+//! The embedded simulated server: this program as a child process.
 //!
-//! A process of its own, because a server in the client's process would share its threads, its
-//! descriptors and its clock reads, and flatter every figure. The child prints its address on a
-//! pipe and lives until its standard input closes, so it never outlives us, whatever happens.
+//! It is a separate process because a server inside the client would share its threads, descriptors
+//! and clock reads, and make every figure look better. The child prints its address on a pipe and
+//! exits when its standard input closes, so it never outlives this process.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -10,38 +10,38 @@ use std::process::{Child, Command, Stdio};
 
 use tokometer_client::{Dialect, Url};
 
-use crate::error::{Error, Kind};
+use crate::error::{Error, ErrorKind};
 
-/// A running simulated server. It ends when this is dropped.
+/// A running simulated server. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Simulator {
     child: Child,
     url: Url,
 }
 
-/// What a simulated server is asked to be.
+/// Options of a simulated server.
 #[derive(Debug)]
-pub struct Wanted<'a> {
-    /// Its engine profile.
+pub struct SimulatorOptions<'a> {
+    /// Name of an engine profile.
     pub profile: &'a str,
-    /// Whose streams it imitates.
+    /// The server whose streams it imitates.
     pub dialect: &'a Dialect,
-    /// The name of its model.
+    /// Name of its model. `None` uses the default.
     pub model: Option<&'a str>,
 }
 
 impl Simulator {
-    /// Starts one with an engine.
-    pub fn start(wanted: &Wanted<'_>) -> Result<Self, Error> {
+    /// Starts a server with an engine profile.
+    pub fn start(wanted: &SimulatorOptions<'_>) -> Result<Self, Error> {
         let mut flags = vec!["--profile", wanted.profile, "--flavour", wanted.dialect.flavour()];
         flags.extend(wanted.model.into_iter().flat_map(|model| ["--model", model]));
         Self::launch(&flags.into_iter().map(str::to_owned).collect::<Vec<_>>())
     }
 
-    /// Starts one with these flags on a free port and waits until it listens.
+    /// Starts a server with these flags on a free port, and waits until it listens.
     pub fn launch(flags: &[String]) -> Result<Self, Error> {
         let fault = |why: String| {
-            Error::new(Kind::Target, format!("cannot start the simulated server: {why}"))
+            Error::new(ErrorKind::Target, format!("cannot start the simulated server: {why}"))
         };
         let program = std::env::current_exe().map_err(|why| fault(why.to_string()))?;
         let mut command = Command::new(program);
@@ -51,7 +51,7 @@ impl Simulator {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
-            // Ctrl-C reaches a terminal's whole process group; the server must outlive the drain.
+            // Ctrl-C reaches the terminal's whole process group; the server must outlive the drain.
             .process_group(0);
         let mut child = command.spawn().map_err(|why| fault(why.to_string()))?;
         let mut line = String::new();
@@ -65,7 +65,7 @@ impl Simulator {
         Err(fault("it exited before listening".to_owned()).hint("see its message above"))
     }
 
-    /// Where it listens.
+    /// Its base URL on loopback.
     pub fn url(&self) -> &Url {
         &self.url
     }
@@ -74,7 +74,7 @@ impl Simulator {
 impl Drop for Simulator {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // A child that is already gone cannot be killed, which is fine.
+        // A child that has already exited cannot be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

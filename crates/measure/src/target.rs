@@ -1,4 +1,4 @@
-//! The server: reached, asked for its models, and described for the run.
+//! Connects to the server, reads its models, and describes it for the record.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use tokometer_client::{self as client, Control, Dialect, Settings, Url};
 use tokometer_record as record;
 
 use crate::devices::Devices;
-use crate::error::{Error, Kind};
-use crate::scraper::Source;
+use crate::error::{Error, ErrorKind};
+use crate::scraper::MetricsSource;
 use crate::secrets::Secrets;
-use crate::simulator::{Simulator, Wanted};
+use crate::simulator::{Simulator, SimulatorOptions};
 use tokometer_plan::{self as plan, Address, Plan};
 
-/// A control request that is not answered in this time is not answered at all.
+/// Timeout of a control request.
 const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
 
 /// A server that does not tell its version in this time is measured without it.
@@ -25,27 +25,26 @@ const VERSION_TIMEOUT: Nanos = Nanos::from_secs(5);
 /// A reading of metrics that takes longer is none.
 const SCRAPE_TIMEOUT: Nanos = Nanos::from_secs(2);
 
-/// Time between two tries to reach a server that is coming up.
+/// Pause between attempts to reach a server that is starting.
 const READY_PAUSE: Nanos = Nanos::from_secs(1);
 
-/// A server that answers.
+/// A server that responds.
 #[derive(Debug)]
 pub struct Reached {
-    /// Its protocol.
     pub dialect: Dialect,
-    /// What its requests have in common.
+    /// Settings that all requests share.
     pub settings: Arc<Settings>,
-    /// Where to connect to.
+    /// Resolved addresses and TLS settings.
     pub endpoint: Endpoint,
-    /// For questions outside the measurement.
+    /// For control requests.
     pub control: Control,
-    /// What the server knows of the model; absent where it lists none.
+    /// The model's entry in `/v1/models`; `None` where it has none.
     pub model: Option<Model>,
     /// For the record.
     pub described: record::Target,
-    /// What the user should know of it.
+    /// Messages for the user.
     pub remarks: Vec<String>,
-    /// Kept so that the server lives as long as the measurement.
+    /// Keeps an embedded server running as long as the measurement.
     simulator: Option<Simulator>,
 }
 
@@ -55,24 +54,24 @@ impl Reached {
         self.simulator.is_some()
     }
 
-    /// What is read beside the load: pages of metrics, and the GPUs of this host where the server
+    /// What is scraped beside the load: metrics pages, and the GPUs of this host where the server
     /// runs on it.
-    pub(crate) fn metrics_sources(&self, plan: &Plan) -> Result<Vec<Source>, Error> {
+    pub(crate) fn metrics_sources(&self, plan: &Plan) -> Result<Vec<MetricsSource>, Error> {
         let mut sources = self.metrics_pages(plan)?;
         let devices = Some(&self.settings.base_url)
             .filter(|_| !self.is_simulated())
             .and_then(Devices::beside);
         let next = u16::try_from(sources.len()).unwrap_or(u16::MAX);
-        sources.extend(devices.map(|devices| Source::devices(devices, next)));
+        sources.extend(devices.map(|devices| MetricsSource::devices(devices, next)));
         Ok(sources)
     }
 
-    /// The endpoints whose metrics are read: those named in the plan, else the server itself. An
-    /// endpoint that hangs is given up soon, because the run waits for its last reading.
-    fn metrics_pages(&self, plan: &Plan) -> Result<Vec<Source>, Error> {
+    /// The scraped endpoints: those named in the plan, otherwise the server itself. The timeout is
+    /// short, because the run waits for the last scrape.
+    fn metrics_pages(&self, plan: &Plan) -> Result<Vec<MetricsSource>, Error> {
         let tls = || self.endpoint.tls.as_ref().map(|tls| Arc::clone(&tls.config));
         let source = |endpoint: u16, settings: &Settings| {
-            Source::page(Control::new(settings, tls(), SCRAPE_TIMEOUT), endpoint)
+            MetricsSource::page(Control::new(settings, tls(), SCRAPE_TIMEOUT), endpoint)
         };
         let urls = &plan.client.metrics_urls;
         if urls.is_empty() {
@@ -88,8 +87,8 @@ impl Reached {
         (0..).zip(urls).map(named).collect()
     }
 
-    /// The settings for reading metrics from `url`. The key and the headers are meant for the target:
-    /// another host does not get them.
+    /// Settings for scraping `url`. Key and headers are meant for the target; another host does not
+    /// get them.
     fn settings_for(&self, url: Url) -> Settings {
         if url.host == self.settings.base_url.host {
             return Settings { base_url: url, ..(*self.settings).clone() };
@@ -97,7 +96,7 @@ impl Reached {
         Settings::new(url, self.settings.model.clone())
     }
 
-    /// Takes over what another plan says of bodies; address and model stay.
+    /// Applies another plan's body fields; address and model stay.
     pub fn settle(&mut self, plan: &Plan, secrets: &Secrets) -> Result<(), Error> {
         let target = target_of(plan)?;
         let mut changed = settings(plan, target, self.settings.base_url.clone(), secrets);
@@ -107,8 +106,8 @@ impl Reached {
     }
 }
 
-/// Reaches the plan's target: starts the simulated server if it is the one, waits for the server to
-/// come up, and settles the model's name.
+/// Connects to the plan's target: starts the embedded server if it is the target, waits until the
+/// server responds, and determines the model's name.
 pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result<Reached, Error> {
     let target = target_of(plan)?;
     let dialect = target.backend;
@@ -116,14 +115,14 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result
         Address::Server(_) => None,
         Address::Simulator(profile) => {
             let model = target.served_model_name.as_deref().or(target.model.as_deref());
-            Some(Simulator::start(&Wanted { profile, dialect: &dialect, model })?)
+            Some(Simulator::start(&SimulatorOptions { profile, dialect: &dialect, model })?)
         }
     };
     let url = match (&target.address, &simulator) {
         (Address::Server(url), _) => url.clone(),
         (Address::Simulator(_), Some(simulator)) => simulator.url().clone(),
         (Address::Simulator(_), None) => {
-            return Err(Error::new(Kind::Target, "the simulated server did not start"));
+            return Err(Error::new(ErrorKind::Target, "the simulated server did not start"));
         }
     };
     let mut settings = settings(plan, target, url, secrets);
@@ -178,12 +177,12 @@ fn endpoint(target: &plan::Target, url: &Url) -> Result<Endpoint, Error> {
     };
     Endpoint::resolve(url, &trust).map_err(|why| match why {
         client::Error::Certificates { .. } => Error::usage(why.to_string(), ""),
-        _ => Error::new(Kind::Target, why.to_string()),
+        _ => Error::new(ErrorKind::Target, why.to_string()),
     })
 }
 
-/// Tries to reach the server until it answers without an error of its own, or the time is over. A
-/// server that still answers is then taken as it is: whether it can be used is seen later.
+/// Tries to reach the server until it responds without a server error, or the timeout ends. A server
+/// that responds with errors then is used anyway: later requests will show whether it works.
 fn wait_until_up(
     control: &Control,
     path: &str,
@@ -201,7 +200,7 @@ fn wait_until_up(
             Err(why) if is_over => {
                 let waited =
                     if timeout_s > 0.0 { format!(" (after {timeout_s} s)") } else { String::new() };
-                return Err(Error::new(Kind::Target, format!("{why}{waited}")).hint(
+                return Err(Error::new(ErrorKind::Target, format!("{why}{waited}")).hint(
                     "check that the server is running; `tokometer sim` starts a simulated one",
                 ));
             }
@@ -210,25 +209,25 @@ fn wait_until_up(
     }
 }
 
-/// What a server says of its models.
-struct Listed {
+/// The result of `/v1/models`.
+struct ModelList {
     models: Vec<Model>,
-    /// Why there are none, where the user should know.
+    /// Why there are none, as a message for the user.
     remark: Option<String>,
 }
 
-/// The server's models. A server without that route lists none; one that fails on it is used as it
-/// is once the user has named the model; one that refuses us is not usable.
-fn models(control: &Control, named: &str, dialect: Dialect) -> Result<Listed, Error> {
-    let nothing = |remark| Ok(Listed { models: Vec::new(), remark });
+/// The server's models. A server without that route lists none. If the route fails, the server is
+/// used as it is once the user has named the model. If the server refuses access, it cannot be used.
+fn models(control: &Control, named: &str, dialect: Dialect) -> Result<ModelList, Error> {
+    let nothing = |remark| Ok(ModelList { models: Vec::new(), remark });
     let why = match control.models() {
-        Ok(models) => return Ok(Listed { models, remark: None }),
+        Ok(models) => return Ok(ModelList { models, remark: None }),
         Err(
             client::Error::Status { status: 404 | 405 | 501, .. } | client::Error::Answer { .. },
         ) => return nothing(None),
         Err(why) => why,
     };
-    let refusal = Error::new(Kind::Target, format!("cannot list the server's models: {why}"));
+    let refusal = Error::new(ErrorKind::Target, format!("cannot list the server's models: {why}"));
     match &why {
         client::Error::Status { status: 401 | 403, .. } => {
             Err(refusal.hint("set OPENAI_API_KEY, or send a key with `--header`"))
@@ -245,7 +244,8 @@ fn models(control: &Control, named: &str, dialect: Dialect) -> Result<Listed, Er
     }
 }
 
-/// Settles the name that is sent: the user's, checked against the server's list, or its first.
+/// Determines the model name to send: the user's, checked against the server's list, or the first of
+/// the list.
 fn settle_model(
     settings: &mut Settings,
     target: &plan::Target,
@@ -255,7 +255,7 @@ fn settle_model(
     if settings.model.is_empty() {
         let Some(first) = models.first() else {
             return if dialect.sends_model() {
-                Err(Error::new(Kind::Target, "the server lists no models")
+                Err(Error::new(ErrorKind::Target, "the server lists no models")
                     .hint("set the model with `--model`"))
             } else {
                 Ok(None)
@@ -272,17 +272,17 @@ fn settle_model(
         }
         return Ok(Some(found.clone()));
     }
-    // llama.cpp's server answers to any name, and some protocols send none: the name then only says
-    // whose tokenizer is meant.
+    // llama.cpp's server accepts any name, and some protocols send none: the name then only selects
+    // the tokenizer.
     if models.is_empty() || !dialect.checks_model() {
         return Ok(models.first().cloned());
     }
     let listed: Vec<String> = models.iter().map(|model| format!("`{}`", model.id)).collect();
-    Err(Error::new(Kind::Target, format!("the server has no model `{name}`"))
+    Err(Error::new(ErrorKind::Target, format!("the server has no model `{name}`"))
         .hint(format!("available models: {}", listed.join(", "))))
 }
 
-/// The server's own name and version, where it tells them.
+/// The server's name and version; `None` where it does not report them.
 fn server_name(control: &Control) -> Option<String> {
     let info = control.with_timeout(VERSION_TIMEOUT).server_info().ok()?;
     let version = info.get("version").or_else(|| info.get("sglang_version"))?;
@@ -297,7 +297,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody waits an hour for this test: the clock is moved by the pauses between the tries.
+    /// The pauses between attempts advance a manual clock, so this takes no time.
     #[test]
     fn a_server_that_never_comes_up_has_all_the_time_it_was_given() {
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -305,7 +305,7 @@ mod tests {
         let control = Control::new(&Settings::new(url, "tiny"), None, Nanos::from_secs(1));
         let clock = ManualClock::default();
         let refused = wait_until_up(&control, "/health", 3_600.0, &clock).unwrap_err();
-        assert_eq!(refused.kind, Kind::Target);
+        assert_eq!(refused.kind, ErrorKind::Target);
         assert!(refused.message.ends_with("(after 3600 s)"), "{refused}");
         assert_eq!(clock.now(), Nanos::from_secs(3_600));
     }

@@ -1,4 +1,5 @@
-//! The tokenizer that counts prompts: the one given, else the server's, the hub's, the built-in one.
+//! The tokenizer that counts prompts: the given one, otherwise the server's, the hub's, or the
+//! built-in one.
 
 use std::sync::Arc;
 
@@ -11,8 +12,8 @@ use crate::secrets::Secrets;
 use crate::target::Reached;
 use tokometer_plan::Plan;
 
-/// Opens the plan's tokenizer. Without a server, as when a dataset is only looked at, only what is
-/// on this machine and on the hub counts.
+/// Opens the plan's tokenizer. Without a server, as for a look at a dataset, only this machine and
+/// the hub are searched.
 pub fn tokenizer(
     plan: &Plan,
     secrets: &Secrets,
@@ -24,7 +25,7 @@ pub fn tokenizer(
     let target = plan.targets.first();
     let given =
         plan.prompts.tokenizer.as_deref().map(Choice::parse).transpose().map_err(refused)?;
-    // The simulated server counts with the built-in encoding, so nobody need be asked.
+    // The simulated server uses the built-in encoding, so no request is needed.
     let is_simulated = reached.is_some_and(Reached::is_simulated);
     let given = given.or_else(|| is_simulated.then(|| Choice::BuiltIn(Encoding::default())));
     let server = reached
@@ -40,7 +41,8 @@ pub fn tokenizer(
     Ok(opened)
 }
 
-/// Says who counts where another tool would have fetched the tokenizer of `--model` from the hub.
+/// A message for the case that another tool would have loaded the tokenizer of `--model` from the
+/// hub.
 fn substitute(plan: &Plan, reached: Option<&Reached>, name: &str) -> Option<String> {
     let model =
         plan.targets.first()?.model.as_ref().filter(|_| plan.prompts.tokenizer.is_none())?;

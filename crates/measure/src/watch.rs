@@ -1,5 +1,4 @@
-//! Ends a run before its time when there is reason: a figure is known well enough, or the server has
-//! fallen behind for good.
+//! Ends a run early: when a figure is known well enough, or when the server is overloaded.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,10 +10,10 @@ use tokometer_metrics::define::{self, Formula};
 use tokometer_plan::{self as plan, Overload};
 use tokometer_record::{Phase, Stop, Timeline};
 
-/// Time between two looks.
+/// Time between two checks.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Values of one metric as requests end, in that order.
+/// Values of one metric in the order in which requests end.
 #[derive(Debug, Default)]
 pub(crate) struct Tap {
     key: String,
@@ -22,7 +21,7 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Takes a request that ended.
+    /// Adds an ended attempt.
     pub(crate) fn take(&self, timeline: &Timeline) {
         if timeline.identity.phase != Phase::Measure || !timeline.is_success() {
             return;
@@ -38,14 +37,13 @@ impl Tap {
     }
 }
 
-/// What is watched.
-struct Rules {
+struct StopRules {
     until: Option<(Until, Nanos, Arc<Tap>)>,
     overload: Overload,
     rate: Option<f64>,
 }
 
-/// A watch under way. It ends when dropped.
+/// A running check. It ends when dropped.
 pub(crate) struct Watch {
     reason: Arc<Mutex<Option<Stop>>>,
     tap: Option<Arc<Tap>>,
@@ -53,7 +51,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches a run; does nothing where the plan has no such rule.
+    /// Does nothing where the plan has no such rule.
     pub(crate) fn start(
         load: &plan::Load,
         (live, interrupt): (&Arc<Live>, &Arc<Interrupt>),
@@ -68,7 +66,7 @@ impl Watch {
         });
         let tap = until.as_ref().map(|(_, _, tap)| Arc::clone(tap));
         let rate = Some(load.request_rate.0).filter(|rate| rate.is_finite());
-        let rules = Rules { until, overload: load.overload, rate };
+        let rules = StopRules { until, overload: load.overload, rate };
         let has_rule =
             rules.until.is_some() || (rules.overload == Overload::Stop && rate.is_some());
         let reason = Arc::new(Mutex::new(None));
@@ -84,28 +82,27 @@ impl Watch {
         Self { reason, tap, thread }
     }
 
-    /// Where ended requests are to be shown to.
+    /// Where the recorder sends ended attempts.
     pub(crate) fn tap(&self) -> Option<Arc<Tap>> {
         self.tap.clone()
     }
 
-    /// Ends the watch. Returns why it ended the run, if it did.
+    /// Ends the checks. Returns why they ended the run, if they did.
     pub(crate) fn finish(mut self) -> Option<Stop> {
         drop(self.thread.take());
         self.reason.lock().ok().and_then(|reason| *reason)
     }
 }
 
-/// The run that is watched.
 struct Watched {
     live: Arc<Live>,
     interrupt: Arc<Interrupt>,
     clock: Arc<dyn Clock>,
-    /// Why the watch ended the run.
+    /// Why the checks ended the run.
     reason: Arc<Mutex<Option<Stop>>>,
 }
 
-impl Rules {
+impl StopRules {
     fn look(&self, run: &Watched, stop: &StopSignal) {
         let mut readings = Vec::new();
         while !stop.is_raised_within(INTERVAL) {

@@ -1,4 +1,4 @@
-//! The prompts of a run, opened.
+//! Opens the prompts of a run.
 
 use std::sync::Arc;
 
@@ -10,56 +10,55 @@ use tokometer_workload::{self as workload, Context, Workload};
 
 use crate::error::Error;
 
-/// An opened dataset and what was noticed on the way.
+/// An opened dataset, with messages for the user.
 pub struct Opened {
-    /// The prompts.
+    /// Shared with the preparer's thread.
     pub workload: Arc<Workload>,
-    /// Indexes of the prompts that are sent, where some are left out; absent: all of them.
+    /// Indexes of the prompts to send, where some are skipped. `None` sends all.
     pub kept: Option<Vec<u64>>,
-    /// What the user should know.
+    /// Messages for the user.
     pub remarks: Vec<String>,
-    /// The second target's prompts, where two are measured in turn.
-    pub against: Option<Against>,
+    /// The second target's prompts in an A/B measurement.
+    pub against: Option<SecondTarget>,
 }
 
 /// The prompts of a second target: the same lengths with other content.
-pub struct Against {
-    /// The prompts.
+pub struct SecondTarget {
     pub workload: Arc<Workload>,
-    /// Which blocks of requests go to which target.
+    /// Which requests go to which target.
     pub blocks: AbBlocks,
 }
 
 impl Opened {
-    /// Prompts that are sent. Two targets in turn get whole pairs of blocks.
+    /// Prompts to send. Two targets get complete pairs of blocks.
     pub fn len(&self) -> u64 {
         let all = self.kept.as_ref().map_or(self.workload.len(), |kept| kept.len() as u64);
         self.against.as_ref().map_or(all, |against| against.blocks.whole_pairs(all))
     }
 
-    /// Whether nothing is sent.
+    /// True when no prompt is left to send.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there are conversations of several turns among them.
+    /// Whether some are conversations of several turns.
     pub fn has_turns(&self) -> bool {
         self.workload.next_turn(0).is_some()
     }
 }
 
-/// What opens a plan's prompts.
-pub struct Means {
+/// Inputs for opening a plan's prompts.
+pub struct WorkloadInputs {
     /// Counts tokens.
     pub tokenizer: Arc<dyn Tokenizer>,
-    /// Root of the content.
+    /// Seed of the content.
     pub salt: Seed,
-    /// For datasets of the hub.
+    /// For datasets from the hub.
     pub hub: hub::Access,
 }
 
-/// Opens the plan's dataset.
-pub fn open(plan: &Plan, means: Means) -> Result<Opened, Error> {
+/// Opens the plan's dataset and skips prompts that exceed `--max-model-len`.
+pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<Opened, Error> {
     let context = Context {
         salt: means.salt,
         conventions: plan.family,
@@ -103,16 +102,16 @@ pub fn open(plan: &Plan, means: Means) -> Result<Opened, Error> {
     Ok(opened)
 }
 
-/// Opens the prompts once more with another salt, where two targets are measured in turn.
-fn against(plan: &Plan, context: Context) -> workload::Result<Option<Against>> {
+/// Opens the prompts again with another salt, for the second target of an A/B measurement.
+fn against(plan: &Plan, context: Context) -> workload::Result<Option<SecondTarget>> {
     let Some(interleave) = &plan.interleave else { return Ok(None) };
     let salt = Seed(context.salt.stream("against").draw(0));
     let workload = workload::open(&plan.workload, &Context { salt, ..context })?;
     let blocks = AbBlocks { block: interleave.block_requests };
-    Ok(Some(Against { workload: Arc::new(workload), blocks }))
+    Ok(Some(SecondTarget { workload: Arc::new(workload), blocks }))
 }
 
-/// Prompts that fit a context together with their answers.
+/// Prompts that fit into a context together with their output.
 fn fitting(workload: &Workload, limit: u64) -> workload::Result<Vec<u64>> {
     let mut kept = Vec::new();
     for index in 0..workload.len() {
@@ -139,10 +138,10 @@ fn form(plan: &Plan) -> Result<workload::Form, Error> {
     }
 }
 
-/// A run that ends by time at an infinite rate may need this many prompts.
+/// Prompts prepared for a timed run at an infinite rate.
 const TIMED_PROMPTS: u64 = 1_000_000;
 
-/// Prompts that the run may need: as many as are planned, or enough for the time it has.
+/// Prompts that the run may need: the planned number, or enough for its duration.
 pub fn prompts_needed(load: &Load) -> u64 {
     if let Some(count) = load.num_prompts {
         return count;
@@ -152,7 +151,7 @@ pub fn prompts_needed(load: &Load) -> u64 {
     if !expected.is_finite() {
         return TIMED_PROMPTS;
     }
-    // Twice the expected number plus some is beyond any draw of a Poisson process.
+    // Twice the expected number and a reserve exceed any draw of a Poisson process.
     tokometer_base::Nanos::from_secs_f64((2.0 * expected + 1_000.0).min(TIMED_PROMPTS as f64) / 1e9)
         .0
 }

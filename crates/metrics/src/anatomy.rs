@@ -1,26 +1,27 @@
-//! Parts of the time to first token, as far as they can be known.
+//! Parts of the time to first token, as far as they are known.
 //!
-//! In: timelines, and what the server's counters say. Out: mean milliseconds per part, each marked as
-//! measured by us, reported by the server, or inferred. Means are over all requests, so the parts
-//! after sending add up to the mean time to first token. Parts that nothing tells stay inside `server`,
-//! which is what is left over: how much of it was queue would be a guess.
+//! In: timelines, and the server's counters. Out: mean milliseconds per part, each marked as measured
+//! by the client, reported by the server, or inferred. Means are over all requests, so the parts
+//! after sending add up to the mean time to first token. Unknown parts stay in the rest in the
+//! server, because their share of it would be a guess.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 use tokometer_record::{Phase, Timeline};
 
+use crate::reported;
 use crate::server::ServerFigures;
-use crate::told;
 
 /// How a part is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Known {
-    /// By our own clock.
+    /// By the client's clock.
     Measured,
-    /// The server reported it, with the answer or by its counters.
-    Told,
-    /// From something else, or left over.
+    /// By the server, in the response or in its counters.
+    #[serde(rename = "told")]
+    Reported,
+    /// Derived from other values, or the remainder.
     Inferred,
 }
 
@@ -34,20 +35,19 @@ pub enum Stage {
     Within,
 }
 
-/// One part of the time to the first token.
+/// One part of the time to first token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// What it was spent on.
+    /// As shown in reports.
     pub name: String,
-    /// Mean over all requests, those without it included.
+    /// Over all requests, those without this part included.
     pub mean_ms: f64,
-    /// Whether it belongs to the time to first token.
+    /// Whether it is part of the time to first token.
     pub stage: Stage,
-    /// How it is known.
+    /// Shown beside the value.
     pub known: Known,
 }
 
-/// Sums of one part.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     nanos: f64,
@@ -69,8 +69,8 @@ pub struct Anatomy {
     client_queue: Sum,
     connect: Sum,
     send: Sum,
-    /// The kernel smooths round trips and counts waits of its own for acknowledgements into them, so
-    /// the smallest of the run is nearest to the network's.
+    /// The kernel smooths round-trip times and includes delayed acknowledgements, so the smallest of
+    /// the run is closest to the network's.
     least_round_trip: Option<Nanos>,
     server_queue: Sum,
     prefill: Sum,
@@ -79,7 +79,7 @@ pub struct Anatomy {
 }
 
 impl Anatomy {
-    /// Takes one request; those without content or outside the measured phase have no such time.
+    /// Adds one request; those without content or outside the measured phase are skipped.
     pub fn push(&mut self, timeline: &Timeline) {
         let times = &timeline.times;
         let is_measured = timeline.identity.phase == Phase::Measure && timeline.is_success();
@@ -97,17 +97,17 @@ impl Anatomy {
         self.send.add(Some(upload));
         let round_trip = timeline.network.map(|network| network.round_trip);
         self.least_round_trip = self.least_round_trip.into_iter().chain(round_trip).min();
-        let told = told::timings(timeline);
-        self.server_queue.add(told.queue);
-        self.prefill.add(told.prefill);
-        let known = [told.queue, told.prefill].into_iter().flatten();
+        let reported = reported::timings(timeline);
+        self.server_queue.add(reported.queue);
+        self.prefill.add(reported.prefill);
+        let known = [reported.queue, reported.prefill].into_iter().flatten();
         let known = known.fold(upload, |sum, span| sum + span);
         self.rest.add(Some((first.at - sent) - known));
     }
 
-    /// The parts in the order of a request's life; those that no request had are left out. Where no
-    /// answer told of queue or prefill, the server's counters do, if they are known: their means are
-    /// taken from what is left over.
+    /// The parts in the order of a request; those that no request had are left out. Where no response
+    /// reports queue or prefill times, the server's counters are used, and their means are subtracted
+    /// from the remainder.
     pub fn parts(&self, server: Option<&ServerFigures>) -> Vec<Part> {
         if self.requests == 0 {
             return Vec::new();
@@ -116,23 +116,23 @@ impl Anatomy {
         let mut rest = mean(self.rest).unwrap_or(0.0);
         let network = self.least_round_trip.map(|least| least.as_millis_f64().min(rest));
         rest -= network.unwrap_or(0.0);
-        let mut told = |sum: Sum, counted: Option<f64>| {
+        let mut reported = |sum: Sum, counted: Option<f64>| {
             mean(sum).or_else(|| {
-                // Counters hold other clients' requests too, and may not take more than there is.
+                // The counters include other clients' requests, and may not exceed what is left.
                 let taken = counted?.min(rest);
                 rest -= taken;
                 Some(taken)
             })
         };
-        let queue = told(self.server_queue, server.and_then(|server| server.queue_ms_mean));
-        let prefill = told(self.prefill, server.and_then(|server| server.prefill_ms_mean));
+        let queue = reported(self.server_queue, server.and_then(|server| server.queue_ms_mean));
+        let prefill = reported(self.prefill, server.and_then(|server| server.prefill_ms_mean));
         let named = [
             ("client queue", mean(self.client_queue), Known::Measured, Stage::Before),
             ("connect", mean(self.connect), Known::Measured, Stage::Before),
             ("sending the request", mean(self.send), Known::Measured, Stage::Within),
             ("network round trip", network, Known::Inferred, Stage::Within),
-            ("server queue", queue, Known::Told, Stage::Within),
-            ("prefill", prefill, Known::Told, Stage::Within),
+            ("server queue", queue, Known::Reported, Stage::Within),
+            ("prefill", prefill, Known::Reported, Stage::Within),
             ("rest in the server", Some(rest), Known::Inferred, Stage::Within),
         ];
         let part = |(name, mean_ms, known, stage): (&str, Option<f64>, Known, Stage)| {

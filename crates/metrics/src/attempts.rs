@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Sorts by request and leaves the last attempt of each. `identity` names the request and the
-/// attempt. Returns how many attempts were removed.
+/// Sorts by request and keeps the last attempt of each. `identity` returns the request and the
+/// attempt. Returns the number of attempts removed.
 pub fn keep_last<T, K: Ord>(attempts: &mut Vec<T>, identity: impl Fn(&T) -> (K, u32)) -> u64 {
     let before = attempts.len();
     attempts.sort_by_key(|item| {

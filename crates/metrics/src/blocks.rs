@@ -1,9 +1,9 @@
-//! Values grouped by blocks of time, for intervals of what is not independent.
+//! Values grouped by blocks of time, for confidence intervals of correlated values.
 //!
-//! One engine step serves many streams, so neighbouring gaps are nearly copies of each other and an
-//! interval from their number would be far too narrow. Blocks longer than that memory are nearly
+//! One engine step serves many streams, so neighbouring gaps are nearly identical, and an interval
+//! from their number would be far too narrow. Blocks longer than that correlation are nearly
 //! independent: their means and percentiles vary as the whole run's would. The number of blocks is
-//! bounded: when a run outgrows them, neighbours are joined and the width doubles.
+//! bounded: when a run exceeds it, neighbours are merged and the width doubles.
 
 use hdrhistogram::Histogram;
 use tokometer_base::Nanos;
@@ -12,7 +12,7 @@ use crate::statistics;
 
 const FIRST_WIDTH: Nanos = Nanos::from_millis(250);
 const MOST_BLOCKS: usize = 32;
-/// Fewer blocks than this say nothing about their own scatter.
+/// Fewer blocks do not show their scatter.
 const FEWEST_BLOCKS: usize = 8;
 
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ impl Block {
     fn join(&mut self, other: &Self) {
         self.sum += other.sum;
         self.weight += other.weight;
-        // Both resize themselves, so that adding cannot fail.
+        // Both resize automatically, so adding cannot fail.
         let _ = self.values.add(&other.values);
     }
 }
@@ -46,12 +46,12 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Blocks that count from `origin`; earlier values fall into the first.
+    /// Values before `origin` count in the first block.
     pub(crate) fn new(origin: Nanos) -> Self {
         Self { origin, width: FIRST_WIDTH, blocks: Vec::new() }
     }
 
-    /// Adds a value in nanoseconds that was seen at `at`.
+    /// Adds a value in nanoseconds, observed at `at`.
     pub(crate) fn add(&mut self, at: Nanos, value: Nanos, weight: u32) {
         let mut place = (at - self.origin).0 / self.width.0;
         while place >= MOST_BLOCKS as u64 {
@@ -82,22 +82,22 @@ impl Blocks {
         self.blocks = joined;
     }
 
-    /// Whole blocks: the first and the last are cut by the run's ends and left out.
+    /// Complete blocks: the first and the last are cut by the ends of the run and are left out.
     fn whole(&self) -> Option<Vec<&Block>> {
         let filled: Vec<&Block> = self.blocks.iter().flatten().collect();
         let inner = filled.get(1..filled.len().checked_sub(1)?)?;
         (inner.len() >= FEWEST_BLOCKS).then(|| inner.to_vec())
     }
 
-    /// Half the width of the mean's 95 % interval, in nanoseconds.
+    /// Half the width of the mean's 95 % confidence interval, in nanoseconds.
     pub(crate) fn mean_margin(&self) -> Option<f64> {
         let means: Vec<f64> =
             self.whole()?.iter().map(|block| block.sum / block.weight as f64).collect();
         statistics::mean_margin(&means)
     }
 
-    /// Half the width of a percentile's 95 % interval, in nanoseconds. `None` where a block has too
-    /// few values to have that percentile at all.
+    /// Half the width of a percentile's 95 % confidence interval, in nanoseconds. `None` where a
+    /// block has too few values for that percentile.
     pub(crate) fn percentile_margin(&self, percent: f64) -> Option<f64> {
         let blocks = self.whole()?;
         let tail = (percent / 100.0).min(1.0 - percent / 100.0);
@@ -113,7 +113,7 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    /// Ten streams that all stall together: a thousand gaps a second, but one cause.
+    /// Ten streams that stall together: a thousand gaps per second with one cause.
     #[test]
     fn an_interval_from_blocks_is_wider_than_one_from_the_number_of_gaps() {
         let mut blocks = Blocks::new(Nanos::ZERO);

@@ -1,8 +1,8 @@
-//! One pass over a run.
+//! One pass over the timelines of a run.
 //!
-//! Timelines are pushed in any order and forgotten; [`Collector::finish`] turns what was kept into a
-//! [`Summary`]. Only the measured phase enters figures. Of a request that was tried again only the
-//! last attempt counts.
+//! Timelines are pushed in any order and dropped; [`Collector::finish`] computes a [`Summary`] from
+//! what was kept. Only the measured phase is part of figures. Of a retried request only the last
+//! attempt counts.
 
 use std::collections::BTreeMap;
 
@@ -34,14 +34,14 @@ use crate::windows::{self, TokenSeconds};
 /// Gap percentiles are withheld when a larger share of the content events shared a read.
 pub const SHARED_READ_LIMIT: f64 = 0.05;
 
-/// What is wanted of a summary.
+/// What a summary must contain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// Percentiles to compute, in the order in which a layout prints them.
+    /// In the order in which a layout prints them.
     pub percentiles: Vec<f64>,
-    /// What a good request must meet.
+    /// Limits for a request to count as good.
     pub objectives: Objectives,
-    /// Families whose figures are wanted.
+    /// Families of tools whose figures are computed.
     pub families: Vec<Family>,
     /// Whether values per request are kept for detailed result files.
     pub details: Details,
@@ -58,7 +58,7 @@ impl Default for Options {
     }
 }
 
-/// Takes the rows of a run and keeps what the summary needs.
+/// Collects the attempts of a run.
 #[derive(Debug)]
 pub struct Collector {
     info: RunInfo,
@@ -82,7 +82,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector for the run described by `info`.
+    /// `info` describes the run.
     pub fn new(info: &RunInfo, options: Options) -> Self {
         let collector =
             |family: &Family| FamilyCollector::new(*family, info.origin, options.details);
@@ -107,7 +107,7 @@ impl Collector {
         }
     }
 
-    /// Takes one finished attempt of one request, in any order.
+    /// Adds one ended attempt, in any order.
     pub fn push(&mut self, timeline: &Timeline) {
         match timeline.identity.phase {
             Phase::Measure => self.push_measured(timeline),
@@ -167,12 +167,12 @@ impl Collector {
         }
     }
 
-    /// Takes one scrape of the server's metrics.
+    /// Adds one scrape of the server's metrics.
     pub fn push_scrape(&mut self, scrape: &Scrape) {
         self.scrapes.push(scrape);
     }
 
-    /// The summary of all that was pushed.
+    /// The summary of everything pushed.
     pub fn finish(mut self, state: &RunState) -> Summary {
         let retries = attempts::keep_last(&mut self.rows, |row| (row.key, row.attempt));
         let span = span(&self.rows, state);
@@ -208,7 +208,7 @@ impl Collector {
             ..Summary::default()
         };
         let info = self.info.clone();
-        let told = summary.server.as_ref().and_then(|server| server.told_accept_length);
+        let told = summary.server.as_ref().and_then(|server| server.reported_accept_length);
         let backend = info.targets.first().map_or("", |target| target.backend.as_str());
         let gap_unit = GapUnit::of_sglang(backend, told);
         let (distributions, families) = self.into_parts(span, gap_unit);
@@ -310,7 +310,7 @@ impl Collector {
         }
     }
 
-    /// Distributions of our own and other tools' figures: the samples are used up.
+    /// Distributions of our own and other tools' figures. Consumes the samples.
     fn into_parts(
         self,
         span: Option<Part>,
@@ -330,7 +330,8 @@ impl Collector {
             if matches!(metric.formula, Formula::Run(_)) || (sample.count() == 0 && !is_latency) {
                 continue;
             }
-            // A latency that no request has (no schedule, no reasoning) is absent for failed ones too.
+            // A latency that no request has (no schedule, no reasoning) is absent for failed requests
+            // too.
             if is_latency
                 && (sample.count() > 0 || metric.key == "ttft_ms" || metric.key == "e2e_ms")
             {
@@ -400,13 +401,13 @@ fn figures(totals: &Totals) -> BTreeMap<String, Option<f64>> {
         .collect()
 }
 
-/// The longest that a failed request was waited for, in nanoseconds.
+/// The longest time that the client waited for a failed request, in nanoseconds.
 fn longest_wait(rows: &[RequestRow]) -> f64 {
     let waits = rows.iter().filter(|row| row.fate == Fate::Failed).map(|row| row.end - row.start);
     waits.max().unwrap_or(Nanos::ZERO).0 as f64
 }
 
-/// The measured phase: as the run recorded it, or what the rows of a killed run cover.
+/// The measured phase: as recorded, or the span of the rows of a killed run.
 fn span(rows: &[RequestRow], state: &RunState) -> Option<Part> {
     let of_rows = || {
         let begin = rows.iter().map(|row| row.due.min(row.start)).min()?;
@@ -432,13 +433,13 @@ fn ended(state: &RunState) -> Ended {
 fn counts(rows: &[RequestRow], load: &RecordedLoad, state: &RunState) -> Counts {
     let with = |fate: Fate| rows.iter().filter(|row| row.fate == fate).count() as u64;
     let abandoned_rows = with(Fate::Abandoned);
-    // The last attempt of a request that was being tried again has no row: its fate is that attempt's.
+    // The last attempt of a request that was being retried has no row: its outcome is that attempt's.
     let retrying = match state {
         RunState::Ended(_) => 0,
         RunState::Killed { retrying, .. } => *retrying,
     };
     let failed = with(Fate::Failed).saturating_sub(retrying);
-    // A run that stops by time is cut wherever it stands: what lies beyond was never due.
+    // A run that ends by time has no planned number: later requests were never due.
     let planned = load.planned_requests.filter(|_| load.duration.is_none());
     let known = with(Fate::Succeeded) + failed;
     let (abandoned, never_sent) = match state {

@@ -111,7 +111,7 @@ fn a_gap_is_divided_by_the_tokens_of_its_event_and_never_by_the_read() {
 }
 
 /// Ten seconds of events with four tokens each: a gap per token is a quarter of a gap, and so is its
-/// interval. It used to carry the interval of the whole gap.
+/// interval. It had the interval of the whole gap.
 #[test]
 fn an_interval_of_gaps_per_token_is_that_of_gaps_per_token() {
     let mut timeline = testing::answer(0, 1_000, &[]);
@@ -229,7 +229,8 @@ fn a_killed_run_is_reported_from_its_rows_and_marked() {
     assert!(summary.notes.iter().any(|note| note.code == "partial-run"));
 }
 
-/// "184 of 1,000,000 succeeded": a million was how many prompts there were, not how many were due.
+/// The report said "184 of 1,000,000 succeeded": a million was the number of prompts, not of due
+/// requests.
 #[test]
 fn a_run_that_ends_by_time_counts_what_was_due() {
     let load =
@@ -267,7 +268,7 @@ fn a_run_without_any_request_has_no_numbers_and_is_invalid() {
     assert_eq!(back, summary);
 }
 
-/// An even open loop: 20 requests a second for 30 s, half a second each, 10 tokens.
+/// A steady open loop: 20 requests per second for 30 s, half a second each, 10 tokens.
 #[test]
 fn an_even_run_is_steady_and_its_figures_are_the_plans() {
     let timelines: Vec<Timeline> = (0..600)
@@ -290,8 +291,8 @@ fn an_even_run_is_steady_and_its_figures_are_the_plans() {
     let summary = collector.finish(&testing::ended(at(1_000), at(31_450)));
     assert_eq!((summary.verdict, summary.notes.len()), (Verdict::Valid, 0), "{:?}", summary.notes);
     let steady = summary.steady.clone().unwrap();
-    // The last request starts at 30.95 s of the clock, which is 29.95 s after the run began; counted
-    // from the clock's origin the steady part would end after the run, which lasts 30.45 s.
+    // The last request starts at 30.95 s of the clock, which is 29.95 s after the run began. Counted
+    // from the clock's origin, the steady part would end after the run, which lasts 30.45 s.
     near(Some(steady.end_s), 29.95);
     assert!(steady.end_s <= summary.duration_s.unwrap());
     assert!((steady.requests_per_s - 20.0).abs() < 0.1 && (steady.concurrency - 10.0).abs() < 0.1);

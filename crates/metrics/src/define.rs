@@ -1,7 +1,7 @@
-//! Every definition of our own, once.
+//! All of our own metric definitions.
 //!
-//! [`METRICS`] is the table from which the collector computes, the report takes its labels, and
-//! `docs/metrics.md` is written. Adding a metric is one row here and one formula.
+//! The collector computes from [`METRICS`], the report takes its labels from it, and
+//! `docs/metrics.md` is generated from it. A new metric is one row here and one formula.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::totals::Totals;
 /// The unit in which a metric is shown and saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Milliseconds, computed from nanoseconds.
+    /// Milliseconds; formulas return nanoseconds.
     Millis,
     /// Seconds.
     Seconds,
@@ -23,14 +23,14 @@ pub enum Unit {
     TokensPerSecond,
     /// Requests per second.
     RequestsPerSecond,
-    /// Requests.
+    /// A number of requests.
     Requests,
-    /// A share from 0 to 1.
+    /// From 0 to 1.
     Share,
 }
 
 impl Unit {
-    /// The word beside a printed value.
+    /// As printed after a value.
     pub fn name(self) -> &'static str {
         match self {
             Self::Millis => "ms",
@@ -43,7 +43,7 @@ impl Unit {
         }
     }
 
-    /// What a formula's value is divided by to get this unit.
+    /// A formula's value is divided by this to get the unit.
     pub fn divisor(self) -> f64 {
         if self == Self::Millis { 1e6 } else { 1.0 }
     }
@@ -85,22 +85,22 @@ impl Formula {
 pub struct Definition {
     /// Name in JSON, with the unit last.
     pub key: &'static str,
-    /// Name for people.
+    /// Name in reports.
     pub label: &'static str,
-    /// Unit of the value.
+    /// Of the value in JSON and in reports.
     pub unit: Unit,
-    /// What it is, in sentences.
+    /// For `docs/metrics.md`.
     pub definition: &'static str,
-    /// How it is computed.
+    /// Returns nanoseconds for a metric in milliseconds.
     pub formula: Formula,
 }
 
-/// The metric of this key.
+/// `None` for an unknown key.
 pub fn metric(key: &str) -> Option<&'static Definition> {
     METRICS.iter().find(|metric| metric.key == key)
 }
 
-/// All metrics, in the order of a report.
+/// In the order of a report.
 pub static METRICS: &[Definition] = &[
     Definition {
         key: "ttft_ms",
@@ -367,7 +367,7 @@ pub static METRICS: &[Definition] = &[
     },
 ];
 
-/// `docs/metrics.md`.
+/// The content of `docs/metrics.md`.
 pub fn metrics_markdown() -> String {
     let mut page = String::from(
         "# What each number means\n\n\

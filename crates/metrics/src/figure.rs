@@ -1,9 +1,9 @@
 //! A figure is one number of a run: a metric, and the statistic taken of it, such as `p99 TTFT`.
 //!
-//! In: the words that people, flags and result files use for figures. Out: one [`Figure`] with its
-//! unit, the direction in which it is better, its name for people and its key for programs. Every
-//! rule, table and file names figures through this module, so that `p99 ttft`, `ttft p99`,
-//! `ttft_ms_p99` and vLLM's `p99_ttft_ms` mean one thing and are printed in one way.
+//! In: the names of figures in flags, rules and result files. Out: one [`Figure`] with its unit, the
+//! direction in which it is better, its label and its key. Every rule, table and file names figures
+//! through this module, so that `p99 ttft`, `ttft p99`, `ttft_ms_p99` and vLLM's `p99_ttft_ms` mean
+//! the same and are printed in one way.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,54 +23,54 @@ pub use self::statistic::{Percentile, Statistic};
 /// One number of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Figure {
-    /// What is measured.
+    /// Such as TTFT.
     pub quantity: Quantity,
-    /// What is taken of it.
+    /// Such as p99; [`Statistic::Whole`] for a quantity without a distribution.
     pub statistic: Statistic,
 }
 
-/// Why words are no figure.
+/// Why a text does not name a figure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No metric among the words.
+    /// The text contains no metric.
     #[error("`{text}` is not a metric\n  {hint}")]
     Unknown {
-        /// The words as typed.
+        /// As typed.
         text: String,
-        /// The nearest known words, or all of them.
+        /// The nearest known names, or all of them.
         hint: String,
     },
-    /// A percentile that no sample has.
+    /// A percentile outside of 0 to 100.
     #[error(
         "`{word}` is not a percentile\n  use one above p0 and below p100, such as p99 or p99.9"
     )]
     Percentile {
-        /// The word.
+        /// As typed.
         word: String,
     },
-    /// A statistic of what is a single value.
+    /// A statistic of a single value.
     #[error("{} is one value per run and has no {statistic}\n  leave out `{statistic}`", .quantity.label())]
     NoDistribution {
-        /// The quantity.
+        /// A quantity without a distribution.
         quantity: Quantity,
-        /// The statistic asked for.
+        /// As requested.
         statistic: Statistic,
     },
     /// Two statistics at once.
     #[error("`{text}` names two statistics\n  use one, such as `p99 ttft`")]
     TwoStatistics {
-        /// The words as typed.
+        /// As typed.
         text: String,
     },
 }
 
 impl Figure {
-    /// A statistic of a quantity.
+    /// Does not check that the quantity has a distribution; [`Figure::parse`] does.
     pub const fn new(quantity: Quantity, statistic: Statistic) -> Self {
         Self { quantity, statistic }
     }
 
-    /// The value of a quantity that has no distribution.
+    /// For a quantity without a distribution.
     pub const fn whole(quantity: Quantity) -> Self {
         Self::new(quantity, Statistic::Whole)
     }
@@ -80,17 +80,16 @@ impl Figure {
         Self::new(quantity, Statistic::Mean)
     }
 
-    /// A percentile of a quantity, in whole percent.
+    /// `percent` is a whole number.
     pub const fn percentile(quantity: Quantity, percent: u32) -> Self {
         Self::new(quantity, Statistic::Percentile(Percentile::whole(percent)))
     }
 
-    /// The figure of these words: a metric and its statistic in either order, separated by spaces,
-    /// `_` or `-`, in any case. A metric alone means its mean, or the value of what has no
-    /// distribution.
+    /// Parses a metric and its statistic in either order, separated by spaces, `_` or `-`, in any
+    /// case. A metric alone means its mean, or its value if it has no distribution.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let words = normal(text);
-        // Some metrics have a statistic's word in their own name.
+        // Some metrics have the name of a statistic in their own.
         if let Some(quantity) = named(&words) {
             let statistic =
                 if quantity.is_distribution() { Statistic::Mean } else { Statistic::Whole };
@@ -114,7 +113,7 @@ impl Figure {
         }
     }
 
-    /// Its name for programs, with the unit before the statistic: `ttft_ms_p99`.
+    /// For programs, with the unit before the statistic: `ttft_ms_p99`.
     pub fn key(self) -> String {
         match self.statistic {
             Statistic::Whole => self.quantity.key().to_owned(),
@@ -122,7 +121,7 @@ impl Figure {
         }
     }
 
-    /// Its name for people: `p99 TTFT`.
+    /// For people: `p99 TTFT`.
     pub fn label(self) -> String {
         match self.statistic {
             Statistic::Whole => self.quantity.label().to_owned(),
@@ -143,7 +142,7 @@ impl Figure {
         self.quantity.unit()
     }
 
-    /// Which way is good.
+    /// Whether lower or higher values are better.
     pub fn better(self) -> Better {
         self.quantity.better()
     }

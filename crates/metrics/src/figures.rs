@@ -1,7 +1,7 @@
 //! The figures of another tool's report, by that tool's own definitions.
 //!
-//! A layout prints these and nothing else. Here an empty list has the statistics 0.00, because the
-//! tools print it so; our own figures (see [`crate::summary`]) are `None` instead.
+//! A layout prints only these. An empty list has the statistics 0.00 here, because the tools print it
+//! so; our own figures (see [`crate::summary`]) are `None` instead.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,12 +20,12 @@ pub struct Stats {
     pub std: f64,
     /// Largest value.
     pub max: f64,
-    /// (percentile, value), in the order asked for.
+    /// (percentile, value), in the order requested.
     pub percentiles: Vec<(f64, f64)>,
 }
 
 impl Stats {
-    /// The value of percentile `percent`, if it was asked for.
+    /// `None` if it was not requested.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
         let is_same = |asked: f64| (asked - percent).abs() < 1e-9;
         self.percentiles.iter().find(|(asked, _)| is_same(*asked)).map(|(_, value)| *value)
@@ -37,15 +37,15 @@ impl Stats {
 pub struct FamilyFigures {
     /// Requests that the tool calls successful.
     pub completed: u64,
-    /// The others.
+    /// All other requests.
     pub failed: u64,
     /// Length of the benchmark in seconds.
     pub duration_s: f64,
     /// Prompt tokens of successful requests.
     pub total_input: u64,
-    /// Output tokens of successful requests, by the tool's rule of counting.
+    /// By the tool's counting rule.
     pub total_output: u64,
-    /// Output tokens counted again from the text; `None` when the text was not tokenized again.
+    /// Counted from the text after the run; `None` when it was not.
     pub retokenized: Option<u64>,
     /// Successful requests per second.
     pub request_throughput: f64,
@@ -60,12 +60,12 @@ pub struct FamilyFigures {
     pub input_throughput: f64,
     /// Prompt and output tokens per second.
     pub total_throughput: f64,
-    /// Chunks of all successful requests: what the next figure counts.
+    /// Chunks of all successful requests; the next figure counts them.
     #[serde(default)]
     pub chunks: u64,
     /// Most chunks in one second. The tools call it output tokens per second.
     pub peak_output_throughput: f64,
-    /// Most requests that touched one second.
+    /// Most requests that overlap one second.
     pub peak_concurrent_requests: u64,
     /// Sum of latencies over the duration.
     pub concurrency: f64,
@@ -77,22 +77,22 @@ pub struct FamilyFigures {
     pub itl: Stats,
     /// End-to-end latency.
     pub e2el: Stats,
-    /// Time a request waited inside the client for its permit.
+    /// Time that a request waited inside the client before it was sent.
     pub client_queue: Stats,
-    /// End-to-end latency with that wait.
+    /// End-to-end latency including that wait.
     pub e2el_with_queue: Stats,
     /// Side probes beside the load; `None` when there were none.
     pub probe: Option<Probe>,
     /// Steady-state window of vLLM's Rust client; `None` outside a closed loop or where none exists.
     pub steady: Option<SteadyWindow>,
-    /// Values per request, where they were asked for.
+    /// Values per request, where requested.
     pub detail: Option<Detail>,
 }
 
 /// Shares of all requests, failed ones included, that met the objectives. SGLang reports them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Attainment {
-    /// The limits.
+    /// The limits that were set.
     pub objectives: Objectives,
     /// Share that met every limit.
     pub all: f64,
@@ -107,9 +107,9 @@ pub struct Attainment {
 /// Figures of the side probes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Probe {
-    /// Probes answered.
+    /// Successful probes.
     pub completed: u64,
-    /// Probes not answered.
+    /// Failed probes.
     pub failed: u64,
     /// Median latency in milliseconds.
     pub median: f64,
@@ -119,12 +119,12 @@ pub struct Probe {
     pub max: f64,
 }
 
-/// The window in which vLLM's Rust client sees a closed loop at its full concurrency.
+/// The window in which vLLM's Rust client sees a closed loop at full concurrency.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SteadyWindow {
-    /// Share of the cap that counts as full.
+    /// Share of the limit that counts as full.
     pub threshold: f64,
-    /// The cap.
+    /// Limit on requests in flight.
     pub max_concurrency: u32,
     /// Requests in flight that count as full.
     pub threshold_requests: u32,
@@ -156,8 +156,8 @@ pub struct SteadyWindow {
     pub tpot: Stats,
 }
 
-/// Values per request in the order of the plan. A failed request has the first token and the gaps that
-/// it had until it failed, no latency, no text and the reason.
+/// Values per request in the order of the plan. A failed request has the first token and the gaps
+/// until its failure, no latency, no text, and the reason.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Detail {
     /// Prompt tokens.
@@ -174,7 +174,7 @@ pub struct Detail {
     pub latencies: Vec<f64>,
     /// Waits inside the client in seconds.
     pub queue_times: Vec<f64>,
-    /// Text of each answer; empty where it was not kept.
+    /// Text of each response; empty where it was not kept.
     pub generated_texts: Vec<String>,
     /// Why each request failed; empty for successful ones.
     pub errors: Vec<String>,

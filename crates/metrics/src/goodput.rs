@@ -1,8 +1,8 @@
-//! Requests that were good enough.
+//! Goodput: requests that meet the objectives.
 //!
-//! A request is good when it succeeded and meets every objective that was set; limits are inclusive.
-//! Our own share has all planned requests below the line, because a request that was never sent or
-//! failed was not served well either.
+//! A request is good when it succeeded and meets every objective; limits are inclusive. The share is
+//! relative to all planned requests, because a request that failed or was never sent was not served
+//! well either.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub struct Objectives {
 pub struct Latencies {
     /// Time to first token.
     pub ttft_ms: f64,
-    /// Time per output token; zero for answers of one token, which therefore always meet its limit.
+    /// Zero for a response of one token, which therefore always meets its limit.
     pub tpot_ms: f64,
     /// End-to-end latency.
     pub e2el_ms: f64,
@@ -55,10 +55,10 @@ impl Objectives {
     }
 }
 
-/// How many requests were good.
+/// Number and share of good requests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Goodput {
-    /// The limits.
+    /// The limits that were set.
     pub objectives: Objectives,
     /// Requests that met them all.
     pub good: u64,

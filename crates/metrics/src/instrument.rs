@@ -1,9 +1,9 @@
-//! The instrument's own error: what the record says against what the server logged.
+//! The client's measurement error: the record compared with the server's log.
 //!
-//! In: timelines, and per request the times at which a server handed each content event to the
+//! In: timelines, and for each request the times at which a server passed each content event to the
 //! kernel, on the same monotonic clock. Out: the distribution of stamp minus truth for first tokens,
-//! and of reported gap minus true gap for the rest. On loopback this proves the error of reading,
-//! parsing and harvesting; it says nothing about a network card.
+//! and of reported minus true gap for the rest. On loopback this shows the error of reading and
+//! parsing, not that of a network card.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ use tokometer_record::{Phase, Timeline};
 /// Content events of one request as the server sent them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Emission {
-    /// Index of the request in the plan.
+    /// In the plan.
     pub index: u64,
-    /// Just before each content event was handed to the kernel.
+    /// Just before each content event was passed to the kernel.
     pub sent: Vec<Nanos>,
 }
 
-/// A distribution of errors in nanoseconds; negative is early. `None` when there was nothing.
+/// A distribution of errors in nanoseconds; negative is early. `None` without values.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct ErrorSpread {
     /// Mean.
@@ -33,22 +33,22 @@ pub struct ErrorSpread {
     pub max: Option<f64>,
 }
 
-/// How far the record is from the truth.
+/// How far the record is from the server's log.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct InstrumentError {
-    /// First content of each request: stamp minus emission.
+    /// First content of each request: stamp minus send time.
     pub ttft: ErrorSpread,
-    /// Gaps between content events that are not marked as upper bounds: reported minus true.
+    /// Gaps between content events that are not upper bounds: reported minus true.
     pub gap: ErrorSpread,
     /// Share of content events whose stamp is only an upper bound.
     pub marked_share: Option<f64>,
     /// Content events compared.
     pub events: u64,
-    /// Events stamped before they were sent, which no honest clock allows.
+    /// Events stamped before they were sent, which correct clocks do not allow.
     pub early_events: u64,
-    /// Requests whose number of content events differs from what was sent.
+    /// Requests whose number of content events differs from the log.
     pub mismatched_requests: u64,
-    /// Requests that could not be compared because the log does not know them.
+    /// Requests that the log does not have.
     pub unknown_requests: u64,
 }
 
@@ -116,19 +116,19 @@ pub fn error(timelines: &[Timeline], emissions: &[Emission]) -> InstrumentError 
     result
 }
 
-/// What one pass of the check found.
+/// The result of one pass of the check.
 #[derive(Debug, Clone, Serialize)]
 pub struct PassError {
     /// How the load was sent and read.
     pub name: String,
-    /// How far the record is from the log.
+    /// Compared with the server's log.
     pub error: InstrumentError,
-    /// CPU seconds of this client per million events.
+    /// CPU seconds of the client per million events.
     pub cpu_secs_per_million: Option<f64>,
 }
 
 impl PassError {
-    /// What the timelines of a pass say against the server's log.
+    /// Compares the timelines of a pass with the server's log.
     pub fn of(
         name: &str,
         timelines: &[Timeline],
@@ -151,17 +151,17 @@ pub struct Fitness {
     pub concurrency: u32,
     /// Events per second of the load.
     pub asked_events_per_s: f64,
-    /// Events per second that this client took when flooded.
+    /// Events per second that this client can read at most.
     pub most_events_per_s: Option<f64>,
-    /// The passes; the first one decides.
+    /// The first one decides.
     pub passes: Vec<PassError>,
 }
 
-/// The largest error that still counts as fit: p99 of first tokens.
+/// Largest p99 error of first tokens at which the machine is fit for the load.
 const FIT_TTFT_NANOS: f64 = 1e6;
 
 impl Fitness {
-    /// Whether the load is within what this machine can measure.
+    /// Whether this machine can measure the load.
     pub fn is_fit(&self) -> bool {
         let is_fast = self.most_events_per_s.is_none_or(|most| most >= self.asked_events_per_s);
         let is_true = self.passes.first().is_some_and(|pass| {

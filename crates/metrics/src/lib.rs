@@ -1,10 +1,10 @@
-//! From a run's record to numbers, notes and a verdict.
+//! Computes figures, notes and a verdict from a run's record.
 //!
-//! In: [`tokometer_record::RunInfo`], the timelines one by one, server scrapes, and how the run
-//! ended. Out: one [`Summary`]. Every definition of our own stands in [`define`], every other tool's
-//! in [`family`]; statistics know nothing of requests. No clock, no I/O, no runtime: the same record
-//! always gives the same summary. Rows leave memory as soon as they are pushed; what stays is a few
-//! dozen bytes per request and a bounded sample per distribution.
+//! In: [`tokometer_record::RunInfo`], the timelines one by one, scrapes of the server, and how the
+//! run ended. Out: one [`Summary`]. Our own definitions are in [`define`], other tools' in
+//! [`family`]; the statistics do not know requests. No clock and no I/O: the same record always gives
+//! the same summary. Timelines are not kept; what stays is a few dozen bytes per request and a
+//! bounded sample per distribution.
 
 pub mod anatomy;
 pub mod attempts;
@@ -20,6 +20,7 @@ pub mod linear;
 mod measure;
 pub mod notes;
 mod observe;
+mod reported;
 mod rows;
 pub mod sample;
 pub mod sends;
@@ -29,7 +30,6 @@ pub mod steady;
 pub mod steps;
 pub mod summary;
 mod ticks;
-mod told;
 pub mod totals;
 pub mod windows;
 
@@ -48,7 +48,7 @@ pub use summary::{Distribution, Percentile, Summary};
 
 #[cfg(test)]
 mod pages {
-    /// The page on disk, so that a changed definition cannot leave its page behind.
+    /// Compares a generated page with the file, so that a changed definition also changes its page.
     fn check(name: &str, expected: &str) {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/").to_owned() + name;
         if std::env::var_os("TOKOMETER_WRITE_PAGES").is_some() {

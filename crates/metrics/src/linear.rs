@@ -1,7 +1,7 @@
 //! Linear systems, by Gaussian elimination with partial pivoting.
 
 /// Solves `matrix × x = right` for every right side. `None` where a pivot is smaller than
-/// `least_pivot`: the system then has no unique solution, or none worth its digits.
+/// `least_pivot`: the system then has no unique solution, or an inaccurate one.
 pub fn solve(
     mut matrix: Vec<Vec<f64>>,
     mut rights: Vec<Vec<f64>>,

@@ -1,11 +1,11 @@
-//! The formulas behind [`crate::define`]: from one timeline to its values.
+//! The formulas of [`crate::define`]: values of one timeline.
 //!
-//! Spans are returned in nanoseconds as `f64`. A value that a request does not have is `None`.
+//! Durations are in nanoseconds as `f64`. A value that a request does not have is `None`.
 
 use tokometer_base::Nanos;
 use tokometer_record::{Event, EventKind, Timeline};
 
-use crate::told;
+use crate::reported;
 
 fn span(from: Option<Nanos>, to: Option<Nanos>) -> Option<f64> {
     Some((to? - from?).0 as f64)
@@ -15,7 +15,7 @@ fn at(event: Option<&Event>) -> Option<Nanos> {
     event.map(|event| event.at)
 }
 
-/// The end of the answer, all its choices included.
+/// The end of the response, over all choices.
 fn last_generated(timeline: &Timeline) -> Option<&Event> {
     timeline.events.iter().rfind(|event| event.kind.is_generated())
 }
@@ -52,9 +52,9 @@ pub(crate) fn client_queue(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.intended, Some(timeline.times.admitted))
 }
 
-/// Connecting and the handshake are subtracted when they happened after the gate: they have lines of
-/// their own. A request that went into a dead connection had been sent then: what passed until its
-/// second sending was the server's doing.
+/// Connecting and the TLS handshake are subtracted when they happened after the gate: they have their
+/// own lines. A request that was written to a dead connection counts as sent then: the time until its
+/// second send was caused by the server.
 pub(crate) fn send_lateness(timeline: &Timeline) -> Option<f64> {
     let times = &timeline.times;
     let sent = times.lost_send.or(times.first_byte_sent)?;
@@ -78,21 +78,21 @@ pub(crate) fn upload(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, timeline.times.last_byte_sent)
 }
 
-/// Tokens that the server counted as reasoning and never sent.
+/// Tokens that the server counted as reasoning and did not send.
 pub(crate) fn hidden_tokens(timeline: &Timeline) -> u32 {
     let was_shown = timeline.events.iter().any(|event| event.kind == EventKind::Reasoning);
-    let reasoning = told::reasoning_tokens(timeline).unwrap_or(0);
+    let reasoning = reported::reasoning_tokens(timeline).unwrap_or(0);
     if was_shown { 0 } else { reasoning }
 }
 
-/// Tokens of the answer that reached us.
+/// Output tokens that were streamed.
 pub(crate) fn streamed_tokens(timeline: &Timeline) -> Option<u32> {
     let (tokens, _) = timeline.output_tokens()?;
     Some(tokens.saturating_sub(hidden_tokens(timeline)))
 }
 
-/// Tokens of the first choice. Usage is of all choices together, so where there are several only
-/// events that tell their tokens know it.
+/// Tokens of the first choice. Usage covers all choices, so with several choices only token counts of
+/// events give it.
 fn first_choice_tokens(timeline: &Timeline) -> Option<u32> {
     if !timeline.has_further_choices() {
         return streamed_tokens(timeline);
@@ -101,7 +101,7 @@ fn first_choice_tokens(timeline: &Timeline) -> Option<u32> {
     contents.map(Event::tokens).sum()
 }
 
-/// Nanoseconds from the first to the last content, and the tokens that came after the first event.
+/// Nanoseconds from the first to the last content, and the tokens after the first event.
 fn decode(timeline: &Timeline) -> Option<(f64, f64)> {
     let (first, last) = (timeline.first_content()?, timeline.last_content()?);
     let in_first = first.tokens().unwrap_or(1);
@@ -130,7 +130,7 @@ pub(crate) fn output_tokens(timeline: &Timeline) -> Option<f64> {
 /// A gap between two content events.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Gap {
-    /// When the later event came.
+    /// When the later event arrived.
     pub(crate) at: Nanos,
     /// Time since the earlier one.
     pub(crate) length: Nanos,
@@ -138,7 +138,8 @@ pub(crate) struct Gap {
     pub(crate) tokens: Option<u32>,
 }
 
-/// Tokens inside each content event: reported by the event, or one if events and tokens are as many.
+/// Tokens in each content event: as reported by the event, or one if there are as many events as
+/// tokens.
 fn tokens_inside(timeline: &Timeline) -> impl Fn(&Event) -> Option<u32> + use<> {
     let contents = timeline.events.iter().filter(|event| event.kind.is_content()).count();
     let is_one_each =
@@ -146,7 +147,7 @@ fn tokens_inside(timeline: &Timeline) -> impl Fn(&Event) -> Option<u32> + use<> 
     move |event| event.tokens().or(is_one_each.then_some(1))
 }
 
-/// All gaps of an answer.
+/// All gaps of a response.
 pub(crate) fn gaps(timeline: &Timeline) -> impl Iterator<Item = Gap> + '_ {
     let inside = tokens_inside(timeline);
     let contents = || timeline.events.iter().filter(|event| event.kind.is_content());
@@ -161,8 +162,8 @@ pub(crate) fn each_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
     gaps(timeline).for_each(|gap| add(gap.length.0 as f64, 1));
 }
 
-/// Divided among the tokens of one event, which the engine made together; never among events that
-/// merely shared a read.
+/// Divides a gap among the tokens of one event, which the engine generated together; never among
+/// events that only shared a read.
 pub(crate) fn each_token_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
     for gap in gaps(timeline) {
         if let Some(tokens) = gap.tokens.filter(|tokens| *tokens > 0) {
@@ -171,8 +172,8 @@ pub(crate) fn each_token_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32))
     }
 }
 
-/// Calls `visit` with the time and the tokens of each content event. Where an event does not tell
-/// its tokens, the answer's are spread evenly over its events.
+/// Calls `visit` with the time and the tokens of each content event. Where an event does not report
+/// its tokens, those of the response are spread evenly over its events.
 pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nanos, f64)) {
     let inside = tokens_inside(timeline);
     let contents = || timeline.events.iter().filter(|event| event.kind.is_content());
@@ -191,8 +192,8 @@ mod tests {
 
     use super::*;
 
-    /// Two choices of three tokens each, a token of each every 10 ms. Usage counts all six, and time
-    /// per token came out as 4 ms.
+    /// Two choices of three tokens each, a token of each every 10 ms. Usage counts all six, and the
+    /// time per token was computed as 4 ms.
     #[test]
     fn the_tokens_of_further_choices_do_not_shorten_the_time_per_token() {
         let answer = |tokens: Option<u32>| {

@@ -1,6 +1,6 @@
-//! What the requests show about the instrument, the network and the counting.
+//! What the requests show about the client, the network and the token counts.
 //!
-//! Sums and counts only, filled as rows pass by; the notes judge them.
+//! Sums and counts only, updated per request; the notes judge them.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use tokometer_base::Nanos;
 use tokometer_record::{CountSource, StampSource, Timeline};
 
 use crate::family::Route;
+use crate::reported;
 use crate::sends::{Capped, Sends};
-use crate::told;
 
 /// Two sums that should agree, over the requests that have both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,28 +28,27 @@ impl Pair {
         }
     }
 
-    /// How far the right sum lies from the left, as a share of the left. `None` without data.
+    /// Difference of the right sum from the left one, as a share of the left. `None` without data.
     pub(crate) fn difference(&self) -> Option<f64> {
         (self.left > 0).then(|| self.right as f64 / self.left as f64 - 1.0)
     }
 }
 
-/// Everything seen on the way.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Observed {
     pub(crate) sends: Sends,
     pub(crate) kernel_stamped: u64,
     pub(crate) tls_stamped: u64,
     pub(crate) user_stamped: u64,
-    /// Requests with an inversion between clocks that was too large to be tolerated.
+    /// Requests with an inversion between clocks above the tolerance.
     pub(crate) clock_faults: u64,
-    /// Requests whose network view is known.
+    /// Requests with TCP statistics.
     pub(crate) network_views: u64,
     pub(crate) retransmitting: u64,
     pub(crate) round_trips: Vec<(Nanos, u64)>,
     /// Usage against the counts of the events.
     pub(crate) usage_and_events: Pair,
-    /// Usage against the text tokenized again.
+    /// Usage against retokenized text.
     pub(crate) usage_and_text: Pair,
     /// Planned prompt length against the server's.
     pub(crate) prompt_lengths: Pair,
@@ -57,18 +56,17 @@ pub(crate) struct Observed {
     pub(crate) least_surplus: Option<i64>,
     /// Requested output length against the one received.
     pub(crate) answer_lengths: Pair,
-    /// Prompt tokens against those found in the prefix cache, first turns only: a later turn repeats
-    /// what was said.
+    /// Prompt tokens against prefix-cache hits, first turns only: a later turn repeats its history.
     pub(crate) cached: Pair,
     /// Later turns of conversations.
     pub(crate) later_turns: u64,
-    /// Answers with more than one choice.
+    /// Responses with more than one choice.
     pub(crate) several_choices: u64,
     pub(crate) uncounted: u64,
-    /// Answers whose usage contradicts their content events.
+    /// Responses whose usage contradicts their content events.
     pub(crate) contradictions: u64,
-    /// Numbers of the server that cannot be true.
-    pub(crate) ignored: told::Ignored,
+    /// Impossible values from the server.
+    pub(crate) ignored: reported::Ignored,
     pub(crate) count_sources: BTreeMap<String, u64>,
     pub(crate) reopened: u64,
     pub(crate) first_send: Option<Nanos>,
@@ -77,11 +75,11 @@ pub(crate) struct Observed {
     pub(crate) last_due: Option<Nanos>,
 }
 
-/// Round trips beyond this many are not looked at: a note names a few outliers, it does not count.
+/// Limit on the round trips that are kept: a note names a few outliers.
 const KEPT_ROUND_TRIPS: usize = 1 << 16;
 
 impl Observed {
-    /// Takes one measured attempt, however it ended.
+    /// Adds one measured attempt, however it ended.
     pub(crate) fn add(&mut self, timeline: &Timeline, is_capped: Capped) {
         self.add_send(timeline, is_capped);
         if !timeline.events.is_empty() {
@@ -104,7 +102,7 @@ impl Observed {
     }
 
     fn add_send(&mut self, timeline: &Timeline, is_capped: Capped) {
-        // A later attempt keeps the intended time of the first: its wait is the server's doing.
+        // A retry keeps the intended time of the first attempt: the server caused its wait.
         if timeline.identity.attempt > 0 {
             return;
         }
@@ -121,21 +119,21 @@ impl Observed {
         }
     }
 
-    /// Takes the counts of a successful request.
+    /// Adds the counts of a successful request.
     pub(crate) fn add_counts(&mut self, timeline: &Timeline, route: Route) {
         let usage = timeline.usage.unwrap_or_default();
-        self.contradictions += u64::from(told::contradicts_stream(timeline));
-        told::count_ignored(timeline, &mut self.ignored);
+        self.contradictions += u64::from(reported::contradicts_stream(timeline));
+        reported::count_ignored(timeline, &mut self.ignored);
         self.usage_and_events.add(usage.completion_tokens, timeline.event_tokens());
         let has_further_choices = timeline.has_further_choices();
         self.several_choices += u64::from(has_further_choices);
-        // The text is that of the first choice, usage is of all.
+        // The text is that of the first choice; usage covers all.
         if !has_further_choices {
             self.usage_and_text.add(usage.completion_tokens, timeline.retokenized_tokens);
         }
         self.prompt_lengths.add(timeline.requested.prompt_tokens, usage.prompt_tokens);
         if timeline.identity.turn == 0 {
-            self.cached.add(usage.prompt_tokens, told::cached_tokens(timeline));
+            self.cached.add(usage.prompt_tokens, reported::cached_tokens(timeline));
         } else {
             self.later_turns += 1;
         }
@@ -144,8 +142,11 @@ impl Observed {
             let came = counted.map(|(tokens, _)| tokens);
             self.answer_lengths.add(timeline.requested.output_tokens, came);
         }
-        if let (Some(asked), Some(told)) = (timeline.requested.prompt_tokens, usage.prompt_tokens) {
-            let surplus = if route == Route::Chat { i64::from(told) - i64::from(asked) } else { 0 };
+        if let (Some(asked), Some(reported)) =
+            (timeline.requested.prompt_tokens, usage.prompt_tokens)
+        {
+            let surplus =
+                if route == Route::Chat { i64::from(reported) - i64::from(asked) } else { 0 };
             self.least_surplus = Some(self.least_surplus.map_or(surplus, |old| old.min(surplus)));
         }
         match counted {
@@ -156,12 +157,12 @@ impl Observed {
         }
     }
 
-    /// Requests sent after the first per second between the first send and the last.
+    /// Requests per second between the first and the last send, not counting the first.
     pub(crate) fn achieved_rate(&self) -> Option<f64> {
         rate(self.sends.judged, self.first_send, self.last_send)
     }
 
-    /// The same of the times at which they were due.
+    /// The same for intended times.
     pub(crate) fn due_rate(&self) -> Option<f64> {
         rate(self.sends.judged, self.first_due, self.last_due)
     }
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// A later turn repeats what was said, and finding it in the cache is what the cache is for.
+    /// A later turn repeats its history, so its prefix-cache hits are expected.
     #[test]
     fn only_first_turns_tell_of_a_warm_cache() {
         let mut observed = Observed::default();
@@ -205,10 +206,10 @@ mod tests {
     #[test]
     fn what_a_chat_template_adds_is_the_smallest_surplus() {
         let mut observed = Observed::default();
-        for (asked, told) in [(100, 112), (200, 210), (300, 311)] {
+        for (asked, reported) in [(100, 112), (200, 210), (300, 311)] {
             let mut timeline = testing::answer(0, 0, &[]);
             timeline.requested.prompt_tokens = Some(asked);
-            timeline.usage = Some(testing::usage(told, 1));
+            timeline.usage = Some(testing::usage(reported, 1));
             observed.add_counts(&timeline, Route::Chat);
         }
         assert_eq!(observed.least_surplus, Some(10));

@@ -1,4 +1,4 @@
-//! What stays of each request after its events are gone, and the shape of the load over time.
+//! The values kept of each request after its events are dropped, and the load over time.
 
 use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome, Timeline};
@@ -14,7 +14,7 @@ pub(crate) enum Fate {
     Abandoned,
 }
 
-/// What failures are grouped by.
+/// Failures are grouped by this.
 pub(crate) type FailureClass = (FailureKind, Option<u16>);
 
 /// One attempt of one request.
@@ -23,15 +23,15 @@ pub(crate) struct RequestRow {
     pub(crate) key: (u32, u64),
     pub(crate) attempt: u32,
     pub(crate) fate: Fate,
-    /// When it was due: intended, else admitted.
+    /// The intended time, otherwise the admission.
     pub(crate) due: Nanos,
     pub(crate) start: Nanos,
     pub(crate) end: Nanos,
-    /// Spans in nanoseconds.
+    /// Durations are in nanoseconds.
     pub(crate) ttft: Option<f64>,
     pub(crate) tpot: Option<f64>,
     pub(crate) e2e: Option<f64>,
-    /// Kind and status of a failure. Its message is kept once per kind, not once per request.
+    /// The message is kept once per group, not once per request.
     pub(crate) failure: Option<FailureClass>,
 }
 
@@ -59,7 +59,7 @@ impl RequestRow {
         }
     }
 
-    /// The latencies that objectives refer to; `None` for requests that had no content.
+    /// The latencies that objectives use; `None` for requests without content.
     pub(crate) fn latencies(&self) -> Option<Latencies> {
         Some(Latencies {
             ttft_ms: self.ttft? / 1e6,
@@ -69,7 +69,7 @@ impl RequestRow {
     }
 }
 
-/// A part of a run.
+/// A time span of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) begin: Nanos,
@@ -85,7 +85,7 @@ impl Part {
         self.begin <= at && at < self.end
     }
 
-    /// Equal pieces of this part.
+    /// Divides the span into `count` equal ones.
     pub(crate) fn pieces(&self, count: u64) -> impl Iterator<Item = Self> + use<> {
         let (begin, length) = (self.begin, self.length().0);
         (0..count).map(move |piece| Self {
@@ -95,17 +95,18 @@ impl Part {
     }
 }
 
-/// Mean number of requests in flight during a part.
+/// Mean number of requests in flight during a span.
 pub(crate) fn mean_in_flight(rows: &[RequestRow], part: Part) -> f64 {
     let overlap = |row: &RequestRow| (row.end.min(part.end) - row.start.max(part.begin)).0 as f64;
     rows.iter().map(overlap).sum::<f64>() / part.length().0.max(1) as f64
 }
 
-/// Most requests in flight at one instant, and when that number first reached `wanted`.
+/// Most requests in flight at one instant, and when the number first reached `wanted`.
 pub(crate) fn sweep(rows: &[RequestRow], wanted: u64) -> (u64, Option<Nanos>) {
     let mut steps: Vec<(Nanos, i64)> =
         rows.iter().flat_map(|row| [(row.start, 1), (row.end, -1)]).collect();
-    // An end sorts before a start at the same instant, so that a refilled place is not counted twice.
+    // An end sorts before a start at the same instant, so that a place that is reused is not counted
+    // twice.
     steps.sort_unstable();
     let (mut in_flight, mut peak, mut reached) = (0_i64, 0_i64, None);
     for (at, step) in steps {

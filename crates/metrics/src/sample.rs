@@ -1,8 +1,8 @@
-//! A stream of (value, weight) kept for statistics in bounded memory.
+//! Values with weights, kept for statistics in bounded memory.
 //!
-//! The first [`EXACT_LIMIT`] values are kept as they are; one more and they become a histogram with
-//! three significant digits. A weight is a frequency: weight 3 is the same as three equal values.
-//! Infinite values (failed requests) are counted apart and take part in percentiles only.
+//! The first [`EXACT_LIMIT`] values are kept exactly; with one more they become a histogram with
+//! three significant digits. A weight is a frequency: weight 3 equals three equal values. Infinite
+//! values (failed requests) are counted separately and are part of percentiles only.
 
 use hdrhistogram::Histogram;
 
@@ -10,32 +10,32 @@ use crate::figures::Stats;
 use crate::statistics;
 use crate::summary::{Distribution, Percentile};
 
-/// Values kept exactly: two MiB of them. Beyond it percentiles are right to three digits.
+/// Values kept exactly: two MiB. Beyond it percentiles have three significant digits.
 pub const EXACT_LIMIT: usize = 1 << 18;
 
-/// Largest value of a histogram; a longer one is counted as this. In nanoseconds three months.
+/// Largest value of a histogram; larger ones count as this. Three months in nanoseconds.
 const HISTOGRAM_CEILING: f64 = 1e16;
 
 /// Values as they arrive.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
     values: Vec<f64>,
-    /// Empty while all weights are one, which is the rule.
+    /// Empty while all weights are one, which is the usual case.
     weights: Vec<u32>,
     histogram: Option<Histogram<u64>>,
     finite: u64,
     infinite: u64,
     mean: f64,
-    /// Sum of squared distances from the mean.
+    /// Sum of squared deviations from the mean.
     spread: f64,
     range: Option<(f64, f64)>,
 }
 
-/// Values in rising order, ready for percentiles.
+/// Values in ascending order, for percentiles.
 #[derive(Debug, Clone)]
 pub struct Ordered {
     sample: Sample,
-    /// How many values lie below each kept one; empty while all weights are one.
+    /// Number of values below each kept one; empty while all weights are one.
     below: Vec<u64>,
 }
 
@@ -45,7 +45,7 @@ impl Sample {
         self.add(value, 1);
     }
 
-    /// Adds a value `weight` times. What is not a number is ignored.
+    /// Adds a value `weight` times. NaN is ignored.
     pub fn add(&mut self, value: f64, weight: u32) {
         if value.is_nan() || weight == 0 {
             return;
@@ -55,7 +55,7 @@ impl Sample {
             return;
         }
         self.finite += u64::from(weight);
-        // Running moments: the square of nanoseconds would drown the spread of a long run.
+        // Running moments: a sum of squared nanoseconds would lose the precision of the deviations.
         let distance = value - self.mean;
         self.mean += distance * f64::from(weight) / self.finite as f64;
         self.spread += f64::from(weight) * distance * (value - self.mean);
@@ -85,7 +85,7 @@ impl Sample {
         record(histogram, value, weight);
     }
 
-    /// Values, infinite ones included.
+    /// Infinite values included.
     pub fn count(&self) -> u64 {
         self.finite + self.infinite
     }
@@ -105,7 +105,7 @@ impl Sample {
         self.range.map(|(_, high)| high)
     }
 
-    /// The same values in rising order.
+    /// Sorts the values.
     pub fn into_ordered(mut self) -> Ordered {
         if self.weights.is_empty() {
             self.values.sort_unstable_by(f64::total_cmp);
@@ -132,7 +132,7 @@ fn record(histogram: &mut Histogram<u64>, value: f64, weight: u32) {
         reason = "the value is clamped to the histogram's range first"
     )]
     let slot = value.clamp(0.0, HISTOGRAM_CEILING).round() as u64;
-    // It resizes itself, so only an absurd total count could fail, and that cannot be reached.
+    // It resizes automatically; only an unreachable total count could fail.
     let _ = histogram.record_n(slot, u64::from(weight));
 }
 
@@ -145,7 +145,7 @@ impl FromIterator<f64> for Sample {
 }
 
 impl Ordered {
-    /// The value at `index` of the sorted list, counting from zero.
+    /// The value at `index` of the sorted list, from zero.
     fn at(&self, index: u64) -> f64 {
         if index >= self.sample.finite {
             return f64::INFINITY;
@@ -163,7 +163,7 @@ impl Ordered {
         self.sample.values.get(place).copied().unwrap_or(f64::INFINITY)
     }
 
-    /// The percentile; infinite when it falls among the infinite values, `None` without values.
+    /// Infinite when it lies among the infinite values; `None` without values.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
         let count = self.sample.count();
         let rank = statistics::rank(percent, count)?;
@@ -172,7 +172,7 @@ impl Ordered {
         Some(statistics::between(low, high, rank.fraction))
     }
 
-    /// Order-statistic interval of a percentile.
+    /// Confidence interval of a percentile from order statistics.
     pub fn interval(&self, percent: f64) -> Option<(f64, f64)> {
         let (low, high) = statistics::percentile_ranks(percent, self.sample.count())?;
         Some((self.at(low), self.at(high)))
@@ -191,8 +191,8 @@ impl Ordered {
         }
     }
 
-    /// Our own view of the values, each divided by `unit`. `longest_wait` (not divided) is how long
-    /// a failed request was waited for.
+    /// Our own statistics, each value divided by `unit`. `longest_wait` (not divided) is the longest
+    /// wait for a failed request.
     pub fn distribution(&self, percentiles: &[f64], unit: f64, longest_wait: f64) -> Distribution {
         let sample = &self.sample;
         let finite = |value: f64| value.is_finite().then_some(value / unit);
@@ -231,7 +231,7 @@ impl Ordered {
     }
 }
 
-/// The percentiles in rising order with the median among them.
+/// The percentiles in ascending order, including the median.
 pub fn with_median(percentiles: &[f64]) -> Vec<f64> {
     let mut all: Vec<f64> = percentiles.iter().copied().chain([50.0]).collect();
     all.sort_by(f64::total_cmp);
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// The plainest way to say it: write every value out, sort, and walk to the rank.
+    /// The reference: write every value out, sort, and take the rank.
     fn naive(values: &[(f64, u32)], percent: f64) -> f64 {
         let mut list: Vec<f64> = values
             .iter()

@@ -1,5 +1,4 @@
-//! Which requests were sent late: one definition for the note `late-sends` and for whoever displays
-//! a run under way.
+//! Which requests were sent late: one definition for the note `late-sends` and for live displays.
 
 use std::fmt;
 
@@ -8,38 +7,38 @@ use tokometer_record::Timeline;
 
 use crate::measure;
 
-/// A request that was sent more than this after its time was late.
+/// A request sent more than this after its intended time was late.
 pub const LATE: Nanos = Nanos::from_millis(5);
 
-/// Whether a cap on requests in flight stood before the gate.
+/// Whether the gate limits the requests in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capped {
-    /// The wait at the gate is the load's doing.
+    /// The wait at the gate is part of the load.
     Yes,
-    /// The wait at the gate is the pacer's doing.
+    /// The wait at the gate is lateness of the client.
     No,
 }
 
 impl Capped {
-    /// Of a load with this cap.
+    /// From the load's limit on requests in flight.
     pub fn by(max_concurrency: Option<u32>) -> Self {
         if max_concurrency.is_some() { Self::Yes } else { Self::No }
     }
 }
 
-/// How punctually requests were sent.
+/// Lateness of sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sends {
-    /// Requests whose send could be judged.
+    /// Requests with an intended time that were sent.
     pub judged: u64,
-    /// Of those, the ones that were late.
+    /// Late requests among them.
     pub late: u64,
     /// The largest lateness.
     pub worst: Nanos,
 }
 
 impl Sends {
-    /// Takes one attempt of a measured request, however it ended.
+    /// Adds one attempt of a measured request, however it ended.
     pub fn add(&mut self, timeline: &Timeline, is_capped: Capped) {
         let Some(lateness) = lateness(timeline, is_capped) else { return };
         self.judged += 1;
@@ -56,8 +55,8 @@ impl fmt::Display for Sends {
     }
 }
 
-/// How long after its time a request was sent. `None` for one that was never sent, and for a later
-/// attempt, which keeps the intended time of the first: its wait is the server's doing.
+/// How long after its intended time a request was sent. `None` for one that was never sent, and for a
+/// retry, which keeps the intended time of the first attempt: the server caused its wait.
 fn lateness(timeline: &Timeline, is_capped: Capped) -> Option<Nanos> {
     if timeline.identity.attempt > 0 || timeline.times.first_byte_sent.is_none() {
         return None;
@@ -102,7 +101,7 @@ mod tests {
         check(connecting, Capped::No, 0);
     }
 
-    /// llama.cpp's server closes its connections behind its answers and takes its time for it.
+    /// llama.cpp's server closes its connections after responses, with a delay.
     #[test]
     fn what_passed_after_a_send_into_a_dead_connection_is_not_lateness() {
         let lateness = |lost: u64| {

@@ -1,9 +1,8 @@
-//! Figures from the server's own metrics.
+//! Figures from the server's metrics.
 //!
 //! In: Prometheus text or [`Scrape`]s of it, of one or several replicas. Out: gauges and counters
-//! under one name each, whatever the engine calls them (`engines`), and their change over the
-//! measured phase. A name that an engine does not have stays `None`. GPUs are told of by other
-//! endpoints ([`gpu`]) and stand beside.
+//! under common names for all engines (`engines`), and their change over the measured phase. A metric
+//! that an engine does not have is `None`. GPU metrics come from other endpoints ([`gpu`]).
 
 mod buckets;
 mod change;
@@ -30,7 +29,7 @@ use prometheus::{bare_name, label};
 /// replicas.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ServerFigures {
-    /// Engine whose names were recognised: `vllm`, `sglang`, `tgi`, `llamacpp`.
+    /// Recognised by its metric names: `vllm`, `sglang`, `tgi`, `llamacpp`.
     pub engine: Option<String>,
     /// Scrapes that succeeded.
     pub scrapes: u64,
@@ -40,51 +39,51 @@ pub struct ServerFigures {
     pub running_max: Option<f64>,
     /// Most requests waiting at once.
     pub waiting_max: Option<f64>,
-    /// Most requests running and waiting at once.
+    /// Most requests running and waiting together.
     pub present_max: Option<f64>,
     /// Largest share of the KV cache in use, from 0 to 1.
     pub kv_use_max: Option<f64>,
     /// Preemptions.
     pub preemptions: Option<f64>,
-    /// Prompt tokens read.
+    /// Prompt tokens processed.
     pub prompt_tokens: Option<f64>,
-    /// Tokens written.
+    /// Tokens generated.
     pub generation_tokens: Option<f64>,
     /// Requests finished.
     pub finished_requests: Option<f64>,
-    /// Share of prompt tokens found in the prefix cache, from 0 to 1.
+    /// Share of prompt tokens that were prefix-cache hits, from 0 to 1.
     pub prefix_hit_share: Option<f64>,
-    /// Whether every endpoint was read before the measured phase and again after it, and none was
-    /// started anew in between: only then do changes of counters tell of all of it.
+    /// Whether every endpoint was scraped before and after the measured phase and did not restart in
+    /// between. Only then do the counters cover all of it.
     #[serde(default)]
     pub is_whole: bool,
-    /// The server's own mean time to first token in milliseconds.
+    /// The server's own mean, in milliseconds.
     pub ttft_ms_mean: Option<f64>,
-    /// The median of the server's own histogram of first-token times.
+    /// The median of the server's own TTFT histogram.
     #[serde(default)]
     pub ttft_p50: Option<BucketQuantile>,
-    /// Its 99th percentile.
+    /// The 99th percentile of that histogram.
     #[serde(default)]
     pub ttft_p99: Option<BucketQuantile>,
-    /// Mean time that requests waited inside the server, in milliseconds.
+    /// Mean queue time inside the server, in milliseconds.
     #[serde(default)]
     pub queue_ms_mean: Option<f64>,
-    /// Mean time that prompts took, in milliseconds.
+    /// Mean prefill time, in milliseconds.
     #[serde(default)]
     pub prefill_ms_mean: Option<f64>,
-    /// Mean tokens per step under speculation, from a gauge, where drafts are not counted.
+    /// Mean tokens per step with speculative decoding, from a gauge, where drafts are not counted.
     #[serde(default)]
     pub accept_length: Option<f64>,
-    /// Accept length that SGLang's `/server_info` reported after the run: the mean over its life.
-    #[serde(default)]
-    pub told_accept_length: Option<f64>,
-    /// What was ignored because it is impossible, in words.
+    /// Accept length from SGLang's `/server_info` after the run: the mean since the server started.
+    #[serde(default, rename = "told_accept_length")]
+    pub reported_accept_length: Option<f64>,
+    /// Impossible values that were ignored, as text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignored: Vec<String>,
-    /// What the GPUs did, if a source reports it.
+    /// `None` where no source reports GPUs.
     #[serde(default)]
     pub gpu: Option<GpuFigures>,
-    /// Speculative decoding, where the server drafts.
+    /// `None` without speculative decoding.
     pub speculation: Option<Speculation>,
 }
 
@@ -101,33 +100,33 @@ pub struct Speculation {
     pub acceptance_rate_percent: f64,
     /// Tokens per step: one plus accepted tokens per draft.
     pub acceptance_length: f64,
-    /// Share of drafts whose token at this place was accepted, from the first place on.
+    /// Acceptance rate by position of the draft token, from the first position on.
     pub per_position: Vec<f64>,
 }
 
-/// Values of one scrape under one name each.
+/// Values of one scrape under common names.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reading {
-    /// When it arrived.
+    /// When the response arrived.
     pub at: Nanos,
-    /// Which endpoint.
+    /// Index among the scraped endpoints.
     pub endpoint: u16,
-    /// The engine whose names were found.
+    /// Recognised by its metric names.
     pub engine: &'static str,
     /// Requests running.
     pub running: Option<f64>,
     /// Requests waiting.
     pub waiting: Option<f64>,
-    /// Share of the KV cache in use.
+    /// From 0 to 1.
     pub kv_use: Option<f64>,
     /// Tokens per step with speculative decoding, if a gauge reports it.
     accept_length: Option<f64>,
     counters: Counters,
-    /// First-token times; empty where the reading holds none.
+    /// TTFT histogram; empty where the scrape has none.
     ttft: Buckets,
 }
 
-/// The samples of a name, whatever their labels.
+/// The samples of a metric with any labels.
 fn labelled<'a>(
     scrape: &'a Scrape,
     wanted: &str,
@@ -140,7 +139,7 @@ fn labelled<'a>(
         .map(|(name, value)| (name.as_str(), *value))
 }
 
-/// The sum over label sets of the first of these names that is there.
+/// The sum over label sets of the first of these metrics that exists.
 fn sum(scrape: &Scrape, names: &[&str]) -> Option<f64> {
     names.iter().find_map(|name| {
         let values = labelled(scrape, name).map(|(_, value)| value).filter(|v| v.is_finite());
@@ -161,15 +160,15 @@ fn ttft_buckets(scrape: &Scrape, engine: &Engine) -> Buckets {
     Buckets::new(samples)
 }
 
-/// The accept length in SGLang's `/server_info`. Behind a router it is that of the first server that
-/// decodes. `None` where the server does not speculate.
-pub fn told_accept_length(server_info: &serde_json::Value) -> Option<f64> {
+/// The accept length in SGLang's `/server_info`. Behind a router it is that of the first decoding
+/// server. `None` without speculative decoding.
+pub fn reported_accept_length(server_info: &serde_json::Value) -> Option<f64> {
     let first_decoder = server_info.get("decode").and_then(|servers| servers.get(0));
     let server = first_decoder.unwrap_or(server_info);
     server.get("internal_states")?.get(0)?.get("avg_spec_accept_length")?.as_f64()
 }
 
-/// The values of a scrape under one name each. `None` for a failed one or an unknown engine.
+/// The values of a scrape under common names. `None` for a failed scrape or an unknown engine.
 pub fn read(scrape: &Scrape) -> Option<Reading> {
     let has = |engine: &&Engine| scrape.values.keys().any(|name| name.starts_with(engine.prefix));
     let engine = ENGINES.iter().find(has)?;

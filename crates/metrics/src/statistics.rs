@@ -1,23 +1,23 @@
-//! Statistics that know nothing of requests: percentiles, intervals, trends.
+//! Statistics of plain numbers: percentiles, confidence intervals, trends.
 //!
 //! Percentiles interpolate linearly between ranks, as numpy does. Intervals are two-sided at 95 %.
-//! Functions take plain numbers and return `None` where the data cannot carry the answer.
+//! Functions return `None` where the data are not sufficient.
 
 use statrs::function::beta::beta_reg;
 
 /// Probability that an interval misses its value on one side.
 const TAIL: f64 = 0.025;
 
-/// Where a percentile lies in a sorted list: between the values at `low` and `low + 1`.
+/// Position of a percentile in a sorted list: between the values at `low` and `low + 1`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rank {
     /// Index of the value at or below it.
     pub low: u64,
-    /// How far it lies on the way to the next value, from 0 to 1.
+    /// Position between the two values, from 0 to 1.
     pub fraction: f64,
 }
 
-/// The place of `percent` (0 to 100) in a sorted list of `count` values. `None` for an empty list.
+/// The position of `percent` (0 to 100) among `count` values. `None` for an empty list.
 pub fn rank(percent: f64, count: u64) -> Option<Rank> {
     let last = count.checked_sub(1)?;
     let place = (percent / 100.0).clamp(0.0, 1.0) * last as f64;
@@ -25,7 +25,7 @@ pub fn rank(percent: f64, count: u64) -> Option<Rank> {
     Some(Rank { low, fraction: place - low as f64 })
 }
 
-/// The value between `low` and `high` at `fraction`. A step to infinity is not interpolated.
+/// Interpolates between `low` and `high`. A step to infinity is not interpolated.
 pub fn between(low: f64, high: f64, fraction: f64) -> f64 {
     if fraction <= 0.0 || low.to_bits() == high.to_bits() {
         return low;
@@ -33,7 +33,7 @@ pub fn between(low: f64, high: f64, fraction: f64) -> f64 {
     low + (high - low) * fraction
 }
 
-/// Percentile of a list in rising order. `None` for an empty one.
+/// Percentile of an ascending list. `None` for an empty one.
 pub fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     let rank = rank(percent, sorted.len() as u64)?;
     let low = usize::try_from(rank.low).ok()?;
@@ -75,7 +75,7 @@ fn binomial_quantile(trials: u64, chance: f64, level: f64) -> u64 {
     last
 }
 
-/// Indexes of the two order statistics that enclose a percentile with 95 % certainty, whatever the
+/// Indexes of the two order statistics that enclose a percentile with 95 % confidence, for any
 /// distribution. `None` when the sample is too small: P99 needs 368 values, P99.9 needs 3,688.
 pub fn percentile_ranks(percent: f64, count: u64) -> Option<(u64, u64)> {
     let share = percent / 100.0;
@@ -87,7 +87,7 @@ pub fn percentile_ranks(percent: f64, count: u64) -> Option<(u64, u64)> {
     (low >= 1 && high < count).then(|| (low - 1, high))
 }
 
-/// The smallest sample whose percentile can carry a two-sided 95 % interval.
+/// The smallest sample for which a percentile has a two-sided 95 % interval.
 pub fn needed_samples(percent: f64) -> Option<u64> {
     let share = percent / 100.0;
     if share <= 0.0 || share >= 1.0 {
@@ -109,19 +109,19 @@ pub fn variance(values: &[f64]) -> Option<f64> {
     Some(values.iter().map(|value| (value - centre).powi(2)).sum::<f64>() / freedom as f64)
 }
 
-/// Half the width of the 95 % interval of the mean of independent values.
+/// Half the width of the 95 % confidence interval of the mean of independent values.
 pub fn mean_margin(values: &[f64]) -> Option<f64> {
     let deviation = variance(values)?.sqrt();
     let freedom = values.len() as f64 - 1.0;
     Some(student_quantile(1.0 - TAIL, freedom) * deviation / (values.len() as f64).sqrt())
 }
 
-/// A straight line through points, and how surely it is not flat.
+/// A linear trend and its significance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slope {
-    /// Rise per unit of x.
+    /// Increase per unit of x.
     pub per_x: f64,
-    /// Probability of a slope as steep as this where there is none.
+    /// Probability of a slope at least as steep without a trend.
     pub p_value: f64,
 }
 
@@ -156,8 +156,8 @@ pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
     beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
 
-/// The t below which a Student variable lies with probability `level` (above one half). By bisection:
-/// the inverse that `statrs` offers is off by 1e-4 at a million degrees of freedom.
+/// The quantile of Student's t for a probability `level` above one half. By bisection: the inverse in
+/// `statrs` is off by 1e-4 at a million degrees of freedom.
 pub fn student_quantile(level: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e3);
     for _ in 0..100 {
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn order_statistics_enclose_the_median_as_tables_say() {
         assert_eq!(percentile_ranks(50.0, 10), Some((1, 8)));
-        // Of 1,000,000 values the interval is within a whisker of the normal approximation.
+        // For 1,000,000 values the interval is very close to the normal approximation.
         let (low, high) = percentile_ranks(50.0, 1_000_000).unwrap();
         near(low as f64, 500_000.0 - 980.0, 2.0);
         near(high as f64, 500_000.0 + 980.0, 2.0);

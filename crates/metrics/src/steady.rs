@@ -1,9 +1,9 @@
-//! Which part of a run is steady, if any, and whether the server kept up.
+//! Finds the steady part of a run, and whether the server was overloaded.
 //!
-//! Steady: after the load reached its target, skip one P99 of the time in flight, then the part in
-//! which neither the number in flight nor the rate of completions has a slope, at least five mean
-//! times in flight long. A slope counts when it is both significant and large: of many sound runs a
-//! few have a significant one by chance.
+//! After the load has reached its target, skip one P99 of the time in flight. The steady part is then
+//! the longest stretch without a trend in the number in flight and in the rate of completions, at
+//! least five mean times in flight long. A trend counts when it is both significant and large: a few
+//! of many good runs have a significant one by chance.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
@@ -13,36 +13,36 @@ use crate::rows::{self, Fate, Part, RequestRow};
 use crate::statistics;
 use crate::summary::Distribution;
 
-/// Share of the cap from which a closed loop counts as full.
+/// Share of the limit at which a closed loop counts as full.
 const FULL: f64 = 0.95;
-/// A slope is significant below this probability.
+/// A trend is significant below this probability.
 const SIGNIFICANT: f64 = 0.01;
-/// A slope is large when it changes its value by more than this share over the part.
+/// A trend is large when it changes its value by more than this share over the stretch.
 const LARGE: f64 = 0.1;
-/// Pieces of a part whose values are compared. Few, so that neighbours are nearly independent.
+/// Parts of a stretch whose values are compared. Few, so that neighbours are nearly independent.
 const PIECES: u64 = 12;
-/// A steady part is at least this many mean times in flight long.
+/// Least length of a steady part, in mean times in flight.
 const LEAST_LENGTH: f64 = 5.0;
-/// A backlog that grows by this share of the arrivals means that the server falls behind.
+/// A backlog that grows by this share of the arrivals means that the server is overloaded.
 const BACKLOG_SHARE: f64 = 0.05;
 
-/// What kind of load a run was.
+/// The kind of load of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadClass {
-    /// All at once without a cap: there is no steady part by design.
+    /// All at once without a limit: there is no steady part by design.
     #[default]
     Burst,
-    /// A fixed number in flight, the next sent as one ends.
+    /// A fixed number in flight; the next request is sent when one ends.
     Closed,
-    /// Sent by the plan, whatever the server does.
+    /// Sent at intended times, whatever the server does.
     Open,
-    /// Sent by the plan, with a rate that changes over the run.
+    /// Sent at intended times, at a rate that changes over the run.
     Ramp,
 }
 
 impl LoadClass {
-    /// The class of the load that was asked for.
+    /// The class of a requested load.
     pub fn of(load: &RecordedLoad) -> Self {
         let is_capped = load.max_concurrency.is_some_and(|cap| {
             load.planned_requests.is_none_or(|planned| u64::from(cap) < planned)
@@ -63,7 +63,7 @@ impl LoadClass {
 pub struct Steady {
     /// Its start, in seconds after the measured phase began.
     pub begin_s: f64,
-    /// Its end, counted likewise: never after the end of the measured phase.
+    /// Counted likewise; never after the end of the measured phase.
     pub end_s: f64,
     /// Requests that started in it.
     pub started: u64,
@@ -77,9 +77,9 @@ pub struct Steady {
     pub output_tokens_per_s: f64,
     /// TTFT of the requests that started in it, failed ones as infinitely slow.
     pub ttft_ms: Distribution,
-    /// TPOT of the same.
+    /// Of the same requests.
     pub tpot_ms: Distribution,
-    /// E2E of the same.
+    /// Of the same requests.
     pub e2e_ms: Distribution,
 }
 
@@ -90,7 +90,7 @@ pub(crate) enum Unsteady {
     Designed,
     /// The load never reached its target.
     NeverFull,
-    /// What is left after the start is too short.
+    /// The rest after the start is too short.
     TooShort,
     /// The number in flight or the rate of completions kept changing.
     Sloping,
@@ -120,12 +120,12 @@ pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<Part, Uns
         LEAST_LENGTH * statistics::mean(&lengths).ok_or(Unsteady::TooShort)? / 1e9,
     );
     let begin = reached + Nanos::from_secs_f64(skip / 1e9);
-    // Arrivals cease with the last start: from there on the load drains.
+    // No request arrives after the last start: from there on the load drains.
     let end = rows.iter().map(|row| row.start).max().ok_or(Unsteady::TooShort)?;
     flat_part(rows, Part { begin, end }, least)
 }
 
-/// The longest part that ends with `whole` and is flat; its start moves up to half way.
+/// The longest stretch that ends with `whole` and has no trend; its start moves up to half way.
 fn flat_part(rows: &[RequestRow], whole: Part, least: Nanos) -> Result<Part, Unsteady> {
     let mut was_long_enough = false;
     for tenths in 0..=5 {
@@ -168,8 +168,8 @@ pub(crate) struct Overload {
     pub(crate) backlog: u64,
 }
 
-/// Whether, in an open loop, ever more requests were due and not ended. The start is left out: a
-/// backlog has to build up to its natural level first.
+/// Whether, in an open loop, ever more requests were due and not ended. The start is left out,
+/// because the backlog first has to build up to its normal level.
 pub(crate) fn overload(rows: &[RequestRow], load: &RecordedLoad) -> Option<Overload> {
     if LoadClass::of(load) != LoadClass::Open {
         return None;

@@ -1,4 +1,4 @@
-//! How often sound random runs are called unsound, and overloaded ones sound.
+//! Error rates: good random runs that are called unsteady, and overloaded ones that are not found.
 
 use tokometer_base::seed::{self, Generator};
 use tokometer_base::{Nanos, Seed};
@@ -11,7 +11,7 @@ fn exponential(generator: &mut Generator, mean: f64) -> f64 {
     -mean * (1.0 - seed::unit_float(generator)).ln()
 }
 
-/// A server with `places` that takes half a second or more for each request, first come first served.
+/// A server with `places` slots and at least half a second per request, first come, first served.
 struct Server {
     places: usize,
     service_s: f64,
@@ -35,7 +35,7 @@ impl Server {
             .collect()
     }
 
-    /// Every place is refilled at once.
+    /// Every slot is refilled at once.
     fn closed_loop(&self, seed: u64, count: u64) -> Vec<RequestRow> {
         let mut generator = Seed(seed).stream("services").at(0);
         let mut free = vec![0.0_f64; self.places];
@@ -55,8 +55,8 @@ impl Server {
 const RUNS: u64 = 100;
 const SERVER: Server = Server { places: 40, service_s: 1.0 };
 
-/// Runs of 30 s at half the capacity. Each of two slopes has one chance in a hundred to be
-/// significant, most of these are small, and the part may move: well under one run in fifty.
+/// Runs of 30 s at half the capacity. Each of two trends has a chance of one in a hundred to be
+/// significant, most of these are small, and the stretch may move: well under one run in fifty.
 #[test]
 fn sound_open_loops_are_steady_and_keep_up() {
     let load = testing::load(Some(20.0), 600);
@@ -75,7 +75,7 @@ fn sound_closed_loops_are_steady() {
     assert!(unsteady <= 3, "{unsteady} of {RUNS}");
 }
 
-/// A quarter more than the server can do: the backlog grows by a fifth of the arrivals.
+/// A quarter above the server's capacity: the backlog grows by a fifth of the arrivals.
 #[test]
 fn overloaded_runs_are_found() {
     let load = testing::load(Some(50.0), 1_500);

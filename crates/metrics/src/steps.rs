@@ -1,10 +1,10 @@
-//! Engine steps inferred from the streams: tokens of one step reach all streams together.
+//! Infers engine steps from streams: the tokens of one step reach all streams together.
 //!
-//! In: timelines, one by one. Out: one [`SeenStep`] per group of events that arrived at about the same
-//! time, and what these say together ([`Steps`]). A record whose events shared reads is refused,
-//! because its times say when the client read and not when the engine stepped; so is one whose streams
-//! do not move together, because something between engine and client smooths them, or several engines
-//! answer. Of long runs evenly spaced stretches are kept, so that memory is bounded.
+//! In: timelines, one by one. Out: one [`SeenStep`] per group of events that arrived at about the
+//! same time, and figures over them ([`Steps`]). A record whose events shared reads is refused,
+//! because its times are those of reads, not of engine steps. So is one whose streams do not move
+//! together, because something between engine and client smooths them, or because several engines
+//! respond. For long runs evenly spaced stretches are kept, so that memory is bounded.
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
@@ -12,54 +12,53 @@ use tokometer_record::{EventKind, Phase, Timeline};
 
 use crate::statistics::percentile;
 
-/// Share of events that may have come in one read with the event before.
+/// Largest share of events that may share a read with the previous event.
 pub const SHARED_READS_MAX: f64 = 0.05;
 
-/// Groups of a run below which nothing is concluded.
+/// Least number of groups of a run.
 pub const STEPS_MIN: usize = 30;
 
-/// Of the streams that were under way, a step must have reached this share on average. An engine
-/// reaches nearly all of them; two engines behind one address, or streams smoothed one by one, half of
-/// them at most.
+/// Least mean share of the active streams that a step must reach. An engine reaches nearly all of
+/// them; two engines behind one address, or streams smoothed one by one, at most half.
 pub const TOGETHER_MIN: f64 = 0.6;
 
-/// Tokens that are kept of a run. A step's duration needs all its tokens, not all steps.
+/// Limit on the tokens kept of a run. A step's duration needs all its tokens, but not all steps are
+/// needed.
 const TOKENS_MAX: usize = 2_000_000;
 
-/// Length of the stretches of which every second, fourth, eighth one is kept when there are too many
-/// tokens.
+/// Length of a stretch. Every second, fourth, eighth stretch is kept when there are too many tokens.
 const STRETCH: Nanos = Nanos::from_secs(4);
 
-/// A step this many times as long as the median step that only decodes held streams up.
+/// A step this many times as long as the median decode-only step delayed the streams.
 const STALL_FACTOR: f64 = 2.0;
 
-/// What one step did, as far as streams show.
+/// What one step did, as seen in the streams.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SeenStep {
     /// When its last token arrived.
     pub at: Nanos,
-    /// Time since the step before; zero where that is not known.
+    /// Time since the previous step; zero where that is unknown.
     pub span: Nanos,
     /// Streams that got a further token.
     pub decodes: u32,
-    /// Sum of their contexts.
+    /// Sum of their context lengths.
     pub context: u64,
     /// Streams that got their first token.
     pub firsts: u32,
-    /// Prompt tokens of those.
+    /// Prompt tokens of those streams.
     pub prefill_tokens: u64,
-    /// Requests that had been sent before the step began and were still without a token after it:
-    /// some of their prompt may have been computed in it.
+    /// Requests sent before the step began and still without a token after it: a part of their prompt
+    /// may have been computed in it.
     pub pending: u32,
 }
 
 impl SeenStep {
-    /// Whether nothing but decoding can have gone on.
+    /// Whether only decoding can have happened.
     pub fn is_decode_only(&self) -> bool {
         self.firsts == 0 && self.pending == 0 && self.decodes > 0
     }
 
-    /// Whether its span is the engine's: where no stream was under way the engine may have idled.
+    /// Whether its duration is the engine's: without active streams the engine may have been idle.
     fn is_timed(&self) -> bool {
         self.decodes > 0 && self.span > Nanos::ZERO
     }
@@ -70,7 +69,7 @@ impl SeenStep {
     }
 }
 
-/// Why no steps can be seen.
+/// Why steps cannot be inferred.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// The times are those of reads.
@@ -84,7 +83,7 @@ pub enum Refusal {
         /// All events.
         events: usize,
     },
-    /// Too little to conclude from.
+    /// Too few steps.
     #[error("only {steps} groups of tokens were found, at least {least} are needed")]
     TooFewSteps {
         /// Groups seen.
@@ -98,16 +97,16 @@ pub enum Refusal {
         share * 100.0
     )]
     Apart {
-        /// Mean share of the streams under way that a group reached.
+        /// Mean share of the active streams that a group reached.
         share: f64,
     },
 }
 
-/// One content event: 16 bytes, because there are many.
+/// One content event in 16 bytes, because there are many.
 #[derive(Debug, Clone, Copy)]
 struct Token {
     at: Nanos,
-    /// Nanoseconds since the token before in its stream, cut off at 4 s; zero marks a first token.
+    /// Nanoseconds since the previous token of its stream, at most 4 s; zero marks a first token.
     gap: u32,
     context: u32,
 }
@@ -120,15 +119,15 @@ struct Stream {
     last: Nanos,
 }
 
-/// Takes the timelines of a run. Requests that failed are left out; they held the engine up all the
-/// same, so a run with many of them says less.
+/// Collects the timelines of a run. Failed requests are left out, although they used the engine too,
+/// so a run with many of them shows less.
 #[derive(Debug, Clone)]
 pub struct Collector {
     tokens: Vec<Token>,
     streams: Vec<Stream>,
     shared: usize,
     events: usize,
-    /// Every such stretch is kept, counted from `base`.
+    /// Every `stride`-th stretch is kept, counted from `base`.
     stride: u64,
     base: Option<u64>,
     tokens_max: usize,
@@ -148,13 +147,13 @@ impl Default for Collector {
     }
 }
 
-/// What a run shows.
+/// The steps of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Seen {
     /// The steps in order.
     pub steps: Vec<SeenStep>,
-    /// Mean share of the streams under way that a step reached; `None` where there was never more than
-    /// one, so that nothing shows whether they move together.
+    /// Mean share of the active streams that a step reached; `None` where there was never more than
+    /// one.
     pub together: Option<f64>,
 }
 
@@ -167,19 +166,19 @@ fn stretch(at: Nanos) -> u64 {
 }
 
 impl Collector {
-    /// A collector that keeps every token, however many there are.
+    /// Keeps every token, however many there are.
     pub fn unbounded() -> Self {
         Self { tokens_max: usize::MAX, ..Self::default() }
     }
 
-    /// Takes a request of the measured phase; others are passed over.
+    /// Adds a request of the measured phase; others are skipped.
     pub fn push(&mut self, timeline: &Timeline) {
         if timeline.is_success() && timeline.identity.phase == Phase::Measure {
             self.add(timeline);
         }
     }
 
-    /// Takes a request that succeeded, whatever its phase.
+    /// Adds a successful request of any phase.
     pub fn add(&mut self, timeline: &Timeline) {
         let prompt = timeline.prompt_tokens().unwrap_or(0);
         let mut before: Option<(Nanos, u32)> = None;
@@ -206,8 +205,7 @@ impl Collector {
         }
     }
 
-    /// Whether the stretch of this time is kept. Counted from the first token seen, so that one always
-    /// is.
+    /// Whether the stretch of this time is kept. Counted from the first token, so that one always is.
     fn keeps(&self, at: Nanos) -> bool {
         let base = self.base.unwrap_or(0);
         stretch(at).abs_diff(base).is_multiple_of(self.stride)
@@ -219,11 +217,11 @@ impl Collector {
         let mut tokens = std::mem::take(&mut self.tokens);
         tokens.retain(|token| self.keeps(token.at));
         self.tokens = tokens;
-        // All of it may lie in one stretch, which is then kept whole.
+        // All tokens may lie in one stretch, which is then kept.
         self.tokens_max = self.tokens_max.max(self.tokens.len() * 2);
     }
 
-    /// The steps, or why there are none. `Ok` says nothing yet of whether streams move together.
+    /// The steps, or why there are none. Does not check yet whether streams move together.
     pub fn seen(mut self) -> Result<Seen, Refusal> {
         if self.shared as f64 > SHARED_READS_MAX * self.events as f64 {
             return Err(Refusal::SharedReads { shared: self.shared, events: self.events });
@@ -254,7 +252,7 @@ impl Collector {
         Ok(Seen { steps, together })
     }
 
-    /// What is said of the run's steps; `None` where nothing was streamed.
+    /// Figures over the steps; `None` where nothing was streamed.
     pub fn finish(self) -> Option<Steps> {
         if self.events == 0 {
             return None;
@@ -269,7 +267,7 @@ impl Collector {
 }
 
 impl Seen {
-    /// The same, unless the streams do not move together.
+    /// An error if the streams do not move together.
     pub fn checked(self) -> Result<Self, Refusal> {
         match self.together {
             Some(share) if share < TOGETHER_MIN => Err(Refusal::Apart { share }),
@@ -278,7 +276,7 @@ impl Seen {
     }
 }
 
-/// How many streams are under way, from sorted first and last tokens.
+/// Number of active streams, from sorted first and last tokens.
 struct Sweep {
     firsts: Vec<Nanos>,
     lasts: Vec<Nanos>,
@@ -309,8 +307,8 @@ fn group_width(tokens: &[Token]) -> Nanos {
     Nanos(u64::from(gap.unwrap_or(0)) / 5)
 }
 
-/// The tokens of one step each: close together, and all of streams that had been sent when the first of
-/// them came. A request that was sent later cannot have been in that step, however soon its answer came.
+/// Groups of tokens, one per step: close together, and all of streams that had been sent when the
+/// first token arrived. A request sent later cannot have been in that step.
 fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &mut [Stream]) -> Vec<&'t [Token]> {
     streams.sort_unstable_by_key(|stream| stream.first);
     let is_sent_after = |token: &Token, begin: Nanos| {
@@ -346,7 +344,7 @@ fn step_of(group: &[Token], begin: Nanos, before: Option<&SeenStep>) -> SeenStep
         prefill_tokens: 0,
         pending: 0,
     };
-    // A stream is served once by a step: what else it got, such as a bare finish reason, is no token.
+    // A step serves a stream once: what else it got, such as a finish reason, is not a token.
     let is_new = |token: &&Token| token.gap == 0 || token.at - Nanos(token.gap.into()) < begin;
     for token in group.iter().filter(is_new) {
         if token.gap == 0 {
@@ -385,49 +383,49 @@ fn count_pending(streams: &[Stream], steps: &mut [SeenStep]) {
     }
 }
 
-/// What is said of the engine's steps, or why nothing is.
+/// Figures over the engine's steps, or why there are none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Steps {
-    /// They could be separated.
+    /// The steps could be separated.
     Seen(StepFigures),
-    /// They could not.
+    /// The steps could not be separated.
     Refused {
-        /// The reason, as part of a sentence.
+        /// As part of a sentence.
         why: String,
     },
 }
 
-/// The engine's steps in numbers. Durations are those of steps in which some stream was under way.
+/// Durations are those of steps with an active stream.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StepFigures {
-    /// Steps that were separated.
+    /// Number of steps found.
     pub steps: u64,
-    /// Share of the run's time that was looked at.
+    /// Share of the run's time that was analysed.
     pub kept_share: f64,
     /// Median duration in milliseconds.
     pub span_ms_p50: Option<f64>,
     /// 99th percentile of the durations in milliseconds.
     pub span_ms_p99: Option<f64>,
-    /// Median number of streams that a step served.
+    /// Median number of streams per step.
     pub batch_p50: Option<f64>,
-    /// Most streams that a step served.
+    /// Most streams in one step.
     pub batch_max: u32,
-    /// Mean share of the streams under way that a step reached; `None` with one stream at a time.
+    /// Mean share of the active streams that a step reached; `None` with one stream at a time.
     pub together: Option<f64>,
-    /// Steps that held streams up while a prompt was computed; `None` where no step only decoded, so
-    /// that there is nothing to compare with.
+    /// Steps that delayed streams while a prompt was computed; `None` without a decode-only step to
+    /// compare with.
     pub stalls: Option<Stalls>,
 }
 
-/// Steps at least twice as long as the median one that only decodes, while a prompt was waited for.
+/// Steps at least twice as long as the median decode-only step, while a prompt was pending.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stalls {
-    /// How many.
+    /// Number of such steps.
     pub count: u64,
     /// The longest, in milliseconds.
     pub longest_ms: f64,
-    /// What they took beyond the median decoding step, as a share of all steps' time.
+    /// Their time beyond the median decode-only step, as a share of all steps' time.
     pub time_share: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Steps found in made-up streams: in step, held up, apart, joined, and too many.
+//! Steps in constructed streams: together, delayed, separate, merged, and too many.
 
 use tokometer_record::EventKind::Text;
 
@@ -62,7 +62,7 @@ fn streams_that_do_not_move_together_are_refused_with_the_reason() {
     };
     let why = refused(&(0..4).map(stream).collect::<Vec<_>>());
     assert!(why.contains("reached only 25 % of the active streams"), "{why}");
-    // Spread so densely that groups run into each other and serve a stream again and again.
+    // So dense that groups merge and serve a stream several times.
     let stream = |index: u64| {
         let events: Vec<_> = (1..=600).map(|token| (token * 20 + index, Text)).collect();
         answer(index, 1, &events)
@@ -100,8 +100,8 @@ fn long_runs_are_seen_in_stretches_and_no_duration_spans_a_hole() {
     assert!((figures.kept_share * stride as f64 - 1.0).abs() < 1e-9);
 }
 
-/// One request at a time: the next one's first token may follow the last token of the one before within
-/// the width of a step, and short answers may follow each other so.
+/// One request at a time: the next one's first token may follow the previous one's last token within
+/// the width of a step, and short responses may follow each other like that.
 #[test]
 fn a_step_serves_no_more_streams_than_were_in_flight() {
     let mut timelines = in_step(1, &(1..=60).map(|step| step * 100).collect::<Vec<_>>());

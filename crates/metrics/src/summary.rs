@@ -1,4 +1,4 @@
-//! All figures, notes and the verdict of one run.
+//! Figures, notes and verdict of one run.
 //!
 //! A missing value is `None`, never zero. Figures and distributions are keyed by the names in
 //! [`crate::define`], whose last part is the unit: `ttft_ms`, `output_tokens_per_s`.
@@ -18,42 +18,43 @@ use crate::steady::{LoadClass, Steady};
 use crate::steps::Steps;
 use crate::windows::{Block, Window};
 
-/// One run in numbers, notes and a verdict.
+/// The result of one run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// How the run ended.
+    /// Says whether the figures are partial.
     pub ended: Ended,
-    /// Requests by fate.
+    /// Requests by outcome.
     pub counts: Counts,
     /// Length of the measured phase in seconds; `None` when no request was sent.
     pub duration_s: Option<f64>,
-    /// Our own figures of the whole run, by key of [`crate::define`].
+    /// Figures of the whole run, by key of [`crate::define`].
     pub figures: BTreeMap<String, Option<f64>>,
-    /// Our own distributions, by key of [`crate::define`].
+    /// By key of [`crate::define`].
     pub distributions: BTreeMap<String, Distribution>,
-    /// Where the counts of output tokens came from: requests per source.
+    /// Number of requests per source of their output token count.
     pub count_sources: BTreeMap<String, u64>,
     /// Failed requests by kind and status, most frequent first.
     pub failures: Vec<FailureGroup>,
     /// Requests that met every objective; `None` when none was set.
     pub goodput: Option<Goodput>,
-    /// What kind of load it was.
+    /// From the requested load.
     pub load_class: LoadClass,
     /// The steady part of the run; `None` where there is none.
     pub steady: Option<Steady>,
-    /// What the server's own metrics say; `None` when they were not read.
+    /// From the server's metrics; `None` when they were not scraped.
     pub server: Option<ServerFigures>,
-    /// The engine's steps as streams show them, or why they do not; `None` when nothing was streamed.
+    /// The engine's steps inferred from streams, or why they cannot be; `None` when nothing was
+    /// streamed.
     #[serde(default)]
     pub steps: Option<Steps>,
     /// Parts of the time to first token, on average; empty when no request had one.
     #[serde(default)]
     pub ttft_parts: Vec<anatomy::Part>,
-    /// Other tools' figures, for those families that were asked for.
+    /// Other tools' figures, for the requested families.
     pub families: BTreeMap<Family, FamilyFigures>,
-    /// Doubts, worst first.
+    /// The most severe first.
     pub notes: Vec<Note>,
-    /// What the notes amount to.
+    /// The conclusion from the notes.
     pub verdict: Verdict,
     /// The run second by second.
     pub windows: Vec<Window>,
@@ -63,27 +64,27 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Our own figure of this key.
+    /// `None` where the run has no such value.
     pub fn figure(&self, key: &str) -> Option<f64> {
         self.figures.get(key).copied().flatten()
     }
 
-    /// Our own distribution of this key.
+    /// `None` for an unknown key.
     pub fn distribution(&self, key: &str) -> Option<&Distribution> {
         self.distributions.get(key)
     }
 }
 
-/// How a run ended.
+/// The end of a run, as far as reports distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
-    /// All there was to do was done.
+    /// Everything planned was done.
     #[default]
     Complete,
-    /// It stopped early, for this reason.
+    /// It stopped early for this reason.
     Early(Stop),
-    /// Its writer died.
+    /// Its writer was killed.
     Killed,
 }
 
@@ -94,46 +95,46 @@ impl Ended {
     }
 }
 
-/// Requests of the measured phase by fate.
+/// Requests of the measured phase by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests of the plan; for a run that stops by time, those that became due.
+    /// Requests of the plan; for a run that ends by time, those that became due.
     pub planned: u64,
-    /// Requests sent, each counted once however often it was tried.
+    /// Each request counts once, whatever its number of attempts.
     pub sent: u64,
-    /// Answered to the end with content.
+    /// Complete responses with content.
     pub succeeded: u64,
-    /// Failed for good.
+    /// Failed after the last attempt.
     pub failed: u64,
-    /// Given up by ourselves while in flight, or in flight when the writer died.
+    /// In flight when the client stopped, or when the writer was killed.
     pub abandoned: u64,
-    /// Never sent.
+    /// Planned or due, but never sent.
     pub never_sent: u64,
     /// Attempts beyond the first.
     pub retries: u64,
-    /// Warm-up requests, which enter no figure.
+    /// Not part of any figure.
     pub warmups: u64,
 }
 
-/// Failed requests that share kind and status.
+/// Failed requests with the same kind and status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureGroup {
-    /// The kind.
+    /// Groups are unique by kind and status.
     pub kind: FailureKind,
-    /// HTTP status, once there was one.
+    /// `None` when no response header arrived.
     pub status: Option<u16>,
-    /// How many.
+    /// Requests in this group.
     pub count: u64,
-    /// The first message seen, secrets removed.
+    /// The first message, without secrets.
     pub example: String,
 }
 
 /// A distribution of values in the unit that its key names.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Values, failed requests included where they count as infinitely slow.
+    /// Number of values, including failed requests where they count as infinitely slow.
     pub count: u64,
-    /// Of these, failed requests.
+    /// Failed requests among them.
     pub infinite: u64,
     /// Mean of the finite values.
     pub mean: Option<f64>,
@@ -145,32 +146,32 @@ pub struct Distribution {
     pub min: Option<f64>,
     /// Largest finite value.
     pub max: Option<f64>,
-    /// Percentiles in rising order; the median is always among them.
+    /// In ascending order, including the median.
     pub percentiles: Vec<Percentile>,
-    /// True when the values should not be shown; a note says why.
+    /// True when the values must not be shown; a note gives the reason.
     pub is_withheld: bool,
 }
 
 impl Distribution {
-    /// The percentile `percent`, if it was asked for.
+    /// `None` if it was not requested.
     pub fn percentile(&self, percent: f64) -> Option<&Percentile> {
         self.percentiles.iter().find(|entry| (entry.percent - percent).abs() < 1e-9)
     }
 }
 
-/// One percentile and how sure it is.
+/// A percentile with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// Which one, from 0 to 100.
+    /// From 0 to 100.
     pub percent: f64,
-    /// Its value; `None` when it falls among the failed requests: then it lies above `above`.
+    /// `None` when it lies among the failed requests, above `above`.
     pub value: Option<f64>,
-    /// The largest finite value, or the longest that a failed request was waited for, if larger.
+    /// The largest finite value, or the longest wait for a failed request, if larger.
     pub above: Option<f64>,
-    /// Lower end of the two-sided 95 % interval.
+    /// Lower end of the two-sided 95 % confidence interval.
     pub low: Option<f64>,
-    /// Upper end of the interval.
+    /// Upper end of that interval.
     pub high: Option<f64>,
-    /// Whether the sample is large enough for such an interval; otherwise shown with `?`.
+    /// Whether the sample is large enough for the interval; otherwise shown with `?`.
     pub is_supported: bool,
 }

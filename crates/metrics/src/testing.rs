@@ -73,7 +73,7 @@ pub(crate) fn ended(begin: Nanos, end: Nanos) -> RunState {
     }))
 }
 
-/// A measured request sent at `start` ms whose events come at the given ms, in reads of their own.
+/// A measured request sent at `start` ms whose events arrive at the given ms, each in its own read.
 pub(crate) fn answer(index: u64, start: u64, events: &[(u64, EventKind)]) -> Timeline {
     let sent = Nanos::from_millis(start);
     let mut timeline =

@@ -1,8 +1,8 @@
-//! When chunks arrived, kept so that they can later be counted per second or per window.
+//! Arrival times of chunks, kept so that they can later be counted per second or per window.
 //!
-//! The tools' buckets start at the earliest successful request, which is known only at the end. The
-//! first [`crate::sample::EXACT_LIMIT`] ticks are therefore kept as they are; one more and all are
-//! counted per millisecond, and per two, four … milliseconds in runs of more than an hour.
+//! The tools' buckets start at the earliest successful request, which is known only at the end. So
+//! the first [`crate::sample::EXACT_LIMIT`] times are kept exactly; with one more they are counted
+//! per millisecond, and per two, four … milliseconds in runs of more than an hour.
 
 use tokometer_base::Nanos;
 
@@ -10,7 +10,6 @@ use crate::sample::EXACT_LIMIT;
 
 const MOST_CELLS: usize = 1 << 22;
 
-/// Points in time.
 #[derive(Debug, Clone)]
 pub(crate) struct Ticks {
     origin: Nanos,
@@ -20,12 +19,11 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Ticks at or after `origin`; earlier ones are counted as at it.
+    /// Times before `origin` count as `origin`.
     pub(crate) fn new(origin: Nanos) -> Self {
         Self { origin, exact: Vec::new(), cells: Vec::new(), cell_width: 1_000_000 }
     }
 
-    /// Adds one tick.
     pub(crate) fn push(&mut self, at: Nanos) {
         let offset = (at - self.origin).0;
         if self.cells.is_empty() && self.exact.len() < EXACT_LIMIT {
@@ -51,7 +49,7 @@ impl Ticks {
         self.cells[cell] = self.cells[cell].saturating_add(1);
     }
 
-    /// Calls `visit` with (time, number of ticks), in no order.
+    /// Calls `visit` with (time, number of chunks), in any order.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(Nanos, u64)) {
         for offset in &self.exact {
             visit(self.origin + Nanos(*offset), 1);

@@ -1,4 +1,4 @@
-//! Sums over a run, from which the figures of the whole run are computed.
+//! Sums over a run, from which whole-run figures are computed.
 
 use tokometer_base::Nanos;
 use tokometer_record::{Event, EventKind, Timeline};
@@ -13,11 +13,11 @@ pub struct Totals {
     pub duration: Option<Nanos>,
     /// Successful requests.
     pub succeeded: u64,
-    /// Prompt tokens of successful requests; `None` when some could not be counted.
+    /// Of successful requests; `None` when some could not be counted.
     pub prompt_tokens: Option<u64>,
-    /// Output tokens of successful requests; `None` when some could not be counted.
+    /// Of successful requests; `None` when some could not be counted.
     pub output_tokens: Option<u64>,
-    /// Of these, tokens that were never streamed.
+    /// Tokens among them that were never streamed.
     pub hidden_tokens: u64,
     /// Sum of gaps whose tokens are known, in nanoseconds.
     pub gap_nanos: f64,
@@ -25,11 +25,11 @@ pub struct Totals {
     pub gap_tokens: u64,
     /// Content events.
     pub content_events: u64,
-    /// Content events in the same read as the one before them.
+    /// Content events in the same read as the previous one.
     pub shared_events: u64,
     /// Content events whose read merged segments.
     pub merged_events: u64,
-    /// Of these, those that were not the last of their answer.
+    /// Those among them that were not the last of their response.
     pub merged_inner_events: u64,
     /// Time in flight of all requests, in nanoseconds.
     pub in_flight_nanos: f64,
@@ -48,7 +48,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// An amount divided by the length of the measured phase in seconds.
+    /// `amount` divided by the length of the measured phase in seconds.
     pub fn per_second(&self, amount: f64) -> Option<f64> {
         let seconds = self.duration?.as_secs_f64();
         (seconds > 0.0).then(|| amount / seconds)
@@ -99,8 +99,8 @@ mod tests {
 
     use super::*;
 
-    /// A server writes the last token, the usage and the end mark in one go, so that they merge in
-    /// every answer: that is no sign of a slow client, while a token in the middle is.
+    /// A server writes the last token, the usage and the end mark together, so they merge in every
+    /// response. That is no sign of a slow client, while a merged token in the middle is.
     #[test]
     fn the_last_token_of_an_answer_is_told_apart_among_merged_ones() {
         let check = |merged: [bool; 3], all: u64, inner: u64| {

@@ -1,4 +1,4 @@
-//! The run second by second, on a grid that starts at the run's origin.
+//! The run second by second, from the run's origin on.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::rows::{Fate, Part, RequestRow};
 use crate::statistics;
 
 const SECOND: u64 = 1_000_000_000;
-/// Longer runs get wider windows, so that a page of a whole day stays small.
+/// Longer runs get wider windows, so that the page of a whole day stays small.
 const MOST_WINDOWS: u64 = 7_200;
 
 /// One second of the run, or several in runs of more than two hours.
@@ -23,7 +23,7 @@ pub struct Window {
     pub arrivals: u64,
     /// Requests sent.
     pub starts: u64,
-    /// Requests answered.
+    /// Requests that succeeded.
     pub completions: u64,
     /// Requests that failed.
     pub failures: u64,
@@ -64,13 +64,13 @@ impl TokenSeconds {
         })
     }
 
-    /// Most tokens in one second. `None` when none came.
+    /// `None` when no token arrived.
     pub(crate) fn peak(&self) -> Option<f64> {
         let all = self.seconds(self.origin, Nanos::MAX).map(|(_, tokens)| tokens);
         all.max_by(f64::total_cmp).filter(|peak| *peak > 0.0)
     }
 
-    /// Tokens between two times; seconds at the edges count by the share that is inside.
+    /// Tokens between two times; seconds at the edges count in proportion.
     pub(crate) fn between(&self, begin: Nanos, end: Nanos) -> f64 {
         let inside = |(second, tokens): (u64, f64)| {
             let from = self.origin + Nanos(second * SECOND);
@@ -81,7 +81,7 @@ impl TokenSeconds {
     }
 }
 
-/// Which window a time falls into.
+/// Maps times to windows.
 struct Grid {
     origin: Nanos,
     width: u64,
@@ -103,7 +103,7 @@ impl Grid {
         Self { origin, width, skipped, last }
     }
 
-    /// Windows since the first one, with the share of the window that has passed.
+    /// Windows since the first one, as a fraction.
     fn exact_place(&self, at: Nanos) -> f64 {
         (at - self.origin).as_secs_f64() / self.width as f64 - self.skipped as f64
     }
@@ -114,7 +114,7 @@ impl Grid {
     }
 }
 
-/// The whole run in windows, from the one with the first arrival to that of the last end.
+/// The whole run in windows, from the first arrival to the last end.
 pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) -> Vec<Window> {
     let Some(last) = rows.iter().map(|row| row.end).max() else { return Vec::new() };
     let first = rows.iter().map(|row| row.due.min(row.start)).min().unwrap_or(last);
@@ -145,8 +145,8 @@ pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) 
     windows
 }
 
-/// A request counts as one in every window between its start and its end, and by the share of its
-/// presence in these two. Sums of steps, so that a long request costs no more than a short one.
+/// A request counts as one in every window between its start and its end, and in proportion in these
+/// two. Differences are summed up, so that a long request costs no more than a short one.
 fn add_in_flight(windows: &mut [Window], rows: &[RequestRow], grid: &Grid) {
     let mut steps = vec![0.0; windows.len() + 1];
     for row in rows {
@@ -163,10 +163,10 @@ fn add_in_flight(windows: &mut [Window], rows: &[RequestRow], grid: &Grid) {
     }
 }
 
-/// Blocks of a run: enough for an interval, long enough to be nearly independent.
+/// Blocks per run: enough for an interval, and long enough to be nearly independent.
 const BLOCKS: u64 = 16;
 
-/// One block of time. Latencies are of the requests that started in it, in milliseconds.
+/// One block of time. Latencies are those of the requests that started in it, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Block {
     /// Requests that started.
@@ -175,7 +175,7 @@ pub struct Block {
     pub requests_per_s: f64,
     /// Output tokens per second.
     pub output_tokens_per_s: f64,
-    /// Mean TTFT; `None` when no such request succeeded, like the next two.
+    /// `None` when no such request succeeded, like the next two.
     pub ttft_ms_mean: Option<f64>,
     /// Mean TPOT.
     pub tpot_ms_mean: Option<f64>,

@@ -110,7 +110,7 @@ fn compared_weight(field: &str) -> Option<Weight> {
         _ if is_below(field, &NOT_MEASURED) || is_below(field, &OWN) => None,
         _ if is_below(field, &["targets"]) => Some(Weight::Subject),
         _ if is_below(field, &DECISIVE) => Some(Weight::Meaningless),
-        _ => Some(Weight::Doubt),
+        _ => Some(Weight::Caution),
     }
 }
 

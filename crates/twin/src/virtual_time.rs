@@ -137,7 +137,7 @@ impl<'a, K: Sink> World<'a, K> {
             let engine = Engine::new(setup.profile.clone(), engine_seed(setup.seed, number));
             Replica::new(match setup.telling {
                 Telling::Events => engine,
-                Telling::Ends => engine.telling_ends_only(),
+                Telling::Ends => engine.report_ends_only(),
             })
         };
         let first = usize::try_from(setup.share.first).unwrap_or(0) * parts.engines();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokometer_base::seed::unit_float;
 use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
-use tokometer_decide::search::{Allowance, Answer, Length, Limits, Next, Point, fit};
+use tokometer_decide::search::{Allowance, SearchResult, PointLength, SearchLimits, Next, Point, fit};
 use tokometer_decide::sequential::is_running_away;
 use tokometer_decide::slo::Slo;
 use tokometer_metrics::figure::Quantity;
@@ -21,7 +21,7 @@ use tokometer_twin::{self as twin, Ask, Keep, Source, Workload, predict};
 const LOOK: Nanos = Nanos::from_millis(250);
 
 /// The flags of the command, with their defaults.
-pub(crate) const LIMITS: Limits = Limits {
+pub(crate) const LIMITS: SearchLimits = SearchLimits {
     start: 1.0,
     least: 1.0 / 64.0,
     most: 4096.0,
@@ -32,8 +32,8 @@ pub(crate) const LIMITS: Limits = Limits {
 };
 
 /// The time of a point: `--max-duration 10m`, which the slower engines need for a P99.
-pub(crate) const LENGTH: Length =
-    Length { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(600) };
+pub(crate) const LENGTH: PointLength =
+    PointLength { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(600) };
 
 /// An engine, what is asked of it, and the objective.
 #[derive(Debug, Clone, Copy)]
@@ -181,7 +181,7 @@ impl Case {
     }
 
     /// A whole search. Every point has a seed of its own.
-    pub(crate) fn search(&self, seed: u64, limits: Limits, length: Length) -> (Answer, Vec<Point>) {
+    pub(crate) fn search(&self, seed: u64, limits: SearchLimits, length: PointLength) -> (SearchResult, Vec<Point>) {
         let slo = Slo::parse(self.slo).expect("a sound objective");
         let mut points = Vec::new();
         loop {

@@ -5,7 +5,7 @@
 //! Prints the table of `docs/capacity.md`.
 
 use super::search::{CASES, Case, LENGTH, LIMITS, in_parallel};
-use tokometer_decide::search::Answer;
+use tokometer_decide::search::SearchResult;
 
 /// What the searches of one case came to.
 #[derive(Default)]
@@ -28,7 +28,7 @@ fn tally(case: &Case, searches: u64, talk: Talk) -> Tally {
     let found = in_parallel(searches, |seed| case.search(seed, LIMITS, LENGTH));
     for (seed, (answer, points)) in found.into_iter().enumerate() {
         tally.points.push(points.len());
-        if let Answer::Found { load, margin, .. } = answer {
+        if let SearchResult::Found { load, margin, .. } = answer {
             tally.errors.push(load / case.truth - 1.0);
             tally.held += usize::from((load - case.truth).abs() <= margin);
         } else {

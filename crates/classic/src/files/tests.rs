@@ -66,9 +66,9 @@ fn the_accept_length_is_the_one_that_sglangs_server_reports() {
     };
     summary.server.as_mut().unwrap().accept_length = Some(2.5);
     check(&summary, Some(2.75), Some(2.75));
-    summary.server.as_mut().unwrap().told_accept_length = Some(0.0);
+    summary.server.as_mut().unwrap().reported_accept_length = Some(0.0);
     check(&summary, Some(0.0), None);
-    summary.server.as_mut().unwrap().told_accept_length = None;
+    summary.server.as_mut().unwrap().reported_accept_length = None;
     check(&summary, None, None);
     summary.server = None;
     check(&summary, None, None);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tokometer_base::Clock;
 use tokometer_drive::Interrupt;
-use tokometer_measure::{Error, Guard, Measurement, Observer, Secrets, Tools, Underway};
+use tokometer_measure::{Error, Guard, Measurement, Observer, RunInProgress, Secrets, Tools};
 
 use super::exporter::Exporter;
 use super::progress::{Bar, Progress};
 use super::signals::Signals;
 use crate::dashboard::{Dashboard, Watched};
-use crate::terminal::{tell, tell_once};
+use crate::terminal::{print_message, print_message_once};
 use crate::version;
 
 /// The terminal as a measurement's observer.
@@ -22,7 +22,7 @@ struct TerminalObserver {
 
 impl TerminalObserver {
     /// The whole terminal for the run, where it was asked for and there is one.
-    fn dashboard(&self, run: &Underway<'_>) -> Result<Option<Dashboard>, Error> {
+    fn dashboard(&self, run: &RunInProgress<'_>) -> Result<Option<Dashboard>, Error> {
         if self.bar != Bar::Live {
             return Ok(None);
         }
@@ -57,14 +57,14 @@ pub(crate) fn measurement(
 
 impl Observer for TerminalObserver {
     fn remark(&self, text: &str) {
-        tell(text);
+        print_message(text);
     }
 
     fn remark_once(&self, text: &str) {
-        tell_once(text);
+        print_message_once(text);
     }
 
-    fn run_begins(&self, run: &Underway<'_>) -> Result<Guard, Error> {
+    fn run_begins(&self, run: &RunInProgress<'_>) -> Result<Guard, Error> {
         let output = &run.plan.output;
         let progress = Progress::start((run.live, &self.clock), run.goal, self.bar, output.shown);
         let dashboard = self.dashboard(run)?;

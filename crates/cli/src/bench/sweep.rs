@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::WallNanos;
 use tokometer_classic::Report;
-use tokometer_measure::{Measured, Measurement};
+use tokometer_measure::{MeasuredRun, Measurement};
 use tokometer_metrics::Verdict;
 use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, Stop};
@@ -15,7 +15,7 @@ use super::present::{SummarisedRun, View, summarise};
 use super::{results, resume};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, Point};
-use crate::terminal::{print, tell};
+use crate::terminal::{print, print_message};
 
 /// Whether a measurement is one run or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,10 @@ fn all(
         let folder = point_folder(place.path(), number, point, size);
         let stored = if earlier == Earlier::Resumed { folder::stored_end(&folder) } else { None };
         let outcome = if let Some(stop) = stored {
-            tell(&format!("skipping point {number}: already measured in {}", folder.display()));
+            print_message(&format!(
+                "skipping point {number}: already measured in {}",
+                folder.display()
+            ));
             stored_point(point, stop, &folder, style)
         } else {
             one(measurement, point, number, &folder, style)
@@ -80,7 +83,7 @@ fn all(
         print(&format!("\n{}", table(&rows, TableFormat::Text)))?;
     }
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
-        tell(&format!("record: {}", place.path().display()));
+        print_message(&format!("record: {}", place.path().display()));
     }
     Ok(overall(&exits, size))
 }
@@ -115,7 +118,7 @@ fn failed(refusal: Refusal, size: Size, point: &Point) -> Result<Exit, Refusal> 
     if size == Size::Single {
         return Err(refusal);
     }
-    tell(&format!("error: point `{}` failed: {refusal}", point.label()));
+    print_message(&format!("error: point `{}` failed: {refusal}", point.label()));
     Ok(refusal.exit)
 }
 
@@ -141,11 +144,11 @@ fn one(
     let begin = measured.end.as_ref().map(|end| end.measure_begin);
     let facts = results::Facts { begin, server_info: measurement.server_info(plan) };
     for path in results::write(&shown, plan, &facts)? {
-        tell(&format!("results: {}", path.display()));
+        print_message(&format!("results: {}", path.display()));
     }
     let mut exit = judged_fresh(&measured, &shown, plan);
     if exit == Exit::Done && has_refused_connections(&shown) && measurement.is_target_gone() {
-        tell(
+        print_message(
             "error: the server became unreachable during the run\n  results up to that point are reported above",
         );
         exit = Exit::Target;
@@ -191,9 +194,9 @@ fn first_failure(shown: &SummarisedRun) -> String {
 }
 
 /// The exit code of a run that was just made: that its record is incomplete is the worst news.
-fn judged_fresh(measured: &Measured, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
+fn judged_fresh(measured: &MeasuredRun, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     if let Some(why) = &measured.write_failure {
-        tell(&format!("error: {why}\n  results up to that point are reported above"));
+        print_message(&format!("error: {why}\n  results up to that point are reported above"));
         return Exit::Write;
     }
     measured.end.as_ref().map_or(Exit::Write, |end| judged(end.stop, shown, plan))
@@ -206,7 +209,7 @@ fn judged(stop: Stop, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
         Stop::Interrupted => Exit::Interrupted,
         Stop::DiskFull => Exit::Write,
         _ if shown.summary.counts.succeeded == 0 => {
-            tell(&format!("error: no request succeeded{}", first_failure(shown)));
+            print_message(&format!("error: no request succeeded{}", first_failure(shown)));
             Exit::NoSuccess
         }
         Stop::TargetLost => Exit::Target,

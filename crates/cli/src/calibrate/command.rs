@@ -18,7 +18,7 @@ use crate::commands::expanded;
 use crate::exit::{Exit, Refusal};
 use crate::predict::old_client;
 use crate::runs;
-use crate::terminal::{print, tell};
+use crate::terminal::{print, print_message};
 
 /// `tokometer calibrate`.
 #[derive(Debug, Args)]
@@ -78,10 +78,12 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     check_place(&args.output)?;
     let evidence = Evidence::read(&args.sources, args.output_limit)?;
     for (block, reason) in &evidence.table.unusable {
-        tell(&format!("note: skipping `{block}`: {reason}"));
+        print_message(&format!("note: skipping `{block}`: {reason}"));
     }
     if evidence.is_artificial {
-        tell("note: some of these sources were simulated or predicted, not measured on a server");
+        print_message(
+            "note: some of these sources were simulated or predicted, not measured on a server",
+        );
     }
     let profile = if evidence.runs.is_empty() {
         from_tables(
@@ -95,7 +97,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     };
     std::fs::write(&args.output, profile.to_toml())
         .map_err(|why| unwritable(&args.output, &why))?;
-    tell(&format!("wrote {}", args.output.display()));
+    print_message(&format!("wrote {}", args.output.display()));
     Ok(Exit::Done)
 }
 
@@ -213,9 +215,9 @@ fn best_kind(rows: &[MeasuredRow], mut base: Candidate) -> Candidate {
     });
     let mut kinds = kinds.into_iter();
     let Some(best) = kinds.next() else { return base };
-    tell(&format!("template: {} (rough loss {:.3})", best.name, best.loss));
+    print_message(&format!("template: {} (rough loss {:.3})", best.name, best.loss));
     if let Some(next) = kinds.next() {
-        tell(&format!(
+        print_message(&format!(
             "  next best: {} ({:.3}); choose another template with `--from`",
             next.name, next.loss
         ));

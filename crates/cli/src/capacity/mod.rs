@@ -13,7 +13,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use tokometer_base::Clock as _;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
-use tokometer_decide::search::{Answer, needed};
+use tokometer_decide::search::{SearchResult, needed};
 use tokometer_drive::Interrupt;
 use tokometer_plan as plan;
 
@@ -22,7 +22,7 @@ use crate::bench::{Bar, CAPACITY, Earlier, Place, Signals, measurement};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, lower};
-use crate::terminal::{print, tell};
+use crate::terminal::{print, print_message};
 
 use search::Search;
 
@@ -87,7 +87,7 @@ pub(crate) fn capacity(
 ) -> anyhow::Result<Exit> {
     let lowered = lower(&args.bench, order, &given.environment)?;
     for remark in &lowered.remarks {
-        tell(&format!("note: {remark}"));
+        print_message(&format!("note: {remark}"));
     }
     let mut search = Search::new(args, &lowered)?;
     let earlier = Earlier::from(&args.bench.output);
@@ -117,12 +117,12 @@ pub(crate) fn capacity(
     findings.sentence = findings.sentence();
     report(&findings, &lowered, place.path())?;
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
-        tell(&format!("record: {}", place.path().display()));
+        print_message(&format!("record: {}", place.path().display()));
     }
     Ok(match &findings.ending {
         Ending::Interrupted => Exit::Interrupted,
         Ending::ServerGone => Exit::Target,
-        Ending::Answered(Answer::NoneMeets { .. }) => Exit::Missed,
+        Ending::Answered(SearchResult::NoneMeets { .. }) => Exit::Missed,
         Ending::Answered(_) => Exit::Done,
     })
 }

@@ -4,8 +4,10 @@ use std::path::Path;
 
 use tokometer_base::{Nanos, Seed, units};
 use tokometer_decide::Slo;
-use tokometer_decide::capacity::{Ending, LoadKind, Reading};
-use tokometer_decide::search::{Allowance, Fit, Length, Limits, Next, Point, SearchOptions, fit};
+use tokometer_decide::capacity::{Ending, LoadKind, MeasuredPoint};
+use tokometer_decide::search::{
+    Allowance, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions, fit,
+};
 use tokometer_measure::Measurement;
 use tokometer_plan::{self as plan, Cache, Overload, Plan};
 use tokometer_record::Stop;
@@ -15,18 +17,18 @@ use crate::bench::{Earlier, View, check_resumed, summarise};
 use crate::exit::Refusal;
 use crate::lower::Lowered;
 use crate::runs;
-use crate::terminal::tell;
+use crate::terminal::print_message;
 
 /// A search under way.
 pub(crate) struct Search {
     /// The objectives.
     pub(crate) slo: Slo,
     over: LoadKind,
-    limits: Limits,
-    length: Length,
+    limits: SearchLimits,
+    length: PointLength,
     view: View,
     /// The points so far.
-    pub(crate) readings: Vec<Reading>,
+    pub(crate) readings: Vec<MeasuredPoint>,
 }
 
 impl Search {
@@ -58,7 +60,7 @@ impl Search {
     }
 
     fn points(&self) -> Vec<Point> {
-        self.readings.iter().map(Reading::point).collect()
+        self.readings.iter().map(MeasuredPoint::point).collect()
     }
 
     /// Measures until the answer is known, a signal comes, or the server is gone.
@@ -80,7 +82,12 @@ impl Search {
                 check_resumed(&folder, &self.stored_plan(plan, load, &folder)?)?;
                 self.reading(load, &folder)?
             } else {
-                tell(&format!("point {}: {} {}", number + 1, load_name(load), self.over.unit()));
+                print_message(&format!(
+                    "point {}: {} {}",
+                    number + 1,
+                    load_name(load),
+                    self.over.unit()
+                ));
                 self.measure(measurement, plan, load, &folder)?
             };
             if measurement.is_interrupted() {
@@ -88,8 +95,8 @@ impl Search {
             }
             let fit = reading.fit;
             self.readings.push(reading);
-            let waiting = || tell("the server does not respond; waiting for it");
-            if fit == Fit::Failed && !is_there && !measurement.wait_for_return(waiting) {
+            let waiting = || print_message("the server does not respond; waiting for it");
+            if fit == PointOutcome::Failed && !is_there && !measurement.wait_for_return(waiting) {
                 return Ok(Ending::ServerGone);
             }
         }
@@ -101,7 +108,7 @@ impl Search {
         plan: &Plan,
         load: f64,
         folder: &Path,
-    ) -> Result<Reading, Refusal> {
+    ) -> Result<MeasuredPoint, Refusal> {
         let plan = self.plan_of(plan, load);
         let number = u32::try_from(self.readings.len()).unwrap_or(u32::MAX);
         match measurement.run(&plan, number, folder) {
@@ -112,8 +119,8 @@ impl Search {
             // The first point tells whether there is a server at all.
             Err(error) if self.readings.is_empty() => Err(error.into()),
             Err(error) => {
-                tell(&format!("point failed: {error}"));
-                Ok(Reading::failed(load, folder))
+                print_message(&format!("point failed: {error}"));
+                Ok(MeasuredPoint::failed(load, folder))
             }
         }
     }
@@ -145,7 +152,7 @@ impl Search {
     }
 
     /// What a finished run says about the objectives.
-    fn reading(&self, load: f64, folder: &Path) -> Result<Reading, Refusal> {
+    fn reading(&self, load: f64, folder: &Path) -> Result<MeasuredPoint, Refusal> {
         let shown = summarise(folder, &self.view)?;
         let reader = runs::open(folder)?;
         let mut allowance = Allowance::new(&self.slo);
@@ -153,11 +160,11 @@ impl Search {
             allowance.push(&timeline);
         }
         let fit = fit(&self.slo, &shown.summary, stop(folder));
-        Ok(Reading::new((load, fit), &self.slo, &shown.summary, &allowance, folder))
+        Ok(MeasuredPoint::new((load, fit), &self.slo, &shown.summary, &allowance, folder))
     }
 }
 
-fn length(args: &CapacityArgs) -> Result<Length, Refusal> {
+fn length(args: &CapacityArgs) -> Result<PointLength, Refusal> {
     let span = |flag: &str, text: &str| {
         units::parse_span(text, Nanos::from_secs(1))
             .ok()
@@ -177,7 +184,7 @@ fn length(args: &CapacityArgs) -> Result<Length, Refusal> {
             "",
         ));
     }
-    Ok(Length { shortest, longest })
+    Ok(PointLength { shortest, longest })
 }
 
 fn stop(folder: &Path) -> Option<Stop> {

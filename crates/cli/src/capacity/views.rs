@@ -1,8 +1,8 @@
 //! What a search for capacity found, as text.
 
 use tokometer_base::digits::digits;
-use tokometer_decide::capacity::{Doubt, Findings, Reading};
-use tokometer_decide::search::Fit;
+use tokometer_decide::capacity::{Caveat, Findings, MeasuredPoint};
+use tokometer_decide::search::PointOutcome;
 use tokometer_report::Grid;
 
 /// The points as a table, then the sentence and what the edge delivers.
@@ -12,7 +12,7 @@ pub(crate) fn text(findings: &Findings) -> String {
     lines.push(String::new());
     lines.push(format!("capacity: {}", findings.sentence));
     lines.extend(findings.edge().map(|edge| delivered(findings, edge)));
-    lines.extend(findings.doubts().iter().map(doubt));
+    lines.extend(findings.caveats().iter().map(caveat));
     lines.join("\n") + "\n"
 }
 
@@ -27,7 +27,7 @@ fn table(findings: &Findings) -> Vec<String> {
     grid.lines()
 }
 
-fn delivered(findings: &Findings, edge: &Reading) -> String {
+fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
     let per_gpu = findings.tokens_per_s_per_gpu(edge);
     let per_gpu = per_gpu.map(|tokens| format!(", {} tok/s per GPU", digits(tokens)));
     format!(
@@ -40,12 +40,12 @@ fn delivered(findings: &Findings, edge: &Reading) -> String {
     )
 }
 
-fn doubt(doubt: &Doubt) -> String {
-    match doubt {
-        Doubt::TooShort { points, of, fewest, needed } => format!(
+fn caveat(caveat: &Caveat) -> String {
+    match caveat {
+        Caveat::TooShort { points, of, fewest, needed } => format!(
             "warning: {points} of {of} points near the capacity were too short for their percentiles (down to {fewest} requests, {needed} needed)\n  use a longer `--max-duration`"
         ),
-        Doubt::ClientAtLimit { points, of, notes } => format!(
+        Caveat::ClientAtLimit { points, of, notes } => format!(
             "warning: at {points} of {of} points near the capacity the client, not the server, was at its limit ({})\n  use a faster client machine, or several machines",
             notes.join(", ")
         ),
@@ -56,18 +56,18 @@ fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), digits)
 }
 
-fn row(point: &Reading, objectives: usize, share: f64) -> Vec<String> {
+fn row(point: &MeasuredPoint, objectives: usize, share: f64) -> Vec<String> {
     let fit = match point.fit {
-        Fit::Met => "met",
-        Fit::Missed => "missed",
-        Fit::Overloaded => "overloaded",
-        Fit::Failed => "failed",
+        PointOutcome::Met => "met",
+        PointOutcome::Missed => "missed",
+        PointOutcome::Overloaded => "overloaded",
+        PointOutcome::Failed => "failed",
     };
     let value = |at: usize| match point.objectives.get(at) {
         None => "–".to_owned(),
         Some(one) => {
-            let doubt = if one.is_supported { "" } else { "?" };
-            format!("{}{doubt}", one.shown.as_deref().unwrap_or("–"))
+            let caveat = if one.is_supported { "" } else { "?" };
+            format!("{}{caveat}", one.shown.as_deref().unwrap_or("–"))
         }
     };
     let mut cells = vec![
@@ -95,13 +95,13 @@ fn bar(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_decide::capacity::{Ending, Judged, LoadKind};
-    use tokometer_decide::search::{Answer, Use};
+    use tokometer_decide::capacity::{Ending, LoadKind, ObjectiveAtPoint};
+    use tokometer_decide::search::{SearchResult, Use};
 
     use super::*;
 
-    fn reading(load: f64, fit: Fit) -> Reading {
-        let judged = |objective: &str, value: f64, limit: f64, unit: &str| Judged {
+    fn reading(load: f64, fit: PointOutcome) -> MeasuredPoint {
+        let judged = |objective: &str, value: f64, limit: f64, unit: &str| ObjectiveAtPoint {
             objective: objective.to_owned(),
             shown: Some(format!("{value:.2} {unit}")),
             value: Some(value),
@@ -109,7 +109,7 @@ mod tests {
             allowance: Some(Use { used: value / limit, variance: 0.0 }),
             is_supported: true,
         };
-        Reading {
+        MeasuredPoint {
             load,
             fit,
             objectives: vec![
@@ -133,10 +133,10 @@ mod tests {
             sentence: String::new(),
             gpus: Some(2),
             points: vec![
-                reading(8.0, Fit::Met),
-                reading(16.0, Fit::Overloaded),
-                reading(12.0, Fit::Met),
-                reading(12.8, Fit::Missed),
+                reading(8.0, PointOutcome::Met),
+                reading(16.0, PointOutcome::Overloaded),
+                reading(12.0, PointOutcome::Met),
+                reading(12.8, PointOutcome::Missed),
             ],
             requests_needed: 368,
         };
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn found() -> Ending {
-        Ending::Answered(Answer::Found {
+        Ending::Answered(SearchResult::Found {
             load: 12.41,
             margin: 0.27,
             objective: Some(0),
@@ -177,9 +177,9 @@ mod tests {
         doubtful.points[2].requests = 90;
         doubtful.points[3].client_notes = vec!["late-sends".into()];
         let text = text(&doubtful);
-        let doubts: Vec<&str> =
+        let caveats: Vec<&str> =
             text.lines().skip_while(|line| !line.starts_with("warning")).collect();
-        insta::assert_snapshot!(doubts.join("\n"), @"
+        insta::assert_snapshot!(caveats.join("\n"), @"
         warning: 1 of 2 points near the capacity were too short for their percentiles (down to 90 requests, 368 needed)
           use a longer `--max-duration`
         warning: at 1 of 2 points near the capacity the client, not the server, was at its limit (late-sends)

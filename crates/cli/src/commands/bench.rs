@@ -11,13 +11,13 @@ use crate::bench::{self, Bar, Earlier, Signals, measurement};
 use crate::exit::Exit;
 use crate::instrument;
 use crate::lower::{lower, written};
-use crate::terminal::{print, style, tell};
+use crate::terminal::{print, print_message, style};
 
 /// Measures what the arguments say, point by point.
 pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow::Result<Exit> {
     let lowered = lower(args, order, &given.environment)?;
     for remark in &lowered.remarks {
-        tell(&format!("note: {remark}"));
+        print_message(&format!("note: {remark}"));
     }
     if args.print_plan {
         print(&written(&lowered.plan).context("cannot show the plan")?)?;

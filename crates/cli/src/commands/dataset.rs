@@ -8,8 +8,8 @@ use tokometer_base::Seed;
 use crate::args::DatasetArgs;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, lower};
-use crate::terminal::{print, tell};
-use tokometer_measure::{Means, open, tokenizer};
+use crate::terminal::{print, print_message};
+use tokometer_measure::{WorkloadInputs, open, tokenizer};
 
 /// Prompts shown when nobody says how many.
 const SHOWN: u64 = 2;
@@ -22,16 +22,16 @@ pub(crate) fn dataset(
 ) -> anyhow::Result<Exit> {
     let lowered = lower(&args.bench, order, environment)?;
     for remark in &lowered.remarks {
-        tell(&format!("note: {remark}"));
+        print_message(&format!("note: {remark}"));
     }
     for point in &lowered.points {
         let plan = &point.plan;
         let opened = tokenizer(plan, &lowered.secrets, None)?;
         for note in &opened.notes {
-            tell(&format!("note: {note}"));
+            print_message(&format!("note: {note}"));
         }
         let name = opened.tokenizer.name().to_owned();
-        let means = Means {
+        let means = WorkloadInputs {
             tokenizer: opened.tokenizer,
             salt: Seed(plan.seed),
             hub: lowered.secrets.hub.clone(),
@@ -49,7 +49,7 @@ pub(crate) fn dataset(
             };
             let mut file = BufWriter::new(File::create(path).map_err(unwritable)?);
             opened.workload.export(&mut file)?.map_err(unwritable)?;
-            tell(&format!("wrote {} prompts to {}", opened.len(), path.display()));
+            print_message(&format!("wrote {} prompts to {}", opened.len(), path.display()));
         }
     }
     Ok(Exit::Done)

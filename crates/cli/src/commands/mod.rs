@@ -19,7 +19,7 @@ use tokometer_base::Clock;
 use crate::args::{Command, DocPage, Typed};
 use crate::exit::Exit;
 use crate::lower::Environment;
-use crate::terminal::{print, tell};
+use crate::terminal::{print, print_message};
 
 /// What the system gives the program.
 pub(crate) struct Given {
@@ -33,7 +33,7 @@ pub(crate) struct Given {
 pub(crate) fn run(typed: Typed, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
     let Typed { command, order, remarks } = typed;
     for remark in remarks {
-        tell(&format!("note: {remark}"));
+        print_message(&format!("note: {remark}"));
     }
     let given = Given { environment: Environment::read(), clock };
     let environment = &given.environment;

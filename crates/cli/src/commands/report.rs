@@ -14,7 +14,7 @@ use crate::args::{Format, ReportArgs};
 use crate::bench::View;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, objective, percentiles, sections};
-use crate::terminal::{print, style, tell};
+use crate::terminal::{print, print_message, style};
 
 /// Shows every source: one run in full, several as a table, blocks in any layout.
 pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Result<Exit> {
@@ -54,11 +54,11 @@ fn export(args: &ReportArgs, view: &View) -> anyhow::Result<Exit> {
     }
     if let Some(out) = &args.html {
         html(&folders, view, args.gpus, out)?;
-        tell(&format!("wrote {}", out.display()));
+        print_message(&format!("wrote {}", out.display()));
     }
     if let Some(out) = &args.markdown {
         markdown(&folders, view, out)?;
-        tell(&format!("wrote {}", out.display()));
+        print_message(&format!("wrote {}", out.display()));
     }
     let single: [(&Option<PathBuf>, Write); 3] =
         [(&args.trace, trace), (&args.csv, csv), (&args.parquet, parquet)];
@@ -72,7 +72,7 @@ fn export(args: &ReportArgs, view: &View) -> anyhow::Result<Exit> {
             .into());
         };
         write(folder, out)?;
-        tell(&format!("wrote {}", out.display()));
+        print_message(&format!("wrote {}", out.display()));
     }
     Ok(Exit::Done)
 }
@@ -97,7 +97,7 @@ fn mend(folder: &Path) -> Result<(), Refusal> {
         .and_then(|reader| reader.repair())
         .map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
     for name in mended {
-        tell(&format!("repaired {}", folder.join(name).display()));
+        print_message(&format!("repaired {}", folder.join(name).display()));
     }
     Ok(())
 }

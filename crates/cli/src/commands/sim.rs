@@ -12,7 +12,7 @@ use tokometer_sim::{Config, Faults, Flavour, Pace, Profile, Server, Transport};
 
 use crate::args::SimArgs;
 use crate::exit::{Exit, Refusal};
-use crate::terminal::{print, tell};
+use crate::terminal::{print, print_message};
 
 /// Runs until a signal comes, or until the parent goes away.
 pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
@@ -80,7 +80,7 @@ fn pace(args: &SimArgs) -> Result<Pace, Refusal> {
             })?;
             let (profile, changes) = changed(profile, &args.set)?;
             for change in changes {
-                tell(&format!("what-if: {change}"));
+                print_message(&format!("what-if: {change}"));
             }
             Ok(Pace::Engine(Box::new(profile)))
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use tokometer_decide::AbBlocks;
 use tokometer_decide::compare::{
-    Comparison, Half, Recorded, Rule, RuleOutcome, Run, Spans, compared, last_attempts,
+    Comparison, FailRule, Half, RecordedRun, RuleOutcome, Run, Spans, compared, last_attempts,
 };
 use tokometer_metrics::{Figure, Options};
 use tokometer_plan::differing_lines;
@@ -15,7 +15,7 @@ use super::load::{self, Sides};
 use super::views;
 use crate::exit::{Exit, Refusal};
 use crate::runs;
-use crate::terminal::{print, tell};
+use crate::terminal::{print, print_message};
 
 /// The look of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -57,7 +57,8 @@ pub(crate) struct CompareArgs {
 
 /// Compares, shows, and says by its exit code whether a rule was broken.
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
-    let rules: Vec<Rule> = args.fail_if.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
+    let rules: Vec<FailRule> =
+        args.fail_if.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
     let figures = compared(rules.iter().map(|rule| rule.figure));
     let comparison = match &args.run {
         Some(run) => of_run(run, &figures)?,
@@ -81,8 +82,8 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     Ok(exit(&comparison))
 }
 
-fn rule(text: &str) -> Result<Rule, Refusal> {
-    Rule::parse(text).map_err(|why| {
+fn rule(text: &str) -> Result<FailRule, Refusal> {
+    FailRule::parse(text).map_err(|why| {
         let why = match why {
             tokometer_decide::Error::Rule { why, .. } => why,
             other => other.to_string(),
@@ -108,7 +109,10 @@ fn exit(comparison: &Comparison) -> Exit {
                 judged.figure
             )
         };
-        tell(&format!("error: cannot check the rule \"{}\" with these runs: {why}", judged.rule));
+        print_message(&format!(
+            "error: cannot check the rule \"{}\" with these runs: {why}",
+            judged.rule
+        ));
     }
     match () {
         () if has(RuleOutcome::Broken) => Exit::Missed,
@@ -170,6 +174,6 @@ pub(crate) fn halves(
 ) -> Result<[Half; 2], record::Error> {
     let spans = Spans::of(ab, reader.timelines()?);
     let state = reader.state()?;
-    let run = Recorded { info: reader.info(), state: &state, options };
+    let run = RecordedRun { info: reader.info(), state: &state, options };
     Ok([spans.half(run, 0, reader.timelines()?), spans.half(run, 1, reader.timelines()?)])
 }

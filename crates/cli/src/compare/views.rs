@@ -258,7 +258,7 @@ pub(crate) fn html(comparison: &Comparison) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tokometer_decide::compare::{Rule, Run, Warning, compared};
+    use tokometer_decide::compare::{FailRule, Run, Warning, compared};
     use tokometer_metrics::Figure;
 
     use super::*;
@@ -277,7 +277,8 @@ mod tests {
         let a = [run("a", 100.0, 5000.0), run("a", 102.0, 5010.0), run("a", 98.0, 4990.0)];
         let mut b = [run("b", 110.0, 5002.0), run("b", 112.0, 5012.0), run("b", 108.0, 4992.0)];
         b[0].facts.failed = 2;
-        let rules = [Rule::parse("ttft worse by 5%").unwrap(), Rule::parse("e2e worse").unwrap()];
+        let rules =
+            [FailRule::parse("ttft worse by 5%").unwrap(), FailRule::parse("e2e worse").unwrap()];
         Comparison::of_runs(&a, &b, &compared([]), Vec::new()).judged(&rules)
     }
 

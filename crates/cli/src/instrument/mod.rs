@@ -30,7 +30,7 @@ use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{self, Lowered, lower};
 use crate::runs;
-use crate::terminal::{print, tell};
+use crate::terminal::{print, print_message};
 
 /// How the load is sent and read in one pass.
 #[derive(Debug, Clone, Copy)]
@@ -115,7 +115,7 @@ pub(crate) fn calibrate(plan: &Plan, given: &Given) -> anyhow::Result<Option<Nan
     let load = StreamLoad::of(plan);
     let fitness = examine(&load, given, &PASSES[..1])?;
     let Some(pass) = fitness.passes.first() else { return Ok(None) };
-    tell(&format!(
+    print_message(&format!(
         "measurement error at {} streams: first token {}, gap {} (p50/p99/max; on loopback, without a network card)",
         load.concurrency,
         spread(&pass.error.ttft),
@@ -128,7 +128,7 @@ fn examine(load: &StreamLoad, given: &Given, passes: &[Pass]) -> anyhow::Result<
     let folder = tempfile::Builder::new().prefix("tokometer-doctor-").tempdir()?;
     let mut found = Vec::new();
     for pass in passes {
-        tell(&format!("checking: {}", pass.name));
+        print_message(&format!("checking: {}", pass.name));
         found.push(measure(load, pass, given, folder.path())?);
     }
     let most_events_per_s =
@@ -247,7 +247,7 @@ fn measure(
 
 /// Floods the client over as many streams as asked for, one event per write.
 fn flood(load: &StreamLoad, given: &Given, folder: &Path) -> anyhow::Result<f64> {
-    tell("checking: maximum event rate");
+    print_message("checking: maximum event rate");
     let server = ["--flood".to_owned(), "1".to_owned()];
     let place = run(&load.flooded(), &server, Harvest::Adaptive, given, folder)?;
     let reader = runs::open(&place)?;

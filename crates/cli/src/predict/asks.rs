@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokometer_base::{Prompt, PromptContent, Seed};
-use tokometer_measure::{Means, Opened, Secrets, adapter, open, prompts_needed, tokenizer};
+use tokometer_measure::{
+    Opened, Secrets, WorkloadInputs, adapter, open, prompts_needed, tokenizer,
+};
 use tokometer_plan::{Lora, Plan};
 use tokometer_sim::Profile;
 use tokometer_sim::profile::PrefixCache;
@@ -178,7 +180,7 @@ impl Listed {
     fn open(plan: &Plan, profile: &Profile, secrets: &Secrets) -> Result<Self, Refusal> {
         let counted = tokenizer(plan, secrets, None)?;
         let mut remarks = counted.notes;
-        let means = Means {
+        let means = WorkloadInputs {
             tokenizer: Arc::clone(&counted.tokenizer),
             salt: Seed(plan.seed),
             hub: secrets.hub.clone(),
@@ -315,7 +317,7 @@ mod tests {
             let (mut drawn, lowered) = asks(&line, "default");
             let source = drawn.source(20, Seed(lowered.plan.seed)).unwrap();
             let opened = tokenizer(&lowered.plan, &lowered.secrets, None).unwrap();
-            let means = Means {
+            let means = WorkloadInputs {
                 tokenizer: opened.tokenizer,
                 salt: Seed(1),
                 hub: lowered.secrets.hub.clone(),

@@ -21,7 +21,7 @@ use crate::args::BenchArgs;
 use crate::bench::{Earlier, Facts, Place, View, layout_of, summarise_kept, write_results};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, Point, lower, written};
-use crate::terminal::{print, style, tell};
+use crate::terminal::{print, print_message, style};
 
 /// Flags of `tokometer predict`, besides those of `bench`, of which the target's have no effect.
 #[derive(Debug, Clone, Args)]
@@ -81,7 +81,7 @@ pub(crate) fn predict(
     let engine = Engine::open(args.engine.as_deref(), args.roofline.as_deref())?.set(&args.set)?;
     let lowered = lowered(args, order, environment)?;
     for remark in &lowered.remarks {
-        tell(&format!("note: {remark}"));
+        print_message(&format!("note: {remark}"));
     }
     if args.bench.print_plan {
         print(&written(&lowered.plan).context("cannot show the plan")?)?;
@@ -159,7 +159,7 @@ impl Command<'_> {
                 Ok(block) => rows.push((point.label(), vec![block])),
                 Err(refusal) if is_single => return Err(refusal),
                 Err(refusal) => {
-                    tell(&format!("error: point `{}` failed: {refusal}", point.label()));
+                    print_message(&format!("error: point `{}` failed: {refusal}", point.label()));
                     exit = Exit::Points;
                 }
             }
@@ -175,7 +175,7 @@ impl Command<'_> {
         let profile = &self.engine.profile;
         let mut asks = Asks::open(plan, profile, self.secrets)?;
         for remark in asks.remarks() {
-            tell(&format!("note: {remark}"));
+            print_message(&format!("note: {remark}"));
         }
         let memory_bytes = kibibytes("/proc/meminfo", "MemAvailable:");
         let setting = Setting { plan, profile, options: self.options, memory_bytes };
@@ -192,7 +192,7 @@ impl Command<'_> {
         if let Some(folder) = folder {
             save(&folder, &info, &mut predicted)?;
             if plan.output.shown == plan::Shown::Text {
-                tell(&format!("record: {}", folder.display()));
+                print_message(&format!("record: {}", folder.display()));
             }
         }
         Ok(block)
@@ -225,7 +225,7 @@ impl Command<'_> {
         let end = shown::end(predicted, info);
         let run = summarise_kept(info.clone(), &predicted.prediction.timelines, end, view);
         for path in write_results(&run, plan, &Facts::default())? {
-            tell(&format!("results: {}", path.display()));
+            print_message(&format!("results: {}", path.display()));
         }
         let mut json: Value = serde_json::from_str(&run.json()).unwrap_or_default();
         json["prediction"] = page.json();

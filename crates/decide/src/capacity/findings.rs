@@ -1,13 +1,12 @@
-//! What a search found: its answer in a sentence, the point that stands for it, and what keeps it
-//! from being believed as it stands.
+//! The result of a capacity search: a sentence, the point nearest to the answer, and caveats.
 
 use serde::Serialize;
 use tokometer_base::digits::digits;
 
-use super::reading::Reading;
-use crate::search::{Answer, Fit};
+use super::measured_point::MeasuredPoint;
+use crate::search::{PointOutcome, SearchResult};
 
-/// What the load of a point is.
+/// What a search varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadKind {
@@ -18,7 +17,7 @@ pub enum LoadKind {
 }
 
 impl LoadKind {
-    /// The unit of a load.
+    /// For messages.
     pub fn unit(self) -> &'static str {
         match self {
             Self::RequestRate => "req/s",
@@ -31,38 +30,38 @@ impl LoadKind {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// With an answer.
-    Answered(Answer),
-    /// By a signal.
+    /// The search reached a result.
+    Answered(SearchResult),
+    /// A signal ended the search.
     Interrupted,
-    /// The server was gone after a point and did not come back.
+    /// The server became unreachable and did not recover.
     ServerGone,
 }
 
-/// Everything a search found.
+/// The result of a capacity search.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
     /// What was varied.
     pub over: LoadKind,
     /// The objectives as typed.
     pub slo: String,
-    /// How it ended.
+    /// Decides the sentence and the exit code.
     pub ending: Ending,
-    /// The answer in one sentence.
+    /// The result in one sentence.
     pub sentence: String,
-    /// GPUs behind the endpoint, if the user passed their number.
+    /// GPUs behind the endpoint. `None` when the user did not give the number.
     pub gpus: Option<u32>,
-    /// The points in the order measured.
-    pub points: Vec<Reading>,
+    /// In the order measured.
+    pub points: Vec<MeasuredPoint>,
     /// Requests that a point needs for its percentiles.
     #[serde(skip)]
     pub requests_needed: u64,
 }
 
-/// A value with as many digits as its margin allows.
+/// A value rounded to the digits that its margin supports.
 fn with_margin(value: f64, margin: f64) -> String {
     let places = if margin > 0.0 { (1.0 - margin.log10().floor()).clamp(0.0, 4.0) } else { 2.0 };
-    // One digit of the margin is enough, two where the first is a one.
+    // One digit of the margin is enough; two where the first is a one.
     let is_small = margin / 10_f64.powf(margin.max(1e-9).log10().floor()) < 2.0;
     let places = if is_small { places } else { (places - 1.0).max(0.0) };
     #[expect(
@@ -74,28 +73,28 @@ fn with_margin(value: f64, margin: f64) -> String {
     format!("{value:.places$} ± {margin:.places$}")
 }
 
-/// Points within this share of the answer count as at the edge.
+/// Points within this share of the answer count as near it.
 const AT_THE_EDGE: f64 = 0.25;
 
-/// What keeps an answer from being believed as it stands. Counts are of points at the edge.
+/// A reason not to rely on the answer. Counts are of points near the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Doubt {
-    /// Points were too short for their percentiles.
+pub enum Caveat {
+    /// Points had too few requests for their percentiles.
     TooShort {
-        /// Such points.
+        /// Points with too few requests.
         points: usize,
-        /// All points at the edge.
+        /// All points near the answer.
         of: usize,
-        /// Requests of the shortest.
+        /// Requests of the shortest one.
         fewest: u64,
         /// Requests that a point needs.
         needed: u64,
     },
     /// The client, not the server, was at its limit.
     ClientAtLimit {
-        /// Such points.
+        /// Points at which it was.
         points: usize,
-        /// All points at the edge.
+        /// All points near the answer.
         of: usize,
         /// Codes of the first such point's notes.
         notes: Vec<String>,
@@ -107,29 +106,29 @@ fn is_same(a: f64, b: f64) -> bool {
 }
 
 impl Findings {
-    /// The point that stands for the answer: of those that met the objectives, the nearest to it.
-    pub fn edge(&self) -> Option<&Reading> {
+    /// The point nearest to the answer among those that met the objectives.
+    pub fn edge(&self) -> Option<&MeasuredPoint> {
         let Ending::Answered(answer) = &self.ending else { return None };
         let load = match answer {
-            Answer::Found { load, .. } | Answer::LimitedByMost { load } => *load,
-            Answer::NoneMeets { .. } | Answer::Unfinished { .. } => return None,
+            SearchResult::Found { load, .. } | SearchResult::LimitedByMost { load } => *load,
+            SearchResult::NoneMeets { .. } | SearchResult::Unfinished { .. } => return None,
         };
-        let met = self.points.iter().filter(|point| point.fit == Fit::Met);
+        let met = self.points.iter().filter(|point| point.fit == PointOutcome::Met);
         met.min_by(|a, b| (a.load - load).abs().total_cmp(&(b.load - load).abs()))
     }
 
     /// Output tokens per second and GPU at a point; `None` without a number of GPUs.
-    pub fn tokens_per_s_per_gpu(&self, point: &Reading) -> Option<f64> {
+    pub fn tokens_per_s_per_gpu(&self, point: &MeasuredPoint) -> Option<f64> {
         let gpus = self.gpus.filter(|gpus| *gpus > 0)?;
         Some(point.tokens_per_s? / f64::from(gpus))
     }
 
     /// The points by load, each with its throughput as a share of the highest.
-    pub fn course(&self) -> Vec<(&Reading, f64)> {
-        let mut sorted: Vec<&Reading> = self.points.iter().collect();
+    pub fn course(&self) -> Vec<(&MeasuredPoint, f64)> {
+        let mut sorted: Vec<&MeasuredPoint> = self.points.iter().collect();
         sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
         let most = sorted.iter().filter_map(|point| point.tokens_per_s).fold(0.0, f64::max);
-        let share = |point: &Reading| {
+        let share = |point: &MeasuredPoint| {
             point.tokens_per_s.filter(|_| most > 0.0).map_or(0.0, |tokens| tokens / most)
         };
         sorted.into_iter().map(|point| (point, share(point))).collect()
@@ -148,50 +147,55 @@ impl Findings {
             }
         };
         match answer {
-            Answer::Found { load, margin, objective, lowest_missed, .. } => {
+            SearchResult::Found { load, margin, objective, lowest_missed, .. } => {
                 let near = objective
                     .and_then(|at| self.edge()?.objectives.get(at))
                     .map_or(String::new(), |one| format!(" ({})", one.words()));
                 let load = with_margin(*load, *margin);
                 format!("{load} {unit}{near}{}", self.beyond(*lowest_missed))
             }
-            Answer::LimitedByMost { load } => format!(
+            SearchResult::LimitedByMost { load } => format!(
                 "at least {} {unit}: every load up to it meets the objectives, so the limit is `--max`, not the server",
                 digits(*load)
             ),
-            Answer::NoneMeets { load } => {
+            SearchResult::NoneMeets { load } => {
                 let at = self.points.iter().rfind(|point| is_same(point.load, *load));
                 let why = at
-                    .and_then(Reading::worst)
+                    .and_then(MeasuredPoint::worst)
                     .map_or(String::new(), |worst| format!(" ({})", worst.words()));
                 format!(
                     "no load meets the objectives: even {} {unit} violates them{why}",
                     digits(*load)
                 )
             }
-            Answer::Unfinished { .. } => {
+            SearchResult::Unfinished { .. } => {
                 self.known("the maximum number of points was reached before the search finished")
             }
         }
     }
 
-    /// What happens just above the limit, if it is more than a missed objective.
+    /// What happens just above the limit, if it is more than a violated objective.
     fn beyond(&self, lowest_missed: f64) -> String {
         let (unit, load) = (self.over.unit(), digits(lowest_missed));
-        let missed =
-            self.points.iter().find(|p| is_same(p.load, lowest_missed) && p.fit != Fit::Met);
+        let missed = self
+            .points
+            .iter()
+            .find(|p| is_same(p.load, lowest_missed) && p.fit != PointOutcome::Met);
         match missed.map(|point| point.fit) {
-            Some(Fit::Overloaded) => format!("; at {load} {unit} the server is overloaded"),
-            Some(Fit::Failed) => format!("; at {load} {unit} the server fails"),
+            Some(PointOutcome::Overloaded) => {
+                format!("; at {load} {unit} the server is overloaded")
+            }
+            Some(PointOutcome::Failed) => format!("; at {load} {unit} the server fails"),
             _ => String::new(),
         }
     }
 
-    /// The range that the points alone give.
+    /// The range that is known from the points alone.
     fn known(&self, why: &str) -> String {
         let unit = self.over.unit();
         let loads = |is_met: bool| {
-            let of = self.points.iter().filter(move |point| (point.fit == Fit::Met) == is_met);
+            let of =
+                self.points.iter().filter(move |point| (point.fit == PointOutcome::Met) == is_met);
             of.map(|point| point.load)
         };
         let met = loads(true).max_by(f64::total_cmp);
@@ -210,23 +214,24 @@ impl Findings {
         format!("{known} ({why})")
     }
 
-    /// Reasons to doubt the answer.
-    pub fn doubts(&self) -> Vec<Doubt> {
-        let near = |point: &&Reading| match &self.ending {
-            Ending::Answered(Answer::Found { load, .. }) => {
+    /// Reasons not to rely on the answer.
+    pub fn caveats(&self) -> Vec<Caveat> {
+        let near = |point: &&MeasuredPoint| match &self.ending {
+            Ending::Answered(SearchResult::Found { load, .. }) => {
                 (point.load / load - 1.0).abs() < AT_THE_EDGE
             }
             _ => true,
         };
-        let close: Vec<&Reading> = self.points.iter().filter(near).collect();
-        let is_short = |point: &&&Reading| point.objectives.iter().any(|one| !one.is_supported);
+        let close: Vec<&MeasuredPoint> = self.points.iter().filter(near).collect();
+        let is_short =
+            |point: &&&MeasuredPoint| point.objectives.iter().any(|one| !one.is_supported);
         let short: Vec<_> = close.iter().filter(is_short).collect();
         let too_short = short.iter().map(|point| point.requests).min().map(|fewest| {
             let needed = self.requests_needed;
-            Doubt::TooShort { points: short.len(), of: close.len(), fewest, needed }
+            Caveat::TooShort { points: short.len(), of: close.len(), fewest, needed }
         });
         let spoilt: Vec<_> = close.iter().filter(|point| !point.client_notes.is_empty()).collect();
-        let at_limit = spoilt.first().map(|first| Doubt::ClientAtLimit {
+        let at_limit = spoilt.first().map(|first| Caveat::ClientAtLimit {
             points: spoilt.len(),
             of: close.len(),
             notes: first.client_notes.clone(),
@@ -237,12 +242,12 @@ impl Findings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reading::Judged;
+    use super::super::measured_point::ObjectiveAtPoint;
     use super::*;
     use crate::search::Use;
 
-    fn reading(load: f64, fit: Fit) -> Reading {
-        let judged = |objective: &str, value: f64, limit: f64, unit: &str| Judged {
+    fn reading(load: f64, fit: PointOutcome) -> MeasuredPoint {
+        let judged = |objective: &str, value: f64, limit: f64, unit: &str| ObjectiveAtPoint {
             objective: objective.to_owned(),
             shown: Some(format!("{value:.2} {unit}")),
             value: Some(value),
@@ -250,7 +255,7 @@ mod tests {
             allowance: Some(Use { used: value / limit, variance: 0.0 }),
             is_supported: true,
         };
-        Reading {
+        MeasuredPoint {
             load,
             fit,
             objectives: vec![
@@ -274,10 +279,10 @@ mod tests {
             sentence: String::new(),
             gpus: Some(2),
             points: vec![
-                reading(8.0, Fit::Met),
-                reading(16.0, Fit::Overloaded),
-                reading(12.0, Fit::Met),
-                reading(12.8, Fit::Missed),
+                reading(8.0, PointOutcome::Met),
+                reading(16.0, PointOutcome::Overloaded),
+                reading(12.0, PointOutcome::Met),
+                reading(12.8, PointOutcome::Missed),
             ],
             requests_needed: 368,
         };
@@ -286,7 +291,7 @@ mod tests {
     }
 
     fn found() -> Ending {
-        Ending::Answered(Answer::Found {
+        Ending::Answered(SearchResult::Found {
             load: 12.41,
             margin: 0.27,
             objective: Some(0),
@@ -303,17 +308,17 @@ mod tests {
     #[test]
     fn short_points_and_a_client_at_its_limit_are_doubts() {
         let mut doubtful = findings(found());
-        assert_eq!(doubtful.doubts(), []);
+        assert_eq!(doubtful.caveats(), []);
         doubtful.points[2].objectives[0].is_supported = false;
         doubtful.points[2].requests = 90;
         doubtful.points[3].client_notes = vec!["late-sends".into()];
-        // Far from the edge: neither counts.
+        // Far from the answer: neither counts.
         doubtful.points[0].objectives[0].is_supported = false;
         assert_eq!(
-            doubtful.doubts(),
+            doubtful.caveats(),
             [
-                Doubt::TooShort { points: 1, of: 2, fewest: 90, needed: 368 },
-                Doubt::ClientAtLimit { points: 1, of: 2, notes: vec!["late-sends".into()] },
+                Caveat::TooShort { points: 1, of: 2, fewest: 90, needed: 368 },
+                Caveat::ClientAtLimit { points: 1, of: 2, notes: vec!["late-sends".into()] },
             ]
         );
     }
@@ -331,14 +336,14 @@ mod tests {
             "between 12.00 and 12.80 req/s (the server became unreachable at 12.80 req/s and did not recover)",
         );
         check(
-            answered(Answer::NoneMeets { load: 8.0 }),
+            answered(SearchResult::NoneMeets { load: 8.0 }),
             "no load meets the objectives: even 8.00 req/s violates them (p99 ttft 1.27 s < 2s)",
         );
         check(
-            answered(Answer::LimitedByMost { load: 64.0 }),
+            answered(SearchResult::LimitedByMost { load: 64.0 }),
             "at least 64.00 req/s: every load up to it meets the objectives, so the limit is `--max`, not the server",
         );
-        let cliff = Answer::Found {
+        let cliff = SearchResult::Found {
             load: 14.0,
             margin: 2.0,
             objective: None,

@@ -1,7 +1,7 @@
-//! What a search for capacity measured, and what it found.
+//! Points and result of a capacity search.
 
 mod findings;
-mod reading;
+mod measured_point;
 
-pub use findings::{Doubt, Ending, Findings, LoadKind};
-pub use reading::{Judged, Reading};
+pub use findings::{Caveat, Ending, Findings, LoadKind};
+pub use measured_point::{MeasuredPoint, ObjectiveAtPoint};

@@ -1,10 +1,10 @@
-//! Two targets measured in alternating blocks: which target a request goes to, which blocks make a
-//! pair, and each side's own summary.
+//! A/B blocks of two targets: which target a request goes to, which blocks form a pair, and the
+//! summary of each side.
 //!
 //! Blocks follow the pattern A B B A, so that a steady drift of the machine adds the same to both
-//! sides of two neighbouring pairs. Both blocks of a pair ask for the same lengths at the same times.
-//! A block starts when the one before it has drained: no request of one side shares the machine with
-//! one of the other, every block has the same rise and the same tail, and nothing is thrown away.
+//! sides of two neighbouring pairs. Both blocks of a pair request the same lengths at the same
+//! offsets. A block starts when the previous one has drained: requests of both sides never share the
+//! machine, every block has the same ramp and tail, and no data are discarded.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use tokometer_metrics::figure::{Figure, Statistic};
 use tokometer_metrics::{Collector, Options, Summary};
 use tokometer_record::{Phase, RunInfo, RunState, Timeline};
 
-use super::requests::{self, Request};
+use super::requests::{self, ComparedRequest};
 
 /// Blocks of requests that go to two targets in the order A B B A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbBlocks {
-    /// Requests of one block.
+    /// Requests per block.
     pub block: u64,
 }
 
-/// Pairs, or groups of pairs, from which a percentile's scatter can be judged.
+/// Pairs, or groups of pairs, that are needed to estimate the scatter of a percentile.
 const FEWEST_GROUPS: usize = 5;
 
 impl AbBlocks {
-    /// The target of request `index`: A B B A, block by block.
+    /// The target of request `index`.
     pub fn target(self, index: u64) -> u16 {
         match (index / self.block) % 4 {
             0 | 3 => 0,
@@ -39,7 +39,7 @@ impl AbBlocks {
         index / self.block / 2
     }
 
-    /// Which prompt of its side's own list it asks: the same for both blocks of a pair.
+    /// Index of the prompt among those of its side: the same for both blocks of a pair.
     pub fn prompt(self, index: u64) -> u64 {
         self.pair(index) * self.block + index % self.block
     }
@@ -49,21 +49,21 @@ impl AbBlocks {
         index.is_multiple_of(self.block)
     }
 
-    /// Requests of whole pairs among `count`.
+    /// Requests in complete pairs among `count`.
     pub fn whole_pairs(self, count: u64) -> u64 {
         count / (2 * self.block) * (2 * self.block)
     }
 
-    /// The values of both sides, pair by pair. A pair of which a request is missing is left out. A
-    /// percentile that a single block is too small for is taken over several neighbouring pairs.
-    pub fn pairs(self, requests: &[Request], figures: &[Figure]) -> Pairs {
-        let mut pairs: BTreeMap<u64, [Vec<&Request>; 2]> = BTreeMap::new();
+    /// Values of both sides per pair. A pair with a missing request is skipped. A percentile that a
+    /// single block is too small for is computed over several neighbouring pairs.
+    pub fn pairs(self, requests: &[ComparedRequest], figures: &[Figure]) -> Pairs {
+        let mut pairs: BTreeMap<u64, [Vec<&ComparedRequest>; 2]> = BTreeMap::new();
         for request in requests {
             let sides = pairs.entry(self.pair(request.index)).or_default();
             sides[usize::from(self.target(request.index))].push(request);
         }
         let block = usize::try_from(self.block).unwrap_or(usize::MAX);
-        let whole: Vec<[Vec<&Request>; 2]> = pairs
+        let whole: Vec<[Vec<&ComparedRequest>; 2]> = pairs
             .into_values()
             .filter(|sides| sides.iter().all(|side| side.len() == block))
             .collect();
@@ -73,58 +73,63 @@ impl AbBlocks {
     }
 }
 
-/// The values of both sides, pair by pair.
+/// Values of both sides per pair.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pairs {
-    /// By figure.
+    /// One (A, B) per pair.
     pub values: BTreeMap<Figure, Vec<(f64, f64)>>,
-    /// Whole pairs.
+    /// Number of complete pairs.
     pub count: usize,
 }
 
-fn paired(figure: Figure, pairs: &[[Vec<&Request>; 2]], block: usize) -> Option<Vec<(f64, f64)>> {
+fn paired(
+    figure: Figure,
+    pairs: &[[Vec<&ComparedRequest>; 2]],
+    block: usize,
+) -> Option<Vec<(f64, f64)>> {
     let is_throughput = figure.statistic == Statistic::Whole;
     let joined = if is_throughput { 1 } else { requests::needed(figure.statistic).div_ceil(block) };
-    let groups: Vec<&[[Vec<&Request>; 2]]> = pairs.chunks_exact(joined).collect();
+    let groups: Vec<&[[Vec<&ComparedRequest>; 2]]> = pairs.chunks_exact(joined).collect();
     if joined > 1 && groups.len() < FEWEST_GROUPS {
         return None;
     }
-    let side = |group: &[[Vec<&Request>; 2]], at: usize| {
-        let all: Vec<&Request> = group.iter().flat_map(|pair| pair[at].iter().copied()).collect();
+    let side = |group: &[[Vec<&ComparedRequest>; 2]], at: usize| {
+        let all: Vec<&ComparedRequest> =
+            group.iter().flat_map(|pair| pair[at].iter().copied()).collect();
         requests::value(figure, &all)
     };
     groups.into_iter().map(|group| side(group, 0).zip(side(group, 1))).collect()
 }
 
-/// One side of a run in A/B blocks, as if its blocks had followed each other without a break.
+/// One side of a run in A/B blocks, with its blocks moved together.
 #[derive(Debug)]
 pub struct Half {
-    /// The run, with this side's target alone.
+    /// With this side's target only.
     pub info: RunInfo,
-    /// Its numbers.
+    /// Of this side's requests only.
     pub summary: Summary,
 }
 
-/// When each block began and ended.
+/// Start and end of each block.
 #[derive(Debug)]
 pub struct Spans {
     ab: AbBlocks,
     blocks: BTreeMap<u64, (Nanos, Nanos)>,
 }
 
-/// A run read from its record, without its timelines.
+/// A run from its record, without its timelines.
 #[derive(Debug, Clone, Copy)]
-pub struct Recorded<'a> {
-    /// What was known before the run.
+pub struct RecordedRun<'a> {
+    /// Names both targets.
     pub info: &'a RunInfo,
-    /// How it ended.
+    /// Of the whole run.
     pub state: &'a RunState,
-    /// What each side's summary must hold.
+    /// Options for each side's summary.
     pub options: &'a Options,
 }
 
 impl Spans {
-    /// The spans of these timelines, which may come in any order.
+    /// From timelines in any order.
     pub fn of(ab: AbBlocks, timelines: impl Iterator<Item = Timeline>) -> Self {
         let mut blocks: BTreeMap<u64, (Nanos, Nanos)> = BTreeMap::new();
         let measured = |timeline: &Timeline| timeline.identity.phase == Phase::Measure;
@@ -139,8 +144,8 @@ impl Spans {
         Self { ab, blocks }
     }
 
-    /// How much earlier each block of a side has to be to follow the one before it at once, and the
-    /// end of the last.
+    /// How far each block of a side has to move to follow the previous one at once, and the end of
+    /// the last.
     fn moves(&self, target: u16, begin: Nanos) -> (BTreeMap<u64, Nanos>, Nanos) {
         let mut end = begin;
         let mut moves = BTreeMap::new();
@@ -152,10 +157,10 @@ impl Spans {
         (moves, end)
     }
 
-    /// Summarises one side of a run from all of the run's timelines.
+    /// Summarises one side from all timelines of the run.
     pub fn half(
         &self,
-        run: Recorded<'_>,
+        run: RecordedRun<'_>,
         target: u16,
         timelines: impl Iterator<Item = Timeline>,
     ) -> Half {
@@ -167,7 +172,7 @@ impl Spans {
         let (moves, end_of_last) = self.moves(target, first);
         if let RunState::Ended(end) = &mut state {
             (end.measure_begin, end.measure_end) = (first, end_of_last);
-            // The account does not say whose requests were never sent; the other side shows the rest.
+            // The record does not say which side's requests were never sent, so both get half.
             end.never_sent /= 2;
         }
         let mut collector = Collector::new(&info, run.options.clone());
@@ -183,7 +188,7 @@ impl Spans {
     }
 }
 
-/// Moves a whole timeline, so that every difference of its times stays.
+/// Moves all times of a timeline by the same amount.
 fn move_earlier(timeline: &mut Timeline, by: Nanos) {
     let times = &mut timeline.times;
     times.admitted = times.admitted - by;
@@ -227,7 +232,7 @@ mod tests {
     fn pairs_hold_both_sides_and_a_torn_pair_is_left_out() {
         let ab = AbBlocks { block: 2 };
         // B is slower by one millisecond; the last pair lacks a request.
-        let requests: Vec<Request> = (0..15)
+        let requests: Vec<ComparedRequest> = (0..15)
             .map(|index| {
                 let target = ab.target(index);
                 request(index, target, index * 100, 10.0 + index as f64 + f64::from(target))

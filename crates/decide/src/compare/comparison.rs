@@ -1,8 +1,8 @@
-//! Two sides become a comparison: one row per figure, with what the data can say about it.
+//! Compares two sides: one row per figure, with what the data support.
 //!
-//! Between-run scatter decides wherever there are three runs a side: runs of one server differ by
-//! more than their own blocks of time do. With fewer, blocks within the runs must serve, and the
-//! comparison says how little that proves.
+//! With three or more runs per side, the scatter between runs decides: runs of one server differ by
+//! more than blocks of time within a run. With fewer runs, blocks are used, and the comparison says
+//! that this is weak evidence.
 
 use serde::Serialize;
 use serde::ser::SerializeStruct as _;
@@ -12,38 +12,38 @@ use tokometer_metrics::statistics;
 use super::ab_blocks::Pairs;
 use super::difference::{self, Basis, Difference};
 use super::likeness::{DifferingLine, Likeness, Warning, Weight, likeness};
-use super::rule::{Judged, Rule};
+use super::rule::{FailRule, RuleResult};
 use super::run::Run;
 
-/// Runs a side from which their own scatter is known.
+/// Runs per side that are needed to estimate the scatter between runs.
 pub const ENOUGH_RUNS: usize = 3;
 
 /// One figure on both sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ComparedFigure {
-    /// The figure.
+    /// Both values have its unit.
     pub figure: Figure,
-    /// Its value in A: the mean over the runs.
+    /// Mean over the runs of A.
     pub a: f64,
-    /// Its value in B.
+    /// Mean over the runs of B.
     pub b: f64,
-    /// What the data say; `None` when they have no scatter to judge by.
+    /// `None` when the data have no scatter to estimate from.
     pub difference: Option<Difference>,
 }
 
 impl ComparedFigure {
-    /// B minus A as a share of A: the best estimate there is.
+    /// B minus A as a share of A.
     pub fn change(&self) -> f64 {
         self.difference.map_or((self.b - self.a) / self.a.abs(), |difference| difference.change)
     }
 
-    /// Whether both are of one quantity; throughputs count as one, because they move together.
+    /// Whether both are of one quantity; all throughputs count as one, because they move together.
     pub fn is_of_kind(&self, other: &Self) -> bool {
         let is_whole = |one: &Self| one.figure.statistic == Statistic::Whole;
         self.figure.quantity == other.figure.quantity || (is_whole(self) && is_whole(other))
     }
 
-    /// Whether it stands for all throughputs.
+    /// Whether it represents all throughputs.
     pub fn is_output(&self) -> bool {
         self.figure.quantity == Quantity::Output
     }
@@ -72,21 +72,21 @@ impl Serialize for ComparedFigure {
     }
 }
 
-/// One side in a few words.
+/// A short description of one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
-    /// Its runs, as the user called them.
+    /// As the user named them.
     pub runs: Vec<String>,
-    /// Where its requests went.
+    /// URLs of its targets.
     pub targets: Vec<String>,
-    /// Requests answered, all runs together.
+    /// Over all runs.
     pub succeeded: u64,
-    /// Requests not answered.
+    /// Over all runs.
     pub failed: u64,
 }
 
 impl Side {
-    /// The head of these runs.
+    /// Sums over `runs`.
     pub fn of(runs: &[Run]) -> Self {
         let mut targets: Vec<String> =
             runs.iter().filter_map(|run| run.facts.target.clone()).collect();
@@ -101,24 +101,24 @@ impl Side {
     }
 }
 
-/// Everything that is said about two sides.
+/// The result of comparing two sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// Where the values come from.
     pub basis: Basis,
-    /// Pairs of blocks, where blocks of two targets were measured in turn.
+    /// Number of pairs in an A/B measurement; `None` otherwise.
     pub pairs: Option<usize>,
-    /// A.
+    /// The base line.
     pub a: Side,
-    /// B.
+    /// The side under test.
     pub b: Side,
     /// One per figure that both sides have.
     pub rows: Vec<ComparedFigure>,
-    /// Whether they are alike, and in what they are not.
+    /// How similar the runs' conditions are.
     #[serde(flatten)]
     pub likeness: Likeness,
-    /// Rules of `--fail-if`.
-    pub rules: Vec<Judged>,
+    /// Results of the `--fail-if` rules.
+    pub rules: Vec<RuleResult>,
 }
 
 impl Comparison {
@@ -134,7 +134,7 @@ impl Comparison {
                 counted(a.len(), "run"),
                 b.len(),
             );
-            likeness.warnings.insert(0, Warning { weight: Weight::Doubt, text });
+            likeness.warnings.insert(0, Warning { weight: Weight::Caution, text });
         }
         let rows = figures.iter().filter_map(|figure| row(*figure, a, b, basis)).collect();
         Self {
@@ -148,7 +148,7 @@ impl Comparison {
         }
     }
 
-    /// Compares two targets that were measured in alternating blocks, by the figures of the pairs.
+    /// Compares the two targets of an A/B measurement.
     pub fn of_pairs(a: &Run, b: &Run, figures: &[Figure], pairs: &Pairs) -> Self {
         let row = |figure: &Figure| {
             let figure = *figure;
@@ -176,14 +176,14 @@ impl Comparison {
         }
     }
 
-    /// The same with rules judged.
+    /// Adds the results of these rules.
     #[must_use]
-    pub fn judged(mut self, rules: &[Rule]) -> Self {
+    pub fn judged(mut self, rules: &[FailRule]) -> Self {
         self.rules = rules.iter().map(|rule| rule.judge(&self.rows)).collect();
         self
     }
 
-    /// What makes the comparison meaningless.
+    /// Warnings that make the comparison meaningless.
     pub fn refusals(&self) -> Vec<&str> {
         let warnings = self.likeness.warnings.iter();
         let is_refusal = |warning: &&Warning| warning.weight == Weight::Meaningless;
@@ -191,12 +191,12 @@ impl Comparison {
     }
 }
 
-/// `1 run`, `3 runs`.
+/// Such as `1 run` or `3 runs`.
 pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// The row of a figure that every run has.
+/// The row of a figure that every run has; `None` where one lacks it.
 fn row(figure: Figure, a: &[Run], b: &[Run], basis: Basis) -> Option<ComparedFigure> {
     let of_runs = |runs: &[Run]| {
         runs.iter().map(|run| run.values.get(&figure).copied()).collect::<Option<Vec<f64>>>()
@@ -231,7 +231,7 @@ mod tests {
     const TTFT: Figure = Figure::mean(Quantity::Ttft);
     const OUTPUT: Figure = Figure::whole(Quantity::Output);
 
-    /// A run whose TTFT and throughput are these; its blocks scatter by a tenth of a percent.
+    /// A run with this TTFT and throughput; its blocks scatter by a tenth of a percent.
     fn run(name: &str, ttft: f64, output: f64) -> Run {
         let scattered = |value: f64| {
             (0..8).map(|at| value * (1.0 + 0.001 * f64::from(at % 3 - 1))).collect::<Vec<f64>>()

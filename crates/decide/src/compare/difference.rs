@@ -1,18 +1,19 @@
-//! Is B different from A, with what certainty, and what could these data have shown at all?
+//! Estimates the difference between A and B, its certainty, and the smallest difference that the data
+//! can detect.
 //!
 //! In: values of one metric, one per run (or per block of time within single runs, or per pair of
-//! blocks). Out: the difference with its interval, the smallest difference that would probably have
-//! been found, and a verdict. Values of runs are independent; values of blocks nearly so, and say
-//! nothing about the scatter between runs.
+//! blocks). Out: the difference with its confidence interval, the smallest detectable difference, and
+//! a conclusion. Values of runs are independent; values of blocks nearly so, and they do not show the
+//! scatter between runs.
 
 use serde::{Deserialize, Serialize};
 use tokometer_metrics::{Better, statistics};
 
-/// Chance of missing a true difference of the smallest detectable size.
+/// Probability of detecting a true difference of the smallest detectable size.
 const POWER: f64 = 0.8;
-/// "No difference shown" is said only when one of this share of A would probably have been found.
+/// "No difference" is concluded only when a difference of this share of A would be detectable.
 const USEFUL: f64 = 0.1;
-/// A difference below this share of A prints as 0.0 %, and is none, however little the data scatter.
+/// A difference below this share of A prints as 0.0 % and counts as none, however small the scatter.
 const TINY: f64 = 5e-4;
 
 /// Where the values of a comparison come from.
@@ -21,13 +22,13 @@ const TINY: f64 = 5e-4;
 pub enum Basis {
     /// One value per run.
     Runs,
-    /// One value per block of time within single runs: a single pair of runs proves little.
+    /// One value per block of time within single runs: weak evidence.
     Blocks,
-    /// Differences of neighbouring blocks of an interleaved run.
+    /// Differences of neighbouring blocks of an A/B run.
     Pairs,
 }
 
-/// What a comparison amounts to.
+/// The result of a comparison for one figure, at 95 % confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conclusion {
@@ -35,9 +36,9 @@ pub enum Conclusion {
     Better,
     /// B is worse.
     Worse,
-    /// None was found, and one worth knowing would probably have been.
+    /// No difference was found, and a relevant one would probably have been.
     NoDifferenceShown,
-    /// None was found, and these data could hardly have shown one.
+    /// No difference was found, but these data could hardly have shown one.
     CannotTell,
 }
 
@@ -50,15 +51,15 @@ pub struct Difference {
     pub b: f64,
     /// B minus A, as a share of A.
     pub change: f64,
-    /// Lower end of its 95 % interval.
+    /// Lower end of the 95 % confidence interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of that interval.
     pub high: f64,
-    /// The smallest change, as a share of A, that would be found four times in five.
+    /// The smallest change, as a share of A, that would be detected with 80 % probability.
     pub detectable: f64,
     /// Where the values come from.
     pub basis: Basis,
-    /// What it amounts to.
+    /// From the interval and the detectable change.
     pub conclusion: Conclusion,
 }
 
@@ -70,8 +71,8 @@ struct Estimate {
     freedom: f64,
 }
 
-/// Compares two independent lists (Welch). `None` for fewer than two values on a side, or an A of
-/// zero.
+/// Compares two independent samples (Welch). `None` for fewer than two values on a side, or a mean of
+/// zero in A.
 pub fn unpaired(a: &[f64], b: &[f64], basis: Basis, better: Better) -> Option<Difference> {
     let part = |values: &[f64]| {
         Some((statistics::mean(values)?, statistics::variance(values)? / values.len() as f64))
@@ -83,7 +84,7 @@ pub fn unpaired(a: &[f64], b: &[f64], basis: Basis, better: Better) -> Option<Di
     conclude(&Estimate { a: a_mean, b: b_mean, error: sum.sqrt(), freedom }, basis, better)
 }
 
-/// Compares pairs measured side by side, so that what drifts cancels. `None` for fewer than two.
+/// Compares values measured in pairs, so that drift cancels. `None` for fewer than two pairs.
 pub fn paired(pairs: &[(f64, f64)], better: Better) -> Option<Difference> {
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
     let count = pairs.len() as f64;
@@ -114,7 +115,7 @@ fn conclude(estimate: &Estimate, basis: Basis, better: Better) -> Option<Differe
 }
 
 impl Difference {
-    /// Whether B is surely worse, and by at least `share` of A by the best estimate.
+    /// Whether the interval shows that B is worse, and the estimate is at least `share` of A.
     pub fn is_worse_by(&self, share: f64) -> bool {
         self.conclusion == Conclusion::Worse && self.change.abs() >= share
     }
@@ -148,7 +149,7 @@ mod tests {
         check(Better::Higher, Conclusion::Better);
     }
 
-    /// Two runs of counted blocks that scatter by nothing once were "worse by 0.0 %".
+    /// Two runs whose blocks had no scatter were reported as "worse by 0.0 %".
     #[test]
     fn a_difference_that_prints_as_nothing_is_none() {
         let found = unpaired(&[10.0, 10.0], &[10.001, 10.001], Basis::Blocks, Better::Lower);

@@ -2,18 +2,16 @@
 
 use tokometer_metrics::figure::{Figure, Percentile, Quantity, Statistic};
 
-/// Latencies that are compared.
+/// Compared latencies, in the order of the rows.
 pub const LATENCIES: [Quantity; 4] = [Quantity::Ttft, Quantity::Tpot, Quantity::Itl, Quantity::E2e];
 
-/// Throughputs that are compared.
 const THROUGHPUTS: [Quantity; 3] = [Quantity::Requests, Quantity::Output, Quantity::Total];
 
-/// Percentiles that are compared without being asked for.
+/// Percentiles that are compared by default.
 const PERCENTILES: [Percentile; 3] =
     [Percentile::whole(50), Percentile::whole(90), Percentile::whole(99)];
 
-/// The figures of a comparison, in the order of its rows: those that are always compared, and those
-/// that rules ask for besides.
+/// The figures of a comparison in the order of its rows: the default ones, and those that rules name.
 pub fn compared(asked: impl IntoIterator<Item = Figure>) -> Vec<Figure> {
     let statistics = || {
         let percentiles = PERCENTILES.into_iter().map(Statistic::Percentile);
@@ -29,7 +27,7 @@ pub fn compared(asked: impl IntoIterator<Item = Figure>) -> Vec<Figure> {
     figures
 }
 
-/// The percentiles that a summary must hold for these figures, in percent.
+/// The percentiles that a summary must have for these figures, in percent.
 pub fn percentiles(figures: &[Figure]) -> Vec<f64> {
     let mut found: Vec<Percentile> =
         figures.iter().filter_map(|figure| figure.statistic.percentile()).collect();
@@ -38,8 +36,8 @@ pub fn percentiles(figures: &[Figure]) -> Vec<f64> {
     found.into_iter().map(Percentile::percent).collect()
 }
 
-/// Whether runs can be compared by this figure: extremes and spreads of single runs differ by chance
-/// too much to be judged from a few of them.
+/// Whether runs can be compared by this figure. Extremes and spreads of single runs vary too much by
+/// chance.
 pub(super) fn is_comparable(figure: Figure) -> bool {
     match figure.statistic {
         Statistic::Whole => THROUGHPUTS.contains(&figure.quantity),

@@ -1,4 +1,4 @@
-//! Are these runs alike enough to be compared at all?
+//! Checks whether runs are similar enough to be compared.
 //!
 //! In: the facts of all runs, and the lines in which their plans differ, which the room `plan` finds.
 //! Out: these lines, and warnings, of which some make the comparison meaningless.
@@ -8,28 +8,29 @@ use tokometer_metrics::Verdict;
 
 use super::run::{Facts, Run};
 
-/// How bad a difference is.
+/// The severity of a difference between the conditions of two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Weight {
-    /// What is being compared.
+    /// It is what is being compared.
     Subject,
     /// It may explain a difference of the figures.
-    Doubt,
-    /// The figures answer different questions.
+    #[serde(rename = "doubt")]
+    Caution,
+    /// The figures measure different things.
     Meaningless,
 }
 
-/// A line in which plans differ.
+/// A field in which plans differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DifferingLine {
     /// Path of the field.
     pub field: String,
     /// Its values in A, joined.
     pub a: String,
-    /// Its values in B.
+    /// Its values in B, joined.
     pub b: String,
-    /// How bad that is.
+    /// Depends on the field.
     pub weight: Weight,
 }
 
@@ -51,24 +52,24 @@ impl DifferingLine {
 /// Something that a reader of the comparison must know.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Warning {
-    /// How bad it is.
+    /// Decides whether the comparison is refused.
     pub weight: Weight,
-    /// What it is.
+    /// One sentence for the user.
     pub text: String,
 }
 
-/// What was found.
+/// The differences between the conditions of two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Likeness {
-    /// Lines in which plans differ.
+    /// Fields in which plans differ.
     pub lines: Vec<DifferingLine>,
-    /// Warnings, worst first.
+    /// The most severe first.
     pub warnings: Vec<Warning>,
 }
 
-/// Token counts per request may differ by this share without a word.
-const COUNT_DOUBT: f64 = 0.02;
-/// Beyond this share the work itself is another one.
+/// Token counts per request may differ by this share without a warning.
+const COUNT_CAUTION: f64 = 0.02;
+/// Beyond this share the workloads are different ones.
 const COUNT_MEANINGLESS: f64 = 0.1;
 
 /// Compares the facts of two sides whose plans differ in these lines.
@@ -89,23 +90,23 @@ pub(super) fn likeness(a: &[Run], b: &[Run], lines: Vec<DifferingLine>) -> Liken
     };
     compare_words("the datasets", Weight::Meaningless, |facts| facts.dataset.as_deref());
     compare_words("the tokenizers", Weight::Meaningless, |facts| facts.tokenizer.as_deref());
-    compare_words("the definitions", Weight::Doubt, |facts| Some(&facts.definitions));
-    compare_words("the program versions", Weight::Doubt, |facts| facts.version.as_deref());
+    compare_words("the definitions", Weight::Caution, |facts| Some(&facts.definitions));
+    compare_words("the program versions", Weight::Caution, |facts| facts.version.as_deref());
     warnings.extend(differing_count("prompt tokens", a, b, |facts| facts.prompt_tokens));
-    warnings.extend(differing_count("answer tokens", a, b, |facts| facts.output_tokens));
+    warnings.extend(differing_count("output tokens", a, b, |facts| facts.output_tokens));
     for run in a.iter().chain(b) {
         warnings.extend(own_doubts(run));
     }
     let is_simulated = |runs: &[Run]| runs.iter().any(|run| run.facts.is_simulated);
     if is_simulated(a) != is_simulated(b) {
         let text = "one side is simulated and the other is not".to_owned();
-        warnings.push(Warning { weight: Weight::Doubt, text });
+        warnings.push(Warning { weight: Weight::Caution, text });
     }
     warnings.sort_by_key(|warning| std::cmp::Reverse(warning.weight));
     Likeness { lines, warnings }
 }
 
-/// The different words of a side, in order.
+/// The distinct values of a side, in order.
 fn words(runs: &[Run], word: fn(&Facts) -> Option<&str>) -> Vec<String> {
     let mut found: Vec<String> =
         runs.iter().filter_map(|run| word(&run.facts)).map(str::to_owned).collect();
@@ -128,7 +129,7 @@ fn differing_count(
     let apart = (b - a).abs() / a.max(f64::MIN_POSITIVE);
     let weight = match apart {
         _ if apart > COUNT_MEANINGLESS => Weight::Meaningless,
-        _ if apart > COUNT_DOUBT => Weight::Doubt,
+        _ if apart > COUNT_CAUTION => Weight::Caution,
         _ => return None,
     };
     Some(Warning { weight, text: format!("{what} per request differ: {a:.1} in a, {b:.1} in b") })
@@ -137,7 +138,7 @@ fn differing_count(
 fn own_doubts(run: &Run) -> Vec<Warning> {
     let facts = &run.facts;
     let doubt =
-        |text: String| Warning { weight: Weight::Doubt, text: format!("{}: {text}", run.name) };
+        |text: String| Warning { weight: Weight::Caution, text: format!("{}: {text}", run.name) };
     let mut found = Vec::new();
     if facts.verdict == Some(Verdict::Invalid) {
         found.push(doubt("the run is INVALID".to_owned()));
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_compared_is_no_warning_and_the_worst_difference_comes_first() {
         let lines = vec![
-            line("phases.warmups", ["0", DifferingLine::ABSENT], Weight::Doubt),
+            line("phases.warmups", ["0", DifferingLine::ABSENT], Weight::Caution),
             line("load.request_rate", ["5", "6"], Weight::Meaningless),
             line("targets.0.address", ["x", "y"], Weight::Subject),
         ];

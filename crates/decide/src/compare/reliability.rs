@@ -1,6 +1,5 @@
-//! How often a comparison raises a false alarm, and whether it finds a real difference: sets of
-//! runs in virtual time, whose truth is known. `cargo lab aa` does the same with the built program
-//! and on the clock.
+//! The false-alarm rate and the power of a comparison, from runs in virtual time with a known truth.
+//! `cargo lab aa` does the same with the built program in real time.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +17,14 @@ use super::run::Run;
 
 /// Comparisons of each kind.
 const COUNT: u64 = 100;
-/// Runs a side, each with arrivals and lengths of its own.
+/// Runs per side, each with its own arrivals and lengths.
 const RUNS: u64 = 3;
 const REQUESTS: u64 = 120;
-/// A verdict at 95 % is wrong in 5 of 100 comparisons of equals on average; more than this many are
-/// so unlikely (once in a thousand) that the level must be wrong.
+/// At 95 % confidence 5 of 100 comparisons of equal servers are wrong on average. More than this many
+/// are so unlikely (once in a thousand) that the level must be wrong.
 const MOST_ALARMS: usize = 12;
 
-/// One run of a server whose every step takes `scale` times as long.
+/// One run of a server whose steps take `scale` times as long.
 fn run(scale: f64, seed: Seed) -> Run {
     let mut profile = Profile::default();
     profile.cost.scale = scale;
@@ -84,8 +83,8 @@ fn equal_servers_differ_no_more_often_than_the_level_says() {
     }
 }
 
-/// A change is always found where the detectable difference is well below it, and never with the wrong
-/// sign.
+/// A change is always found where the detectable difference is well below it, and never with the
+/// wrong sign.
 #[test]
 fn a_server_that_is_three_percent_slower_is_found_where_three_percent_is_detectable() {
     for (figure, rows) in rows(1.03) {
@@ -93,7 +92,7 @@ fn a_server_that_is_three_percent_slower_is_found_where_three_percent_is_detecta
         let could_show =
             |row: &&ComparedFigure| row.difference.is_some_and(|found| found.detectable < 0.02);
         let able: Vec<ComparedFigure> = rows.iter().filter(could_show).copied().collect();
-        // The arrivals of an open loop set its throughput: there the servers are equals.
+        // In an open loop the arrivals set the throughput, so the servers are equal in it.
         if figure.quantity != Quantity::Output {
             assert_eq!(concluded(&able, &[Conclusion::Worse]), able.len(), "{label}");
         }

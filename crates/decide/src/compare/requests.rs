@@ -1,8 +1,8 @@
-//! The requests of a record, as values that blocks of a run are made of.
+//! The requests of a record, reduced to the values that blocks are made of.
 //!
-//! In: timelines in any order. Out: per block the figures that a comparison needs. Only the measured
-//! phase counts, and of a request that was tried again only the last attempt. A failed request is
-//! infinitely slow, as everywhere.
+//! In: timelines in any order. Out: the compared figures per block. Only the measured phase counts,
+//! and of a retried request only the last attempt. A failed request is infinitely slow, as
+//! everywhere.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,19 @@ use tokometer_record::{Outcome, Phase, Timeline};
 
 use super::figures::LATENCIES;
 
-/// One request, reduced to what is compared. Latencies in milliseconds.
+/// One request, reduced to what is compared. Latencies are in milliseconds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
-    /// Its place in the plan.
+pub struct ComparedRequest {
+    /// Index in the plan.
     pub index: u64,
-    /// Its attempt.
     attempt: u32,
-    /// Which target it went to.
+    /// Index of its target.
     pub target: u16,
-    /// When it was sent.
+    /// When its first byte was sent.
     pub start: Nanos,
-    /// When it ended.
+    /// Of its last byte or its failure.
     pub end: Nanos,
-    /// Whether it was answered.
+    /// A failed request is infinitely slow.
     pub is_success: bool,
     prompt_tokens: u32,
     output_tokens: u32,
@@ -37,8 +36,8 @@ pub struct Request {
     latencies: [Vec<f64>; 4],
 }
 
-impl Request {
-    /// The request of a timeline; `None` for one that is not measured or was given up by ourselves.
+impl ComparedRequest {
+    /// `None` for a request that is not measured or was abandoned by the client.
     pub fn of(timeline: &Timeline) -> Option<Self> {
         let is_counted =
             timeline.identity.phase == Phase::Measure && timeline.outcome != Outcome::Abandoned;
@@ -62,7 +61,7 @@ impl Request {
     }
 }
 
-/// A quantity of one timeline, by the definition that all reports use, in milliseconds.
+/// The values of a quantity in one timeline in milliseconds, by the definitions of all reports.
 fn values(quantity: Quantity, timeline: &Timeline) -> Vec<f64> {
     const NANOS_PER_MILLI: f64 = 1e6;
     match quantity.metric().formula {
@@ -81,16 +80,16 @@ fn values(quantity: Quantity, timeline: &Timeline) -> Vec<f64> {
 }
 
 /// Requests in the order of the plan, each once.
-pub fn last_attempts(timelines: impl Iterator<Item = Timeline>) -> Vec<Request> {
-    let mut requests: Vec<Request> =
-        timelines.filter_map(|timeline| Request::of(&timeline)).collect();
+pub fn last_attempts(timelines: impl Iterator<Item = Timeline>) -> Vec<ComparedRequest> {
+    let mut requests: Vec<ComparedRequest> =
+        timelines.filter_map(|timeline| ComparedRequest::of(&timeline)).collect();
     attempts::keep_last(&mut requests, |request| (request.index, request.attempt));
     requests
 }
 
 /// The value of a figure over some requests. A throughput counts from the first send to the last end.
-/// `None` where there is nothing to take it from, or where it falls among failed requests.
-pub(super) fn value(figure: Figure, requests: &[&Request]) -> Option<f64> {
+/// `None` where there are no values, or where a percentile lies among failed requests.
+pub(super) fn value(figure: Figure, requests: &[&ComparedRequest]) -> Option<f64> {
     let at = LATENCIES.iter().position(|quantity| *quantity == figure.quantity);
     let Some(at) = at else { return throughput(figure.quantity, requests) };
     let mut values: Vec<f64> =
@@ -108,11 +107,11 @@ pub(super) fn value(figure: Figure, requests: &[&Request]) -> Option<f64> {
     }
 }
 
-fn throughput(quantity: Quantity, requests: &[&Request]) -> Option<f64> {
+fn throughput(quantity: Quantity, requests: &[&ComparedRequest]) -> Option<f64> {
     let begin = requests.iter().map(|request| request.start).min()?;
     let end = requests.iter().map(|request| request.end).max()?;
     let seconds = (end - begin).as_secs_f64();
-    let weight = |request: &Request| match quantity {
+    let weight = |request: &ComparedRequest| match quantity {
         Quantity::Output => u64::from(request.output_tokens),
         Quantity::Total => u64::from(request.output_tokens) + u64::from(request.prompt_tokens),
         _ => 1,
@@ -122,23 +121,26 @@ fn throughput(quantity: Quantity, requests: &[&Request]) -> Option<f64> {
     (seconds > 0.0).then(|| done as f64 / seconds)
 }
 
-/// How many requests a block must have before a statistic of it means anything.
+/// Requests that a block needs for a statistic.
 pub(super) fn needed(statistic: Statistic) -> usize {
-    // Rounding must not ask for an eleventh request for p90.
+    // Rounding must not require an eleventh request for p90.
     let least = |tail: f64| nearest_count((1.0 / tail - 1e-9).ceil());
     let needed = statistic.percentile().map_or(1, |percentile| least(percentile.tail()));
     usize::try_from(needed).unwrap_or(usize::MAX)
 }
 
-/// Blocks that a single run is cut into.
+/// Blocks that a single run is divided into.
 const BLOCKS: usize = 16;
-/// Fewer say nothing about their own scatter.
+/// Fewer blocks do not show their scatter.
 const FEWEST_BLOCKS: usize = 8;
 
 /// The latencies of a single run in blocks of neighbouring requests. A percentile gets as many blocks
-/// as have a value beyond it each; one that would get fewer than eight is left out.
-pub fn block_values(requests: &[Request], figures: &[Figure]) -> BTreeMap<Figure, Vec<f64>> {
-    let mut ordered: Vec<&Request> = requests.iter().collect();
+/// as have at least one value beyond it; with fewer than eight it is left out.
+pub fn block_values(
+    requests: &[ComparedRequest],
+    figures: &[Figure],
+) -> BTreeMap<Figure, Vec<f64>> {
+    let mut ordered: Vec<&ComparedRequest> = requests.iter().collect();
     ordered.sort_by_key(|request| request.start);
     let is_latency = |figure: &Figure| figure.statistic != Statistic::Whole;
     let of_figure = |figure: Figure| {
@@ -159,9 +161,9 @@ pub(super) mod tests {
     use super::super::figures::compared;
     use super::*;
 
-    /// A request sent at `start` ms with this TTFT and an answer of ten tokens.
-    pub(crate) fn request(index: u64, target: u16, start: u64, ttft: f64) -> Request {
-        Request {
+    /// A request sent at `start` ms with this TTFT and an output of ten tokens.
+    pub(crate) fn request(index: u64, target: u16, start: u64, ttft: f64) -> ComparedRequest {
+        ComparedRequest {
             index,
             attempt: 0,
             target,
@@ -182,7 +184,7 @@ pub(super) mod tests {
     fn figures_of_a_block_follow_from_its_requests() {
         let requests =
             [request(0, 0, 0, 10.0), request(1, 0, 500, 20.0), request(2, 0, 500, f64::INFINITY)];
-        let requests: Vec<&Request> = requests.iter().collect();
+        let requests: Vec<&ComparedRequest> = requests.iter().collect();
         let check = |words: &str, expected: Option<f64>| {
             assert_eq!(value(named(words), &requests), expected, "{words}");
         };
@@ -197,7 +199,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_percentile_is_cut_into_fewer_blocks_than_a_mean() {
-        let requests: Vec<Request> = (0..900).map(|at| request(at, 0, at, 10.0)).collect();
+        let requests: Vec<ComparedRequest> = (0..900).map(|at| request(at, 0, at, 10.0)).collect();
         let found = block_values(&requests, &compared([]));
         assert_eq!(found[&named("ttft mean")].len(), 16);
         assert_eq!(found[&named("ttft p99")].len(), 9);

@@ -1,8 +1,8 @@
-//! `ttft p99 worse by 5%`: what makes a comparison fail.
+//! Rules such as `ttft p99 worse by 5%`, which make a comparison fail.
 //!
-//! A rule is broken only by what the data show: the interval excludes zero on the bad side and the
-//! best estimate is at least the share named. A rule that these data could not have shown broken is
-//! said to be so and passes.
+//! A rule is violated only if the data show it: the interval excludes zero on the worse side and the
+//! estimate is at least the share named. A rule that these data could not show to be violated passes,
+//! and is reported as such.
 
 use serde::Serialize;
 use tokometer_base::units;
@@ -12,45 +12,45 @@ use super::comparison::ComparedFigure;
 use super::figures::is_comparable;
 use crate::Error;
 
-/// What must not happen.
+/// A loss that must not happen from A to B.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Rule {
-    /// As it was typed.
+pub struct FailRule {
+    /// As typed.
     pub text: String,
-    /// The figure.
+    /// The mean or a percentile of a latency, or a throughput.
     pub figure: Figure,
-    /// How much worse is too much, as a share of A.
+    /// The loss that violates the rule, as a share of A.
     pub share: f64,
 }
 
-/// How a rule came out.
+/// Only [`RuleOutcome::Broken`] fails the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleOutcome {
-    /// B is worse by that much.
+    /// B is worse by at least the share.
     Broken,
-    /// It is not.
+    /// B is not, and the data could have shown it.
     Kept,
-    /// It does not look so, but these data could not have shown it.
+    /// B does not look worse, but these data could not have shown it.
     Unproven,
-    /// The figure, or its interval, is not known on both sides.
+    /// The figure, or its interval, is unknown on a side.
     Unknown,
 }
 
-/// A rule and how it came out.
+/// A rule with its result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Judged {
-    /// The rule as typed.
+pub struct RuleResult {
+    /// As typed.
     pub rule: String,
-    /// How it came out.
+    /// Of this comparison.
     pub outcome: RuleOutcome,
-    /// The rule's figure.
+    /// Finds the row of the rule.
     #[serde(skip)]
     pub figure: Figure,
 }
 
-impl Rule {
-    /// Reads a rule: a figure, `worse`, and perhaps `by` a share.
+impl FailRule {
+    /// Parses a figure, `worse`, and optionally `by` a share.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let lower = text.to_lowercase();
         let words: Vec<&str> = lower.split_whitespace().collect();
@@ -74,19 +74,19 @@ impl Rule {
         Ok(Self { text: text.to_owned(), figure, share })
     }
 
-    /// How it came out in these rows.
-    pub fn judge(&self, rows: &[ComparedFigure]) -> Judged {
+    /// The result of the rule for these rows.
+    pub fn judge(&self, rows: &[ComparedFigure]) -> RuleResult {
         let row = rows.iter().find(|row| row.figure == self.figure);
         let outcome = match row.and_then(|row| row.difference) {
             None => RuleOutcome::Unknown,
             Some(difference) if difference.is_worse_by(self.share) => RuleOutcome::Broken,
             Some(difference) if difference.detectable > self.share.max(f64::EPSILON) => {
-                // Without a share any loss is one too many, and none can be excluded.
+                // Without a share any loss is a violation, and none can be excluded.
                 if self.share > 0.0 { RuleOutcome::Unproven } else { RuleOutcome::Kept }
             }
             Some(_) => RuleOutcome::Kept,
         };
-        Judged { rule: self.text.clone(), outcome, figure: self.figure }
+        RuleResult { rule: self.text.clone(), outcome, figure: self.figure }
     }
 }
 
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn rules_are_read_as_people_write_them() {
         let check = |text: &str, key: &str, share: f64| {
-            let rule = Rule::parse(text).unwrap();
+            let rule = FailRule::parse(text).unwrap();
             assert_eq!(rule.figure.key(), key, "{text}");
             assert!((rule.share - share).abs() < 1e-9, "{text}");
         };
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_rule_that_makes_no_sense_says_why() {
         let check = |text: &str, expected: &str| {
-            let refusal = Rule::parse(text).unwrap_err().to_string();
+            let refusal = FailRule::parse(text).unwrap_err().to_string();
             assert!(refusal.contains(expected), "{refusal}");
         };
         check("ttft p99 > 5%", "the word `worse` is missing");
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_rule_is_broken_only_by_what_the_data_show() {
-        let rule = Rule::parse("ttft worse by 5%").unwrap();
+        let rule = FailRule::parse("ttft worse by 5%").unwrap();
         let check = |a: &[f64], b: &[f64], expected: RuleOutcome| {
             let difference = difference::unpaired(a, b, Basis::Runs, rule.figure.better());
             let rows = [ComparedFigure { figure: rule.figure, a: a[0], b: b[0], difference }];

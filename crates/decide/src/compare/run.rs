@@ -1,4 +1,4 @@
-//! One run as a comparison sees it: its figures, their values in blocks of time, and what it was.
+//! One run, as input of a comparison: figures, their values in blocks of time, and facts.
 
 use std::collections::BTreeMap;
 
@@ -11,40 +11,40 @@ use crate::Error;
 /// A run, a result file or a printed report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Run {
-    /// What the user called it: a path, with the number of the report where a file has several.
+    /// As the user named it: a path, with the number of the report where a file has several.
     pub name: String,
-    /// Its figures. Those it does not have are absent.
+    /// Absent figures have no entry.
     pub values: BTreeMap<Figure, f64>,
     /// The same in blocks of time; empty where only the figures are known.
     pub blocks: BTreeMap<Figure, Vec<f64>>,
-    /// What it was.
+    /// For the check of similar conditions.
     pub facts: Facts,
 }
 
-/// What a run was. What is not known is absent, and is not compared.
+/// Conditions of a run. What is unknown is `None` and is not compared.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Facts {
-    /// Where requests went.
+    /// URL of the target.
     pub target: Option<String>,
-    /// Whose definitions its figures follow.
+    /// The tool whose definitions its figures follow.
     pub definitions: String,
     /// Why its plan cannot be compared with the others.
     pub unreadable_plan: Option<String>,
     /// Dataset as opened.
     pub dataset: Option<String>,
-    /// Tokenizer as opened.
+    /// Name of the tokenizer.
     pub tokenizer: Option<String>,
-    /// Prompt tokens per successful request.
+    /// Per successful request.
     pub prompt_tokens: Option<f64>,
-    /// Answer tokens per successful request.
+    /// Per successful request.
     pub output_tokens: Option<f64>,
-    /// Program version that made the record.
+    /// Program version that wrote the record.
     pub version: Option<String>,
-    /// Requests answered.
+    /// Successful requests.
     pub succeeded: u64,
-    /// Requests not answered.
+    /// Failed requests.
     pub failed: u64,
-    /// What its own notes amount to.
+    /// From its own notes.
     pub verdict: Option<Verdict>,
     /// Whether less was measured than planned.
     pub is_partial: bool,
@@ -56,7 +56,7 @@ pub struct Facts {
 const OWN_DEFINITIONS: &str = "tokometer's own";
 
 impl Run {
-    /// A run by our own definitions. A run without a success has nothing to compare.
+    /// From a summary. An error for a run without a success, which has nothing to compare.
     pub fn of_summary(
         name: &str,
         info: &RunInfo,
@@ -107,12 +107,13 @@ impl Facts {
     }
 }
 
-/// A tokenizer's name. A server's own is named by its address, which is not what makes it another.
+/// A tokenizer's name. The server's own is named by its address, which is not a difference.
 fn tokenizer(name: &str) -> String {
     if name.starts_with("http") { "the server's own".to_owned() } else { name.to_owned() }
 }
 
-/// Throughputs in blocks of time. The first and the last block hold the run's rise and its tail.
+/// Throughputs in blocks of time, without the first and the last one, which hold the ramp and the
+/// tail.
 pub fn throughput_blocks(summary: &Summary) -> BTreeMap<Figure, Vec<f64>> {
     let inner = summary.blocks.get(1..summary.blocks.len().saturating_sub(1)).unwrap_or_default();
     if inner.len() < 2 {

@@ -1,9 +1,9 @@
-//! How much of its allowance a run uses of each objective: 1 is the limit.
+//! The share of each objective's allowance that a run uses: 1 is the limit.
 //!
-//! `p99 ttft < 2s` lets one request in a hundred take longer than two seconds; a run in which three in
-//! a hundred do uses 3. A percentile of a short run is too low on average, because the tail of a nearly
-//! full server comes in rare bursts that most short runs do not see. The share beyond the limit has the
-//! right mean however short the run is, so that shares of several runs may be averaged.
+//! `p99 ttft < 2s` allows one request in a hundred to take longer than two seconds; a run with three
+//! in a hundred uses 3. A percentile of a short run is too low on average, because the tail of a
+//! nearly saturated server comes in rare bursts that most short runs miss. The share beyond the limit
+//! has the right mean for any length of run, so shares of several runs can be averaged.
 
 use serde::{Deserialize, Serialize};
 use tokometer_record::{Outcome, Phase, Timeline};
@@ -14,23 +14,23 @@ use tokometer_metrics::define::Formula;
 use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::summary::Summary;
 
-/// Values seen, and how many of them lie beyond the limit.
+/// Number of values, and how many of them are beyond the limit.
 #[derive(Debug, Clone, Copy, Default)]
-struct Tally {
+struct LimitCounts {
     all: u64,
     beyond: u64,
 }
 
-impl Tally {
-    /// Takes a value by the side of the limit on which it lies.
-    fn add(&mut self, place: Place, weight: u64) {
+impl LimitCounts {
+    /// Counts a value by its side of the limit.
+    fn add(&mut self, place: LimitSide, weight: u64) {
         self.all += weight;
-        self.beyond += if place == Place::Beyond { weight } else { 0 };
+        self.beyond += if place == LimitSide::Beyond { weight } else { 0 };
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum LimitSide {
     Within,
     Beyond,
 }
@@ -38,31 +38,31 @@ enum Place {
 /// So many good requests in a row end a burst of bad ones.
 const QUIET: u32 = 20;
 
-/// What a run uses of an objective's allowance.
+/// The use of an objective's allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Use {
-    /// The share used: 1 is the limit.
+    /// 1 is the limit.
     pub used: f64,
-    /// How far another run of this kind might differ by chance, as a variance. Requests beyond a limit
-    /// come in bursts, and what counts is the number of bursts. Zero where it is not known.
+    /// Variance of `used` between runs of this kind. Requests beyond a limit come in bursts, so the
+    /// number of bursts decides it. Zero where it is unknown.
     pub variance: f64,
 }
 
-/// Counts what lies beyond the limits of objectives, request by request.
+/// Counts values beyond the limits of objectives, request by request.
 #[derive(Debug)]
 pub struct Allowance<'a> {
     slo: &'a Slo,
     /// A tally per objective of each request.
-    requests: LastAttempts<Vec<Tally>>,
+    requests: LastAttempts<Vec<LimitCounts>>,
 }
 
 impl<'a> Allowance<'a> {
-    /// Nothing seen yet.
+    /// Counts nothing yet.
     pub fn new(slo: &'a Slo) -> Self {
         Self { slo, requests: LastAttempts::default() }
     }
 
-    /// Takes one attempt of one request, in any order.
+    /// Adds one attempt of one request, in any order.
     pub fn push(&mut self, timeline: &Timeline) {
         let identity = &timeline.identity;
         if identity.phase != Phase::Measure {
@@ -72,7 +72,7 @@ impl<'a> Allowance<'a> {
         self.requests.push((identity.index, identity.attempt), tallies);
     }
 
-    /// Requests that were seen.
+    /// Number of distinct requests.
     pub fn requests(&self) -> u64 {
         self.requests.requests()
     }
@@ -84,7 +84,7 @@ impl<'a> Allowance<'a> {
         named.map(|(at, (objective, result))| self.used(at, objective, result)).collect()
     }
 
-    fn used(&self, at: usize, objective: &Objective, result: &slo::Result) -> Option<Use> {
+    fn used(&self, at: usize, objective: &Objective, result: &slo::ObjectiveResult) -> Option<Use> {
         let is_known = result.value.is_some() || result.is_met == Some(false);
         let plain = |used: f64| Use { used, variance: 0.0 };
         match (objective.figure.statistic, objective.side) {
@@ -106,7 +106,7 @@ impl<'a> Allowance<'a> {
         }
     }
 
-    /// The share beyond the limit, of the share that is `allowed` there.
+    /// The share beyond the limit, relative to the `allowed` share.
     fn share(&self, at: usize, allowed: f64) -> Option<Use> {
         let (mut all, mut beyond, mut squares) = (0, 0, 0.0);
         let (mut burst, mut quiet) = (0_u64, 0);
@@ -126,12 +126,12 @@ impl<'a> Allowance<'a> {
     }
 }
 
-fn tally(objective: &Objective, timeline: &Timeline) -> Tally {
-    let mut tally = Tally::default();
+fn tally(objective: &Objective, timeline: &Timeline) -> LimitCounts {
+    let mut tally = LimitCounts::default();
     let place = |value: f64| match objective.side {
-        Side::Below if value > objective.limit => Place::Beyond,
-        Side::Above if value < objective.limit => Place::Beyond,
-        _ => Place::Within,
+        Side::Below if value > objective.limit => LimitSide::Beyond,
+        Side::Above if value < objective.limit => LimitSide::Beyond,
+        _ => LimitSide::Within,
     };
     let metric = objective.figure.quantity.metric();
     let unit = metric.unit.divisor();
@@ -219,7 +219,7 @@ mod tests {
         near(1, 0.25);
         near(2, 3.0);
         assert_eq!(uses[3], None, "no request has a TPOT");
-        // The two that are beyond are one burst.
+        // The two beyond the limit form one burst.
         assert!((uses[0].unwrap().variance - 4.0 / 1.21).abs() < 1e-9, "{uses:?}");
     }
 }

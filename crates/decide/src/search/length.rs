@@ -1,36 +1,36 @@
-//! How long a point is measured, and what it then says.
+//! How long a point is measured, and how its result is judged.
 
 use tokometer_base::Nanos;
 use tokometer_record::Stop;
 
-use super::{Fit, Point};
+use super::{Point, PointOutcome};
 use crate::slo::Slo;
 use tokometer_metrics::statistics;
 use tokometer_metrics::summary::Summary;
 
-/// Requests of a point at least, where no percentile asks for more.
+/// Least number of requests of a point, where no percentile needs more.
 const LEAST_REQUESTS: u64 = 100;
-/// At the edge a point measures so many times what its percentiles need: a percentile that is just
-/// supported may be off by half of its value.
+/// Near the edge a point measures so many times what its percentiles need: a percentile with the
+/// least sample may be off by half of its value.
 const EDGE_SAMPLES: f64 = 8.0;
-/// A little more than is needed, because arrivals are random.
+/// A reserve, because arrivals are random.
 const RESERVE: f64 = 1.1;
 
-/// Bounds of a point's time.
+/// Bounds of a point's duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Length {
-    /// The shortest.
+pub struct PointLength {
+    /// Also for a point that would need less.
     pub shortest: Nanos,
-    /// The longest, at the edge. While the load is still being doubled a third of it.
+    /// Near the edge. A third of it while the load is still being doubled.
     pub longest: Nanos,
 }
 
-impl Length {
-    /// The time of the next point, whose `rate` is in requests per second; `None`: it is not known
-    /// beforehand.
+impl PointLength {
+    /// The duration of the next point. `rate` is in requests per second; `None` where it is not known
+    /// before.
     pub fn next(&self, slo: &Slo, points: &[Point], rate: Option<f64>) -> Nanos {
-        let is_climbing = points.iter().all(|point| point.fit == Fit::Met)
-            || points.iter().all(|point| point.fit != Fit::Met);
+        let is_climbing = points.iter().all(|point| point.fit == PointOutcome::Met)
+            || points.iter().all(|point| point.fit != PointOutcome::Met);
         let longest = if is_climbing { Nanos(self.longest.0 / 3) } else { self.longest };
         let longest = longest.max(self.shortest);
         let samples = if is_climbing { RESERVE } else { RESERVE * EDGE_SAMPLES };
@@ -39,22 +39,22 @@ impl Length {
     }
 }
 
-/// Requests that the percentiles of these objectives need to be supported.
+/// Requests that the percentiles of these objectives need.
 pub fn needed(slo: &Slo) -> u64 {
     let percentiles = slo.percentiles().into_iter();
     percentiles.filter_map(statistics::needed_samples).fold(LEAST_REQUESTS, u64::max)
 }
 
-/// How a finished point came out.
-pub fn fit(slo: &Slo, summary: &Summary, stop: Option<Stop>) -> Fit {
+/// The outcome of a finished point.
+pub fn fit(slo: &Slo, summary: &Summary, stop: Option<Stop>) -> PointOutcome {
     let results = slo.results(summary);
     match () {
-        () if stop == Some(Stop::Overloaded) => Fit::Overloaded,
-        // A server that answers fewer than half has fallen over rather than slowed down.
-        () if summary.counts.succeeded * 2 < summary.counts.sent => Fit::Failed,
-        () if summary.counts.succeeded == 0 => Fit::Failed,
-        () if results.iter().all(|result| result.is_met == Some(true)) => Fit::Met,
-        () => Fit::Missed,
+        () if stop == Some(Stop::Overloaded) => PointOutcome::Overloaded,
+        // A server that completes fewer than half of the requests has failed rather than slowed down.
+        () if summary.counts.succeeded * 2 < summary.counts.sent => PointOutcome::Failed,
+        () if summary.counts.succeeded == 0 => PointOutcome::Failed,
+        () if results.iter().all(|result| result.is_met == Some(true)) => PointOutcome::Met,
+        () => PointOutcome::Missed,
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_point_is_long_enough_for_its_percentiles_and_longer_at_the_edge() {
-        let length = Length { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(180) };
+        let length = PointLength { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(180) };
         let slo = Slo::parse("p99 ttft < 2s").unwrap();
         assert_eq!(needed(&slo), 368);
         assert_eq!(needed(&Slo::parse("mean ttft < 2s").unwrap()), 100);
@@ -76,7 +76,7 @@ mod tests {
         check(&[], Some(1.0), 60.0);
         check(&[], Some(20.0), 20.24);
         check(&[], Some(100.0), 10.0);
-        let bracket = [point(16.0, Fit::Met), point(32.0, Fit::Missed)];
+        let bracket = [point(16.0, PointOutcome::Met), point(32.0, PointOutcome::Missed)];
         check(&bracket, Some(20.0), 161.92);
         check(&bracket, Some(2.0), 180.0);
         check(&bracket, None, 180.0);

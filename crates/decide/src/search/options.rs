@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 
-use super::Limits;
+use super::SearchLimits;
 use crate::capacity::LoadKind;
 
 /// A load this many times below the first one is still tried.
@@ -37,10 +37,10 @@ impl SearchOptions {
 
     /// The limits of the search. Requests in flight are whole numbers; a rate is at least so high
     /// that the longest point has some requests.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> SearchLimits {
         let least = (self.start / BELOW_START).max(LEAST_REQUESTS / self.longest.as_secs_f64());
         let is_whole = self.over == LoadKind::Concurrency;
-        Limits {
+        SearchLimits {
             start: self.start,
             least: if is_whole { 1.0 } else { least.min(self.start) },
             most: self.most,

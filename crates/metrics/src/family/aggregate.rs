@@ -1,7 +1,7 @@
-//! Sums and statistics over the requests that one family's lens saw.
+//! Sums and statistics over requests, by one family's definitions.
 //!
-//! Only successful requests enter totals and statistics; the others are counted as failed. Kept per
-//! request: one `ToolRow`; pooled gaps and chunk times in bounded memory.
+//! Only successful requests are part of totals and statistics; the others count as failed. Kept per
+//! request: one `ToolRow`. Gaps and chunk times of all requests are pooled in bounded memory.
 
 use tokometer_base::Nanos;
 use tokometer_record::{Outcome, RecordedLoad, Timeline};
@@ -59,7 +59,7 @@ impl ToolRow {
     }
 }
 
-/// What detailed result files want of one request.
+/// The values of one request for detailed result files.
 #[derive(Debug, Clone)]
 struct DetailRow {
     key: (u32, u64),
@@ -70,35 +70,36 @@ struct DetailRow {
     cached_tokens: Option<u32>,
 }
 
-/// What the whole run gives to every family.
+/// Facts of the run that every family uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
-    /// When the measured phase began.
+    /// Start of the measured phase.
     pub begin: Nanos,
     /// Length of the measured phase.
     pub duration: Nanos,
-    /// The load that was asked for.
+    /// As requested.
     pub load: &'a RecordedLoad,
-    /// Percentiles in the order in which a layout prints them.
+    /// In the order in which a layout prints them.
     pub percentiles: &'a [f64],
-    /// What a good request must meet.
+    /// Limits for a request to count as good.
     pub objectives: Objectives,
     /// What the entries of SGLang's list of gaps are.
     pub gap_unit: GapUnit,
 }
 
-/// What lies between two neighbours of a list of gaps.
+/// What a list of gaps counts between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GapUnit {
-    /// Two events.
+    /// Between two events.
     #[default]
     Event,
-    /// Two tokens: the gap of an event is divided among its tokens.
+    /// Between two tokens: an event's gap is divided among its tokens.
     Token,
 }
 
 impl GapUnit {
-    /// SGLang's rule: tokens where its own server speculates, behind one of these two routes.
+    /// SGLang's rule: per token where its own server uses speculative decoding, on one of these two
+    /// routes.
     pub fn of_sglang(backend: &str, accept_length: Option<f64>) -> Self {
         let is_divided = matches!(backend, "sglang-oai" | "sglang-oai-chat")
             && accept_length.is_some_and(|length| length > 0.0);
@@ -106,7 +107,7 @@ impl GapUnit {
     }
 }
 
-/// Collects one family's view of a run.
+/// Collects one family's figures of a run.
 #[derive(Debug, Clone)]
 pub struct FamilyCollector {
     family: Family,
@@ -118,7 +119,7 @@ pub struct FamilyCollector {
 }
 
 impl FamilyCollector {
-    /// A collector for a run that began at `origin`; with `details` it keeps values per request.
+    /// For a run that began at `origin`. With `details`, values per request are kept.
     pub fn new(family: Family, origin: Nanos, details: Details) -> Self {
         let details = (details == Details::Keep).then(Vec::new);
         Self {
@@ -131,12 +132,12 @@ impl FamilyCollector {
         }
     }
 
-    /// The family whose definitions are followed.
+    /// The family whose definitions apply.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// Takes one attempt of one measured request.
+    /// Adds one attempt of one measured request.
     pub fn push(&mut self, timeline: &Timeline, route: Route) {
         let seen = self.family.see(timeline, route);
         if seen.is_success {
@@ -264,7 +265,7 @@ fn attainment(done: &[&ToolRow], all: usize, objectives: Objectives) -> Option<A
 /// Whether values per request are kept for detailed result files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Details {
-    /// Kept: memory grows with every token.
+    /// Memory grows with every token.
     Keep,
     /// Dropped as soon as they are counted.
     #[default]
@@ -288,7 +289,7 @@ fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
         gaps: seen.gaps.iter().flat_map(repeated).collect(),
         text: timeline.text.clone().filter(|_| seen.is_success).unwrap_or_default(),
         error,
-        cached_tokens: crate::told::cached_tokens(timeline),
+        cached_tokens: crate::reported::cached_tokens(timeline),
     }
 }
 

@@ -1,28 +1,28 @@
-//! Peaks as the tools count them: one-second buckets from the earliest successful start.
+//! Peaks as other tools count them: one-second buckets from the earliest successful start.
 
 use tokometer_base::Nanos;
 
 use crate::ticks::Ticks;
 
 const SECOND: u64 = 1_000_000_000;
-/// A day of seconds. Beyond it the peaks cover the first day only.
+/// Seconds of a day. In longer runs the peaks cover the first day only.
 const MOST_BUCKETS: u64 = 86_400;
 
-/// A request in flight, first and last instant.
+/// First and last instant of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flight {
     pub(super) start: Nanos,
     pub(super) end: Nanos,
 }
 
-/// The fullest second by chunks and by requests.
+/// The largest second by chunks and by requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Peaks {
     pub(super) chunks: u64,
     pub(super) requests: u64,
 }
 
-/// A request counts in every second that it touches, so two short ones in one second count twice.
+/// A request counts in every second that it overlaps, so two short ones in one second count twice.
 pub(super) fn peaks(flights: &[Flight], chunks: &Ticks) -> Peaks {
     let Some(first) = flights.iter().map(|flight| flight.start).min() else {
         return Peaks::default();
@@ -37,7 +37,7 @@ pub(super) fn peaks(flights: &[Flight], chunks: &Ticks) -> Peaks {
             *cell += count;
         }
     });
-    // Differences, summed up afterwards: a long request would otherwise touch every second of a run.
+    // Differences, summed up afterwards: a long request would otherwise update every second of a run.
     let mut steps = vec![0_i64; length + 1];
     for flight in flights {
         let clamp = |at: u64| usize::try_from(at.min(buckets)).unwrap_or(length);

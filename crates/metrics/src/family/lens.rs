@@ -1,9 +1,9 @@
-//! What a tool notes of one request, and the pieces that all lenses share.
+//! One request by another tool's definitions, and the functions that all of them share.
 
 use tokometer_base::Nanos;
 use tokometer_record::{Event, EventKind, FailureKind, Outcome, Timeline};
 
-/// A gap that the tool's list holds `repeats` times.
+/// A gap that occurs `repeats` times in the tool's list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gap {
     /// Length in nanoseconds.
@@ -12,12 +12,12 @@ pub struct Gap {
     pub repeats: u32,
 }
 
-/// One request as a tool saw it.
+/// One request by a tool's definitions.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Seen {
-    /// When the tool's stopwatch started.
+    /// When the tool starts its timer.
     pub start: Nanos,
-    /// Time to first token; zero when none came.
+    /// Zero when no token arrived.
     pub ttft: Nanos,
     /// Entries of the list of inter-token latencies.
     pub gaps: Vec<Gap>,
@@ -25,17 +25,17 @@ pub struct Seen {
     pub token_gaps: Vec<Gap>,
     /// End-to-end latency.
     pub latency: Nanos,
-    /// Output tokens by the tool's rule.
+    /// By the tool's rule.
     pub output_tokens: u32,
-    /// Prompt tokens by the tool's rule, in totals.
+    /// By the tool's rule for totals.
     pub input_tokens: u32,
-    /// Prompt tokens by the tool's rule, in the list of a detailed result file.
+    /// By the tool's rule for detailed result files.
     pub listed_input_tokens: u32,
-    /// Whether the tool counts it as successful.
+    /// By the tool's rule.
     pub is_success: bool,
 }
 
-/// Just before the request is issued: a connection that has to be made falls into the latency.
+/// Just before the request is issued: making a connection is part of the latency.
 pub(super) fn start(timeline: &Timeline) -> Nanos {
     let times = &timeline.times;
     let on_demand = times.connect_begin.filter(|begin| *begin >= times.admitted);
@@ -66,7 +66,7 @@ pub(super) fn last(timeline: &Timeline, is_counted: impl Fn(EventKind) -> bool) 
     timeline.events.iter().rev().find(|event| is_counted(event.kind))
 }
 
-/// Success, or an answer whose only fault is that it had no content, which some tools do not mind.
+/// Success, or a response whose only fault is missing content, which some tools accept.
 pub(super) fn ended_regularly(timeline: &Timeline) -> bool {
     match &timeline.outcome {
         Outcome::Success => true,
@@ -80,17 +80,17 @@ pub(super) fn usage_tokens(timeline: &Timeline) -> Option<u32> {
     timeline.usage.and_then(|usage| usage.completion_tokens).filter(|tokens| *tokens > 0)
 }
 
-/// Whether usage came in an event of its own, without any choice.
+/// Whether usage came in an event without a choice.
 pub(super) fn has_usage_event(timeline: &Timeline) -> bool {
     timeline.events.iter().any(|event| event.kind == EventKind::Usage)
 }
 
 /// Prompt tokens as the client counted them; zero where it could not.
-pub(super) fn asked_prompt(timeline: &Timeline) -> u32 {
+pub(super) fn requested_prompt(timeline: &Timeline) -> u32 {
     timeline.requested.prompt_tokens.unwrap_or(0)
 }
 
-/// Prompt tokens with the server's word first.
-pub(super) fn told_prompt(timeline: &Timeline) -> u32 {
+/// Prompt tokens from the server, otherwise the client's count.
+pub(super) fn reported_prompt(timeline: &Timeline) -> u32 {
     timeline.prompt_tokens().unwrap_or(0)
 }

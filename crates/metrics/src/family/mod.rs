@@ -1,8 +1,8 @@
-//! Other tools' definitions, each as a lens over the same timelines.
+//! Other tools' definitions, each applied to the same timelines.
 //!
-//! A lens says what one tool would have noted of one request: its start, first token, gaps, latency,
-//! token counts and success. The sums and statistics over requests are the same in all of them and
-//! live in [`aggregate`]. A new family is one file with a `see` function and one match arm here.
+//! A lens returns what one tool would have recorded for one request: start, first token, gaps,
+//! latency, token counts and success. Sums and statistics over requests are the same for all tools
+//! and are in [`aggregate`]. A new family is one file with a `see` function and one match arm here.
 
 pub mod aggregate;
 mod buckets;
@@ -23,7 +23,7 @@ use tokometer_record::{Target, Timeline};
 pub use aggregate::FamilyCollector;
 pub use lens::{Gap, Seen};
 
-/// A family of tools that share their definitions.
+/// Tools that share their definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -37,19 +37,19 @@ pub enum Family {
     Sglang,
 }
 
-/// The kind of route, as far as the tools' definitions depend on it.
+/// The kind of route, as far as definitions depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// Plain completions, and whatever is read like them.
+    /// Plain completions, and routes that are read in the same way.
     Completions,
     /// Chat completions.
     Chat,
-    /// SGLang's own `/generate`, whose events repeat the text and count its tokens.
+    /// SGLang's `/generate`, whose events repeat the text and count its tokens.
     Native,
 }
 
 impl Route {
-    /// The route that a target's requests took.
+    /// The route of a target's requests.
     pub fn of(target: &Target) -> Self {
         let path = target.endpoint.split('?').next().unwrap_or_default().trim_end_matches('/');
         if path.ends_with("/chat/completions") || target.backend().is_some_and(Backend::is_chat) {
@@ -66,7 +66,7 @@ impl Family {
     /// All families.
     pub const ALL: [Self; 4] = [Self::Vllm, Self::OldVllm, Self::VllmRust, Self::Sglang];
 
-    /// What this family's tool would have noted of a request.
+    /// What this family's tool would have recorded for a request.
     pub fn see(self, timeline: &Timeline, route: Route) -> Seen {
         match self {
             Self::Vllm => vllm::see(timeline),

@@ -1,8 +1,8 @@
-//! vLLM's `benchmark_serving.py` of 2024, and the fork of it that measured TGI.
+//! vLLM's `benchmark_serving.py` of 2024, and its fork for TGI.
 //!
-//! An event counts only with text in it, the stopwatch stops at the end mark, and output tokens are
-//! always counted by tokenizing the text again. In chat a gap begins at the event before, with or
-//! without text, and an answer without text is a success.
+//! An event counts only with text, the timer stops at the end mark, and output tokens are always
+//! counted by tokenizing the text. In chat a gap begins at the previous event, with or without text,
+//! and a response without text is a success.
 
 use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
@@ -23,12 +23,12 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
     };
     let has_text = timeline.events.iter().any(|event| is_text(event.kind));
     let latency = timeline.events.last().map_or(Nanos::ZERO, |event| event.at - start);
-    // A record whose text was not tokenized again still has the count that this approximated.
+    // A record without a retokenized count still has the count that this approximated.
     let output_tokens = timeline
         .retokenized_tokens
         .or_else(|| timeline.output_tokens().map(|(tokens, _)| tokens))
         .unwrap_or(0);
-    let input_tokens = lens::asked_prompt(timeline);
+    let input_tokens = lens::requested_prompt(timeline);
     Seen {
         start,
         ttft,
@@ -42,7 +42,7 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
     }
 }
 
-/// The first event with text, and for each later one the time since the event before it.
+/// The first event with text, and for each later one the time since the previous event.
 fn chat_gaps(timeline: &Timeline, start: Nanos) -> (Nanos, Vec<Gap>) {
     let (mut first, mut previous, mut gaps) = (None, start, Vec::new());
     for event in timeline.events.iter().filter(|event| event.kind.has_choice()) {

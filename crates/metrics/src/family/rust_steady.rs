@@ -1,7 +1,7 @@
 //! The steady-state window of vLLM's Rust client.
 //!
-//! From the first time that enough requests are in flight to the last time that they stop being so;
-//! dips between are kept. Only in a closed loop: a cap and an infinite rate.
+//! From the first time at which enough requests are in flight to the last time; dips in between are
+//! included. Only for a closed loop: a limit on requests in flight and an infinite rate.
 
 use tokometer_base::Nanos;
 use tokometer_record::RecordedLoad;
@@ -11,9 +11,9 @@ use crate::figures::SteadyWindow;
 use crate::sample::Sample;
 use crate::ticks::Ticks;
 
-/// Share of the cap that counts as full.
+/// Share of the limit that counts as full load.
 const THRESHOLD: f64 = 0.95;
-/// A window shorter than this, or than a tenth of the run, is called short.
+/// A window shorter than this, or than a tenth of the run, is marked as short.
 const SHORT_WINDOW_S: f64 = 10.0;
 
 struct Crossing {
@@ -22,7 +22,7 @@ struct Crossing {
     peak: u64,
 }
 
-/// Sweeps over starts and ends; an end comes before a start at the same instant.
+/// Sorted starts and ends; an end comes before a start at the same instant.
 fn crossing(rows: &[&ToolRow], threshold: u64) -> Option<Crossing> {
     let mut steps: Vec<(Nanos, i64)> =
         rows.iter().flat_map(|row| [(row.start, 1), (row.start + row.latency, -1)]).collect();
@@ -46,7 +46,7 @@ fn crossing(rows: &[&ToolRow], threshold: u64) -> Option<Crossing> {
     begin.zip(end).map(|(begin, end)| Crossing { begin, end, peak })
 }
 
-/// The window and its figures. `None` outside a closed loop, or where the load was never full.
+/// The window and its figures. `None` outside a closed loop, or where full load was never reached.
 pub(super) fn window(
     load: &RecordedLoad,
     rows: &[&ToolRow],

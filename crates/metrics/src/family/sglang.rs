@@ -1,11 +1,11 @@
 //! SGLang's `bench_serving`.
 //!
-//! An event counts only with text in it (reasoning is text), and the latency runs to the last line
-//! of any kind, the end mark included. SGLang does not ask for an event of usage, so a record that has
-//! one has what SGLang would not have seen: it reports the length that was asked for. Usage that a
-//! server sends unasked counts, in completions only beside text. The native route reports the server's
-//! count and divides a gap among the tokens that came with it; the other two divide where the server
-//! speculates.
+//! An event counts only with text (reasoning is text), and the latency ends with the last line of any
+//! kind, the end mark included. SGLang does not request a usage event, so a record with one has what
+//! SGLang would not have seen: it reports the requested length. Usage that a server sends anyway
+//! counts, in completions only beside text. The native route reports the server's count and divides a
+//! gap among the tokens that came with it; the other two divide where the server uses speculative
+//! decoding.
 
 use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
@@ -24,19 +24,20 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
         Route::Completions | Route::Chat => lens::first_and_gaps(timeline, start, has_text),
     };
     let latency = timeline.events.last().map_or(Nanos::ZERO, |event| event.at - start);
-    let told = timeline.usage.and_then(|usage| usage.completion_tokens);
+    let reported = timeline.usage.and_then(|usage| usage.completion_tokens);
     let asked = timeline.requested.output_tokens;
     let output_tokens = match route {
-        Route::Completions | Route::Chat if lens::has_usage_event(timeline) => asked.or(told),
-        Route::Completions if !ends_with_text(timeline) => asked.or(told),
-        Route::Completions | Route::Chat => told.or(asked),
-        Route::Native => told.or_else(|| timeline.event_tokens()).or(asked),
+        Route::Completions | Route::Chat if lens::has_usage_event(timeline) => asked.or(reported),
+        Route::Completions if !ends_with_text(timeline) => asked.or(reported),
+        Route::Completions | Route::Chat => reported.or(asked),
+        Route::Native => reported.or_else(|| timeline.event_tokens()).or(asked),
     };
-    // Totals hold the client's counts; the list of a detailed file has the server's where it came.
-    let input_tokens = lens::asked_prompt(timeline);
+    // Totals use the client's counts; the list of a detailed file uses the server's where it has
+    // them.
+    let input_tokens = lens::requested_prompt(timeline);
     let listed_input_tokens = match route {
         Route::Completions | Route::Chat if lens::has_usage_event(timeline) => input_tokens,
-        Route::Completions | Route::Chat | Route::Native => lens::told_prompt(timeline),
+        Route::Completions | Route::Chat | Route::Native => lens::reported_prompt(timeline),
     };
     let token_gaps = match route {
         Route::Native => Vec::new(),
@@ -55,13 +56,13 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
     }
 }
 
-/// Whether the last choice has text. Usage without an event of its own came with that choice.
+/// Whether the last choice has text. Usage without its own event came with that choice.
 fn ends_with_text(timeline: &Timeline) -> bool {
     lens::last(timeline, EventKind::has_choice).is_some_and(|event| has_text(event.kind))
 }
 
 /// Each gap divided among the tokens of the event that ends it. SGLang tokenizes the event's text; a
-/// record has the count that the server reported, else the answer's tokens spread over its events.
+/// record has the server's count, otherwise the response's tokens are spread over its events.
 fn divided(timeline: &Timeline, gaps: &[Gap]) -> Vec<Gap> {
     let texts = || timeline.events.iter().filter(|event| has_text(event.kind));
     let known = timeline.output_tokens().map(|(tokens, _)| tokens);
@@ -81,7 +82,7 @@ fn divided(timeline: &Timeline, gaps: &[Gap]) -> Vec<Gap> {
 }
 
 /// One entry per token: an event's gap divided by the tokens it added. An event that added none is
-/// passed over, and its time goes to the next.
+/// skipped, and its time goes to the next.
 fn native_gaps(timeline: &Timeline, start: Nanos) -> (Nanos, Vec<Gap>) {
     let mut events = timeline.events.iter().filter(|event| event.kind.has_choice());
     let Some(first) = events.find(|event| has_text(event.kind)) else {

@@ -1,4 +1,4 @@
-//! Hand-computed parity: the same timelines in, each tool's numbers out.
+//! Hand-computed parity: the same timelines, each tool's figures.
 
 use tokometer_base::Nanos;
 use tokometer_record::EventKind::{Empty, End, Reasoning, Role, Text, Usage};
@@ -12,7 +12,7 @@ use crate::figures::FamilyFigures;
 use crate::goodput::Objectives;
 use crate::testing;
 
-/// Sent at 1,000 ms: headers, role, half a character, three texts, counts, end mark.
+/// Sent at 1,000 ms: headers, role, half a character, three texts, usage, end mark.
 const CHAT: [(u64, EventKind); 7] = [
     (1_050, Role),
     (1_060, Empty),
@@ -58,7 +58,7 @@ fn each_tool_sees_the_same_answer_its_own_way() {
         assert!(seen.is_success);
         assert_eq!(facts(&seen), expected, "{family:?} {route:?}");
     };
-    // The role event is vLLM's first token, and the last event with a choice ends the answer.
+    // The role event is vLLM's first token, and the last event with a choice ends the response.
     check(Family::Vllm, Route::Chat, &chat(), (50, 150, 4, 8, 12));
     // An empty completion event is a token.
     check(Family::Vllm, Route::Completions, &completion(), (60, 150, 3, 8, 12));
@@ -66,7 +66,7 @@ fn each_tool_sees_the_same_answer_its_own_way() {
     check(Family::VllmRust, Route::Completions, &completion(), (60, 150, 3, 8, 10));
     check(Family::OldVllm, Route::Chat, &chat(), (100, 160, 2, 9, 10));
     check(Family::OldVllm, Route::Completions, &completion(), (100, 160, 2, 9, 10));
-    // Text only, to the end mark; SGLang asks for no usage and reports the length that it asked for.
+    // Text only, up to the end mark; SGLang requests no usage and reports the requested length.
     check(Family::Sglang, Route::Chat, &chat(), (100, 160, 2, 16, 10));
     check(Family::Sglang, Route::Completions, &completion(), (100, 160, 2, 16, 10));
 }
@@ -138,12 +138,12 @@ fn the_native_route_divides_a_gap_among_its_tokens_and_passes_over_empty_ones() 
     assert_eq!(seen.output_tokens, 6);
 }
 
-/// SGLang tokenizes the text of each event; a record has counts of events, or only that of the answer.
+/// SGLang tokenizes the text of each event; a record has counts per event, or only of the response.
 #[test]
 fn sglang_divides_gaps_among_tokens_where_its_own_server_speculates() {
-    let mut told = testing::answer(0, 1_000, &[]);
+    let mut reported = testing::answer(0, 1_000, &[]);
     for (at, tokens) in [(1_100, 1), (1_130, 3), (1_150, 2)] {
-        told.push(Event::new(Nanos::from_millis(at), 0, Text).with_tokens(Some(tokens)));
+        reported.push(Event::new(Nanos::from_millis(at), 0, Text).with_tokens(Some(tokens)));
     }
     let mut untold = testing::answer(0, 1_000, &[(1_100, Text), (1_130, Text), (1_150, Text)]);
     untold.retokenized_tokens = Some(6);
@@ -158,21 +158,21 @@ fn sglang_divides_gaps_among_tokens_where_its_own_server_speculates() {
             objectives: Objectives::default(),
             gap_unit: GapUnit::of_sglang(backend, accept_length),
         });
-        // Peaks count events either way.
+        // Peaks count events in both cases.
         assert_eq!(found.chunks, 3);
         found.itl.mean
     };
-    near(mean(&told, "sglang-oai-chat", Some(2.5)), 10.0);
+    near(mean(&reported, "sglang-oai-chat", Some(2.5)), 10.0);
     near(mean(&untold, "sglang-oai", Some(2.5)), 12.5);
     for (backend, accept_length) in
         [("sglang-oai-chat", None), ("sglang-oai", Some(0.0)), ("vllm-chat", Some(2.5))]
     {
-        near(mean(&told, backend, accept_length), 25.0);
+        near(mean(&reported, backend, accept_length), 25.0);
     }
 }
 
-/// At an infinite rate all requests are due when the run begins: those that a cap holds back waited
-/// since then. They used to be reported as not having waited at all.
+/// At an infinite rate all requests are due when the run begins: those that a limit holds back have
+/// waited since then. They were reported without a wait.
 #[test]
 fn at_an_infinite_rate_the_client_s_queue_counts_from_the_begin_of_the_run() {
     let mut collector = FamilyCollector::new(Family::Vllm, Nanos::ZERO, Details::Keep);

@@ -1,14 +1,14 @@
 //! vLLM's Python client (`vllm bench serve`).
 //!
-//! Every event with a choice is a token, an empty one and chat's role event included. An answer ends
-//! with its last such event. (Before 0.30 a chat answer ended with its usage event.)
+//! Every event with a choice is a token, including an empty one and chat's role event. A response
+//! ends with its last such event. (Before 0.30 a chat response ended with its usage event.)
 
 use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
 
 use super::lens::{self, Seen};
 
-/// The times of a request, which vLLM's two clients read alike.
+/// The times of a request, which both clients of vLLM define in the same way.
 pub(super) fn times(timeline: &Timeline) -> Seen {
     let start = lens::start(timeline);
     let (ttft, gaps) = lens::first_and_gaps(timeline, start, EventKind::has_choice);
@@ -19,7 +19,7 @@ pub(super) fn times(timeline: &Timeline) -> Seen {
 }
 
 pub(super) fn see(timeline: &Timeline) -> Seen {
-    let input_tokens = lens::told_prompt(timeline);
+    let input_tokens = lens::reported_prompt(timeline);
     Seen {
         output_tokens: output_tokens(timeline),
         input_tokens,

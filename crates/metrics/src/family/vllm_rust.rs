@@ -1,7 +1,7 @@
 //! vLLM's Rust client: the Python client's times with other counts.
 //!
-//! Usage is read wherever it stands; without it every chunk is a token. Prompt lengths are always
-//! the client's own.
+//! Usage is read wherever it occurs; without it every chunk is a token. Prompt lengths are always the
+//! client's own.
 
 use tokometer_record::Timeline;
 
@@ -11,9 +11,9 @@ use super::{Route, vllm};
 pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
     let seen = vllm::times(timeline);
     let chunks = seen.gaps.len() + usize::from(timeline.events.iter().any(|e| e.kind.has_choice()));
-    // A chat answer without any token is a success here, and a failure in the Python client.
+    // A chat response without any token is a success here, and a failure in the Python client.
     let is_success = seen.is_success || (route == Route::Chat && lens::ended_regularly(timeline));
-    let input_tokens = lens::asked_prompt(timeline);
+    let input_tokens = lens::requested_prompt(timeline);
     let chunks = u32::try_from(chunks).unwrap_or(u32::MAX);
     Seen {
         output_tokens: lens::usage_tokens(timeline).unwrap_or(chunks),

@@ -1,21 +1,21 @@
-//! What figures are made of: the quantities, their names, and how names are found in typed words.
+//! The quantities of figures, their names, and how names are found in typed text.
 
 use serde::{Deserialize, Serialize};
 
 use super::Error;
 use crate::define::{self, Formula, Unit};
 
-/// Which way is good.
+/// Which values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
-    /// Smaller values: latencies.
+    /// As for latencies.
     Lower,
-    /// Larger values: throughputs.
+    /// As for throughputs.
     Higher,
 }
 
-/// What is measured. Definitions stand in [`define`].
+/// A measured quantity. [`define`] has the definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quantity {
     /// Requests per second.
@@ -42,9 +42,9 @@ pub enum Quantity {
     E2e,
     /// Wait inside the client before the send.
     ClientQueue,
-    /// TTFT from the intended send.
+    /// TTFT from the intended send time.
     TtftFromIntended,
-    /// E2E from the intended send.
+    /// E2E from the intended send time.
     E2eFromIntended,
     /// Output tokens per second of one request.
     UserSpeed,
@@ -139,7 +139,7 @@ pub(super) static NAMES: [Names; 15] = [
 ];
 
 impl Quantity {
-    /// All of them.
+    /// In the order of the enum.
     pub fn all() -> impl Iterator<Item = Self> {
         NAMES.iter().map(|names| names.quantity)
     }
@@ -158,17 +158,17 @@ impl Quantity {
         self.names().label
     }
 
-    /// The definition.
+    /// Its row in [`define::METRICS`].
     pub fn metric(self) -> &'static define::Definition {
         define::metric(self.key()).expect("a test finds every quantity among the definitions")
     }
 
-    /// The unit of its values.
+    /// Of its values.
     pub fn unit(self) -> Unit {
         self.metric().unit
     }
 
-    /// Whether it has a distribution, of which a statistic is taken.
+    /// Whether a statistic can be taken of it.
     pub fn is_distribution(self) -> bool {
         !matches!(self.metric().formula, Formula::Run(_))
     }
@@ -178,13 +178,13 @@ impl Quantity {
         matches!(self.metric().formula, Formula::Latency(_) | Formula::Value(_))
     }
 
-    /// Which way is good.
+    /// Whether lower or higher values are better.
     pub fn better(self) -> Better {
         if self.unit() == Unit::Millis { Better::Lower } else { Better::Higher }
     }
 
-    /// The word that vLLM's flags and result files use, such as `e2el`. `None` for what has no section
-    /// in its report.
+    /// The name in vLLM's flags and result files, such as `e2el`. `None` for a quantity without a
+    /// section in its report.
     pub fn section(self) -> Option<&'static str> {
         match self {
             Self::Ttft => Some("ttft"),
@@ -197,7 +197,7 @@ impl Quantity {
         }
     }
 
-    /// The quantity of these words, without a statistic.
+    /// Parses a name without a statistic.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let words = normal(text);
         named(&words).ok_or_else(|| unknown(text, &words))
@@ -211,7 +211,7 @@ pub(super) fn normal(text: &str) -> String {
     lower.split(is_separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The quantity of normal words.
+/// The quantity with this normalised name.
 pub(super) fn named(words: &str) -> Option<Quantity> {
     let without_unit =
         |words: &str| words.split(' ').filter(|word| *word != "ms").collect::<Vec<_>>().join(" ");
@@ -226,7 +226,7 @@ pub(super) fn named(words: &str) -> Option<Quantity> {
     NAMES.iter().find(is_named).map(|names| names.quantity)
 }
 
-/// Spellings that are alike are at least this near.
+/// Least similarity of a suggested spelling.
 const NEAR: f64 = 0.75;
 
 pub(super) fn unknown(text: &str, words: &str) -> Error {

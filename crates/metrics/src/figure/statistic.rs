@@ -1,18 +1,17 @@
-//! What is taken of a distribution: means, extremes, and percentiles that compare exactly.
+//! Statistics of a distribution: mean, extremes, and percentiles that compare exactly.
 
 use std::fmt;
 
 use super::Error;
 
-/// A percentile as people write it, such as 99 or 99.9, held in millionths of a percent so that it
-/// can be compared exactly.
+/// A percentile such as 99 or 99.9, stored in millionths of a percent so that it compares exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Percentile(pub(super) u32);
 
 pub(super) const MILLIONTHS: u32 = 1_000_000;
 
 impl Percentile {
-    /// The percentile of a whole number of percent.
+    /// `percent` is a whole number.
     pub const fn whole(percent: u32) -> Self {
         Self(percent * MILLIONTHS)
     }
@@ -28,7 +27,7 @@ impl Percentile {
         in_range.then(|| Self((percent * f64::from(MILLIONTHS)).round() as u32))
     }
 
-    /// The percentile as written in a label: digits, and decimals where needed.
+    /// Parses digits with optional decimals.
     pub fn parse(text: &str) -> Option<Self> {
         let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         text.parse().ok().filter(|_| is_plain).and_then(Self::from_percent)
@@ -44,7 +43,7 @@ impl Percentile {
         self.percent() / 100.0
     }
 
-    /// The part of a sample beyond it, on its thinner side.
+    /// The share of a sample beyond it, on its smaller side.
     pub fn tail(self) -> f64 {
         self.share().min(1.0 - self.share())
     }
@@ -56,10 +55,10 @@ impl fmt::Display for Percentile {
     }
 }
 
-/// What is taken of a quantity.
+/// A statistic of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Statistic {
-    /// The value itself: a throughput has no distribution.
+    /// The value itself, for a quantity without a distribution.
     Whole,
     /// Arithmetic mean.
     Mean,
@@ -69,7 +68,7 @@ pub enum Statistic {
     Min,
     /// Largest value.
     Max,
-    /// Value below which this share lies.
+    /// The value below which this share lies.
     Percentile(Percentile),
 }
 
@@ -81,12 +80,12 @@ impl Statistic {
     /// The 99th percentile.
     pub const P99: Self = Self::Percentile(Percentile::whole(99));
 
-    /// The percentile, where it is one.
+    /// `None` for other statistics.
     pub fn percentile(self) -> Option<Percentile> {
         if let Self::Percentile(percentile) = self { Some(percentile) } else { None }
     }
 
-    /// The statistic of this word; `None` for a word that is none.
+    /// `None` when the word is not a statistic.
     pub(super) fn named(word: &str) -> Option<Result<Self, Error>> {
         let statistic = match word {
             "mean" | "avg" | "average" => Self::Mean,
@@ -107,8 +106,8 @@ impl Statistic {
     }
 }
 
-/// `mean`, `p99.9`; `value` for what is no statistic. It is the suffix of a key and the column of a
-/// table.
+/// `mean`, `p99.9`, or `value` for a quantity without a distribution. It is the suffix of a key and
+/// the name of a column.
 impl fmt::Display for Statistic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

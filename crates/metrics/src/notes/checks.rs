@@ -1,4 +1,4 @@
-//! The checks behind the table: each says what it found, with numbers, or nothing.
+//! The checks of the table: each returns what it found, with numbers, or `None`.
 
 use tokometer_base::Nanos;
 use tokometer_record::Stop;
@@ -19,7 +19,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A span of the run as a share of its length.
+/// A duration as a share of the run's length.
 fn of_run(evidence: &Evidence<'_>, span: Option<Nanos>) -> Option<f64> {
     let seconds = evidence.summary.duration_s.filter(|seconds| *seconds > 0.0)?;
     Some(span?.as_secs_f64() / seconds)
@@ -116,7 +116,7 @@ pub(super) fn ended_answers(evidence: &Evidence<'_>, limit: f64) -> Found {
     disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_meant)
 }
 
-/// Whether the requests told the server not to end an answer by itself.
+/// Whether the requests set `ignore_eos`.
 fn is_eos_ignored(evidence: &Evidence<'_>) -> bool {
     let told = evidence.info.plan.pointer("/request/ignore_eos").and_then(|value| value.as_str());
     told.is_some_and(|told| told != "off")
@@ -129,7 +129,7 @@ pub(super) fn long_answers(evidence: &Evidence<'_>, limit: f64) -> Found {
 }
 
 pub(super) fn server_counted_less(evidence: &Evidence<'_>, limit: f64) -> Found {
-    // A counter that was not scraped after the run, or restarted, covers only a part of it.
+    // A counter that was not scraped after the run, or was reset, covers only a part of it.
     let server = evidence.summary.server.as_ref().filter(|server| server.is_whole)?;
     let theirs = server.generation_tokens?;
     let ours = evidence.summary.figure("total_output_tokens").filter(|ours| *ours > 0.0)?;
@@ -140,7 +140,7 @@ pub(super) fn server_counted_less(evidence: &Evidence<'_>, limit: f64) -> Found 
 
 pub(super) fn other_clients(evidence: &Evidence<'_>, limit: f64) -> Found {
     let server = evidence.summary.server.as_ref()?;
-    // Failed and abandoned answers were written too, so only a whole run can be held against it.
+    // Failed and abandoned requests generated tokens too, so only a complete run can be compared.
     let counts = &evidence.summary.counts;
     let is_whole = counts.failed == 0 && counts.abandoned == 0 && counts.retries == 0;
     let ours = evidence.summary.figure("total_output_tokens").filter(|_| is_whole);
@@ -151,7 +151,7 @@ pub(super) fn other_clients(evidence: &Evidence<'_>, limit: f64) -> Found {
             "the server generated {theirs:.0} tokens, {ours:.0} of them for this client"
         ));
     }
-    // Each choice of an answer is a request inside the server.
+    // Each choice of a response is a request inside the server.
     if evidence.observed.several_choices > 0 {
         return None;
     }
@@ -245,7 +245,7 @@ pub(super) fn stolen_time(evidence: &Evidence<'_>, limit: f64) -> Found {
 }
 
 pub(super) fn cpu_pressure(evidence: &Evidence<'_>, limit: f64) -> Found {
-    // The kernel adds up at intervals of its own, which may be longer than a short run.
+    // The kernel updates this value at intervals that may be longer than a short run.
     let found = of_run(evidence, evidence.health?.cpu_pressure)?.min(1.0);
     (found > limit).then(|| format!("tasks waited for CPU during {} of the run", percent(found)))
 }
@@ -330,7 +330,7 @@ pub(super) fn few_samples(evidence: &Evidence<'_>, _limit: f64) -> Found {
 }
 
 pub(super) fn no_steady_state(evidence: &Evidence<'_>, _limit: f64) -> Found {
-    // Falling behind is a reason of its own, with its own note.
+    // Overload has its own note.
     if evidence.overload.is_some() || evidence.summary.counts.succeeded == 0 {
         return None;
     }
@@ -398,7 +398,7 @@ pub(super) fn hidden_reasoning(evidence: &Evidence<'_>, _limit: f64) -> Found {
 pub(super) fn same_host(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let is_simulated = evidence.info.targets.iter().any(|target| target.is_simulated);
     let health = evidence.health?;
-    // One core is the graver form of the same remark.
+    // One core is the more severe form of the same remark.
     (health.is_same_host == Some(true) && !is_simulated && health.cores != Some(1))
         .then(|| "client and server share this host".to_owned())
 }

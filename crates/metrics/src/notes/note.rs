@@ -1,4 +1,4 @@
-//! One note, the evidence for it, and the verdict of all notes.
+//! A note, the evidence for it, and the verdict of all notes.
 
 use serde::{Deserialize, Serialize};
 use tokometer_record::{Health, RunInfo};
@@ -7,11 +7,11 @@ use crate::observe::Observed;
 use crate::steady::{Overload, Unsteady};
 use crate::summary::Summary;
 
-/// What a note does to the verdict. Ordered from harmless to fatal.
+/// How a note affects the verdict, from harmless to fatal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// For information; does not change the verdict.
+    /// Does not change the verdict.
     Remark,
     /// The figures are correct but do not support the obvious conclusion.
     Suspect,
@@ -20,7 +20,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The word used in tables.
+    /// As used in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Remark => "remark",
@@ -30,16 +30,16 @@ impl Severity {
     }
 }
 
-/// One observation that limits what the figures can show.
+/// An observation that limits what the figures can show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// Its name, such as `late-sends`.
+    /// Such as `late-sends`.
     pub code: String,
-    /// What it does to the verdict.
+    /// How it affects the verdict.
     pub severity: Severity,
     /// Key of the figure it affects, or a group of figures such as `all`.
     pub figure: String,
-    /// What was found, in one sentence with its numbers.
+    /// What was found, in one sentence with numbers.
     pub found: String,
     /// What it means for the reader.
     pub why: String,
@@ -47,21 +47,21 @@ pub struct Note {
     pub action: String,
 }
 
-/// The verdict that follows from the notes of a run.
+/// The conclusion from all notes of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
     /// No note above a remark.
     #[default]
     Valid,
-    /// Some figure does not support the obvious conclusion.
+    /// A figure does not support the obvious conclusion.
     Suspect,
     /// The measurement failed.
     Invalid,
 }
 
 impl Verdict {
-    /// The word printed under a run.
+    /// As printed in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Valid => "VALID",
@@ -71,7 +71,7 @@ impl Verdict {
     }
 }
 
-/// The worst note sets the verdict.
+/// The verdict of the most severe note.
 pub fn verdict(notes: &[Note]) -> Verdict {
     match notes.iter().map(|note| note.severity).max() {
         Some(Severity::Invalid) => Verdict::Invalid,
@@ -80,10 +80,10 @@ pub fn verdict(notes: &[Note]) -> Verdict {
     }
 }
 
-/// All that a check may look at.
+/// The input of a check.
 pub(crate) struct Evidence<'a> {
     pub(crate) info: &'a RunInfo,
-    /// Complete but for its notes and verdict.
+    /// Complete except for notes and verdict.
     pub(crate) summary: &'a Summary,
     /// `None` when the program was killed before it wrote it.
     pub(crate) health: Option<&'a Health>,

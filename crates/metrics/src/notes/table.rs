@@ -1,4 +1,4 @@
-//! The table of notes, and the page written from it.
+//! The table of notes, and the page generated from it.
 
 use std::fmt::Write as _;
 
@@ -11,12 +11,12 @@ pub(crate) struct Rule {
     pub(crate) severity: Severity,
     /// Key of the affected figure, or a group of figures.
     pub(crate) figure: &'static str,
-    /// The number that replaces `{}` in `threshold`; the check gets it.
+    /// Replaces `{}` in `threshold`; also passed to the check.
     pub(crate) limit: f64,
     pub(crate) threshold: &'static str,
     pub(crate) why: &'static str,
     pub(crate) action: &'static str,
-    /// What was found, or nothing.
+    /// Returns what was found, or `None`.
     pub(crate) check: fn(&Evidence<'_>, f64) -> Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl Rule {
     }
 }
 
-/// All notes of a run, worst first.
+/// All notes of a run, the most severe first.
 pub(crate) fn find(evidence: &Evidence<'_>) -> Vec<Note> {
     let mut notes: Vec<Note> = RULES
         .iter()
@@ -51,7 +51,7 @@ pub(crate) fn find(evidence: &Evidence<'_>) -> Vec<Note> {
     notes
 }
 
-/// `docs/notes.md`.
+/// The content of `docs/notes.md`.
 pub fn notes_markdown() -> String {
     let mut page = String::from(
         "# Notes and the verdict\n\n\

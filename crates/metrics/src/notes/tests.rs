@@ -1,4 +1,4 @@
-//! Every note is provoked once, and a sound run gets none.
+//! Every note is provoked once, and a good run gets none.
 
 use tokometer_base::Nanos;
 use tokometer_record::health::WorkerHealth;
@@ -13,7 +13,7 @@ use crate::steady::{LoadClass, Overload, Unsteady};
 use crate::summary::{Counts, Distribution, Ended, Percentile, Summary};
 use crate::testing;
 
-/// Everything a check may look at, owned, so that a test can spoil one thing.
+/// The owned input of a check, so that a test can change one value.
 struct Scene {
     info: RunInfo,
     summary: Summary,
@@ -44,7 +44,7 @@ impl Scene {
     }
 }
 
-/// A run of 100 s with 1,000 requests on a sound machine, with every instrument present.
+/// A run of 100 s with 1,000 requests on an idle machine, with every value present.
 fn sound() -> Scene {
     let pair = |left, right| Pair { requests: 1_000, left, right };
     let observed = Observed {
@@ -132,7 +132,7 @@ fn sound_health() -> Health {
     health
 }
 
-/// How to spoil a sound run so that the note of this code appears.
+/// Changes a good run so that the note of this code appears.
 fn spoil(scene: &mut Scene, code: &str) {
     match code {
         "no-success" => scene.summary.counts.succeeded = 0,
@@ -203,7 +203,7 @@ fn spoil_load(scene: &mut Scene, code: &str) {
         "simulated-target" => scene.info.targets[0].is_simulated = true,
         "dropped-fields" => scene.health.dropped_fields = vec!["stream_options".into()],
         "several-choices" => {
-            // Each choice is a request inside the server, and no client of its own.
+            // Each choice is a request inside the server, not another client's.
             scene.observed.several_choices = 5;
             scene.server().present_max = Some(40.0);
         }
@@ -287,8 +287,8 @@ fn the_page_of_notes_has_a_row_for_each_with_its_threshold() {
     assert!(RULES.iter().any(|rule| rule.severity == Severity::Remark));
 }
 
-/// The last reading of a server that died came before the run's end: its counter then fell short of
-/// ours without anything being wrong with either.
+/// The last scrape of a server that died was before the end of the run: its counter was then lower
+/// than the client's count, without an error in either.
 #[test]
 fn a_server_that_was_not_read_to_the_end_is_not_said_to_have_counted_less() {
     let mut scene = sound();

@@ -1,23 +1,23 @@
-//! Quantiles of a histogram that a server keeps in buckets.
+//! Quantiles of a server's histogram.
 //!
-//! In: cumulative counts by upper bound at two points in time. Out: quantiles of what came between,
-//! interpolated linearly within a bucket, with the bucket's edges, because more than those is not
-//! known. What fell above the last bound has no value.
+//! In: cumulative counts by upper bound at two points in time. Out: quantiles of what was added in
+//! between, interpolated linearly within a bucket, with the bucket's bounds, because more is not
+//! known. Values above the last bound have no quantile.
 
 use serde::{Deserialize, Serialize};
 
-/// A quantile as far as buckets show it, in milliseconds.
+/// A quantile from histogram buckets, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct BucketQuantile {
-    /// The value by interpolation; `None` above the last bound.
+    /// By interpolation; `None` above the last bound.
     pub value_ms: Option<f64>,
-    /// Lower edge of its bucket.
+    /// Lower bound of its bucket.
     pub low_ms: f64,
-    /// Upper edge of its bucket; `None` above the last bound.
+    /// Upper bound of its bucket; `None` above the last bound.
     pub high_ms: Option<f64>,
 }
 
-/// Cumulative counts by upper bound in seconds, rising; the last bound is infinite.
+/// Cumulative counts by upper bound in seconds, ascending; the last bound is infinite.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Buckets(Vec<(f64, f64)>);
 
@@ -40,7 +40,7 @@ impl Buckets {
         self.0.is_empty()
     }
 
-    /// This joined with `other` bound by bound; `None` where their bounds differ.
+    /// Combines the counts with `other` bound by bound; `None` where the bounds differ.
     pub(super) fn joined(&self, other: &Self, join: fn(f64, f64) -> f64) -> Option<Self> {
         let is_same = self.0.len() == other.0.len()
             && self.0.iter().zip(&other.0).all(|(a, b)| a.0.to_bits() == b.0.to_bits());
@@ -48,7 +48,7 @@ impl Buckets {
         is_same.then(|| Self(rows.collect()))
     }
 
-    /// The quantile `share`, from 0 to 1. `None` without counts, or where they are no histogram's.
+    /// `share` is from 0 to 1. `None` without counts, or with inconsistent ones.
     pub(super) fn quantile(&self, share: f64) -> Option<BucketQuantile> {
         let (last_bound, total) = *self.0.last()?;
         let is_rising = self.0.windows(2).all(|pair| pair[0].1 <= pair[1].1);

@@ -1,4 +1,4 @@
-//! From readings of a run to what changed over its measured phase.
+//! Computes changes over the measured phase from scrapes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ pub(super) struct Counters {
     pub(super) per_position: BTreeMap<u32, f64>,
 }
 
-/// All readings of a run.
+/// All scrapes of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scrapes {
     readings: Vec<Reading>,
@@ -51,13 +51,13 @@ pub(crate) struct Scrapes {
     failed: u64,
     /// Endpoints with a failed scrape.
     failing: BTreeSet<u16>,
-    told_accept_length: Option<f64>,
+    reported_accept_length: Option<f64>,
 }
 
 impl Scrapes {
     pub(crate) fn push(&mut self, scrape: &Scrape) {
         if let Some(length) = scrape.values.get(SERVER_INFO_ACCEPT_LENGTH) {
-            self.told_accept_length = Some(*length);
+            self.reported_accept_length = Some(*length);
             return;
         }
         let (engine, devices) = (read(scrape), gpu::read(scrape));
@@ -74,7 +74,7 @@ impl Scrapes {
     /// Figures over `span`, the measured phase. `None` when nothing was scraped.
     pub(crate) fn figures(mut self, span: Option<Part>) -> Option<ServerFigures> {
         let is_silent = self.readings.is_empty() && self.devices.is_empty() && self.failed == 0;
-        if is_silent && self.told_accept_length.is_none() {
+        if is_silent && self.reported_accept_length.is_none() {
             return None;
         }
         self.readings.sort_by_key(|reading| reading.at);
@@ -101,7 +101,7 @@ impl Scrapes {
             .reduce(|one, other| one?.joined(&other?, |a, b| a + b))
             .flatten();
         let quantile = |share: f64| ttft.as_ref().and_then(|buckets| buckets.quantile(share));
-        // A gauge that was read only before and after the run would say that nothing ran.
+        // A gauge that was scraped only before and after the run would show an idle server.
         let is_during = |reading: &Reading| {
             span.is_none_or(|span| (span.begin..=span.end).contains(&reading.at))
         };
@@ -133,7 +133,7 @@ impl Scrapes {
             queue_ms_mean: total.queue.millis(),
             prefill_ms_mean: total.prefill.millis(),
             accept_length: accept_length(&self.readings),
-            told_accept_length: self.told_accept_length,
+            reported_accept_length: self.reported_accept_length,
             gpu: gpu::figures(&devices, span),
             speculation: speculation(&total),
             ignored: Vec::new(),
@@ -143,11 +143,11 @@ impl Scrapes {
     }
 }
 
-/// No request waits this long, in milliseconds: a day.
+/// No request waits this long: a day, in milliseconds.
 const LONGEST_MS: f64 = 86_400_000.0;
 
 impl ServerFigures {
-    /// Takes out what cannot be true, and says so.
+    /// Removes impossible values, and records which.
     fn ignore_impossible(&mut self) {
         let ignored = &mut self.ignored;
         let mut check = |name: &str, value: &mut Option<f64>, most: f64, unit: (f64, &str)| {
@@ -179,8 +179,8 @@ fn peak_sum(
     peaks.reduce(|sum, peak| sum + peak)
 }
 
-/// The last reading before the measured phase, or the first there is, and the first after it, or the
-/// last: counters of a few requests may be late, never early.
+/// The last scrape before the measured phase, or the first of all; and the first after it, or the
+/// last of all. A counter may lag behind by a few requests, but never runs ahead.
 struct Ends<'a> {
     first: &'a Reading,
     last: &'a Reading,
@@ -197,12 +197,11 @@ fn ends<'a>(readings: &[&'a Reading], span: Option<Part>) -> Option<Ends<'a>> {
 }
 
 fn change(last: f64, first: f64) -> f64 {
-    // A counter that fell was reset by a restart: what it shows now came after that.
+    // A counter that decreased was reset by a restart: its current value counts from there.
     if last >= first { last - first } else { last }
 }
 
-/// What came into the histogram of first-token times between the first and the last reading that hold
-/// one.
+/// The TTFT histogram of the time between the first and the last scrape that have one.
 fn ttft_change(readings: &[&Reading]) -> Option<Buckets> {
     let mut held = readings.iter().filter(|reading| !reading.ttft.is_empty());
     let (first, last) = (held.next()?, held.next_back()?);

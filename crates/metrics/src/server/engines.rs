@@ -1,9 +1,9 @@
-//! What each engine calls its metrics.
+//! The metric names of each engine.
 //!
-//! A name that an engine does not have is absent; of several names for one thing the first present one
-//! is read.
+//! A metric that an engine does not have is absent; of several names for one metric the first that
+//! exists is read.
 
-/// One engine's names.
+/// Metric names of one engine.
 pub(super) struct Engine {
     pub(super) name: &'static str,
     pub(super) prefix: &'static str,
@@ -12,19 +12,19 @@ pub(super) struct Engine {
     pub(super) kv_use: &'static [&'static str],
     pub(super) preemptions: &'static [&'static str],
     pub(super) prompt_tokens: &'static [&'static str],
-    /// Prompt tokens that the counter above leaves out.
+    /// Prompt tokens that the counter above does not include.
     pub(super) uncounted_prompt_tokens: &'static [&'static str],
     pub(super) generation_tokens: &'static [&'static str],
     pub(super) finished: &'static [&'static str],
     pub(super) prefix_queries: &'static [&'static str],
     pub(super) prefix_hits: &'static [&'static str],
-    /// Histogram of first-token times in seconds, without the ends of its series' names.
+    /// TTFT histogram in seconds, without the suffixes of its series.
     pub(super) ttft: Option<&'static str>,
-    /// Histogram of the time that requests waited, in seconds.
+    /// Histogram of queue times, in seconds.
     pub(super) queue: Option<&'static str>,
-    /// Histogram of the time that prompts took, in seconds.
+    /// Histogram of prefill times, in seconds.
     pub(super) prefill: Option<&'static str>,
-    /// Gauge of the tokens per step under speculation, where there are no counters of drafts.
+    /// Gauge of tokens per step with speculative decoding, where drafts are not counted.
     pub(super) accept_length: &'static [&'static str],
     pub(super) drafts: &'static [&'static str],
     pub(super) draft_tokens: &'static [&'static str],

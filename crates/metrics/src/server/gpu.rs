@@ -1,8 +1,8 @@
-//! What GPUs did during a run, as reported by NVIDIA's DCGM exporter or the driver's library.
+//! GPU figures of a run, from NVIDIA's DCGM exporter or the driver's library.
 //!
 //! In: readings of one source, each with values per device. Out: [`GpuFigures`] over the measured
-//! phase. A device that never showed any use is not the server's and is left out, and counted as
-//! such. Energy comes from the device's own counter where it has one, else from power over time.
+//! phase. A device without any utilisation is not used by the server; it is left out and counted as
+//! unused. Energy comes from the device's counter where it has one, otherwise from power over time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use tokometer_record::server::Scrape;
 use super::prometheus::{bare_name, label};
 use crate::rows::Part;
 
-/// One source's names.
+/// Metric names of one source.
 struct Source {
     name: &'static str,
     utilisation_percent: &'static str,
@@ -39,13 +39,13 @@ const SOURCES: [Source; 2] = [
     },
 ];
 
-/// Name under which a reading of the driver's library holds a device's utilisation.
+/// Key of a device's utilisation in a reading of the driver's library.
 pub const UTILISATION_PERCENT: &str = "nvml:utilisation_percent";
-/// Name of its memory in use.
+/// Key of its memory in use.
 pub const MEMORY_MIB: &str = "nvml:memory_mib";
-/// Name of its power.
+/// Key of its power.
 pub const POWER_W: &str = "nvml:power_w";
-/// Name of its energy since the driver was loaded.
+/// Key of its energy since the driver was loaded.
 pub const ENERGY_MJ: &str = "nvml:energy_mj";
 
 impl Source {
@@ -58,14 +58,14 @@ pub(super) fn is_known(bare: &str) -> bool {
     SOURCES.iter().any(|source| source.names().contains(&bare))
 }
 
-/// GPUs over the measured phase.
+/// GPU figures over the measured phase.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GpuFigures {
     /// The source: `DCGM` or `NVML`.
     pub source: String,
-    /// Devices that showed any use.
+    /// Devices with any utilisation.
     pub devices: u32,
-    /// Devices that showed none and are left out.
+    /// Devices without utilisation, which are left out.
     pub unused_devices: u32,
     /// Mean utilisation over time and devices, in percent.
     pub utilisation_percent_mean: Option<f64>,
@@ -75,9 +75,9 @@ pub struct GpuFigures {
     pub power_w_mean: Option<f64>,
     /// Energy of all devices together over the measured phase, in joules.
     pub energy_j: Option<f64>,
-    /// Whether the energy is power over time, because the devices have no counter.
+    /// Whether the energy is power over time, because the devices have no energy counter.
     pub is_energy_from_power: bool,
-    /// Energy for each output token that we counted, in joules.
+    /// Per output token that the client counted, in joules.
     pub energy_j_per_output_token: Option<f64>,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct GpuReading {
     devices: BTreeMap<String, Device>,
 }
 
-/// What GPUs used at one time, over all devices of a scrape.
+/// GPU use at one time, over all devices of a scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GpuGauges {
     /// Mean utilisation in percent.
@@ -109,7 +109,7 @@ pub struct GpuGauges {
     pub power_w: Option<f64>,
 }
 
-/// The GPUs of a scrape; `None` if it reports none.
+/// `None` if the scrape has no GPU metrics.
 pub fn gauges(scrape: &Scrape) -> Option<GpuGauges> {
     let reading = read(scrape)?;
     let all = |value: fn(&Device) -> Option<f64>| {
@@ -138,14 +138,14 @@ pub(super) fn read(scrape: &Scrape) -> Option<GpuReading> {
             bare if bare == source.energy_mj => |device| &mut device.energy_mj,
             _ => continue,
         };
-        // One device may be listed once for each of its parts; its number is the same in all.
+        // A device may be listed once for each of its partitions, under the same number.
         let number = label(name, "UUID").or_else(|| label(name, "gpu")).unwrap_or_default();
         *place(devices.entry(number.to_owned()).or_default()) = Some(*value);
     }
     Some(GpuReading { at: scrape.at, source: source.name, devices })
 }
 
-/// Figures over `span` of readings in the order of time, one list for each endpoint.
+/// Figures over `span` from readings in time order, one list per endpoint.
 pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<Part>) -> Option<GpuFigures> {
     let source = endpoints.iter().flatten().next()?.source;
     let mut found = GpuFigures { source: source.to_owned(), ..GpuFigures::default() };
@@ -160,7 +160,7 @@ pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<Part>) -> Opti
             readings.iter().filter(|reading| reading.source == source).collect();
         for device in course(&bracketed(&readings, span)) {
             let uses = || device.iter().filter_map(|(_, seen)| seen.utilisation_percent);
-            // Without a figure of use it is unknown whose device it is.
+            // Without a utilisation it is unknown whether the server uses the device.
             if uses().next().is_some() && uses().all(|percent| percent <= 0.0) {
                 found.unused_devices += 1;
                 continue;
@@ -200,7 +200,7 @@ fn course(readings: &[&GpuReading]) -> Vec<Vec<(Nanos, Device)>> {
     numbers.iter().map(of).collect()
 }
 
-/// Mean power, and energy in joules, of a device whose power was read at least twice.
+/// Mean power, and energy in joules, of a device with at least two power values.
 fn power_over_time(device: &[(Nanos, Device)]) -> Option<(f64, f64)> {
     let (mut seconds, mut joules) = (0.0, 0.0);
     for pair in device.windows(2) {
@@ -212,7 +212,7 @@ fn power_over_time(device: &[(Nanos, Device)]) -> Option<(f64, f64)> {
     (seconds > 0.0).then(|| (joules / seconds, joules))
 }
 
-/// Joules by the device's own counter.
+/// Joules from the device's energy counter.
 fn counted_energy(device: &[(Nanos, Device)]) -> Option<f64> {
     let first = device.iter().find_map(|(_, seen)| seen.energy_mj)?;
     let last = device.iter().rev().find_map(|(_, seen)| seen.energy_mj)?;
@@ -234,7 +234,7 @@ mod tests {
         figures(&[readings], Some(span)).unwrap()
     }
 
-    /// Two devices of an exporter, of which the second belongs to nobody.
+    /// Two devices of an exporter; the second is unused.
     fn exporter(at: u64, percent: u32, watts: u32, energy: Option<u64>) -> GpuReading {
         let labels = |gpu: u32| format!("{{gpu=\"{gpu}\",UUID=\"GPU-{gpu}\",modelName=\"x y\"}}");
         let text = format!(

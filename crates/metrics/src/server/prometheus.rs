@@ -1,8 +1,8 @@
-//! Reads metrics in Prometheus' text form.
+//! Parses metrics in Prometheus text format.
 //!
-//! In: a page as a server gave it, which may be anything. Out: the samples worth keeping, by name with
-//! labels as printed. Comments, lines that cannot be read and values that are not finite are passed
-//! over, so a page that is no page gives nothing.
+//! In: a page from a server, which may be invalid. Out: the samples that are used, by name with
+//! labels as printed. Comments, invalid lines and values that are not finite are skipped, so an
+//! invalid page gives no samples.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use super::gpu;
 /// How much of a page is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// Gauges, counters, and of histograms sums and counts: a reading each second stays small.
+    /// Gauges, counters, and sums and counts of histograms, so that a scrape per second stays small.
     Values,
-    /// The buckets of first-token times as well, which the first and the last reading need.
+    /// Also the buckets of the TTFT histogram, which the first and the last scrape need.
     Buckets,
 }
 
@@ -23,7 +23,7 @@ pub fn parse(text: &str, keep: Keep) -> BTreeMap<String, f64> {
     text.lines().filter_map(line).filter(|(name, _)| is_kept(name, keep)).collect()
 }
 
-/// A name without its labels.
+/// A metric's name without its labels.
 pub(super) fn bare_name(name: &str) -> &str {
     name.split('{').next().unwrap_or(name)
 }
@@ -57,12 +57,12 @@ fn line(line: &str) -> Option<(String, f64)> {
     if line.is_empty() || line.starts_with('#') {
         return None;
     }
-    // A label may hold blanks and braces; its closing brace is the last one of the line.
+    // A label may contain blanks and braces; the last brace of the line closes it.
     let (name, rest) = match line.rfind('}') {
         Some(brace) => line.split_at(brace + 1),
         None => line.split_at(line.find(char::is_whitespace)?),
     };
-    // A time stamp may follow the value.
+    // A timestamp may follow the value.
     let value: f64 = rest.split_whitespace().next()?.parse().ok()?;
     value.is_finite().then(|| (name.trim().to_owned(), value))
 }
@@ -85,7 +85,7 @@ mod tests {
         check("vllm:x{a=\"b c}\"} 1.5e3 1700000", Some(("vllm:x{a=\"b c}\"}", 1_500.0)));
         check("vllm:x{a=\"b\"} NotANumber", None);
         check("nothing", None);
-        // Neither can be written as JSON, and neither can be counted with.
+        // JSON cannot represent either, and no figure can use them.
         check("vllm:x NaN", None);
         check("vllm:x +Inf", None);
     }

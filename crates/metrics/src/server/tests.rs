@@ -151,7 +151,7 @@ fn the_server_s_own_first_token_times_are_those_of_the_run() {
     assert_eq!((p99.low_ms, p99.high_ms), (100.0, Some(500.0)));
     assert_eq!(found.ttft_p50.unwrap().value_ms, Some(100.0));
     assert_eq!((found.ttft_ms_mean, found.queue_ms_mean), (Some(1_000.0), Some(500.0)));
-    // One scrape with buckets says nothing about a run.
+    // A single scrape with buckets shows no change.
     assert_eq!(over(&[scrape(0, 0, &text(1_000, 0))]).ttft_p50, None);
 }
 
@@ -189,7 +189,7 @@ fn a_page_that_lies_gives_no_figures() {
 #[test]
 fn an_sglang_server_reports_its_accept_length_or_the_first_decoder_does() {
     let check = |server_info: &serde_json::Value, expected: Option<f64>| {
-        assert_eq!(told_accept_length(server_info), expected, "{server_info}");
+        assert_eq!(reported_accept_length(server_info), expected, "{server_info}");
     };
     let told = serde_json::json!({"internal_states": [{"avg_spec_accept_length": 2.75}]});
     check(&told, Some(2.75));
@@ -198,12 +198,12 @@ fn an_sglang_server_reports_its_accept_length_or_the_first_decoder_does() {
     check(&serde_json::json!({}), None);
 }
 
-/// A server without metrics may still report it, and the report is no failed scrape.
+/// A server without metrics may still report it, and its absence is no failed scrape.
 #[test]
 fn a_reported_accept_length_needs_no_metrics() {
     let mut scrapes = Scrapes::default();
     let values = [(tokometer_record::server::SERVER_INFO_ACCEPT_LENGTH.to_owned(), 2.75)].into();
     scrapes.push(&Scrape { at: Nanos(5), endpoint: 0, values, error: None });
     let found = scrapes.figures(None).unwrap();
-    assert_eq!((found.told_accept_length, found.failed_scrapes), (Some(2.75), 0));
+    assert_eq!((found.reported_accept_length, found.failed_scrapes), (Some(2.75), 0));
 }

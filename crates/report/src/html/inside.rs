@@ -191,7 +191,7 @@ fn step_remark(figures: &StepFigures, group: usize) -> String {
 pub(super) fn split(parts: &[Part]) -> Vec<Value> {
     let known = |known: Known| match known {
         Known::Measured => "measured",
-        Known::Told => "reported by the server",
+        Known::Reported => "reported by the server",
         Known::Inferred => "inferred",
     };
     parts

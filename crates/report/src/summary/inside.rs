@@ -127,7 +127,7 @@ impl Page<'_> {
             |known: Known| move |part: &Part| part.stage == Stage::Within && part.known == known;
         let groups: Vec<String> = [
             of("measured", &within(Known::Measured)),
-            of("reported", &within(Known::Told)),
+            of("reported", &within(Known::Reported)),
             of("inferred", &within(Known::Inferred)),
             of("before sending", &|part| part.stage == Stage::Before),
         ]

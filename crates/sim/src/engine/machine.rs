@@ -11,7 +11,7 @@ use super::blocks::Blocks;
 use super::decoders::{Decoders, Entry};
 use super::ids::IdHasher;
 use super::job::{Job, Rank, Refusal, Sequence, State};
-use super::told::{Counters, Occupancy, Produced, Step, StepKind};
+use super::reports::{Counters, Occupancy, Produced, Step, StepKind};
 use crate::cost::Batch;
 use crate::profile::{Order, Policy, Profile};
 
@@ -78,7 +78,7 @@ impl Engine {
     /// that decodes. The steps are the same, at a fraction of the work. Not for engines that cache
     /// prefixes: the blocks of their answers become known token by token.
     #[must_use]
-    pub fn telling_ends_only(mut self) -> Self {
+    pub fn report_ends_only(mut self) -> Self {
         self.decoders = Some(Decoders::new(self.blocks.tokens_per_block()));
         self
     }

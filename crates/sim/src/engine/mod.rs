@@ -11,10 +11,10 @@ mod ids;
 mod job;
 mod machine;
 mod policy;
+mod reports;
 #[cfg(test)]
 mod tests;
-mod told;
 
 pub use job::{Job, Refusal};
 pub use machine::Engine;
-pub use told::{Counters, Occupancy, Produced, Step, StepKind};
+pub use reports::{Counters, Occupancy, Produced, Step, StepKind};

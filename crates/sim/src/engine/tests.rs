@@ -268,14 +268,14 @@ proptest! {
 
     /// The short way of telling only ends and the long way of telling every token are one engine.
     #[test]
-    fn telling_only_ends_changes_no_step(
+    fn reporting_only_ends_changes_no_step(
         policy in any_policy(),
         blocks in 12_u64..60,
         jobs in prop::collection::vec((1_u32..30, 1_u32..20, 0_u64..4, any::<bool>()), 1..25),
     ) {
         let profile = profile(&policy, Some((blocks * 4, 4, PrefixCache::Off)));
         let mut full = Engine::new(profile.clone(), Seed(3));
-        let mut short = Engine::new(profile, Seed(3)).telling_ends_only();
+        let mut short = Engine::new(profile, Seed(3)).report_ends_only();
         for (id, (prompt, output, family, has_answer_hashes)) in (0_u64..).zip(jobs) {
             let hashed = if has_answer_hashes { prompt + output } else { prompt };
             let block_hashes = (0..u64::from(hashed) / 4).map(|b| family * 100 + b).collect();

@@ -1,4 +1,4 @@
-//! One measured point as it is kept and shown.
+//! One measured point, as it is stored and shown.
 
 use std::path::Path;
 
@@ -7,36 +7,36 @@ use tokometer_base::Nanos;
 use tokometer_metrics::define::Unit;
 use tokometer_metrics::{Severity, Summary};
 
-use crate::search::{Allowance, Fit, Point, Use};
+use crate::search::{Allowance, Point, PointOutcome, Use};
 use crate::slo::{self, Slo};
 
-/// How one objective came out at a point.
+/// The result of one objective at a point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Judged {
-    /// The objective as typed.
+pub struct ObjectiveAtPoint {
+    /// As typed.
     pub objective: String,
-    /// Its value as people read it, such as `1.92 s`; absent when there was none.
+    /// The value with its unit, such as `1.92 s`; `None` when there was none.
     pub shown: Option<String>,
-    /// The value in the unit of the metric.
+    /// In the unit of the metric.
     pub value: Option<f64>,
-    /// Whether it is met; absent if unknown.
+    /// `None` if unknown.
     pub is_met: Option<bool>,
-    /// How much of its allowance was used: 1 is the limit.
+    /// Share of the allowance that was used: 1 is the limit.
     pub allowance: Option<Use>,
-    /// Whether the sample is large enough for its percentile.
+    /// Whether the sample is large enough for the percentile.
     pub is_supported: bool,
 }
 
-/// One point.
+/// One measured point.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Reading {
-    /// Its load.
+pub struct MeasuredPoint {
+    /// Requests per second, or requests in flight.
     pub load: f64,
-    /// How it came out.
-    pub fit: Fit,
-    /// Each objective, in the order typed.
-    pub objectives: Vec<Judged>,
-    /// Requests per second that were answered.
+    /// Over all objectives.
+    pub fit: PointOutcome,
+    /// In the order typed.
+    pub objectives: Vec<ObjectiveAtPoint>,
+    /// Successful requests per second.
     pub requests_per_s: Option<f64>,
     /// Output tokens per second.
     pub tokens_per_s: Option<f64>,
@@ -44,16 +44,16 @@ pub struct Reading {
     pub tokens_per_s_per_user: Option<f64>,
     /// Requests measured.
     pub requests: u64,
-    /// Notes that say that the client, not the server, was at its limit.
+    /// Notes about a client at its limit.
     pub client_notes: Vec<String>,
-    /// Folder of the run.
+    /// The run folder.
     pub folder: String,
 }
 
-impl Reading {
-    /// What a finished run says.
+impl MeasuredPoint {
+    /// A point from a finished run.
     pub fn new(
-        (load, fit): (f64, Fit),
+        (load, fit): (f64, PointOutcome),
         slo: &Slo,
         summary: &Summary,
         allowance: &Allowance<'_>,
@@ -88,7 +88,7 @@ impl Reading {
     pub fn failed(load: f64, folder: &Path) -> Self {
         Self {
             load,
-            fit: Fit::Failed,
+            fit: PointOutcome::Failed,
             objectives: Vec::new(),
             requests_per_s: None,
             tokens_per_s: None,
@@ -99,7 +99,7 @@ impl Reading {
         }
     }
 
-    /// What the search sees of it.
+    /// The part of it that the search uses.
     pub fn point(&self) -> Point {
         Point {
             load: self.load,
@@ -109,14 +109,18 @@ impl Reading {
         }
     }
 
-    /// The objective nearest to its limit or farthest beyond.
-    pub fn worst(&self) -> Option<&Judged> {
-        let used = |one: &Judged| one.allowance.map_or(f64::INFINITY, |one| one.used);
+    /// The objective nearest to its limit, or furthest beyond it.
+    pub fn worst(&self) -> Option<&ObjectiveAtPoint> {
+        let used = |one: &ObjectiveAtPoint| one.allowance.map_or(f64::INFINITY, |one| one.used);
         self.objectives.iter().max_by(|a, b| used(a).total_cmp(&used(b)))
     }
 }
 
-fn judged(objective: &slo::Objective, result: &slo::Result, allowance: Option<Use>) -> Judged {
+fn judged(
+    objective: &slo::Objective,
+    result: &slo::ObjectiveResult,
+    allowance: Option<Use>,
+) -> ObjectiveAtPoint {
     let shown = match result.value {
         None if result.is_met == Some(false) => Some("∞".to_owned()),
         None => None,
@@ -128,19 +132,19 @@ fn judged(objective: &slo::Objective, result: &slo::Result, allowance: Option<Us
         }
         Some(value) => Some(format!("{value:.1}")),
     };
-    Judged {
+    ObjectiveAtPoint {
         objective: result.text.trim().to_owned(),
         shown,
         value: result.value,
         is_met: result.is_met,
-        // A number that JSON has a word for.
+        // JSON has no infinity.
         allowance: allowance.map(|one| Use { used: one.used.min(1e6), ..one }),
         is_supported: result.is_supported,
     }
 }
 
-impl Judged {
-    /// The objective with its value in its place: `p99 ttft 1.92 s < 2s`.
+impl ObjectiveAtPoint {
+    /// The objective with its value inserted: `p99 ttft 1.92 s < 2s`.
     pub fn words(&self) -> String {
         let value = self.shown.as_deref().unwrap_or("unknown");
         match self.objective.find(['<', '>']) {
@@ -160,7 +164,7 @@ mod tests {
     #[test]
     fn a_value_stands_where_a_reader_expects_it() {
         let slo = Slo::parse("p99 ttft < 2s, goodput > 99%").unwrap();
-        let result = |at: usize, value| slo::Result {
+        let result = |at: usize, value| slo::ObjectiveResult {
             text: slo.objectives[at].text.clone(),
             value,
             limit: 1.0,

@@ -1,72 +1,75 @@
-//! What a server says of its own answers, as far as it can be true.
+//! What a server reports about its own responses, without impossible values.
 //!
-//! The record holds whatever was sent. Figures take it from here: a number that cannot be true is as
-//! good as none, and the notes say how often that happened.
+//! The record holds whatever was sent. Figures read it through this module: an impossible value is
+//! treated as absent, and a note counts how often that happened.
 
 use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
 use tokometer_record::{EventKind, ServerTimings, Timeline};
 
-/// A server's clock may run this far apart from ours over one answer.
+/// Tolerated difference between the server's clock and the client's over one response.
 const CLOCK_SLACK: Nanos = Nanos::from_millis(10);
 
-/// Content events beyond the tokens of usage that an answer may have: real servers send one or two more.
+/// Content events that a response may have beyond its usage count: real servers send one or two more.
 const EVENTS_BEYOND: u64 = 2;
 
-/// The same as one part in so many of the tokens.
+/// The same as a fraction of the tokens: one in this many.
 const EVENTS_BEYOND_PART: u64 = 20;
 
-/// Reasoning tokens, unless they are more than all tokens of the answer.
+/// `None` if they exceed the output tokens.
 pub(crate) fn reasoning_tokens(timeline: &Timeline) -> Option<u32> {
     let usage = timeline.usage?;
     let all = usage.completion_tokens;
     usage.reasoning_tokens.filter(|tokens| all.is_none_or(|all| *tokens <= all))
 }
 
-/// Prompt tokens found in the prefix cache, unless they are more than the prompt.
+/// Prefix-cache hits; `None` if they exceed the prompt.
 pub(crate) fn cached_tokens(timeline: &Timeline) -> Option<u32> {
     let usage = timeline.usage?;
     let all = usage.prompt_tokens;
     usage.cached_tokens.filter(|tokens| all.is_none_or(|all| *tokens <= all))
 }
 
-/// The server's own times, without those longer than the whole exchange.
+/// The server's own durations, without those longer than the whole request.
 pub(crate) fn timings(timeline: &Timeline) -> ServerTimings {
-    let told = timeline.server_timings.unwrap_or_default();
+    let reported = timeline.server_timings.unwrap_or_default();
     let times = &timeline.times;
     let end = times.end.or(timeline.events.last().map(|event| event.at));
     let limit = times.first_byte_sent.zip(end).map(|(sent, end)| (end - sent) + CLOCK_SLACK);
     let possible = |span: &Nanos| limit.is_none_or(|limit| *span <= limit);
     ServerTimings {
-        queue: told.queue.filter(possible),
-        prefill: told.prefill.filter(possible),
-        decode: told.decode.filter(possible),
+        queue: reported.queue.filter(possible),
+        prefill: reported.prefill.filter(possible),
+        decode: reported.decode.filter(possible),
     }
 }
 
 /// Whether usage counts fewer tokens than the stream has content events, or came before the content
-/// and was never corrected. More tokens than events are fine: speculation sends several in one.
+/// and was not corrected. More tokens than events are possible: speculative decoding sends several in
+/// one.
 pub(crate) fn contradicts_stream(timeline: &Timeline) -> bool {
-    let Some(told) = timeline.usage.and_then(|usage| usage.completion_tokens) else { return false };
+    let Some(reported) = timeline.usage.and_then(|usage| usage.completion_tokens) else {
+        return false;
+    };
     let contents = |events: &[tokometer_record::Event]| {
         events.iter().filter(|event| event.kind.is_generated()).count() as u64
     };
     let all = contents(&timeline.events);
-    let told = u64::from(told);
-    let tolerated = EVENTS_BEYOND.max(told / EVENTS_BEYOND_PART);
+    let reported = u64::from(reported);
+    let tolerated = EVENTS_BEYOND.max(reported / EVENTS_BEYOND_PART);
     let last_usage = timeline.events.iter().rposition(|event| event.kind == EventKind::Usage);
     let uncounted = last_usage.map_or(0, |at| contents(&timeline.events[at..]));
-    (told == 0 && all > 0) || all > told + tolerated || uncounted > tolerated
+    (reported == 0 && all > 0) || all > reported + tolerated || uncounted > tolerated
 }
 
-/// Numbers that were ignored, by what they are: answers.
+/// Ignored values: number of responses by kind of value.
 pub(crate) type Ignored = BTreeMap<&'static str, u64>;
 
-/// Counts what was ignored of an answer.
+/// Counts the ignored values of a response.
 pub(crate) fn count_ignored(timeline: &Timeline, ignored: &mut Ignored) {
     let usage = timeline.usage.unwrap_or_default();
-    let told = timeline.server_timings.unwrap_or_default();
+    let reported = timeline.server_timings.unwrap_or_default();
     let kept = timings(timeline);
     let found = [
         (
@@ -75,9 +78,9 @@ pub(crate) fn count_ignored(timeline: &Timeline, ignored: &mut Ignored) {
             reasoning_tokens(timeline).is_some(),
         ),
         ("cached tokens", usage.cached_tokens.is_some(), cached_tokens(timeline).is_some()),
-        ("queue time", told.queue.is_some(), kept.queue.is_some()),
-        ("prefill time", told.prefill.is_some(), kept.prefill.is_some()),
-        ("decode time", told.decode.is_some(), kept.decode.is_some()),
+        ("queue time", reported.queue.is_some(), kept.queue.is_some()),
+        ("prefill time", reported.prefill.is_some(), kept.prefill.is_some()),
+        ("decode time", reported.decode.is_some(), kept.decode.is_some()),
     ];
     for (name, _, _) in found.into_iter().filter(|(_, was_told, is_kept)| was_told != is_kept) {
         *ignored.entry(name).or_default() += 1;
@@ -98,10 +101,14 @@ mod tests {
 
     #[test]
     fn usage_below_the_content_events_contradicts_them_beyond_a_tolerance() {
-        let check = |events: u64, told: u32, expected: bool| {
+        let check = |events: u64, reported: u32, expected: bool| {
             let mut timeline = answer(0, 0, &texts(events));
-            timeline.usage = Some(usage(5, told));
-            assert_eq!(contradicts_stream(&timeline), expected, "{events} events, usage {told}");
+            timeline.usage = Some(usage(5, reported));
+            assert_eq!(
+                contradicts_stream(&timeline),
+                expected,
+                "{events} events, usage {reported}"
+            );
         };
         check(8, 8, false);
         check(8, 4, true);
@@ -111,7 +118,7 @@ mod tests {
         check(11, 8, true);
         check(105, 100, false);
         check(106, 100, true);
-        // Speculation: several tokens in one event.
+        // Speculative decoding: several tokens in one event.
         check(20, 100, false);
         assert!(!contradicts_stream(&answer(0, 0, &texts(8))), "no usage says nothing");
     }
