@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn another_load_is_meaningless_and_another_warm_up_is_a_doubt() {
+    fn another_load_is_meaningless_and_another_warm_up_is_a_caution() {
         let a = wholly("load = { request_rate = 5, max_concurrency = 8 }");
         let b = wholly("load = { request_rate = inf }\nphases = { warmups = 3 }");
         assert_eq!(
@@ -205,7 +205,7 @@ mod tests {
             [
                 "Meaningless: load.request_rate 5 / inf",
                 "Meaningless: load.max_concurrency 8 / —",
-                "Doubt: phases.warmups 0 / 3",
+                "Caution: phases.warmups 0 / 3",
             ]
         );
     }
@@ -220,7 +220,7 @@ mod tests {
                 "Meaningless: load.ramp.strategy linear / —",
                 "Meaningless: load.ramp.from 1 / —",
                 "Meaningless: load.ramp.to 2.5 / —",
-                r#"Doubt: request.extra_body.top — / {"k":1}"#,
+                r#"Caution: request.extra_body.top — / {"k":1}"#,
             ]
         );
         let other = wholly("workload = { dataset = \"random-ids\" }");

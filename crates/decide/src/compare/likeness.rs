@@ -190,14 +190,14 @@ mod tests {
             shown(&found),
             [
                 "Meaningless: the plans differ: load.request_rate is 5 in a and 6 in b",
-                "Doubt: the plans differ: phases.warmups is 0 in a and not set in b",
+                "Caution: the plans differ: phases.warmups is 0 in a and not set in b",
             ]
         );
         assert_eq!(found.lines.len(), 3);
     }
 
     #[test]
-    fn token_counts_failures_and_doubtful_runs_are_named() {
+    fn token_counts_failures_and_suspect_runs_are_named() {
         let (a, mut b) = (run(), run());
         b.facts = Facts {
             prompt_tokens: Some(120.0),
@@ -211,9 +211,9 @@ mod tests {
             shown(&likeness(&[a], &[b], Vec::new())),
             [
                 "Meaningless: prompt tokens per request differ: 100.0 in a, 120.0 in b",
-                "Doubt: r: the run is INVALID",
-                "Doubt: r: its settings are not compared: unknown key `x`",
-                "Doubt: r: 3 of 13 requests failed",
+                "Caution: r: the run is INVALID",
+                "Caution: r: its settings are not compared: unknown key `x`",
+                "Caution: r: 3 of 13 requests failed",
             ]
         );
     }
