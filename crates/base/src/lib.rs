@@ -11,6 +11,7 @@ pub mod conventions;
 pub mod digits;
 pub mod neighbours;
 pub mod partial;
+pub mod printable;
 pub mod prompt;
 pub mod redact;
 pub mod seed;

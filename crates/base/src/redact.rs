@@ -1,102 +1,203 @@
 //! Removes secrets from text before it is shown or stored.
 //!
-//! Keys reach texts by many roads: an echoed header in an error body, a key inside a URL, a bearer
-//! token in an extra body. What looks like one is replaced by `[redacted]`; exact secrets that the
-//! program itself holds are passed in and replaced wherever they stand.
+//! Two rules work together. [`Secrets`] holds the exact secrets that the program was given and removes
+//! them wherever they stand, also encoded. What merely looks like a secret (a bearer token, a key with
+//! a known prefix, a password in an address) is removed as well, because a server may print secrets
+//! that the program does not know. Every file, message and line goes through here.
 
-const REDACTED: &str = "[redacted]";
+mod forms;
+mod guess;
+mod names;
+mod url;
 
-/// Words after which the next word is a secret, in any case.
-const MARKERS: [&str; 8] = [
-    "bearer ",
-    "api_key=",
-    "api-key=",
-    "apikey=",
-    "key=",
-    "token=",
-    "access_token=",
-    "x-api-key: ",
-];
+use std::collections::BTreeSet;
+use std::fmt;
 
-/// Prefixes that only keys have.
-const KEY_PREFIXES: [&str; 5] = ["sk-", "hf_", "nvapi-", "ghp_", "AIza"];
+pub use names::{is_public_header, is_public_parameter, is_secret_name};
+pub use url::hide_in_url;
 
-fn is_key_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-_.~+/=".contains(&byte)
+/// What stands in the place of a secret.
+pub const HIDDEN: &str = "[redacted]";
+
+/// A shorter text is no secret that could be removed: it would occur everywhere.
+const SECRET_BYTES_MIN: usize = 4;
+
+/// The same for a value that may be a secret, such as that of an unknown header: `true` or `blue`
+/// occurs in messages by chance.
+const VALUE_BYTES_MIN: usize = 6;
+
+/// The same for our own words: `none` and `EMPTY` are usual keys of servers that need none.
+const OUTPUT_BYTES_MIN: usize = 8;
+
+/// The secrets of one process, removed exactly.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secrets {
+    /// Each secret as it is and as servers encode it.
+    certain: BTreeSet<String>,
+    /// The same of values that may be secrets.
+    possible: BTreeSet<String>,
 }
 
-fn key_end(text: &str, start: usize) -> usize {
-    text.as_bytes()[start..]
-        .iter()
-        .position(|byte| !is_key_byte(*byte))
-        .map_or(text.len(), |length| start + length)
-}
-
-fn starts_with_ignoring_case(text: &[u8], marker: &str) -> bool {
-    text.len() >= marker.len() && text[..marker.len()].eq_ignore_ascii_case(marker.as_bytes())
-}
-
-/// The end of a secret that begins at `at`, and where its hidden part starts.
-fn secret_at(text: &str, at: usize) -> Option<(usize, usize)> {
-    let rest = &text.as_bytes()[at..];
-    let at_word_start = at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric();
-    if !at_word_start {
-        return None;
+impl Secrets {
+    /// No secrets.
+    pub fn new() -> Self {
+        Self::default()
     }
-    let after_marker = MARKERS
-        .iter()
-        .filter(|marker| starts_with_ignoring_case(rest, marker))
-        .map(|marker| at + marker.len())
-        .find(|start| key_end(text, *start) > *start);
-    if let Some(start) = after_marker {
-        return Some((start, key_end(text, start)));
-    }
-    let end = key_end(text, at);
-    let is_key = KEY_PREFIXES.iter().any(|prefix| rest.starts_with(prefix.as_bytes()));
-    (is_key && end - at >= 12).then_some((at, end))
-}
 
-/// `text` without anything that looks like a key, and without any of `secrets`.
-pub fn redact(text: &str, secrets: &[String]) -> String {
-    let mut text = text.to_owned();
-    for secret in secrets.iter().filter(|secret| secret.len() >= 4) {
-        text = text.replace(secret.as_str(), REDACTED);
+    /// Adds a text that is known to be a secret.
+    pub fn add(&mut self, secret: &str) {
+        self.certain.extend(forms_of(secret, SECRET_BYTES_MIN));
     }
-    let mut clean = String::with_capacity(text.len());
-    let (mut copied, mut at) = (0, 0);
-    while at < text.len() {
-        if let Some((start, end)) =
-            text.is_char_boundary(at).then(|| secret_at(&text, at)).flatten()
-        {
-            clean.push_str(&text[copied..start]);
-            clean.push_str(REDACTED);
-            (copied, at) = (end, end);
-        } else {
-            at += 1;
+
+    /// Adds a text that may be a secret, unless it is so short that it occurs by chance.
+    pub fn add_value(&mut self, value: &str) {
+        self.possible.extend(forms_of(value, VALUE_BYTES_MIN));
+    }
+
+    /// Adds the value of a header: as a whole, the part after its scheme, and what that encodes.
+    pub fn add_header(&mut self, name: &str, value: &str) {
+        if is_public_header(name) {
+            return;
+        }
+        let is_named = is_secret_name(name);
+        let mut add = |text: &str| if is_named { self.add(text) } else { self.add_value(text) };
+        add(value);
+        let Some((_scheme, rest)) = value.trim().split_once(' ') else { return };
+        add(rest);
+        if let Some(decoded) = forms::decoded_base64(rest.trim()) {
+            self.add_user_info(&decoded);
         }
     }
+
+    /// Adds `user:password`, both together and the password alone.
+    pub fn add_user_info(&mut self, user_info: &str) {
+        self.add(user_info);
+        if let Some((_user, password)) = user_info.split_once(':') {
+            self.add(password);
+        } else {
+            self.add(user_info);
+        }
+    }
+
+    /// Adds the user name, the password and the parameters of an address or a path.
+    pub fn add_url(&mut self, address: &str) {
+        let parts = url::secrets(address);
+        if let Some(user_info) = parts.user_info {
+            self.add_user_info(user_info);
+            if let Some(decoded) = forms::decoded_percent(user_info) {
+                self.add_user_info(&decoded);
+            }
+        }
+        for (name, value) in parts.parameters {
+            if is_secret_name(name) { self.add(value) } else { self.add_value(value) }
+        }
+    }
+
+    /// Adds everything that another set holds.
+    pub fn extend(&mut self, other: &Self) {
+        self.certain.extend(other.certain.iter().cloned());
+        self.possible.extend(other.possible.iter().cloned());
+    }
+
+    /// Removes a value that the user also gave where nothing is secret, such as the model's name.
+    pub fn remove_public(&mut self, text: &str) {
+        for form in forms_of(text, VALUE_BYTES_MIN) {
+            self.possible.remove(&form);
+        }
+    }
+
+    fn forms(&self) -> impl Iterator<Item = &str> {
+        self.certain.iter().chain(&self.possible).map(String::as_str)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.forms().next().is_none()
+    }
+
+    /// Whether a text holds one of them.
+    pub fn are_in(&self, text: &str) -> bool {
+        self.forms().any(|form| text.contains(form))
+    }
+
+    /// `text` without these secrets, and without anything that looks like one.
+    pub fn redact(&self, text: &str) -> String {
+        guess::hide(&self.redact_exact(text))
+    }
+
+    /// `text` without these secrets. For texts that may look like anything, such as answers.
+    pub fn redact_exact(&self, text: &str) -> String {
+        without(text, self.forms())
+    }
+
+    /// Our own output without the secrets that cannot stand there by chance.
+    pub fn redact_output(&self, text: &str) -> String {
+        let forms = self.certain.iter().map(String::as_str);
+        without(text, forms.filter(|form| form.len() >= OUTPUT_BYTES_MIN))
+    }
+}
+
+/// The forms of a text that is long enough to be removed.
+fn forms_of(secret: &str, bytes_min: usize) -> Vec<String> {
+    let secret = secret.trim();
+    // What is part of the mark itself cannot be removed by putting the mark in its place.
+    let is_long = secret.len() >= bytes_min && !HIDDEN.contains(secret);
+    if is_long { forms::of(secret) } else { Vec::new() }
+}
+
+/// `text` with each of `forms` replaced.
+fn without<'a>(text: &str, forms: impl Iterator<Item = &'a str> + Clone) -> String {
+    let ranges = ranges(text, forms.clone());
+    if ranges.is_empty() {
+        return text.to_owned();
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut copied = 0;
+    for (start, end) in ranges {
+        clean.push_str(&text[copied..start]);
+        clean.push_str(HIDDEN);
+        copied = end;
+    }
     clean.push_str(&text[copied..]);
-    clean
+    // A secret with a bracket can stand across the edge of the mark.
+    let is_clean = forms.into_iter().all(|form| !clean.contains(form));
+    if is_clean { clean } else { HIDDEN.to_owned() }
+}
+
+/// Where these texts stand. Ranges that overlap or touch are one.
+fn ranges<'a>(text: &str, forms: impl Iterator<Item = &'a str>) -> Vec<(usize, usize)> {
+    let mut found: Vec<(usize, usize)> = Vec::new();
+    for form in forms {
+        let mut from = 0;
+        while let Some(at) = text[from..].find(form) {
+            let start = from + at;
+            found.push((start, start + form.len()));
+            // Occurrences may overlap, so the search goes on at the next character.
+            from = start + text[start..].chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    found.sort_unstable();
+    let mut merged: Vec<(usize, usize)> = Vec::new();
+    for (start, end) in found {
+        match merged.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => merged.push((start, end)),
+        }
+    }
+    merged
+}
+
+/// Never shows what it holds.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({} forms)", self.forms().count())
+    }
+}
+
+/// `text` without anything that looks like a secret.
+pub fn redact(text: &str) -> String {
+    guess::hide(text)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_disappear_and_other_text_stays() {
-        let check = |text: &str, expected: &str| {
-            assert_eq!(redact(text, &["hunter2!".to_owned()]), expected);
-        };
-        check("plain text, a token count of 12", "plain text, a token count of 12");
-        check("Authorization: Bearer abc.def-1", "Authorization: Bearer [redacted]");
-        check("http://h/v1?api_key=123&x=1", "http://h/v1?api_key=[redacted]&x=1");
-        check(
-            "Incorrect API key provided: sk-abcdefghijkl.",
-            "Incorrect API key provided: [redacted]",
-        );
-        check("the password hunter2! leaked", "the password [redacted] leaked");
-        check("task-oriented risk-free", "task-oriented risk-free");
-        check("naïve töken=ü bearer ", "naïve töken=ü bearer ");
-    }
-}
+mod tests;
