@@ -106,7 +106,7 @@ impl Secrets {
         }
     }
 
-    fn forms(&self) -> impl Iterator<Item = &str> {
+    fn forms(&self) -> impl Iterator<Item = &str> + Clone {
         self.certain.iter().chain(&self.possible).map(String::as_str)
     }
 

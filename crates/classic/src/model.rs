@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use tokometer_base::printable;
 use tokometer_base::units::nearest_count;
 use tokometer_metrics::Figure;
 
@@ -177,7 +178,7 @@ impl Report {
 
     /// Sets words.
     pub fn set_words(&mut self, field: Field, words: impl Into<String>) {
-        self.set(Key::Field(field), Scalar::Words(words.into()));
+        self.set(Key::Field(field), Scalar::Words(printable::short(&words.into())));
     }
 
     /// Sets a statistic, in milliseconds.

@@ -27,6 +27,7 @@ use tokometer_base::MonotonicClock;
 
 use exit::{Exit, code_of};
 use terminal::{print, print_message};
+use tokometer_base::redact::redact;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|fault| {
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         ));
     }));
     let words: Vec<String> = std::env::args().skip(1).collect();
+    terminal::hide(&lower::of_words(&words));
     match args::parse(&words) {
         // The one place of this room that makes a clock; everything else is given it.
         Ok(typed) => finish(commands::run(typed, Arc::new(MonotonicClock))),
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
             }
             let text = error.render();
             if error.use_stderr() {
-                print_message(text.to_string().trim_end());
+                print_message(redact(&text.to_string()).trim_end());
                 return Exit::Usage.into();
             }
             finish(print(&text.to_string()).map(|()| Exit::Done).map_err(Into::into))
@@ -57,7 +59,7 @@ fn finish(outcome: anyhow::Result<Exit>) -> ExitCode {
     match outcome {
         Ok(exit) => exit.into(),
         Err(error) => {
-            print_message(&format!("error: {error:#}"));
+            print_message(&redact(&format!("error: {error:#}")));
             code_of(&error).into()
         }
     }

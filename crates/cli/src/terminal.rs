@@ -2,18 +2,52 @@
 //!
 //! Stdout is the result, stderr everything else. When the reader closes the pipe early, writing stops
 //! without an error, and the exit code is that of success.
+//!
+//! What is written here contains none of the process's secrets, and no control characters other than
+//! line ends and the program's own colours: it may contain a server's message.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError, RwLock};
 
+use tokometer_base::printable;
+use tokometer_base::redact::Secrets;
 use tokometer_report::style::{Colours, Style};
 
 use crate::exit::{Exit, Refusal};
 use crate::lower::Environment;
 
+/// Secrets of the process. There is one terminal, and a panic or a word that cannot be parsed is
+/// reported on it as well, where nothing can be passed in.
+static SECRETS: RwLock<Option<Secrets>> = RwLock::new(None);
+
+/// Never writes these secrets from now on.
+pub(crate) fn hide(secrets: &Secrets) {
+    let mut hidden = SECRETS.write().unwrap_or_else(PoisonError::into_inner);
+    hidden.get_or_insert_with(Secrets::new).extend(secrets);
+}
+
+fn without_secrets(text: &str) -> String {
+    let hidden = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
+    hidden.as_ref().map_or_else(|| text.to_owned(), |secrets| secrets.redact_output(text))
+}
+
+/// The longest line on stderr. Lines of ours are shorter; one that holds a server's words may not be.
+const LINE_CHARS: usize = 4_000;
+
+/// A message without secrets and control characters, in lines of bounded length.
+fn cleaned(text: &str) -> String {
+    let clean = printable::lines(&without_secrets(text), printable::Colours::Dropped);
+    let short = |line: &str| match line.char_indices().nth(LINE_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    };
+    clean.split('\n').map(short).collect::<Vec<_>>().join("\n")
+}
+
 /// Writes a piece of the result.
 pub(crate) fn print(text: &str) -> Result<(), Refusal> {
+    let text = printable::lines(&without_secrets(text), printable::Colours::Kept);
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     match written {
@@ -26,7 +60,7 @@ pub(crate) fn print(text: &str) -> Result<(), Refusal> {
 
 /// Writes a message to stderr. A closed stderr is ignored.
 pub(crate) fn print_message(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", cleaned(text));
 }
 
 /// The same for a message that applies to all runs of a sweep or a search: written once.
@@ -42,4 +76,18 @@ pub(crate) fn print_message_once(text: &str) {
 pub(crate) fn style(environment: &Environment) -> Style {
     let is_coloured = std::io::stdout().is_terminal() && !environment.is_colourless;
     Style { colours: if is_coloured { Colours::On } else { Colours::Off }, ..Style::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_has_no_secrets_no_codes_and_no_endless_lines() {
+        let mut secrets = Secrets::new();
+        secrets.add("terminal-hunter22");
+        hide(&secrets);
+        assert_eq!(cleaned("a terminal-hunter22\n  \u{1b}[2Jb"), "a [redacted]\n  \u{fffd}[2Jb");
+        assert_eq!(cleaned(&"x".repeat(5_000)).chars().count(), LINE_CHARS + 1);
+    }
 }

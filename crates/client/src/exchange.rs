@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use tokometer_base::redact::Secrets;
 use tokometer_base::{Nanos, WallNanos};
 use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 
@@ -67,7 +68,7 @@ const CLOSED: Progress = Progress::Done { keep_alive: false, unread: 0 };
 pub struct Exchange {
     rules: Rules,
     framing: Framing,
-    secrets: Arc<[String]>,
+    secrets: Arc<Secrets>,
     http: ResponseReader,
     head: Option<Head>,
     framer: Framer,
@@ -82,7 +83,7 @@ impl Exchange {
         let rules = *rules_of(dialect.protocol());
         let framing =
             if dialect.is_streamed(settings) { rules.framing } else { Framing::WholeJson };
-        let secrets: Arc<[String]> = settings.secrets().into();
+        let secrets = Arc::new(settings.secrets());
         let reading = Reading::new(rules, settings.usage, keep_text, Arc::clone(&secrets));
         Self {
             rules,

@@ -95,7 +95,8 @@ impl Dialect {
         };
         let path = settings.path.as_deref().unwrap_or(own);
         let slash = if path.starts_with('/') { "" } else { "/" };
-        let query = settings.base_url.query.as_ref().map(|query| format!("?{query}"));
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let query = settings.base_url.query.as_ref().map(|query| format!("{joint}{query}"));
         let query = query.unwrap_or_default();
         format!("{}{slash}{path}{query}", settings.base_url.path_prefix)
     }

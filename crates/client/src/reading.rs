@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use tokometer_base::redact::redact;
+use tokometer_base::printable;
+use tokometer_base::redact::Secrets;
 use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline, Usage};
 
 use crate::dialect::{Counting, EndRule, Rules, TextForm};
@@ -27,7 +28,7 @@ pub(crate) struct Reading {
     rules: Rules,
     usage_reports: UsageReports,
     keep_text: KeepText,
-    secrets: Arc<[String]>,
+    secrets: Arc<Secrets>,
     template: Template,
     seen: Marks,
     /// Tokens reported by events so far.
@@ -50,7 +51,7 @@ impl Reading {
         rules: Rules,
         usage_reports: UsageReports,
         keep_text: KeepText,
-        secrets: Arc<[String]>,
+        secrets: Arc<Secrets>,
     ) -> Self {
         Self {
             rules,
@@ -188,8 +189,8 @@ impl Reading {
     /// Records a finish reason that reports a failure.
     fn fail_aborted(&mut self, data: &[u8]) {
         if self.failure.is_none() {
-            let said = redact(&abort_reason(data), &self.secrets);
-            let message = format!("the server ended the answer early: {}", cut(&said));
+            let said = fit(&abort_reason(data), &self.secrets);
+            let message = format!("the server ended the answer early: {said}");
             self.failure = Some(Failure::new(FailureKind::InStream, message));
         }
     }
@@ -401,17 +402,17 @@ fn merge(known: &mut Usage, told: Usage) {
 }
 
 /// The message of an error body, for display: its error message if it has one, else its first bytes.
-pub(crate) fn message(body: &[u8], secrets: &[String]) -> String {
+pub(crate) fn message(body: &[u8], secrets: &Secrets) -> String {
     let said = error_message(body);
     let said = said.map_or_else(|| String::from_utf8_lossy(body), Into::into);
-    // A truncated key would not be recognised, so truncation comes after redaction.
-    let clean = redact(&said, secrets);
-    cut(&clean).to_owned()
+    fit(&said, secrets)
 }
 
-/// Truncates a server's message to the limit.
-fn cut(said: &str) -> &str {
-    said[..said.floor_char_boundary(MESSAGE_BYTES)].trim()
+/// A server's message as one line without secrets, truncated to the limit.
+fn fit(said: &str, secrets: &Secrets) -> String {
+    // A truncated key would not be recognised, so truncation comes after redaction.
+    let clean = printable::line(secrets.redact(said).trim(), MESSAGE_BYTES + 1);
+    clean[..clean.floor_char_boundary(MESSAGE_BYTES)].trim().to_owned()
 }
 
 /// The finish reason of an event, with the message beside it where there is one.
@@ -451,7 +452,7 @@ mod tests {
     #[test]
     fn a_refusal_carries_the_servers_message() {
         let check = |body: &str, expected: &str| {
-            assert_eq!(message(body.as_bytes(), &[]), expected, "{body}");
+            assert_eq!(message(body.as_bytes(), &Secrets::new()), expected, "{body}");
         };
         check(r#"{"error":{"message":"too long","code":400}}"#, "too long");
         check(r#"{"error":{"message":"unknown field","param":"min_p"}}"#, "unknown field (min_p)");
@@ -459,5 +460,6 @@ mod tests {
         check(r#"{"error":"overloaded"}"#, "overloaded");
         check(r#"{"detail":[{"loc":["body"]}]}"#, r#"{"detail":[{"loc":["body"]}]}"#);
         check("plain words", "plain words");
+        check("two\r\nlines\u{1b}[2J", "two  lines\u{fffd}[2J");
     }
 }

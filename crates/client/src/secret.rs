@@ -1,7 +1,8 @@
 //! Values that may be sent to the server and must not appear anywhere else.
 //!
-//! [`ApiKey`], [`Headers`] and [`ExtraBody`] print and serialise without values that look like keys,
-//! so that no plan, log or message contains one by accident.
+//! [`ApiKey`], [`Headers`] and [`ExtraBody`] print and serialise without values that may be secrets,
+//! so that no plan, log or message contains one by accident. [`HIDDEN`] stands in their place, so
+//! that a stored plan shows what has to be given again.
 
 use std::fmt;
 
@@ -9,9 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use tokometer_base::Partial;
 use tokometer_base::partial::{FieldVisitor, Incomplete, visit_keys};
-use tokometer_base::redact::redact;
-
-const HIDDEN: &str = "[redacted]";
+use tokometer_base::redact::{HIDDEN, Secrets, is_public_header, is_secret_name, redact};
 
 /// The key sent in `Authorization`. Never printed, never serialised.
 #[derive(Clone, PartialEq, Eq)]
@@ -43,28 +42,23 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// Whether a header or body field of this name holds a key.
-fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('-', "_");
-    let endings =
-        ["api_key", "apikey", "secret", "password", "access_token", "auth_token", "cookie"];
-    name == "key" || name.contains("authorization") || endings.iter().any(|end| name.ends_with(end))
-}
-
 /// Header names and values from the user.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Headers(pub Vec<(String, String)>);
 
 impl Headers {
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|(name, _)| is_secret_name(name)).map(|(_, value)| value.as_str())
+    /// Adds the values of all headers that are not known to be public.
+    pub fn add_to(&self, secrets: &mut Secrets) {
+        for (name, value) in &self.0 {
+            secrets.add_header(name, value);
+        }
     }
 
     fn shown(&self) -> impl Iterator<Item = (&str, String)> {
         self.0.iter().map(|(name, value)| {
-            let hidden = is_secret_name(name);
-            (name.as_str(), if hidden { HIDDEN.to_owned() } else { redact(value, &[]) })
+            let is_public = is_public_header(name);
+            (name.as_str(), if is_public { redact(value) } else { HIDDEN.to_owned() })
         })
     }
 }
@@ -75,10 +69,10 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// Secret headers are left out. Repeating the plan requires giving them again.
+/// Only values of public headers are written. Repeating the plan requires giving the others again.
 impl Serialize for Headers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.shown().filter(|(_, value)| !value.contains(HIDDEN)))
+        serializer.collect_seq(self.shown())
     }
 }
 
@@ -88,35 +82,99 @@ impl Serialize for Headers {
 pub struct ExtraBody(pub Map<String, Value>);
 
 impl ExtraBody {
-    fn shown(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.0.iter().filter(|(name, value)| {
-            let text = value.to_string();
-            !is_secret_name(name) && redact(&text, &[]) == text
-        })
-    }
-
-    fn shown_value(&self, key: &str) -> Option<&Value> {
-        self.shown().find(|(name, _)| *name == key).map(|(_, value)| value)
-    }
-
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.0
-            .iter()
-            .filter(|(name, _)| is_secret_name(name))
-            .filter_map(|(_, value)| value.as_str())
+    /// Adds the values of all fields whose names are those of secrets, at any depth.
+    pub fn add_to(&self, secrets: &mut Secrets) {
+        add_object(&self.0, secrets);
     }
 }
 
 impl fmt::Debug for ExtraBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.shown()).finish()
+        f.debug_map().entries(&hidden_object(&self.0)).finish()
     }
 }
 
-/// Fields that look like keys are left out.
+/// Values that may be secrets are left out.
 impl Serialize for ExtraBody {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.shown())
+        hidden_object(&self.0).serialize(serializer)
+    }
+}
+
+/// Whether a field holds a secret. A number is one only where nothing else can be meant: `max_token`
+/// ends like a secret's name.
+fn is_secret(name: &str, value: &Value) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let is_ambiguous = lower.ends_with("token") || lower.ends_with("tokens");
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(_) => is_secret_name(name) && !is_ambiguous,
+        _ => is_secret_name(name),
+    }
+}
+
+/// A JSON object without the values of secrets, at any depth.
+pub fn hidden_object(object: &Map<String, Value>) -> Map<String, Value> {
+    let hidden = |(name, value): (&String, &Value)| {
+        let shown = if is_secret(name, value) { HIDDEN.into() } else { hidden_value(value) };
+        (name.clone(), shown)
+    };
+    object.iter().map(hidden).collect()
+}
+
+/// A JSON value without the values of secrets, at any depth.
+pub fn hidden_value(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => Value::Object(hidden_object(object)),
+        Value::Array(values) => values.iter().map(hidden_value).collect(),
+        Value::String(text) => redact(text).into(),
+        _ => value.clone(),
+    }
+}
+
+/// A JSON value whose texts, also the names of fields, are changed by `clean`.
+pub fn cleaned_value(value: &Value, clean: &dyn Fn(&str) -> String) -> Value {
+    match value {
+        Value::Object(object) => {
+            let cleaned =
+                |(name, value): (&String, &Value)| (clean(name), cleaned_value(value, clean));
+            Value::Object(object.iter().map(cleaned).collect())
+        }
+        Value::Array(values) => values.iter().map(|value| cleaned_value(value, clean)).collect(),
+        Value::String(text) => clean(text).into(),
+        _ => value.clone(),
+    }
+}
+
+/// Adds the values of all fields of an object whose names are those of secrets, at any depth.
+pub fn add_object(object: &Map<String, Value>, secrets: &mut Secrets) {
+    for (name, value) in object {
+        if is_secret(name, value) {
+            add_all(value, secrets);
+        } else {
+            add_value(value, secrets);
+        }
+    }
+}
+
+fn add_value(value: &Value, secrets: &mut Secrets) {
+    match value {
+        Value::Object(object) => add_object(object, secrets),
+        Value::Array(values) => values.iter().for_each(|value| add_value(value, secrets)),
+        Value::String(text) if text.contains("://") => secrets.add_url(text),
+        _ => {}
+    }
+}
+
+/// Everything below the name of a secret is one.
+fn add_all(value: &Value, secrets: &mut Secrets) {
+    match value {
+        Value::Object(object) => object.values().for_each(|value| add_all(value, secrets)),
+        Value::Array(values) => values.iter().for_each(|value| add_all(value, secrets)),
+        // With its scheme, as in a header, and without.
+        Value::String(text) => secrets.add_header("authorization", text),
+        Value::Number(number) => secrets.add(&number.to_string()),
+        Value::Null | Value::Bool(_) => {}
     }
 }
 
@@ -140,8 +198,11 @@ impl Partial for ExtraBody {
     }
 
     fn visit<V: FieldVisitor>(all: &[&Self], path: &str, visitor: &mut V) {
-        let keys = all.iter().flat_map(|body| body.shown().map(|(name, _)| name));
-        visit_keys(all, (path, keys), Self::shown_value, visitor);
+        let shown: Vec<Map<String, Value>> =
+            all.iter().map(|body| hidden_object(&body.0)).collect();
+        let shown: Vec<&Map<String, Value>> = shown.iter().collect();
+        let keys = shown.iter().flat_map(|body| body.keys());
+        visit_keys(&shown, (path, keys), |body, key| body.get(key), visitor);
     }
 }
 
@@ -165,17 +226,29 @@ mod tests {
         let key = ApiKey::Bearer("verysecret".to_owned());
         let headers = Headers(vec![
             ("Authorization".to_owned(), "verysecret".to_owned()),
-            ("X-Api-Key".to_owned(), "verysecret".to_owned()),
-            ("x-note".to_owned(), "Bearer verysecret".to_owned()),
-            ("x-tenant".to_owned(), "blue".to_owned()),
+            ("x-tenant".to_owned(), "verysecret".to_owned()),
+            ("accept".to_owned(), "Bearer verysecret".to_owned()),
+            ("User-Agent".to_owned(), "blue".to_owned()),
         ]);
-        let extra: Value =
-            serde_json::json!({"min_tokens": 3, "api_key": "verysecret", "u": "sk-verysecret123"});
+        let extra: Value = serde_json::json!({
+            "min_tokens": 3,
+            "apiKey": "verysecret",
+            "u": "sk-verysecret123",
+            "tools": [{"server": {"headers": {"X-Auth-Token": "verysecret", "n": 1}}}],
+            "image": "http://me:verysecret@h/a.png?sig=verysecret",
+        });
         let extra = ExtraBody(extra.as_object().unwrap().clone());
         let printed = format!("{key:?} {headers:?} {extra:?}");
         let written = serde_json::to_string(&(&headers, &extra)).unwrap();
         assert!(!printed.contains("verysecret"), "{printed}");
         assert!(!written.contains("verysecret"), "{written}");
-        assert_eq!(written, r#"[[["x-tenant","blue"]],{"min_tokens":3}]"#);
+        let mut secrets = Secrets::new();
+        headers.add_to(&mut secrets);
+        extra.add_to(&mut secrets);
+        assert_eq!(secrets.redact_exact("is verysecret"), "is [redacted]");
+        assert_eq!(
+            written,
+            r#"[[["Authorization","[redacted]"],["x-tenant","[redacted]"],["accept","Bearer [redacted]"],["User-Agent","blue"]],{"apiKey":"[redacted]","image":"http://[redacted]@h/a.png?sig=[redacted]","min_tokens":3,"tools":[{"server":{"headers":{"X-Auth-Token":"[redacted]","n":1}}}],"u":"[redacted]"}]"#
+        );
     }
 }

@@ -3,8 +3,11 @@
 //! Resolved before the run and read-only afterwards. A value of `None` is not sent, unless the client
 //! of the chosen conventions sends a default (see [`crate::dialect`]).
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use tokometer_base::Conventions;
+use tokometer_base::redact::{Secrets, hide_in_url};
 
 use crate::secret::{ApiKey, ExtraBody, Headers};
 use crate::url::Url;
@@ -78,7 +81,7 @@ tokometer_base::partial! {
 }
 
 /// Settings that all requests of a run share.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Settings {
     /// Scheme, host, port and path prefix.
     pub base_url: Url,
@@ -107,6 +110,19 @@ pub struct Settings {
     pub request_id_prefix: Option<String>,
     /// `None` sends no `Authorization` header.
     pub api_key: Option<ApiKey>,
+    /// Secrets of the process that these settings do not send. A server may still know them.
+    pub other_secrets: Secrets,
+}
+
+/// Without what may be a secret in the path.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("base_url", &self.base_url)
+            .field("path", &self.path.as_deref().map(hide_in_url))
+            .field("model", &self.model)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Settings {
@@ -126,14 +142,23 @@ impl Settings {
             headers: Headers::default(),
             request_id_prefix: None,
             api_key: None,
+            other_secrets: Secrets::new(),
         }
     }
 
-    /// All secret values in these settings, for [`tokometer_base::redact::redact`].
-    pub fn secrets(&self) -> Vec<String> {
-        let key = self.api_key.as_ref().map(ApiKey::expose);
-        let all = key.into_iter().chain(self.headers.secrets()).chain(self.extra_body.secrets());
-        all.map(str::to_owned).collect()
+    /// Every secret that is sent, and the others that are known.
+    pub fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::new();
+        self.headers.add_to(&mut secrets);
+        self.base_url.add_to(&mut secrets);
+        secrets.add_url(self.path.as_deref().unwrap_or_default());
+        secrets.extend(&self.other_secrets);
+        secrets.remove_public(&self.model);
+        self.extra_body.add_to(&mut secrets);
+        if let Some(key) = &self.api_key {
+            secrets.add(key.expose());
+        }
+        secrets
     }
 }
 
@@ -145,7 +170,11 @@ mod tests {
     fn settings_never_show_their_keys() {
         let mut settings = Settings::new(Url::http("127.0.0.1", 8000), "tiny");
         settings.api_key = Some(ApiKey::Bearer("verysecret".to_owned()));
-        assert!(!format!("{settings:?}").contains("verysecret"));
-        assert_eq!(settings.secrets(), ["verysecret"]);
+        settings.path = Some("/v1?code=pathsecret".to_owned());
+        settings.base_url.query = Some("sig=urlsecret".to_owned());
+        assert!(!format!("{settings:?}").contains("secret"), "{settings:?}");
+        for secret in ["verysecret", "pathsecret", "urlsecret"] {
+            assert_eq!(settings.secrets().redact_exact(secret), "[redacted]");
+        }
     }
 }

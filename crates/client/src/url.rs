@@ -1,6 +1,6 @@
 //! The address of a server: `http://host:port/prefix`.
 //!
-//! Only what a base URL needs: no user names, no fragments. A query parameter that looks like a key
+//! Only what a base URL needs: no user names, no fragments. A query parameter that may be a secret
 //! is sent but never shown: [`Url`]'s `Display` and its serialised form replace it.
 
 use std::fmt;
@@ -8,7 +8,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use tokometer_base::redact::redact;
+use tokometer_base::redact::{Secrets, hide_in_url};
 
 use crate::Error;
 
@@ -61,12 +61,7 @@ impl Url {
 
     /// Parses `[http[s]://]host[:port][/prefix][?query]`. The default scheme is HTTP.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let refused = |reason| {
-            // A user name may come with a password, so an address with one is not repeated.
-            let address =
-                if text.contains('@') { "[redacted]".to_owned() } else { redact(text, &[]) };
-            Error::Address { address, reason }
-        };
+        let refused = |reason| Error::Address { address: hide_in_url(text.trim()), reason };
         let (scheme, rest) = match text.trim().split_once("://") {
             None => (Scheme::Http, text.trim()),
             Some((name, rest)) if name.eq_ignore_ascii_case("http") => (Scheme::Http, rest),
@@ -119,7 +114,13 @@ impl Url {
     pub fn at(&self, path: &str) -> String {
         let address =
             format!("{}://{}{}{path}", self.scheme.name(), self.authority(), self.path_prefix);
-        redact(&address, &[])
+        hide_in_url(&address)
+    }
+
+    /// Adds what may be secret in the query.
+    pub fn add_to(&self, secrets: &mut Secrets) {
+        let query = self.query.as_deref().unwrap_or_default();
+        secrets.add_url(&format!("/?{query}"));
     }
 }
 
@@ -142,7 +143,7 @@ impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.at(""))?;
         match &self.query {
-            Some(query) => write!(f, "?{}", redact(query, &[])),
+            Some(query) => f.write_str(&hide_in_url(&format!("?{query}"))),
             None => Ok(()),
         }
     }
@@ -200,7 +201,7 @@ mod tests {
     fn keys_inside_an_address_are_sent_but_never_shown() {
         let url = Url::parse("https://h/v1?api_key=verysecret&x=1").unwrap();
         assert_eq!(url.query.as_deref(), Some("api_key=verysecret&x=1"));
-        assert_eq!(url.to_string(), "https://h/v1?api_key=[redacted]&x=1");
+        assert_eq!(url.to_string(), "https://h/v1?api_key=[redacted]&x=[redacted]");
         let refusal = Url::parse("http://me:verysecret@h/").unwrap_err().to_string();
         assert!(!refusal.contains("verysecret"), "{refusal}");
     }

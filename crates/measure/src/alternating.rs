@@ -11,6 +11,7 @@ use tokometer_base::{Clock, Nanos};
 use tokometer_client::Control;
 use tokometer_decide::AbBlocks;
 use tokometer_drive::{Interrupt, Item, Prepare, PrepareError};
+use tokometer_plan::ShellCommand;
 use tokometer_record::Phase;
 use tokometer_schedule::Offsets;
 
@@ -114,7 +115,7 @@ impl BlockTimes {
 
 /// One server that is reconfigured between blocks.
 pub(crate) struct Switch {
-    command: String,
+    command: ShellCommand,
     control: Control,
     patience: Nanos,
     interrupt: Arc<Interrupt>,
@@ -132,7 +133,7 @@ const LEAST_PATIENCE: Nanos = Nanos::from_secs(300);
 impl Switch {
     /// A server that already has configuration A. An interrupt ends every wait.
     pub(crate) fn new(
-        command: String,
+        command: ShellCommand,
         control: Control,
         ready_timeout: Nanos,
         (interrupt, clock): (&Arc<Interrupt>, &Arc<dyn Clock>),
@@ -169,9 +170,20 @@ fn word(target: u16) -> &'static str {
     if target == 0 { "a" } else { "b" }
 }
 
+/// The variable in which the shell gets the command: arguments of a process are visible to all users.
+const COMMAND_VARIABLE: &str = "TOKOMETER_SWITCH_COMMAND";
+
+/// What the shell runs. The variable is unset before the command starts.
+const SCRIPT: &str =
+    "command=$TOKOMETER_SWITCH_COMMAND; unset TOKOMETER_SWITCH_COMMAND; eval \"$command $1\"";
+
 /// Runs the command of `--switch-command` for one side, and waits until it exits. An interrupt ends
 /// the wait and the run, whatever state the command left.
-pub(crate) fn switch(command: &str, target: u16, interrupt: &Interrupt) -> Result<(), Error> {
+pub(crate) fn switch(
+    command: &ShellCommand,
+    target: u16,
+    interrupt: &Interrupt,
+) -> Result<(), Error> {
     let side = word(target);
     let refused = |why: String| {
         Error::new(
@@ -181,8 +193,8 @@ pub(crate) fn switch(command: &str, target: u16, interrupt: &Interrupt) -> Resul
     };
     // Stdout carries the result of the measurement, so the command's output is discarded.
     let child = Command::new("sh")
-        .arg("-c")
-        .arg(format!("{command} {side}"))
+        .args(["-c", SCRIPT, "sh", side])
+        .env(COMMAND_VARIABLE, &command.0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
@@ -248,15 +260,26 @@ mod tests {
     #[test]
     fn a_switch_command_that_fails_is_named() {
         let quiet = Interrupt::default();
-        switch("test a =", 0, &quiet).unwrap();
-        let refusal = switch("test a =", 1, &quiet).unwrap_err();
-        assert!(refusal.to_string().contains("`test a = b`"), "{refusal}");
+        let command = ShellCommand("test a =".to_owned());
+        switch(&command, 0, &quiet).unwrap();
+        let refusal = switch(&command, 1, &quiet).unwrap_err();
+        assert!(refusal.to_string().contains("`test [redacted] = b`"), "{refusal}");
+    }
+
+    /// The command may hold a key, and `/proc/PID/cmdline` is readable by everybody.
+    #[test]
+    fn a_switch_command_is_no_argument_of_a_process() {
+        let check = "! tr '\\0' ' ' </proc/$$/cmdline | grep -q hunter22 && \
+                     test -z \"$TOKOMETER_SWITCH_COMMAND\" && \
+                     test -n \"$KEY\" #";
+        let command = ShellCommand(format!("KEY=hunter22; {check}"));
+        switch(&command, 0, &Interrupt::default()).unwrap();
     }
 
     #[test]
     fn an_interrupt_ends_the_wait_for_a_switch_command() {
         let raised = Interrupt::default();
         raised.raise();
-        switch("exec sleep 600 #", 1, &raised).unwrap();
+        switch(&ShellCommand("exec sleep 600 #".to_owned()), 1, &raised).unwrap();
     }
 }

@@ -107,7 +107,10 @@ impl Measurement {
     pub fn server_info(&self, plan: &Plan) -> Option<serde_json::Value> {
         let ready = self.ready.as_ref().filter(|_| plan.output.sglang_result.is_some())?;
         let reached = &ready.reached;
-        reached.dialect.has_server_info().then(|| reached.control.server_info().ok())?
+        let has_info = reached.dialect.has_server_info();
+        let info = has_info.then(|| reached.control.server_info().ok())?;
+        // SGLang's server reports its own arguments, its key among them.
+        info.map(|info| self.tools.secrets.clean_json(&info))
     }
 
     /// True after the first interrupt of the user.
@@ -145,11 +148,12 @@ impl Measurement {
 
     /// Executes one run and writes its record to `folder`. `point` changes the content of prompts.
     pub fn run(&mut self, plan: &Plan, point: u32, folder: &Path) -> Result<MeasuredRun, Error> {
-        let mut ready = self.take_ready(plan)?;
+        let clean = |error, tools: &Tools| tools.secrets.clean_error(error);
+        let mut ready = self.take_ready(plan).map_err(|error| clean(error, &self.tools))?;
         let measured = self.run_ready(plan, &mut ready, point, folder);
         // Kept after a failure as well, for the next point of a sweep.
         self.ready = Some(ready);
-        measured
+        measured.map_err(|error| clean(error, &self.tools))
     }
 
     fn run_ready(
@@ -245,7 +249,11 @@ impl Measurement {
         let interrupt = Arc::new(Interrupt::default());
         let watch = Watch::start(&plan.load, (&live, &interrupt), &self.tools.clock);
         let notes = Arc::new(LiveNotes::new(Capped::by(plan.load.max_concurrency)));
-        let consumers = Consumers { tap: watch.tap(), notes: Arc::clone(&notes) };
+        let consumers = Consumers {
+            tap: watch.tap(),
+            notes: Arc::clone(&notes),
+            secrets: self.tools.secrets.clone(),
+        };
         let recorder =
             Recorder::start(writer, from_run, from_server, consumers).map_err(|why| {
                 Error::new(ErrorKind::Write, format!("cannot start the recorder: {why}"))

@@ -10,6 +10,7 @@ use tokometer_record::server::Scrape;
 use tokometer_record::{RunWriter, folder};
 
 use crate::live_notes::LiveNotes;
+use crate::secrets::Secrets;
 use crate::watch::Tap;
 
 /// Rows are written at least this often; a killed run loses no more than that.
@@ -26,6 +27,8 @@ pub(crate) struct Consumers {
     pub(crate) tap: Option<Arc<Tap>>,
     /// For a display.
     pub(crate) notes: Arc<LiveNotes>,
+    /// What a server may have sent back, to be removed first.
+    pub(crate) secrets: Secrets,
 }
 
 /// The result of writing a record.
@@ -82,7 +85,8 @@ fn record(
             Err(RecvTimeoutError::Timeout) => since_flush = u32::MAX,
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        for scrape in scrapes.try_iter() {
+        for mut scrape in scrapes.try_iter() {
+            consumers.secrets.clean_scrape(&mut scrape);
             consumers.notes.scraped(&scrape);
             writer.scrape(&scrape)?;
         }
@@ -92,7 +96,8 @@ fn record(
             std::thread::sleep(PAUSE);
         }
     }
-    for scrape in scrapes.try_iter() {
+    for mut scrape in scrapes.try_iter() {
+        consumers.secrets.clean_scrape(&mut scrape);
         writer.scrape(&scrape)?;
     }
     writer.flush()
@@ -113,7 +118,8 @@ fn take(
             writer.start(index, attempt, at);
             Ok(())
         }
-        Notice::Ended(timeline) => {
+        Notice::Ended(mut timeline) => {
+            consumers.secrets.clean_timeline(&mut timeline);
             consumers.notes.ended(&timeline);
             if let Some(tap) = &consumers.tap {
                 tap.take(&timeline);

@@ -7,7 +7,7 @@ use tokometer_base::{Clock, Conventions, Nanos, Seed, WallNanos};
 use tokometer_client::KeepText;
 use tokometer_client::control::Model;
 use tokometer_drive::{self as drive, Interrupt, Prepare};
-use tokometer_plan::{Content, Form, Plan, Timing};
+use tokometer_plan::{Content, Form, Plan, ShellCommand, Timing};
 use tokometer_record::RunInfo;
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Extent, Limits, Offsets};
@@ -76,7 +76,7 @@ pub(crate) fn source(
     let patience = Nanos::from_secs_f64(plan.phases.ready_timeout_s);
     let switch = switch_command(plan).map(|command| {
         let control = ready.reached.control.clone();
-        Switch::new(command.to_owned(), control, patience, (interrupt, clock))
+        Switch::new(command.clone(), control, patience, (interrupt, clock))
     });
     Ok(Box::new(Alternating {
         sides: [own, other],
@@ -89,8 +89,8 @@ pub(crate) fn source(
     }))
 }
 
-pub(crate) fn switch_command(plan: &Plan) -> Option<&str> {
-    plan.interleave.as_ref()?.switch_command.as_deref()
+pub(crate) fn switch_command(plan: &Plan) -> Option<&ShellCommand> {
+    plan.interleave.as_ref()?.switch_command.as_ref()
 }
 
 /// A timed run ends by time only, unless its prompts are a trace, conversations, or rows that must
@@ -178,6 +178,7 @@ pub(crate) fn info(
     opened: &Opened,
     (salt, tools): (Seed, &Tools),
 ) -> RunInfo {
+    let remarks = ready.remarks.iter().chain(&opened.remarks);
     RunInfo {
         schema: SCHEMA_VERSION,
         version: tools.version.clone(),
@@ -192,8 +193,8 @@ pub(crate) fn info(
         dataset: plan.workload.name().to_owned(),
         tokenizer: Some(ready.tokenizer.name().to_owned()),
         plan: serde_json::to_value(plan).unwrap_or_default(),
-        environment: environment(ready.reached.model.as_ref()),
-        remarks: ready.remarks.iter().chain(&opened.remarks).cloned().collect(),
+        environment: tools.secrets.clean_json(&environment(ready.reached.model.as_ref())),
+        remarks: remarks.map(|remark| tools.secrets.clean(remark)).collect(),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokometer_base::printable;
+use tokometer_base::redact::hide_in_url;
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::Endpoint;
 use tokometer_client::control::Model;
@@ -14,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::scraper::MetricsSource;
 use crate::secrets::Secrets;
 use crate::simulator::{Simulator, SimulatorOptions};
-use tokometer_plan::{self as plan, Address, Plan};
+use tokometer_plan::{self as plan, Address, Plan, UrlText};
 
 /// Timeout of a control request.
 const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
@@ -77,9 +79,8 @@ impl Reached {
         if urls.is_empty() {
             return Ok(vec![source(0, &self.settings)]);
         }
-        let named = |(number, text): (u16, &String)| {
-            let base = text.trim_end_matches('/').trim_end_matches("/metrics");
-            let url = Url::parse(base).map_err(|why| {
+        let named = |(number, text): (u16, &UrlText)| {
+            let url = metrics_base(&text.0).map_err(|why| {
                 Error::usage(format!("cannot use `--metrics-url {text}`: {why}"), "")
             })?;
             Ok(source(number, &self.settings_for(url)))
@@ -93,7 +94,9 @@ impl Reached {
         if url.host == self.settings.base_url.host {
             return Settings { base_url: url, ..(*self.settings).clone() };
         }
-        Settings::new(url, self.settings.model.clone())
+        let mut settings = Settings::new(url, self.settings.model.clone());
+        settings.other_secrets = self.settings.secrets();
+        settings
     }
 
     /// Applies another plan's body fields; address and model stay.
@@ -136,15 +139,23 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result
     let control = control(&settings);
     let described = record::Target {
         base_url: settings.base_url.to_string(),
-        endpoint: dialect.request_path(&settings),
+        endpoint: hide_in_url(&dialect.request_path(&settings)),
         backend: dialect.name().to_owned(),
-        model: settings.model.clone(),
+        model: secrets.clean(&settings.model),
         is_simulated: simulator.is_some(),
-        server: server_name(&control),
+        server: server_name(&control).map(|name| secrets.clean(&name)),
     };
     let settings = Arc::new(settings);
     let remarks = listed.remark.into_iter().collect();
     Ok(Reached { dialect, settings, endpoint, control, model, described, remarks, simulator })
+}
+
+/// The address of `--metrics-url`, with or without `/metrics` at the end of its path.
+fn metrics_base(text: &str) -> Result<Url, client::Error> {
+    let mut url = Url::parse(text)?;
+    let prefix = url.path_prefix.trim_end_matches("/metrics").trim_end_matches('/').len();
+    url.path_prefix.truncate(prefix);
+    Ok(url)
 }
 
 fn target_of(plan: &Plan) -> Result<&plan::Target, Error> {
@@ -155,7 +166,7 @@ fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Secrets) -> 
     let request = &plan.request;
     let name = target.served_model_name.as_ref().or(target.model.as_ref());
     let mut settings = Settings::new(url, name.cloned().unwrap_or_default());
-    settings.path.clone_from(&target.endpoint);
+    settings.path = target.endpoint.as_ref().map(|path| path.0.clone());
     settings.conventions = Some(plan.family);
     settings.delivery = request.delivery;
     settings.usage = request.usage;
@@ -166,6 +177,7 @@ fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Secrets) -> 
     settings.headers = target.headers.clone();
     settings.request_id_prefix.clone_from(&request.request_id_prefix);
     settings.api_key.clone_from(&secrets.api_key);
+    settings.other_secrets = secrets.known.clone();
     settings
 }
 
@@ -244,6 +256,10 @@ fn models(control: &Control, named: &str, dialect: Dialect) -> Result<ModelList,
     }
 }
 
+/// Models of a server that a message lists, and the length of a name in it.
+const MODELS_LISTED: usize = 20;
+const MODEL_CHARS: usize = 100;
+
 /// Determines the model name to send: the user's, checked against the server's list, or the first of
 /// the list.
 fn settle_model(
@@ -277,7 +293,8 @@ fn settle_model(
     if models.is_empty() || !dialect.checks_model() {
         return Ok(models.first().cloned());
     }
-    let listed: Vec<String> = models.iter().map(|model| format!("`{}`", model.id)).collect();
+    let name_of = |model: &Model| format!("`{}`", printable::line(&model.id, MODEL_CHARS));
+    let listed: Vec<String> = models.iter().take(MODELS_LISTED).map(name_of).collect();
     Err(Error::new(ErrorKind::Target, format!("the server has no model `{name}`"))
         .hint(format!("available models: {}", listed.join(", "))))
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tokometer_base::Nanos;
+use tokometer_base::{Nanos, printable};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Health, Outcome, Phase, RecordedLoad, RunInfo, RunState, Stop, Timeline};
 
@@ -137,7 +137,9 @@ impl Collector {
             self.push_success(timeline, route);
         }
         if let (Some(class), Outcome::Failed(failure)) = (row.failure, &timeline.outcome) {
-            self.failure_examples.entry(class).or_insert_with(|| failure.message.clone());
+            self.failure_examples
+                .entry(class)
+                .or_insert_with(|| printable::short(&failure.message));
         }
         self.rows.push(row);
     }

@@ -4,6 +4,8 @@ use serde::Serialize;
 use tokometer_client::conn::Stamps;
 use tokometer_drive as drive;
 
+use crate::secret::UrlText;
+
 tokometer_base::partial! {
     /// How this client works.
     #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,6 +35,6 @@ tokometer_base::partial! {
         pub scrape_interval_s: f64,
         /// Where metrics are read, one for each replica; empty: at the server itself.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        pub metrics_urls: Vec<String> = Vec::new(),
+        pub metrics_urls: Vec<UrlText> = Vec::new(),
     }
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokometer_base::neighbours::suggestion;
+use tokometer_base::redact::hide_in_url;
 
 use crate::sweep::Scalar;
 use crate::{PartialPlan, PartialTarget};
@@ -156,9 +157,17 @@ impl Field {
         self.slot(&mut plan.clone()).is_set()
     }
 
+    /// A value of the field without what may be secret in it: addresses have parameters.
+    pub fn shown(self, value: &Scalar) -> Scalar {
+        match (self, value) {
+            (Self::Address | Self::Endpoint, Scalar::Text(text)) => Scalar::Text(hide_in_url(text)),
+            _ => value.clone(),
+        }
+    }
+
     /// Sets the field.
     pub fn set(self, plan: &mut PartialPlan, value: &Scalar) -> Result<(), Error> {
-        let refused = |why| Error::Value { field: self, value: value.to_string(), why };
+        let refused = |why| Error::Value { field: self, value: self.shown(value).to_string(), why };
         self.slot(plan).set(value).map_err(refused)
     }
 }

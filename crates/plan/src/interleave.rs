@@ -9,6 +9,8 @@ use crate::load::Load;
 /// in, and few enough that a block is longer than its own rise and tail.
 const DEFAULT_PAIRS: u64 = 20;
 
+use crate::secret::ShellCommand;
+
 tokometer_base::partial! {
     /// How two targets take turns.
     #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -20,7 +22,7 @@ tokometer_base::partial! {
         pub block_s: Option<f64> = None,
         /// Run with `a` or `b` before a block of the other side; absent: there are two servers.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub switch_command: Option<String> = None,
+        pub switch_command: Option<ShellCommand> = None,
     }
 }
 

@@ -1,15 +1,39 @@
 //! JSON objects that are sent as they are: layers are merged key by key, at every depth.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 use tokometer_base::Partial;
 use tokometer_base::partial::{FieldVisitor, Incomplete, visit_keys};
-use tokometer_client::secret::merge_objects;
+use tokometer_client::secret::{hidden_object, merge_objects};
 
 /// Those keys of an object that are set; `None`: there is no object.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Object(pub Option<Map<String, Value>>);
+
+/// Without the values of secrets.
+impl Serialize for Object {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        hidden(&self.0, serializer)
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Object").field(&self.0.as_ref().map(hidden_object)).finish()
+    }
+}
+
+/// Writes an object without the values of secrets.
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+pub(crate) fn hidden<S: Serializer>(
+    object: &Option<Map<String, Value>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    object.as_ref().map(hidden_object).serialize(serializer)
+}
 
 impl Partial for Object {
     type Whole = Option<Map<String, Value>>;

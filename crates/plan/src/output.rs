@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::secret::Metadata;
+
 tokometer_base::partial! {
     /// Where results go.
     #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -63,7 +65,7 @@ tokometer_base::partial! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub label: Option<String> = None,
         /// Facts to add.
-        pub metadata: Vec<(String, String)> = Vec::new(),
+        pub metadata: Metadata = Metadata::default(),
         /// Whether every request's figures are in it.
         pub is_detailed: bool = false,
         /// Whether an existing file is added to.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::object::Object;
+use crate::object::{self, Object};
 
 tokometer_base::partial! {
     /// What happens around the measured phase.
@@ -23,7 +23,7 @@ tokometer_base::partial! {
         /// Whether the server's profiler runs during the measured phase.
         pub profiler: Profiler,
         /// Body of the request that starts it; absent: by the rules of the tool.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none", serialize_with = "object::hidden")]
         pub profile_request: Option<serde_json::Map<String, Value>> as Object,
         /// One-token side requests per second.
         pub probe_rate: f64,

@@ -23,7 +23,7 @@ tokometer_base::partial! {
         pub request_id_prefix: Option<String> = None,
         /// Sampling parameters.
         pub sampling: client::Sampling as client::PartialSampling,
-        /// Merged into every body. Fields that hold keys are not written.
+        /// Merged into every body. Values of secrets are not written.
         pub extra_body: ExtraBody as ExtraBody,
         /// Adapters that requests are spread over; absent: the model itself.
         #[serde(skip_serializing_if = "Option::is_none")]

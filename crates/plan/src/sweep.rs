@@ -4,19 +4,35 @@ use std::fmt;
 
 use serde::de::value::Error as Refused;
 use serde::de::{DeserializeOwned, IntoDeserializer, Visitor};
+use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
 
 use crate::PartialPlan;
 use crate::field::Field;
 
 /// A field of the plan that takes several values, one point of the sweep each.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
     /// The field.
     pub field: Field,
     /// Its values in order: a list, or a text such as `1,2,...,64`.
     pub values: AxisValues,
+}
+
+/// Without what may be a secret in swept addresses.
+impl Serialize for Axis {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shown = |value: &Scalar| self.field.shown(value);
+        let values = match &self.values {
+            AxisValues::List(values) => AxisValues::List(values.iter().map(shown).collect()),
+            AxisValues::Text(text) => AxisValues::Text(text.clone()),
+        };
+        let mut axis = serializer.serialize_struct("Axis", 2)?;
+        axis.serialize_field("field", &self.field)?;
+        axis.serialize_field("values", &values)?;
+        axis.end()
+    }
 }
 
 /// Values as a plan file may write them.

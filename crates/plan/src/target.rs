@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use tokometer_client as client;
 use tokometer_client::secret::Headers;
 
+use crate::secret::UrlText;
+
 /// Where requests go.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Address {
@@ -60,14 +62,14 @@ tokometer_base::partial! {
         pub backend: client::Dialect,
         /// Path of the measured route; absent: the backend's own.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub endpoint: Option<String> = None,
+        pub endpoint: Option<UrlText> = None,
         /// Model as the user named it; absent: the first that the server lists.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub model: Option<String> = None,
         /// Name sent to the server, where it differs from `model`.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub served_model_name: Option<String> = None,
-        /// Sent with every request. Those that hold keys are not written.
+        /// Sent with every request. Only values of public headers are written.
         pub headers: Headers = Headers::default(),
         /// Whose certificates are believed.
         pub trust: Trust = Trust::default(),

@@ -317,7 +317,7 @@ impl RunReader {
         if !plan.is_file() {
             return Err(Error::NotARun { path: folder.to_owned() });
         }
-        let info: RunInfo = read_json(&plan)?;
+        let info = read_json::<RunInfo>(&plan)?.printable();
         if info.schema > SCHEMA_VERSION {
             return Err(Error::Newer { path: folder.to_owned(), found: info.schema });
         }

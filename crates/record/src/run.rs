@@ -1,6 +1,7 @@
 //! Everything recorded about a run besides its requests.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::printable::short;
 use tokometer_base::{Backend, Conventions, Nanos, Seed, WallNanos};
 
 use crate::health::Health;
@@ -96,6 +97,27 @@ pub struct RunInfo {
     /// Messages from the preparation, such as a tokenizer that was replaced.
     #[serde(default)]
     pub remarks: Vec<String>,
+}
+
+impl RunInfo {
+    /// The same with every text fit for a terminal: a folder may come from anybody, and holds what a
+    /// server said.
+    #[must_use]
+    pub fn printable(mut self) -> Self {
+        let clean = |text: &mut String| *text = short(text);
+        [&mut self.version, &mut self.name, &mut self.dataset].into_iter().for_each(clean);
+        self.tokenizer.iter_mut().chain(&mut self.remarks).for_each(clean);
+        for target in &mut self.targets {
+            let texts = [
+                &mut target.base_url,
+                &mut target.endpoint,
+                &mut target.backend,
+                &mut target.model,
+            ];
+            texts.into_iter().chain(&mut target.server).for_each(clean);
+        }
+        self
+    }
 }
 
 /// Why no further request was sent.

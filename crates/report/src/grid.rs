@@ -4,6 +4,8 @@
 //! keeps the table within 80 characters; a table that lines up with the text around it
 //! ([`Grid::at_least`]) keeps its two. Colour codes have no width. Lines never end in blanks.
 
+use tokometer_base::printable::{self, Colours};
+
 /// Characters of a line that fits any terminal.
 const TERMINAL: usize = 80;
 
@@ -55,7 +57,7 @@ impl Grid {
     /// With one more column.
     #[must_use]
     pub fn column(mut self, head: impl Into<String>, align: Align) -> Self {
-        self.columns.push(Column { head: head.into(), align, least: 0 });
+        self.columns.push(Column { head: one_line(&head.into()), align, least: 0 });
         self
     }
 
@@ -71,7 +73,7 @@ impl Grid {
     /// Adds a row. The last cell of a row that has fewer cells than there are columns stands left and
     /// may run over the columns after it.
     pub fn push<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
-        let cells: Vec<String> = cells.into_iter().map(Into::into).collect();
+        let cells: Vec<String> = cells.into_iter().map(|cell| one_line(&cell.into())).collect();
         assert!(cells.len() <= self.columns.len(), "a row has more cells than there are columns");
         self.rows.push(cells);
     }
@@ -97,11 +99,11 @@ impl Grid {
         self.lines().iter().flat_map(|line| [line.as_str(), "\n"]).collect()
     }
 
-    /// The table as Markdown. Bars in cells are escaped.
+    /// The table as Markdown. Bars, backticks and angle brackets in cells are escaped.
     pub fn markdown(&self) -> String {
         let line = |cells: &[String]| {
             let mut cells: Vec<String> =
-                cells.iter().map(|cell| with_escaped_bars(cell.trim())).collect();
+                cells.iter().map(|cell| with_escaped_marks(cell.trim())).collect();
             cells.resize(self.columns.len(), String::new());
             format!("| {} |\n", cells.join(" | "))
         };
@@ -147,6 +149,11 @@ impl Grid {
     }
 }
 
+/// A cell cannot start a line of its own, whatever name stands in it. Colours stay.
+fn one_line(cell: &str) -> String {
+    printable::lines(cell, Colours::Kept).replace(['\r', '\n', '\t'], " ")
+}
+
 fn padded(cell: &str, align: Align, to: usize) -> String {
     let blanks = " ".repeat(to.saturating_sub(width(cell)));
     match align {
@@ -169,11 +176,12 @@ fn width(text: &str) -> usize {
     count
 }
 
-fn with_escaped_bars(cell: &str) -> String {
+/// A cell without marks of Markdown that end it or hide what follows. One that is escaped stays so.
+fn with_escaped_marks(cell: &str) -> String {
     let mut escaped = String::with_capacity(cell.len());
     let mut is_escaped = false;
     for character in cell.chars() {
-        if character == '|' && !is_escaped {
+        if matches!(character, '|' | '`' | '<') && !is_escaped {
             escaped.push('\\');
         }
         is_escaped = character == '\\' && !is_escaped;
@@ -185,6 +193,13 @@ fn with_escaped_bars(cell: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_cannot_add_a_line_to_a_table() {
+        let mut grid = Grid::new().left("run");
+        grid.push(["a\nverdict VALID\u{1b}[2J\r"]);
+        assert_eq!(grid.text(), "run\na verdict VALID\u{fffd}[2J\n");
+    }
 
     fn grid() -> Grid {
         let mut grid = Grid::new().left("name").right("mean").right("p99");
@@ -205,13 +220,13 @@ mod tests {
     #[test]
     fn markdown_has_the_same_cells_and_escapes_bars_once() {
         let mut grid = grid();
-        grid.push([r"a|b", r"c\|d"]);
+        grid.push([r"a|b`<i>", r"c\|d"]);
         insta::assert_snapshot!(grid.markdown(), @r"
         | name | mean | p99 |
         |---|---:|---:|
         | TTFT | 12.5 | 1,234.0 |
         | µ-batch size | 7 | – |
-        | a\|b | c\|d |  |
+        | a\|b\`\<i> | c\|d |  |
         ");
     }
 

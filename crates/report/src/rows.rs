@@ -114,6 +114,13 @@ fn metrics() -> impl Iterator<Item = PerRequest> {
     })
 }
 
+/// A text cell of a CSV file. Spreadsheets compute a cell that begins like a formula, so such a cell
+/// begins with an apostrophe, which they take as "text".
+pub(crate) fn csv_text(text: String) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if is_formula { format!("'{text}") } else { text }
+}
+
 /// Writes a run as CSV.
 pub struct CsvWriter<W: Write> {
     out: csv::Writer<W>,
@@ -134,7 +141,7 @@ impl<W: Write> CsvWriter<W> {
             Cell::Absent => String::new(),
             Cell::Count(count) => count.to_string(),
             Cell::Number(number) => number.to_string(),
-            Cell::Word(word) => word,
+            Cell::Word(word) => csv_text(word),
         };
         Ok(self.out.write_record(cells(timeline, self.begin).map(text))?)
     }

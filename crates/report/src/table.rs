@@ -6,6 +6,7 @@ use tokometer_classic::{Field, Key, Report, Scalar};
 use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 
 use crate::grid::{Align, Grid};
+use crate::rows::csv_text;
 
 /// What a table is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -170,7 +171,7 @@ fn json(rows: &[TableRow<'_>]) -> String {
 fn csv(columns: &[NamedColumn], rows: &[TableRow<'_>]) -> String {
     let exact = |row: &TableRow<'_>, column: Column| match row.cell(column) {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(words)) => words,
+        Some(Value::String(words)) => csv_text(words),
         Some(other) => other.to_string(),
     };
     let mut out = csv::Writer::from_writer(Vec::new());
@@ -244,6 +245,14 @@ mod tests {
         assert!(
             lines.next().unwrap().starts_with("\"a, b.txt\",1,Prefill,v4,512,0,50.87,4193792,")
         );
+    }
+
+    #[test]
+    fn a_name_is_no_formula_in_a_spreadsheet() {
+        let (_, reports) = files().remove(0);
+        let files = [("=HYPERLINK(\"http://h\")".to_owned(), reports)];
+        let text = table(&files, TableFormat::Csv);
+        assert!(text.contains("\n\"'=HYPERLINK(\"\"http://h\"\")\",1,"), "{text}");
     }
 
     #[test]

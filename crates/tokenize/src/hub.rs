@@ -145,7 +145,7 @@ impl Repository<'_> {
 
 /// The hub client's error on one line, without keys that an address may carry.
 fn reason(error: &ApiError) -> String {
-    tokometer_base::redact::redact(&error.to_string().replace('\n', " "), &[])
+    tokometer_base::redact::redact(&error.to_string().replace('\n', " "))
 }
 
 #[cfg(test)]

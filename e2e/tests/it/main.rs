@@ -19,6 +19,7 @@ mod predict;
 mod readiness;
 mod reports;
 mod scrapes;
+mod secrets;
 mod signals;
 mod sweeps;
 mod truth;

@@ -7,6 +7,7 @@ use std::error::Error as _;
 
 use clap::Subcommand as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use tokometer_base::redact::{HIDDEN, redact};
 
 use super::command::Command;
 use crate::exit::Refusal;
@@ -54,6 +55,14 @@ fn reason(said: &str) -> String {
     }
 }
 
+/// A value as it can be repeated. Nothing of a header or of metadata is, because it may be a secret.
+fn repeated(name: &str, value: &str) -> String {
+    match name {
+        "header" | "metadata" => HIDDEN.to_owned(),
+        _ => redact(value),
+    }
+}
+
 /// `None` where the flag is unknown or takes no value: then the value is not what is wrong.
 fn refused(words: &[String], flag: &str, value: &str, why: &str) -> Option<Refusal> {
     let command = words.first()?;
@@ -72,7 +81,7 @@ fn refused(words: &[String], flag: &str, value: &str, why: &str) -> Option<Refus
     let shown = found.to_string();
     let shown = shown.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
     Some(Refusal::usage(
-        format!("cannot use `{value}` for `{flag}`: {why}"),
+        format!("cannot use `{}` for `{flag}`: {why}", repeated(&name, value)),
         format!("`{shown}`: {}", help.lines().next().unwrap_or_default()),
     ))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// A server of counters. It ends when dropped.
 pub(crate) struct Exporter {
+    /// Where it listens: always on loopback.
+    pub(crate) address: SocketAddr,
     _thread: Background,
 }
 
@@ -26,6 +28,7 @@ impl Exporter {
         };
         let listener = TcpListener::bind(("127.0.0.1", port)).map_err(fault)?;
         listener.set_nonblocking(true).map_err(fault)?;
+        let address = listener.local_addr().map_err(fault)?;
         let live = Arc::clone(live);
         let thread = Background::start("exporter", move |stop| {
             while !stop.is_raised_within(PAUSE) {
@@ -34,7 +37,7 @@ impl Exporter {
                 }
             }
         });
-        Ok(Self { _thread: thread })
+        Ok(Self { address, _thread: thread })
     }
 }
 
@@ -79,6 +82,12 @@ fn page(counts: &Counts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_are_served_on_loopback_only() {
+        let exporter = Exporter::start(0, &Arc::new(Live::default())).unwrap();
+        assert!(exporter.address.ip().is_loopback() && exporter.address.port() > 0);
+    }
 
     #[test]
     fn counters_are_told_in_the_form_that_scrapers_read() {

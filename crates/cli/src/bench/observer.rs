@@ -10,8 +10,9 @@ use super::exporter::Exporter;
 use super::progress::{Bar, Progress};
 use super::signals::Signals;
 use crate::dashboard::{Dashboard, Watched};
-use crate::terminal::{print_message, print_message_once};
+use crate::terminal::{self, print_message, print_message_once};
 use crate::version;
+use tokometer_plan::Shown;
 
 /// The terminal as a measurement's observer.
 struct TerminalObserver {
@@ -45,6 +46,7 @@ pub(crate) fn measurement(
     bar: Bar,
     clock: &Arc<dyn Clock>,
 ) -> Measurement {
+    terminal::hide(&secrets.known);
     let clock = Arc::clone(clock);
     let observer = TerminalObserver { signals: signals.clone(), bar, clock: Arc::clone(&clock) };
     Measurement::new(Tools {
@@ -70,6 +72,9 @@ impl Observer for TerminalObserver {
         let dashboard = self.dashboard(run)?;
         let exporter =
             output.prometheus_port.map(|port| Exporter::start(port, run.live)).transpose()?;
+        if let Some(exporter) = exporter.as_ref().filter(|_| output.shown != Shown::Nothing) {
+            print_message_once(&format!("note: serving counters on http://{}/metrics", exporter.address));
+        }
         Ok(Guard::new((progress, dashboard, exporter)))
     }
 

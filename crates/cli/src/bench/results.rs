@@ -127,7 +127,7 @@ fn write_vllm(
         summary: &shown.summary,
         info: &shown.info,
         label: file.label.as_deref(),
-        metadata: &file.metadata,
+        metadata: &file.metadata.shown(),
         shown: &shown.statistics,
         workload,
         extent: if file.is_detailed { Extent::Requests } else { Extent::Run },

@@ -89,6 +89,7 @@ pub(crate) fn capacity(
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));
     }
+    lowered.require_secrets()?;
     let mut search = Search::new(args, &lowered)?;
     let earlier = Earlier::from(&args.bench.output);
     let begin = (given.clock.wall(), earlier);

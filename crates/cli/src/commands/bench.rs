@@ -23,6 +23,7 @@ pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow
         print(&written(&lowered.plan).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
     }
+    lowered.require_secrets()?;
     let bar = match &args.output {
         output if output.live && std::io::stderr().is_terminal() => Bar::Live,
         output if output.disable_tqdm => Bar::Hidden,

@@ -19,7 +19,7 @@ use tokometer_base::Clock;
 use crate::args::{Command, DocPage, Typed};
 use crate::exit::Exit;
 use crate::lower::Environment;
-use crate::terminal::{print, print_message};
+use crate::terminal::{hide, print, print_message};
 
 /// What the system gives the program.
 pub(crate) struct Given {
@@ -32,10 +32,12 @@ pub(crate) struct Given {
 /// Does what was asked.
 pub(crate) fn run(typed: Typed, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
     let Typed { command, order, remarks } = typed;
+    let environment = Environment::read();
+    hide(&environment.secrets);
     for remark in remarks {
         print_message(&format!("note: {remark}"));
     }
-    let given = Given { environment: Environment::read(), clock };
+    let given = Given { environment, clock };
     let environment = &given.environment;
     match command {
         Command::Bench(args) => bench::bench(&args, &order, &given),

@@ -20,6 +20,11 @@ pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
         Server::bind(config(args)?).map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
     let scheme = if args.tls { "https" } else { "http" };
     print(&format!("listening on {scheme}://{}\n", server.local_addr()))?;
+    if !server.local_addr().ip().is_loopback() {
+        tell(
+            "note: the simulated server is reachable from the network\n  omit `--host` to listen on this machine only",
+        );
+    }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         let _handler = signal_hook::flag::register(signal, Arc::clone(&stop))?;

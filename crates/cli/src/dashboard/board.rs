@@ -11,6 +11,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
 use tokometer_base::Nanos;
+use tokometer_base::printable::short;
 use tokometer_base::units::nearest_count;
 use tokometer_drive::Counts;
 use tokometer_measure::Goal;
@@ -90,7 +91,7 @@ impl Board {
         self.render_charts(frame, charts);
         self.render_server(frame, server);
         let lines: Vec<Line<'_>> =
-            self.last.notes.iter().map(|note| Line::raw(note.as_str())).collect();
+            self.last.notes.iter().map(|note| Line::raw(short(note))).collect();
         let empty = vec![Line::styled("none so far", Style::new().fg(Color::DarkGray))];
         let text = if lines.is_empty() { empty } else { lines };
         frame.render_widget(Paragraph::new(text).block(Block::bordered().title(" notes ")), notes);
@@ -104,7 +105,7 @@ impl Board {
         let label =
             format!("{}{of} requests, {:.0} s", counts.ended(), self.last.elapsed.as_secs_f64());
         let gauge = Gauge::default()
-            .block(Block::bordered().title(format!(" {} ", self.title)))
+            .block(Block::bordered().title(format!(" {} ", short(&self.title))))
             .gauge_style(Style::new().fg(Color::Blue))
             .ratio(self.goal.part_done(counts, self.last.elapsed))
             .label(label);
@@ -156,7 +157,7 @@ impl Board {
     }
 
     fn render_server(&self, frame: &mut Frame<'_>, area: Rect) {
-        let shown = |(name, value): &(String, f64)| format!("{name} {value:.1}");
+        let shown = |(name, value): &(String, f64)| format!("{} {value:.1}", short(name));
         let trimmed = |text: String| text.trim_end_matches(".0").to_owned();
         let text: Vec<String> =
             self.last.gauges.iter().map(|gauge| trimmed(shown(gauge))).collect();
@@ -171,6 +172,18 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     use super::*;
+
+    #[test]
+    fn a_name_from_outside_draws_nothing_but_itself() {
+        let goal = Goal { requests: Some(1), seconds: None };
+        let mut board = Board::new("a\u{1b}[2J\nb\u{202e}".into(), goal);
+        board.push(Reading { notes: vec!["x\u{9b}1m".into()], ..Reading::default() });
+        let mut terminal = Terminal::new(TestBackend::new(78, 20)).unwrap();
+        terminal.draw(|frame| board.render(frame)).unwrap();
+        let screen = terminal.backend().to_string();
+        assert!(!screen.chars().any(|letter| letter.is_control() && letter != '\n'), "{screen:?}");
+        assert!(!screen.contains('\u{202e}'), "{screen:?}");
+    }
 
     #[test]
     fn a_screen_shows_progress_rates_gauges_and_notes() {

@@ -210,7 +210,7 @@ fn run(
     let _ = std::fs::remove_dir_all(&place);
     let plan = lower::complete_part(planned(load, harvest, simulator.url())?)?;
     // The simulated server takes no key.
-    let secrets = Secrets { api_key: None, hub: given.environment.hub() };
+    let secrets = Secrets { hub: given.environment.hub(), ..Secrets::default() };
     let mut measurement = measurement(&secrets, &Signals::catch(), Bar::Hidden, &given.clock);
     measurement.run(&plan, 0, &place)?;
     if measurement.is_interrupted() {

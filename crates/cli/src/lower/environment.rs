@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tokometer_base::Conventions;
+use tokometer_base::redact::Secrets;
 use tokometer_client::ApiKey;
 use tokometer_tokenize::hub;
 
@@ -23,11 +24,28 @@ pub(crate) struct Environment {
     pub(crate) is_hub_offline: bool,
     /// `NO_COLOR`.
     pub(crate) is_colourless: bool,
+    /// Passwords of `HTTP_PROXY` and its like, and all keys.
+    pub(crate) secrets: Secrets,
 }
+
+/// Variables that hold the address of a proxy, in the spelling of upper case.
+const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn secrets(variable: &dyn Fn(&str) -> Option<String>) -> Secrets {
+    let mut secrets = Secrets::new();
+    for name in ["OPENAI_API_KEY", "API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"] {
+        secrets.add(&variable(name).unwrap_or_default());
+    }
+    let proxies = PROXIES.iter().flat_map(|name| [(*name).to_owned(), name.to_ascii_lowercase()]);
+    for name in proxies.chain(["HF_ENDPOINT".to_owned()]) {
+        secrets.add_url(&variable(&name).unwrap_or_default());
+    }
+    secrets
 }
 
 impl Environment {
@@ -51,6 +69,7 @@ impl Environment {
             hub_cache: variable("HF_HUB_CACHE").map(PathBuf::from).or_else(below_home),
             is_hub_offline: is_on("HF_HUB_OFFLINE"),
             is_colourless: variable("NO_COLOR").is_some(),
+            secrets: secrets(variable),
         }
     }
 
@@ -88,9 +107,11 @@ mod tests {
             "API_KEY" => Some("raw".to_owned()),
             "HF_HOME" => Some("/h".to_owned()),
             "HF_HUB_OFFLINE" => Some("1".to_owned()),
+            "https_proxy" => Some("http://me:hunter22@proxy:3128".to_owned()),
             _ => None,
         };
         let environment = Environment::from_variables(&variables);
+        assert_eq!(environment.secrets.redact_exact("is hunter22"), "is [redacted]");
         assert_eq!(environment.key(Conventions::Vllm), None);
         assert_eq!(environment.key(Conventions::Sglang), Some(ApiKey::Raw("raw".to_owned())));
         assert_eq!(environment.hub().cache, Some(PathBuf::from("/h/hub")));

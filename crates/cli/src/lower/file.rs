@@ -5,9 +5,11 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokometer_base::Partial;
+use tokometer_base::redact::Secrets;
 use tokometer_plan::{PartialPlan, Plan};
 use tokometer_workload::{PartialSpec, Spec};
 
+use super::secrets::of_plan_file;
 use crate::exit::Refusal;
 
 /// What tells a run's `plan.json` from a plan: its plan stands beside facts of the run.
@@ -32,6 +34,7 @@ pub(crate) fn read(path: &Path) -> Result<PartialPlan, Refusal> {
         )
     })?;
     parse(&text, path).map_err(|why| {
+        let why = secrets_in(&text).redact(&why);
         Refusal::usage(
             format!("cannot read the plan `{shown}`: {why}"),
             "`--print-plan` shows all fields",
@@ -43,7 +46,7 @@ fn parse(text: &str, path: &Path) -> Result<PartialPlan, String> {
     let is_json = path.extension().is_some_and(|extension| extension == "json")
         || text.trim_start().starts_with('{');
     if !is_json {
-        return toml::from_str(text).map_err(|why| why.to_string().trim_end().to_owned());
+        return toml::from_str(text).map_err(|why| without_the_line(text, &why));
     }
     let kind: Kind = serde_json::from_str(text).map_err(|why| why.to_string())?;
     if kind.schema.is_some() && kind.plan.is_some() {
@@ -54,6 +57,21 @@ fn parse(text: &str, path: &Path) -> Result<PartialPlan, String> {
         return Ok(plan);
     }
     serde_json::from_str(text).map_err(|why| why.to_string())
+}
+
+/// What TOML's reader says and where, without a copy of the line: it may hold a secret.
+fn without_the_line(text: &str, why: &toml::de::Error) -> String {
+    let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
+    match why.span() {
+        Some(span) => format!("line {}: {}", line(span.start), why.message()),
+        None => why.message().to_owned(),
+    }
+}
+
+/// The secrets of a plan that is wrong in another place.
+fn secrets_in(text: &str) -> Secrets {
+    let document = serde_json::from_str(text).ok().or_else(|| toml::from_str(text).ok());
+    of_plan_file(&document.unwrap_or_default())
 }
 
 /// A plan as TOML that gives the same plan when it is read.
@@ -98,6 +116,21 @@ mod tests {
         assert!(missing.contains("none.toml"), "{missing}");
         std::fs::write(folder.path().join("bad.toml"), "load = [").unwrap();
         assert!(read(&folder.path().join("bad.toml")).is_err());
+    }
+
+    #[test]
+    fn a_message_about_a_plan_repeats_no_secret_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            let why = read(&path).unwrap_err().to_string();
+            assert!(!why.contains("hunter22"), "{why}");
+        };
+        check("a.toml", "[[targets]]\nheaders = \"hunter22\"\n");
+        check("a.json", r#"{"targets": [{"headers": "hunter22"}]}"#);
+        check("b.toml", "[request]\nextra_body = { api_key = \"hunter22\" \n");
+        check("b.json", r#"{"targets": [{"address": 5, "endpoint": "/?code=hunter22"}]}"#);
     }
 
     #[test]

@@ -2,16 +2,17 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use tokometer_base::redact::hide_in_url;
 use tokometer_base::{Nanos, units};
 use tokometer_client::secret::{ExtraBody, Headers};
 use tokometer_client::settings::Delivery;
 use tokometer_client::{IgnoreEos, PartialSampling, UsageReports};
 use tokometer_decide::sequential;
 use tokometer_plan::{
-    Address, Cache, Content, Field, Form, Judgement, Object, Overload, PartialClient, PartialLoad,
-    PartialLora, PartialMetrics, PartialOutput, PartialPhases, PartialPlan, PartialPrompts,
-    PartialRamp, PartialRequest, PartialSglangResult, PartialTarget, PartialUntil,
-    PartialVllmResult, Profiler, Record, Scalar, Shown, Term, Timing, Trust, Values,
+    Address, Cache, Content, Field, Form, Judgement, Metadata, Object, Overload, PartialClient,
+    PartialLoad, PartialLora, PartialMetrics, PartialOutput, PartialPhases, PartialPlan,
+    PartialPrompts, PartialRamp, PartialRequest, PartialSglangResult, PartialTarget, PartialUntil,
+    PartialVllmResult, Profiler, Record, Scalar, Shown, Term, Timing, Trust, UrlText, Values,
 };
 use tokometer_workload::{Oversample, PartialTurns, RowOrder, Templating};
 
@@ -96,7 +97,7 @@ fn targets(args: &TargetArgs) -> Result<Vec<PartialTarget>, Refusal> {
     let target = PartialTarget {
         address: last(named, simulated),
         backend: args.backend.as_deref().map(dialect).transpose()?,
-        endpoint: args.endpoint.clone().map(Some),
+        endpoint: args.endpoint.clone().map(|path| Some(UrlText(path))),
         model: args.model.clone().map(Some),
         served_model_name: args.served_model_name.clone().map(Some),
         headers: (!args.header.is_empty()).then(|| Headers(args.header.clone())),
@@ -107,7 +108,9 @@ fn targets(args: &TargetArgs) -> Result<Vec<PartialTarget>, Refusal> {
 
 /// An address as typed.
 pub(crate) fn address(flag: &str, text: &str) -> Result<Address, Refusal> {
-    text.parse().map_err(|why| Refusal::usage(format!("cannot use `{flag} {text}`: {why}"), ""))
+    text.parse().map_err(|why| {
+        Refusal::usage(format!("cannot use `{flag} {}`: {why}", hide_in_url(text)), "")
+    })
 }
 
 fn prompts(target: &TargetArgs, workload: &WorkloadArgs) -> Result<PartialPrompts, Refusal> {
@@ -246,7 +249,8 @@ fn client(client: &ClientArgs) -> Result<PartialClient, Refusal> {
         retries: client.retries,
         retry_max_wait_s: seconds("--retry-max-wait", client.retry_max_wait.as_deref())?,
         scrape_interval_s: last(client.scrape_interval, client.no_scrape.then_some(0.0)),
-        metrics_urls: (!client.metrics_url.is_empty()).then(|| client.metrics_url.clone()),
+        metrics_urls: (!client.metrics_url.is_empty())
+            .then(|| client.metrics_url.iter().cloned().map(UrlText).collect()),
     })
 }
 
@@ -270,7 +274,7 @@ fn output(output: &OutputArgs) -> PartialOutput {
         dir: output.result_dir.clone().map(Some),
         filename: output.result_filename.clone().map(Some),
         label: output.label.clone().map(Some),
-        metadata: Some(output.metadata.clone()),
+        metadata: Some(Metadata(output.metadata.clone())),
         is_detailed: output.save_detailed.then_some(true),
         is_appended: output.append_result.then_some(true),
     });

@@ -15,6 +15,7 @@ mod flags;
 mod numbers;
 mod points;
 mod resolve;
+mod secrets;
 #[cfg(test)]
 pub(crate) mod tests;
 mod turns;
@@ -26,3 +27,4 @@ pub(crate) use file::written;
 pub(crate) use flags::percentiles;
 pub(crate) use points::Point;
 pub(crate) use resolve::{Lowered, complete_part, lower};
+pub(crate) use secrets::of_words;

@@ -96,7 +96,7 @@ pub(crate) fn substituted(
 /// The combination as a reader names it.
 pub(crate) fn coordinates(combination: &Combination) -> Vec<(String, String)> {
     let name = |field: &Field| field.name().rsplit('.').next().unwrap_or_default().to_owned();
-    combination.iter().map(|(field, value)| (name(field), value.to_string())).collect()
+    combination.iter().map(|(field, value)| (name(field), field.shown(value).to_string())).collect()
 }
 
 #[cfg(test)]

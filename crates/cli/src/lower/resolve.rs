@@ -2,7 +2,9 @@
 
 use tokometer_base::{Conventions, Partial};
 use tokometer_measure::Secrets;
-use tokometer_plan::{Address, Axis, AxisValues, Field, PartialPlan, PartialTarget, Plan, Section};
+use tokometer_plan::{
+    Address, Axis, AxisValues, Field, Missing, PartialPlan, PartialTarget, Plan, Section,
+};
 use tokometer_workload::PartialSpec;
 
 use super::check::check;
@@ -24,6 +26,24 @@ pub(crate) struct Lowered {
     pub(crate) secrets: Secrets,
     /// Flags that have no effect.
     pub(crate) remarks: Vec<String>,
+}
+
+impl Lowered {
+    /// Refuses to measure by a stored plan whose secrets nobody has given again.
+    pub(crate) fn require_secrets(&self) -> Result<(), Refusal> {
+        let missing = self.points.iter().flat_map(|point| point.plan.missing_secrets());
+        let mut missing: Vec<Missing> = missing.collect();
+        missing.dedup();
+        let fields: Vec<String> = missing.iter().map(|one| format!("`{}`", one.field)).collect();
+        let flags: Vec<String> = missing.iter().map(|one| format!("`{}`", one.flag)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::usage(
+            format!("cannot run the plan: secrets are not stored with it: {}", fields.join(", ")),
+            format!("set them again with {}", flags.join(", ")),
+        ))
+    }
 }
 
 /// Lowers what was typed. `order` are the flags as typed, first to last.
@@ -59,7 +79,13 @@ pub(crate) fn lower(
     }
     let plan = lowering.whole(&unchanged, sections)?;
     let family = plan.family;
-    let secrets = Secrets { api_key: environment.key(family), hub: environment.hub() };
+    let mut known = environment.secrets.clone();
+    points
+        .iter()
+        .map(|point| &point.plan)
+        .chain([&plan])
+        .for_each(|plan| plan.add_secrets(&mut known));
+    let secrets = Secrets { api_key: environment.key(family), hub: environment.hub(), known };
     lowering.remarks.dedup();
     Ok(Lowered { plan, points, secrets, remarks: lowering.remarks })
 }

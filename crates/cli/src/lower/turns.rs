@@ -1,7 +1,7 @@
 //! Two targets in one plan: the second is filled in from the first, and the block gets its length.
 
 use tokometer_base::{Nanos, Partial, units};
-use tokometer_plan::{NoBlock, PartialPlan, PartialTarget, Plan};
+use tokometer_plan::{NoBlock, PartialPlan, PartialTarget, Plan, ShellCommand};
 
 use super::flags::address;
 use crate::args::AgainstArgs;
@@ -19,7 +19,7 @@ pub(crate) fn put_against(part: &mut PartialPlan, args: &AgainstArgs) -> Result<
         };
     }
     let turns = part.interleave.get_or_insert_default();
-    turns.switch_command = args.switch_command.clone().map(Some);
+    turns.switch_command = args.switch_command.clone().map(|command| Some(ShellCommand(command)));
     if let Some(block) = &args.block {
         if let Ok(requests) = block.parse::<u64>() {
             turns.block_requests = Some(requests);

@@ -69,8 +69,7 @@ impl Page {
             "runs": self.runs.into_iter().map(RunPage::into_json).collect::<Vec<_>>(),
             "footer": format!("Made by tokometer {}.", env!("CARGO_PKG_VERSION")),
         });
-        // `</script>` inside a string would end the data; the JSON escape means the same character.
-        let data = data.to_string().replace("</", "<\\/");
+        let data = embedded(&data);
         let parts = [
             ("@TITLE@", escape(&self.title)),
             ("@UPLOT_CSS@", UPLOT_CSS.to_owned()),
@@ -104,8 +103,16 @@ fn next_mark<'a>(
         .min_by_key(|(at, ..)| *at)
 }
 
+/// JSON inside a script element. HTML looks for `</script` and `<!--` in it, so every `<` is written as
+/// JSON's escape for the same character; JavaScript of old took the two separators for line ends.
+fn embedded(data: &Value) -> String {
+    let text = data.to_string().replace('<', "\\u003c").replace('>', "\\u003e");
+    text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 #[cfg(test)]
@@ -136,6 +143,26 @@ mod tests {
         };
         let page = Page { overview: Some(overview), ..Page::default() }.render();
         assert!(!page.contains("</script><script>alert(1)"));
+    }
+
+    /// A run named `a<!--<script` left the page blank: HTML then looks for a second end of the script.
+    #[test]
+    fn data_in_the_page_is_the_data_that_was_put_in() {
+        let name = "a<!--<script>\u{2028}'\"&</title>-->\u{2029}";
+        let overview = Table { columns: vec![name.into()], rows: vec![vec![Value::from(name)]] };
+        let page =
+            Page { title: name.into(), overview: Some(overview), ..Page::default() }.render();
+        let start = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
+        let data = &page[start..start + page[start..].find("</script>").unwrap()];
+        for mark in ['<', '>', '\u{2028}', '\u{2029}'] {
+            assert!(!data.contains(mark), "{mark:?} in {data}");
+        }
+        let data: Value = serde_json::from_str(data).unwrap();
+        assert_eq!(data["title"], name);
+        assert_eq!(data["overview"]["rows"][0][0], name);
+        let title = &page[page.find("<title>").unwrap()..page.find("</title>").unwrap()];
+        assert_eq!(title, format!("<title>{}", escape(name)));
+        assert_eq!(page.matches("<script").count(), 3, "no script of a name's own");
     }
 
     #[test]

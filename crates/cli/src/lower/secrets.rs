@@ -1,0 +1,187 @@
+//! Every secret that a process is given: on the command line, in a plan file, in the environment.
+//!
+//! The words are looked at before they are parsed, because a message about a word that cannot be
+//! parsed must not repeat a key.
+
+use serde_json::{Map, Value};
+use tokometer_base::redact::{Secrets, is_secret_name};
+use tokometer_client::secret::add_object;
+
+/// What a flag's value may hold.
+#[derive(Clone, Copy)]
+enum Holds {
+    /// A URL or a path.
+    Url,
+    /// `NAME=VALUE`, where few names are public.
+    Header,
+    /// `NAME=VALUE`, where some names are those of secrets.
+    Pair,
+    /// A JSON object.
+    Json,
+    /// A command for the shell.
+    Command,
+    /// A secret and nothing else.
+    Key,
+}
+
+/// Flags whose values may hold secrets, in our spelling and in those of other tools.
+const FLAGS: [(&str, Holds); 15] = [
+    ("--base-url", Holds::Url),
+    ("--against", Holds::Url),
+    ("--host", Holds::Url),
+    ("--endpoint", Holds::Url),
+    ("--metrics-url", Holds::Url),
+    ("--proxy", Holds::Url),
+    ("--header", Holds::Header),
+    ("--metadata", Holds::Pair),
+    ("--extra-body", Holds::Json),
+    ("--extra-request-body", Holds::Json),
+    ("--chat-template-kwargs", Holds::Json),
+    ("--switch-command", Holds::Command),
+    ("--api-key", Holds::Key),
+    ("--token", Holds::Key),
+    ("--hf-token", Holds::Key),
+];
+
+/// The secrets among the words of a command line.
+pub(crate) fn of_words(words: &[String]) -> Secrets {
+    let mut secrets = Secrets::new();
+    let mut holds = None;
+    for word in words {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (name, Some(value)),
+            _ => (word.as_str(), None),
+        };
+        if name.starts_with("--") {
+            let name = name.replace('_', "-");
+            holds = FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, holds)| *holds);
+        }
+        let value = if name.starts_with("--") { value } else { Some(word.as_str()) };
+        if let Some((holds, value)) = holds.zip(value) {
+            add(holds, value, &mut secrets);
+        }
+    }
+    secrets
+}
+
+fn add(holds: Holds, value: &str, secrets: &mut Secrets) {
+    // What is written wrongly, such as `Name: value`, is separated somewhere as well.
+    let pair = || value.split_once(['=', ':']);
+    match holds {
+        Holds::Url => secrets.add_url(value),
+        Holds::Header => match pair() {
+            Some((name, value)) => secrets.add_header(name, value),
+            None => secrets.add_value(value),
+        },
+        Holds::Pair => match pair() {
+            Some((name, value)) if is_secret_name(name) => secrets.add(value),
+            _ => {}
+        },
+        Holds::Json => {
+            let object: Map<String, Value> = serde_json::from_str(value).unwrap_or_default();
+            add_object(&object, secrets);
+        }
+        Holds::Command => {
+            value.split_whitespace().for_each(|word| add_assignment(word, secrets));
+        }
+        Holds::Key => secrets.add(value),
+    }
+}
+
+fn add_assignment(word: &str, secrets: &mut Secrets) {
+    let Some((name, value)) = word.split_once('=') else { return };
+    let value = value.trim_matches(['\'', '"']);
+    if is_secret_name(name) { secrets.add(value) } else { secrets.add_value(value) }
+}
+
+/// The secrets in a plan file, as far as it can be read: a message about the rest must not repeat them.
+pub(crate) fn of_plan_file(document: &Value) -> Secrets {
+    let mut secrets = Secrets::new();
+    add_document(document, &mut secrets);
+    secrets
+}
+
+fn add_document(value: &Value, secrets: &mut Secrets) {
+    match value {
+        Value::Object(object) => {
+            add_object(object, secrets);
+            for (name, value) in object {
+                let holds = match name.as_str() {
+                    "address" | "endpoint" | "metrics_urls" => Some(Holds::Url),
+                    "switch_command" => Some(Holds::Command),
+                    "headers" => {
+                        add_headers(value, secrets);
+                        None
+                    }
+                    _ => None,
+                };
+                let texts = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+                for text in texts.iter().filter_map(Value::as_str) {
+                    if let Some(holds) = holds {
+                        add(holds, text, secrets);
+                    }
+                }
+                add_document(value, secrets);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| add_document(value, secrets)),
+        _ => {}
+    }
+}
+
+fn add_headers(value: &Value, secrets: &mut Secrets) {
+    match value {
+        Value::String(text) => secrets.add_header("", text),
+        Value::Array(values) => match values.as_slice() {
+            [Value::String(name), Value::String(value)] => secrets.add_header(name, value),
+            _ => values.iter().for_each(|value| add_headers(value, secrets)),
+        },
+        Value::Object(object) => object.values().for_each(|value| add_headers(value, secrets)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(words: &[&str]) -> String {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        of_words(&words).redact_exact(&words.join(" "))
+    }
+
+    #[test]
+    fn secrets_are_found_in_words_before_they_are_parsed() {
+        let check = |words: &[&str], expected: &str| assert_eq!(shown(words), expected);
+        check(
+            &["bench", "--base-url", "http://h?code=secret1", "--model", "m"],
+            "bench --base-url http://h?code=[redacted] --model m",
+        );
+        check(
+            &["--header", "Authorization: secret22", "x-tenant=secret2", "--metadata=key=secret3"],
+            "--header Authorization: [redacted] x-tenant=[redacted] --metadata=key=[redacted]",
+        );
+        check(
+            &["--extra_body", r#"{"a":[{"token":"secret4"}]}"#, "--switch-command", "K=secret5 x"],
+            r#"--extra_body {"a":[{"token":"[redacted]"}]} --switch-command K=[redacted] x"#,
+        );
+        check(
+            &["--api-key", "secret6", "--name", "run-number"],
+            "--api-key [redacted] --name run-number",
+        );
+    }
+
+    #[test]
+    fn secrets_are_found_in_a_plan_file_whatever_else_is_wrong_with_it() {
+        let document = serde_json::json!({
+            "targets": [{"address": "http://h?sig=secret1", "headers": [["x-team", "secret2"]]}],
+            "request": {"extra_body": {"api_key": "secret3"}},
+            "client": {"metrics_urls": ["http://u:secret4@h"]},
+            "sections": [{"targets": [{"headers": "secret5"}]}],
+        });
+        let secrets = of_plan_file(&document);
+        for number in 1..=5 {
+            assert_eq!(secrets.redact_exact(&format!("secret{number}")), "[redacted]");
+        }
+    }
+}
