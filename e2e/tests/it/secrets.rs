@@ -151,7 +151,7 @@ fn answer(mut asked: ScriptedRequest<'_>) -> Then {
             let page = format!("vllm:num_requests_running{{key=\"{label}\"}} 0\n");
             asked.answer("200 OK", "text/plain", page);
         }
-        "/v1/completions" if asked.number % 3 == 0 => {
+        "/v1/completions" if asked.number.is_multiple_of(3) => {
             asked.start_stream();
             asked.event(format!(r#"{{"choices":[{{"index":0,"text":{quoted}}}]}}"#));
             asked.event(r#"{"choices":[{"index":0,"text":"","finish_reason":"length"}]}"#);

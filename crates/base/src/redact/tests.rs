@@ -4,7 +4,9 @@ use super::*;
 
 fn secrets(all: &[&str]) -> Secrets {
     let mut secrets = Secrets::new();
-    all.iter().for_each(|secret| secrets.add(secret));
+    for secret in all {
+        secrets.add(secret);
+    }
     secrets
 }
 
