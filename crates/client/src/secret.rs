@@ -55,6 +55,11 @@ impl Headers {
         }
     }
 
+    /// Drops headers whose values were left out when they were written.
+    pub fn drop_hidden(&mut self) {
+        self.0.retain(|(_, value)| value != HIDDEN);
+    }
+
     fn shown(&self) -> impl Iterator<Item = (&str, String)> {
         self.0.iter().map(|(name, value)| {
             let is_public = is_public_header(name);
@@ -82,6 +87,11 @@ impl Serialize for Headers {
 pub struct ExtraBody(pub Map<String, Value>);
 
 impl ExtraBody {
+    /// Drops fields whose values were left out when they were written.
+    pub fn drop_hidden(&mut self) {
+        self.0.retain(|_, value| value != HIDDEN);
+    }
+
     /// Adds the values of all fields whose names are those of secrets, at any depth.
     pub fn add_to(&self, secrets: &mut Secrets) {
         add_object(&self.0, secrets);

@@ -69,8 +69,14 @@ pub fn first_change(stored: &Plan, meant: &Plan) -> Result<Option<DifferingLine>
         lines: Vec::new(),
     };
     // What is not written, such as a key, cannot differ from what was stored.
-    let meant = meant.as_stored()?;
-    let fields = [PartialPlan::of(stored.clone()), PartialPlan::of(meant)];
+    let (mut stored, mut meant) = (stored.clone(), meant.as_stored()?);
+    for target in stored.targets.iter_mut().chain(&mut meant.targets) {
+        target.headers.drop_hidden();
+    }
+    for plan in [&mut stored, &mut meant] {
+        plan.request.extra_body.drop_hidden();
+    }
+    let fields = [PartialPlan::of(stored), PartialPlan::of(meant)];
     PartialPlan::visit(&fields.each_ref(), "", &mut found);
     Ok(found.lines.into_iter().next())
 }

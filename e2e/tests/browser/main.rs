@@ -96,6 +96,25 @@ fn opened(folder: &std::path::Path, browser: &Browser) -> String {
     browser.script("return document.body.innerText").unwrap().as_str().unwrap().to_owned()
 }
 
+/// A comment with a script inside left the page blank: the browser then looks for a second end.
+#[test]
+fn the_page_of_a_run_with_a_name_of_html_shows_that_name() {
+    let profile = tempfile::tempdir().unwrap();
+    let browser = Browser::start(profile.path()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let server = program::Server::quick();
+    let name = "a<!--<script>alert(1)</script>&amp;";
+    let line = format!(
+        "bench --base-url {} --num-prompts 5 --random-input-len 8 --random-output-len 4 --quiet --run-dir r",
+        server.url
+    );
+    let mut bench = program::command(folder.path(), &line);
+    let _ = program::ended(bench.args(["--name", name])).succeeded();
+    let text = opened(folder.path(), &browser);
+    assert!(text.contains(name) && text.contains("Figures"), "{text}");
+    assert_eq!(complaints(&browser), Vec::<Value>::new());
+}
+
 #[test]
 fn pages_of_interrupted_and_of_failed_runs_render_on_a_phone() {
     let profile = tempfile::tempdir().unwrap();
