@@ -73,7 +73,10 @@ impl Observer for TerminalObserver {
         let exporter =
             output.prometheus_port.map(|port| Exporter::start(port, run.live)).transpose()?;
         if let Some(exporter) = exporter.as_ref().filter(|_| output.shown != Shown::Nothing) {
-            print_message_once(&format!("note: serving counters on http://{}/metrics", exporter.address));
+            print_message_once(&format!(
+                "note: serving counters on http://{}/metrics",
+                exporter.address
+            ));
         }
         Ok(Guard::new((progress, dashboard, exporter)))
     }

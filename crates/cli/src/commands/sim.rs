@@ -21,7 +21,7 @@ pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
     let scheme = if args.tls { "https" } else { "http" };
     print(&format!("listening on {scheme}://{}\n", server.local_addr()))?;
     if !server.local_addr().ip().is_loopback() {
-        tell(
+        print_message(
             "note: the simulated server is reachable from the network\n  omit `--host` to listen on this machine only",
         );
     }
