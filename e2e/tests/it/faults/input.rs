@@ -73,7 +73,7 @@ pub(super) const CASES: &[Case] = &[
     flag("an extra body that is cut", "--extra-body {")
         .says(&["cannot use the value of `--extra-body`"]),
     flag("a header without a value", "--header novalue")
-        .says(&["cannot use `novalue` for `--header`"]),
+        .says(&["cannot use `[redacted]` for `--header`"]),
     flag("an objective without a limit", "--goodput ttft")
         .says(&["cannot use the objective `ttft`"]),
     flag("a percentile above 100", "--metric-percentiles 101").says(&["`101` is not a percentile"]),
