@@ -83,7 +83,7 @@ impl Exchange {
         let rules = *rules_of(dialect.protocol());
         let framing =
             if dialect.is_streamed(settings) { rules.framing } else { Framing::WholeJson };
-        let secrets = Arc::new(settings.secrets());
+        let secrets = settings.shared_secrets();
         let reading = Reading::new(rules, settings.usage, keep_text, Arc::clone(&secrets));
         Self {
             rules,

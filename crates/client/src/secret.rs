@@ -29,6 +29,14 @@ impl ApiKey {
         }
     }
 
+    /// The environment variable that it is read from.
+    pub fn variable(&self) -> &'static str {
+        match self {
+            Self::Bearer(_) => "OPENAI_API_KEY",
+            Self::Raw(_) => "API_KEY",
+        }
+    }
+
     pub(crate) fn expose(&self) -> &str {
         match self {
             Self::Bearer(key) | Self::Raw(key) => key,

@@ -4,6 +4,7 @@
 //! of the chosen conventions sends a default (see [`crate::dialect`]).
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Conventions;
@@ -112,6 +113,26 @@ pub struct Settings {
     pub api_key: Option<ApiKey>,
     /// Secrets of the process that these settings do not send. A server may still know them.
     pub other_secrets: Secrets,
+    /// Filled when the first connection needs it.
+    pub shared_secrets: SharedSecrets,
+}
+
+/// All secrets of a [`Settings`], collected once: every connection needs them, and collecting them
+/// takes longer than opening one may. A copy collects its own, because its fields may be changed.
+#[derive(Debug, Default)]
+pub struct SharedSecrets(OnceLock<Arc<Secrets>>);
+
+impl Clone for SharedSecrets {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// Whether they are collected yet is no difference.
+impl PartialEq for SharedSecrets {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
 }
 
 /// Without what may be a secret in the path.
@@ -143,7 +164,13 @@ impl Settings {
             request_id_prefix: None,
             api_key: None,
             other_secrets: Secrets::new(),
+            shared_secrets: SharedSecrets::default(),
         }
+    }
+
+    /// The same as [`Settings::secrets`], collected once.
+    pub(crate) fn shared_secrets(&self) -> Arc<Secrets> {
+        Arc::clone(self.shared_secrets.0.get_or_init(|| Arc::new(self.secrets())))
     }
 
     /// Every secret that is sent, and the others that are known.
@@ -175,6 +202,10 @@ mod tests {
         assert!(!format!("{settings:?}").contains("secret"), "{settings:?}");
         for secret in ["verysecret", "pathsecret", "urlsecret"] {
             assert_eq!(settings.secrets().redact_exact(secret), "[redacted]");
+            assert_eq!(settings.shared_secrets().redact_exact(secret), "[redacted]");
         }
+        let mut copy = settings.clone();
+        copy.path = Some("/v1?code=othersecret".to_owned());
+        assert_eq!(copy.shared_secrets().redact_exact("othersecret"), "[redacted]");
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokometer_base::{Clock, Conventions, Nanos, Seed, WallNanos};
-use tokometer_client::KeepText;
 use tokometer_client::control::Model;
+use tokometer_client::{ApiKey, KeepText};
 use tokometer_drive::{self as drive, Interrupt, Prepare};
 use tokometer_plan::{Content, Form, Plan, ShellCommand, Timing};
 use tokometer_record::RunInfo;
@@ -193,13 +193,13 @@ pub(crate) fn info(
         dataset: plan.workload.name().to_owned(),
         tokenizer: Some(ready.tokenizer.name().to_owned()),
         plan: serde_json::to_value(plan).unwrap_or_default(),
-        environment: tools.secrets.clean_json(&environment(ready.reached.model.as_ref())),
+        environment: tools.secrets.clean_json(&environment(ready.reached.model.as_ref(), tools)),
         remarks: remarks.map(|remark| tools.secrets.clean(remark)).collect(),
     }
 }
 
 /// Facts about the machine, for readers of old results.
-fn environment(model: Option<&Model>) -> serde_json::Value {
+fn environment(model: Option<&Model>, tools: &Tools) -> serde_json::Value {
     let line = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let processor = line("/proc/cpuinfo").and_then(|text| {
         let row = text.lines().find(|row| row.starts_with("model name"))?;
@@ -211,5 +211,6 @@ fn environment(model: Option<&Model>) -> serde_json::Value {
         "processor": processor,
         "model_root": model.and_then(|model| model.root.clone()),
         "max_model_len": model.and_then(|model| model.max_model_len),
+        "key_variable": tools.secrets.api_key.as_ref().map(ApiKey::variable),
     })
 }

@@ -320,6 +320,13 @@ fn a_stored_plan_says_which_secrets_it_needs_again() {
     }
     assert_eq!(server.requests(), sent, "nothing was sent with a secret left out");
     program::run(folder, &format!("{again} {secret}")).succeeded();
+    let note = "the run of this plan sent the key in `OPENAI_API_KEY`, which is not set";
+    let mut keyed = program::command(folder, &first.replace("first", "keyed"));
+    let _ = program::ended(keyed.env("OPENAI_API_KEY", "hunter22")).succeeded();
+    let unset = format!("bench --plan keyed/plan.json --no-run-dir --disable-tqdm {secret}");
+    assert!(program::run(folder, &unset).succeeded().stderr.contains(note));
+    let mut with_key = program::command(folder, &unset);
+    assert!(!program::ended(with_key.env("OPENAI_API_KEY", "hunter22")).stderr.contains(note));
     // The plan itself can be shown without them.
     program::run(folder, "bench --plan first/plan.json --print-plan").succeeded();
 }

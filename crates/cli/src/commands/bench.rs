@@ -10,7 +10,7 @@ use crate::args::BenchArgs;
 use crate::bench::{self, Bar, Earlier, Signals, measurement};
 use crate::exit::Exit;
 use crate::instrument;
-use crate::lower::{lower, written};
+use crate::lower::{key_variable, lower, written};
 use crate::terminal::{print, print_message, style};
 
 /// Measures what the arguments say, point by point.
@@ -24,6 +24,12 @@ pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow
         return Ok(Exit::Done);
     }
     lowered.require_secrets()?;
+    let variable = args.plan.as_deref().and_then(key_variable);
+    if let Some(variable) = variable.filter(|_| lowered.secrets.api_key.is_none()) {
+        print_message(&format!(
+            "note: the run of this plan sent the key in `{variable}`, which is not set\n  set it if the server needs a key"
+        ));
+    }
     let bar = match &args.output {
         output if output.live && std::io::stderr().is_terminal() => Bar::Live,
         output if output.disable_tqdm => Bar::Hidden,

@@ -24,6 +24,24 @@ struct OfRun {
     plan: PartialPlan,
 }
 
+#[derive(Deserialize)]
+struct OfEnvironment {
+    environment: KeyVariable,
+}
+
+#[derive(Deserialize)]
+struct KeyVariable {
+    key_variable: Option<String>,
+}
+
+/// The variable whose key the run of this plan sent. `None` for a plan that is not a run's, or whose
+/// run sent none.
+pub(crate) fn key_variable(path: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let run: OfEnvironment = serde_json::from_str(&text).ok()?;
+    run.environment.key_variable
+}
+
 /// Reads a plan file.
 pub(crate) fn read(path: &Path) -> Result<PartialPlan, Refusal> {
     let shown = path.display();

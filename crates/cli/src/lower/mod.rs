@@ -23,7 +23,7 @@ mod turns;
 pub(crate) use defaults::dialect;
 pub(crate) use environment::Environment;
 pub(crate) use figures::{objective, sections};
-pub(crate) use file::written;
+pub(crate) use file::{key_variable, written};
 pub(crate) use flags::percentiles;
 pub(crate) use points::Point;
 pub(crate) use resolve::{Lowered, complete_part, lower};
