@@ -77,6 +77,13 @@ impl fmt::Display for ShellCommand {
     }
 }
 
+impl ShellCommand {
+    /// Adds what is assigned to variables and flags, and what may be secret in addresses.
+    pub fn add_to(&self, secrets: &mut Secrets) {
+        self.0.split_whitespace().for_each(|word| add_word(word, secrets));
+    }
+}
+
 impl Metadata {
     /// Its facts, without the values of secrets.
     pub fn shown(&self) -> Vec<(String, String)> {
@@ -132,8 +139,9 @@ impl Plan {
                 secrets.add(value);
             }
         }
-        for word in self.switch_command().unwrap_or_default().split_whitespace() {
-            add_word(word, secrets);
+        if let Some(command) = self.interleave.as_ref().and_then(|two| two.switch_command.as_ref())
+        {
+            command.add_to(secrets);
         }
         let names = self.targets.iter().flat_map(|one| [&one.model, &one.served_model_name]);
         names.flatten().chain([&self.name]).for_each(|public| secrets.remove_public(public));

@@ -98,7 +98,7 @@ proptest! {
 
     #[test]
     fn redacting_twice_changes_nothing_and_nothing_panics(
-        text in any::<String>(),
+        text in proptest::collection::vec(any::<char>(), 0..60).prop_map(String::from_iter),
         all in proptest::collection::vec(any::<String>(), 0..4),
     ) {
         let mut known = Secrets::new();

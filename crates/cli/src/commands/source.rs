@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use tokometer_base::printable;
 use tokometer_classic::{Report, files};
 use tokometer_record::folder::names;
 
@@ -23,7 +24,9 @@ impl Source {
         for path in paths {
             for path in expanded(path)? {
                 let source = Self::open(&path, view)?;
-                sources.push((path.display().to_string(), source));
+                // A name in the listing of a folder may contain line breaks.
+                let name = printable::line(&path.display().to_string(), usize::MAX);
+                sources.push((name, source));
             }
         }
         Ok(sources)

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 use tokometer_base::redact::{Secrets, is_secret_name};
 use tokometer_client::secret::add_object;
+use tokometer_plan::ShellCommand;
 
 /// What a flag's value may hold.
 #[derive(Clone, Copy)]
@@ -81,17 +82,9 @@ fn add(holds: Holds, value: &str, secrets: &mut Secrets) {
             let object: Map<String, Value> = serde_json::from_str(value).unwrap_or_default();
             add_object(&object, secrets);
         }
-        Holds::Command => {
-            value.split_whitespace().for_each(|word| add_assignment(word, secrets));
-        }
+        Holds::Command => ShellCommand(value.to_owned()).add_to(secrets),
         Holds::Key => secrets.add(value),
     }
-}
-
-fn add_assignment(word: &str, secrets: &mut Secrets) {
-    let Some((name, value)) = word.split_once('=') else { return };
-    let value = value.trim_matches(['\'', '"']);
-    if is_secret_name(name) { secrets.add(value) } else { secrets.add_value(value) }
 }
 
 /// The secrets in a plan file, as far as it can be read: a message about the rest must not repeat them.
