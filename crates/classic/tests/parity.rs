@@ -141,6 +141,8 @@ fn info(shared: &Shared, tool: &str) -> RunInfo {
             model: "model".to_owned(),
             is_simulated: false,
             server: None,
+            addresses: Vec::new(),
+            proxy: None,
         }],
         load: RecordedLoad {
             request_rate: shared.request_rate,

@@ -4,22 +4,18 @@
 //! cached. Never used on a thread that measures requests. Responses are parsed by the same HTTP
 //! reader as measured ones.
 
-mod limited;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use std::io::{self, Read, Write};
-use std::sync::{Arc, OnceLock};
-
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
 
 use crate::Error;
+use crate::conn::{Access, Cancel, Channel, Endpoint, Limit, Peer};
 use crate::http::{BodyPart, ResponseReader};
 use crate::prepare::Head;
 use crate::reading::message;
 use crate::settings::Settings;
-use limited::{Cancel, Limit, Limited};
 
 /// Longest response that is read. Metrics pages of large fleets have a few megabytes.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
@@ -77,18 +73,21 @@ enum TokenizeForm {
 #[derive(Debug, Clone)]
 pub struct Control {
     settings: Settings,
-    tls: Option<Arc<ClientConfig>>,
+    access: Arc<Access>,
     timeout: Nanos,
     cancel: Option<Cancel>,
+    /// The address that answered last. It is asked first, so that counters of one server follow each
+    /// other and an address that is down costs time once.
+    last: Arc<Mutex<Option<Peer>>>,
     tokenize_form: OnceLock<TokenizeForm>,
 }
 
 impl Control {
-    /// Uses the address, headers and key of the run. `tls` is needed for `https` only; `timeout`
-    /// applies to a whole request, from connecting to the last byte of its response.
-    pub fn new(settings: &Settings, tls: Option<Arc<ClientConfig>>, timeout: Nanos) -> Self {
-        let tokenize_form = OnceLock::new();
-        Self { settings: settings.clone(), tls, timeout, cancel: None, tokenize_form }
+    /// Uses the address, headers and key of the run. `timeout` applies to a whole request, from
+    /// connecting to the last byte of its response.
+    pub fn new(settings: &Settings, access: Arc<Access>, timeout: Nanos) -> Self {
+        let (last, tokenize_form) = (Arc::default(), OnceLock::new());
+        Self { settings: settings.clone(), access, timeout, cancel: None, last, tokenize_form }
     }
 
     /// The same client with another patience.
@@ -105,14 +104,18 @@ impl Control {
 
     /// `GET path`, whatever the status of the answer.
     pub fn get(&self, path: &str) -> Result<Answer, Error> {
-        let head = Head::get(&self.full_path(path), &self.settings.base_url.authority());
-        self.ask(path, head, None)
+        let endpoint = self.access.endpoint(&self.settings.base_url)?;
+        let (url, forward) = (&self.settings.base_url, endpoint.forward.as_ref());
+        let head = Head::get(url, &self.full_path(path), forward);
+        self.ask(path, &endpoint, head, None)
     }
 
     /// `POST path` with a JSON body or none, whatever the status of the answer.
     pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Answer, Error> {
-        let head = Head::post(&self.full_path(path), &self.settings.base_url.authority());
-        self.ask(path, head, Some(body.map(Value::to_string).unwrap_or_default()))
+        let endpoint = self.access.endpoint(&self.settings.base_url)?;
+        let (url, forward) = (&self.settings.base_url, endpoint.forward.as_ref());
+        let head = Head::post(url, &self.full_path(path), forward);
+        self.ask(path, &endpoint, head, Some(body.map(Value::to_string).unwrap_or_default()))
     }
 
     fn full_path(&self, path: &str) -> String {
@@ -122,7 +125,13 @@ impl Control {
         format!("{}{path}{query}", url.path_prefix)
     }
 
-    fn ask(&self, path: &str, mut head: Head, body: Option<String>) -> Result<Answer, Error> {
+    fn ask(
+        &self,
+        path: &str,
+        endpoint: &Endpoint,
+        mut head: Head,
+        body: Option<String>,
+    ) -> Result<Answer, Error> {
         head.header("Accept", "*/*");
         head.header("Connection", "close");
         if let Some(key) = &self.settings.api_key {
@@ -135,29 +144,21 @@ impl Control {
         request.extend_from_slice(body.unwrap_or_default().as_bytes());
         let address = self.settings.base_url.at(path);
         let reach = |source| Error::Reach { address: address.clone(), source };
-        let mut stream = self.connect().map_err(reach)?;
-        if !self.settings.base_url.is_encrypted() {
-            return exchange(&mut stream, &request, &address);
-        }
-        let config =
-            self.tls.clone().ok_or_else(|| Error::Tls("TLS is not configured".to_owned()))?;
-        let name = ServerName::try_from(self.settings.base_url.host.clone())
-            .map_err(|error| Error::Tls(error.to_string()))?;
-        let tls = ClientConnection::new(config, name);
-        let tls = tls.map_err(|error| Error::Tls(error.to_string()))?;
-        exchange(&mut StreamOwned::new(tls, stream), &request, &address)
+        let mut channel = self.connect(endpoint).map_err(reach)?;
+        exchange(&mut channel, &request, &address)
     }
 
-    fn connect(&self) -> io::Result<Limited> {
+    fn connect(&self, endpoint: &Endpoint) -> io::Result<Channel> {
         let limit = Limit::new(self.timeout, self.cancel.clone());
-        let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
-        for address in self.settings.base_url.resolve()? {
-            match limit.connect(&address) {
-                Ok(stream) => return Ok(stream),
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+        let addresses = &endpoint.addresses;
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let first = last.and_then(|last| addresses.iter().position(|address| *address == last));
+        let others = (0..addresses.len()).filter(|place| Some(*place) != first);
+        let order = first.into_iter().chain(others);
+        let (channel, place) = Channel::open(endpoint, order, limit)?;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = addresses.get(place).cloned();
+        Ok(channel)
     }
 
     /// An error unless the status is 2xx.
@@ -300,34 +301,26 @@ fn model(entry: &Value) -> Option<Model> {
 }
 
 /// Sends one request and reads the response.
-fn exchange(
-    stream: &mut (impl Read + Write),
-    request: &[u8],
-    address: &str,
-) -> Result<Answer, Error> {
+fn exchange(channel: &mut Channel, request: &[u8], address: &str) -> Result<Answer, Error> {
     let reach = |source| Error::Reach { address: address.to_owned(), source };
     let broken = |reason: String| Error::Answer { address: address.to_owned(), reason };
-    stream.write_all(request).and_then(|()| stream.flush()).map_err(reach)?;
+    channel.send(request).map_err(reach)?;
     let mut reader = ResponseReader::default();
     let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new() };
-    let mut buffer = vec![0; 64 * 1024];
+    let mut input = Vec::new();
     loop {
-        let length = match stream.read(&mut buffer) {
-            Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // Many servers close TLS without `close_notify`, which matters only inside a body.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
-            Err(error) => return Err(reach(error)),
-        };
-        if length == 0 {
+        input.clear();
+        let is_last = channel.receive(&mut input).map_err(reach)?;
+        let is_complete = !input.is_empty()
+            && take(&mut reader, &input, &mut answer).map_err(|error| broken(error.to_string()))?;
+        if is_complete {
+            return Ok(answer);
+        }
+        if is_last {
             let is_over = answer.status != 0 && reader.ends_at_eof();
             return is_over.then_some(answer).ok_or_else(|| {
                 broken("the connection closed before the end of the response".to_owned())
             });
-        }
-        let input = &buffer[..length];
-        if take(&mut reader, input, &mut answer).map_err(|error| broken(error.to_string()))? {
-            return Ok(answer);
         }
         if answer.body.len() > MAX_ANSWER_BYTES {
             return Err(broken(format!("it is longer than {MAX_ANSWER_BYTES} bytes")));

@@ -57,7 +57,23 @@ pub enum Error {
         /// First bytes of its body, with secrets removed.
         body: String,
     },
-    /// A certificate file that cannot be used.
+    /// A proxy of the environment that cannot be used. Its URL may hold a password and is not repeated.
+    #[error(
+        "cannot use the proxy that the environment names: {reason}\n  change HTTP_PROXY, HTTPS_PROXY or ALL_PROXY, or use --no-proxy"
+    )]
+    Proxy {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A client certificate or its key could not be used.
+    #[error("cannot use the client certificate `{path}`: {reason}")]
+    Identity {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A file of certificates could not be used.
     #[error("cannot use the certificates in `{path}`: {reason}")]
     Certificates {
         /// As given to the trust option.

@@ -14,6 +14,7 @@ pub mod framing;
 pub mod http;
 mod omission;
 pub mod prepare;
+pub mod proxy;
 mod reading;
 pub mod scan;
 pub mod secret;

@@ -15,7 +15,9 @@ use tokometer_record::RequestedLengths;
 use crate::dialect::{Dialect, rules_of, write_body};
 use crate::error::Error;
 use crate::framing::Framing;
+use crate::proxy::Forward;
 use crate::settings::{Delivery, Settings};
+use crate::url::Url;
 
 pub(crate) const USER_AGENT: &str = concat!("tokometer/", env!("CARGO_PKG_VERSION"));
 
@@ -134,7 +136,8 @@ fn head(
     ask: &Ask<'_>,
     body_len: usize,
 ) -> Result<Vec<u8>, Error> {
-    let mut head = Head::post(&dialect.request_path(settings), &settings.base_url.authority());
+    let forward = settings.forward.as_ref();
+    let mut head = Head::post(&settings.base_url, &dialect.request_path(settings), forward);
     let accept =
         if dialect.is_streamed(settings) { "text/event-stream" } else { "application/json" };
     head.header("Accept", accept);
@@ -157,18 +160,27 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn post(path: &str, authority: &str) -> Self {
-        let mut head = Self::get(path, authority);
-        head.request_line = format!("POST {path} HTTP/1.1\r\n");
+    pub(crate) fn post(url: &Url, path: &str, forward: Option<&Forward>) -> Self {
+        let mut head = Self::new("POST", url, path, forward);
         head.header("Content-Type", "application/json");
         head
     }
 
-    pub(crate) fn get(path: &str, authority: &str) -> Self {
-        let mut head =
-            Self { request_line: format!("GET {path} HTTP/1.1\r\n"), headers: Vec::new() };
+    pub(crate) fn get(url: &Url, path: &str, forward: Option<&Forward>) -> Self {
+        Self::new("GET", url, path, forward)
+    }
+
+    fn new(method: &str, url: &Url, path: &str, forward: Option<&Forward>) -> Self {
+        let authority = url.authority();
+        // A proxy has to be told the server, which the first line otherwise leaves out.
+        let server = forward.map(|_| format!("http://{authority}")).unwrap_or_default();
+        let request_line = format!("{method} {server}{path} HTTP/1.1\r\n");
+        let mut head = Self { request_line, headers: Vec::new() };
         head.header("Host", authority);
         head.header("User-Agent", USER_AGENT);
+        if let Some(value) = forward.and_then(Forward::authorization) {
+            head.header("Proxy-Authorization", value);
+        }
         head
     }
 
@@ -261,7 +273,6 @@ pub(crate) fn object_of(fields: &impl Serialize) -> Map<String, Value> {
 pub(crate) mod tests {
     use super::*;
     use crate::secret::{ApiKey, ExtraBody, Headers};
-    use crate::url::Url;
 
     pub(crate) fn settings() -> Settings {
         Settings::new(Url::http("127.0.0.1", 8000), "tiny")

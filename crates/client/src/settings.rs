@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::Conventions;
 use tokometer_base::redact::{Secrets, hide_in_url};
 
+use crate::proxy::Forward;
 use crate::secret::{ApiKey, ExtraBody, Headers};
 use crate::url::Url;
 
@@ -111,6 +112,8 @@ pub struct Settings {
     pub request_id_prefix: Option<String>,
     /// `None` sends no `Authorization` header.
     pub api_key: Option<ApiKey>,
+    /// The proxy that plain requests are sent to.
+    pub forward: Option<Forward>,
     /// Secrets of the process that these settings do not send. A server may still know them.
     pub other_secrets: Secrets,
     /// Filled when the first connection needs it.
@@ -163,6 +166,7 @@ impl Settings {
             headers: Headers::default(),
             request_id_prefix: None,
             api_key: None,
+            forward: None,
             other_secrets: Secrets::new(),
             shared_secrets: SharedSecrets::default(),
         }
@@ -184,6 +188,9 @@ impl Settings {
         self.extra_body.add_to(&mut secrets);
         if let Some(key) = &self.api_key {
             secrets.add(key.expose());
+        }
+        if let Some(value) = self.forward.as_ref().and_then(Forward::authorization) {
+            secrets.add(value.trim_start_matches("Basic "));
         }
         secrets
     }

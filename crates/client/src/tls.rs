@@ -1,12 +1,12 @@
-//! TLS client configuration: which certificates are trusted.
+//! The client's side of TLS: which servers to believe, and which certificate to show them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::Error;
@@ -23,24 +23,82 @@ pub enum Trust {
     Anybody,
 }
 
-/// The ALPN protocol is HTTP/1.1.
-pub fn client_config(trust: &Trust) -> Result<Arc<ClientConfig>, Error> {
+/// The certificate that the client shows, for servers that ask for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// PEM file with the certificate and those that lead to its root.
+    pub certificate: PathBuf,
+    /// PEM file with its private key, which may be the same file.
+    pub key: PathBuf,
+}
+
+/// A TLS configuration that speaks HTTP/1.1.
+pub fn client_config(
+    trust: &Trust,
+    identity: Option<&Identity>,
+) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| Error::Tls(error.to_string()))?;
-    let mut config = match trust {
-        Trust::Anybody => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
-            .with_no_client_auth(),
-        Trust::System => builder.with_root_certificates(system_roots()?).with_no_client_auth(),
-        Trust::File(path) => {
-            builder.with_root_certificates(file_roots(path)?).with_no_client_auth()
+    let builder = match trust {
+        Trust::Anybody => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
+        }
+        Trust::System => builder.with_root_certificates(system_roots()?),
+        Trust::File(path) => builder.with_root_certificates(file_roots(path)?),
+    };
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => {
+            let (chain, key) = (certificates(&identity.certificate)?, private_key(&identity.key)?);
+            builder.with_client_auth_cert(chain, key).map_err(|why| identity.refused(&why))?
         }
     };
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+impl Identity {
+    fn refused(&self, why: &rustls::Error) -> Error {
+        let reason = match why {
+            rustls::Error::InconsistentKeys(_) => {
+                format!(
+                    "the private key in `{}` belongs to another certificate",
+                    self.key.display()
+                )
+            }
+            why => why.to_string(),
+        };
+        Error::Identity { path: self.certificate.clone(), reason }
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let refused = |reason| Error::Identity { path: path.to_owned(), reason };
+    let found = CertificateDer::pem_file_iter(path).map_err(|why| refused(why.to_string()))?;
+    let chain: Result<Vec<_>, _> = found.collect();
+    let chain = chain.map_err(|why| refused(why.to_string()))?;
+    if chain.is_empty() {
+        return Err(refused("it contains no certificate in PEM format".to_owned()));
+    }
+    Ok(chain)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    let refused = |reason| Error::Identity { path: path.to_owned(), reason };
+    let bytes = std::fs::read(path).map_err(|why| refused(why.to_string()))?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|why| {
+        // Both forms of an encrypted key say so in their first lines.
+        let text = String::from_utf8_lossy(&bytes);
+        refused(if text.contains("ENCRYPTED") {
+            "its private key is encrypted; decrypt it first, such as with `openssl pkey`".to_owned()
+        } else if text.contains("PRIVATE KEY") {
+            format!("its private key cannot be read: {why}")
+        } else {
+            "it contains no private key in PEM format; set --client-key".to_owned()
+        })
+    })
 }
 
 fn system_roots() -> Result<RootCertStore, Error> {
@@ -117,9 +175,7 @@ impl ServerCertVerifier for Unchecked {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::Path;
 
-    use rustls::pki_types::PrivateKeyDer;
     use rustls::{ClientConnection, ServerConfig, ServerConnection};
 
     use super::*;
@@ -164,9 +220,9 @@ mod tests {
         let (connection, pem) = server();
         fs::write(&path, pem).unwrap();
         let trust = Trust::File(path.clone());
-        assert_eq!(greets(client_config(&trust).unwrap(), connection), Ok(()));
-        assert_eq!(greets(client_config(&Trust::Anybody).unwrap(), server().0), Ok(()));
-        let stranger = greets(client_config(&trust).unwrap(), server().0);
+        assert_eq!(greets(client_config(&trust, None).unwrap(), connection), Ok(()));
+        assert_eq!(greets(client_config(&Trust::Anybody, None).unwrap(), server().0), Ok(()));
+        let stranger = greets(client_config(&trust, None).unwrap(), server().0);
         assert!(matches!(stranger, Err(rustls::Error::InvalidCertificate(_))), "{stranger:?}");
     }
 
@@ -175,9 +231,42 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let empty = folder.path().join("empty.pem");
         fs::write(&empty, "nothing").unwrap();
-        let refusal =
-            |path: &Path| client_config(&Trust::File(path.to_owned())).unwrap_err().to_string();
+        let refusal = |path: &Path| {
+            client_config(&Trust::File(path.to_owned()), None).unwrap_err().to_string()
+        };
         assert!(refusal(&empty).contains("empty.pem`: it contains no certificate"));
         assert!(refusal(&folder.path().join("gone.pem")).contains("gone.pem"));
+    }
+
+    #[test]
+    fn a_client_certificate_that_cannot_be_used_says_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let made = |name: &str| rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
+        let (own, other) = (made("own"), made("other"));
+        let certificate = write("own.pem", &own.cert.pem());
+        let both = write("both.pem", &(own.cert.pem() + &own.signing_key.serialize_pem()));
+        let use_of = |certificate: &Path, key: &Path| {
+            let (certificate, key) = (certificate.to_owned(), key.to_owned());
+            let identity = Identity { certificate, key };
+            client_config(&Trust::Anybody, Some(&identity)).map_err(|why| why.to_string())
+        };
+        assert!(use_of(&certificate, &both).is_ok());
+        let check = |key: &Path, expected: &str| {
+            let refusal = use_of(&certificate, key).unwrap_err();
+            assert!(refusal.contains(expected), "{refusal}");
+        };
+        check(&write("other.key", &other.signing_key.serialize_pem()), "belongs to another");
+        check(&certificate, "contains no private key");
+        check(&folder.path().join("gone.key"), "gone.key`: No such file");
+        let encrypted =
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----";
+        check(&write("locked.key", encrypted), "is encrypted");
+        let none = use_of(&write("empty.pem", ""), &both).unwrap_err();
+        assert!(none.contains("empty.pem`: it contains no certificate"), "{none}");
     }
 }

@@ -1,12 +1,12 @@
-//! The address of a server: `http://host:port/prefix`.
+//! The address of a server: `http://host:port/prefix`, or `unix:/path/to.sock` for a Unix-domain socket.
 //!
 //! Only what a base URL needs: no user names, no fragments. A query parameter that may be a secret
 //! is sent but never shown: [`Url`]'s `Display` and its serialised form replace it.
 
 use std::fmt;
-use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 
+use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use tokometer_base::redact::{Secrets, hide_in_url};
 
@@ -37,12 +37,17 @@ impl Scheme {
     }
 }
 
-/// A server's base URL.
+/// The longest path of a Unix-domain socket: the kernel's field has 108 bytes, the last of them zero.
+const MAX_SOCKET_PATH_BYTES: usize = 107;
+
+/// A server's base address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// `http` when the user gave none.
     pub scheme: Scheme,
-    /// Name or address; an IPv6 literal without brackets.
+    /// The Unix-domain socket that the server listens on; `None` for TCP.
+    pub socket: Option<PathBuf>,
+    /// Name or address; an IPv6 literal without its brackets.
     pub host: String,
     /// TCP port.
     pub port: u16,
@@ -56,53 +61,89 @@ impl Url {
     /// Plain HTTP without a path prefix.
     pub fn http(host: impl Into<String>, port: u16) -> Self {
         let host = host.into();
-        Self { scheme: Scheme::Http, host, port, path_prefix: String::new(), query: None }
+        let scheme = Scheme::Http;
+        Self { scheme, socket: None, host, port, path_prefix: String::new(), query: None }
     }
 
-    /// Parses `[http[s]://]host[:port][/prefix][?query]`. The default scheme is HTTP.
+    /// Reads `[http[s]://]host[:port][/prefix][?query]`, `unix:PATH[:/prefix][?query]` or
+    /// `http+unix://PERCENT_ENCODED_PATH[/prefix][?query]`. Without a scheme, HTTP is meant.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let refused = |reason| Error::Address { address: hide_in_url(text.trim()), reason };
-        let (scheme, rest) = match text.trim().split_once("://") {
-            None => (Scheme::Http, text.trim()),
+        let text = text.trim();
+        Self::read(text).map_err(|reason| Error::Address { address: hide_in_url(text), reason })
+    }
+
+    fn read(text: &str) -> Result<Self, &'static str> {
+        if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            return Err("spaces and control characters must be percent-encoded");
+        }
+        if let Some(rest) = text.strip_prefix("unix:") {
+            // `unix:///path` is how some tools write `unix:/path`.
+            let (rest, query) = rest.strip_prefix("//").unwrap_or(rest).split_query();
+            let (path, prefix) = rest.split_once(":/").unwrap_or((rest, ""));
+            return Self::unix(path.to_owned(), prefix, query);
+        }
+        if let Some(rest) = text.strip_prefix("http+unix://") {
+            let (rest, query) = rest.split_query();
+            let (path, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+            let path =
+                percent_decode_str(path).decode_utf8().map_err(|_| "its path is not UTF-8")?;
+            return Self::unix(path.into_owned(), prefix, query);
+        }
+        let (scheme, rest) = match text.split_once("://") {
+            None => (Scheme::Http, text),
             Some((name, rest)) if name.eq_ignore_ascii_case("http") => (Scheme::Http, rest),
             Some((name, rest)) if name.eq_ignore_ascii_case("https") => (Scheme::Https, rest),
-            Some(_) => return Err(refused("only http and https are supported")),
+            Some(_) => return Err("only http, https and unix are supported"),
         };
-        let (rest, query) = match rest.split_once('?') {
-            Some((rest, query)) => (rest, Some(query.to_owned()).filter(|query| !query.is_empty())),
-            None => (rest, None),
-        };
-        let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-        if authority.contains('@') {
-            return Err(refused(
-                "user names in addresses are not supported; use `--header` instead",
-            ));
+        let (bracketed, zone) = bracketed(rest);
+        let parsed =
+            url::Url::parse(&format!("{}://{bracketed}", scheme.name())).map_err(reason)?;
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err("user names in addresses are not supported; use `--header` instead");
         }
-        let (host, port) = split_authority(authority).ok_or_else(|| refused("it has no host"))?;
-        let port = match port {
-            None | Some("") => scheme.default_port(),
-            Some(port) => {
-                port.parse().map_err(|_| refused("its port is not a number below 65536"))?
-            }
+        let host = match parsed.host() {
+            None => return Err("it has no host"),
+            Some(url::Host::Ipv6(address)) => format!("{address}{zone}"),
+            Some(host) => host.to_string(),
         };
-        let is_clean = |text: &str| !text.bytes().any(|byte| byte <= b' ' || byte == 0x7f);
-        if !is_clean(host) || !is_clean(path) || !query.as_deref().is_none_or(is_clean) {
-            return Err(refused("spaces and control characters must be percent-encoded"));
+        Ok(Self {
+            scheme,
+            socket: None,
+            host,
+            port: parsed.port().unwrap_or(scheme.default_port()),
+            path_prefix: parsed.path().trim_end_matches('/').to_owned(),
+            query: parsed.query().filter(|query| !query.is_empty()).map(str::to_owned),
+        })
+    }
+
+    /// A server on a Unix-domain socket, which has no name of its own: `localhost` is sent, as by curl.
+    fn unix(path: String, prefix: &str, query: Option<String>) -> Result<Self, &'static str> {
+        if path.is_empty() {
+            return Err("it has no path of a socket");
         }
-        let path_prefix = path.trim_end_matches('/').to_owned();
-        Ok(Self { scheme, host: host.to_owned(), port, path_prefix, query })
+        if path.len() > MAX_SOCKET_PATH_BYTES {
+            return Err("the path of a Unix-domain socket has at most 107 bytes");
+        }
+        let prefix = prefix.trim_end_matches('/');
+        let path_prefix = if prefix.is_empty() { String::new() } else { format!("/{prefix}") };
+        let port = Scheme::Http.default_port();
+        let plain = Self::http("localhost", port);
+        Ok(Self { socket: Some(PathBuf::from(path)), path_prefix, query, ..plain })
     }
 
     /// The value of the `Host` header: brackets around IPv6, no default port.
     pub fn authority(&self) -> String {
-        let host =
-            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let host = self.bracketed_host();
         if self.port == self.scheme.default_port() { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// Resolves the host name. This may query a name server.
-    pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
-        Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
+    /// Host and port, the default port as well.
+    pub(crate) fn host_and_port(&self) -> String {
+        format!("{}:{}", self.bracketed_host(), self.port)
+    }
+
+    fn bracketed_host(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
 
     /// Whether connections use TLS.
@@ -112,8 +153,12 @@ impl Url {
 
     /// The URL of `path`, for messages.
     pub fn at(&self, path: &str) -> String {
-        let address =
-            format!("{}://{}{}{path}", self.scheme.name(), self.authority(), self.path_prefix);
+        let path = format!("{}{path}", self.path_prefix);
+        let address = match &self.socket {
+            Some(socket) if path.is_empty() => format!("unix:{}", socket.display()),
+            Some(socket) => format!("unix:{}:{path}", socket.display()),
+            None => format!("{}://{}{path}", self.scheme.name(), self.authority()),
+        };
         hide_in_url(&address)
     }
 
@@ -124,19 +169,46 @@ impl Url {
     }
 }
 
-fn split_authority(authority: &str) -> Option<(&str, Option<&str>)> {
-    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
-        let (host, after) = rest.split_once(']')?;
-        (host, if after.is_empty() { None } else { Some(after.strip_prefix(':')?) })
-    } else {
-        match authority.split_once(':') {
-            // More than one colon without brackets is an IPv6 address without a port.
-            Some((_, port)) if port.contains(':') => (authority, None),
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
+/// A query cut off from what stands before it.
+trait SplitQuery {
+    fn split_query(&self) -> (&str, Option<String>);
+}
+
+impl SplitQuery for str {
+    fn split_query(&self) -> (&str, Option<String>) {
+        match self.split_once('?') {
+            Some((rest, query)) => (rest, Some(query.to_owned()).filter(|query| !query.is_empty())),
+            None => (self, None),
         }
+    }
+}
+
+/// An address whose IPv6 host stands in brackets and without its zone, and that zone with its `%`.
+fn bracketed(rest: &str) -> (String, String) {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (host, after) = match authority.strip_prefix('[').and_then(|host| host.split_once(']')) {
+        Some(parts) => parts,
+        // More than one colon without brackets is an IPv6 address without a port.
+        None if authority.matches(':').count() > 1 && !authority.contains(['@', '[']) => {
+            (authority, "")
+        }
+        None => return (rest.to_owned(), String::new()),
     };
-    (!host.is_empty()).then_some((host, port))
+    let (host, zone) = host.find('%').map_or((host, ""), |at| host.split_at(at));
+    (format!("[{host}]{after}{path}"), zone.replacen("%25", "%", 1))
+}
+
+/// What is wrong with an address that is no URL.
+fn reason(error: url::ParseError) -> &'static str {
+    match error {
+        url::ParseError::EmptyHost => "it has no host",
+        url::ParseError::InvalidPort => "its port is not a number below 65536",
+        url::ParseError::InvalidIpv4Address | url::ParseError::InvalidIpv6Address => {
+            "its host is not a valid IP address"
+        }
+        _ => "its host is not a valid name",
+    }
 }
 
 impl fmt::Display for Url {
@@ -191,7 +263,14 @@ mod tests {
         check("http://[::1]:8000/v1", "::1", 8000, "/v1", "[::1]:8000");
         check("HTTP://[fe80::1]", "fe80::1", 80, "", "[fe80::1]");
         check("::1", "::1", 80, "", "[::1]");
+        check("http://[fe80::1%25eth0]:8000", "fe80::1%eth0", 8000, "", "[fe80::1%eth0]:8000");
+        check("http://my_service:8000/a/b//", "my_service", 8000, "/a/b", "my_service:8000");
+        check(" http://Host:/v1?x=1#y ", "host", 80, "/v1", "host");
+        check("https://h:443", "h", 443, "", "h");
+        check("https://h:80", "h", 80, "", "h:80");
         for bad in ["", "http://", "ftp://h", "http://h:99999", "http://h:x", "http://a b", "[::1"]
+            .into_iter()
+            .chain(["http://h/a b", "http://h:-1", "unix:", "unix:/a b", "http+unix:///v1"])
         {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }
@@ -204,5 +283,24 @@ mod tests {
         assert_eq!(url.to_string(), "https://h/v1?api_key=[redacted]&x=[redacted]");
         let refusal = Url::parse("http://me:verysecret@h/").unwrap_err().to_string();
         assert!(!refusal.contains("verysecret"), "{refusal}");
+    }
+
+    #[test]
+    fn unix_domain_sockets_are_read_in_both_forms_and_printed_in_one() {
+        let check = |text: &str, socket: &str, prefix: &str, shown: &str| {
+            let url = Url::parse(text).unwrap();
+            assert_eq!(url.socket.as_deref(), Some(std::path::Path::new(socket)), "{text}");
+            assert_eq!((url.path_prefix.as_str(), url.to_string().as_str()), (prefix, shown));
+            assert_eq!(url.authority(), "localhost");
+            assert_eq!(Url::parse(&url.to_string()).unwrap(), url, "{text}");
+        };
+        check("unix:/run/s.sock", "/run/s.sock", "", "unix:/run/s.sock");
+        check("unix:///run/s.sock", "/run/s.sock", "", "unix:/run/s.sock");
+        check("unix:s.sock", "s.sock", "", "unix:s.sock");
+        check("unix:/run/s.sock:/v1/", "/run/s.sock", "/v1", "unix:/run/s.sock:/v1");
+        check("unix:/s:/v1?x=1", "/s", "/v1", "unix:/s:/v1?x=1");
+        check("http+unix://%2Frun%2Fs.sock/v1", "/run/s.sock", "/v1", "unix:/run/s.sock:/v1");
+        assert_eq!(Url::parse("unix:/s").unwrap().at("/health"), "unix:/s:/health");
+        assert!(Url::parse(&format!("unix:/{}", "x".repeat(107))).is_err());
     }
 }

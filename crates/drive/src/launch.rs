@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use tokometer_base::{Clock, Nanos};
+use tokometer_client::conn::Peer;
 use tokometer_record::health::DelayHistogram;
 use tokometer_record::{Health, Phase, RunEnd, Stop};
 use tokometer_schedule::{Arrivals, Offsets};
@@ -406,8 +407,10 @@ impl<P: Platform> Owner<P> {
             end = end.max(account.last_end);
         }
         let config = &self.shared.config;
-        let addresses: Vec<_> =
-            config.targets.iter().flat_map(|target| &target.endpoint.addresses).copied().collect();
+        // Where a proxy runs says nothing of the server behind it.
+        let endpoints = config.targets.iter().map(|target| &target.endpoint);
+        let direct = endpoints.filter(|endpoint| endpoint.proxy().is_none());
+        let addresses: Vec<&Peer> = direct.flat_map(|endpoint| &endpoint.addresses).collect();
         health.is_same_host = vitals::is_same_host(&addresses);
         health.descriptor_limit = self.limit;
         health.dropped_fields = self.shared.dropped_fields();

@@ -23,6 +23,7 @@ mod native;
 mod pacer;
 pub mod platform;
 mod preparer;
+mod rotation;
 mod shared;
 mod thread;
 mod turns;

@@ -7,11 +7,10 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokometer_base::{Clock, Nanos};
-use tokometer_client::conn::{Stamps, Wire};
+use tokometer_client::conn::{Peer, Stamps, Wire};
 
 use crate::error::Error;
 use crate::harvest::Lane;
@@ -127,9 +126,10 @@ pub trait Links: Send {
     /// One connection.
     type Wire: Wire + 'static;
 
-    /// Starts connecting. The link is reported under `key` in the eager lane once it is connected or
-    /// refused.
-    fn connect(&mut self, to: SocketAddr, stamps: Stamps, key: u64) -> io::Result<Self::Wire>;
+    /// Begins to connect. The link is reported under `key` in the eager lane once connected or
+    /// refused. Several links may have one key while they compete for one connection. `WouldBlock`
+    /// means that the server has no room for another connection yet.
+    fn connect(&mut self, to: &Peer, stamps: Stamps, key: u64) -> io::Result<Self::Wire>;
 
     /// Moves a link to another lane. It is reported there at once.
     fn shift(&mut self, wire: &Self::Wire, key: u64, to: Lane) -> io::Result<()>;

@@ -7,13 +7,14 @@ use tokometer_base::Nanos;
 use tokometer_client::replacement;
 use tokometer_record::Outcome;
 
-use crate::config::{Config, WarmUps};
+use crate::config::{Config, Target, WarmUps};
 use crate::error::Error;
 use crate::flight::Flight;
 use crate::gate::Gate;
 use crate::inbox::{Command, Inbox};
 use crate::live::Live;
 use crate::platform::Wake;
+use crate::rotation::Rotation;
 use crate::turns::EndedTurns;
 
 /// A target that refuses so many connections in a row, without a success or a complete response
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     /// Connections that are being preopened.
     pub(crate) opening: AtomicU64,
     connection_ids: AtomicU64,
+    /// The addresses of each target.
+    pub(crate) rotations: Vec<Rotation>,
     /// Failed connections in a row, per target.
     connect_failures: Vec<AtomicU32>,
     is_stopping: AtomicBool,
@@ -65,6 +68,8 @@ impl Shared {
     pub(crate) fn new(config: Config, live: Arc<Live>, wakers: Vec<Arc<dyn Wake>>) -> Self {
         let inboxes = wakers.into_iter().map(Inbox::new).collect();
         let connect_failures = config.targets.iter().map(|_| AtomicU32::new(0)).collect();
+        let rotation = |target: &Target| Rotation::new(target.endpoint.addresses.len());
+        let rotations = config.targets.iter().map(rotation).collect();
         Self {
             gate: Gate::new(config.limits.max_concurrency),
             config,
@@ -76,6 +81,7 @@ impl Shared {
             ahead_bytes: AtomicU64::new(0),
             opening: AtomicU64::new(0),
             connection_ids: AtomicU64::new(0),
+            rotations,
             connect_failures,
             is_stopping: AtomicBool::new(false),
             is_abandoning: AtomicBool::new(false),

@@ -3,9 +3,10 @@
 //! Taken before and after the measured phase; what a machine does not offer stays unknown. All values
 //! come from a [`Kernel`], so that tests can replace it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use tokometer_base::Nanos;
+use tokometer_client::conn::Peer;
 use tokometer_record::Health;
 use tokometer_record::health::WorkerHealth;
 
@@ -134,10 +135,19 @@ fn port_limit(kernel: &impl Kernel) -> Option<u32> {
     high.checked_sub(low).map(|width| width + 1)
 }
 
-/// Whether one of the addresses belongs to this machine. `None` when its addresses are unknown.
-pub(crate) fn is_same_host(addresses: &[SocketAddr]) -> Option<bool> {
-    if addresses.iter().any(|address| address.ip().is_loopback()) {
+/// Whether one of the addresses belongs to this machine. `None` when our own are not known.
+pub(crate) fn is_same_host(peers: &[&Peer]) -> Option<bool> {
+    let address = |peer: &&Peer| match peer {
+        Peer::Tcp(address) => Some(address.ip()),
+        Peer::Unix(_) => None,
+    };
+    let addresses: Vec<IpAddr> = peers.iter().filter_map(address).collect();
+    // A Unix-domain socket has no address because it leads nowhere else.
+    if addresses.len() < peers.len() || addresses.iter().any(IpAddr::is_loopback) {
         return Some(true);
+    }
+    if addresses.is_empty() {
+        return None;
     }
     let own: Vec<IpAddr> = nix::ifaddrs::getifaddrs()
         .ok()?
@@ -147,12 +157,13 @@ pub(crate) fn is_same_host(addresses: &[SocketAddr]) -> Option<bool> {
             v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::V6(v6.ip())))
         })
         .collect();
-    Some(addresses.iter().any(|address| own.contains(&address.ip())))
+    Some(addresses.iter().any(|address| own.contains(address)))
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::path::Path;
 
     use super::*;
 
@@ -223,7 +234,10 @@ mod tests {
 
     #[test]
     fn loopback_is_this_host() {
-        assert_eq!(is_same_host(&["127.0.0.1:80".parse().unwrap()]), Some(true));
-        assert_eq!(is_same_host(&["[::1]:80".parse().unwrap()]), Some(true));
+        let tcp = |text: &str| Peer::Tcp(text.parse().unwrap());
+        assert_eq!(is_same_host(&[&tcp("127.0.0.1:80")]), Some(true));
+        assert_eq!(is_same_host(&[&tcp("[::1]:80")]), Some(true));
+        assert_eq!(is_same_host(&[&Peer::Unix(Path::new("/s").into())]), Some(true));
+        assert_eq!(is_same_host(&[]), None);
     }
 }

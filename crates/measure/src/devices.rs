@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 
 use nvml_wrapper::{Device, Nvml};
-use tokometer_client::Url;
+use tokometer_client::conn::{Endpoint, Peer};
 use tokometer_metrics::server::gpu::{ENERGY_MJ, MEMORY_MIB, POWER_W, UTILISATION_PERCENT};
 
 /// The driver's library, with at least one device.
@@ -18,9 +18,9 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// The GPUs of a server at `url`; `None` where it is on another host or has none.
-    pub(crate) fn beside(url: &Url) -> Option<Self> {
-        if !is_here(url) {
+    /// The GPUs of a server; `None` where it is on another host or has none.
+    pub(crate) fn beside(endpoint: &Endpoint) -> Option<Self> {
+        if !is_here(endpoint) {
             return None;
         }
         let library = Nvml::init().ok()?;
@@ -48,10 +48,14 @@ fn values_of(index: u32, device: &Device<'_>) -> impl Iterator<Item = (String, f
         .filter_map(move |(name, value)| Some((format!("{name}{{gpu=\"{index}\"}}"), value?)))
 }
 
-/// Whether an address belongs to this host: only such an address can be bound.
-fn is_here(url: &Url) -> bool {
-    let is_own = |address: std::net::SocketAddr| UdpSocket::bind((address.ip(), 0)).is_ok();
-    url.resolve().is_ok_and(|addresses| addresses.into_iter().any(is_own))
+/// Whether a server is on this host: only addresses of this host can be bound. Nobody knows where a
+/// server behind a proxy is.
+fn is_here(endpoint: &Endpoint) -> bool {
+    let is_own = |peer: &Peer| match peer {
+        Peer::Tcp(address) => UdpSocket::bind((address.ip(), 0)).is_ok(),
+        Peer::Unix(_) => true,
+    };
+    endpoint.proxy().is_none() && endpoint.addresses.iter().any(is_own)
 }
 
 #[cfg(test)]
@@ -60,12 +64,13 @@ mod tests {
 
     #[test]
     fn only_addresses_of_this_host_are_here() {
-        let check = |url: &str, expected: bool| {
-            assert_eq!(is_here(&Url::parse(url).unwrap()), expected, "{url}");
+        let check = |address: &str, expected: bool| {
+            let endpoint = Endpoint::plain(address.parse().unwrap());
+            assert_eq!(is_here(&endpoint), expected, "{address}");
         };
-        check("http://127.0.0.1:8000", true);
-        check("http://[::1]:8000", UdpSocket::bind(("::1", 0)).is_ok());
-        // An address reserved for documentation.
-        check("http://192.0.2.1:8000", false);
+        check("127.0.0.1:8000", true);
+        check("[::1]:8000", UdpSocket::bind(("::1", 0)).is_ok());
+        // An address set aside for documentation belongs to nobody.
+        check("192.0.2.1:8000", false);
     }
 }

@@ -124,7 +124,7 @@ mod tests {
             }
         });
         let settings = Settings::new(Url::parse(&url).unwrap(), String::new());
-        MetricsSource::page(Control::new(&settings, None, Nanos::from_millis(200)), 0)
+        MetricsSource::page(Control::new(&settings, Arc::default(), Nanos::from_millis(200)), 0)
     }
 
     fn page(mut stream: TcpStream, body: &str) {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use tokometer_base::printable;
 use tokometer_base::redact;
 use tokometer_client::ApiKey;
+use tokometer_client::proxy::Proxies;
 use tokometer_client::secret::{cleaned_value, hidden_value};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Outcome, Timeline};
@@ -19,6 +20,8 @@ pub struct Secrets {
     pub api_key: Option<ApiKey>,
     /// For tokenizers and datasets from the hub.
     pub hub: hub::Access,
+    /// The environment's proxies, whose URLs may hold passwords.
+    pub proxies: Proxies,
     /// Every secret of the command line, the plan and the environment.
     pub known: redact::Secrets,
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use tokometer_base::printable;
 use tokometer_base::redact::hide_in_url;
 use tokometer_base::{Clock, Nanos};
-use tokometer_client::conn::Endpoint;
+use tokometer_client::conn::{Access, AccessOptions, Endpoint, Peer};
 use tokometer_client::control::Model;
-use tokometer_client::tls::Trust;
+use tokometer_client::proxy::Proxies;
+use tokometer_client::tls::{Identity, Trust};
 use tokometer_client::{self as client, Control, Dialect, Settings, Url};
 use tokometer_record as record;
 
@@ -38,6 +39,8 @@ pub struct Reached {
     pub settings: Arc<Settings>,
     /// Resolved addresses and TLS settings.
     pub endpoint: Endpoint,
+    /// How other servers are reached, such as those with metrics.
+    access: Arc<Access>,
     /// For control requests.
     pub control: Control,
     /// The model's entry in `/v1/models`; `None` where it has none.
@@ -60,9 +63,8 @@ impl Reached {
     /// runs on it.
     pub(crate) fn metrics_sources(&self, plan: &Plan) -> Result<Vec<MetricsSource>, Error> {
         let mut sources = self.metrics_pages(plan)?;
-        let devices = Some(&self.settings.base_url)
-            .filter(|_| !self.is_simulated())
-            .and_then(Devices::beside);
+        let devices =
+            Some(&self.endpoint).filter(|_| !self.is_simulated()).and_then(Devices::beside);
         let next = u16::try_from(sources.len()).unwrap_or(u16::MAX);
         sources.extend(devices.map(|devices| MetricsSource::devices(devices, next)));
         Ok(sources)
@@ -71,9 +73,9 @@ impl Reached {
     /// The scraped endpoints: those named in the plan, otherwise the server itself. The timeout is
     /// short, because the run waits for the last scrape.
     fn metrics_pages(&self, plan: &Plan) -> Result<Vec<MetricsSource>, Error> {
-        let tls = || self.endpoint.tls.as_ref().map(|tls| Arc::clone(&tls.config));
         let source = |endpoint: u16, settings: &Settings| {
-            MetricsSource::page(Control::new(settings, tls(), SCRAPE_TIMEOUT), endpoint)
+            let access = Arc::clone(&self.access);
+            MetricsSource::page(Control::new(settings, access, SCRAPE_TIMEOUT), endpoint)
         };
         let urls = &plan.client.metrics_urls;
         if urls.is_empty() {
@@ -91,7 +93,8 @@ impl Reached {
     /// Settings for scraping `url`. Key and headers are meant for the target; another host does not
     /// get them.
     fn settings_for(&self, url: Url) -> Settings {
-        if url.host == self.settings.base_url.host {
+        let own = &self.settings.base_url;
+        if (&url.host, &url.socket) == (&own.host, &own.socket) {
             return Settings { base_url: url, ..(*self.settings).clone() };
         }
         let mut settings = Settings::new(url, self.settings.model.clone());
@@ -104,6 +107,7 @@ impl Reached {
         let target = target_of(plan)?;
         let mut changed = settings(plan, target, self.settings.base_url.clone(), secrets);
         changed.model.clone_from(&self.settings.model);
+        changed.forward.clone_from(&self.settings.forward);
         self.settings = Arc::new(changed);
         Ok(())
     }
@@ -129,9 +133,11 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result
         }
     };
     let mut settings = settings(plan, target, url, secrets);
-    let endpoint = endpoint(target, &settings.base_url)?;
-    let tls = endpoint.tls.as_ref().map(|tls| Arc::clone(&tls.config));
-    let control = |settings: &Settings| Control::new(settings, tls.clone(), CONTROL_TIMEOUT);
+    let access = Arc::new(access(target, secrets));
+    let endpoint = endpoint(&access, &settings.base_url)?;
+    settings.forward.clone_from(&endpoint.forward);
+    let control =
+        |settings: &Settings| Control::new(settings, Arc::clone(&access), CONTROL_TIMEOUT);
     let path = dialect.up_path_by(plan.family);
     wait_until_up(&control(&settings), path, plan.phases.ready_timeout_s, clock)?;
     let listed = models(&control(&settings), &settings.model, dialect)?;
@@ -144,10 +150,22 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result
         model: secrets.clean(&settings.model),
         is_simulated: simulator.is_some(),
         server: server_name(&control).map(|name| secrets.clean(&name)),
+        addresses: endpoint.addresses.iter().map(Peer::to_string).collect(),
+        proxy: endpoint.proxy().map(str::to_owned),
     };
     let settings = Arc::new(settings);
     let remarks = listed.remark.into_iter().collect();
-    Ok(Reached { dialect, settings, endpoint, control, model, described, remarks, simulator })
+    Ok(Reached {
+        dialect,
+        settings,
+        endpoint,
+        access,
+        control,
+        model,
+        described,
+        remarks,
+        simulator,
+    })
 }
 
 /// The address of `--metrics-url`, with or without `/metrics` at the end of its path.
@@ -181,14 +199,29 @@ fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Secrets) -> 
     settings
 }
 
-fn endpoint(target: &plan::Target, url: &Url) -> Result<Endpoint, Error> {
+/// How the plan's target is reached.
+fn access(target: &plan::Target, secrets: &Secrets) -> Access {
     let trust = match &target.trust {
         plan::Trust::System => Trust::System,
         plan::Trust::File(path) => Trust::File(path.clone()),
         plan::Trust::Anybody => Trust::Anybody,
     };
-    Endpoint::resolve(url, &trust).map_err(|why| match why {
-        client::Error::Certificates { .. } => Error::usage(why.to_string(), ""),
+    let identity = target.identity.as_ref().map(|identity| Identity {
+        certificate: identity.certificate.clone(),
+        key: identity.key.clone().unwrap_or_else(|| identity.certificate.clone()),
+    });
+    let proxies = match target.proxy {
+        plan::ProxyUse::Environment => secrets.proxies.clone(),
+        plan::ProxyUse::Never => Proxies::default(),
+    };
+    Access::new(AccessOptions { names: target.resolve.clone(), trust, identity, proxies })
+}
+
+fn endpoint(access: &Access, url: &Url) -> Result<Endpoint, Error> {
+    access.endpoint(url).map_err(|why| match why {
+        client::Error::Certificates { .. }
+        | client::Error::Identity { .. }
+        | client::Error::Proxy { .. } => Error::usage(why.to_string(), ""),
         _ => Error::new(ErrorKind::Target, why.to_string()),
     })
 }
@@ -243,6 +276,9 @@ fn models(control: &Control, named: &str, dialect: Dialect) -> Result<ModelList,
     match &why {
         client::Error::Status { status: 401 | 403, .. } => {
             Err(refusal.hint("set OPENAI_API_KEY, or send a key with `--header`"))
+        }
+        client::Error::Status { status: 407, .. } => {
+            Err(refusal.hint("write the proxy's user and password into its URL, or use --no-proxy"))
         }
         client::Error::Status { .. } if !named.is_empty() || !dialect.sends_model() => nothing(
             Some(format!("the server does not list its models; using `--model` as given: {why}")),
@@ -319,7 +355,8 @@ mod tests {
     fn a_server_that_never_comes_up_has_all_the_time_it_was_given() {
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let url = Url::http(nobody.ip().to_string(), nobody.port());
-        let control = Control::new(&Settings::new(url, "tiny"), None, Nanos::from_secs(1));
+        let control =
+            Control::new(&Settings::new(url, "tiny"), Arc::default(), Nanos::from_secs(1));
         let clock = ManualClock::default();
         let refused = wait_until_up(&control, "/health", 3_600.0, &clock).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Target);

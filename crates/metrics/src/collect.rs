@@ -10,6 +10,7 @@ use tokometer_base::{Nanos, printable};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Health, Outcome, Phase, RecordedLoad, RunInfo, RunState, Stop, Timeline};
 
+use crate::addresses;
 use crate::anatomy::Anatomy;
 use crate::attempts;
 use crate::blocks::Blocks;
@@ -198,6 +199,7 @@ impl Collector {
             duration_s: self.totals.duration.map(Nanos::as_secs_f64),
             figures: figures(&self.totals),
             count_sources: observed.count_sources.clone(),
+            addresses: addresses::shares(&self.info, &self.rows),
             failures: failure_groups(&self.rows, &self.failure_examples),
             goodput,
             load_class: LoadClass::of(&self.info.load),

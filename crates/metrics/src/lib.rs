@@ -6,6 +6,7 @@
 //! the same summary. Timelines are not kept; what stays is a few dozen bytes per request and a
 //! bounded sample per distribution.
 
+pub mod addresses;
 pub mod anatomy;
 pub mod attempts;
 mod blocks;
@@ -36,6 +37,7 @@ pub mod windows;
 #[cfg(test)]
 mod testing;
 
+pub use addresses::AddressShare;
 pub use collect::{Collector, Options};
 pub use define::metrics_markdown;
 pub use family::Family;

@@ -22,6 +22,9 @@ pub(crate) type FailureClass = (FailureKind, Option<u16>);
 pub(crate) struct RequestRow {
     pub(crate) key: (u32, u64),
     pub(crate) attempt: u32,
+    pub(crate) target: u16,
+    /// Index of the target's address; `None` when no connection was made.
+    pub(crate) address: Option<u16>,
     pub(crate) fate: Fate,
     /// The intended time, otherwise the admission.
     pub(crate) due: Nanos,
@@ -48,6 +51,8 @@ impl RequestRow {
         Self {
             key: (timeline.identity.point, timeline.identity.index),
             attempt: timeline.identity.attempt,
+            target: timeline.identity.target,
+            address: timeline.connection.address,
             fate,
             due: times.intended.unwrap_or(times.admitted),
             start,

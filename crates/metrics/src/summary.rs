@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tokometer_record::{FailureKind, Stop};
 
+use crate::addresses::AddressShare;
 use crate::anatomy;
 use crate::family::Family;
 use crate::figures::FamilyFigures;
@@ -33,6 +34,9 @@ pub struct Summary {
     pub distributions: BTreeMap<String, Distribution>,
     /// Number of requests per source of their output token count.
     pub count_sources: BTreeMap<String, u64>,
+    /// Requests per address, for servers that have more than one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<AddressShare>,
     /// Failed requests by kind and status, most frequent first.
     pub failures: Vec<FailureGroup>,
     /// Requests that met every objective; `None` when none was set.

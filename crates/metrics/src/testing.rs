@@ -22,6 +22,8 @@ pub(crate) fn load(request_rate: Option<f64>, planned: u64) -> RecordedLoad {
 
 pub(crate) fn row(index: u64, start: Nanos, end: Nanos) -> RequestRow {
     RequestRow {
+        target: 0,
+        address: None,
         key: (0, index),
         attempt: 0,
         fate: Fate::Succeeded,
@@ -52,6 +54,8 @@ pub(crate) fn info(load: RecordedLoad) -> RunInfo {
             model: "model".into(),
             is_simulated: false,
             server: None,
+            addresses: Vec::new(),
+            proxy: None,
         }],
         load,
         dataset: "random".into(),

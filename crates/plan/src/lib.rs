@@ -46,5 +46,5 @@ pub use prompts::{Form, PartialPrompts, Prompts};
 pub use request::{Assignment, Lora, PartialLora, PartialRequest, Request};
 pub use secret::{Metadata, Missing, ShellCommand, UrlText};
 pub use sweep::{Axis, AxisValues, Scalar, Section};
-pub use target::{Address, PartialTarget, Target, Trust};
+pub use target::{Address, Identity, PartialTarget, ProxyUse, Target, Trust};
 pub use values::{Rate, Term, Values};

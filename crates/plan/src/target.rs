@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tokometer_client as client;
+use tokometer_client::conn::NamedAddresses;
 use tokometer_client::secret::Headers;
 
 use crate::secret::UrlText;
@@ -73,7 +74,44 @@ tokometer_base::partial! {
         pub headers: Headers = Headers::default(),
         /// Whose certificates are believed.
         pub trust: Trust = Trust::default(),
+        /// The certificate shown to the server, where it asks for one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub identity: Option<Identity> = None,
+        /// Addresses of names that no name server is asked for.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub resolve: Vec<NamedAddresses> = Vec::new(),
+        /// Whether the environment's proxies are used.
+        #[serde(skip_serializing_if = "ProxyUse::is_default")]
+        pub proxy: ProxyUse = ProxyUse::default(),
     }
+}
+
+/// Whether the proxies that the environment names are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProxyUse {
+    /// As the environment says.
+    #[default]
+    Environment,
+    /// Never.
+    Never,
+}
+
+impl ProxyUse {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A client certificate: files in PEM format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The certificate and those that lead to its root.
+    pub certificate: PathBuf,
+    /// Its private key; absent: in the same file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
 }
 
 /// Whose certificates are believed.

@@ -90,6 +90,7 @@ fn add_identity(table: &mut Table, timelines: &[Timeline]) {
     table.add_span("connection_age_ns", connections().map(|connection| connection.age));
     table.add_u32("connection_reopened", connections().map(|connection| Some(connection.reopened)));
     table.add_u32("worker", connections().map(|connection| Some(u32::from(connection.worker))));
+    table.add_u32("address", connections().map(|connection| connection.address.map(u32::from)));
     table.add_text(
         "stamp_source",
         timelines.iter().map(|timeline| Some(timeline.stamp_source.name())),

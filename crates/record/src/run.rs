@@ -25,6 +25,13 @@ pub struct Target {
     pub is_simulated: bool,
     /// The server's name and version. `None` where it does not report them.
     pub server: Option<String>,
+    /// The addresses that connections went to: those of the server, or of its proxy. Requests name them
+    /// by index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+    /// The proxy that every request passed, without its password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
 }
 
 /// Prefix of `base_url` in a run that was computed; the engine's name follows.

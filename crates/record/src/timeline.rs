@@ -112,6 +112,9 @@ pub struct Connection {
     pub reopened: u32,
     /// Worker thread that owned it.
     pub worker: u16,
+    /// The address it went to, as an index into [`Target::addresses`](crate::Target). `None` when no
+    /// connection was made, and in records of older versions.
+    pub address: Option<u16>,
 }
 
 /// The clock behind the times of events.

@@ -16,7 +16,7 @@ use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
-use tokometer_metrics::{Distribution, Note, Percentile, Severity, Summary, Verdict};
+use tokometer_metrics::{AddressShare, Distribution, Note, Percentile, Severity, Summary, Verdict};
 use tokometer_record::{RecordedLoad, RunInfo, Target};
 
 use crate::grid::{GAP, Grid};
@@ -26,6 +26,8 @@ use crate::style::{Style, Tone};
 pub use data::{summary_csv, summary_json};
 pub use markdown::summary_markdown;
 
+/// Addresses of a server that are shown.
+const MOST_ADDRESSES: usize = 8;
 /// Bytes of a server's error body that are shown.
 const BODY_SHOWN: usize = 300;
 /// Width of labels, and of the cells of the table of latencies, with the blanks before what follows.
@@ -65,6 +67,7 @@ pub fn print_summary(
     lines.extend(page.requests());
     lines.extend(page.throughput());
     lines.extend(page.tokens());
+    lines.extend(page.addresses());
     lines.extend(page.latencies());
     lines.extend(page.goodput());
     lines.extend(page.steady());
@@ -236,6 +239,19 @@ impl Page<'_> {
         }
         let marks = self.marks(&["output_tokens", "prompt_tokens", "total_output_tokens"]);
         (!parts.is_empty()).then(|| line("tokens", &(parts.join(" · ") + &marks)))
+    }
+
+    /// How the requests were spread over the server's addresses, where it has several.
+    fn addresses(&self) -> Option<String> {
+        let shares = &self.summary.addresses;
+        let one = |share: &AddressShare| {
+            format!("{} ({} requests)", share.address, count(share.requests))
+        };
+        let mut parts: Vec<String> = shares.iter().take(MOST_ADDRESSES).map(one).collect();
+        if shares.len() > MOST_ADDRESSES {
+            parts.push(format!("{} more", shares.len() - MOST_ADDRESSES));
+        }
+        (!parts.is_empty()).then(|| line("addresses", &parts.join(" · ")))
     }
 
     fn latencies(&self) -> Vec<String> {

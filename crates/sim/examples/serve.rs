@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => Config { port: 8000, ..Config::default() },
     };
     let server = Server::bind(config)?;
-    eprintln!("listening on {}", server.local_addr());
+    eprintln!("listening on {:?}", server.local_addr());
     server.run(&Arc::new(AtomicBool::new(false)), &MonotonicClock)?;
     Ok(())
 }

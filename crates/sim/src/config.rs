@@ -17,6 +17,8 @@ pub struct Config {
     pub host: String,
     /// The port; 0 takes a free one.
     pub port: u16,
+    /// The Unix-domain socket to listen on instead of an address and a port.
+    pub unix: Option<PathBuf>,
     /// The model's name.
     pub model: String,
     /// Names of adapters that are accepted as models too.
@@ -46,6 +48,7 @@ impl Default for Config {
         Self {
             host: "127.0.0.1".to_owned(),
             port: 0,
+            unix: None,
             model: "simulated".to_owned(),
             loras: Vec::new(),
             flavour: Flavour::default(),

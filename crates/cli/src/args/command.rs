@@ -194,6 +194,9 @@ pub(crate) struct SimArgs {
     /// Port; 0 picks a free one
     #[arg(long, default_value_t = 8000)]
     pub(crate) port: u16,
+    /// Listen on this Unix-domain socket instead of a port
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port", "tls"])]
+    pub(crate) unix: Option<PathBuf>,
     /// Engine profile: a name or a file
     #[arg(long, visible_alias = "engine", value_name = "NAME|FILE", default_value = "default")]
     pub(crate) profile: String,

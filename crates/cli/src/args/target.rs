@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tokometer_base::Conventions;
+use tokometer_client::conn::NamedAddresses;
 
 use super::profiling::ProfilingArgs;
 
@@ -30,7 +31,7 @@ pub(crate) struct TargetArgs {
     /// Server protocol [default: openai]
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
-    /// Address of the server, such as <http://127.0.0.1:8000>
+    /// Address of the server, such as <http://127.0.0.1:8000> or unix:/path/to.sock
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// Host of the server, instead of --base-url
@@ -69,6 +70,18 @@ pub(crate) struct TargetArgs {
     /// File with additional trusted certificates, in PEM format
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_cert: Option<PathBuf>,
+    /// Client certificate to show to the server, in PEM format
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_cert: Option<PathBuf>,
+    /// Private key of --client-cert, in PEM format [default: in the same file]
+    #[arg(long, value_name = "FILE", requires = "client_cert")]
+    pub(crate) client_key: Option<PathBuf>,
+    /// Use these addresses for a host and port instead of asking a name server
+    #[arg(long, value_name = "HOST:PORT:ADDRESS[,ADDRESS]")]
+    pub(crate) resolve: Vec<NamedAddresses>,
+    /// Ignore proxies named by environment variables such as `HTTP_PROXY`
+    #[arg(long)]
+    pub(crate) no_proxy: bool,
     /// Seconds to wait for the server to become ready [default: 0; SGLang's conventions: 60]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) ready_check_timeout_sec: Option<f64>,

@@ -1,6 +1,7 @@
 //! `tokometer sim`: the simulated server on a port.
 
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,8 +20,12 @@ pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
     let server =
         Server::bind(config(args)?).map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
     let scheme = if args.tls { "https" } else { "http" };
-    print(&format!("listening on {scheme}://{}\n", server.local_addr()))?;
-    if !server.local_addr().ip().is_loopback() {
+    let address = match (server.local_addr(), &args.unix) {
+        (Some(address), _) => format!("{scheme}://{address}"),
+        (None, path) => format!("unix:{}", path.as_deref().unwrap_or(Path::new("")).display()),
+    };
+    print(&format!("listening on {address}\n"))?;
+    if server.local_addr().is_some_and(|address| !address.ip().is_loopback()) {
         print_message(
             "note: the simulated server is reachable from the network\n  omit `--host` to listen on this machine only",
         );
@@ -58,6 +63,7 @@ fn config(args: &SimArgs) -> Result<Config, Refusal> {
     Ok(Config {
         host: args.host.clone(),
         port: args.port,
+        unix: args.unix.clone(),
         model: args.model.clone(),
         flavour: flavour(&args.flavour)?,
         pace: args.slower.map_or(pace.clone(), |factor| pace.scaled(factor)),

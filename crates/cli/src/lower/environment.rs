@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tokometer_base::Conventions;
 use tokometer_base::redact::Secrets;
 use tokometer_client::ApiKey;
+use tokometer_client::proxy::Proxies;
 use tokometer_tokenize::hub;
 
 /// What the environment says.
@@ -26,6 +27,8 @@ pub(crate) struct Environment {
     pub(crate) is_colourless: bool,
     /// Passwords of `HTTP_PROXY` and its like, and all keys.
     pub(crate) secrets: Secrets,
+    /// `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, in small letters first.
+    pub(crate) proxies: Proxies,
 }
 
 /// Variables that hold the address of a proxy, in the spelling of upper case.
@@ -70,6 +73,7 @@ impl Environment {
             is_hub_offline: is_on("HF_HUB_OFFLINE"),
             is_colourless: variable("NO_COLOR").is_some(),
             secrets: secrets(variable),
+            proxies: proxies(variable),
         }
     }
 
@@ -97,6 +101,15 @@ impl Environment {
     }
 }
 
+fn proxies(variable: &dyn Fn(&str) -> Option<String>) -> Proxies {
+    let either = |name: &str| variable(&name.to_ascii_lowercase()).or_else(|| variable(name));
+    // In a CGI program `HTTP_PROXY` is a header that a visitor sent.
+    let is_cgi = variable("REQUEST_METHOD").is_some();
+    let http = if is_cgi { variable("http_proxy") } else { either("HTTP_PROXY") };
+    let (https, all, exempt) = (either("HTTPS_PROXY"), either("ALL_PROXY"), either("NO_PROXY"));
+    Proxies { http, https, all, exempt }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +129,19 @@ mod tests {
         assert_eq!(environment.key(Conventions::Sglang), Some(ApiKey::Raw("raw".to_owned())));
         assert_eq!(environment.hub().cache, Some(PathBuf::from("/h/hub")));
         assert_eq!(environment.hub().traffic, hub::Traffic::CacheOnly);
+    }
+
+    #[test]
+    fn proxies_are_named_in_small_or_capital_letters() {
+        let check = |set: &[(&str, &str)], expected: [Option<&str>; 2]| {
+            let variables = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            let proxies = Environment::from_variables(&variables).proxies;
+            assert_eq!([proxies.http.as_deref(), proxies.https.as_deref()], expected, "{set:?}");
+        };
+        check(&[("HTTP_PROXY", "a"), ("https_proxy", "b")], [Some("a"), Some("b")]);
+        check(&[("HTTP_PROXY", "a"), ("http_proxy", "c")], [Some("c"), None]);
+        check(&[("HTTP_PROXY", "a"), ("REQUEST_METHOD", "GET")], [None, None]);
     }
 }

@@ -9,10 +9,11 @@ use tokometer_client::settings::Delivery;
 use tokometer_client::{IgnoreEos, PartialSampling, UsageReports};
 use tokometer_decide::sequential;
 use tokometer_plan::{
-    Address, Cache, Content, Field, Form, Judgement, Metadata, Object, Overload, PartialClient,
-    PartialLoad, PartialLora, PartialMetrics, PartialOutput, PartialPhases, PartialPlan,
-    PartialPrompts, PartialRamp, PartialRequest, PartialSglangResult, PartialTarget, PartialUntil,
-    PartialVllmResult, Profiler, Record, Scalar, Shown, Term, Timing, Trust, UrlText, Values,
+    Address, Cache, Content, Field, Form, Identity, Judgement, Metadata, Object, Overload,
+    PartialClient, PartialLoad, PartialLora, PartialMetrics, PartialOutput, PartialPhases,
+    PartialPlan, PartialPrompts, PartialRamp, PartialRequest, PartialSglangResult, PartialTarget,
+    PartialUntil, PartialVllmResult, Profiler, ProxyUse, Record, Scalar, Shown, Term, Timing,
+    Trust, UrlText, Values,
 };
 use tokometer_workload::{Oversample, PartialTurns, RowOrder, Templating};
 
@@ -102,6 +103,12 @@ fn targets(args: &TargetArgs) -> Result<Vec<PartialTarget>, Refusal> {
         served_model_name: args.served_model_name.clone().map(Some),
         headers: (!args.header.is_empty()).then(|| Headers(args.header.clone())),
         trust: last(args.ca_cert.clone().map(Trust::File), args.insecure.then_some(Trust::Anybody)),
+        identity: args
+            .client_cert
+            .clone()
+            .map(|certificate| Some(Identity { certificate, key: args.client_key.clone() })),
+        resolve: (!args.resolve.is_empty()).then(|| args.resolve.clone()),
+        proxy: args.no_proxy.then_some(ProxyUse::Never),
     };
     Ok(if target == PartialTarget::default() { Vec::new() } else { vec![target] })
 }

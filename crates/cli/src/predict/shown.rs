@@ -33,6 +33,8 @@ pub(crate) fn info(setting: Setting<'_>, asks: &Asks) -> RunInfo {
             model: target.and_then(|target| target.model.clone()).unwrap_or_else(|| engine.clone()),
             is_simulated: true,
             server: None,
+            addresses: Vec::new(),
+            proxy: None,
         }],
         load: plan.load.asked(asks.len()),
         dataset: plan.workload.name().to_owned(),

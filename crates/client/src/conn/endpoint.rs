@@ -1,4 +1,4 @@
-//! A server's addresses and TLS settings, resolved before the run.
+//! Where to connect to, and what to do before the first request.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
-use crate::error::Error;
-use crate::tls::{self, Trust};
-use crate::url::Url;
+use super::peer::Peer;
+use super::tunnel::Tunnel;
+use crate::proxy::Forward;
 
 /// TLS settings for connections to one server.
 #[derive(Clone)]
@@ -26,30 +26,28 @@ impl fmt::Debug for TlsClient {
     }
 }
 
-/// A server's addresses, resolved before the run: no DNS lookup happens while time is measured.
-#[derive(Debug, Clone)]
+/// A server's addresses, resolved before the run: no name is looked up while time is measured.
+#[derive(Debug, Clone, Default)]
 pub struct Endpoint {
-    /// All addresses of the host, in the order in which they are tried.
-    pub addresses: Vec<SocketAddr>,
-    /// `None` for plain HTTP.
+    /// Addresses of one server, or of the proxy in front of it.
+    pub addresses: Vec<Peer>,
+    /// Encryption; `None` for plain HTTP.
     pub tls: Option<TlsClient>,
+    /// The proxy's tunnel to the server, set up before TLS.
+    pub tunnel: Option<Tunnel>,
+    /// The proxy that plain requests are sent to.
+    pub forward: Option<Forward>,
 }
 
 impl Endpoint {
-    /// Resolves the host name, and prepares TLS for `https`.
-    pub fn resolve(url: &Url, trust: &Trust) -> Result<Self, Error> {
-        let unreachable = |source| Error::Reach { address: url.authority(), source };
-        let addresses = url.resolve().map_err(unreachable)?;
-        if !url.is_encrypted() {
-            return Ok(Self { addresses, tls: None });
-        }
-        let name = ServerName::try_from(url.host.clone())
-            .map_err(|_| Error::Tls(format!("`{}` is not a valid server name", url.host)))?;
-        Ok(Self { addresses, tls: Some(TlsClient { config: tls::client_config(trust)?, name }) })
+    /// A plain HTTP server at one address.
+    pub fn plain(address: SocketAddr) -> Self {
+        Self { addresses: vec![Peer::Tcp(address)], ..Self::default() }
     }
 
-    /// Plain HTTP to one known address.
-    pub fn plain(address: SocketAddr) -> Self {
-        Self { addresses: vec![address], tls: None }
+    /// The proxy that every request passes, without its password.
+    pub fn proxy(&self) -> Option<&str> {
+        let tunnel = self.tunnel.as_ref().map(Tunnel::proxy);
+        tunnel.or(self.forward.as_ref().map(Forward::proxy))
     }
 }

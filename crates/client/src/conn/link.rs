@@ -1,8 +1,8 @@
 //! A connection that carries plain bytes in both directions, over TCP or TLS.
 //!
-//! Under TLS the bytes of a record become readable when its last byte has arrived. They carry the
-//! stamp of the read that completed the record. The same calls also transfer handshake bytes: a link
-//! can carry requests once [`Link::is_open`] returns true.
+//! Under TLS a record's bytes become readable when its last byte has come, so they carry the stamp of
+//! the read that completed the record. Handshake bytes are carried along by the same calls, and so is
+//! the request for a proxy's tunnel: a link is ready for requests once [`Link::is_open`].
 
 use std::io::{self, Read as _};
 
@@ -13,12 +13,15 @@ use tokometer_record::StampSource;
 use super::buffer::ReadBuffer;
 use super::endpoint::TlsClient;
 use super::socket::ByteSource;
+use super::tunnel::{Opening, Tunnel};
 
 /// A byte source, with TLS on top where configured.
 #[derive(Debug)]
 pub struct Link<S> {
     source: S,
     tls: Option<Box<Tls>>,
+    /// The tunnel that is being opened below TLS.
+    opening: Option<Box<Opening>>,
 }
 
 #[derive(Debug)]
@@ -71,7 +74,18 @@ impl<S: ByteSource> Link<S> {
                 Some(Box::new(Tls { session, outgoing: Vec::new() }))
             }
         };
-        Ok(Self { source, tls })
+        Ok(Self { source, tls, opening: None })
+    }
+
+    /// The same link through a proxy's tunnel, which is opened first.
+    #[must_use]
+    pub fn through(self, tunnel: Option<&Tunnel>) -> Self {
+        Self { opening: tunnel.map(|tunnel| Box::new(Opening::new(tunnel))), ..self }
+    }
+
+    /// Whether a proxy has not opened its tunnel yet.
+    pub fn is_tunnelling(&self) -> bool {
+        self.opening.is_some()
     }
 
     /// The connection below TLS.
@@ -81,7 +95,7 @@ impl<S: ByteSource> Link<S> {
 
     /// Whether requests can be written: true once the TLS handshake, if any, is complete.
     pub fn is_open(&self) -> bool {
-        self.tls.as_ref().is_none_or(|tls| !tls.session.is_handshaking())
+        !self.is_tunnelling() && self.tls.as_ref().is_none_or(|tls| !tls.session.is_handshaking())
     }
 
     /// Which [`StampSource`] applies to this link's kernel stamps.
@@ -105,9 +119,14 @@ impl<S: ByteSource> Link<S> {
         Ok(if tls.flush(&mut self.source)? { Sent::All } else { Sent::Part(taken) })
     }
 
-    /// Sends what TLS itself has to send: handshake messages and key updates. Returns true when
-    /// nothing is left to send.
+    /// Sends what the link itself has to send: the request for a tunnel, handshake messages, answers to
+    /// key updates. True when nothing is left.
     pub fn flush(&mut self) -> io::Result<bool> {
+        if let Some(opening) = &mut self.opening {
+            let taken = transmit_all(&mut self.source, opening.unsent())?;
+            opening.sent(taken);
+            return Ok(opening.unsent().is_empty());
+        }
         match &mut self.tls {
             None => Ok(true),
             Some(tls) => tls.flush(&mut self.source),
@@ -118,12 +137,20 @@ impl<S: ByteSource> Link<S> {
     pub fn read<'b>(&mut self, buffer: &'b mut ReadBuffer) -> io::Result<Arrival<'b>> {
         let received = self.source.receive(buffer)?;
         let (wire_bytes, has_more, stamp) = (received.bytes, received.is_full, received.stamp);
+        let mut start = 0;
+        if let Some(opening) = &mut self.opening {
+            let Some(behind) = opening.read(&buffer.wire[..wire_bytes])? else {
+                return Ok(Arrival { bytes: &[], wire_bytes, is_last: false, has_more, stamp });
+            };
+            self.opening = None;
+            start = wire_bytes - behind;
+        }
         let Some(tls) = &mut self.tls else {
-            let (bytes, is_last) = (&buffer.wire[..wire_bytes], wire_bytes == 0);
+            let (bytes, is_last) = (&buffer.wire[start..wire_bytes], wire_bytes == 0);
             return Ok(Arrival { bytes, wire_bytes, is_last, has_more, stamp });
         };
         buffer.plain.clear();
-        let is_closed = tls.decrypt(&buffer.wire[..wire_bytes], &mut buffer.plain)?;
+        let is_closed = tls.decrypt(&buffer.wire[start..wire_bytes], &mut buffer.plain)?;
         let flushed = tls.flush(&mut self.source);
         // Received bytes are returned even when nothing can be sent any more.
         if buffer.plain.is_empty() {
@@ -196,7 +223,9 @@ mod tests {
 
     use super::*;
     use crate::conn::socket::Received;
+    use crate::proxy::Proxy;
     use crate::tls::{Trust, client_config};
+    use crate::url::Url;
 
     /// A peer in memory that accepts at most `room` bytes before it returns `WouldBlock`.
     struct Peer {
@@ -268,7 +297,7 @@ mod tests {
 
     fn tls_client() -> TlsClient {
         let name = ServerName::try_from("localhost").unwrap();
-        TlsClient { config: client_config(&Trust::Anybody).unwrap(), name }
+        TlsClient { config: client_config(&Trust::Anybody, None).unwrap(), name }
     }
 
     fn open(peer: Peer) -> Link<Peer> {
@@ -344,5 +373,52 @@ mod tests {
             link.source.room = 10_000;
         }
         assert!(link.source.inbox == request, "{} bytes came", link.source.inbox.len());
+    }
+
+    fn tunnel() -> Tunnel {
+        let proxy = Proxy::parse("http://me:secret@proxy:3128").unwrap();
+        Tunnel::new(&proxy, &Url::parse("https://server.test").unwrap())
+    }
+
+    #[test]
+    fn a_tunnel_is_asked_for_before_tls_and_the_servers_first_bytes_are_not_lost() {
+        let mut link = Link::new(plain_peer(usize::MAX), Some(&tls_client())).unwrap();
+        link = link.through(Some(&tunnel()));
+        assert!(link.flush().unwrap() && !link.is_open());
+        let asked = String::from_utf8(std::mem::take(&mut link.source.inbox)).unwrap();
+        assert_eq!(
+            asked,
+            "CONNECT server.test:443 HTTP/1.1\r\nHost: server.test:443\r\n\
+             Proxy-Authorization: Basic bWU6c2VjcmV0\r\n\r\n"
+        );
+        let mut buffer = ReadBuffer::default();
+        link.source.outbox = b"HTTP/1.1 200 Connection est".to_vec();
+        assert!(!link.read(&mut buffer).unwrap().is_last);
+        assert!(link.is_tunnelling() && link.source.inbox.is_empty());
+        link.source.outbox = b"ablished\r\n\r\n".to_vec();
+        assert!(link.read(&mut buffer).unwrap().bytes.is_empty());
+        assert!(!link.is_tunnelling());
+        assert_eq!(link.source.inbox[0], 22, "a TLS handshake follows");
+    }
+
+    #[test]
+    fn a_proxy_that_refuses_is_named_without_its_password() {
+        let refusal = |answer: &[u8]| {
+            let link = Link::new(plain_peer(usize::MAX), Some(&tls_client())).unwrap();
+            let mut link = link.through(Some(&tunnel()));
+            link.flush().unwrap();
+            link.source.outbox = answer.to_vec();
+            let mut buffer = ReadBuffer::default();
+            let text = link.read(&mut buffer).unwrap_err().to_string();
+            assert!(link.is_tunnelling() && !text.contains("secret"), "{text}");
+            text
+        };
+        assert_eq!(
+            refusal(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"),
+            "the proxy http://proxy:3128 refused to connect to server.test:443: \
+             status 407 Proxy Authentication Required; write user and password into the proxy's URL"
+        );
+        assert!(refusal(b"HTTP/1.1 502 Bad Gateway\r\n\r\n").ends_with("status 502 Bad Gateway"));
+        assert!(refusal(b"SSH-2.0 hello\r\n").ends_with("did not respond with HTTP"));
     }
 }

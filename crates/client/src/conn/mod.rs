@@ -5,18 +5,32 @@
 //! caller polls. [`ByteSource`] separates [`Link`] from the kernel, so that tests need no socket;
 //! [`Wire`] adds what a run needs besides bytes.
 
+mod access;
 mod buffer;
+mod channel;
 mod endpoint;
 mod info;
+mod limit;
 mod link;
+mod peer;
+mod race;
 mod segments;
 mod socket;
 mod stamp;
+#[cfg(test)]
+pub(crate) mod testing;
+mod tunnel;
 
+pub use access::{Access, AccessOptions};
 pub use buffer::ReadBuffer;
+pub(crate) use channel::Channel;
 pub use endpoint::{Endpoint, TlsClient};
 pub use info::TransportInfo;
+pub(crate) use limit::{Cancel, Limit};
 pub use link::{Arrival, Link, Sent};
+pub use peer::{NamedAddresses, Peer};
+pub use race::{HEAD_START, Race, Step};
 pub use segments::Segments;
 pub use socket::{ByteSource, Received, Socket, StampKeeper, Stamps, Wire};
 pub use stamp::{StampClock, StepWatch};
+pub use tunnel::Tunnel;

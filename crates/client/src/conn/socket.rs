@@ -1,19 +1,20 @@
-//! A non-blocking TCP socket whose reads carry the kernel's stamp.
+//! A non-blocking socket, TCP or Unix-domain, whose reads carry the kernel's stamp where it gives one.
 
 use std::io::{self, IoSliceMut};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage,
-    TimestampingFlag, connect, getsockopt, recvmsg, send, setsockopt, socket, sockopt,
+    TimestampingFlag, UnixAddr, connect, getpeername, getsockopt, recvmsg, send, setsockopt,
+    socket, sockopt,
 };
 use serde::{Deserialize, Serialize};
 use tokometer_base::WallNanos;
 
 use super::buffer::ReadBuffer;
 use super::info::{self, TransportInfo};
+use super::peer::Peer;
 
 /// What one read returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub trait ByteSource {
 
 /// A connection below TLS: its bytes, the result of connecting, and transport statistics.
 pub trait Wire: ByteSource + std::fmt::Debug + Send {
-    /// The result of connecting. Valid once the connection is writable.
+    /// The result of connecting; an error of the kind `NotConnected` while there is none yet.
     fn connected(&self) -> io::Result<()>;
     /// Transport statistics. `None` where the transport has none.
     fn info(&self) -> Option<TransportInfo>;
@@ -44,7 +45,7 @@ pub trait Wire: ByteSource + std::fmt::Debug + Send {
     fn acknowledge_quickly(&self);
 }
 
-/// A TCP socket, connected or still connecting.
+/// A connection to be, or made.
 #[derive(Debug)]
 pub struct Socket {
     descriptor: OwnedFd,
@@ -74,12 +75,25 @@ fn new_socket(family: AddressFamily, stamps: Stamps) -> Result<OwnedFd, Errno> {
 }
 
 impl Socket {
-    /// Starts connecting. The socket becomes writable when the connection is made or refused.
-    pub fn connect(address: SocketAddr, stamps: Stamps) -> io::Result<Self> {
-        let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
-        let descriptor = new_socket(family, stamps)?;
-        setsockopt(&descriptor, sockopt::TcpNoDelay, &true)?;
-        match connect(descriptor.as_raw_fd(), &SockaddrStorage::from(address)) {
+    /// Begins to connect. The socket becomes writable when it is done or refused. `WouldBlock` means
+    /// that the backlog of a Unix-domain socket is full.
+    pub fn connect(peer: &Peer, stamps: Stamps) -> io::Result<Self> {
+        let (descriptor, begun) = match peer {
+            Peer::Tcp(address) => {
+                let is_ipv4 = address.is_ipv4();
+                let family = if is_ipv4 { AddressFamily::Inet } else { AddressFamily::Inet6 };
+                let descriptor = new_socket(family, stamps)?;
+                setsockopt(&descriptor, sockopt::TcpNoDelay, &true)?;
+                let begun = connect(descriptor.as_raw_fd(), &SockaddrStorage::from(*address));
+                (descriptor, begun)
+            }
+            Peer::Unix(path) => {
+                let descriptor = new_socket(AddressFamily::Unix, Stamps::User)?;
+                let begun = connect(descriptor.as_raw_fd(), &UnixAddr::new(&**path)?);
+                (descriptor, begun)
+            }
+        };
+        match begun {
             Ok(()) | Err(Errno::EINPROGRESS) => Ok(Self { descriptor }),
             Err(errno) => Err(errno.into()),
         }
@@ -89,7 +103,8 @@ impl Socket {
 impl Wire for Socket {
     fn connected(&self) -> io::Result<()> {
         match getsockopt(&self.descriptor, sockopt::SocketError)? {
-            0 => Ok(()),
+            // The error is zero also while connecting; only a connected socket has a peer.
+            0 => Ok(getpeername::<SockaddrStorage>(self.descriptor.as_raw_fd()).map(drop)?),
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
     }
@@ -155,6 +170,7 @@ impl StampKeeper {
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
     use tokometer_base::{Clock, MonotonicClock};
@@ -168,7 +184,8 @@ mod tests {
 
     fn pair(address: &str) -> (Socket, std::net::TcpStream) {
         let listener = TcpListener::bind(address).unwrap();
-        let socket = Socket::connect(listener.local_addr().unwrap(), Stamps::Kernel).unwrap();
+        let peer = Peer::Tcp(listener.local_addr().unwrap());
+        let socket = Socket::connect(&peer, Stamps::Kernel).unwrap();
         let (peer, _address) = listener.accept().unwrap();
         wait(&socket, PollFlags::POLLOUT);
         socket.connected().unwrap();
@@ -222,7 +239,7 @@ mod tests {
     #[test]
     fn a_refused_connection_says_so() {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let refused = match Socket::connect(address, Stamps::Kernel) {
+        let refused = match Socket::connect(&Peer::Tcp(address), Stamps::Kernel) {
             Ok(socket) => {
                 wait(&socket, PollFlags::POLLOUT);
                 socket.connected().unwrap_err()
@@ -230,5 +247,30 @@ mod tests {
             Err(error) => error,
         };
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[test]
+    fn a_unix_domain_socket_carries_bytes_without_stamps() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut socket = Socket::connect(&Peer::Unix(path.into()), Stamps::Kernel).unwrap();
+        socket.connected().unwrap();
+        let (mut peer, _address) = listener.accept().unwrap();
+        assert_eq!(socket.transmit(b"ping").unwrap(), 4);
+        peer.write_all(b"pong").unwrap();
+        wait(&socket, PollFlags::POLLIN);
+        let mut buffer = ReadBuffer::default();
+        let received = socket.receive(&mut buffer).unwrap();
+        assert_eq!((&buffer.wire[..received.bytes], received.stamp), (&b"pong"[..], None));
+        assert_eq!(socket.info(), None);
+    }
+
+    /// `SO_ERROR` is zero while a connection is being made, which looked like success.
+    #[test]
+    fn a_connection_under_way_is_not_taken_for_one_that_is_made() {
+        let listener = crate::conn::testing::Silent::new();
+        let socket = Socket::connect(&Peer::Tcp(listener.address), Stamps::Kernel).unwrap();
+        assert_eq!(socket.connected().unwrap_err().kind(), io::ErrorKind::NotConnected);
     }
 }

@@ -1,10 +1,13 @@
 //! Against a loopback server with prepared responses.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 
 use super::*;
+use crate::conn::testing::Silent;
+use crate::conn::{AccessOptions, NamedAddresses};
 use crate::secret::ApiKey;
 use crate::url::Url;
 
@@ -16,7 +19,7 @@ fn serve(answers: Vec<Vec<u8>>) -> (Control, JoinHandle<Vec<String>>) {
         thread::spawn(move || answers.iter().map(|answer| serve_one(&listener, answer)).collect());
     let mut settings = Settings::new(Url::http("127.0.0.1", port), "tiny");
     settings.api_key = Some(ApiKey::Bearer("hunter22".to_owned()));
-    (Control::new(&settings, None, Nanos::from_secs(10)), server)
+    (Control::new(&settings, Arc::default(), Nanos::from_secs(10)), server)
 }
 
 fn serve_one(listener: &TcpListener, answer: &[u8]) -> String {
@@ -132,7 +135,7 @@ fn a_refused_connection_is_reported_with_its_address() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let settings = Settings::new(Url::http("127.0.0.1", port), "tiny");
-    let control = Control::new(&settings, None, Nanos::from_secs(10));
+    let control = Control::new(&settings, Arc::default(), Nanos::from_secs(10));
     let error = control.ready("/health").unwrap_err();
     assert!(matches!(error, Error::Reach { .. }), "{error}");
     assert!(error.to_string().contains("/health"), "{error}");
@@ -170,7 +173,7 @@ fn dripping(head: &'static [u8], timeout: Nanos) -> Control {
             thread::spawn(move || drip(stream.unwrap(), head));
         }
     });
-    Control::new(&Settings::new(Url::http("127.0.0.1", port), "tiny"), None, timeout)
+    Control::new(&Settings::new(Url::http("127.0.0.1", port), "tiny"), Arc::default(), timeout)
 }
 
 #[test]
@@ -202,4 +205,74 @@ fn a_request_that_is_no_longer_wanted_ends_early() {
     let is_cancelled = move || looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst) > 3;
     let error = control.cancelled_by(Arc::new(is_cancelled)).metrics_text().unwrap_err();
     assert!(error.to_string().ends_with("interrupted"), "{error}");
+}
+
+/// A client of `host` at `port`, whose name has these addresses.
+fn named(port: u16, addresses: Vec<IpAddr>) -> Control {
+    let host = "host".to_owned();
+    let names = vec![NamedAddresses { host: host.clone(), port, addresses }];
+    let settings = Settings::new(Url::http(host, port), "tiny");
+    let access = Access::new(AccessOptions { names, ..AccessOptions::default() });
+    Control::new(&settings, Arc::new(access), Nanos::from_secs(10))
+}
+
+#[test]
+fn an_address_that_refuses_or_is_silent_gives_way_and_is_asked_last_from_then_on() {
+    let loopback = |last: u8| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+    let silent = Silent::new();
+    let port = silent.address.port();
+    // Nobody listens at .3, .1 is silent, and .2 answers.
+    let listener = TcpListener::bind((loopback(2), port)).unwrap();
+    let answer = json_answer(200, "{}");
+    let server = thread::spawn(move || {
+        for _ in 0..2 {
+            serve_one(&listener, &answer);
+        }
+    });
+    let control = named(port, vec![loopback(3), loopback(1), loopback(2)]);
+    for _ in 0..2 {
+        assert_eq!(control.get("/health").unwrap().status, 200);
+        let last = control.last.lock().unwrap().clone();
+        assert_eq!(last.unwrap().to_string(), format!("127.0.0.2:{port}"));
+    }
+    server.join().unwrap();
+}
+
+#[test]
+fn a_server_behind_a_unix_domain_socket_is_asked_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let length = stream.read(&mut request).unwrap();
+        stream.write_all(&json_answer(200, "{}")).unwrap();
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    let url = Url::parse(&format!("unix:{}:/api", path.display())).unwrap();
+    let settings = Settings::new(url, "tiny");
+    let control = Control::new(&settings, Arc::default(), Nanos::from_secs(10));
+    assert_eq!(control.get("/health").unwrap().status, 200);
+    let request = server.join().unwrap();
+    assert!(request.starts_with("GET /api/health HTTP/1.1\r\nHost: localhost\r\n"), "{request}");
+    let gone = Settings::new(Url::parse("unix:/nowhere/s.sock").unwrap(), "tiny");
+    let control = Control::new(&gone, Arc::default(), Nanos::from_secs(10));
+    let refusal = control.get("/health").unwrap_err().to_string();
+    assert!(refusal.contains("unix:/nowhere/s.sock:/health: No such file"), "{refusal}");
+}
+
+#[test]
+fn a_proxy_is_given_the_whole_url_and_its_own_key() {
+    let (through, server) = serve(vec![json_answer(200, "{}")]);
+    let proxy = format!("http://me:secret@127.0.0.1:{}", through.settings.base_url.port);
+    let proxies = crate::proxy::Proxies { http: Some(proxy), ..Default::default() };
+    let access = Access::new(AccessOptions { proxies, ..AccessOptions::default() });
+    let settings = Settings::new(Url::parse("http://server.test:8000/v").unwrap(), "tiny");
+    let control = Control::new(&settings, Arc::new(access), Nanos::from_secs(10));
+    assert_eq!(control.get("/health").unwrap().status, 200);
+    let request = &server.join().unwrap()[0];
+    let line = "GET http://server.test:8000/v/health HTTP/1.1\r\nHost: server.test:8000\r\n";
+    assert!(request.starts_with(line), "{request}");
+    assert!(request.contains("Proxy-Authorization: Basic bWU6c2VjcmV0\r\n"), "{request}");
 }

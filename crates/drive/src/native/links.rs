@@ -7,7 +7,6 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokometer_base::Nanos;
-use tokometer_client::conn::{Socket, StampKeeper, Stamps, StepWatch};
+use tokometer_client::conn::{Peer, Socket, StampKeeper, Stamps, StepWatch};
 
 use crate::error::Error;
 use crate::harvest::Lane;
@@ -31,7 +30,7 @@ const STEP: u64 = u64::MAX - 2;
 const LONGEST_SLEEP_MS: u8 = 50;
 const _: () = assert!(LONGEST_SLEEP_MS as u64 * 1_000_000 == Patience::LONGEST.0);
 
-/// TCP sockets under `epoll`.
+/// Sockets under `epoll`.
 pub struct EpollLinks {
     eager: Epoll,
     lazy: Epoll,
@@ -101,7 +100,7 @@ impl EpollLinks {
 impl Links for EpollLinks {
     type Wire = Socket;
 
-    fn connect(&mut self, to: SocketAddr, stamps: Stamps, key: u64) -> io::Result<Socket> {
+    fn connect(&mut self, to: &Peer, stamps: Stamps, key: u64) -> io::Result<Socket> {
         let socket = Socket::connect(to, stamps)?;
         self.eager.add(&socket, EpollEvent::new(socket_flags(), key))?;
         Ok(socket)

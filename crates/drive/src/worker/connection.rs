@@ -9,9 +9,7 @@ use crate::harvest::{Lane, Pulse};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// TCP connection in progress.
-    Connecting,
-    /// TLS handshake in progress.
+    /// A proxy's tunnel or TLS is being set up.
     Securing,
     /// Open, without a request.
     Idle,
@@ -36,6 +34,8 @@ pub(crate) struct Connection<W> {
     pub(crate) key: u64,
     pub(crate) id: u64,
     pub(crate) target: u16,
+    /// Index of its address among the target's.
+    pub(crate) address: usize,
     pub(crate) stage: Stage,
     pub(crate) setup: Setup,
     /// Requests completed on it.

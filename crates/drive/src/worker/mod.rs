@@ -5,13 +5,14 @@
 //! with other workers is used once per request.
 
 mod connection;
+mod dial;
 mod ending;
 mod reader;
 mod sending;
 mod spares;
 mod sweep;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -20,6 +21,7 @@ use tokometer_client::conn::Wire;
 use tokometer_record::health::{DelayHistogram, WorkerHealth};
 
 use connection::{Connection, Slab, Stage};
+use dial::Dial;
 use reader::{ReadEnd, Reader};
 use spares::Spares;
 
@@ -65,10 +67,12 @@ pub(crate) struct Worker<P: Platform> {
     links: P::Links,
     reader: Reader<P::Clock>,
     connections: Slab<WireOf<P>>,
+    /// Connections that are being made, by the keys they will have.
+    dials: BTreeMap<u64, Dial<WireOf<P>>>,
+    /// Those among them that a server has no room for yet.
+    crowded: VecDeque<u64>,
     /// Idle connections per target, the most recently used last.
     idle: Vec<Vec<u64>>,
-    /// Index of the address that is tried first, per target.
-    address: Vec<usize>,
     /// Flights that the gate has admitted and that have no connection yet.
     ready: VecDeque<Box<Flight>>,
     /// Flights in the order of their intended times.
@@ -118,8 +122,9 @@ impl<P: Platform> Worker<P> {
             reader: Reader::new(clock.clone()),
             clock,
             connections: Slab::default(),
+            dials: BTreeMap::new(),
+            crowded: VecDeque::new(),
             idle: vec![Vec::new(); targets],
-            address: vec![0; targets],
             ready: VecDeque::new(),
             paced: VecDeque::new(),
             spares: Spares::new(targets),
@@ -164,6 +169,9 @@ impl<P: Platform> Worker<P> {
             self.reader.now = self.clock.now();
         }
         self.visit(count);
+        if !self.crowded.is_empty() {
+            self.retry_crowded();
+        }
         if self.lazy > 0 && self.reader.now - self.last_harvest >= harvest::INTERVAL {
             self.last_harvest = self.reader.now;
             self.harvest();
@@ -214,7 +222,8 @@ impl<P: Platform> Worker<P> {
             Wait::Sleep { timer: Some(at) } => self.links.arm(at),
             Wait::Sleep { timer: None } => {}
         }
-        if self.lazy > 0 { Patience::Interval } else { Patience::Long }
+        let is_soon = self.lazy > 0 || !self.crowded.is_empty();
+        if is_soon { Patience::Interval } else { Patience::Long }
     }
 
     /// Handles the first `count` results of the last wait.
@@ -246,9 +255,8 @@ impl<P: Platform> Worker<P> {
 
     /// Handles an event of a connection.
     fn attend(&mut self, key: u64, readiness: Readiness) {
-        let Some(mut connection) = self.connections.take(key) else { return };
+        let Some(mut connection) = self.connections.take(key) else { return self.on_dial(key) };
         let disposition = match connection.stage {
-            Stage::Connecting => self.on_connected(&mut connection),
             Stage::Securing => self.secure(&mut connection),
             Stage::Idle | Stage::Reading => self.drain(&mut connection, readiness),
             Stage::Writing => match self.write_on(&mut connection) {

@@ -1,19 +1,16 @@
 //! Sends flights: from the queue to bytes on the wire.
 
-use std::io;
-
 use tokometer_base::{Clock, Nanos};
-use tokometer_client::Exchange;
-use tokometer_client::conn::{Link, Segments, Sent, TransportInfo, Wire};
+use tokometer_client::conn::Sent;
 use tokometer_record::{FailureKind, Phase};
 
-use super::connection::{Connection, Setup, Stage};
+use super::connection::Stage;
 use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
 use crate::flight::Flight;
-use crate::harvest::{Lane, Pulse};
+use crate::harvest::Pulse;
 use crate::item::Notice;
-use crate::platform::{Links, Platform};
+use crate::platform::Platform;
 
 /// How long before their sends connections are opened.
 const PREOPEN_LEAD: Nanos = Nanos::from_millis(100);
@@ -106,63 +103,16 @@ impl<P: Platform> Worker<P> {
         self.connect(flight);
     }
 
-    fn open(&mut self, target: u16, flight: Option<Box<Flight>>) -> Result<(), OpenError> {
-        let begin = self.reader.now;
-        let stamps = self.shared.config.stamps;
-        let config = &self.shared.config.targets[usize::from(target)];
-        let addresses = &config.endpoint.addresses;
-        let address = addresses.get(self.address[usize::from(target)] % addresses.len().max(1));
-        let key = self.connections.reserve();
-        let made = address.ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable));
-        let made = made.and_then(|address| self.links.connect(*address, stamps, key));
-        let made = made.and_then(|wire| Link::new(wire, config.endpoint.tls.as_ref()));
-        let link = match made {
-            Ok(link) => link,
-            Err(error) => {
-                self.connections.release(key);
-                return Err(OpenError { error, flight });
-            }
-        };
-        let exchange = Exchange::new(&config.dialect, &config.settings, config.keep_text);
-        self.account.opened += 1;
-        self.connections.put(Box::new(Connection {
-            link,
-            key,
-            id: self.shared.next_connection_id(),
-            target,
-            stage: Stage::Connecting,
-            setup: Setup { begin, ..Setup::default() },
-            uses: 0,
-            is_preopened: flight.is_none(),
-            flight,
-            exchange,
-            segments: Segments::default(),
-            pulse: Pulse::default(),
-            lane: Lane::Eager,
-            was_lazy: false,
-            last_activity: begin,
-            last_content: None,
-            end_marker: None,
-            account: TransportInfo::default(),
-        }));
-        Ok(())
-    }
-
+    /// Opens a connection for this flight.
     pub(super) fn connect(&mut self, mut flight: Box<Flight>) {
         flight.timeline.times.connect_begin = Some(self.reader.now);
-        let target = flight.target();
-        if let Err(OpenError { error, flight: Some(flight) }) = self.open(target, Some(flight)) {
-            self.shared.connection_failed(target, self.reader.now);
-            self.fail(flight, FailureKind::Connect, &error.to_string());
-        }
+        self.open(flight.target(), Some(flight));
     }
 
     /// Opens a connection that is not assigned to a flight.
     pub(super) fn open_spare(&mut self, target: u16) {
         self.spares.opening(target);
-        if self.open(target, None).is_err() {
-            self.spare_is_open(target);
-        }
+        self.open(target, None);
     }
 
     /// A spare connection is open, or could not be opened.
@@ -175,29 +125,12 @@ impl<P: Platform> Worker<P> {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1));
     }
 
-    /// TCP connecting has succeeded or failed.
-    pub(super) fn on_connected(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
-        let now = self.clock.now();
-        self.reader.now = now;
-        if let Err(error) = connection.link.source().connected() {
-            return self.never_opened(connection, FailureKind::Connect, &error.to_string());
-        }
-        self.shared.target_responded(connection.target);
-        connection.setup.connected = Some(now);
-        connection.last_activity = now;
-        if connection.link.is_open() {
-            return self.on_open(connection);
-        }
-        connection.stage = Stage::Securing;
-        self.secure(connection)
-    }
-
-    /// Continues the TLS handshake.
+    /// Carries a proxy's tunnel and the TLS handshake on.
     pub(super) fn secure(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         use super::reader::ReadEnd;
         let sent = connection.link.flush();
         if let Err(error) = sent {
-            return self.never_opened(connection, FailureKind::Tls, &error.to_string());
+            return self.never_opened(connection, &error.to_string());
         }
         while !connection.link.is_open() {
             match self.reader.read(connection, self.shared.live.slot(self.id)) {
@@ -205,11 +138,11 @@ impl<P: Platform> Worker<P> {
                 ReadEnd::Drained if connection.link.is_open() => break,
                 ReadEnd::Drained => return KeepOrClose::Keep,
                 ReadEnd::Broken(error) => {
-                    return self.never_opened(connection, FailureKind::Tls, &error.to_string());
+                    return self.never_opened(connection, &error.to_string());
                 }
                 ReadEnd::Done { .. } | ReadEnd::Unexpected | ReadEnd::Closed => {
                     let message = "the server closed the connection during the TLS handshake";
-                    return self.never_opened(connection, FailureKind::Tls, message);
+                    return self.never_opened(connection, message);
                 }
             }
         }
@@ -218,7 +151,7 @@ impl<P: Platform> Worker<P> {
     }
 
     /// The connection can carry requests.
-    fn on_open(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
+    pub(super) fn on_open(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         let Some(flight) = connection.flight.take() else {
             self.spare_is_open(connection.target);
             connection.stage = Stage::Idle;
@@ -228,18 +161,16 @@ impl<P: Platform> Worker<P> {
         self.send(connection, flight)
     }
 
-    fn never_opened(
-        &mut self,
-        connection: &mut WorkerConnection<P>,
-        kind: FailureKind,
-        why: &str,
-    ) -> KeepOrClose {
-        // The next connection tries the target's next address.
-        self.address[usize::from(connection.target)] += 1;
-        self.shared.connection_failed(connection.target, self.reader.now);
+    fn never_opened(&mut self, connection: &mut WorkerConnection<P>, why: &str) -> KeepOrClose {
+        let (target, now) = (connection.target, self.reader.now);
+        let is_proxy_s = connection.link.is_tunnelling();
+        let kind = if is_proxy_s { FailureKind::Connect } else { FailureKind::Tls };
+        // The next connections try the target's other addresses first.
+        self.shared.rotations[usize::from(target)].failed(connection.address, now);
+        self.shared.connection_failed(target, now);
         match connection.flight.take() {
             Some(flight) => self.fail(flight, kind, why),
-            None => self.spare_is_open(connection.target),
+            None => self.spare_is_open(target),
         }
         KeepOrClose::Close
     }
@@ -297,6 +228,7 @@ impl<P: Platform> Worker<P> {
         carrier.uses_before = connection.uses;
         carrier.age = connection.setup.connected.map(|connected| self.reader.now - connected);
         carrier.worker = self.id;
+        carrier.address = u16::try_from(connection.address).ok();
     }
 
     /// Writes the rest of the request.
@@ -315,10 +247,4 @@ impl<P: Platform> Worker<P> {
             Err(error) => self.on_write_failed(connection, &error),
         }
     }
-}
-
-/// A connection that could not be started, with the flight that needed it.
-struct OpenError {
-    error: io::Error,
-    flight: Option<Box<Flight>>,
 }

@@ -30,7 +30,9 @@ impl<P: Platform> Worker<P> {
 
     /// Fails flights that exceeded a timeout.
     fn expire(&mut self) {
-        let (now, timeouts) = (self.reader.now, self.shared.config.timeouts);
+        let timeouts = self.shared.config.timeouts;
+        self.sweep_dials(&timeouts);
+        let now = self.reader.now;
         let expired: Vec<(u64, Expiry)> = self
             .connections
             .iter()
@@ -80,6 +82,7 @@ impl<P: Platform> Worker<P> {
     /// Abandons everything in flight.
     fn abandon_all(&mut self) {
         self.dismiss_paced();
+        self.abandon_dials();
         let keys: Vec<u64> = self
             .connections
             .iter()
@@ -146,7 +149,7 @@ fn tokens(timeline: &Timeline) -> u64 {
 
 fn expiry<W>(connection: &Connection<W>, now: Nanos, timeouts: &Timeouts) -> Option<Expiry> {
     match connection.stage {
-        Stage::Connecting | Stage::Securing => (now - connection.setup.begin > timeouts.connect)
+        Stage::Securing => (now - connection.setup.begin > timeouts.connect)
             .then_some(Expiry::Failed(Limit::Connect)),
         Stage::Idle => None,
         Stage::Writing | Stage::Reading => reading_expiry(connection, now, timeouts),

@@ -419,6 +419,11 @@ pub(super) fn simulated_target(evidence: &Evidence<'_>, _limit: f64) -> Found {
     })
 }
 
+pub(super) fn proxy(evidence: &Evidence<'_>, _limit: f64) -> Found {
+    let proxy = evidence.info.targets.iter().find_map(|target| target.proxy.as_ref())?;
+    Some(format!("requests went through the proxy {proxy}"))
+}
+
 pub(super) fn dropped_fields(evidence: &Evidence<'_>, _limit: f64) -> Found {
     let fields = &evidence.health?.dropped_fields;
     (!fields.is_empty()).then(|| format!("omitted: {}", fields.join(", ")))

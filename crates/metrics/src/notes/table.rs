@@ -504,6 +504,16 @@ pub(crate) static RULES: &[Rule] = &[
         check: checks::same_host,
     },
     Rule {
+        code: "proxy",
+        severity: Remark,
+        figure: "all",
+        limit: 0.0,
+        threshold: "requests went through a proxy",
+        why: "times include the proxy, and a proxy may hold events back",
+        action: "use --no-proxy, or name the server in NO_PROXY, to measure it directly",
+        check: checks::proxy,
+    },
+    Rule {
         code: "simulated-target",
         severity: Remark,
         figure: "all",

@@ -200,6 +200,7 @@ fn spoil_load(scene: &mut Scene, code: &str) {
             scene.health.is_same_host = Some(true);
         }
         "same-host" => scene.health.is_same_host = Some(true),
+        "proxy" => scene.info.targets[0].proxy = Some("http://proxy:3128".into()),
         "simulated-target" => scene.info.targets[0].is_simulated = true,
         "dropped-fields" => scene.health.dropped_fields = vec!["stream_options".into()],
         "several-choices" => {

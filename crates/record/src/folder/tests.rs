@@ -26,6 +26,8 @@ fn info() -> RunInfo {
             model: "m".into(),
             is_simulated: true,
             server: None,
+            addresses: Vec::new(),
+            proxy: None,
         }],
         load: RecordedLoad {
             request_rate: None,

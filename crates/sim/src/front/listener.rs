@@ -1,7 +1,9 @@
 //! The server as others see it: bound to an address, then run until stopped.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,6 +16,7 @@ use nix::sys::socket::{
 
 use tokometer_base::Clock;
 
+use super::incoming::Incoming;
 use super::reactor::Reactor;
 use crate::config::{Config, Pace, Transport};
 use crate::{profile, truth};
@@ -32,6 +35,14 @@ pub enum Error {
         /// What the system said.
         why: String,
     },
+    /// The path cannot be listened on.
+    #[error("cannot listen on unix:{}: {why}", path.display())]
+    ListenUnix {
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        why: io::Error,
+    },
     /// The engine profile is not sound.
     #[error(transparent)]
     Profile(#[from] profile::Error),
@@ -49,8 +60,8 @@ pub enum Error {
 /// A simulated server that is bound to an address but does not answer yet.
 pub struct Server {
     config: Config,
-    listener: TcpListener,
-    local_addr: SocketAddr,
+    listener: Incoming,
+    local_addr: Option<SocketAddr>,
     tls: Option<Tls>,
 }
 
@@ -68,7 +79,12 @@ impl Server {
             profile.check()?;
         }
         raise_descriptor_limit();
-        let listener = open_listener(&config.host, config.port)?;
+        let listener = match &config.unix {
+            Some(path) => {
+                Incoming::unix(path).map_err(|why| Error::ListenUnix { path: path.clone(), why })?
+            }
+            None => Incoming::Tcp(open_listener(&config.host, config.port)?),
+        };
         let local_addr = listener.local_addr().map_err(|error| Error::Listen {
             address: config.host.clone(),
             why: error.to_string(),
@@ -80,8 +96,8 @@ impl Server {
         Ok(Self { config, listener, local_addr, tls })
     }
 
-    /// The address that clients connect to.
-    pub fn local_addr(&self) -> SocketAddr {
+    /// The address that clients connect to; `None` for a Unix-domain socket.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
         self.local_addr
     }
 

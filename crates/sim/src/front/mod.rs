@@ -10,6 +10,7 @@ mod answer;
 mod connection;
 mod delivery;
 mod http;
+mod incoming;
 mod listener;
 mod posting;
 mod reactor;

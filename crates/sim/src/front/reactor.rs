@@ -1,6 +1,5 @@
 //! The server's one loop: wait, send what is due, read what came.
 
-use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +13,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use tokometer_base as base;
 
 use super::connection::{Connection, Flushed};
+use super::incoming::Incoming;
 use super::listener::Error;
 use super::stream::Stream;
 use super::timers::{Alarm, Timers};
@@ -45,7 +45,7 @@ const ACCEPT_PAUSE: Nanos = Nanos::from_millis(50);
 /// Everything the server holds while it runs.
 pub(super) struct Reactor<'a> {
     pub(super) config: Config,
-    listener: TcpListener,
+    listener: Incoming,
     tls: Option<Arc<rustls::ServerConfig>>,
     epoll: Epoll,
     timer: TimerFd,
@@ -75,7 +75,7 @@ pub(super) struct Reactor<'a> {
 impl<'a> Reactor<'a> {
     pub(super) fn new(
         config: Config,
-        listener: TcpListener,
+        listener: Incoming,
         tls: Option<Arc<rustls::ServerConfig>>,
         clock: &'a dyn Clock,
     ) -> Result<Self, Error> {
@@ -200,7 +200,7 @@ impl<'a> Reactor<'a> {
     fn accept(&mut self) -> Result<(), Error> {
         loop {
             let socket = match self.listener.accept() {
-                Ok((socket, _)) => socket,
+                Ok(socket) => socket,
                 Err(error) => match error.raw_os_error().map(Errno::from_raw) {
                     Some(Errno::EMFILE | Errno::ENFILE) => {
                         // The poller would report the waiting client at once, again and again.

@@ -25,7 +25,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(config: Config) -> Self {
         let server = Server::bind(config).unwrap();
-        let address = server.local_addr();
+        let address = server.local_addr().unwrap();
         let certificate = server.certificate_pem().map(str::to_owned);
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);

@@ -5,6 +5,7 @@
 //! when all of them wait. Bytes go to a server in memory that follows a script drawn from the same
 //! seed. So a seed repeats a run exactly, faults included.
 
+mod addresses;
 mod exactness;
 mod faults;
 mod network;

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokometer_base::Nanos;
-use tokometer_client::conn::{Stamps, TransportInfo};
+use tokometer_client::conn::{Peer, Stamps, TransportInfo};
 
 use super::server::{Act, Greeting, Server};
 use crate::Interrupt;
@@ -205,12 +204,12 @@ impl Network {
     pub(super) fn connect(
         &mut self,
         links: usize,
-        (_to, key): (SocketAddr, u64),
+        (to, key): (&Peer, u64),
         stamps: Stamps,
         now: Nanos,
     ) -> usize {
         let number = self.wires.len();
-        let Greeting { is_accepted, latency, send_buffer } = self.server.greet();
+        let Greeting { is_accepted, latency, send_buffer } = self.server.greet(to);
         self.wires.push(WireState {
             links,
             key,

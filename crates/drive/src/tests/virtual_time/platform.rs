@@ -2,13 +2,12 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Clock, ManualClock, Nanos, Seed, WallNanos};
-use tokometer_client::conn::{ByteSource, ReadBuffer, Received, Stamps, TransportInfo, Wire};
+use tokometer_client::conn::{ByteSource, Peer, ReadBuffer, Received, Stamps, TransportInfo, Wire};
 
 use super::network::Network;
 use super::server::{PANIC, Server};
@@ -295,7 +294,7 @@ pub(crate) struct VirtualLinks {
 impl Links for VirtualLinks {
     type Wire = VirtualWire;
 
-    fn connect(&mut self, to: SocketAddr, stamps: Stamps, key: u64) -> io::Result<VirtualWire> {
+    fn connect(&mut self, to: &Peer, stamps: Stamps, key: u64) -> io::Result<VirtualWire> {
         let mut state = self.world.state();
         let now = self.world.spend(&mut state);
         let number = state.network.connect(self.number, (to, key), stamps, now);

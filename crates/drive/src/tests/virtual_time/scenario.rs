@@ -6,13 +6,13 @@ use std::sync::{Arc, mpsc};
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Nanos, Prompt, Seed};
 use tokometer_client::Ask;
-use tokometer_client::conn::Stamps;
+use tokometer_client::conn::{Peer, Stamps};
 use tokometer_record::{Identity, Phase, RunEnd, Timeline};
 use tokometer_schedule::{Arrivals, Curve, Extent, First, Limits, Pace};
 
 use super::super::server::target;
 use super::platform::Virtual;
-use super::server::{Habits, Served, Server};
+use super::server::{Habits, REFUSING, SILENT, Served, Server};
 use crate::{
     Config, Connections, Error, FollowUp, Harvest, Interrupt, Item, Notice, Outlets, Places,
     Prepare, PrepareError, Timeouts, TurnEnd, run_on,
@@ -137,6 +137,20 @@ impl Scenario {
             let pace = Pace { curve, burstiness: Some(1.0), first: First::Waits };
             config.arrivals = Arrivals::Paced(pace);
         }
+        if between(0, 2) == 0 {
+            let others = [80, REFUSING, SILENT, 80]
+                .into_iter()
+                .take(usize::try_from(between(1, 4)).unwrap());
+            let ports: Vec<u16> = others.chain([80]).collect();
+            self.listen_at(&ports);
+        }
+    }
+
+    /// Gives the target one address for each of these ports.
+    pub(super) fn listen_at(&mut self, ports: &[u16]) {
+        let address = |(host, port): (u8, &u16)| SocketAddr::from(([127, 0, 0, host], *port));
+        let addresses = (1..).zip(ports).map(address);
+        self.config.targets[0].endpoint.addresses = addresses.map(Peer::Tcp).collect();
     }
 
     pub(super) fn run(&self) -> Ran {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Nanos, Seed};
+use tokometer_client::conn::Peer;
 use tokometer_record::FailureKind;
 
 use super::network::End;
@@ -15,6 +16,11 @@ pub(super) const PANIC: &str = "a scripted panic";
 /// Pings of an answer that has nothing else, and the time between two.
 const PINGS: u32 = 100;
 const PING_GAP: Nanos = Nanos::from_millis(30);
+
+/// The port at which every connection is refused.
+pub(super) const REFUSING: u16 = 81;
+/// The port at which no connection is answered.
+pub(super) const SILENT: u16 = 82;
 
 /// Probabilities of the server's faults.
 #[derive(Debug, Clone, Copy, Default)]
@@ -221,14 +227,19 @@ impl Server {
         Nanos::from_micros(whole_between(&mut self.draws, low, high))
     }
 
-    pub(super) fn greet(&mut self) -> Greeting {
+    pub(super) fn greet(&mut self, at: &Peer) -> Greeting {
         let is_refused = self.happens(self.habits.refusals);
         let is_silent = self.happens(self.habits.silences);
         let is_slow = self.happens(self.habits.slow_readers);
         let latency = self.micros(50, 500);
         let bytes = usize::try_from(whole_between(&mut self.draws, 64, 400)).unwrap();
         let send_buffer = Some((bytes, self.micros(500, 3_000))).filter(|_| is_slow);
-        let is_accepted = if is_silent { None } else { Some(!is_refused) };
+        let is_accepted = match at {
+            Peer::Tcp(address) if address.port() == REFUSING => Some(false),
+            Peer::Tcp(address) if address.port() == SILENT => None,
+            _ if is_silent => None,
+            _ => Some(!is_refused),
+        };
         Greeting { is_accepted, latency, send_buffer }
     }
 

@@ -1,0 +1,95 @@
+//! How servers are reached: names, proxies and TLS.
+
+use std::io;
+use std::net::ToSocketAddrs;
+use std::sync::{Arc, OnceLock};
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use super::endpoint::{Endpoint, TlsClient};
+use super::peer::{NamedAddresses, Peer};
+use super::tunnel::Tunnel;
+use crate::error::Error;
+use crate::proxy::{Forward, Proxies};
+use crate::tls::{self, Identity, Trust};
+use crate::url::Url;
+
+/// What the user says about reaching servers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AccessOptions {
+    /// Names whose addresses the user gave.
+    pub names: Vec<NamedAddresses>,
+    /// Whose certificates are accepted.
+    pub trust: Trust,
+    /// The certificate that is shown to servers.
+    pub identity: Option<Identity>,
+    /// Proxies.
+    pub proxies: Proxies,
+}
+
+/// How servers are reached.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    options: AccessOptions,
+    /// Made once: reading the system's certificates takes time.
+    tls: OnceLock<Arc<ClientConfig>>,
+}
+
+impl Access {
+    /// Reaches servers by these options.
+    pub fn new(options: AccessOptions) -> Self {
+        Self { options, tls: OnceLock::new() }
+    }
+
+    /// Looks up the addresses of a server, or of its proxy, and prepares TLS if its scheme needs it.
+    pub fn endpoint(&self, url: &Url) -> Result<Endpoint, Error> {
+        if let Some(path) = &url.socket {
+            let addresses = vec![Peer::Unix(path.as_path().into())];
+            return Ok(Endpoint { addresses, ..Endpoint::default() });
+        }
+        let tls = if url.is_encrypted() { Some(self.tls_client(url)?) } else { None };
+        let Some(proxy) = self.options.proxies.for_url(url)? else {
+            let addresses = self.look_up(&url.host, url.port, &url.authority())?;
+            return Ok(Endpoint { addresses, tls, ..Endpoint::default() });
+        };
+        let via = format!("the proxy {proxy}");
+        let addresses = self.look_up(&proxy.host, proxy.port, &via)?;
+        let tunnel = tls.is_some().then(|| Tunnel::new(&proxy, url));
+        let forward = tls.is_none().then(|| Forward::new(&proxy));
+        Ok(Endpoint { addresses, tls, tunnel, forward })
+    }
+
+    fn tls_client(&self, url: &Url) -> Result<TlsClient, Error> {
+        let name = ServerName::try_from(url.host.clone())
+            .map_err(|_| Error::Tls(format!("`{}` is not a valid server name", url.host)))?;
+        let config = match self.tls.get() {
+            Some(config) => Arc::clone(config),
+            None => {
+                let made = tls::client_config(&self.options.trust, self.options.identity.as_ref())?;
+                Arc::clone(self.tls.get_or_init(|| made))
+            }
+        };
+        Ok(TlsClient { config, name })
+    }
+
+    fn look_up(&self, host: &str, port: u16, shown: &str) -> Result<Vec<Peer>, Error> {
+        if let Some(given) = self.options.names.iter().find_map(|names| names.of(host, port)) {
+            return Ok(given.into_iter().map(Peer::Tcp).collect());
+        }
+        let unreachable = |source| Error::Reach { address: shown.to_owned(), source };
+        let found = (host, port).to_socket_addrs().map_err(unreachable)?;
+        let mut peers: Vec<Peer> = Vec::new();
+        for peer in found.map(Peer::Tcp) {
+            // A hosts file may list one address twice.
+            if !peers.contains(&peer) {
+                peers.push(peer);
+            }
+        }
+        if peers.is_empty() {
+            let nothing = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
+            return Err(unreachable(nothing));
+        }
+        Ok(peers)
+    }
+}

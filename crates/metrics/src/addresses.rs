@@ -1,0 +1,43 @@
+//! How the load was spread over the addresses of a server.
+
+use serde::{Deserialize, Serialize};
+use tokometer_record::RunInfo;
+
+use crate::rows::{Fate, RequestRow};
+
+/// What went to one address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressShare {
+    /// Index of the target.
+    pub target: u16,
+    /// The address.
+    pub address: String,
+    /// Measured requests that were sent to it.
+    pub requests: u64,
+    /// Of these, those that succeeded.
+    pub succeeded: u64,
+}
+
+/// The share of each address, for targets that have more than one.
+pub(crate) fn shares(info: &RunInfo, rows: &[RequestRow]) -> Vec<AddressShare> {
+    let mut shares = Vec::new();
+    for (target, known) in
+        (0_u16..).zip(&info.targets).filter(|(_, known)| known.addresses.len() > 1)
+    {
+        let first = shares.len();
+        shares.extend(known.addresses.iter().map(|address| AddressShare {
+            target,
+            address: address.clone(),
+            requests: 0,
+            succeeded: 0,
+        }));
+        for row in rows.iter().filter(|row| row.target == target) {
+            let place = row.address.map(|address| first + usize::from(address));
+            if let Some(share) = place.and_then(|place| shares.get_mut(place)) {
+                share.requests += 1;
+                share.succeeded += u64::from(row.fate == Fate::Succeeded);
+            }
+        }
+    }
+    shares
+}
