@@ -92,6 +92,10 @@ pub fn command(folder: &Path, line: &str) -> Command {
     for name in ["OPENAI_API_KEY", "API_KEY", "HF_TOKEN", "HF_HOME", "HF_ENDPOINT"] {
         command.env_remove(name);
     }
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"] {
+        command.env_remove(name).env_remove(name.to_ascii_lowercase());
+    }
+    command.env_remove("SSL_CERT_FILE").env_remove("SSL_CERT_DIR");
     // No test may reach the hub.
     command.env("HF_HUB_OFFLINE", "1").stdin(Stdio::null());
     command
@@ -188,16 +192,22 @@ impl Server {
 
     /// A server with these flags.
     pub fn new(flags: &[&str]) -> Self {
-        let mut child = Command::new(path())
-            .args(["sim", "--port", "0", "--follow-stdin"])
-            .args(flags)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        Self::start(Command::new(path()).args(["sim", "--port", "0", "--follow-stdin"]).args(flags))
+    }
+
+    /// A server with these flags on a Unix-domain socket.
+    pub fn on_socket(socket: &Path, flags: &[&str]) -> Self {
+        let mut command = Command::new(path());
+        command.args(["sim", "--follow-stdin", "--unix"]).arg(socket);
+        Self::start(command.args(flags))
+    }
+
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let line = first_line(&mut child);
         let url = line.split_whitespace().last().unwrap_or_default().to_owned();
-        assert!(url.starts_with("http"), "the simulated server said `{line}`");
+        let is_url = url.starts_with("http") || url.starts_with("unix:");
+        assert!(is_url, "the simulated server said `{line}`");
         Self { child, url }
     }
 

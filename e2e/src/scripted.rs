@@ -120,6 +120,14 @@ impl Scripted {
         Self::start(script, Control::Scripted)
     }
 
+    /// A server on this listener whose `script` answers what is sent to measured routes.
+    pub fn on(
+        listener: TcpListener,
+        script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
+    ) -> Self {
+        Self::listen(listener, script, Control::Answered)
+    }
+
     /// How many requests reached the script.
     pub fn requests(&self) -> u32 {
         self.requests.load(Ordering::SeqCst)
@@ -129,7 +137,14 @@ impl Scripted {
         script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
         control: Control,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::listen(TcpListener::bind("127.0.0.1:0").unwrap(), script, control)
+    }
+
+    fn listen(
+        listener: TcpListener,
+        script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
+        control: Control,
+    ) -> Self {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(AtomicU32::new(0));
         let counter = Arc::clone(&requests);

@@ -7,6 +7,7 @@ mod bad_input;
 mod bench;
 mod capacity;
 mod compare;
+mod connections;
 mod dialects;
 mod experiments;
 mod faults;
