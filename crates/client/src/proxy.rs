@@ -168,10 +168,10 @@ fn is_exempt(list: &str, url: &Url) -> bool {
 
 fn names(entry: &str, url: &Url) -> bool {
     let host = url.host.trim_end_matches('.').to_ascii_lowercase();
-    if let Ok(own) = host.parse::<IpAddr>() {
-        if let Some((network, bits)) = entry.split_once('/') {
-            return in_network(own, network, bits).unwrap_or(false);
-        }
+    if let Ok(own) = host.parse::<IpAddr>()
+        && let Some((network, bits)) = entry.split_once('/')
+    {
+        return in_network(own, network, bits).unwrap_or(false);
     }
     let (name, port) = split_port(entry);
     if port.is_some_and(|port| port != url.port.to_string()) {

@@ -41,3 +41,34 @@ pub(crate) fn shares(info: &RunInfo, rows: &[RequestRow]) -> Vec<AddressShare> {
     }
     shares
 }
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::Nanos;
+
+    use super::*;
+    use crate::testing::{info, load, row};
+
+    #[test]
+    fn requests_are_counted_per_address_of_servers_that_have_several() {
+        let mut info = info(load(None, 4));
+        let at = |address: Option<u16>, fate: Fate| RequestRow {
+            address,
+            fate,
+            ..row(0, Nanos::ZERO, Nanos::ZERO)
+        };
+        let rows = [
+            at(Some(1), Fate::Succeeded),
+            at(Some(1), Fate::Failed),
+            at(None, Fate::Failed),
+            at(Some(9), Fate::Failed),
+        ];
+        info.targets[0].addresses = vec!["a".into()];
+        assert_eq!(shares(&info, &rows), []);
+        info.targets[0].addresses = vec!["a".into(), "b".into()];
+        let found = shares(&info, &rows);
+        let found: Vec<_> =
+            found.iter().map(|one| (one.address.as_str(), one.requests, one.succeeded)).collect();
+        assert_eq!(found, [("a", 0, 0), ("b", 2, 1)]);
+    }
+}

@@ -63,12 +63,11 @@ impl Access {
     fn tls_client(&self, url: &Url) -> Result<TlsClient, Error> {
         let name = ServerName::try_from(url.host.clone())
             .map_err(|_| Error::Tls(format!("`{}` is not a valid server name", url.host)))?;
-        let config = match self.tls.get() {
-            Some(config) => Arc::clone(config),
-            None => {
-                let made = tls::client_config(&self.options.trust, self.options.identity.as_ref())?;
-                Arc::clone(self.tls.get_or_init(|| made))
-            }
+        let config = if let Some(config) = self.tls.get() {
+            Arc::clone(config)
+        } else {
+            let made = tls::client_config(&self.options.trust, self.options.identity.as_ref())?;
+            Arc::clone(self.tls.get_or_init(|| made))
         };
         Ok(TlsClient { config, name })
     }

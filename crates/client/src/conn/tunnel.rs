@@ -31,11 +31,9 @@ impl Tunnel {
     /// A tunnel to the server of `url`.
     pub(crate) fn new(proxy: &Proxy, url: &Url) -> Self {
         let server = url.host_and_port();
-        let mut request = format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n");
-        if let Some(authorization) = proxy.authorization() {
-            request.push_str(&format!("Proxy-Authorization: {authorization}\r\n"));
-        }
-        request.push_str("\r\n");
+        let key = proxy.authorization();
+        let key = key.map(|key| format!("Proxy-Authorization: {key}\r\n")).unwrap_or_default();
+        let request = format!("CONNECT {server} HTTP/1.1\r\nHost: {server}\r\n{key}\r\n");
         let request = request.into_bytes().into();
         Self { request, proxy: proxy.to_string().into(), server: server.into() }
     }

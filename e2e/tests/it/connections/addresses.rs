@@ -59,7 +59,7 @@ fn the_load_is_spread_over_all_addresses_and_the_record_says_which_served() {
     assert!(text.stdout.contains(&format!("127.0.0.2:{port} (6 requests)")), "{}", text.stdout);
 }
 
-/// `localhost` is ::1 first on most machines, and many servers listen on 127.0.0.1 only.
+/// `localhost` is `::1` first on most machines, and many servers listen on 127.0.0.1 only.
 #[test]
 fn an_address_where_nobody_listens_loses_no_request() {
     let folder = tempfile::tempdir().unwrap();
