@@ -160,6 +160,7 @@ struct Connections {
     age: U64s,
     reopened: U32s,
     worker: U32s,
+    address: U32s,
     round_trip: U64s,
     retransmits: U32s,
     segments_in: U32s,
@@ -173,6 +174,7 @@ impl Connections {
             age: U64s::of(batch, "connection_age_ns"),
             reopened: U32s::of(batch, "connection_reopened"),
             worker: U32s::of(batch, "worker"),
+            address: U32s::of(batch, "address"),
             round_trip: U64s::of(batch, "round_trip_ns"),
             retransmits: U32s::of(batch, "retransmits"),
             segments_in: U32s::of(batch, "segments_in"),
@@ -186,6 +188,7 @@ impl Connections {
             age: self.age.span(row),
             reopened: self.reopened.at(row).unwrap_or(0),
             worker: self.worker.u16(row).unwrap_or(0),
+            address: self.address.u16(row),
         }
     }
 
