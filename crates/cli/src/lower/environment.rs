@@ -48,6 +48,10 @@ fn secrets(variable: &dyn Fn(&str) -> Option<String>) -> Secrets {
     for name in proxies.chain(["HF_ENDPOINT".to_owned()]) {
         secrets.add_url(&variable(&name).unwrap_or_default());
     }
+    // Also in the form in which they are sent.
+    for secret in self::proxies(variable).secrets() {
+        secrets.add(&secret);
+    }
     secrets
 }
 

@@ -318,7 +318,7 @@ impl Server {
     fn close_stream(&mut self, script: &mut Script, fault: Fault) {
         match fault {
             Fault::Stalls(_) => script.flush(),
-            Fault::Pings(_) => self.ping(script),
+            Fault::Pings(_) => Self::ping(script),
             Fault::LeavesOpen => {
                 script.send(&mut self.draws, event("[DONE]"), None);
                 script.flush();
@@ -348,7 +348,7 @@ impl Server {
     }
 
     /// Keeps the connection busy without any content.
-    fn ping(&mut self, script: &mut Script) {
+    fn ping(script: &mut Script) {
         script.flush();
         for number in 0..PINGS {
             script.pass(PING_GAP);
