@@ -40,6 +40,12 @@ pub fn differences(summary: &Summary, block: &Report) -> Vec<Difference> {
     found
 }
 
+/// Whether `block` prints percentiles of gaps that we withhold, because too many events shared a read.
+pub fn prints_withheld_gaps(summary: &Summary, block: &Report) -> bool {
+    let is_withheld = summary.distribution("gap_ms").is_some_and(|gaps| gaps.is_withheld);
+    is_withheld && shows(block, ITL.0)
+}
+
 /// All differences between our figures and those of `family`. Statistics of an empty list, which the
 /// tools print as zero, are not compared.
 fn all(summary: &Summary, family: Family) -> Vec<Difference> {

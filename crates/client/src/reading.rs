@@ -106,7 +106,7 @@ impl Reading {
         if data.is_empty() {
             return push(timeline, arrival, EventKind::Other, None);
         }
-        let Ok(fields) = scan(data) else {
+        let Ok(mut fields) = scan(data) else {
             self.fail(FailureKind::Protocol, "an event is not JSON: ", data);
             return push(timeline, arrival, EventKind::Error, None);
         };
@@ -117,20 +117,10 @@ impl Reading {
         if fields.marks.has(Marks::ABORTED) {
             self.fail_aborted(data);
         }
-        let kind = if self.is_new_text(&fields) {
-            EventKind::Text
-        } else {
-            kind_without_text(&fields, self.seen)
-        };
-        // Times and text come from the first choice; counts from all.
-        let is_further = kind.is_content() && fields.marks.has(Marks::FURTHER);
-        let kind = if is_further { EventKind::FurtherChoice } else { kind };
-        let tokens = self.tokens(&fields, kind);
-        self.learn(data, &fields, (kind, tokens));
-        self.keep(&fields, kind);
-        self.seen.set(fields.marks);
-        if kind.is_generated() {
-            self.seen.set(Marks::CONTENT);
+        let further = std::mem::take(&mut fields.further);
+        let (kind, tokens) = self.on_choice(&fields);
+        if further.is_empty() {
+            self.learn(data, &fields, (kind, tokens));
         }
         if let Some(usage) = fields.usage {
             merge(timeline.usage.get_or_insert_default(), usage);
@@ -141,6 +131,44 @@ impl Reading {
             known.decode = timings.decode.or(known.decode);
         }
         push(timeline, arrival, kind, tokens);
+        self.on_further(&further, data, arrival, timeline);
+    }
+
+    /// Reads one choice. Times and text come from the first choice; counts from all.
+    fn on_choice(&mut self, fields: &Fields<'_>) -> (EventKind, Option<u32>) {
+        let kind = if self.is_new_text(fields) {
+            EventKind::Text
+        } else {
+            kind_without_text(fields, self.seen)
+        };
+        let is_further = kind.is_content() && fields.marks.has(Marks::FURTHER);
+        let kind = if is_further { EventKind::FurtherChoice } else { kind };
+        let tokens = self.tokens(fields, kind);
+        self.keep(fields, kind);
+        self.seen.set(fields.marks);
+        if kind.is_generated() {
+            self.seen.set(Marks::CONTENT);
+        }
+        (kind, tokens)
+    }
+
+    /// Reads the choices of an event behind its first. Each with content is an event of its own.
+    fn on_further(
+        &mut self,
+        choices: &[Fields<'_>],
+        data: &[u8],
+        arrival: Arrival,
+        timeline: &mut Timeline,
+    ) {
+        for fields in choices {
+            if fields.marks.has(Marks::ABORTED) {
+                self.fail_aborted(data);
+            }
+            let (kind, tokens) = self.on_choice(fields);
+            if kind.is_generated() {
+                push(timeline, arrival, kind, tokens);
+            }
+        }
     }
 
     /// Processes the value of a response that is not streamed.

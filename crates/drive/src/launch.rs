@@ -196,6 +196,14 @@ struct Owner<P: Platform> {
     limit: Option<u64>,
 }
 
+/// Measured requests whose sending began.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sent {
+    all: u64,
+    /// Those of them that are later turns of a conversation.
+    turns: u64,
+}
+
 /// Results of the measured phase.
 struct Measured {
     begin: Nanos,
@@ -363,36 +371,43 @@ impl<P: Platform> Owner<P> {
 
     /// Requests of the plan. Where time ends the run: requests that were due before that. A closed
     /// loop has no intended times: there a request is due when it can be sent.
-    fn due(&self, begin: Nanos, started: u64) -> u64 {
+    fn due(&self, begin: Nanos, sent: Sent) -> u64 {
         let (config, fed) = (&self.shared.config, self.progress.fed());
         let extent = config.limits.extent;
         let Some(duration) = extent.duration else {
             return match (extent.count, self.stop) {
                 (Some(count), None) => count.min(fed),
                 (Some(count), Some(_)) => count,
-                (None, None) => started,
+                (None, None) => sent.all,
                 (None, Some(_)) => fed,
             };
         };
         // Blocks for two targets wait for each other, so their times differ from the schedule.
         if config.targets.len() > 1 {
-            return started;
+            return sent.all;
+        }
+        if self.progress.has_own_times() {
+            return sent.all + self.shared.unsent();
+        }
+        if config.arrivals == Arrivals::AtOnce {
+            return sent.all;
         }
         // Behind a full gate the preparer feeds fewer requests than are due, so the schedule is
-        // counted.
+        // counted. It has the first turns of conversations; later ones follow their answers.
         let span = self.stopped.map_or(duration, |stopped| duration.min(stopped - begin));
         let mut offsets = self.offsets.clone();
         let scheduled =
             std::iter::from_fn(|| offsets.advance()).take_while(|offset| *offset < span);
         let most = usize::try_from(extent.count.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        (scheduled.take(most).count() as u64).max(started)
+        let first_turns = (scheduled.take(most).count() as u64).max(sent.all - sent.turns);
+        first_turns + sent.turns + self.shared.unsent_turns()
     }
 
     /// Adds up the workers' results.
     fn close(&self, measured: Measured, accounts: Vec<Account>) -> RunEnd {
         let mut health = measured.health;
         let mut end = measured.begin;
-        let (mut abandoned, mut started) = (0, 0);
+        let (mut abandoned, mut sent) = (0, Sent::default());
         for account in accounts {
             health.workers.push(account.health);
             health.refill_delay.merge(&account.refill_delay);
@@ -403,7 +418,8 @@ impl<P: Platform> Owner<P> {
             health.connections_reopened += account.reopened;
             health.lazy_streams += account.lazy_streams;
             abandoned += account.abandoned;
-            started += account.started;
+            sent.all += account.started;
+            sent.turns += account.started_turns;
             end = end.max(account.last_end);
         }
         let config = &self.shared.config;
@@ -415,13 +431,13 @@ impl<P: Platform> Owner<P> {
         health.descriptor_limit = self.limit;
         health.dropped_fields = self.shared.dropped_fields();
         let stop = self.stop.unwrap_or(Stop::Complete);
-        let due = self.due(measured.begin, started);
+        let due = self.due(measured.begin, sent);
         RunEnd {
             stop,
             measure_begin: measured.begin,
             measure_end: end,
             abandoned,
-            never_sent: due.saturating_sub(started),
+            never_sent: due.saturating_sub(sent.all),
             health,
         }
     }

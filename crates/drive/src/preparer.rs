@@ -41,6 +41,7 @@ pub(crate) struct Progress {
     start: AtomicU64,
     is_finished: AtomicBool,
     fed: AtomicU64,
+    has_own_times: AtomicBool,
     error: Mutex<Option<Error>>,
 }
 
@@ -67,6 +68,11 @@ impl Progress {
     /// Whether nothing more will be fed.
     pub(crate) fn is_finished(&self) -> bool {
         self.is_finished.load(Ordering::Acquire)
+    }
+
+    /// Whether the items have intended times of their own, as those of a trace.
+    pub(crate) fn has_own_times(&self) -> bool {
+        self.has_own_times.load(Ordering::Acquire)
     }
 
     /// Measured items fed.
@@ -173,6 +179,11 @@ impl<P: Platform> Preparer<P> {
             self.check(&item)?;
             // Without think time the turn is due when the gate admits it, as in any closed loop.
             let intended = (think > Nanos::ZERO).then(|| end.at + think);
+            // Nothing is sent after the end of the run, so the conversation is over.
+            if !self.shared.gate.is_open_at(intended.unwrap_or_else(|| self.clock.now())) {
+                self.conversations = self.conversations.saturating_sub(1);
+                continue;
+            }
             let flight = Flight::new(item, intended, self.shared.config.retries);
             self.shared.feed(flight, self.clock.now());
             self.progress.fed.fetch_add(1, Ordering::AcqRel);
@@ -214,6 +225,9 @@ impl<P: Platform> Preparer<P> {
                 self.block_begin = self.clock.now() + BLOCK_LEAD - start;
             }
             let Some(item) = held.pop_front() else { break };
+            if item.due.is_some() {
+                self.progress.has_own_times.store(true, Ordering::Release);
+            }
             let offset = item.due.or_else(|| self.offsets.advance());
             let offset = offset.map(|offset| self.block_begin + offset);
             if self.shared.is_stopping() || !self.admits(extent, start, offset) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokometer_base::Nanos;
 use tokometer_client::replacement;
-use tokometer_record::Outcome;
+use tokometer_record::{Outcome, Phase, Timeline};
 
 use crate::config::{Config, Target, WarmUps};
 use crate::error::Error;
@@ -39,6 +39,10 @@ pub(crate) struct Shared {
     ahead_bytes: AtomicU64,
     /// Connections that are being preopened.
     pub(crate) opening: AtomicU64,
+    /// Measured requests that were due and will never be sent.
+    unsent: AtomicU64,
+    /// Those of them that are later turns of a conversation.
+    unsent_turns: AtomicU64,
     connection_ids: AtomicU64,
     /// The addresses of each target.
     pub(crate) rotations: Vec<Rotation>,
@@ -80,6 +84,8 @@ impl Shared {
             ahead_items: AtomicU64::new(0),
             ahead_bytes: AtomicU64::new(0),
             opening: AtomicU64::new(0),
+            unsent: AtomicU64::new(0),
+            unsent_turns: AtomicU64::new(0),
             connection_ids: AtomicU64::new(0),
             rotations,
             connect_failures,
@@ -143,9 +149,28 @@ impl Shared {
     pub(crate) fn dismiss(&self, flights: impl IntoIterator<Item = Box<Flight>>, now: Nanos) {
         for flight in flights {
             self.taken(&flight);
+            self.note_unsent(&flight);
             self.turns.post(&flight.timeline, now);
             self.ended(1);
         }
+    }
+
+    /// Counts a measured request that is never sent, if it was due before the gate closed.
+    pub(crate) fn note_unsent(&self, flight: &Flight) {
+        let Timeline { identity, times, .. } = &flight.timeline;
+        let is_due = times.intended.is_none_or(|intended| self.gate.is_open_at(intended));
+        if is_due && identity.phase == Phase::Measure && identity.attempt == 0 {
+            self.unsent.fetch_add(1, Ordering::Relaxed);
+            self.unsent_turns.fetch_add(u64::from(identity.turn > 0), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn unsent(&self) -> u64 {
+        self.unsent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn unsent_turns(&self) -> u64 {
+        self.unsent_turns.load(Ordering::Relaxed)
     }
 
     pub(crate) fn pending(&self) -> u64 {

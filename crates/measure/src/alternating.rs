@@ -3,10 +3,13 @@
 //! Both blocks of a pair request the same lengths at the same offsets from their start. The content
 //! differs, so that neither side gets prefix-cache hits from the other's prompts.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::Control;
 use tokometer_decide::AbBlocks;
@@ -127,6 +130,8 @@ pub(crate) struct Switch {
 const PAUSE: Nanos = Nanos::from_millis(250);
 /// Pause between checks of a command that is still running.
 const LOOK: Duration = Duration::from_millis(20);
+/// Checks of a command that was asked to end, before it is killed.
+const POLITE_LOOKS: u32 = 25;
 /// The command may restart the server, which then has at least this long to become ready.
 const LEAST_PATIENCE: Nanos = Nanos::from_secs(300);
 
@@ -197,6 +202,8 @@ pub(crate) fn switch(
         .env(COMMAND_VARIABLE, &command.0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
+        // What it starts ends with it.
+        .process_group(0)
         .spawn()
         .map_err(|why| refused(why.to_string()))?;
     match ended(child, interrupt).map_err(|why| refused(why.to_string()))? {
@@ -214,12 +221,25 @@ fn ended(mut child: Child, interrupt: &Interrupt) -> std::io::Result<Option<Exit
             return Ok(Some(status));
         }
         if interrupt.is_raised() {
-            // A command that has just exited cannot be killed, and need not be.
-            let _ = child.kill();
-            return child.wait().map(|_status| None);
+            return end(&mut child).map(|()| None);
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// Ends a command and everything it has started: politely, and after a moment at once. What has just
+/// ended cannot be signalled, and need not be.
+fn end(child: &mut Child) -> std::io::Result<()> {
+    let group = Pid::from_raw(child.id().cast_signed());
+    let _ = killpg(group, Signal::SIGTERM);
+    for _ in 0..POLITE_LOOKS {
+        if child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        std::thread::sleep(LOOK);
+    }
+    let _ = killpg(group, Signal::SIGKILL);
+    child.wait().map(|_status| ())
 }
 
 #[cfg(test)]

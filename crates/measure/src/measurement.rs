@@ -167,6 +167,7 @@ impl Measurement {
         let hub = self.tools.secrets.hub.clone();
         let means = WorkloadInputs { tokenizer: Arc::clone(&ready.tokenizer), salt, hub };
         let opened = workload::open(plan, means)?;
+        self.check_interrupted()?;
         self.prove_ready(plan, ready, &opened)?;
         let info = info(plan, ready, &opened, (salt, &self.tools));
         let writer = RunWriter::create(folder, &info)
@@ -196,12 +197,21 @@ impl Measurement {
             return Ok(ready);
         }
         if let Some(command) = switch_command(plan) {
-            alternating::switch(command, 0, &Interrupt::default())?;
+            let interrupt = Arc::new(Interrupt::default());
+            let routed = self.tools.observer.route_interrupts(&interrupt);
+            alternating::switch(command, 0, &interrupt)?;
+            drop(routed);
+            self.check_interrupted()?;
         }
         let secrets = &self.tools.secrets;
         let reached = reach(plan, secrets, &*self.tools.clock)?;
-        let against =
-            plan.second().map(|second| reach(&second, secrets, &*self.tools.clock)).transpose()?;
+        let against = plan
+            .second()
+            .map(|second| {
+                reach(&second, secrets, &*self.tools.clock)
+                    .map_err(|why| Error { message: format!("target b: {}", why.message), ..why })
+            })
+            .transpose()?;
         let opened = tokenizer(plan, secrets, Some(&reached))?;
         let remarks = reached.remarks.iter().cloned().chain(opened.notes).collect();
         Ok(ReadyTargets {
@@ -230,6 +240,14 @@ impl Measurement {
             readiness::prove(plan, reached, &first, &self.tools)?;
         }
         ready.is_proved = true;
+        Ok(())
+    }
+
+    /// An error once the user has interrupted the measurement, before there is a run to end.
+    fn check_interrupted(&self) -> Result<(), Error> {
+        if self.is_interrupted() {
+            return Err(Error::new(ErrorKind::Interrupted, "interrupted before the run began"));
+        }
         Ok(())
     }
 

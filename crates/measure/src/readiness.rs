@@ -23,6 +23,9 @@ use tokometer_plan::Plan;
 /// Pause between attempts, as in vLLM's tool.
 const PAUSE: Nanos = Nanos::from_secs(5);
 
+/// Pause between checks for an interrupt.
+const LOOK: Nanos = Nanos::from_millis(100);
+
 /// A short timeout still allows this many attempts.
 const LEAST_TRIES: f64 = 10.0;
 
@@ -61,7 +64,10 @@ pub(crate) fn prove(
                 "the server is not ready yet ({why}); waiting up to {timeout_s} s"
             ));
         }
-        clock.sleep(pause);
+        let wakes = clock.now() + pause;
+        while clock.now() < wakes && !observer.is_interrupted() {
+            clock.sleep((wakes - clock.now()).min(LOOK));
+        }
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ mod markdown;
 use tokometer_base::Conventions;
 use tokometer_base::backend::Server;
 use tokometer_base::units::nearest_count;
-use tokometer_classic::{Report, differences};
+use tokometer_classic::{Report, differences, prints_withheld_gaps};
 use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
@@ -414,6 +414,10 @@ impl Page<'_> {
             "requests" => format!("{} requests", whole(number)),
             unit => format!("{} {unit}", rate(number)),
         };
+        let withheld = prints_withheld_gaps(self.summary, block).then(|| {
+            let text = "its percentiles of ITL are printed as that tool prints them; ours are withheld (shared-reads)";
+            line("block above", &self.style.paint(Tone::Faint, text))
+        });
         differences(self.summary, block)
             .iter()
             .map(|one| {
@@ -426,6 +430,7 @@ impl Page<'_> {
                 );
                 line("block above", &self.style.paint(Tone::Faint, &text))
             })
+            .chain(withheld)
             .collect()
     }
 

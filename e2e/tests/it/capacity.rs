@@ -72,3 +72,17 @@ fn an_interrupted_search_says_what_is_known_and_goes_on_from_its_folders() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["points"].as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn a_search_stops_at_once_when_nothing_succeeds() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = r#"{"errors":{"status":503,"which":{"share":1.0}}}"#;
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]);
+    let times = "--start 20 --min-duration 300ms --max-duration 600ms";
+    let dead =
+        capacity(folder.path(), "p50 ttft < 1s", &format!("--base-url {} {times}", server.url));
+    assert_eq!(dead.code, Some(7), "{}", dead.stderr);
+    assert_eq!(dead.stderr.matches("point ").count(), 1, "{}", dead.stderr);
+    assert!(dead.stderr.contains("no request succeeded at 20 req/s"), "{}", dead.stderr);
+    assert!(dead.stderr.contains("503"), "{}", dead.stderr);
+}

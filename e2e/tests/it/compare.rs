@@ -127,3 +127,39 @@ fn one_server_is_switched_over_before_each_block_of_the_other_side() {
     // Blocks a b b a a b b a: the second block of a side in a row needs no switch.
     assert_eq!(switched, "a\nb\na\nb\na\n");
 }
+
+/// Such a run used to show nothing at all.
+#[test]
+fn a_target_without_a_success_leaves_the_other_s_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let faults = r#"{"errors":{"status":500,"which":{"share":1.0}}}"#;
+    let (quick, broken) =
+        (Server::quick(), Server::new(&["--ttft", "5ms", "--itl", "1ms", "--faults", faults]));
+    let line = format!(
+        "bench --base-url {} --against {} --random-input-len 20 --random-output-len 5 \
+         --num-prompts 8 --block 2",
+        quick.url, broken.url
+    );
+    let ended = run(folder.path(), &format!("{line} --run-dir r"));
+    assert_eq!(ended.code, Some(7), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no request to target b succeeded"), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("Successful requests:                     4 "),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains("comparison: not possible"), "{}", ended.stdout);
+    let page = run(folder.path(), &format!("{line} --no-run-dir --json")).json();
+    assert_eq!(page["a"]["summary"]["counts"]["succeeded"], 4, "{page:#}");
+    assert!(page["comparison"].is_null(), "{page:#}");
+    assert_eq!(run(folder.path(), "compare r").code, Some(2));
+    // A target that cannot be reached is named before anything is sent.
+    let line = format!("bench --base-url {} --against http://127.0.0.1:9 --no-run-dir", quick.url);
+    let refused = run(folder.path(), &line);
+    assert_eq!(refused.code, Some(3), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("target b: cannot reach http://127.0.0.1:9"),
+        "{}",
+        refused.stderr
+    );
+}

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use crate::program::{Server, run};
+use crate::scripted::{AfterResponse, Scripted};
 
 #[test]
 fn lists_multiply_and_the_last_flag_varies_fastest() {
@@ -144,4 +145,31 @@ fn stdout_holds_headings_only_where_it_holds_text() {
     let counts: Vec<Value> =
         pages.unwrap().iter().map(|page| page["summary"]["counts"]["succeeded"].clone()).collect();
     assert_eq!(counts, [2, 3]);
+}
+
+/// Every point used to be measured, each without a success.
+#[test]
+fn a_sweep_stops_at_a_point_without_a_success() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |answered: u32, code: i32, sent: u32| {
+        let server = Scripted::new(move |mut asked| {
+            if asked.number < answered {
+                asked.good_answer(3);
+            } else {
+                asked.answer("500 Internal Server Error", "text/plain", "out of memory");
+            }
+            AfterResponse::Close
+        });
+        let line = format!(
+            "bench --base-url {} --max-concurrency 1,2,3,4,5 --num-prompts 2 --random-input-len 8 \
+             --random-output-len 3 --tokenizer cl100k --no-run-dir --quiet",
+            server.url
+        );
+        let sweep = run(folder.path(), &line);
+        assert_eq!((sweep.code, server.requests()), (Some(code), sent), "{}", sweep.stderr);
+        assert!(sweep.stderr.contains("out of memory"), "{}", sweep.stderr);
+        assert!(sweep.stderr.contains("skipping the remaining"), "{}", sweep.stderr);
+    };
+    check(0, 7, 2);
+    check(2, 5, 4);
 }

@@ -19,5 +19,5 @@ pub(crate) use present::{SummarisedRun, View, layout_of, summarise, summarise_ke
 pub(crate) use progress::Bar;
 pub(crate) use results::{Facts, write as write_results};
 pub(crate) use resume::check as check_resumed;
-pub(crate) use signals::Signals;
+pub(crate) use signals::{Signals, heeded};
 pub(crate) use sweep::run;

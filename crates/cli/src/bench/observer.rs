@@ -78,7 +78,8 @@ impl Observer for TerminalObserver {
                 exporter.address
             ));
         }
-        Ok(Guard::new((progress, dashboard, exporter)))
+        let end = self.signals.at_end_of_run();
+        Ok(Guard::new((progress, dashboard, exporter, end)))
     }
 
     fn route_interrupts(&self, interrupt: &Arc<Interrupt>) -> Guard {

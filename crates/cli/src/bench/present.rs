@@ -132,7 +132,8 @@ pub(crate) struct SummarisedRun {
 #[derive(Debug)]
 struct Against {
     shown: SummarisedRun,
-    comparison: Comparison,
+    /// Absent where one side has no success.
+    comparison: Option<Comparison>,
 }
 
 /// The layout to print: by default the newest of the tool whose conventions the run followed. Some backends
@@ -161,7 +162,9 @@ pub(crate) fn summarise(folder: &Path, view: &View) -> Result<SummarisedRun, Ref
             statistics: view.shown.clone(),
             against,
         };
-        let comparison = compare::of_run(folder, &compared([]))?;
+        let is_comparable = [&a, &b].iter().all(|half| half.summary.counts.succeeded > 0);
+        let comparison =
+            is_comparable.then(|| compare::of_run(folder, &compared([]))).transpose()?;
         let against = Against { shown: shown(b, None), comparison };
         return Ok(shown(a, Some(Box::new(against))));
     }
@@ -190,7 +193,10 @@ impl SummarisedRun {
     pub(crate) fn text(&self, style: Style) -> Result<String, Refusal> {
         let Some(against) = &self.against else { return self.own_text(style) };
         let (a, b) = (self.own_text(style)?, against.shown.own_text(style)?);
-        let comparison = compare::text(&against.comparison);
+        let comparison = against.comparison.as_ref().map(compare::text);
+        let comparison = comparison.unwrap_or_else(|| {
+            "comparison: not possible, because one target has no successful request\n".to_owned()
+        });
         Ok(format!("target a\n{a}\ntarget b\n{b}\n{comparison}"))
     }
 
@@ -209,8 +215,41 @@ impl SummarisedRun {
         let own = report::summary_json(&self.summary, &self.info);
         let Some(against) = &self.against else { return own };
         let b = against.shown.json();
+        // Absent is `null`.
         let comparison = serde_json::to_string_pretty(&against.comparison).unwrap_or_default();
         format!("{{\"a\": {own},\n\"b\": {b},\n\"comparison\": {comparison}}}\n")
+    }
+
+    /// The targets of which no request succeeded, with their most frequent failure. Two targets are
+    /// named `a` and `b`.
+    pub(crate) fn dead_targets(&self) -> Vec<String> {
+        let side = |name: &str, run: &Self| {
+            (run.summary.counts.succeeded == 0)
+                .then(|| format!("no request{name} succeeded: {}", run.first_failure()))
+        };
+        match &self.against {
+            None => side("", self).into_iter().collect(),
+            Some(against) => {
+                let sides = [side(" to target a", self), side(" to target b", &against.shown)];
+                sides.into_iter().flatten().collect()
+            }
+        }
+    }
+
+    /// The most frequent failure, in the server's words.
+    pub(crate) fn first_failure(&self) -> String {
+        let Some(group) = self.summary.failures.first() else { return "none was sent".to_owned() };
+        let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
+        let kind = group.kind;
+        format!("{} of them failed with `{kind:?}{status}`: {}", group.count, group.example)
+    }
+
+    /// Whether all requests failed because the server rejected them as they are, so that others may
+    /// succeed.
+    pub(crate) fn is_rejected(&self) -> bool {
+        let statuses = self.summary.failures.iter().map(|group| group.status);
+        self.summary.counts.succeeded == 0
+            && statuses.into_iter().all(|status| matches!(status, Some(400 | 413 | 422)))
     }
 
     /// One line per number.

@@ -12,8 +12,48 @@ use tokometer_record::Phase;
 
 use tokometer_plan::Shown;
 
+use crate::terminal::print_message;
+
 /// Redrawn this often: slower than the eye, cheap beside the run.
 const REDRAW_EVERY: Duration = Duration::from_millis(250);
+
+/// Lines about requests that are waited for, where there is no bar, come this often.
+const LINE_EVERY: Nanos = Nanos::from_secs(10);
+
+/// A wait for the last requests that is worth showing in the bar.
+const SHORT_WAIT: Nanos = Nanos::from_secs(2);
+
+/// Says now and then that the run waits for its last requests.
+#[derive(Debug, Default)]
+struct Stragglers {
+    /// When the wait began that lines were printed about, and how many.
+    told: Option<(Nanos, u64)>,
+}
+
+impl Stragglers {
+    /// The line to print now, if one is due.
+    fn line(&mut self, live: &Live, now: Nanos) -> Option<String> {
+        self.due(live.all_sent()?, now, live.counts().in_flight())
+    }
+
+    fn due(&mut self, since: Nanos, now: Nanos, in_flight: u64) -> Option<String> {
+        let due = (now - since).0 / LINE_EVERY.0;
+        let told = self.told.filter(|(of, _)| *of == since).map_or(0, |(_, lines)| lines);
+        if due <= told {
+            return None;
+        }
+        self.told = Some((since, due));
+        let waiting = match in_flight {
+            0 => "retries".to_owned(),
+            1 => "1 request in flight".to_owned(),
+            many => format!("{many} requests in flight"),
+        };
+        let seconds = (now - since).whole_seconds();
+        Some(format!(
+            "waiting for {waiting}; everything was sent {seconds} s ago (Ctrl-C ends the wait and reports)"
+        ))
+    }
+}
 
 /// A bar that follows a run until it is dropped.
 pub(crate) struct Progress {
@@ -41,10 +81,22 @@ impl Progress {
     ) -> Self {
         let is_visible =
             bar == Bar::Allowed && shown != Shown::Nothing && std::io::stderr().is_terminal();
-        if !is_visible {
-            return Self { _thread: None };
-        }
         let (live, clock) = (Arc::clone(live), Arc::clone(clock));
+        if !is_visible {
+            // A display of the whole terminal shows by itself what is in flight.
+            let thread = (bar != Bar::Live).then(|| {
+                Background::start("progress", move |stop| {
+                    let mut stragglers = Stragglers::default();
+                    while !stop.is_raised_within(REDRAW_EVERY) {
+                        stragglers
+                            .line(&live, clock.now())
+                            .into_iter()
+                            .for_each(|line| print_message(&line));
+                    }
+                })
+            });
+            return Self { _thread: thread };
+        }
         let thread = Background::start("progress", move |stop| {
             let bar = bar_for(goal);
             while !stop.is_raised_within(REDRAW_EVERY) {
@@ -73,7 +125,9 @@ fn redraw(bar: &ProgressBar, live: &Live, goal: Goal, now: Nanos) {
         (None, Some(_)) => bar.set_position(elapsed.map_or(0, Nanos::whole_seconds)),
         _ => bar.set_position(counts.ended()),
     }
-    bar.set_message(message(live.phase(), &counts, elapsed));
+    let waited = live.all_sent().map(|since| now - since).filter(|waited| *waited >= SHORT_WAIT);
+    let waited = waited.map(|waited| format!(" · all sent {} s ago", waited.whole_seconds()));
+    bar.set_message(message(live.phase(), &counts, elapsed) + &waited.unwrap_or_default());
 }
 
 /// `warming up · 12 in flight · 3 failed · 840 tok/s`.
@@ -98,6 +152,30 @@ fn message(phase: Option<Phase>, counts: &Counts, elapsed: Option<Nanos>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_for_the_last_requests_is_said_every_ten_seconds() {
+        let mut stragglers = Stragglers::default();
+        let since = Nanos::from_secs(100);
+        let mut said = |seconds: u64, in_flight| {
+            let now = since + Nanos::from_secs(seconds);
+            stragglers.due(since, now, in_flight).is_some_and(|line| {
+                let ago = format!("everything was sent {seconds} s ago");
+                assert!(line.contains(&ago), "{line}");
+                true
+            })
+        };
+        assert_eq!(
+            [0, 9, 10, 11, 19, 20, 45].map(|at| said(at, 3)),
+            [false, false, true, false, false, true, true]
+        );
+        assert!(!said(49, 3) && said(50, 1));
+        // A later phase waits anew.
+        let later = Nanos::from_secs(500);
+        assert_eq!(stragglers.due(later, later + Nanos::from_secs(9), 1), None);
+        let line = stragglers.due(later, later + Nanos::from_secs(12), 2).unwrap();
+        assert!(line.starts_with("waiting for 2 requests in flight; "), "{line}");
+    }
 
     #[test]
     fn the_message_tells_what_is_going_on() {

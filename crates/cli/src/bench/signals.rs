@@ -1,7 +1,8 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 //!
-//! While a run is driven, the first signal asks it to stop sending and drain, the second to leave at
-//! once. While nothing is driven there is nothing to save, and the first signal ends the program.
+//! While a run is driven, the first signal asks it to stop sending and drain, the second to abandon what
+//! is in flight. As long as nothing was measured there is nothing to save, and the first signal ends the
+//! program. The third one always does.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,17 +22,41 @@ pub(crate) struct Signals {
 struct State {
     /// The run under way.
     interrupt: Option<Arc<Interrupt>>,
-    /// Whether a signal came during any run.
-    is_interrupted: bool,
+    /// Signals so far.
+    count: u32,
+    /// Whether something was measured that is still to be reported.
+    has_results: bool,
+}
+
+/// What a signal leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reaction {
+    /// The run, or whoever asks between two runs, learns of it.
+    Told,
+    /// The program ends at once.
+    Exit,
+}
+
+impl State {
+    fn signal(&mut self) -> Reaction {
+        self.count += 1;
+        let has_nothing_to_save = self.interrupt.is_none() && !self.has_results;
+        if self.count >= 3 || has_nothing_to_save {
+            return Reaction::Exit;
+        }
+        if let Some(interrupt) = &self.interrupt {
+            interrupt.raise();
+        }
+        Reaction::Told
+    }
 }
 
 impl Signals {
-    /// Starts catching. Without a handler the system's own behaviour stays, which is to die.
+    /// Starts catching, once for the program: two watchers would react twice. Without a handler the
+    /// system's own behaviour stays, which is to end the program.
     pub(crate) fn catch() -> Self {
         let signals = Self::default();
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let hangup = (!is_ignored(SIGHUP, &status)).then_some(SIGHUP);
-        if let Ok(mut caught) = Caught::new([SIGINT, SIGTERM].into_iter().chain(hangup)) {
+        if let Ok(mut caught) = Caught::new(heeded()) {
             let state = Arc::clone(&signals.driven);
             let watch = move || {
                 for _signal in caught.forever() {
@@ -46,13 +71,24 @@ impl Signals {
 
     /// Directs signals to a run until the guard is dropped, then to where they went before.
     pub(crate) fn direct_to(&self, interrupt: &Arc<Interrupt>) -> Directed {
-        let before = self.state().interrupt.replace(Arc::clone(interrupt));
+        let mut state = self.state();
+        // One that came just before must not be lost.
+        if state.count > 0 {
+            interrupt.raise();
+        }
+        let before = state.interrupt.replace(Arc::clone(interrupt));
+        drop(state);
         Directed { signals: self.clone(), before }
     }
 
-    /// Whether a signal came during a run: a sweep then ends after it.
+    /// Marks the end of a run: from then on there is something to report.
+    pub(crate) fn at_end_of_run(&self) -> EndOfRun {
+        EndOfRun { signals: self.clone() }
+    }
+
+    /// Whether a signal came: a sweep then ends before its next point.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.state().is_interrupted
+        self.state().count > 0
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -73,6 +109,25 @@ impl Drop for Directed {
     }
 }
 
+/// Dropped when a run has ended.
+#[derive(Debug)]
+pub(crate) struct EndOfRun {
+    signals: Signals,
+}
+
+impl Drop for EndOfRun {
+    fn drop(&mut self) {
+        self.signals.state().has_results = true;
+    }
+}
+
+/// The signals that end the program.
+pub(crate) fn heeded() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let hangup = (!is_ignored(SIGHUP, &status)).then_some(SIGHUP);
+    [SIGINT, SIGTERM].into_iter().chain(hangup).collect()
+}
+
 /// Whether the program was started with a signal ignored, as `nohup` does: catching it would end a run
 /// that is meant to go on without its terminal.
 fn is_ignored(signal: i32, status: &str) -> bool {
@@ -82,17 +137,41 @@ fn is_ignored(signal: i32, status: &str) -> bool {
 }
 
 fn raise(state: &Mutex<State>) {
-    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-    state.is_interrupted = true;
-    match &state.interrupt {
-        Some(interrupt) => interrupt.raise(),
-        None => signal_hook::low_level::exit(Exit::Interrupted as i32),
+    let reaction = state.lock().unwrap_or_else(PoisonError::into_inner).signal();
+    if reaction == Reaction::Exit {
+        signal_hook::low_level::exit(Exit::Interrupted as i32);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reactions(state: &mut State, count: usize) -> Vec<Reaction> {
+        (0..count).map(|_| state.signal()).collect()
+    }
+
+    #[test]
+    fn the_first_signal_exits_only_while_there_is_nothing_to_save_and_the_third_always() {
+        use Reaction::{Exit, Told};
+        assert_eq!(reactions(&mut State::default(), 1), [Exit]);
+        let mut between = State { has_results: true, ..State::default() };
+        assert_eq!(reactions(&mut between, 3), [Told, Told, Exit]);
+        let interrupt = Arc::new(Interrupt::default());
+        let mut driven = State { interrupt: Some(Arc::clone(&interrupt)), ..State::default() };
+        assert_eq!(reactions(&mut driven, 3), [Told, Told, Exit]);
+        assert!(interrupt.is_raised());
+    }
+
+    /// A signal between two runs used to be forgotten by the next one.
+    #[test]
+    fn a_signal_before_a_run_reaches_it() {
+        let signals = Signals::default();
+        signals.state().count = 1;
+        let interrupt = Arc::new(Interrupt::default());
+        drop(signals.direct_to(&interrupt));
+        assert!(interrupt.is_raised() && signals.is_interrupted());
+    }
 
     #[test]
     fn signals_that_the_starter_ignored_are_found_in_the_mask() {

@@ -49,7 +49,7 @@ fn all(
     if earlier == Earlier::Resumed {
         check_stored(place.path(), lowered, size)?;
     }
-    let mut exits = Vec::new();
+    let mut course = Course::default();
     let mut rows: Vec<(String, Vec<Report>)> = Vec::new();
     for (number, point) in (0_u32..).zip(&lowered.points) {
         if lowered.plan.output.shown == plan::Shown::Text {
@@ -69,13 +69,23 @@ fn all(
         match outcome {
             Ok((shown, exit)) => {
                 rows.push((point.label(), vec![shown.report()?]));
-                exits.push(exit);
+                course.point(exit, shown.is_rejected());
             }
             // A server that was never reached will not be there for the next point either.
             Err(refusal) if rows.is_empty() && refusal.exit == Exit::Target => return Err(refusal),
-            Err(refusal) => exits.push(failed(refusal, size, point)?),
+            Err(refusal) if refusal.exit == Exit::Interrupted && !rows.is_empty() => {
+                course.point(Exit::Interrupted, false);
+            }
+            Err(refusal) => course.point(failed(refusal, size, point)?, false),
         }
         if measurement.is_interrupted() {
+            break;
+        }
+        let left = lowered.points.len() - course.exits.len();
+        if left > 0 && course.is_dead() {
+            print_message(&format!(
+                "error: skipping the remaining {left} points: no request succeeds"
+            ));
             break;
         }
     }
@@ -85,7 +95,7 @@ fn all(
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
         print_message(&format!("record: {}", place.path().display()));
     }
-    Ok(overall(&exits, size))
+    Ok(course.overall(size))
 }
 
 /// Refuses stored points of another plan, before anything is measured.
@@ -122,12 +132,42 @@ fn failed(refusal: Refusal, size: Size, point: &Point) -> Result<Exit, Refusal> 
     Ok(refusal.exit)
 }
 
-fn overall(exits: &[Exit], size: Size) -> Exit {
-    let worst = exits.iter().copied().max().unwrap_or(Exit::Done);
-    match worst {
-        Exit::Done | Exit::Interrupted => worst,
-        _ if size == Size::Single => worst,
-        _ => Exit::Points,
+/// How the points of a sweep came out so far.
+#[derive(Debug, Default)]
+struct Course {
+    exits: Vec<Exit>,
+    /// Points at the end without a success.
+    dead_in_a_row: usize,
+    /// Whether the last point failed for what it asked of the server.
+    is_last_rejected: bool,
+}
+
+impl Course {
+    fn point(&mut self, exit: Exit, is_rejected: bool) {
+        let is_dead = matches!(exit, Exit::NoSuccess | Exit::Target);
+        self.dead_in_a_row = if is_dead { self.dead_in_a_row + 1 } else { 0 };
+        self.is_last_rejected = is_rejected;
+        self.exits.push(exit);
+    }
+
+    /// Whether further points would only repeat the failure of the last. A point whose requests the
+    /// server rejects, such as prompts that are too long, says nothing of the next one.
+    fn is_dead(&self) -> bool {
+        match self.dead_in_a_row {
+            0 => false,
+            1 if self.is_last_rejected => self.exits.len() == 1,
+            _ => true,
+        }
+    }
+
+    fn overall(&self, size: Size) -> Exit {
+        let worst = self.exits.iter().copied().max().unwrap_or(Exit::Done);
+        match worst {
+            Exit::Done | Exit::Interrupted => worst,
+            // No point has a success.
+            _ if size == Size::Single || self.dead_in_a_row == self.exits.len() => worst,
+            _ => Exit::Points,
+        }
     }
 }
 
@@ -186,13 +226,6 @@ fn has_refused_connections(shown: &SummarisedRun) -> bool {
     shown.summary.failures.iter().any(|group| group.kind == FailureKind::Connect)
 }
 
-/// The most frequent failure.
-fn first_failure(shown: &SummarisedRun) -> String {
-    let Some(group) = shown.summary.failures.first() else { return String::new() };
-    let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
-    format!(": {} of them failed with `{:?}{status}`: {}", group.count, group.kind, group.example)
-}
-
 /// The exit code of a run that was just made: that its record is incomplete is the worst news.
 fn judged_fresh(measured: &MeasuredRun, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     if let Some(why) = &measured.write_failure {
@@ -205,15 +238,41 @@ fn judged_fresh(measured: &MeasuredRun, shown: &SummarisedRun, plan: &plan::Plan
 /// The exit code of a recorded run, whether it was just made or stored before.
 fn judged(stop: Stop, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     let is_strict = plan.metrics.judgement == Judgement::Strict;
+    let dead = shown.dead_targets();
     match stop {
         Stop::Interrupted => Exit::Interrupted,
         Stop::DiskFull => Exit::Write,
-        _ if shown.summary.counts.succeeded == 0 => {
-            print_message(&format!("error: no request succeeded{}", first_failure(shown)));
+        _ if !dead.is_empty() => {
+            dead.iter().for_each(|words| print_message(&format!("error: {words}")));
             Exit::NoSuccess
         }
         Stop::TargetLost => Exit::Target,
         _ if is_strict && shown.summary.verdict == Verdict::Invalid => Exit::Invalid,
         _ => Exit::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_ends_with_a_dead_server_and_not_with_a_rejected_point() {
+        let check = |points: &[(Exit, bool)], is_dead, overall| {
+            let mut course = Course::default();
+            points.iter().for_each(|(exit, is_rejected)| course.point(*exit, *is_rejected));
+            assert_eq!((course.is_dead(), course.overall(Size::Sweep)), (is_dead, overall));
+        };
+        let (done, dead, rejected) =
+            ((Exit::Done, false), (Exit::NoSuccess, false), (Exit::NoSuccess, true));
+        check(&[done, done], false, Exit::Done);
+        check(&[dead], true, Exit::NoSuccess);
+        check(&[rejected], true, Exit::NoSuccess);
+        check(&[(Exit::Target, false)], true, Exit::Target);
+        check(&[done, dead], true, Exit::Points);
+        check(&[done, rejected], false, Exit::Points);
+        check(&[done, rejected, rejected], true, Exit::Points);
+        check(&[done, (Exit::Usage, false)], false, Exit::Points);
+        check(&[done, (Exit::Interrupted, false)], false, Exit::Interrupted);
     }
 }

@@ -8,17 +8,15 @@ mod search;
 mod views;
 
 use std::path::Path;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use tokometer_base::Clock as _;
 use tokometer_decide::capacity::{Ending, Findings, LoadKind};
 use tokometer_decide::search::{SearchResult, needed};
-use tokometer_drive::Interrupt;
 use tokometer_plan as plan;
 
 use crate::args::BenchArgs;
-use crate::bench::{Bar, CAPACITY, Earlier, Place, Signals, measurement};
+use crate::bench::{Bar, CAPACITY, Earlier, Place, measurement};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, lower};
@@ -95,14 +93,9 @@ pub(crate) fn capacity(
     let begin = (given.clock.wall(), earlier);
     let place = Place::open(&lowered.plan.output, &lowered.plan.name, begin)?;
     let bar = if args.bench.output.disable_tqdm { Bar::Hidden } else { Bar::Allowed };
-    let signals = Signals::catch();
-    let mut measurement = measurement(&lowered.secrets, &signals, bar, &given.clock);
+    let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
     let plan = &lowered.points.first().map_or(&lowered.plan, |point| &point.plan).clone();
-    // Between two points nothing is driven, but what was learned must outlive a signal there too.
-    let between = Arc::new(Interrupt::default());
-    let directed = signals.direct_to(&between);
     let ending = search.run(&mut measurement, plan, (place.path(), earlier));
-    drop(directed);
     if ending.is_err() {
         place.leave_if_empty();
     }
@@ -123,6 +116,7 @@ pub(crate) fn capacity(
     Ok(match &findings.ending {
         Ending::Interrupted => Exit::Interrupted,
         Ending::ServerGone => Exit::Target,
+        Ending::NoSuccess { .. } => Exit::NoSuccess,
         Ending::Answered(SearchResult::NoneMeets { .. }) => Exit::Missed,
         Ending::Answered(_) => Exit::Done,
     })

@@ -14,10 +14,13 @@ use tokometer_record::Stop;
 
 use super::CapacityArgs;
 use crate::bench::{Earlier, View, check_resumed, summarise};
-use crate::exit::Refusal;
+use crate::exit::{Exit, Refusal};
 use crate::lower::Lowered;
 use crate::runs;
 use crate::terminal::print_message;
+
+/// A point, and why it has no success, if it has none.
+type Measured = (MeasuredPoint, Option<String>);
 
 /// A search under way.
 pub(crate) struct Search {
@@ -29,6 +32,8 @@ pub(crate) struct Search {
     view: View,
     /// The points so far.
     pub(crate) readings: Vec<MeasuredPoint>,
+    /// For each point, why it has no success, if it has none.
+    dead: Vec<Option<String>>,
 }
 
 impl Search {
@@ -56,7 +61,8 @@ impl Search {
             ));
         }
         let view = View::new(&lowered.plan.metrics)?.with_objectives(&slo);
-        Ok(Self { limits: options.limits(), slo, over, length, view, readings: Vec::new() })
+        let limits = options.limits();
+        Ok(Self { limits, slo, over, length, view, readings: Vec::new(), dead: Vec::new() })
     }
 
     fn points(&self) -> Vec<Point> {
@@ -81,6 +87,8 @@ impl Search {
             let reading = if is_there {
                 check_resumed(&folder, &self.stored_plan(plan, load, &folder)?)?;
                 self.reading(load, &folder)?
+            } else if measurement.is_interrupted() {
+                return Ok(Ending::Interrupted);
             } else {
                 print_message(&format!(
                     "point {}: {} {}",
@@ -93,13 +101,34 @@ impl Search {
             if measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
             }
+            let (reading, dead) = reading;
             let fit = reading.fit;
             self.readings.push(reading);
+            self.dead.push(dead);
+            if let Some(ending) = self.dead_end()? {
+                return Ok(ending);
+            }
             let waiting = || print_message("the server does not respond; waiting for it");
             if fit == PointOutcome::Failed && !is_there && !measurement.wait_for_return(waiting) {
                 return Ok(Ending::ServerGone);
             }
         }
+    }
+
+    /// The end of a search whose server responds to nothing. One that fails at a load that is too high
+    /// has had a success before, and only one point in a row without any.
+    fn dead_end(&self) -> Result<Option<Ending>, Refusal> {
+        let (Some(Some(why)), Some(last)) = (self.dead.last(), self.readings.last()) else {
+            return Ok(None);
+        };
+        let at = format!("{} {}", load_name(last.load), self.over.unit());
+        if self.dead.iter().all(Option::is_some) {
+            let message = format!("no request succeeded at {at}: {why}");
+            return Err(Refusal::new(Exit::NoSuccess, message)
+                .hint("`tokometer bench` with the same flags shows all failures"));
+        }
+        let is_second = self.dead.len() > 1 && self.dead[self.dead.len() - 2].is_some();
+        Ok(is_second.then(|| Ending::NoSuccess { why: why.clone() }))
     }
 
     fn measure(
@@ -108,7 +137,7 @@ impl Search {
         plan: &Plan,
         load: f64,
         folder: &Path,
-    ) -> Result<MeasuredPoint, Refusal> {
+    ) -> Result<Measured, Refusal> {
         let plan = self.plan_of(plan, load);
         let number = u32::try_from(self.readings.len()).unwrap_or(u32::MAX);
         match measurement.run(&plan, number, folder) {
@@ -119,8 +148,10 @@ impl Search {
             // The first point tells whether there is a server at all.
             Err(error) if self.readings.is_empty() => Err(error.into()),
             Err(error) => {
-                print_message(&format!("point failed: {error}"));
-                Ok(MeasuredPoint::failed(load, folder))
+                if !measurement.is_interrupted() {
+                    print_message(&format!("point failed: {error}"));
+                }
+                Ok((MeasuredPoint::failed(load, folder), Some(error.to_string())))
             }
         }
     }
@@ -152,7 +183,7 @@ impl Search {
     }
 
     /// What a finished run says about the objectives.
-    fn reading(&self, load: f64, folder: &Path) -> Result<MeasuredPoint, Refusal> {
+    fn reading(&self, load: f64, folder: &Path) -> Result<Measured, Refusal> {
         let shown = summarise(folder, &self.view)?;
         let reader = runs::open(folder)?;
         let mut allowance = Allowance::new(&self.slo);
@@ -160,7 +191,10 @@ impl Search {
             allowance.push(&timeline);
         }
         let fit = fit(&self.slo, &shown.summary, stop(folder));
-        Ok(MeasuredPoint::new((load, fit), &self.slo, &shown.summary, &allowance, folder))
+        let reading =
+            MeasuredPoint::new((load, fit), &self.slo, &shown.summary, &allowance, folder);
+        let is_dead = shown.summary.counts.succeeded == 0;
+        Ok((reading, is_dead.then(|| shown.first_failure())))
     }
 }
 

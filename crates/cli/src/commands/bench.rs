@@ -7,7 +7,7 @@ use tokometer_base::Clock as _;
 
 use super::Given;
 use crate::args::BenchArgs;
-use crate::bench::{self, Bar, Earlier, Signals, measurement};
+use crate::bench::{self, Bar, Earlier, measurement};
 use crate::exit::Exit;
 use crate::instrument;
 use crate::lower::{key_variable, lower, written};
@@ -41,6 +41,6 @@ pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow
     }
     let earlier = Earlier::from(&args.output);
     let begin = (given.clock.wall(), earlier);
-    let mut measurement = measurement(&lowered.secrets, &Signals::catch(), bar, &given.clock);
+    let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
     Ok(bench::run(&mut measurement, &lowered, begin, look)?)
 }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use tokometer_base::Clock;
 
 use crate::args::{Command, DocPage, Typed};
+use crate::bench::Signals;
 use crate::exit::Exit;
 use crate::lower::Environment;
 use crate::terminal::{hide, print, print_message};
@@ -27,6 +28,8 @@ pub(crate) struct Given {
     pub(crate) environment: Environment,
     /// Time.
     pub(crate) clock: Arc<dyn Clock>,
+    /// Ctrl-C and other signals that end the program.
+    pub(crate) signals: Signals,
 }
 
 /// Does what was asked.
@@ -37,7 +40,12 @@ pub(crate) fn run(typed: Typed, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
     for remark in remarks {
         print_message(&format!("note: {remark}"));
     }
-    let given = Given { environment, clock };
+    // The simulated server stops in an orderly way, so that its logs are whole.
+    let signals = match &command {
+        Command::Sim(_) => Signals::default(),
+        _ => Signals::catch(),
+    };
+    let given = Given { environment, clock, signals };
     let environment = &given.environment;
     match command {
         Command::Bench(args) => bench::bench(&args, &order, &given),

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
 use tokometer_base::neighbours::nearest;
 use tokometer_base::{Clock, Nanos, units};
 use tokometer_sim::what_if::changed;
 use tokometer_sim::{Config, Faults, Flavour, Pace, Profile, Server, Transport};
 
 use crate::args::SimArgs;
+use crate::bench::heeded;
 use crate::exit::{Exit, Refusal};
 use crate::terminal::{print, print_message};
 
@@ -31,7 +31,11 @@ pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
         );
     }
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
+    for signal in heeded() {
+        // The second one does not wait.
+        let code = Exit::Interrupted as i32;
+        let _second =
+            signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))?;
         let _handler = signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     if args.follow_stdin {

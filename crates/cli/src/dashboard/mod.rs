@@ -96,7 +96,10 @@ fn show(watched: &Watched, stop: &AtomicBool) {
         // A terminal that cannot be drawn on is no reason to stop measuring.
         let _ = terminal.draw(|frame| board.render(frame));
         if asks_to_stop() {
-            watched.interrupt.raise();
+            // As if the terminal had sent it: a sweep must learn of it, too.
+            if signal_hook::low_level::raise(signal_hook::consts::SIGINT).is_err() {
+                watched.interrupt.raise();
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ use tokometer_sim::truth;
 use tokometer_workload::{OrNone, PartialSpec};
 
 use crate::args::{self, Command, Format, ParseOutcome};
-use crate::bench::{Bar, Signals, measurement};
+use crate::bench::{Bar, measurement};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{self, Lowered, lower};
@@ -211,7 +211,7 @@ fn run(
     let plan = lower::complete_part(planned(load, harvest, simulator.url())?)?;
     // The simulated server takes no key.
     let secrets = Secrets { hub: given.environment.hub(), ..Secrets::default() };
-    let mut measurement = measurement(&secrets, &Signals::catch(), Bar::Hidden, &given.clock);
+    let mut measurement = measurement(&secrets, &given.signals, Bar::Hidden, &given.clock);
     measurement.run(&plan, 0, &place)?;
     if measurement.is_interrupted() {
         return Err(Refusal::new(Exit::Interrupted, "interrupted").into());

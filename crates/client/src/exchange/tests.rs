@@ -1,5 +1,6 @@
 //! Captured streams of real servers, and constructed ones for cases that no capture shows.
 
+mod choices;
 mod failures;
 
 use std::fs;

@@ -99,7 +99,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads a value with fields inside: an object, or the first object of an array.
+    /// Reads a value with fields inside: an object, the first object of an array, or all choices.
     fn enter(&mut self, place: Place, fields: &mut Fields<'a>) -> Result<()> {
         match self.peek()? {
             b'{' => {
@@ -116,7 +116,14 @@ impl<'a> Cursor<'a> {
                 fields.enter(place);
                 self.object(place, fields)?;
                 while self.another(b']')? {
-                    self.skip_value()?;
+                    if matches!(place, Place::Choice) && self.peek()? == b'{' {
+                        let mut further = Fields::default();
+                        further.enter(place);
+                        self.object(place, &mut further)?;
+                        fields.further.push(further);
+                    } else {
+                        self.skip_value()?;
+                    }
                 }
                 Ok(())
             }

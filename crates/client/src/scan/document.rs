@@ -14,6 +14,13 @@ pub(super) fn fields(data: &[u8]) -> Result<Fields<'static>, NotJson> {
 }
 
 fn enter(place: Place, json: &Json, fields: &mut Fields<'static>) {
+    if let (Place::Choice, Json::Array(items)) = (place, json) {
+        for item in items.iter().skip(1).filter(|item| item.is_object()) {
+            let mut further = Fields::default();
+            enter(place, item, &mut further);
+            fields.further.push(further);
+        }
+    }
     let object = match json {
         Json::Array(items) => items.first().and_then(Json::as_object),
         other => other.as_object(),

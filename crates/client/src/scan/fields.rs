@@ -86,6 +86,8 @@ pub struct Fields<'a> {
     pub usage: Option<Usage>,
     /// Durations reported by the server.
     pub timings: Option<ServerTimings>,
+    /// Further choices of the same event. Servers send one per event unless asked for several.
+    pub further: Vec<Self>,
 }
 
 /// A JSON value, reduced to what a field may need.

@@ -23,6 +23,7 @@ fn meaning(fields: Fields<'_>) -> Fields<'static> {
         token_ids: fields.token_ids,
         usage: fields.usage,
         timings: fields.timings,
+        further: fields.further.into_iter().map(meaning).collect(),
     }
 }
 

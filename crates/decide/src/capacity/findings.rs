@@ -36,6 +36,11 @@ pub enum Ending {
     Interrupted,
     /// The server became unreachable and did not recover.
     ServerGone,
+    /// Two points in a row had no success.
+    NoSuccess {
+        /// Why the requests of the second failed.
+        why: String,
+    },
 }
 
 /// The result of a capacity search.
@@ -144,6 +149,9 @@ impl Findings {
                 let last = self.points.last().map_or(0.0, |point| point.load);
                 let why = format!("the server became unreachable at {} {unit}", digits(last));
                 return self.known(&format!("{why} and did not recover"));
+            }
+            Ending::NoSuccess { why } => {
+                return self.known(&format!("no request of the last two points succeeded: {why}"));
             }
         };
         match answer {

@@ -145,6 +145,8 @@ impl<P: Platform> Worker<P> {
             live.sent();
             let is_first = flight.timeline.identity.attempt == 0;
             self.account.started += u64::from(is_measured && is_first);
+            let is_later = flight.timeline.identity.turn > 0;
+            self.account.started_turns += u64::from(is_measured && is_first && is_later);
         }
         if let Some(at) = self.next_try(&flight) {
             live.retried();
@@ -163,6 +165,7 @@ impl<P: Platform> Worker<P> {
 
     /// Drops a flight that was fed and never sent.
     pub(super) fn dismiss(&mut self, flight: Box<Flight>) {
+        self.shared.note_unsent(&flight);
         self.shared.turns.post(&flight.timeline, self.reader.now);
         drop(flight);
         let next = self.shared.gate.release(self.reader.now);

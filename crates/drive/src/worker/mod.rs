@@ -50,6 +50,8 @@ pub(crate) struct Account {
     pub(crate) lazy_streams: u64,
     /// Measured requests whose first byte was sent; attempts of one count once.
     pub(crate) started: u64,
+    /// Those of them that are later turns of a conversation.
+    pub(crate) started_turns: u64,
     pub(crate) abandoned: u64,
     /// When the last measured request ended.
     pub(crate) last_end: Nanos,

@@ -194,6 +194,7 @@ impl<P: Platform> Worker<P> {
         connection.last_activity = now;
         connection.stage = Stage::Writing;
         let (index, attempt) = (timeline.identity.index, timeline.identity.attempt);
+        let turn = timeline.identity.turn;
         let is_measured = timeline.identity.phase == Phase::Measure;
         let is_fresh = !std::mem::replace(&mut flight.is_announced, true);
         let freed = flight.place_freed.take();
@@ -207,6 +208,7 @@ impl<P: Platform> Worker<P> {
         }
         if is_fresh && is_measured {
             self.account.started += u64::from(attempt == 0);
+            self.account.started_turns += u64::from(attempt == 0 && turn > 0);
             self.notify(Notice::Started { index, attempt, at: now });
         }
         disposition

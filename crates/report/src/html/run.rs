@@ -130,7 +130,7 @@ impl RunPage {
             "title": title,
             "subtitle": subtitle,
             "verdict": serde_json::to_value(summary.verdict).unwrap_or(Value::Null),
-            "remark": remark(summary),
+            "remark": remark(summary, &self.info),
             "notes": summary.notes.iter().map(|note| json!({
                 "code": note.code,
                 "severity": severity(note.severity),
@@ -180,11 +180,13 @@ fn subtitle(info: &RunInfo, summary: &Summary) -> String {
     format!("{backend}, dataset {}, {load}, tokometer {}", info.dataset, info.version)
 }
 
-fn remark(summary: &Summary) -> String {
+fn remark(summary: &Summary, info: &RunInfo) -> String {
     let counts = &summary.counts;
+    // A run that ends by time has no number of requests but those whose time came.
+    let planned = if info.load.duration.is_some() { "due" } else { "planned" };
     let partial = if summary.ended.is_partial() { "Partial run: " } else { "" };
     format!(
-        "{partial}{} of {} planned requests succeeded, {} failed.",
+        "{partial}{} of {} {planned} requests succeeded, {} failed.",
         whole(counts.succeeded as f64),
         whole(counts.planned as f64),
         whole(counts.failed as f64)

@@ -1,7 +1,7 @@
 //! Early ends: the time is over, or a thread of the run panics.
 
 use tokometer_base::Nanos;
-use tokometer_record::Stop;
+use tokometer_record::{Stop, Timeline};
 use tokometer_schedule::{Arrivals, Curve, Extent, First, Pace};
 
 use super::faults::check;
@@ -51,6 +51,59 @@ fn the_end_of_the_time_ends_conversations_too() {
     assert!(ran.measured().count() > 30);
     let last = ran.measured().map(|timeline| timeline.times.admitted).max().unwrap();
     assert!(last < ran.end.unwrap().measure_begin + Nanos::from_millis(500));
+}
+
+/// Later turns used to fill the places of first turns that were due and never sent.
+#[test]
+fn first_turns_that_were_due_and_never_sent_are_counted_beside_later_turns() {
+    let mut scenario = for_a_time(9, Nanos::from_millis(500));
+    scenario.think = Some(Nanos::ZERO);
+    scenario.config.limits.max_concurrency = Some(1);
+    let pace = Pace { curve: Curve::Flat { rate: 200.0 }, burstiness: None, first: First::Waits };
+    scenario.config.arrivals = Arrivals::Paced(pace);
+    let ran = check(&scenario);
+    let first = ran.measured().filter(|timeline| timeline.identity.turn == 0).count() as u64;
+    let later = ran.measured().count() as u64 - first;
+    assert!(first < 60 && later > 0, "{first} first turns, {later} later ones");
+    let end = ran.end.as_ref().unwrap();
+    let end_of_sending = end.measure_begin + Nanos::from_millis(500);
+    let is_followed = |turn: &Timeline| {
+        let (session, next) = (turn.identity.session, turn.identity.turn + 1);
+        ran.measured().any(|one| (one.identity.session, one.identity.turn) == (session, next))
+    };
+    // A later turn is due when the answer before it has come.
+    let is_next_due = |turn: &&Timeline| {
+        turn.identity.turn < 2 && turn.times.end < Some(end_of_sending) && !is_followed(turn)
+    };
+    let waiting = ran.measured().filter(is_next_due).count() as u64;
+    // Gaps of 5 ms: 99 conversations were due.
+    assert_eq!(end.never_sent, 99 - first + waiting, "{first} first turns, {later} later ones");
+}
+
+/// A source whose items have times of their own, a millisecond apart.
+struct Trace(Source, u64);
+
+impl Prepare for Trace {
+    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+        self.1 += 1;
+        let due = Some(Nanos::from_millis(self.1));
+        Ok(self.0.prepare()?.map(|item| Item { due, ..item }))
+    }
+}
+
+#[test]
+fn requests_of_a_trace_that_were_due_and_never_sent_are_counted() {
+    let mut scenario = for_a_time(10, Nanos::from_millis(500));
+    scenario.config.limits.max_concurrency = Some(1);
+    let ran = scenario.run_source(Box::new(Trace(Source::new(&scenario), 0)));
+    let sent = ran.measured().count() as u64;
+    assert!(sent < 200, "{sent}");
+    assert_eq!(sent + ran.end.as_ref().unwrap().never_sent, 499);
+    // An interrupt leaves later ones out: they were not due yet.
+    scenario.interrupt_at = Some(Nanos::from_millis(250));
+    let ran = scenario.run_source(Box::new(Trace(Source::new(&scenario), 0)));
+    let due = ran.measured().count() as u64 + ran.end.as_ref().unwrap().never_sent;
+    assert!((200..=250).contains(&due), "{due}");
 }
 
 /// A source that panics instead of making its eleventh item.
