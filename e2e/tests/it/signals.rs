@@ -204,7 +204,9 @@ fn the_simulated_server_ends_in_order_and_a_second_signal_does_not_wait() {
         let mut started = Started::new(folder.path(), "sim --port 0 --ttft 5ms --itl 1ms");
         let line = crate::program::first_line(&mut started.child);
         assert!(line.contains("listening"), "{line}");
-        signals.iter().for_each(|signal| started.signal(*signal));
+        for signal in signals {
+            started.signal(*signal);
+        }
         let code = started.wait().code;
         assert!(code == Some(0) || (signals.len() > 1 && code == Some(130)), "{code:?}");
     }

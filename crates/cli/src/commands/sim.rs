@@ -19,6 +19,14 @@ use crate::terminal::{print, print_message};
 pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
     let server =
         Server::bind(config(args)?).map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in heeded() {
+        // The second one does not wait.
+        let code = Exit::Interrupted as i32;
+        let _second =
+            signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))?;
+        let _handler = signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
     let scheme = if args.tls { "https" } else { "http" };
     let address = match (server.local_addr(), &args.unix) {
         (Some(address), _) => format!("{scheme}://{address}"),
@@ -29,14 +37,6 @@ pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
         print_message(
             "note: the simulated server is reachable from the network\n  omit `--host` to listen on this machine only",
         );
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in heeded() {
-        // The second one does not wait.
-        let code = Exit::Interrupted as i32;
-        let _second =
-            signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))?;
-        let _handler = signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     if args.follow_stdin {
         follow(&stop)?;
