@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tokometer_base::{Background, Clock, Nanos};
+use tokometer_base::{Background, Clock, Nanos, StopSignal};
 use tokometer_drive::{Counts, Live};
 use tokometer_measure::Goal;
 use tokometer_record::Phase;
@@ -28,6 +28,16 @@ const SHORT_WAIT: Nanos = Nanos::from_secs(2);
 struct Stragglers {
     /// When the wait began that lines were printed about, and how many.
     told: Option<(Nanos, u64)>,
+}
+
+/// Follows a run without a bar until it has ended.
+fn say_stragglers(live: &Live, clock: &dyn Clock, stop: &StopSignal) {
+    let mut stragglers = Stragglers::default();
+    while !stop.is_raised_within(REDRAW_EVERY) {
+        if let Some(line) = stragglers.line(live, clock.now()) {
+            print_message(&line);
+        }
+    }
 }
 
 impl Stragglers {
@@ -85,15 +95,7 @@ impl Progress {
         if !is_visible {
             // A display of the whole terminal shows by itself what is in flight.
             let thread = (bar != Bar::Live).then(|| {
-                Background::start("progress", move |stop| {
-                    let mut stragglers = Stragglers::default();
-                    while !stop.is_raised_within(REDRAW_EVERY) {
-                        stragglers
-                            .line(&live, clock.now())
-                            .into_iter()
-                            .for_each(|line| print_message(&line));
-                    }
-                })
+                Background::start("progress", move |stop| say_stragglers(&live, &*clock, stop))
             });
             return Self { _thread: thread };
         }

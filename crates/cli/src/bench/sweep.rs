@@ -69,14 +69,15 @@ fn all(
         match outcome {
             Ok((shown, exit)) => {
                 rows.push((point.label(), vec![shown.report()?]));
-                course.point(exit, shown.is_rejected());
+                let blame = if shown.is_rejected() { Blame::Requests } else { Blame::Server };
+                course.point(exit, blame);
             }
             // A server that was never reached will not be there for the next point either.
             Err(refusal) if rows.is_empty() && refusal.exit == Exit::Target => return Err(refusal),
             Err(refusal) if refusal.exit == Exit::Interrupted && !rows.is_empty() => {
-                course.point(Exit::Interrupted, false);
+                course.point(Exit::Interrupted, Blame::Server);
             }
-            Err(refusal) => course.point(failed(refusal, size, point)?, false),
+            Err(refusal) => course.point(failed(refusal, size, point)?, Blame::Server),
         }
         if measurement.is_interrupted() {
             break;
@@ -132,21 +133,30 @@ fn failed(refusal: Refusal, size: Size, point: &Point) -> Result<Exit, Refusal> 
     Ok(refusal.exit)
 }
 
+/// What the failure of all requests of a point is due to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Blame {
+    /// The server rejects what this point asks for, such as prompts that are too long.
+    Requests,
+    /// The server, or anything else that the next point shares.
+    Server,
+}
+
 /// How the points of a sweep came out so far.
 #[derive(Debug, Default)]
 struct Course {
     exits: Vec<Exit>,
     /// Points at the end without a success.
     dead_in_a_row: usize,
-    /// Whether the last point failed for what it asked of the server.
-    is_last_rejected: bool,
+    /// What a failure of the last point is due to.
+    blame: Option<Blame>,
 }
 
 impl Course {
-    fn point(&mut self, exit: Exit, is_rejected: bool) {
+    fn point(&mut self, exit: Exit, blame: Blame) {
         let is_dead = matches!(exit, Exit::NoSuccess | Exit::Target);
         self.dead_in_a_row = if is_dead { self.dead_in_a_row + 1 } else { 0 };
-        self.is_last_rejected = is_rejected;
+        self.blame = Some(blame);
         self.exits.push(exit);
     }
 
@@ -155,7 +165,7 @@ impl Course {
     fn is_dead(&self) -> bool {
         match self.dead_in_a_row {
             0 => false,
-            1 if self.is_last_rejected => self.exits.len() == 1,
+            1 if self.blame == Some(Blame::Requests) => self.exits.len() == 1,
             _ => true,
         }
     }
@@ -243,7 +253,9 @@ fn judged(stop: Stop, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
         Stop::Interrupted => Exit::Interrupted,
         Stop::DiskFull => Exit::Write,
         _ if !dead.is_empty() => {
-            dead.iter().for_each(|words| print_message(&format!("error: {words}")));
+            for words in &dead {
+                print_message(&format!("error: {words}"));
+            }
             Exit::NoSuccess
         }
         Stop::TargetLost => Exit::Target,
@@ -258,21 +270,26 @@ mod tests {
 
     #[test]
     fn a_sweep_ends_with_a_dead_server_and_not_with_a_rejected_point() {
-        let check = |points: &[(Exit, bool)], is_dead, overall| {
+        let check = |points: &[(Exit, Blame)], is_dead, overall| {
             let mut course = Course::default();
-            points.iter().for_each(|(exit, is_rejected)| course.point(*exit, *is_rejected));
+            for (exit, blame) in points {
+                course.point(*exit, *blame);
+            }
             assert_eq!((course.is_dead(), course.overall(Size::Sweep)), (is_dead, overall));
         };
-        let (done, dead, rejected) =
-            ((Exit::Done, false), (Exit::NoSuccess, false), (Exit::NoSuccess, true));
+        let (done, dead, rejected) = (
+            (Exit::Done, Blame::Server),
+            (Exit::NoSuccess, Blame::Server),
+            (Exit::NoSuccess, Blame::Requests),
+        );
         check(&[done, done], false, Exit::Done);
         check(&[dead], true, Exit::NoSuccess);
         check(&[rejected], true, Exit::NoSuccess);
-        check(&[(Exit::Target, false)], true, Exit::Target);
+        check(&[(Exit::Target, Blame::Server)], true, Exit::Target);
         check(&[done, dead], true, Exit::Points);
         check(&[done, rejected], false, Exit::Points);
         check(&[done, rejected, rejected], true, Exit::Points);
-        check(&[done, (Exit::Usage, false)], false, Exit::Points);
-        check(&[done, (Exit::Interrupted, false)], false, Exit::Interrupted);
+        check(&[done, (Exit::Usage, Blame::Server)], false, Exit::Points);
+        check(&[done, (Exit::Interrupted, Blame::Server)], false, Exit::Interrupted);
     }
 }
