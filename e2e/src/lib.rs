@@ -4,3 +4,4 @@
 
 pub mod program;
 pub mod scripted;
+pub mod soak;

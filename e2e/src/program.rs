@@ -20,7 +20,9 @@ pub fn path() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| {
         let test = std::env::current_exe().unwrap();
-        let folder = test.parent().and_then(Path::parent).unwrap();
+        // A test's binary is in `deps` below the folder of the programs, an xtask beside them.
+        let here = test.parent().unwrap();
+        let folder = if here.ends_with("deps") { here.parent().unwrap() } else { here };
         let program = folder.join("tokometer");
         let built = std::fs::metadata(&program).and_then(|found| found.modified());
         if !built.is_ok_and(|built| built >= newest(&root().join("crates"))) {

@@ -4,11 +4,13 @@
 
 mod bench_client;
 mod ci;
+mod fuzz;
 mod licences;
 mod process;
 mod provision;
 mod real;
 mod referee;
+mod soak;
 mod tidy;
 
 use std::process::ExitCode;
@@ -20,7 +22,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   ci             everything that must pass: format, tidy, clippy, tests, docs [--install]
   tidy           the project's own rules, from files alone
   bench-client   the client against a bare floor reader, in one pass [SCENE]
+  fuzz           coverage-guided fuzzing of everything that reads bytes: --seconds N [TARGET]
   referee        a packet capture judges the client's times (root, tcpdump)
+  soak           rounds of runs against a chaotic simulator: --minutes N --seed S
   real           the program against a real server that is installed and started for it: --server NAME
 
 Studies (evidence, aa, verdicts, …): `cargo lab`
@@ -33,7 +37,9 @@ fn run(arguments: &[String]) -> Result<()> {
         "tidy" => tidy::run(),
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),
+        "fuzz" => fuzz::run(&arguments[1..]),
         "referee" => referee::run(),
+        "soak" => soak::run(&arguments[1..]),
         "real" => real::run(&arguments[1..]),
         "" | "help" | "--help" | "-h" => bail!("{USAGE}"),
         other => bail!("no task is called `{other}`\n{USAGE}"),

@@ -13,6 +13,8 @@ use tokometer_base as base;
 pub struct Faults {
     /// Answers some requests with an error status.
     pub errors: Option<Errors>,
+    /// Which streams stall, are cut, reset or malformed. `None` is every one.
+    pub broken_streams: Option<Which>,
     /// After this many tokens the stream stands still for a while.
     pub stall: Option<Stall>,
     /// After this many tokens the connection is closed without an end of stream.
@@ -120,13 +122,23 @@ pub enum DoneFault {
 impl Errors {
     /// Whether request number `index` (from zero) is hit.
     pub fn hits(&self, seed: Seed, index: u64) -> bool {
-        match self.which {
-            Which::Share(share) => {
-                let mut generator = seed.stream("faults").at(index);
-                base::seed::unit_float(&mut generator) < share
-            }
-            Which::Every(n) => n > 0 && (index + 1).is_multiple_of(n),
-            Which::First(n) => index < n,
+        self.which.hits(seed.stream("faults"), index)
+    }
+}
+
+impl Faults {
+    /// Whether the stream of request number `index` (from zero) is broken where a fault says so.
+    pub fn breaks(&self, seed: Seed, index: u64) -> bool {
+        self.broken_streams.is_none_or(|which| which.hits(seed.stream("broken streams"), index))
+    }
+}
+
+impl Which {
+    fn hits(self, draws: base::seed::Stream, index: u64) -> bool {
+        match self {
+            Self::Share(share) => base::seed::unit_float(&mut draws.at(index)) < share,
+            Self::Every(n) => n > 0 && (index + 1).is_multiple_of(n),
+            Self::First(n) => index < n,
         }
     }
 }
@@ -146,5 +158,15 @@ mod tests {
         assert_eq!(hit(Which::Share(0.0)), [0_u64; 0]);
         assert_eq!(hit(Which::Share(1.0)), [0, 1, 2, 3, 4, 5]);
         assert_eq!(hit(Which::Every(0)), [0_u64; 0]);
+    }
+
+    #[test]
+    fn without_a_choice_every_stream_is_broken() {
+        let broken = |broken_streams| {
+            let faults = Faults { broken_streams, ..Faults::default() };
+            (0..4).filter(|index| faults.breaks(Seed(1), *index)).collect::<Vec<_>>()
+        };
+        assert_eq!(broken(None), [0, 1, 2, 3]);
+        assert_eq!(broken(Some(Which::Every(2))), [1, 3]);
     }
 }

@@ -83,6 +83,9 @@ impl Reactor<'_> {
                     arrived: now,
                     seed: base::Seed(self.config.seed),
                     answer: self.config.answer,
+                    malformed_after: self.config.faults.malformed_after_tokens.filter(|_| {
+                        self.config.faults.breaks(base::Seed(self.config.seed), number)
+                    }),
                 };
                 self.open_stream(&opening, &ask, script, request);
             }

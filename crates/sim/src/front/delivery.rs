@@ -145,7 +145,7 @@ impl Reactor<'_> {
                 Packing::Together => self.post_together(connection, number, sheet, hex),
             }
         }
-        if self.break_off(connection, sent_tokens) {
+        if self.break_off(connection, number, sent_tokens) {
             return;
         }
         if is_complete {

@@ -70,8 +70,11 @@ impl Reactor<'_> {
     }
 
     /// Stalls, cuts or resets a stream that has come to the place for it. `true` when it is gone.
-    pub(super) fn break_off(&mut self, key: u64, sent_tokens: u32) -> bool {
+    pub(super) fn break_off(&mut self, key: u64, number: u64, sent_tokens: u32) -> bool {
         let faults = &self.config.faults;
+        if !faults.breaks(base::Seed(self.config.seed), number) {
+            return false;
+        }
         let is_cut = faults.cut_after_tokens.is_some_and(|after| sent_tokens >= after);
         let is_reset = faults.reset_after_tokens.is_some_and(|after| sent_tokens >= after);
         if let Some(stall) = faults.stall.filter(|stall| stall.after_tokens == sent_tokens) {

@@ -39,6 +39,8 @@ pub(super) struct Stream {
     pub(super) has_head: bool,
     /// What the engine will be asked, until it has been.
     pub(super) job: Option<Box<Job>>,
+    /// The token after which one event is not JSON.
+    malformed_after: Option<u32>,
     /// Draws whether an event waits for the next.
     generator: Generator,
 }
@@ -58,6 +60,7 @@ pub(super) struct Opening {
     pub(super) arrived: Nanos,
     pub(super) seed: Seed,
     pub(super) answer: AnswerLength,
+    pub(super) malformed_after: Option<u32>,
 }
 
 /// How many tokens an answer has, and why it ends there.
@@ -83,6 +86,7 @@ impl Stream {
         let (answer_tokens, reason) = plan(ask.length, opening.answer, &mut generator);
         Self {
             number: opening.number,
+            malformed_after: opening.malformed_after,
             connection: opening.connection,
             script,
             delivery: ask.delivery,
@@ -181,9 +185,8 @@ impl Stream {
     }
 
     fn speak_range(&mut self, from: u32, voice: &Voice<'_>, sheet: &mut Sheet) {
-        let (faults, vocabulary) = (voice.faults, voice.vocabulary);
-        let malformed = faults.malformed_after_tokens;
-        if malformed.is_some_and(|after| from < after && self.sent_tokens >= after) {
+        let vocabulary = voice.vocabulary;
+        if self.malformed_after.is_some_and(|after| from < after && self.sent_tokens >= after) {
             sheet.put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te").close(Kind::Error, 0);
         }
         let ids: Vec<u32> = if self.script.wants_ids() {
@@ -199,7 +202,7 @@ impl Stream {
             joined = (from..self.sent_tokens).map(|at| vocabulary.piece(self.seed, at)).collect();
             &joined
         };
-        let usage = self.usage(faults).unwrap_or_default();
+        let usage = self.usage(voice.faults).unwrap_or_default();
         let last = self.is_complete().then_some(self.reason);
         self.script.speak(&Piece { text, ids: &ids, tokens, usage, last }, sheet);
     }
