@@ -17,8 +17,11 @@ use tokometer_record::{Identity, Outcome, Phase, RequestedLengths, RunReader, Ti
 use tokometer_tokenize::{Choice, Tokenizer, Wish};
 use tokometer_workload::{Context, PartialSpec};
 
+/// Panics for bytes that break it.
+pub(crate) type Property = fn(&[u8]);
+
 /// Every property by the name of its target.
-pub(crate) const PROPERTIES: [(&str, fn(&[u8])); 17] = [
+pub(crate) const PROPERTIES: [(&str, Property); 17] = [
     ("sse", sse_events),
     ("http", http_response),
     ("exchange", exchange),

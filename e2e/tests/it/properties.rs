@@ -31,7 +31,9 @@ fn check(name: &str, property: fn(&[u8])) {
     let scratch = tempfile::tempdir().unwrap();
     let seeds = seeds::seeds(&root(), name, scratch.path());
     assert!(!seeds.is_empty(), "{name} has no seeds");
-    seeds.iter().for_each(|seed| property(seed));
+    for seed in &seeds {
+        property(seed);
+    }
     let saved = root().join("fixtures/regressions").join(name);
     for entry in std::fs::read_dir(saved).into_iter().flatten().flatten() {
         property(&std::fs::read(entry.path()).unwrap());
