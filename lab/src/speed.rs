@@ -12,12 +12,12 @@ use tokometer_base::seed::{unit_float, whole_between};
 use tokometer_base::{Clock, MonotonicClock, Seed};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::{Ask, Options, Source, Workload, predict};
+use tokometer_twin::{Ask, Options, RequestSource, Workload, predict};
 
 /// Answers like those of seed 000: 57 % stop at the cap of 1,024 tokens, the others earlier.
 struct Percentiles;
 
-impl Source for Percentiles {
+impl RequestSource for Percentiles {
     fn count(&self) -> u64 {
         3_000
     }
@@ -40,7 +40,7 @@ impl Source for Percentiles {
 /// Chat traffic: prompts of 64 to 512 tokens, answers of 16 to 240.
 struct Traffic(u64);
 
-impl Source for Traffic {
+impl RequestSource for Traffic {
     fn count(&self) -> u64 {
         self.0
     }

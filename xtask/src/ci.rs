@@ -45,13 +45,13 @@ fn has_cargo_command(name: &str) -> bool {
 
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Asked {
+struct CiOptions {
     install: Install,
     /// Whether a part of the tests may be skipped.
     may_skip: bool,
 }
 
-impl Asked {
+impl CiOptions {
     /// From the task's words, and from the variable `CI` of the environment: what runs unattended
     /// installs what it needs, and skips nothing.
     fn parse(arguments: &[String], ci: Option<&OsStr>) -> Result<Self> {
@@ -76,7 +76,7 @@ fn skipped(present: &[Part]) -> Vec<String> {
 
 /// Runs all steps.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let asked = Asked::parse(arguments, std::env::var_os("CI").as_deref())?;
+    let asked = CiOptions::parse(arguments, std::env::var_os("CI").as_deref())?;
     cargo("fmt --all --check")?;
     tidy::run()?;
     let all = features(&Part::ALL);
@@ -122,16 +122,16 @@ fn document() -> Result<()> {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str], ci: Option<&str>) -> Result<Asked> {
+    fn parse(words: &[&str], ci: Option<&str>) -> Result<CiOptions> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Asked::parse(&words, ci.map(OsStr::new))
+        CiOptions::parse(&words, ci.map(OsStr::new))
     }
 
     #[test]
     fn nothing_is_installed_unasked_and_nothing_is_skipped_unattended() {
         let check = |words: &[&str], ci: Option<&str>, install: Install, may_skip: bool| {
             let asked = parse(words, ci).unwrap();
-            assert_eq!(asked, Asked { install, may_skip }, "{words:?} {ci:?}");
+            assert_eq!(asked, CiOptions { install, may_skip }, "{words:?} {ci:?}");
         };
         check(&[], None, Install::Unasked, true);
         check(&[], Some("false"), Install::Unasked, true);

@@ -84,12 +84,12 @@ fn parent_of(process: u32) -> Option<u32> {
     stat(process)?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// What tells a process from a later one of the same number: its start time.
+/// Distinguishes a process from a later one with the same pid: its start time.
 fn name_of(process: u32) -> Option<String> {
     stat(process)?.split_whitespace().nth(19).map(str::to_owned)
 }
 
-/// A port that was free a moment ago. Servers cannot all be told to choose one and to tell it.
+/// A port that was free a moment ago. Not every server can choose a port and report it.
 pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

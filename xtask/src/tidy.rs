@@ -2,7 +2,7 @@
 //!
 //! Each rule gives findings, one line each with its place; any finding fails the task. The rules hold
 //! what a compiler cannot: the map in ARCHITECTURE.md against the territory, file sizes, words that
-//! must not stay in the code, fixtures that nobody reads.
+//! must not stay in the code, fixtures that no test reads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,12 +27,12 @@ const HOT_PATH: [&str; 3] = [
 const HOT_PATH_BANS: [&str; 4] = ["println!", "eprintln!", "Mutex<", "thread::sleep"];
 
 /// A source file of the project.
-struct Source {
+struct SourceFile {
     path: PathBuf,
     text: String,
 }
 
-impl Source {
+impl SourceFile {
     /// The part before the tests at the foot.
     fn code(&self) -> &str {
         self.text.split("\n#[cfg(test)]").next().unwrap_or(&self.text)
@@ -68,14 +68,14 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn sources() -> Result<Vec<Source>> {
+fn sources() -> Result<Vec<SourceFile>> {
     let mut paths = Vec::new();
     for folder in ["crates", "e2e", "fuzz", "lab", "xtask"] {
         files_below(&root().join(folder), &mut paths)?;
     }
     paths.sort();
     let rust = paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"));
-    rust.map(|path| Ok(Source { text: fs::read_to_string(&path)?, path })).collect()
+    rust.map(|path| Ok(SourceFile { text: fs::read_to_string(&path)?, path })).collect()
 }
 
 fn read(name: &str) -> Result<String> {
@@ -103,18 +103,18 @@ pub(crate) fn run() -> Result<()> {
     bail!("tidy found {} places:\n  {}", findings.len(), findings.join("\n  "))
 }
 
-fn file_sizes(sources: &[Source]) -> Vec<String> {
-    let too_long = |source: &&Source| {
+fn file_sizes(sources: &[SourceFile]) -> Vec<String> {
+    let too_long = |source: &&SourceFile| {
         !source.is_test() && !source.is_table() && source.code().lines().count() > FILE_LINES_MAX
     };
-    let say = |source: &Source| {
+    let say = |source: &SourceFile| {
         let lines = source.code().lines().count();
         format!("{}: {lines} lines, at most {FILE_LINES_MAX}", source.show())
     };
     sources.iter().filter(too_long).map(say).collect()
 }
 
-fn unfinished(sources: &[Source]) -> Vec<String> {
+fn unfinished(sources: &[SourceFile]) -> Vec<String> {
     let this_file = Path::new("xtask/src/tidy.rs");
     let mut findings = Vec::new();
     for source in sources.iter().filter(|source| !source.path.ends_with(this_file)) {
@@ -126,7 +126,7 @@ fn unfinished(sources: &[Source]) -> Vec<String> {
     findings
 }
 
-fn hot_path(sources: &[Source]) -> Vec<String> {
+fn hot_path(sources: &[SourceFile]) -> Vec<String> {
     let mut findings = Vec::new();
     for name in HOT_PATH {
         let Some(source) = sources.iter().find(|source| source.path.ends_with(name)) else {
@@ -139,8 +139,8 @@ fn hot_path(sources: &[Source]) -> Vec<String> {
     findings
 }
 
-fn module_heads(sources: &[Source]) -> Vec<String> {
-    let headless = |source: &&Source| !source.text.starts_with("//!") && !source.is_test();
+fn module_heads(sources: &[SourceFile]) -> Vec<String> {
+    let headless = |source: &&SourceFile| !source.text.starts_with("//!") && !source.is_test();
     sources
         .iter()
         .filter(headless)
@@ -221,7 +221,7 @@ fn named_places() -> Result<Vec<String>> {
 }
 
 /// Every fixture is named by some source file: by its stem, or by its folder where a test walks it.
-fn unused_fixtures(sources: &[Source]) -> Result<Vec<String>> {
+fn unused_fixtures(sources: &[SourceFile]) -> Result<Vec<String>> {
     let mut paths = Vec::new();
     files_below(&root().join("fixtures"), &mut paths)?;
     let is_named = |word: &str| sources.iter().any(|source| source.text.contains(word));
@@ -243,8 +243,8 @@ fn changelog() -> Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn source(path: &str, text: &str) -> Source {
-        Source { path: root().join(path), text: text.to_owned() }
+    fn source(path: &str, text: &str) -> SourceFile {
+        SourceFile { path: root().join(path), text: text.to_owned() }
     }
 
     #[test]

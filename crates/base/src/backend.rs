@@ -35,11 +35,11 @@ pub enum Server {
     Tgi,
     /// llama.cpp's.
     LlamaCpp,
-    /// Any server that speaks the protocol.
+    /// Any server with this protocol.
     Any,
 }
 
-/// How a server is told to empty its prefix cache.
+/// How a server's prefix cache is flushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flush {
     /// `POST /reset_prefix_cache`: vLLM's server in its development mode.
@@ -120,7 +120,7 @@ static BACKENDS: [Backend; 19] = [
 ];
 
 impl Backend {
-    /// The backend of this name. `None` for a name of the table's neighbours, or of nobody.
+    /// `None` for an unknown name.
     pub fn named(name: &str) -> Option<&'static Self> {
         BACKENDS.iter().find(|backend| backend.name == name)
     }
@@ -180,7 +180,7 @@ impl Backend {
         if is_triton && conventions == Sglang { "/" } else { "/v1/models" }
     }
 
-    /// How its server is told to empty its prefix cache.
+    /// How its server's prefix cache is flushed.
     pub fn flush_by(&self, conventions: Conventions) -> Flush {
         match (conventions, self.server) {
             (Vllm, _) | (Sglang, Server::Vllm) => Flush::ResetPrefixCache,
@@ -209,7 +209,7 @@ impl Backend {
         self.protocol == Protocol::Chat
     }
 
-    /// Whether it speaks one of OpenAI's routes.
+    /// Whether it uses one of OpenAI's routes.
     pub fn is_openai(&self) -> bool {
         matches!(self.protocol, Protocol::Completions | Protocol::Chat)
     }

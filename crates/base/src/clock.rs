@@ -73,7 +73,7 @@ impl Clock for MonotonicClock {
     }
 }
 
-/// A clock that moves only when told to. For tests and virtual time.
+/// A clock that advances only by calls. For tests and virtual time.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: AtomicU64,

@@ -13,7 +13,7 @@ use tokometer_base::Nanos;
 use crate::Error;
 use crate::conn::{Access, Cancel, Channel, Endpoint, Limit, Peer};
 use crate::http::{BodyPart, ResponseReader};
-use crate::prepare::Head;
+use crate::prepare::RequestHead;
 use crate::reading::message;
 use crate::settings::Settings;
 
@@ -106,7 +106,7 @@ impl Control {
     pub fn get(&self, path: &str) -> Result<Answer, Error> {
         let endpoint = self.access.endpoint(&self.settings.base_url)?;
         let (url, forward) = (&self.settings.base_url, endpoint.forward.as_ref());
-        let head = Head::get(url, &self.full_path(path), forward);
+        let head = RequestHead::get(url, &self.full_path(path), forward);
         self.ask(path, &endpoint, head, None)
     }
 
@@ -114,7 +114,7 @@ impl Control {
     pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Answer, Error> {
         let endpoint = self.access.endpoint(&self.settings.base_url)?;
         let (url, forward) = (&self.settings.base_url, endpoint.forward.as_ref());
-        let head = Head::post(url, &self.full_path(path), forward);
+        let head = RequestHead::post(url, &self.full_path(path), forward);
         self.ask(path, &endpoint, head, Some(body.map(Value::to_string).unwrap_or_default()))
     }
 
@@ -129,7 +129,7 @@ impl Control {
         &self,
         path: &str,
         endpoint: &Endpoint,
-        mut head: Head,
+        mut head: RequestHead,
         body: Option<String>,
     ) -> Result<Answer, Error> {
         head.header("Accept", "*/*");

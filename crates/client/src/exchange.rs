@@ -14,7 +14,7 @@ use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 use crate::dialect::{Dialect, Rules, rules_of};
 use crate::framing::{Framer, Framing};
 use crate::http::{self, BodyPart, Head, Media, ResponseReader};
-use crate::reading::{Arrival, BodyEnd, Reading, message};
+use crate::reading::{Arrival, BodyEnd, ResponseReading, message};
 use crate::settings::Settings;
 
 /// Bytes of the body that are kept for messages: of a refusal, or before the first event.
@@ -72,7 +72,7 @@ pub struct Exchange {
     http: ResponseReader,
     head: Option<Head>,
     framer: Framer,
-    reading: Reading,
+    reading: ResponseReading,
     /// The first bytes of the body, until an event is found.
     beginning: Vec<u8>,
 }
@@ -84,7 +84,7 @@ impl Exchange {
         let framing =
             if dialect.is_streamed(settings) { rules.framing } else { Framing::WholeJson };
         let secrets = settings.shared_secrets();
-        let reading = Reading::new(rules, settings.usage, keep_text, Arc::clone(&secrets));
+        let reading = ResponseReading::new(rules, settings.usage, keep_text, Arc::clone(&secrets));
         Self {
             rules,
             framing,

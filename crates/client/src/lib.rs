@@ -28,7 +28,7 @@ pub use dialect::{Dialect, Probe};
 pub use error::Error;
 pub use exchange::{Exchange, KeepText, Progress, ReadStamp};
 pub use omission::{refused_field, replacement};
-pub use prepare::{Ask, PreparedRequest};
+pub use prepare::{PreparedRequest, RequestInput};
 pub use secret::ApiKey;
 pub use settings::{IgnoreEos, PartialSampling, Sampling, Settings, UsageReports};
 pub use url::Url;

@@ -1,6 +1,6 @@
 //! Builds the bytes of a request before it is due.
 //!
-//! In: the run's [`Settings`] and an [`Ask`] (one prompt, its index, its adapter). Out: a
+//! In: the run's [`Settings`] and an [`RequestInput`] (one prompt, its index, its adapter). Out: a
 //! [`PreparedRequest`] whose `bytes` are the header and body of an HTTP/1.1 request. It lists the
 //! fields that the client adds on its own, so that the request can be sent without one that a server
 //! refuses.
@@ -23,7 +23,7 @@ pub(crate) const USER_AGENT: &str = concat!("tokometer/", env!("CARGO_PKG_VERSIO
 
 /// The part of a request that differs from the others of its run.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
+pub struct RequestInput<'a> {
     /// Text, messages or token ids.
     pub prompt: &'a Prompt,
     /// Index in the plan; the last part of the request id.
@@ -32,7 +32,7 @@ pub struct Ask<'a> {
     pub lora: Option<&'a str>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> RequestInput<'a> {
     /// A request for the base model.
     pub fn new(prompt: &'a Prompt, index: u64) -> Self {
         Self { prompt, index, lora: None }
@@ -65,9 +65,13 @@ impl PreparedRequest {
 
 impl Dialect {
     /// An error when the protocol has no field for this form of prompt.
-    pub fn prepare(&self, settings: &Settings, ask: &Ask<'_>) -> Result<PreparedRequest, Error> {
+    pub fn prepare(
+        &self,
+        settings: &Settings,
+        ask: &RequestInput<'_>,
+    ) -> Result<PreparedRequest, Error> {
         let extra = merged_extra(settings, ask.prompt)?;
-        let mut body = Body::new(&extra);
+        let mut body = JsonBody::new(&extra);
         write_body(self.protocol(), &mut body, &self.context(settings, ask))?;
         let (body, optional_fields) = body.finish();
         let mut bytes = head(*self, settings, ask, body.len())?;
@@ -103,8 +107,12 @@ impl Dialect {
         format!("{}{slash}{path}{query}", settings.base_url.path_prefix)
     }
 
-    fn context<'a>(self, settings: &'a Settings, ask: &Ask<'a>) -> crate::dialect::Context<'a> {
-        crate::dialect::Context {
+    fn context<'a>(
+        self,
+        settings: &'a Settings,
+        ask: &RequestInput<'a>,
+    ) -> crate::dialect::BodyContext<'a> {
+        crate::dialect::BodyContext {
             backend: self.name(),
             conventions: self.conventions().map(|own| settings.conventions.unwrap_or(own)),
             settings,
@@ -133,11 +141,11 @@ fn merged_extra(settings: &Settings, prompt: &Prompt) -> Result<Map<String, Valu
 fn head(
     dialect: Dialect,
     settings: &Settings,
-    ask: &Ask<'_>,
+    ask: &RequestInput<'_>,
     body_len: usize,
 ) -> Result<Vec<u8>, Error> {
     let forward = settings.forward.as_ref();
-    let mut head = Head::post(&settings.base_url, &dialect.request_path(settings), forward);
+    let mut head = RequestHead::post(&settings.base_url, &dialect.request_path(settings), forward);
     let accept =
         if dialect.is_streamed(settings) { "text/event-stream" } else { "application/json" };
     head.header("Accept", accept);
@@ -154,12 +162,12 @@ fn head(
 }
 
 /// The header of a request. Setting a field again replaces its value.
-pub(crate) struct Head {
+pub(crate) struct RequestHead {
     request_line: String,
     headers: Vec<(String, String)>,
 }
 
-impl Head {
+impl RequestHead {
     pub(crate) fn post(url: &Url, path: &str, forward: Option<&Forward>) -> Self {
         let mut head = Self::new("POST", url, path, forward);
         head.header("Content-Type", "application/json");
@@ -208,13 +216,13 @@ impl Head {
 }
 
 /// A JSON object written field by field.
-pub(crate) struct Body<'a> {
+pub(crate) struct JsonBody<'a> {
     bytes: Vec<u8>,
     extra: &'a Map<String, Value>,
     optional: Vec<&'static str>,
 }
 
-impl<'a> Body<'a> {
+impl<'a> JsonBody<'a> {
     fn new(extra: &'a Map<String, Value>) -> Self {
         Self { bytes: vec![b'{'], extra, optional: Vec::new() }
     }
@@ -245,7 +253,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Adds each field of a struct with [`Body::field`].
+    /// Adds each field of a struct with [`JsonBody::field`].
     pub(crate) fn members(&mut self, fields: &impl Serialize) {
         for (name, value) in object_of(fields) {
             self.field(&name, value);
@@ -282,25 +290,29 @@ pub(crate) mod tests {
         Prompt { prompt_tokens: Some(3), output_tokens: Some(7), ..Prompt::text("Say \"hi\"") }
     }
 
-    fn prepared(name: &str, settings: &Settings, ask: &Ask<'_>) -> Result<PreparedRequest, Error> {
+    fn prepared(
+        name: &str,
+        settings: &Settings,
+        ask: &RequestInput<'_>,
+    ) -> Result<PreparedRequest, Error> {
         Dialect::named(name).unwrap().prepare(settings, ask)
     }
 
     pub(crate) fn body_of(name: &str, settings: &Settings, prompt: &Prompt) -> String {
-        let request = prepared(name, settings, &Ask::new(prompt, 0)).unwrap();
+        let request = prepared(name, settings, &RequestInput::new(prompt, 0)).unwrap();
         String::from_utf8(request.body().to_vec()).unwrap()
     }
 
     /// The body after the server has refused these fields one after the other.
     pub(crate) fn body_after(name: &str, prompt: &Prompt, refused: &[&str]) -> String {
-        let request = prepared(name, &settings(), &Ask::new(prompt, 0)).unwrap();
+        let request = prepared(name, &settings(), &RequestInput::new(prompt, 0)).unwrap();
         let request =
             refused.iter().fold(request, |request, field| request.without(field).unwrap());
         String::from_utf8(request.body().to_vec()).unwrap()
     }
 
     pub(crate) fn refused(name: &str, settings: &Settings, prompt: &Prompt) -> String {
-        prepared(name, settings, &Ask::new(prompt, 0)).unwrap_err().to_string()
+        prepared(name, settings, &RequestInput::new(prompt, 0)).unwrap_err().to_string()
     }
 
     #[test]
@@ -311,7 +323,7 @@ pub(crate) mod tests {
         settings.request_id_prefix = Some("bench-".to_owned());
         settings.headers = Headers(vec![("accept".to_owned(), "*/*".to_owned())]);
         let prompt = text_prompt();
-        let request = prepared("llamacpp-oai", &settings, &Ask::new(&prompt, 12)).unwrap();
+        let request = prepared("llamacpp-oai", &settings, &RequestInput::new(&prompt, 12)).unwrap();
         let head = std::str::from_utf8(&request.bytes[..request.body_start]).unwrap();
         assert_eq!(
             head.replace(env!("CARGO_PKG_VERSION"), "VERSION"),
@@ -330,7 +342,7 @@ pub(crate) mod tests {
         let mut settings = settings();
         settings.headers = Headers(vec![("x-a".to_owned(), "1\r\nx-b: 2".to_owned())]);
         assert!(matches!(
-            prepared("vllm", &settings, &Ask::new(&text_prompt(), 0)),
+            prepared("vllm", &settings, &RequestInput::new(&text_prompt(), 0)),
             Err(Error::Header(_))
         ));
     }
@@ -353,7 +365,7 @@ pub(crate) mod tests {
     #[test]
     fn an_adapter_replaces_the_model_and_is_sent_as_lora_path_to_sglang() {
         let prompt = text_prompt();
-        let ask = Ask { lora: Some("ad"), ..Ask::new(&prompt, 0) };
+        let ask = RequestInput { lora: Some("ad"), ..RequestInput::new(&prompt, 0) };
         let body = |name| {
             let request = prepared(name, &settings(), &ask).unwrap();
             serde_json::from_slice::<Value>(request.body()).unwrap()

@@ -24,7 +24,7 @@ const MESSAGE_BYTES: usize = 300;
 const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE);
 
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct ResponseReading {
     rules: Rules,
     usage_reports: UsageReports,
     keep_text: KeepText,
@@ -46,7 +46,7 @@ pub(crate) struct Arrival {
     pub(crate) read: u32,
 }
 
-impl Reading {
+impl ResponseReading {
     pub(crate) fn new(
         rules: Rules,
         usage_reports: UsageReports,

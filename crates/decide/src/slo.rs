@@ -14,7 +14,7 @@ use crate::Error;
 /// On which side of its limit a good value lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Side {
+pub enum GoodSide {
     /// At most the limit.
     Below,
     /// At least the limit.
@@ -29,7 +29,7 @@ pub struct Objective {
     /// The value that is compared with the limit.
     pub figure: Figure,
     /// From `<` or `>`.
-    pub side: Side,
+    pub side: GoodSide,
     /// In the unit of the figure.
     pub limit: f64,
 }
@@ -104,7 +104,8 @@ impl Objective {
         }
         let no_comparison = || Error::NoComparison(text.to_owned());
         let (left, right) = text.split_once(['<', '>']).ok_or_else(no_comparison)?;
-        let side = if text[left.len()..].starts_with('<') { Side::Below } else { Side::Above };
+        let side =
+            if text[left.len()..].starts_with('<') { GoodSide::Below } else { GoodSide::Above };
         let limit = right.trim_start_matches('=').trim();
         let figure = Figure::parse(left)
             .map_err(|source| Error::Figure { text: text.to_owned(), source })?;
@@ -123,16 +124,16 @@ impl Objective {
         // A percentile among failed requests is slower than any limit.
         let is_beyond = value.is_none()
             && distribution.is_some_and(|found| found.infinite > 0)
-            && self.side == Side::Below;
+            && self.side == GoodSide::Below;
         let is_met = match (value, self.side) {
-            (Some(value), Side::Below) => Some(value <= self.limit),
-            (Some(value), Side::Above) => Some(value >= self.limit),
+            (Some(value), GoodSide::Below) => Some(value <= self.limit),
+            (Some(value), GoodSide::Above) => Some(value >= self.limit),
             (None, _) => is_beyond.then_some(false),
         };
         let use_of_limit = value.and_then(|value| {
             let (above, below) = match self.side {
-                Side::Below => (value, self.limit),
-                Side::Above => (self.limit, value),
+                GoodSide::Below => (value, self.limit),
+                GoodSide::Above => (self.limit, value),
             };
             (below > 0.0).then(|| above / below)
         });
@@ -178,20 +179,20 @@ mod tests {
 
     #[test]
     fn objectives_are_read_as_people_write_them() {
-        let check = |text: &str, key: &str, side: Side, limit: f64| {
+        let check = |text: &str, key: &str, side: GoodSide, limit: f64| {
             let found = Objective::parse(text).unwrap();
             assert_eq!((found.figure.key().as_str(), found.side), (key, side));
             assert!((found.limit - limit).abs() < 1e-9, "{text}: {}", found.limit);
         };
-        check("p99 ttft < 2s", "ttft_ms_p99", Side::Below, 2_000.0);
-        check("ttft p99.9<=250", "ttft_ms_p99.9", Side::Below, 250.0);
-        check("mean TPOT < 50ms", "tpot_ms_mean", Side::Below, 50.0);
-        check("median e2e < 1.5 s", "e2e_ms_p50", Side::Below, 1_500.0);
-        check("p99_ttft_ms < 200", "ttft_ms_p99", Side::Below, 200.0);
-        check("goodput > 99%", "goodput_share", Side::Above, 0.99);
-        check("output > 1200", "output_tokens_per_s", Side::Above, 1_200.0);
-        check("output throughput > 1200 tok/s", "output_tokens_per_s", Side::Above, 1_200.0);
-        check("req/s > 12", "requests_per_s", Side::Above, 12.0);
+        check("p99 ttft < 2s", "ttft_ms_p99", GoodSide::Below, 2_000.0);
+        check("ttft p99.9<=250", "ttft_ms_p99.9", GoodSide::Below, 250.0);
+        check("mean TPOT < 50ms", "tpot_ms_mean", GoodSide::Below, 50.0);
+        check("median e2e < 1.5 s", "e2e_ms_p50", GoodSide::Below, 1_500.0);
+        check("p99_ttft_ms < 200", "ttft_ms_p99", GoodSide::Below, 200.0);
+        check("goodput > 99%", "goodput_share", GoodSide::Above, 0.99);
+        check("output > 1200", "output_tokens_per_s", GoodSide::Above, 1_200.0);
+        check("output throughput > 1200 tok/s", "output_tokens_per_s", GoodSide::Above, 1_200.0);
+        check("req/s > 12", "requests_per_s", GoodSide::Above, 12.0);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::item::{Notice, Prepare};
 use crate::live::Live;
 use crate::native::Native;
 use crate::platform::{Platform, Wake};
-use crate::preparer::{Preparer, Progress};
+use crate::preparer::{Preparer, PreparerProgress};
 use crate::shared::Shared;
 use crate::thread::{self, Thread};
 use crate::vitals::{self, Sample};
@@ -76,7 +76,7 @@ pub fn run_on<P: Platform>(
     let (links, wakers): (Vec<_>, Vec<_>) = links.into_iter().unzip();
     let shared = Arc::new(Shared::new(config, Arc::clone(&outlets.live), wakers));
     let workers = Workers::start(platform, &shared, &outlets.notices, links)?;
-    let progress = Arc::new(Progress::default());
+    let progress = Arc::new(PreparerProgress::default());
     let preparer = Preparer {
         platform: platform.clone(),
         clock: platform.clock(),
@@ -185,7 +185,7 @@ struct Owner<P: Platform> {
     platform: P,
     clock: P::Clock,
     shared: Arc<Shared>,
-    progress: Arc<Progress>,
+    progress: Arc<PreparerProgress>,
     offsets: Offsets,
     interrupt: Arc<Interrupt>,
     stop: Option<Stop>,

@@ -40,7 +40,7 @@ pub use harvest::Lane;
 pub use interrupt::Interrupt;
 pub use item::{Item, Notice, Prepare, PrepareError};
 pub use launch::{Between, Outlets, run, run_on};
-pub use live::{Counts, Live, Rates};
+pub use live::{Live, LiveCounts, Rates};
 pub use native::{EpollLinks, Native};
 pub use platform::Platform;
 pub use turns::{FollowUp, Places, TurnEnd};

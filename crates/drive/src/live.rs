@@ -13,7 +13,7 @@ use crate::config::MOST_WORKERS;
 /// One worker's counters, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Slot {
+pub(crate) struct WorkerCounters {
     sent: AtomicU64,
     succeeded: AtomicU64,
     failed: AtomicU64,
@@ -27,7 +27,7 @@ fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
 
-impl Slot {
+impl WorkerCounters {
     pub(crate) fn sent(&self) {
         add(&self.sent, 1);
     }
@@ -69,7 +69,7 @@ impl Slot {
 /// Counters of all workers.
 #[derive(Debug)]
 pub struct Live {
-    slots: Vec<Slot>,
+    slots: Vec<WorkerCounters>,
     phase: AtomicU8,
     began: AtomicU64,
     /// Zero while there is something to send.
@@ -78,7 +78,7 @@ pub struct Live {
 
 /// Sums over all workers at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct LiveCounts {
     /// Requests whose first byte was sent.
     pub sent: u64,
     /// Requests with a complete response.
@@ -100,7 +100,7 @@ pub struct Rates {
     pub requests_per_s: f64,
 }
 
-impl Counts {
+impl LiveCounts {
     /// Requests sent and not ended.
     pub fn in_flight(&self) -> u64 {
         self.sent.saturating_sub(self.succeeded + self.failed)
@@ -126,7 +126,7 @@ impl Counts {
 
 impl Default for Live {
     fn default() -> Self {
-        let slots = (0..MOST_WORKERS).map(|_| Slot::default()).collect();
+        let slots = (0..MOST_WORKERS).map(|_| WorkerCounters::default()).collect();
         Self {
             slots,
             phase: AtomicU8::new(0),
@@ -138,15 +138,15 @@ impl Default for Live {
 
 impl Live {
     /// The sums now.
-    pub fn counts(&self) -> Counts {
-        let sum = |pick: fn(&Slot) -> &AtomicU64| {
+    pub fn counts(&self) -> LiveCounts {
+        let sum = |pick: fn(&WorkerCounters) -> &AtomicU64| {
             self.slots
                 .iter()
                 .map(|slot| pick(slot).load(Ordering::Relaxed))
                 .fold(0, u64::wrapping_add)
         };
         let first_contents = sum(|slot| &slot.first_contents);
-        Counts {
+        LiveCounts {
             // Ends are read before sends, so that no request seems to end before it was sent.
             succeeded: sum(|slot| &slot.succeeded),
             failed: sum(|slot| &slot.failed),
@@ -182,13 +182,13 @@ impl Live {
         let _before = self.all_sent.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    pub(crate) fn slot(&self, worker: u16) -> &Slot {
+    pub(crate) fn slot(&self, worker: u16) -> &WorkerCounters {
         &self.slots[usize::from(worker.min(MOST_WORKERS - 1))]
     }
 
     /// Resets the counters for a phase. Called while no request is in flight.
     pub(crate) fn begin(&self, phase: Phase, at: Nanos) {
-        self.slots.iter().for_each(Slot::reset);
+        self.slots.iter().for_each(WorkerCounters::reset);
         self.all_sent.store(0, Ordering::Relaxed);
         self.began.store(at.0, Ordering::Relaxed);
         self.phase.store(if phase == Phase::Warmup { 1 } else { 2 }, Ordering::Relaxed);
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn rates_are_those_since_the_reading_before() {
-        let before = Counts { succeeded: 2, tokens: 100, ..Counts::default() };
-        let now = Counts { succeeded: 5, failed: 1, tokens: 400, ..Counts::default() };
+        let before = LiveCounts { succeeded: 2, tokens: 100, ..LiveCounts::default() };
+        let now = LiveCounts { succeeded: 5, failed: 1, tokens: 400, ..LiveCounts::default() };
         let rates = now.rates_since(&before, Nanos::from_secs(2));
         assert_eq!(rates, Rates { tokens_per_s: 150.0, requests_per_s: 2.0 });
         assert_eq!(now.rates_since(&before, Nanos::ZERO), Rates::default());
@@ -228,7 +228,7 @@ mod tests {
         live.note_all_sent(Nanos(8));
         assert_eq!(live.all_sent(), Some(Nanos(7)));
         live.begin(Phase::Measure, Nanos(2));
-        assert_eq!((live.counts(), live.all_sent()), (Counts::default(), None));
+        assert_eq!((live.counts(), live.all_sent()), (LiveCounts::default(), None));
         assert_eq!((live.phase(), live.began()), (Some(Phase::Measure), Some(Nanos(2))));
     }
 }

@@ -35,7 +35,7 @@ const PAUSE: Nanos = Nanos::from_millis(2);
 
 /// How far preparing has come; shared with the thread that owns the run.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
+pub(crate) struct PreparerProgress {
     are_warmups_fed: AtomicBool,
     is_head_start_made: AtomicBool,
     start: AtomicU64,
@@ -45,7 +45,7 @@ pub(crate) struct Progress {
     error: Mutex<Option<Error>>,
 }
 
-impl Progress {
+impl PreparerProgress {
     /// Whether all warm-up items are with the workers.
     pub(crate) fn are_warmups_fed(&self) -> bool {
         self.are_warmups_fed.load(Ordering::Acquire)
@@ -94,7 +94,7 @@ pub(crate) struct Preparer<P: Platform> {
     pub(crate) platform: P,
     pub(crate) clock: P::Clock,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) progress: Arc<Progress>,
+    pub(crate) progress: Arc<PreparerProgress>,
     pub(crate) source: Box<dyn Prepare>,
     pub(crate) offsets: Offsets,
     /// Start of the current block, relative to the start of the measured phase.

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use tokometer_base::Nanos;
-use tokometer_drive::{Counts, Interrupt, Live};
+use tokometer_drive::{Interrupt, Live, LiveCounts};
 use tokometer_plan::{Load, Plan};
 
 use crate::error::Error;
@@ -74,7 +74,7 @@ impl Goal {
 
     /// The part of the run that is over, between 0 and 1: by requests where their number is known,
     /// else by time.
-    pub fn part_done(&self, counts: &Counts, elapsed: Nanos) -> f64 {
+    pub fn part_done(&self, counts: &LiveCounts, elapsed: Nanos) -> f64 {
         let by_count = self.requests.map(|all| counts.ended() as f64 / all.max(1) as f64);
         let by_time = self.seconds.map(|all| elapsed.as_secs_f64() / all.max(1e-9));
         by_count.or(by_time).unwrap_or(0.0).clamp(0.0, 1.0)
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_run_is_done_by_its_requests_or_else_by_its_time() {
-        let counts = Counts { succeeded: 30, failed: 10, ..Counts::default() };
+        let counts = LiveCounts { succeeded: 30, failed: 10, ..LiveCounts::default() };
         let done =
             |requests, seconds| Goal { requests, seconds }.part_done(&counts, Nanos::from_secs(5));
         assert_eq!((done(Some(80), Some(6.0)), done(None, Some(20.0))), (0.5, 0.25));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokometer_base::seed::unit_float;
 use tokometer_base::{Nanos, Prompt, Seed};
-use tokometer_client::{Ask, Dialect, Settings};
+use tokometer_client::{Dialect, RequestInput, Settings};
 use tokometer_drive::{FollowUp, Item, Prepare, PrepareError, TurnEnd};
 use tokometer_record::{Identity, Phase};
 use tokometer_workload::{self as workload, Workload};
@@ -133,7 +133,7 @@ impl Preparer {
         index: u64,
         lora: Option<&str>,
     ) -> Result<tokometer_client::PreparedRequest, PrepareError> {
-        let ask = Ask { prompt, index, lora };
+        let ask = RequestInput { prompt, index, lora };
         Ok(self.dialect.prepare(&self.settings, &ask)?)
     }
 }

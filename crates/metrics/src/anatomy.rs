@@ -28,7 +28,7 @@ pub enum Known {
 /// Where a part lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Stage {
+pub enum PartStage {
     /// Before the first byte of the request: not part of the time to first token.
     Before,
     /// Between the first byte of the request and the first content.
@@ -43,7 +43,7 @@ pub struct Part {
     /// Over all requests, those without this part included.
     pub mean_ms: f64,
     /// Whether it is part of the time to first token.
-    pub stage: Stage,
+    pub stage: PartStage,
     /// Shown beside the value.
     pub known: Known,
 }
@@ -127,15 +127,15 @@ impl Anatomy {
         let queue = reported(self.server_queue, server.and_then(|server| server.queue_ms_mean));
         let prefill = reported(self.prefill, server.and_then(|server| server.prefill_ms_mean));
         let named = [
-            ("client queue", mean(self.client_queue), Known::Measured, Stage::Before),
-            ("connect", mean(self.connect), Known::Measured, Stage::Before),
-            ("sending the request", mean(self.send), Known::Measured, Stage::Within),
-            ("network round trip", network, Known::Inferred, Stage::Within),
-            ("server queue", queue, Known::Reported, Stage::Within),
-            ("prefill", prefill, Known::Reported, Stage::Within),
-            ("rest in the server", Some(rest), Known::Inferred, Stage::Within),
+            ("client queue", mean(self.client_queue), Known::Measured, PartStage::Before),
+            ("connect", mean(self.connect), Known::Measured, PartStage::Before),
+            ("sending the request", mean(self.send), Known::Measured, PartStage::Within),
+            ("network round trip", network, Known::Inferred, PartStage::Within),
+            ("server queue", queue, Known::Reported, PartStage::Within),
+            ("prefill", prefill, Known::Reported, PartStage::Within),
+            ("rest in the server", Some(rest), Known::Inferred, PartStage::Within),
         ];
-        let part = |(name, mean_ms, known, stage): (&str, Option<f64>, Known, Stage)| {
+        let part = |(name, mean_ms, known, stage): (&str, Option<f64>, Known, PartStage)| {
             Some(Part { name: name.to_owned(), mean_ms: mean_ms?, stage, known })
         };
         named.into_iter().filter_map(part).collect()
@@ -230,7 +230,7 @@ mod tests {
         (reused.times.connect_begin, reused.times.connect_end) = (None, None);
         anatomy.push(&reused);
         let parts = anatomy.parts(None);
-        let within = parts.iter().filter(|part| part.stage == Stage::Within);
+        let within = parts.iter().filter(|part| part.stage == PartStage::Within);
         assert!((within.map(|part| part.mean_ms).sum::<f64>() - 41.0).abs() < 1e-9);
         assert!(parts.iter().any(|part| part.name == "connect" && part.mean_ms < 1.5));
     }

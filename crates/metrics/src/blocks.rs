@@ -16,13 +16,13 @@ const MOST_BLOCKS: usize = 32;
 const FEWEST_BLOCKS: usize = 8;
 
 #[derive(Debug, Clone)]
-struct Block {
+struct ValueBlock {
     sum: f64,
     weight: u64,
     values: Histogram<u64>,
 }
 
-impl Block {
+impl ValueBlock {
     fn new() -> Self {
         let values =
             Histogram::new(2).expect("two significant digits are within the allowed range");
@@ -42,7 +42,7 @@ impl Block {
 pub(crate) struct Blocks {
     origin: Nanos,
     width: Nanos,
-    blocks: Vec<Option<Block>>,
+    blocks: Vec<Option<ValueBlock>>,
 }
 
 impl Blocks {
@@ -62,7 +62,7 @@ impl Blocks {
         if self.blocks.len() <= place {
             self.blocks.resize_with(place + 1, || None);
         }
-        let block = self.blocks[place].get_or_insert_with(Block::new);
+        let block = self.blocks[place].get_or_insert_with(ValueBlock::new);
         block.sum += value.0 as f64 * f64::from(weight);
         block.weight += u64::from(weight);
         let _ = block.values.record_n(value.0, u64::from(weight));
@@ -70,7 +70,7 @@ impl Blocks {
 
     fn widen(&mut self) {
         self.width = self.width + self.width;
-        let mut joined: Vec<Option<Block>> = Vec::with_capacity(MOST_BLOCKS);
+        let mut joined: Vec<Option<ValueBlock>> = Vec::with_capacity(MOST_BLOCKS);
         for pair in self.blocks.chunks(2) {
             let mut both = pair.iter().flatten();
             joined.push(both.next().map(|first| {
@@ -83,8 +83,8 @@ impl Blocks {
     }
 
     /// Complete blocks: the first and the last are cut by the ends of the run and are left out.
-    fn whole(&self) -> Option<Vec<&Block>> {
-        let filled: Vec<&Block> = self.blocks.iter().flatten().collect();
+    fn whole(&self) -> Option<Vec<&ValueBlock>> {
+        let filled: Vec<&ValueBlock> = self.blocks.iter().flatten().collect();
         let inner = filled.get(1..filled.len().checked_sub(1)?)?;
         (inner.len() >= FEWEST_BLOCKS).then(|| inner.to_vec())
     }
@@ -104,7 +104,7 @@ impl Blocks {
         if blocks.iter().any(|block| (block.weight as f64) * tail < 1.0) {
             return None;
         }
-        let at = |block: &&Block| block.values.value_at_quantile(percent / 100.0) as f64;
+        let at = |block: &&ValueBlock| block.values.value_at_quantile(percent / 100.0) as f64;
         statistics::mean_margin(&blocks.iter().map(at).collect::<Vec<f64>>())
     }
 }

@@ -20,9 +20,9 @@ use crate::family::{Family, FamilyCollector, Route};
 use crate::figures::Probe;
 use crate::goodput::{Goodput, Objectives};
 use crate::measure;
-use crate::notes::{self, Evidence};
+use crate::notes::{self, CheckInput};
 use crate::observe::Observed;
-use crate::rows::{self, FailureClass, Fate, Part, RequestRow};
+use crate::rows::{self, FailureClass, Fate, RequestRow, TimeSpan};
 use crate::sample::Sample;
 use crate::sends::Capped;
 use crate::server;
@@ -217,7 +217,7 @@ impl Collector {
         let gap_unit = GapUnit::of_sglang(backend, told);
         let (distributions, families) = self.into_parts(span, gap_unit);
         (summary.distributions, summary.families) = (distributions, families);
-        let evidence = Evidence {
+        let evidence = CheckInput {
             info: &info,
             summary: &summary,
             health,
@@ -230,7 +230,7 @@ impl Collector {
         summary
     }
 
-    fn server(&mut self, span: Option<Part>) -> Option<server::ServerFigures> {
+    fn server(&mut self, span: Option<TimeSpan>) -> Option<server::ServerFigures> {
         let mut figures = std::mem::take(&mut self.scrapes).figures(span)?;
         if let Some(gpu) = &mut figures.gpu {
             let tokens = self.totals.output_tokens.filter(|tokens| *tokens > 0);
@@ -240,7 +240,7 @@ impl Collector {
         Some(figures)
     }
 
-    fn goodput(&self, planned: u64, span: Option<Part>) -> Option<Goodput> {
+    fn goodput(&self, planned: u64, span: Option<TimeSpan>) -> Option<Goodput> {
         let objectives = self.options.objectives;
         if objectives.is_empty() {
             return None;
@@ -261,7 +261,7 @@ impl Collector {
 
     fn complete_totals(
         &mut self,
-        span: Option<Part>,
+        span: Option<TimeSpan>,
         goodput: Option<Goodput>,
         health: Option<&Health>,
     ) {
@@ -279,7 +279,7 @@ impl Collector {
             .map(|delay| delay.0 as f64);
     }
 
-    fn steady(&self, part: Part, span: Option<Part>) -> Steady {
+    fn steady(&self, part: TimeSpan, span: Option<TimeSpan>) -> Steady {
         let run_begin = span.map_or(self.info.origin, |span| span.begin);
         let seconds = part.length().as_secs_f64();
         let started: Vec<&RequestRow> =
@@ -317,7 +317,7 @@ impl Collector {
     /// Distributions of our own and other tools' figures. Consumes the samples.
     fn into_parts(
         self,
-        span: Option<Part>,
+        span: Option<TimeSpan>,
         gap_unit: GapUnit,
     ) -> (BTreeMap<String, Distribution>, BTreeMap<Family, crate::figures::FamilyFigures>) {
         let failed = self.rows.iter().filter(|row| row.fate == Fate::Failed).count();
@@ -412,15 +412,15 @@ fn longest_wait(rows: &[RequestRow]) -> f64 {
 }
 
 /// The measured phase: as recorded, or the span of the rows of a killed run.
-fn span(rows: &[RequestRow], state: &RunState) -> Option<Part> {
+fn span(rows: &[RequestRow], state: &RunState) -> Option<TimeSpan> {
     let of_rows = || {
         let begin = rows.iter().map(|row| row.due.min(row.start)).min()?;
         let end = rows.iter().map(|row| row.end).max()?;
-        Some(Part { begin, end })
+        Some(TimeSpan { begin, end })
     };
     match state {
         RunState::Ended(end) if !rows.is_empty() && end.measure_end > end.measure_begin => {
-            Some(Part { begin: end.measure_begin, end: end.measure_end })
+            Some(TimeSpan { begin: end.measure_begin, end: end.measure_end })
         }
         _ => of_rows(),
     }

@@ -76,12 +76,12 @@ impl RequestRow {
 
 /// A time span of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct TimeSpan {
     pub(crate) begin: Nanos,
     pub(crate) end: Nanos,
 }
 
-impl Part {
+impl TimeSpan {
     pub(crate) fn length(&self) -> Nanos {
         self.end - self.begin
     }
@@ -101,7 +101,7 @@ impl Part {
 }
 
 /// Mean number of requests in flight during a span.
-pub(crate) fn mean_in_flight(rows: &[RequestRow], part: Part) -> f64 {
+pub(crate) fn mean_in_flight(rows: &[RequestRow], part: TimeSpan) -> f64 {
     let overlap = |row: &RequestRow| (row.end.min(part.end) - row.start.max(part.begin)).0 as f64;
     rows.iter().map(overlap).sum::<f64>() / part.length().0.max(1) as f64
 }

@@ -19,8 +19,8 @@ use tokometer_record::server::Scrape;
 pub use buckets::BucketQuantile;
 use buckets::Buckets;
 pub(crate) use change::Scrapes;
-use change::{Counters, Mean};
-use engines::{ENGINES, Engine};
+use change::{Mean, ServerCounters};
+use engines::{ENGINES, EngineMetricNames};
 pub use gpu::{GpuFigures, GpuGauges, gauges};
 pub use prometheus::{Keep, parse};
 use prometheus::{bare_name, label};
@@ -106,7 +106,7 @@ pub struct Speculation {
 
 /// Values of one scrape under common names.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reading {
+pub struct ServerReading {
     /// When the response arrived.
     pub at: Nanos,
     /// Index among the scraped endpoints.
@@ -121,7 +121,7 @@ pub struct Reading {
     pub kv_use: Option<f64>,
     /// Tokens per step with speculative decoding, if a gauge reports it.
     accept_length: Option<f64>,
-    counters: Counters,
+    counters: ServerCounters,
     /// TTFT histogram; empty where the scrape has none.
     ttft: Buckets,
 }
@@ -153,7 +153,7 @@ fn mean(scrape: &Scrape, histogram: Option<&str>) -> Mean {
     Mean { sum: of("_sum"), count: of("_count") }
 }
 
-fn ttft_buckets(scrape: &Scrape, engine: &Engine) -> Buckets {
+fn ttft_buckets(scrape: &Scrape, engine: &EngineMetricNames) -> Buckets {
     let Some(name) = engine.ttft else { return Buckets::default() };
     let samples = labelled(scrape, &format!("{name}_bucket"))
         .filter_map(|(name, count)| Some((label(name, "le")?, count)));
@@ -169,8 +169,10 @@ pub fn reported_accept_length(server_info: &serde_json::Value) -> Option<f64> {
 }
 
 /// The values of a scrape under common names. `None` for a failed scrape or an unknown engine.
-pub fn read(scrape: &Scrape) -> Option<Reading> {
-    let has = |engine: &&Engine| scrape.values.keys().any(|name| name.starts_with(engine.prefix));
+pub fn read(scrape: &Scrape) -> Option<ServerReading> {
+    let has = |engine: &&EngineMetricNames| {
+        scrape.values.keys().any(|name| name.starts_with(engine.prefix))
+    };
     let engine = ENGINES.iter().find(has)?;
     let sum = |names: &[&str]| sum(scrape, names);
     let mut per_position = BTreeMap::new();
@@ -183,7 +185,7 @@ pub fn read(scrape: &Scrape) -> Option<Reading> {
     let uncounted = sum(engine.uncounted_prompt_tokens).unwrap_or(0.0);
     let prompt_tokens = sum(engine.prompt_tokens).map(|tokens| tokens + uncounted);
     let has_hits = !engine.prefix_hits.is_empty();
-    let counters = Counters {
+    let counters = ServerCounters {
         preemptions: sum(engine.preemptions),
         prompt_tokens,
         generation_tokens: sum(engine.generation_tokens),
@@ -198,7 +200,7 @@ pub fn read(scrape: &Scrape) -> Option<Reading> {
         accepted_tokens: sum(engine.accepted_tokens),
         per_position,
     };
-    Some(Reading {
+    Some(ServerReading {
         at: scrape.at,
         endpoint: scrape.endpoint,
         engine: engine.name,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 use tokometer_record::RecordedLoad;
 
-use crate::rows::{self, Fate, Part, RequestRow};
+use crate::rows::{self, Fate, RequestRow, TimeSpan};
 use crate::statistics;
 use crate::summary::Distribution;
 
@@ -97,7 +97,7 @@ pub(crate) enum Unsteady {
 }
 
 /// The steady part of a run.
-pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<Part, Unsteady> {
+pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<TimeSpan, Unsteady> {
     let class = LoadClass::of(load);
     let reached = match class {
         LoadClass::Burst | LoadClass::Ramp => return Err(Unsteady::Designed),
@@ -122,15 +122,15 @@ pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<Part, Uns
     let begin = reached + Nanos::from_secs_f64(skip / 1e9);
     // No request arrives after the last start: from there on the load drains.
     let end = rows.iter().map(|row| row.start).max().ok_or(Unsteady::TooShort)?;
-    flat_part(rows, Part { begin, end }, least)
+    flat_part(rows, TimeSpan { begin, end }, least)
 }
 
 /// The longest stretch that ends with `whole` and has no trend; its start moves up to half way.
-fn flat_part(rows: &[RequestRow], whole: Part, least: Nanos) -> Result<Part, Unsteady> {
+fn flat_part(rows: &[RequestRow], whole: TimeSpan, least: Nanos) -> Result<TimeSpan, Unsteady> {
     let mut was_long_enough = false;
     for tenths in 0..=5 {
         let begin = whole.begin + Nanos(whole.length().0 / 10 * tenths);
-        let part = Part { begin, end: whole.end };
+        let part = TimeSpan { begin, end: whole.end };
         if part.length() == Nanos::ZERO || part.length() < least {
             break;
         }
@@ -142,14 +142,14 @@ fn flat_part(rows: &[RequestRow], whole: Part, least: Nanos) -> Result<Part, Uns
     Err(if was_long_enough { Unsteady::Sloping } else { Unsteady::TooShort })
 }
 
-fn is_flat(rows: &[RequestRow], part: Part) -> bool {
+fn is_flat(rows: &[RequestRow], part: TimeSpan) -> bool {
     let completions =
-        |piece: Part| rows.iter().filter(|row| piece.contains(row.end)).count() as f64;
-    let in_flight = |piece: Part| rows::mean_in_flight(rows, piece);
+        |piece: TimeSpan| rows.iter().filter(|row| piece.contains(row.end)).count() as f64;
+    let in_flight = |piece: TimeSpan| rows::mean_in_flight(rows, piece);
     !has_slope(part, in_flight) && !has_slope(part, completions)
 }
 
-fn has_slope(part: Part, value: impl Fn(Part) -> f64) -> bool {
+fn has_slope(part: TimeSpan, value: impl Fn(TimeSpan) -> f64) -> bool {
     let points: Vec<(f64, f64)> =
         part.pieces(PIECES).zip(0_u32..).map(|(piece, x)| (f64::from(x), value(piece))).collect();
     let mean = points.iter().map(|(_, y)| y).sum::<f64>() / points.len() as f64;
@@ -190,7 +190,7 @@ pub(crate) fn overload(rows: &[RequestRow], load: &RecordedLoad) -> Option<Overl
     if skip.0 > (last - first).0 / 2 {
         return None;
     }
-    let part = Part { begin: first + skip, end: last };
+    let part = TimeSpan { begin: first + skip, end: last };
     let passed = |times: &[Nanos], at: Nanos| times.partition_point(|time| *time <= at);
     let backlog = |at: Nanos| passed(&due, at).saturating_sub(passed(&ends, at));
     let points: Vec<(f64, f64)> = part

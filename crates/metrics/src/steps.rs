@@ -71,7 +71,7 @@ impl SeenStep {
 
 /// Why steps cannot be inferred.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-pub enum Refusal {
+pub enum StepsRefusal {
     /// The times are those of reads.
     #[error(
         "{:.0} % of the events arrived in the same read as the previous event, so their times are not the engine's",
@@ -113,7 +113,7 @@ struct Token {
 
 /// One stream: when it was sent, and its first and last token.
 #[derive(Debug, Clone, Copy)]
-struct Stream {
+struct StreamSpan {
     sent: Option<Nanos>,
     first: Nanos,
     last: Nanos,
@@ -124,7 +124,7 @@ struct Stream {
 #[derive(Debug, Clone)]
 pub struct Collector {
     tokens: Vec<Token>,
-    streams: Vec<Stream>,
+    streams: Vec<StreamSpan>,
     shared: usize,
     events: usize,
     /// Every `stride`-th stretch is kept, counted from `base`.
@@ -198,7 +198,7 @@ impl Collector {
             }
         }
         if let (Some(first), Some((last, _))) = (first, before) {
-            self.streams.push(Stream { sent: timeline.times.first_byte_sent, first, last });
+            self.streams.push(StreamSpan { sent: timeline.times.first_byte_sent, first, last });
         }
         if self.tokens.len() > self.tokens_max {
             self.thin();
@@ -222,9 +222,9 @@ impl Collector {
     }
 
     /// The steps, or why there are none. Does not check yet whether streams move together.
-    pub fn seen(mut self) -> Result<Seen, Refusal> {
+    pub fn seen(mut self) -> Result<Seen, StepsRefusal> {
         if self.shared as f64 > SHARED_READS_MAX * self.events as f64 {
-            return Err(Refusal::SharedReads { shared: self.shared, events: self.events });
+            return Err(StepsRefusal::SharedReads { shared: self.shared, events: self.events });
         }
         self.tokens.sort_by_key(|token| token.at);
         let width = group_width(&self.tokens);
@@ -242,7 +242,7 @@ impl Collector {
             steps.push(step);
         }
         if steps.len() < STEPS_MIN {
-            return Err(Refusal::TooFewSteps { steps: steps.len(), least: STEPS_MIN });
+            return Err(StepsRefusal::TooFewSteps { steps: steps.len(), least: STEPS_MIN });
         }
         if self.stride > 1 {
             forget_spans_across(&mut steps);
@@ -268,9 +268,9 @@ impl Collector {
 
 impl Seen {
     /// An error if the streams do not move together.
-    pub fn checked(self) -> Result<Self, Refusal> {
+    pub fn checked(self) -> Result<Self, StepsRefusal> {
         match self.together {
-            Some(share) if share < TOGETHER_MIN => Err(Refusal::Apart { share }),
+            Some(share) if share < TOGETHER_MIN => Err(StepsRefusal::Apart { share }),
             _ => Ok(self),
         }
     }
@@ -283,7 +283,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    fn new(streams: &[Stream]) -> Self {
+    fn new(streams: &[StreamSpan]) -> Self {
         let mut firsts: Vec<Nanos> = streams.iter().map(|stream| stream.first).collect();
         let mut lasts: Vec<Nanos> = streams.iter().map(|stream| stream.last).collect();
         firsts.sort_unstable();
@@ -309,7 +309,7 @@ fn group_width(tokens: &[Token]) -> Nanos {
 
 /// Groups of tokens, one per step: close together, and all of streams that had been sent when the
 /// first token arrived. A request sent later cannot have been in that step.
-fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &mut [Stream]) -> Vec<&'t [Token]> {
+fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &mut [StreamSpan]) -> Vec<&'t [Token]> {
     streams.sort_unstable_by_key(|stream| stream.first);
     let is_sent_after = |token: &Token, begin: Nanos| {
         if token.gap > 0 {
@@ -367,7 +367,7 @@ fn forget_spans_across(steps: &mut [SeenStep]) {
     }
 }
 
-fn count_pending(streams: &[Stream], steps: &mut [SeenStep]) {
+fn count_pending(streams: &[StreamSpan], steps: &mut [SeenStep]) {
     let mut changes = vec![0_i64; steps.len() + 1];
     for stream in streams {
         let Some(sent) = stream.sent else { continue };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
-use crate::rows::{Fate, Part, RequestRow};
+use crate::rows::{Fate, RequestRow, TimeSpan};
 use crate::statistics;
 
 const SECOND: u64 = 1_000_000_000;
@@ -184,9 +184,13 @@ pub struct Block {
 }
 
 /// The measured phase in equal blocks.
-pub(crate) fn blocks(span: Option<Part>, rows: &[RequestRow], tokens: &TokenSeconds) -> Vec<Block> {
+pub(crate) fn blocks(
+    span: Option<TimeSpan>,
+    rows: &[RequestRow],
+    tokens: &TokenSeconds,
+) -> Vec<Block> {
     let Some(span) = span.filter(|span| span.length().0 >= BLOCKS) else { return Vec::new() };
-    let block = |part: Part| {
+    let block = |part: TimeSpan| {
         let seconds = part.length().as_secs_f64();
         let is_done = |row: &&RequestRow| row.fate == Fate::Succeeded && part.contains(row.end);
         let started = || rows.iter().filter(|row| part.contains(row.start));
@@ -231,7 +235,7 @@ mod tests {
 
     #[test]
     fn blocks_hold_the_requests_that_started_in_them() {
-        let span = Part { begin: Nanos::ZERO, end: Nanos::from_secs(16) };
+        let span = TimeSpan { begin: Nanos::ZERO, end: Nanos::from_secs(16) };
         let timed = |index: u64, second: u64, ttft: f64| RequestRow {
             ttft: Some(ttft),
             ..testing::row(

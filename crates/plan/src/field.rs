@@ -35,12 +35,12 @@ pub enum Error {
 }
 
 /// A field of a partial plan, whatever its type.
-trait Slot {
+trait FieldSlot {
     fn is_set(&self) -> bool;
     fn set(&mut self, value: &Scalar) -> Result<(), String>;
 }
 
-impl<T: DeserializeOwned> Slot for Option<T> {
+impl<T: DeserializeOwned> FieldSlot for Option<T> {
     fn is_set(&self) -> bool {
         self.is_some()
     }
@@ -68,7 +68,7 @@ macro_rules! fields {
                 match self { $( Self::$Field => $name, )* }
             }
 
-            fn slot(self, $plan: &mut PartialPlan) -> &mut dyn Slot {
+            fn slot(self, $plan: &mut PartialPlan) -> &mut dyn FieldSlot {
                 match self { $( Self::$Field => &mut $slot, )* }
             }
         }

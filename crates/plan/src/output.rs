@@ -17,7 +17,7 @@ tokometer_base::partial! {
         pub run_dir: Option<PathBuf> = None,
         /// What stdout gets.
         pub shown: Shown,
-        /// Port of loopback that tells the run's counters; absent: none.
+        /// Loopback port that serves the run's counters in Prometheus format; `None` serves none.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub prometheus_port: Option<u16> = None,
         /// vLLM's result file; absent: none.

@@ -1,4 +1,4 @@
-//! What is measured: where it is and how it is spoken to.
+//! The server under test: its address and protocol.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -54,12 +54,12 @@ impl<'de> Deserialize<'de> for Address {
 }
 
 tokometer_base::partial! {
-    /// One server and how it is spoken to.
+    /// One server and its protocol.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Target / PartialTarget {
         /// Where requests go: a URL, or `simulator:PROFILE`.
         pub address: Address,
-        /// How it is spoken to; written as the backend's name.
+        /// Written as the backend's name.
         pub backend: client::Dialect,
         /// Path of the measured route; absent: the backend's own.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +72,7 @@ tokometer_base::partial! {
         pub served_model_name: Option<String> = None,
         /// Sent with every request. Only values of public headers are written.
         pub headers: Headers = Headers::default(),
-        /// Whose certificates are believed.
+        /// Which certificates are trusted.
         pub trust: Trust = Trust::default(),
         /// The certificate shown to the server, where it asks for one.
         #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,12 +21,12 @@ use crate::failure::Outcome;
 use crate::timeline::{ServerTimings, Timeline, Times, Usage};
 
 /// Builds one batch column by column.
-struct Table {
+struct ColumnBuilder {
     fields: Vec<Field>,
     columns: Vec<ArrayRef>,
 }
 
-impl Table {
+impl ColumnBuilder {
     fn add(&mut self, name: &str, column: impl Array + 'static) {
         let is_nullable = column.is_nullable() || !name.starts_with("event_");
         self.fields.push(Field::new(name, column.data_type().clone(), is_nullable));
@@ -63,7 +63,7 @@ fn event_base(times: &Times) -> Nanos {
 
 /// One batch with a row for each of `timelines`, in order.
 pub(crate) fn encode(timelines: &[Timeline], origin: Nanos) -> Result<RecordBatch, ArrowError> {
-    let mut table = Table { fields: Vec::new(), columns: Vec::new() };
+    let mut table = ColumnBuilder { fields: Vec::new(), columns: Vec::new() };
     add_identity(&mut table, timelines);
     add_times(&mut table, timelines, origin);
     add_counts(&mut table, timelines);
@@ -72,7 +72,7 @@ pub(crate) fn encode(timelines: &[Timeline], origin: Nanos) -> Result<RecordBatc
     RecordBatch::try_new(Arc::new(Schema::new(table.fields)), table.columns)
 }
 
-fn add_identity(table: &mut Table, timelines: &[Timeline]) {
+fn add_identity(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     let identities = || timelines.iter().map(|timeline| &timeline.identity);
     table.add_u64("index", identities().map(|id| Some(id.index)));
     table.add_u32("shard", identities().map(|id| Some(id.shard)));
@@ -112,7 +112,7 @@ const POINTS: [Point; 9] = [
     ("end_ns", |times| &mut times.end),
 ];
 
-fn add_times(table: &mut Table, timelines: &[Timeline], origin: Nanos) {
+fn add_times(table: &mut ColumnBuilder, timelines: &[Timeline], origin: Nanos) {
     table.add_span(
         "admitted_ns",
         timelines.iter().map(|timeline| Some(timeline.times.admitted - origin)),
@@ -126,7 +126,7 @@ fn add_times(table: &mut Table, timelines: &[Timeline], origin: Nanos) {
     }
 }
 
-fn add_counts(table: &mut Table, timelines: &[Timeline]) {
+fn add_counts(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     let usage = |pick: fn(&Usage) -> Option<u32>| {
         timelines.iter().map(move |timeline| timeline.usage.as_ref().and_then(pick))
     };
@@ -151,7 +151,7 @@ fn add_counts(table: &mut Table, timelines: &[Timeline]) {
     table.add_u32("segments_in", network().map(|network| Some(network?.segments_in)));
 }
 
-fn add_outcome(table: &mut Table, timelines: &[Timeline]) {
+fn add_outcome(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     let failure = |timeline: &Timeline| match &timeline.outcome {
         Outcome::Failed(failure) => Some(failure.clone()),
         Outcome::Success | Outcome::Abandoned => None,
@@ -178,7 +178,7 @@ fn add_outcome(table: &mut Table, timelines: &[Timeline]) {
     table.add_text("text", timelines.iter().map(|timeline| timeline.text.as_deref()));
 }
 
-fn add_events(table: &mut Table, timelines: &[Timeline]) {
+fn add_events(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     let mut times = ListBuilder::new(Int64Builder::new());
     let mut reads = ListBuilder::new(UInt32Builder::new());
     let mut tokens = ListBuilder::new(UInt16Builder::new());

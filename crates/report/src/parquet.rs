@@ -38,7 +38,7 @@ const PRESENT_ITEM: i16 = 3;
 const BEGINS: i16 = 0;
 const CONTINUES: i16 = 1;
 
-enum Values {
+enum ColumnValues {
     /// Parquet has no unsigned type: the schema says that these are.
     Counts(Vec<i64>),
     Numbers(Vec<f64>),
@@ -47,19 +47,19 @@ enum Values {
 
 /// A column of the row group under construction: the values that are present, and the levels that say
 /// where they belong.
-struct Column {
-    values: Values,
+struct ColumnBuffer {
+    values: ColumnValues,
     definitions: Vec<i16>,
     /// `None` for a column with one value per row.
     repetitions: Option<Vec<i16>>,
 }
 
-impl Column {
+impl ColumnBuffer {
     fn new(kind: Kind) -> Self {
         let values = match kind {
-            Kind::Count => Values::Counts(Vec::new()),
-            Kind::Number => Values::Numbers(Vec::new()),
-            Kind::Word => Values::Words(Vec::new()),
+            Kind::Count => ColumnValues::Counts(Vec::new()),
+            Kind::Number => ColumnValues::Numbers(Vec::new()),
+            Kind::Word => ColumnValues::Words(Vec::new()),
         };
         Self { values, definitions: Vec::new(), repetitions: None }
     }
@@ -71,9 +71,11 @@ impl Column {
     /// Adds the value if there is one. Says whether there was.
     fn add(&mut self, cell: Cell) -> bool {
         match (&mut self.values, cell) {
-            (Values::Counts(values), Cell::Count(count)) => values.push(count.cast_signed()),
-            (Values::Numbers(values), Cell::Number(number)) => values.push(number),
-            (Values::Words(values), Cell::Word(word)) => values.push(word.into_bytes().into()),
+            (ColumnValues::Counts(values), Cell::Count(count)) => values.push(count.cast_signed()),
+            (ColumnValues::Numbers(values), Cell::Number(number)) => values.push(number),
+            (ColumnValues::Words(values), Cell::Word(word)) => {
+                values.push(word.into_bytes().into())
+            }
             _ => return false,
         }
         true
@@ -104,13 +106,13 @@ impl Column {
     fn write(&self, mut out: SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
         let (definitions, repetitions) = (Some(&self.definitions[..]), self.repetitions.as_deref());
         let _count = match &self.values {
-            Values::Counts(values) => {
+            ColumnValues::Counts(values) => {
                 out.typed::<Int64Type>().write_batch(values, definitions, repetitions)?
             }
-            Values::Numbers(values) => {
+            ColumnValues::Numbers(values) => {
                 out.typed::<DoubleType>().write_batch(values, definitions, repetitions)?
             }
-            Values::Words(values) => {
+            ColumnValues::Words(values) => {
                 out.typed::<ByteArrayType>().write_batch(values, definitions, repetitions)?
             }
         };
@@ -119,20 +121,20 @@ impl Column {
 }
 
 /// The row group under construction.
-struct Rows {
-    columns: Vec<Column>,
-    event_ms: Column,
-    event_tokens: Column,
+struct RowGroup {
+    columns: Vec<ColumnBuffer>,
+    event_ms: ColumnBuffer,
+    event_tokens: ColumnBuffer,
     rows: usize,
     events: usize,
 }
 
-impl Rows {
+impl RowGroup {
     fn new() -> Self {
         Self {
-            columns: columns().map(|(_, kind)| Column::new(kind)).collect(),
-            event_ms: Column::list(Kind::Number),
-            event_tokens: Column::list(Kind::Count),
+            columns: columns().map(|(_, kind)| ColumnBuffer::new(kind)).collect(),
+            event_ms: ColumnBuffer::list(Kind::Number),
+            event_tokens: ColumnBuffer::list(Kind::Count),
             rows: 0,
             events: 0,
         }
@@ -156,7 +158,7 @@ impl Rows {
         self.events += events.len();
     }
 
-    fn all(&self) -> impl Iterator<Item = &Column> {
+    fn all(&self) -> impl Iterator<Item = &ColumnBuffer> {
         self.columns.iter().chain([&self.event_ms, &self.event_tokens])
     }
 }
@@ -186,7 +188,7 @@ fn schema() -> String {
 /// Writes a run as Parquet.
 pub struct ParquetWriter<W: Write + Send> {
     out: SerializedFileWriter<W>,
-    rows: Rows,
+    rows: RowGroup,
     begin: Nanos,
 }
 
@@ -197,7 +199,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         let compression = Compression::ZSTD(ZstdLevel::default());
         let properties = WriterProperties::builder().set_compression(compression).build();
         let out = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
-        Ok(Self { out, rows: Rows::new(), begin })
+        Ok(Self { out, rows: RowGroup::new(), begin })
     }
 
     /// Adds one request.
@@ -208,7 +210,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        let rows = mem::replace(&mut self.rows, Rows::new());
+        let rows = mem::replace(&mut self.rows, RowGroup::new());
         if rows.rows == 0 {
             return Ok(());
         }

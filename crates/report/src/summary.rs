@@ -6,6 +6,7 @@
 
 mod data;
 mod inside;
+mod latencies;
 mod markdown;
 
 use tokometer_base::Conventions;
@@ -16,10 +17,9 @@ use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
-use tokometer_metrics::{AddressShare, Distribution, Note, Percentile, Severity, Summary, Verdict};
+use tokometer_metrics::{AddressShare, Distribution, Note, Severity, Summary, Verdict};
 use tokometer_record::{RecordedLoad, RunInfo, Target};
 
-use crate::grid::{GAP, Grid};
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
 
@@ -62,7 +62,7 @@ pub fn print_summary(
     beside: Option<&Report>,
     style: Style,
 ) -> String {
-    let page = Page { summary, info, style };
+    let page = SummaryPage { summary, info, style };
     let mut lines = page.head();
     lines.extend(page.requests());
     lines.extend(page.throughput());
@@ -85,7 +85,7 @@ pub fn print_summary(
     lines.join("\n") + "\n"
 }
 
-struct Page<'a> {
+struct SummaryPage<'a> {
     summary: &'a Summary,
     info: &'a RunInfo,
     style: Style,
@@ -116,7 +116,7 @@ fn line(label: &str, text: &str) -> String {
     format!("{label:<LABEL$}{text}")
 }
 
-impl Page<'_> {
+impl SummaryPage<'_> {
     fn head(&self) -> Vec<String> {
         let title = self.style.paint(Tone::Strong, &format!("run {}", self.info.name));
         let mut lines = vec![title];
@@ -252,96 +252,6 @@ impl Page<'_> {
             parts.push(format!("{} more", shares.len() - MOST_ADDRESSES));
         }
         (!parts.is_empty()).then(|| line("addresses", &parts.join(" · ")))
-    }
-
-    fn latencies(&self) -> Vec<String> {
-        let grid = self.latency_grid(str::to_owned);
-        if grid.is_empty() {
-            return Vec::new();
-        }
-        let mut lines = grid.lines();
-        lines[0] = self.style.paint(Tone::Faint, &lines[0]);
-        lines
-    }
-
-    /// The latencies worth showing, each cell as `write` writes it.
-    fn latency_grid(&self, write: fn(&str) -> String) -> Grid {
-        let mut grid = Grid::new().left("ms").at_least(LABEL - GAP);
-        for head in COLUMNS {
-            grid = grid.right(format!("{head} ")).at_least(CELL - GAP);
-        }
-        grid = grid.left("");
-        for (label, key) in self.shown_latencies() {
-            let Some(values) = self.summary.distribution(key) else { continue };
-            let mut cells = vec![label.to_owned()];
-            cells.extend(self.latency_cells(values));
-            let marks = self.marks(&[key]);
-            if cells.len() > COLUMNS.len() {
-                cells.push(marks.trim_start().to_owned());
-            } else if let Some(last) = cells.last_mut() {
-                last.push_str(&marks);
-            }
-            grid.push(cells.iter().map(|cell| write(cell)));
-        }
-        grid
-    }
-
-    fn shown_latencies(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        LATENCIES
-            .iter()
-            .filter(|(_, key, beside)| self.is_worth_showing(key, *beside))
-            .map(|(label, key, _)| (*label, *key))
-    }
-
-    /// A row that explains another is shown when its mean differs by more than a percent; one that
-    /// should be near zero when its largest value reaches a millisecond.
-    fn is_worth_showing(&self, key: &str, beside: Option<&str>) -> bool {
-        let of = |key: &str| self.summary.distribution(key);
-        let Some(values) = of(key).filter(|values| values.count > 0) else { return false };
-        match beside {
-            None => true,
-            Some("") => values.max.is_some_and(|max| max >= 1.0),
-            Some(other) => {
-                let (ours, theirs) = (values.mean, of(other).and_then(|other| other.mean));
-                ours.zip(theirs).is_some_and(|(ours, other)| (ours / other - 1.0).abs() > 0.01)
-            }
-        }
-    }
-
-    /// Mean, percentiles and largest value. Each ends in the place of a question mark, so that digits
-    /// line up.
-    fn latency_cells(&self, values: &Distribution) -> Vec<String> {
-        if values.is_withheld {
-            return vec![self.plain(values.mean), "percentiles withheld".to_owned()];
-        }
-        let cell = |statistic: Statistic| match statistic {
-            Statistic::Percentile(one) => self.percentile(values, one.percent()),
-            Statistic::Max => self.largest(values),
-            _ => self.plain(values.mean),
-        };
-        COLUMNS.map(cell).to_vec()
-    }
-
-    fn plain(&self, value: Option<f64>) -> String {
-        value.map_or_else(|| "-".to_owned(), |value| self.style.millis(value)) + " "
-    }
-
-    fn largest(&self, values: &Distribution) -> String {
-        if values.infinite > 0 { "failed ".to_owned() } else { self.plain(values.max) }
-    }
-
-    fn percentile(&self, values: &Distribution, percent: f64) -> String {
-        match values.percentile(percent) {
-            None => "- ".to_owned(),
-            Some(Percentile { value: None, above, .. }) => above.map_or_else(
-                || "failed ".to_owned(),
-                |above| format!("> {} ", self.style.millis(above)),
-            ),
-            Some(Percentile { value: Some(value), is_supported, .. }) => {
-                let sure = if *is_supported { " " } else { "?" };
-                self.style.millis(*value) + sure
-            }
-        }
     }
 
     fn goodput(&self) -> Option<String> {
@@ -501,95 +411,4 @@ pub(crate) fn load_text(load: &RecordedLoad, class: LoadClass) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokometer_base::Nanos;
-    use tokometer_classic::{Layout, Selection, from_summary};
-
-    use super::*;
-    use crate::style::Colours;
-    use crate::testing::{info, summary};
-
-    /// The classic block printed before the summary.
-    fn block(layout: Layout) -> Report {
-        from_summary(&summary(), &info(), layout, &Selection::default()).unwrap()
-    }
-
-    #[test]
-    fn a_fixed_run_s_summary() {
-        let text = print_summary(&summary(), &info(), Some(&block(Layout::V4)), Style::default());
-        insta::assert_snapshot!("summary", text);
-    }
-
-    /// vLLM's second layout has no peaks, and its E2E only on demand.
-    #[test]
-    fn what_the_block_above_does_not_show_is_not_explained() {
-        let mut run = summary();
-        for figures in run.families.values_mut() {
-            figures.e2el.mean *= 2.0;
-        }
-        let explained = |layout: Layout| {
-            let text = print_summary(&run, &info(), Some(&block(layout)), Style::default());
-            let lines = text.lines().filter_map(|line| line.strip_prefix("block above  "));
-            lines.map(|line| line.split(',').next().unwrap().to_owned()).collect::<Vec<_>>()
-        };
-        assert_eq!(explained(Layout::V2), ["mean TTFT 120.5 ms"]);
-        assert_eq!(explained(Layout::V4)[1..], ["peak output 3", "peak concurrency 71 requests"]);
-    }
-
-    #[test]
-    fn the_embedded_simulator_is_named_as_the_target() {
-        let mut info = info();
-        info.targets[0].is_simulated = true;
-        let text = print_summary(&summary(), &info, None, Style::default());
-        assert!(text.contains("\ntarget: embedded simulator (vllm, org/model-8b)\n"), "{text}");
-    }
-
-    #[test]
-    fn the_rules_of_a_tool_that_the_backend_does_not_tell_are_named() {
-        let check = |family: Conventions, backend: &str, expected: Option<&str>| {
-            let mut info = info();
-            info.family = family;
-            backend.clone_into(&mut info.targets[0].backend);
-            let text = print_summary(&summary(), &info, None, Style::default());
-            let found = text.lines().find_map(|line| line.strip_prefix("conventions: "));
-            let whose = found.and_then(|line| line.split_whitespace().next());
-            assert_eq!(whose, expected, "{family:?} {backend}");
-        };
-        check(Conventions::Vllm, "vllm", None);
-        check(Conventions::Sglang, "vllm-chat", Some("SGLang's"));
-        check(Conventions::Sglang, "sglang", Some("SGLang's"));
-        check(Conventions::Vllm, "sglang-oai", Some("vLLM's"));
-    }
-
-    #[test]
-    fn colours_and_the_instrument_s_error_come_from_the_style() {
-        let style = Style { colours: Colours::On, error: Some(Nanos::from_millis(2)) };
-        let text = print_summary(&summary(), &info(), None, style);
-        assert!(text.contains("\x1b[33mSUSPECT\x1b[0m"), "{text}");
-        assert!(text.contains("TTFT               150 "), "{text}");
-    }
-
-    #[test]
-    fn what_was_not_measured_has_no_line() {
-        let text =
-            print_summary(&Summary::default(), &info(), Some(&block(Layout::S3)), Style::default());
-        for word in ["TTFT", "goodput", "tokens", "throughput", "failed", "NaN"] {
-            assert!(!text.contains(word), "{word} in {text}");
-        }
-        assert!(text.ends_with("verdict: VALID\n"));
-    }
-
-    #[test]
-    fn a_run_that_ended_early_says_so() {
-        let partial = Summary { ended: Ended::Killed, ..summary() };
-        let text = print_summary(&partial, &info(), None, Style::default());
-        assert!(text.contains("\npartial: the program was killed;"), "{text}");
-    }
-
-    #[test]
-    fn long_bodies_are_cut_at_a_character() {
-        assert_eq!(shortened("a\n b", 300), "a b");
-        assert_eq!(shortened("ééé", 3), "é …");
-        assert_eq!(count(1_234_567), "1,234,567");
-    }
-}
+mod tests;

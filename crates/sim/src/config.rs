@@ -33,7 +33,7 @@ pub struct Config {
     pub answer: AnswerLength,
     /// When given, requests without it are answered with 401.
     pub api_key: Option<String>,
-    /// Whether the port speaks TLS, with a certificate made at start.
+    /// Whether the port uses TLS, with a certificate generated at start.
     pub transport: Transport,
     /// The file that gets the time of every token, in the form that [`crate::truth`] describes.
     pub truth: Option<PathBuf>,

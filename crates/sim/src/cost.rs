@@ -95,7 +95,7 @@ pub struct Cost {
     /// Mean of the exponential delay after a quantum.
     #[serde(default)]
     pub quantum_tail_ms: f64,
-    /// Per request that the step admits: telling every worker of it.
+    /// Per request that the step admits: broadcasting it to every worker.
     #[serde(default)]
     pub admission_ms: f64,
     /// Per waiting request.

@@ -4,12 +4,12 @@
 /// used 2^32 times).
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
-    places: Vec<Place<T>>,
+    places: Vec<SlotEntry<T>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct SlotEntry<T> {
     generation: u32,
     value: Option<T>,
 }
@@ -34,7 +34,7 @@ impl<T> Slots<T> {
 
     pub(crate) fn insert(&mut self, value: T) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place { generation: 0, value: None });
+            self.places.push(SlotEntry { generation: 0, value: None });
             u32::try_from(self.places.len() - 1).expect("fewer than 2^32 connections")
         });
         let place = &mut self.places[index as usize];

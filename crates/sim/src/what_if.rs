@@ -253,7 +253,7 @@ fn unknown(key: &str, known: &[String]) -> Error {
 /// Why the changed profile cannot be used.
 fn refused(why: profile::Error, changes: &[Change]) -> Error {
     let profile::Error::Syntax { message, .. } = &why else { return Error::Profile(why) };
-    // The parser quotes a text that nobody has seen; only its last line is about the keys.
+    // The parser quotes a text that the user has not written; only its last line is about the keys.
     let reason = message.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     let keys: Vec<String> = changes.iter().map(|one| format!("`{}`", one.key)).collect();
     Error::Syntax { keys: keys.join(", "), reason: reason.trim().to_owned() }
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(changes[0].json()["before"], Json::Null);
     }
 
-    /// The parser's words used to tell unknown keys from incomplete parts.
+    /// Unknown keys and incomplete parts were distinguished by the parser's words.
     #[test]
     fn every_key_of_every_shipped_profile_is_known_to_the_default_one_or_belongs_to_its_policy() {
         let known = keys(&Table::try_from(with_every_part(Profile::default())).unwrap());

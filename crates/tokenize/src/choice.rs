@@ -57,7 +57,7 @@ pub struct Wish {
     pub given: Option<Choice>,
     /// The server's own `/tokenize`.
     pub server: Option<ServerCalls>,
-    /// The model's root as the server told it: a folder on this machine or a hub id.
+    /// The model's root as the server reports it: a folder on this machine or a hub id.
     pub model_root: Option<String>,
     /// What is used when nothing else opens.
     pub built_in: Encoding,
@@ -128,7 +128,7 @@ fn opened(tokenizer: impl Tokenizer + 'static, notes: Vec<String>) -> Result<Ope
 }
 
 /// The server's tokenizer, if it lies in a folder of this machine too: it needs no round trips. That
-/// it is the same is not believed but tried.
+/// it is the same is tested, not assumed.
 fn same_on_this_machine(server: &ServerTokenizer, root: Option<&str>) -> Option<ModelTokenizer> {
     let Ok(Choice::File(path)) = Choice::parse(root?) else { return None };
     let own = ModelTokenizer::open(&path).ok()?;

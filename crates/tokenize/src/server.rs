@@ -1,6 +1,6 @@
 //! The server's own tokenizer, reached through functions that the caller passes in.
 //!
-//! This room speaks no HTTP. Every call may be a round trip, so the word table is verified in one
+//! This room sends no HTTP. Every call may be a round trip, so the word table is verified in one
 //! large encoding where that succeeds.
 
 use std::sync::{Arc, OnceLock};
@@ -34,7 +34,7 @@ pub struct ServerTokenizer {
 }
 
 impl ServerTokenizer {
-    /// Tries the server once, which also tells how many special tokens it adds.
+    /// Sends one request, which also shows how many special tokens the server adds.
     pub fn open(calls: ServerCalls) -> Result<Self> {
         let mut opened = Self { calls, added_specials: 0, words: OnceLock::new() };
         let with = opened.encode("a", Specials::Add)?.len();

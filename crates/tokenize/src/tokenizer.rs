@@ -38,7 +38,7 @@ pub trait Tokenizer: Send + Sync {
         Ok(self.encode(text, Specials::Skip)?.len())
     }
 
-    /// The number of ids, special ones included. `None` where a server does not tell.
+    /// The number of ids, special ones included. `None` where a server does not report them.
     fn vocab_size(&self) -> Option<u32>;
 
     /// Ids that no ordinary text gives. Random ids avoid them.

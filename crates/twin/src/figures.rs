@@ -8,7 +8,7 @@ use base::Nanos;
 use tokometer_base as base;
 
 use crate::sender::Due;
-use crate::virtual_time::{Active, Seen, Sink};
+use crate::virtual_time::{Active, SeenEvent, Sink};
 use crate::weighted::Weighted;
 
 /// Distributions and totals of a run.
@@ -88,7 +88,7 @@ impl Sink for Figures {
         self.first_send.get_or_insert(request.sent);
     }
 
-    fn event(&mut self, _slot: usize, request: &Active, seen: Seen) {
+    fn event(&mut self, _slot: usize, request: &Active, seen: SeenEvent) {
         if request.first.is_none() {
             self.ttft.push((seen.at - request.sent).0, 1);
             return;

@@ -1,7 +1,7 @@
 //! The spread of a prediction over seeds.
 //!
 //! One run is one draw of arrivals, lengths and step times. The same prediction over several seeds says
-//! how much of a figure is luck; it says nothing of the model's own error, which the profile states.
+//! how much of a figure is chance; it says nothing of the model's own error, which the profile states.
 
 use base::Seed;
 use sim::Profile;

@@ -40,7 +40,7 @@ pub use mechanism::{InPlay, Mechanism, in_play, shown_by};
 pub use predict::{Keep, Options, Prediction, predict};
 pub use roofline::{DataSheet, Roofline};
 pub use router::Routing;
-pub use workload::{After, Ask, Source, Workload};
+pub use workload::{After, Ask, RequestSource, Workload};
 
 /// Why something could not be predicted or fitted.
 #[derive(Debug, thiserror::Error)]
@@ -152,7 +152,7 @@ pub enum Error {
     },
     /// A record that does not show the engine's steps.
     #[error("cannot infer engine steps: {0}")]
-    Steps(#[from] tokometer_metrics::steps::Refusal),
+    Steps(#[from] tokometer_metrics::steps::StepsRefusal),
     /// Runs in which every step had the same shape.
     #[error(
         "cannot calibrate: every engine step of these runs had the same number of streams, so its cost per stream is unknown\n  add a run at another concurrency"

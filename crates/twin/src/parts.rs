@@ -10,13 +10,13 @@ use tokometer_sim as sim;
 
 /// The engines of one replica.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Parts {
+pub(crate) struct ReplicaEngines {
     prefill: usize,
     decode: usize,
     transfer: Option<Disaggregation>,
 }
 
-impl Parts {
+impl ReplicaEngines {
     pub(crate) fn new(transfer: Option<Disaggregation>) -> Self {
         let (prefill, decode) = transfer.map_or((1, 0), |parts| {
             (parts.prefill_engines as usize, parts.decode_engines as usize)

@@ -16,7 +16,7 @@ use crate::fleet;
 use crate::router::Routing;
 use crate::sender::{Due, Share};
 use crate::timelines::Timelines;
-use crate::virtual_time::{Active, Seen, Setup, Sink, Telling, run};
+use crate::virtual_time::{Active, ReportForm, SeenEvent, Setup, Sink, run};
 use crate::workload::Workload;
 
 /// Answer tokens of which timelines are kept at most: sixteen bytes each.
@@ -85,7 +85,7 @@ impl Sink for Both {
         self.timelines.sent(slot, request, due);
     }
 
-    fn event(&mut self, slot: usize, request: &Active, seen: Seen) {
+    fn event(&mut self, slot: usize, request: &Active, seen: SeenEvent) {
         self.figures.event(slot, request, seen);
         self.timelines.event(slot, request, seen);
     }
@@ -120,7 +120,7 @@ pub fn predict(
         client: options.client,
         replicas: options.replicas,
         routing: options.routing,
-        telling: telling(profile, options),
+        report_form: report_form(profile, options),
         share: Share::WHOLE,
     };
     if options.keep == Keep::Timelines {
@@ -144,7 +144,7 @@ pub fn predict(
 
 /// Ends suffice for figures, unless the client takes its time for each event, tokens come in runs of
 /// guesses, an answer moves between engines, or a step's budget may not reach all decoding requests.
-fn telling(profile: &Profile, options: Options) -> Telling {
+fn report_form(profile: &Profile, options: Options) -> ReportForm {
     let reaches_all = match profile.scheduler.policy {
         Policy::Chunked { token_budget } => profile.scheduler.max_seqs <= token_budget,
         Policy::Blocking { .. } | Policy::Tgi { .. } => true,
@@ -154,8 +154,8 @@ fn telling(profile: &Profile, options: Options) -> Telling {
     let is_regular =
         options.client.event_ms <= 0.0 && profile.scheduler.speculation.is_none() && !is_caching;
     match options.keep {
-        Keep::Figures if reaches_all && is_regular => Telling::Ends,
-        Keep::Figures | Keep::Timelines => Telling::Events,
+        Keep::Figures if reaches_all && is_regular => ReportForm::Ends,
+        Keep::Figures | Keep::Timelines => ReportForm::Events,
     }
 }
 

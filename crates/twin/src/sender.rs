@@ -93,7 +93,7 @@ impl<'a> Sender<'a> {
         Ok(sender)
     }
 
-    /// Makes the next request that waits for nobody the head of the line.
+    /// Puts the next request without a predecessor at the head of the queue.
     fn pull(&mut self) {
         let count = self.workload.asks.count();
         while self.position < count {
@@ -164,7 +164,7 @@ impl<'a> Sender<'a> {
         due
     }
 
-    /// An answer ended at `at`: its place is free and its successors may think.
+    /// A response ended at `at`: its place is free, and the think time of its successors begins.
     pub(crate) fn ended(&mut self, index: u64, at: Nanos) {
         if self.workload.max_concurrency.is_some() {
             self.given_back.push_back(at);

@@ -3,7 +3,7 @@
 //! The steps themselves are found by [`tokometer_metrics::steps`]; here every token of a run is kept,
 //! because a fit looks at pairs of neighbouring steps, and a refusal becomes this room's error.
 
-use tokometer_metrics::steps::{Collector, Refusal};
+use tokometer_metrics::steps::{Collector, StepsRefusal};
 use tokometer_record::Timeline;
 
 use crate::Error;
@@ -19,9 +19,11 @@ pub fn steps(timelines: &[Timeline]) -> Result<Vec<SeenStep>, Error> {
     }
     match collector.seen() {
         Ok(seen) => Ok(seen.steps),
-        Err(Refusal::SharedReads { shared, events }) => Err(Error::SharedReads { shared, events }),
-        Err(Refusal::TooFewSteps { steps, least }) => Err(Error::TooFewSteps { steps, least }),
-        Err(why @ Refusal::Apart { .. }) => Err(Error::Steps(why)),
+        Err(StepsRefusal::SharedReads { shared, events }) => {
+            Err(Error::SharedReads { shared, events })
+        }
+        Err(StepsRefusal::TooFewSteps { steps, least }) => Err(Error::TooFewSteps { steps, least }),
+        Err(why @ StepsRefusal::Apart { .. }) => Err(Error::Steps(why)),
     }
 }
 

@@ -224,7 +224,7 @@ fn what_cannot_be_predicted_is_said_clearly() {
     flood.in_flight_max = 100;
     check(&flood, &profile(), plain, "cannot serve this rate");
     check(&flood.clone().arriving(Arrivals::poisson(0.0)), &profile(), plain, "greater than zero");
-    let endless: Arc<dyn crate::Source> = Arc::new(vec![Ask::new(1, 120_000); 600]);
+    let endless: Arc<dyn crate::RequestSource> = Arc::new(vec![Ask::new(1, 120_000); 600]);
     let long = Workload { asks: endless, ..one(1, 1) };
     let keep = Options { keep: Keep::Timelines, ..plain };
     check(&long, &profile(), keep, "do not fit into memory");

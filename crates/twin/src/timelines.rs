@@ -7,7 +7,7 @@ use tokometer_base::Nanos;
 use tokometer_record as record;
 
 use crate::sender::Due;
-use crate::virtual_time::{Active, Seen, Sink};
+use crate::virtual_time::{Active, SeenEvent, Sink};
 
 /// Keeps every request with every event.
 #[derive(Debug, Default)]
@@ -43,7 +43,7 @@ impl Sink for Timelines {
         self.in_flight[slot] = Some(timeline);
     }
 
-    fn event(&mut self, slot: usize, request: &Active, seen: Seen) {
+    fn event(&mut self, slot: usize, request: &Active, seen: SeenEvent) {
         let Some(timeline) = &mut self.in_flight[slot] else { return };
         // Events that travelled together came in one read.
         let shares_read = request.first.is_some() && request.last == seen.at;

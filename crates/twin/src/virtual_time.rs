@@ -21,7 +21,7 @@ use tokometer_sim as sim;
 use crate::Error;
 use crate::client::{Bench, OldClient};
 use crate::explain::{Memory, Tally};
-use crate::parts::Parts;
+use crate::parts::ReplicaEngines;
 use crate::replica::Replica;
 use crate::router::{Router, Routing};
 use crate::sender::{Due, Sender, Share};
@@ -53,7 +53,7 @@ pub(crate) struct Active {
 
 /// One event as the client saw it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct SeenEvent {
     pub(crate) at: Nanos,
     /// Tokens with text; zero for the event that only says that the answer is over.
     pub(crate) tokens: u32,
@@ -63,7 +63,7 @@ pub(crate) struct Seen {
 pub(crate) trait Sink {
     fn sent(&mut self, slot: usize, request: &Active, due: &Due);
     /// Called before `request.first` and `request.last` take the event in.
-    fn event(&mut self, slot: usize, request: &Active, seen: Seen);
+    fn event(&mut self, slot: usize, request: &Active, seen: SeenEvent);
     /// So many events of any requests came this long after the one before.
     fn gaps(&mut self, gap: Nanos, weight: u32);
     fn ended(&mut self, slot: usize, request: &Active);
@@ -71,7 +71,7 @@ pub(crate) trait Sink {
 
 /// What must be reported of each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Telling {
+pub(crate) enum ReportForm {
     /// Every event.
     Events,
     /// First and last events, and how many gaps of which length there were.
@@ -87,7 +87,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) client: OldClient,
     pub(crate) replicas: usize,
     pub(crate) routing: Routing,
-    pub(crate) telling: Telling,
+    pub(crate) report_form: ReportForm,
     /// Where a fleet is cut into independent shares: which one this is.
     pub(crate) share: Share,
 }
@@ -101,7 +101,7 @@ pub(crate) struct World<'a, K> {
     router: Router,
     /// All engines: those of one replica stand together, prompts before answers.
     engines: Vec<Replica>,
-    parts: Parts,
+    parts: ReplicaEngines,
     wakes: BinaryHeap<Reverse<(Nanos, usize)>>,
     active: Vec<Active>,
     free_slots: Vec<usize>,
@@ -113,7 +113,7 @@ pub(crate) struct World<'a, K> {
 
 /// What remains of a run besides what its sink kept.
 #[derive(Debug)]
-pub(crate) struct Ended<K> {
+pub(crate) struct RunRemainder<K> {
     pub(crate) sink: K,
     pub(crate) tally: Tally,
     /// When the last answer ended.
@@ -121,23 +121,23 @@ pub(crate) struct Ended<K> {
 }
 
 /// Runs to the last answer.
-pub(crate) fn run<K: Sink>(setup: Setup<'_>, sink: K) -> Result<Ended<K>, Error> {
+pub(crate) fn run<K: Sink>(setup: Setup<'_>, sink: K) -> Result<RunRemainder<K>, Error> {
     setup.profile.check()?;
     let mut world = World::new(setup, sink)?;
     while world.advance()? {}
     let counters: Vec<_> = world.engines.iter().map(|replica| replica.engine.counters()).collect();
     world.tally.close(&counters);
-    Ok(Ended { sink: world.sink, tally: world.tally, at: world.last_end })
+    Ok(RunRemainder { sink: world.sink, tally: world.tally, at: world.last_end })
 }
 
 impl<'a, K: Sink> World<'a, K> {
     fn new(setup: Setup<'a>, sink: K) -> Result<Self, Error> {
-        let parts = Parts::new(setup.profile.disaggregation);
+        let parts = ReplicaEngines::new(setup.profile.disaggregation);
         let engine = |number: usize| {
             let engine = Engine::new(setup.profile.clone(), engine_seed(setup.seed, number));
-            Replica::new(match setup.telling {
-                Telling::Events => engine,
-                Telling::Ends => engine.report_ends_only(),
+            Replica::new(match setup.report_form {
+                ReportForm::Events => engine,
+                ReportForm::Ends => engine.report_ends_only(),
             })
         };
         let first = usize::try_from(setup.share.first).unwrap_or(0) * parts.engines();
@@ -264,9 +264,9 @@ impl<'a, K: Sink> World<'a, K> {
     /// The end of a replica's step, or the arrival of a request at an idle one.
     fn wake(&mut self, number: usize) -> Result<(), Error> {
         if std::mem::take(&mut self.engines[number].is_stepping) {
-            match self.setup.telling {
-                Telling::Events => self.deliver(number),
-                Telling::Ends => self.deliver_ends(number),
+            match self.setup.report_form {
+                ReportForm::Events => self.deliver(number),
+                ReportForm::Ends => self.deliver_ends(number),
             }
         }
         let replica = &mut self.engines[number];
@@ -316,7 +316,7 @@ impl<'a, K: Sink> World<'a, K> {
             }
             request.held = 0;
             let tokens = tokens.min(request.output_tokens - request.told);
-            let seen = Seen { at: self.client.stamp(self.now), tokens };
+            let seen = SeenEvent { at: self.client.stamp(self.now), tokens };
             self.sink.event(slot, request, seen);
             request.first.get_or_insert(seen.at);
             request.last = seen.at;
@@ -341,7 +341,7 @@ impl<'a, K: Sink> World<'a, K> {
     /// as they did when they last advanced together.
     fn deliver_ends(&mut self, number: usize) {
         self.note_preempted(number);
-        self.tell_gaps(number);
+        self.report_gaps(number);
         let now = self.now;
         let replica = &mut self.engines[number];
         for produced in replica.engine.produced() {
@@ -350,7 +350,7 @@ impl<'a, K: Sink> World<'a, K> {
             let out_since = request.out_since.take();
             if request.first.is_none() {
                 let tokens = produced.tokens.min(request.output_tokens);
-                self.sink.event(slot, request, Seen { at: now, tokens });
+                self.sink.event(slot, request, SeenEvent { at: now, tokens });
                 request.first = Some(now);
             } else if let Some(since) = out_since {
                 self.sink.gaps(now - since, 1);
@@ -382,7 +382,7 @@ impl<'a, K: Sink> World<'a, K> {
     }
 
     /// Tells how long the decoding requests had waited for the token that they all got now.
-    fn tell_gaps(&mut self, number: usize) {
+    fn report_gaps(&mut self, number: usize) {
         let now = self.now;
         let replica = &mut self.engines[number];
         if replica.decodes == 0 {

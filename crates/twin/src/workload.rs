@@ -48,7 +48,7 @@ impl Ask {
 }
 
 /// Where requests come from.
-pub trait Source: Send + Sync {
+pub trait RequestSource: Send + Sync {
     /// How many there are.
     fn count(&self) -> u64;
     /// Request number `index`; the same one whenever it is asked for.
@@ -59,7 +59,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-impl Source for Vec<Ask> {
+impl RequestSource for Vec<Ask> {
     fn count(&self) -> u64 {
         self.len() as u64
     }
@@ -77,7 +77,7 @@ impl Source for Vec<Ask> {
 #[derive(Clone)]
 pub struct Workload {
     /// The requests.
-    pub asks: Arc<dyn Source>,
+    pub asks: Arc<dyn RequestSource>,
     /// When they are intended to start.
     pub arrivals: Arrivals,
     /// Most requests in flight: a closed loop when they arrive at once.
@@ -115,7 +115,7 @@ pub fn block_hashes(ids: &[u32], block_tokens: u32) -> Box<[u64]> {
 
 impl Workload {
     /// All requests at once, without a cap.
-    pub fn burst(asks: impl Source + 'static) -> Self {
+    pub fn burst(asks: impl RequestSource + 'static) -> Self {
         Self {
             asks: Arc::new(asks),
             arrivals: Arrivals::AtOnce,

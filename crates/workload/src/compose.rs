@@ -1,7 +1,7 @@
 //! Texts of an exact number of tokens.
 //!
 //! With a table of safe words a text is put together word by word and is right by construction.
-//! Without one, random ids are decoded, encoded again and mended until the length fits; what does
+//! Without one, random ids are decoded, encoded again and adjusted until the length fits; what does
 //! not fit after some tries is returned as it is, with the length it really has.
 
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use tokometer_tokenize::{SafeWords, Specials, Tokenizer};
 
 use crate::Result;
 
-/// How often a text is mended before its length is accepted.
+/// Adjustments of a text before its length is accepted.
 const TRIES: u32 = 10;
 
 /// A text and the number of tokens it has, special tokens not counted.
@@ -75,7 +75,7 @@ impl Composer {
     }
 
     /// Ids that stand for ordinary text: the vocabulary without its special ids or, where a
-    /// server does not tell its vocabulary, the ids of the safe words.
+    /// server does not report its vocabulary, the ids of the safe words.
     pub fn ordinary_ids(&self) -> Result<&[u32]> {
         if let Some(ids) = self.ordinary.get() {
             return Ok(ids);
@@ -99,7 +99,7 @@ impl Composer {
         Ok(self.ordinary.get_or_init(|| ids))
     }
 
-    /// The text of `ids`, mended until it has `tokens` tokens when encoded again.
+    /// The text of `ids`, adjusted until it has `tokens` tokens when encoded again.
     pub fn fitted(&self, mut ids: Vec<u32>, tokens: u32) -> Result<Composed> {
         let wanted = tokens as usize;
         let mut text = self.tokenizer.decode(&ids)?;

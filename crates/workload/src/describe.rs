@@ -143,7 +143,7 @@ fn beginning(content: &PromptContent) -> String {
 
 /// A line of an export, which `custom` reads back.
 #[derive(Serialize)]
-struct Line<'a> {
+struct ExportRow<'a> {
     prompt: Exported<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_tokens: Option<u32>,
@@ -190,7 +190,7 @@ impl Workload {
     pub fn export(&self, out: &mut dyn Write) -> Result<std::io::Result<()>> {
         for index in 0..self.len() {
             let item = self.item(index)?;
-            let line = Line {
+            let line = ExportRow {
                 prompt: match &item.prompt.content {
                     PromptContent::Text(text) => Exported::Text(text),
                     PromptContent::TokenIds(ids) => Exported::TokenIds(ids),

@@ -10,7 +10,7 @@ pub struct Item {
     pub index: u64,
     /// What is sent.
     pub prompt: Prompt,
-    /// The prompt length that the dataset was told to make, special tokens of the server included.
+    /// The prompt length that the dataset was requested to make, special tokens of the server included.
     /// `None` for datasets that take their texts as they are.
     pub asked_tokens: Option<u32>,
     /// When to send it, counted from the start of the run. `None` leaves it to the arrivals.

@@ -18,7 +18,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 
 /// Where a row lies in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct RowSpan {
     offset: u64,
     bytes: u64,
 }
@@ -36,7 +36,7 @@ pub(crate) enum Rows {
 pub(crate) struct RowFile {
     path: PathBuf,
     file: File,
-    places: Vec<Place>,
+    places: Vec<RowSpan>,
     /// Whether the file ended within a row.
     is_cut: bool,
 }
@@ -47,7 +47,7 @@ impl RowFile {
     pub(crate) fn spooled(path: PathBuf, file: File, lengths: &[u64]) -> Self {
         let mut offset = 0;
         let place = |bytes: &u64| {
-            let place = Place { offset, bytes: *bytes };
+            let place = RowSpan { offset, bytes: *bytes };
             offset += bytes;
             place
         };
@@ -139,7 +139,7 @@ impl Rows {
             }
             Self::Memory { rows, .. } => Ok(rows[row].clone()),
             Self::File(RowFile { path, file, places, .. }) => {
-                let Place { offset, bytes } = places[row];
+                let RowSpan { offset, bytes } = places[row];
                 let mut text = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
                 file.read_exact_at(&mut text, offset).map_err(Error::read(path))?;
                 Ok(String::from_utf8(text)
@@ -185,7 +185,7 @@ enum Shape {
 #[derive(Debug, Default)]
 struct Scan {
     shape: Shape,
-    places: Vec<Place>,
+    places: Vec<RowSpan>,
     /// Bytes before the current block.
     passed: u64,
     /// Where the current row began.
@@ -247,7 +247,7 @@ impl Scan {
     fn push(&mut self, offset: u64, end: u64) {
         // A line of blanks is no row. Rows that are nothing but blanks are rare and short.
         if end > offset + 1 {
-            self.places.push(Place { offset, bytes: end - offset });
+            self.places.push(RowSpan { offset, bytes: end - offset });
         }
     }
 

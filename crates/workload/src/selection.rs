@@ -16,10 +16,10 @@ const BATCH_ROWS: usize = 256;
 /// How a dataset reads its rows.
 pub(crate) trait RowReader: Send + Sync {
     /// Reads the text of one row.
-    fn read(&self, row: &str) -> Reading;
+    fn read(&self, row: &str) -> RowReading;
 
     /// Counts the tokens of a draft. `None` when the dataset's filters refuse it.
-    fn measure(&self, draft: &Draft) -> Result<Option<Counts>>;
+    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>>;
 
     /// What to do with a row that cannot be read.
     fn tolerance(&self) -> Tolerance {
@@ -28,7 +28,7 @@ pub(crate) trait RowReader: Send + Sync {
 }
 
 /// What a row turned out to be.
-pub(crate) enum Reading {
+pub(crate) enum RowReading {
     /// A prompt.
     Draft(Draft),
     /// A sound row that this dataset does not use.
@@ -47,7 +47,7 @@ pub(crate) struct Draft {
 
 /// Counted tokens; `None` where the draft's own value stays.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counts {
+pub(crate) struct TokenCounts {
     pub(crate) prompt: Option<u32>,
     pub(crate) output: Option<u32>,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Selection<R> {
 #[derive(Debug, Clone, Copy)]
 struct Chosen {
     row: usize,
-    counts: Counts,
+    counts: TokenCounts,
 }
 
 /// What was seen on the way.
@@ -169,16 +169,16 @@ impl<R: RowReader> Selection<R> {
 }
 
 enum Verdict {
-    Keep(Counts),
+    Keep(TokenCounts),
     Unfit,
     Broken(String),
 }
 
 fn judge<R: RowReader>(rows: &Rows, reader: &R, row: usize) -> Result<Verdict> {
     Ok(match reader.read(&rows.text(row)?) {
-        Reading::Draft(draft) => reader.measure(&draft)?.map_or(Verdict::Unfit, Verdict::Keep),
-        Reading::Unfit => Verdict::Unfit,
-        Reading::Broken(reason) => Verdict::Broken(reason),
+        RowReading::Draft(draft) => reader.measure(&draft)?.map_or(Verdict::Unfit, Verdict::Keep),
+        RowReading::Unfit => Verdict::Unfit,
+        RowReading::Broken(reason) => Verdict::Broken(reason),
     })
 }
 
@@ -207,7 +207,7 @@ impl<R: RowReader> Source for Selection<R> {
         let at = usize::try_from(index).ok().filter(|at| *at < self.chosen.len());
         let at = at.unwrap_or_else(|| order::repeated(index, self.chosen.len(), self.context.seed));
         let Chosen { row, counts } = self.chosen[at];
-        let Reading::Draft(mut draft) = self.reader.read(&self.rows.text(row)?) else {
+        let RowReading::Draft(mut draft) = self.reader.read(&self.rows.text(row)?) else {
             let reason = "an entry changed while the program ran".to_owned();
             let path = self.rows.path_of(row).to_owned();
             return Err(Error::Malformed { path, line: self.rows.line(row), reason });

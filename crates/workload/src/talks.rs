@@ -26,7 +26,7 @@ tokometer_base::partial! {
     }
 }
 
-/// The header that tells a router which conversation a request belongs to.
+/// The header by which a router recognises the conversation of a request.
 const SESSION_HEADER: &str = "x-session-id";
 
 pub(crate) struct Talks {

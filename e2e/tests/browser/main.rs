@@ -1,4 +1,4 @@
-//! The page in a real browser: it renders, answers to the mouse, and asks nobody for anything.
+//! The page in a real browser: it renders, reacts to the mouse, and sends no requests.
 //!
 //! Needs `chromium` and `chromedriver`; `cargo xtask ci` runs it where they are installed.
 

@@ -1,4 +1,4 @@
-//! Every backend name against the simulated server that speaks it.
+//! Every backend name against the simulated server of its protocol.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use tokometer_record::{RunReader, Timeline};
 
 use crate::program::{Server, run};
 
-/// Backend, the server that speaks it, and further flags.
+/// Backend, the server of its protocol, and further flags.
 type Row = (&'static str, &'static str, &'static str);
 
 const OPENAI: [Row; 7] = [

@@ -15,7 +15,7 @@ use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_record::{Health, RecordedLoad, RunEnd, RunInfo, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::{self as twin, Ask, Keep, Source, Workload, predict};
+use tokometer_twin::{self as twin, Ask, Keep, RequestSource, Workload, predict};
 
 /// Looks at the number in flight, as often as on the clock.
 const LOOK: Nanos = Nanos::from_millis(250);
@@ -65,7 +65,7 @@ struct Drawn {
     seed: Seed,
 }
 
-impl Source for Drawn {
+impl RequestSource for Drawn {
     fn count(&self) -> u64 {
         self.count
     }

@@ -3,7 +3,7 @@
 //! Opens connections, writes one request on each, and then only `epoll_wait`, `recvmsg` with the
 //! kernel's stamp, and counting events by their marker. No HTTP library, no JSON, no record. Eager
 //! reads as soon as a socket is readable; lazy sleeps a millisecond between harvests. What a whole
-//! client costs is told as a ratio to this.
+//! client costs is given as a ratio to this.
 
 use std::io::{IoSliceMut, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -64,7 +64,7 @@ const MARKER: &[u8] = b"data:";
 const END: &[u8] = b"0\r\n\r\n";
 const BUFFER_BYTES: usize = 64 << 10;
 
-struct Stream {
+struct FloorStream {
     socket: TcpStream,
     is_done: bool,
 }
@@ -112,7 +112,7 @@ pub(crate) fn run(floor: &Floor) -> Result<Effort> {
         setsockopt(&socket, sockopt::Timestamping, &flags)?;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
         epoll.add(socket.as_fd(), event)?;
-        streams.push(Stream { socket, is_done: false });
+        streams.push(FloorStream { socket, is_done: false });
     }
     let bytes = request(floor.tokens);
     #[expect(clippy::disallowed_methods, reason = "a stopwatch around a laboratory program")]
@@ -130,7 +130,7 @@ pub(crate) fn run(floor: &Floor) -> Result<Effort> {
     })
 }
 
-fn harvest(epoll: &Epoll, streams: &mut [Stream], pace: Pace) -> Result<u64> {
+fn harvest(epoll: &Epoll, streams: &mut [FloorStream], pace: Pace) -> Result<u64> {
     let mut ready = vec![EpollEvent::empty(); 1_024];
     let mut buffer = vec![0_u8; BUFFER_BYTES];
     let mut control = nix::cmsg_space!([nix::sys::time::TimeSpec; 3]);

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use crate::ci::{announce, cargo};
 use floor::Pace;
 use scene::{Scene, Server};
-use table::Line;
+use table::TableRow;
 
 const FLOOD_EVENTS: usize = 1_000_000;
 const PACED_TOKENS: usize = 200;
@@ -55,14 +55,14 @@ fn scenes() -> Vec<Scene> {
     scenes
 }
 
-fn measure(scene: &Scene) -> Result<Vec<Line>> {
+fn measure(scene: &Scene) -> Result<Vec<TableRow>> {
     let mut lines = Vec::new();
     for (name, pace) in [("floor, eager", Pace::Eager), ("floor, 1 ms lazy", Pace::Lazy)] {
         if pace == Pace::Lazy && matches!(scene, Scene::Flood { .. }) {
             continue;
         }
         let server = Server::start(scene)?;
-        lines.push(Line::floor(scene, name, &scene::floor_in_child(scene, &server, pace)?));
+        lines.push(TableRow::floor(scene, name, &scene::floor_in_child(scene, &server, pace)?));
     }
     let harvests: &[&str] = match scene {
         Scene::Flood { .. } => &["adaptive"],

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::floor::Pace;
-use super::table::Line;
+use super::table::TableRow;
 use super::{FLOOD_PASSES, PACED_PASSES};
 use crate::ci::root;
 
@@ -134,7 +134,7 @@ pub(crate) fn floor_in_child(scene: &Scene, server: &Server, pace: Pace) -> Resu
 }
 
 /// Runs our client on core 1 and compares its record with the truth log.
-pub(crate) fn client(scene: &Scene, server: Server, harvest: &str) -> Result<Line> {
+pub(crate) fn client(scene: &Scene, server: Server, harvest: &str) -> Result<TableRow> {
     let folder = server.folder.join("run");
     let output = pinned(1, "tokometer")
         .args(["bench", "--backend", "openai", "--quiet", "--request-id-prefix", "truth-"])
@@ -159,5 +159,5 @@ pub(crate) fn client(scene: &Scene, server: Server, harvest: &str) -> Result<Lin
         nix::sys::signal::Signal::SIGTERM,
     );
     server.child.wait()?;
-    Line::client(scene, harvest, &serde_json::from_slice(&kept)?, &folder, &truth)
+    TableRow::client(scene, harvest, &serde_json::from_slice(&kept)?, &folder, &truth)
 }

@@ -11,7 +11,7 @@ use tokometer_sim::truth;
 use super::scene::Scene;
 
 /// One line of the table.
-pub(crate) struct Line {
+pub(crate) struct TableRow {
     scene: String,
     reader: String,
     events: f64,
@@ -24,20 +24,20 @@ pub(crate) struct Line {
 }
 
 /// One line per reader: its pass of median CPU, with the range of all passes.
-pub(crate) fn medians(passes: Vec<Vec<Line>>) -> Vec<Line> {
-    let mut readers: Vec<Vec<Line>> = Vec::new();
+pub(crate) fn medians(passes: Vec<Vec<TableRow>>) -> Vec<TableRow> {
+    let mut readers: Vec<Vec<TableRow>> = Vec::new();
     for pass in passes {
         readers.resize_with(pass.len(), Vec::new);
         for (reader, line) in readers.iter_mut().zip(pass) {
             reader.push(line);
         }
     }
-    let median = |mut lines: Vec<Line>| {
+    let median = |mut lines: Vec<TableRow>| {
         lines.sort_by(|a, b| a.cpu_per_million().total_cmp(&b.cpu_per_million()));
         let least = lines.first()?.cpu_per_million();
         let most = lines.last()?.cpu_per_million();
         let line = lines.swap_remove(lines.len() / 2);
-        Some(Line { spread: (least, most), ..line })
+        Some(TableRow { spread: (least, most), ..line })
     };
     readers.into_iter().filter_map(median).collect()
 }
@@ -50,7 +50,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
 
-impl Line {
+impl TableRow {
     pub(crate) fn floor(scene: &Scene, reader: &str, effort: &Value) -> Self {
         Self {
             scene: scene.name(),
@@ -97,7 +97,7 @@ impl Line {
 
 /// Prints all lines as a Markdown table, each with its ratio to the cheapest floor of its scene.
 #[expect(clippy::print_stdout, reason = "the table is the result")]
-pub(crate) fn print(lines: &[Line]) {
+pub(crate) fn print(lines: &[TableRow]) {
     println!(
         "| scene | reader | CPU s per M events (range) | ratio to floor | events/s | peak MiB | TTFT error mean / p99 µs | gap error p99 µs | marked |"
     );
@@ -106,7 +106,7 @@ pub(crate) fn print(lines: &[Line]) {
         let floors = lines
             .iter()
             .filter(|other| other.scene == line.scene && other.reader.starts_with("floor"));
-        let floor = floors.map(Line::cpu_per_million).fold(f64::INFINITY, f64::min);
+        let floor = floors.map(TableRow::cpu_per_million).fold(f64::INFINITY, f64::min);
         let error = line.error.as_ref().map_or_else(
             || "– | – | –".to_owned(),
             |error| {

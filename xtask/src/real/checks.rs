@@ -5,7 +5,7 @@ use tokometer_record::{EventKind, Outcome, Timeline};
 
 use super::counters::{self, Counted};
 use super::recipe::{Length, Recipe, Route, TooLong};
-use super::stage::{Ended, Stage};
+use super::stage::{FinishedRun, Stage};
 use crate::ci::announce;
 use crate::process::get;
 
@@ -84,19 +84,19 @@ fn count(stage: &Stage, recipe: &Recipe) -> Result<Option<Counted>> {
 }
 
 /// Requests of the run that are not measured and that the server counts too.
-fn warmups(ended: &Ended) -> Result<u64> {
+fn warmups(ended: &FinishedRun) -> Result<u64> {
     Ok(ended.summary()?["counts"]["warmups"].as_u64().unwrap_or(0))
 }
 
 /// What the program says it left out.
-fn dropped(ended: &Ended) -> Result<String> {
+fn dropped(ended: &FinishedRun) -> Result<String> {
     let summary = ended.summary()?;
     let notes = summary["notes"].as_array().cloned().unwrap_or_default();
     let found = notes.iter().find(|note| note["code"] == "dropped-fields");
     Ok(found.and_then(|note| note["message"].as_str()).unwrap_or_default().to_owned())
 }
 
-/// What the answers of a run told.
+/// Sums over the responses of a run.
 struct Told {
     requests: usize,
     prompt: u64,
@@ -141,7 +141,7 @@ impl Told {
         Ok(told)
     }
 
-    /// Lengths are those asked for, as far as this route can be told.
+    /// Lengths are those asked for, as far as this route allows it.
     fn fits(&self, route: &Route) -> Result<()> {
         if self.requests != REQUESTS {
             bail!("{} of {REQUESTS} requests are in the record", self.requests);
@@ -162,7 +162,7 @@ impl Told {
         Ok(())
     }
 
-    /// The server's own counters rose by as much as its answers told.
+    /// The server's own counters rose by as much as its responses report.
     fn agrees(&self, before: Counted, after: Counted, warmups: u64) -> Result<String> {
         let (prompt, generated) =
             (after.prompt - before.prompt, after.generated - before.generated);

@@ -27,13 +27,12 @@ pub(super) enum Model {
 /// One server.
 #[derive(Debug)]
 pub(super) struct Recipe {
-    /// Its name.
     pub(super) name: &'static str,
     /// Packages of its environment.
     pub(super) packages: &'static [&'static str],
     /// Versions that replace what its packages demand.
     pub(super) overrides: &'static [&'static str],
-    /// A script of the project that mends the environment after the install.
+    /// A script of the project that repairs the environment after the install.
     pub(super) mend: Option<&'static str>,
     /// What it serves.
     pub(super) model: Model,
@@ -43,13 +42,12 @@ pub(super) struct Recipe {
     pub(super) variables: &'static [(&'static str, &'static str)],
     /// The path that answers 200 once it is up.
     pub(super) health: &'static str,
-    /// Requests it runs at once. `None`: it cannot be told, so nothing is said about its queue.
+    /// Requests it runs at once. `None`: it is not configurable, so its queue is not checked.
     pub(super) slots: Option<u32>,
     /// The key that it demands.
     pub(super) key: Option<&'static str>,
     /// Protocols to try.
     pub(super) routes: &'static [Route],
-    /// Its counters.
     pub(super) counters: Option<Counters>,
     /// How it answers a prompt beyond its context.
     pub(super) too_long: TooLong,
@@ -68,7 +66,7 @@ pub(super) struct Route {
     pub(super) length: Length,
 }
 
-/// Whether a server can be told to write on.
+/// Whether a server supports ignoring the end token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
     /// `ignore_eos` is taken.

@@ -20,13 +20,13 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The line of the simulated server's profile that limits prompt and answer together.
 const CONTEXT: &str = "max_model_len = 2048";
 
-/// A running server, or one that somebody else runs.
+/// A running server, or an external one.
 pub(super) struct Server {
     /// Its address.
     pub(super) url: String,
     /// Where its counters are read: the simulated server's behind a gateway.
     pub(super) counters_url: String,
-    /// How long it took to come up. `None` for somebody else's.
+    /// How long it took to come up. `None` for an external one.
     pub(super) start_s: Option<f64>,
     child: Option<Child>,
     upstream: Option<Child>,

@@ -23,7 +23,7 @@ pub(super) struct Stage {
 }
 
 /// A run that ended.
-pub(super) struct Ended {
+pub(super) struct FinishedRun {
     pub(super) code: Option<i32>,
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -31,7 +31,7 @@ pub(super) struct Ended {
     pub(super) folder: PathBuf,
 }
 
-impl Ended {
+impl FinishedRun {
     /// The measured requests.
     pub(super) fn rows(&self) -> Result<Vec<Timeline>> {
         let rows = RunReader::open(&self.folder)?.timelines()?;
@@ -54,14 +54,14 @@ impl Ended {
 
 impl Stage {
     /// Measures to the end.
-    pub(super) fn bench(&self, name: &str, flags: &str) -> Result<Ended> {
+    pub(super) fn bench(&self, name: &str, flags: &str) -> Result<FinishedRun> {
         let folder = self.folder.join(name);
         let output = self.command(flags, &folder).output().context("cannot start tokometer")?;
         Ok(ended(&output, folder))
     }
 
     /// Measures until a first request has ended, and interrupts.
-    pub(super) fn interrupted(&self, name: &str, flags: &str) -> Result<Ended> {
+    pub(super) fn interrupted(&self, name: &str, flags: &str) -> Result<FinishedRun> {
         let folder = self.folder.join(name);
         let _ = std::fs::remove_dir_all(&folder);
         let mut command = self.command(flags, &folder);
@@ -95,10 +95,10 @@ impl Stage {
     }
 }
 
-fn ended(output: &std::process::Output, folder: PathBuf) -> Ended {
+fn ended(output: &std::process::Output, folder: PathBuf) -> FinishedRun {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    Ended { code: output.status.code(), stdout, stderr, folder }
+    FinishedRun { code: output.status.code(), stdout, stderr, folder }
 }
 
 fn has_rows(folder: &Path) -> bool {

@@ -22,7 +22,7 @@ const USAGE: &str =
 
 /// What was asked for.
 #[derive(Debug, PartialEq)]
-struct Asked {
+struct RealOptions {
     server: String,
     device: Device,
     program: Option<PathBuf>,
@@ -30,7 +30,7 @@ struct Asked {
     is_install_only: bool,
 }
 
-impl Asked {
+impl RealOptions {
     fn parse(arguments: &[String]) -> Result<Self> {
         let mut asked = Self {
             server: String::new(),
@@ -71,7 +71,7 @@ pub(crate) fn is_installed() -> bool {
 
 /// Runs the task.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
-    let asked = Asked::parse(arguments)?;
+    let asked = RealOptions::parse(arguments)?;
     if asked.is_install_only {
         return asked.recipes().into_iter().try_for_each(|recipe| {
             let own = install::install(recipe)?;
@@ -158,8 +158,8 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Asked> {
-        Asked::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn parse(line: &str) -> Result<RealOptions> {
+        RealOptions::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]

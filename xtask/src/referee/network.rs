@@ -11,7 +11,7 @@ use tokometer_base::{Clock, MonotonicClock};
 
 use crate::ci::root;
 
-// Addresses reserved for documentation: they are nobody's, and stay inside the two namespaces.
+// Addresses reserved for documentation; they stay inside the two namespaces.
 const SERVER_ADDRESS: &str = "192.0.2.1";
 const CLIENT_ADDRESS: &str = "192.0.2.2";
 const PORT: u16 = 8_300;
@@ -70,9 +70,9 @@ pub(crate) fn install() -> Result<()> {
 }
 
 /// A child that is ended when dropped.
-struct Ended(Child);
+struct ChildGuard(Child);
 
-impl Drop for Ended {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -127,7 +127,7 @@ impl Network {
             .args(["--ttft", "50ms", "--itl", "20ms"])
             .args(case.is_tls.then_some("--tls"))
             .stdout(Stdio::piped());
-        let mut server = Ended(server.spawn().context("cannot start the simulator")?);
+        let mut server = ChildGuard(server.spawn().context("cannot start the simulator")?);
         let mut line = String::new();
         let stdout = server.0.stdout.take().context("the simulator has no output")?;
         BufReader::new(stdout).read_line(&mut line)?;
@@ -140,14 +140,14 @@ impl Network {
         Ok(Recording { capture, run, port: PORT, is_tls: case.is_tls, wall_offset })
     }
 
-    fn start_capture(capture: &std::path::Path) -> Result<Ended> {
+    fn start_capture(capture: &std::path::Path) -> Result<ChildGuard> {
         let mut dump = Self::inside(CLIENT_SPACE, 0, "tcpdump");
         dump.args(["-i", "veth-c", "-w"])
             .arg(capture)
             .args(["--time-stamp-precision=nano", "-U", "-s", "0", "-B", "65536", "-Z", "root"])
             .args(["tcp", "src", "port", &PORT.to_string()])
             .stderr(Stdio::piped());
-        let mut dump = Ended(dump.spawn().context("cannot start tcpdump")?);
+        let mut dump = ChildGuard(dump.spawn().context("cannot start tcpdump")?);
         let stderr = dump.0.stderr.take().context("tcpdump has no output")?;
         let mut line = String::new();
         let mut lines = BufReader::new(stderr);
@@ -183,12 +183,12 @@ impl Network {
 }
 
 /// A process that takes all it can get of one core.
-fn burn_core(core: usize) -> Result<Ended> {
+fn burn_core(core: usize) -> Result<ChildGuard> {
     let child = Command::new("taskset")
         .args(["-c", &core.to_string(), "sh", "-c", "while :; do :; done"])
         .spawn()
         .context("cannot start the load")?;
-    Ok(Ended(child))
+    Ok(ChildGuard(child))
 }
 
 impl Drop for Network {

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Level {
     /// Worth knowing.
     Remark,
-    /// The figures are right, but not what a reader would think.
+    /// The figures are correct, but easily misread.
     Misleading,
     /// The figures contradict each other.
     Inconsistent,

@@ -46,20 +46,20 @@ impl Serialize for Object {
 struct PythonLook;
 
 /// Writes the separator before every element but the first.
-fn separate<W: ?Sized + io::Write>(writer: &mut W, place: Place) -> io::Result<()> {
+fn separate<W: ?Sized + io::Write>(writer: &mut W, place: KeyPosition) -> io::Result<()> {
     match place {
-        Place::First => Ok(()),
-        Place::Later => writer.write_all(b", "),
+        KeyPosition::First => Ok(()),
+        KeyPosition::Later => writer.write_all(b", "),
     }
 }
 
 #[derive(Clone, Copy)]
-enum Place {
+enum KeyPosition {
     First,
     Later,
 }
 
-impl From<bool> for Place {
+impl From<bool> for KeyPosition {
     fn from(is_first: bool) -> Self {
         if is_first { Self::First } else { Self::Later }
     }

@@ -4,7 +4,7 @@ use tokometer_base::Backend;
 use tokometer_base::backend::Server;
 use tokometer_metrics::Family;
 
-use super::table::Table;
+use super::table::LayoutTable;
 use super::{sglang, vllm, vllm_rust};
 use crate::Error;
 
@@ -125,7 +125,7 @@ impl Layout {
     }
 
     /// Its table of lines. Our own summary is not a table.
-    pub(crate) fn table(self) -> Option<&'static Table> {
+    pub(crate) fn table(self) -> Option<&'static LayoutTable> {
         match self {
             Self::V1 => Some(&vllm::V1),
             Self::V2 => Some(&vllm::V2),

@@ -4,14 +4,14 @@
 //! normal line ends in blanks. A value that the report lacks has no line.
 
 use super::Layout;
-use super::table::{Element, Format, Section, Stats, Table, Widths, centred};
+use super::table::{Element, Format, LayoutTable, Section, Stats, Widths, centred};
 use crate::model::{Blanks, Key, Place, Printed, Report, Scalar, Stat, Value};
 
 /// The report in this layout, byte for byte as its tool prints it: scripts read these lines. `None`
 /// for our own layout, which is no table.
 pub fn print(report: &Report, layout: Layout) -> Option<String> {
     let table = layout.table()?;
-    let mut page = Page { report, lines: Vec::new() };
+    let mut page = BlockPage { report, lines: Vec::new() };
     page.header(report.title.words(), table.widths);
     page.rows(table.rows, table.widths);
     page.footer(table.widths);
@@ -55,7 +55,12 @@ fn joined(mut lines: Vec<String>, printed: &Printed) -> String {
     lines.iter().flat_map(|line| [line.as_str(), printed.line_end]).collect()
 }
 
-fn same_line(report: &Report, table: Option<&Table>, place: &Place, widths: Widths) -> String {
+fn same_line(
+    report: &Report,
+    table: Option<&LayoutTable>,
+    place: &Place,
+    widths: Widths,
+) -> String {
     match place {
         Place::Rule(text) | Place::Unknown(text) => text.clone(),
         Place::Value(key) => {
@@ -76,7 +81,7 @@ pub(crate) fn shows(report: &Report, key: Key) -> bool {
 }
 
 /// The label and format of `key` in this table.
-pub(crate) fn label_of(table: &Table, key: Key) -> Option<(String, Format)> {
+pub(crate) fn label_of(table: &LayoutTable, key: Key) -> Option<(String, Format)> {
     let tail_rows = table.tail.map_or(&[][..], |tail| tail.rows);
     table.rows.iter().chain(tail_rows).find_map(|row| label_in(row, key))
 }
@@ -108,12 +113,12 @@ fn data_line(label: &str, value: &str, format: Format, widths: Widths) -> String
     format!("{label:<0$} {value:<width$}", widths.label)
 }
 
-struct Page<'a> {
+struct BlockPage<'a> {
     report: &'a Report,
     lines: Vec<String>,
 }
 
-impl Page<'_> {
+impl BlockPage<'_> {
     fn header(&mut self, title: &str, widths: Widths) {
         self.lines.push(centred(title, '=', widths.header));
     }

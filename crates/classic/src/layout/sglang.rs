@@ -1,7 +1,7 @@
 //! SGLang's `bench_serving`, from 0.4 to the newest.
 
 use super::table::Format::{Count, CountOrWords, Fixed, Percent, Words};
-use super::table::{CLASSIC, Element, Stats, Table, always, known, latency};
+use super::table::{CLASSIC, Element, LayoutTable, Stats, always, known, latency};
 use super::vllm::{
     DURATION, GENERATED, INPUT, OUTPUT, PEAK_OUTPUT, REQUESTS, SUCCESSFUL, TOTAL, TPOT_TITLE,
 };
@@ -44,12 +44,12 @@ const fn itl(stats: Stats) -> Element {
     latency("Inter-Token Latency", Metric::Itl, "ITL", stats)
 }
 
-const fn sglang(rows: &'static [Element]) -> Table {
-    Table { widths: CLASSIC, opening: "\n", rows, tail: None }
+const fn sglang(rows: &'static [Element]) -> LayoutTable {
+    LayoutTable { widths: CLASSIC, opening: "\n", rows, tail: None }
 }
 
 /// SGLang 0.4.1; the misspelt label is its own.
-pub(crate) static S0: Table = sglang(&[
+pub(crate) static S0: LayoutTable = sglang(&[
     BACKEND,
     RATE,
     always("Max reqeuest concurrency:", Field::MaxConcurrency, CountOrWords),
@@ -69,7 +69,7 @@ pub(crate) static S0: Table = sglang(&[
 ]);
 
 /// SGLang until the autumn of 2025.
-pub(crate) static S1: Table = sglang(&[
+pub(crate) static S1: LayoutTable = sglang(&[
     BACKEND,
     RATE,
     CONCURRENCY_CAP,
@@ -90,7 +90,7 @@ pub(crate) static S1: Table = sglang(&[
 ]);
 
 /// SGLang at the end of 2025.
-pub(crate) static S2: Table = sglang(&[
+pub(crate) static S2: LayoutTable = sglang(&[
     BACKEND,
     RATE,
     CONCURRENCY_CAP,
@@ -141,7 +141,7 @@ const ATTAINMENT: Element = Element::Section {
 };
 
 /// The newest SGLang.
-pub(crate) static S3: Table = sglang(&[
+pub(crate) static S3: LayoutTable = sglang(&[
     BACKEND,
     RATE,
     CONCURRENCY_CAP,

@@ -22,7 +22,7 @@ pub(crate) enum Format {
 /// Whether a tool prints a line always or only when it has something to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// In every report of a generation run: its absence speaks against this layout.
+    /// In every report of a generation run: its absence excludes this layout.
     Always,
     /// Only under the tool's own condition, which is why a missing value prints no line.
     Known,
@@ -100,7 +100,7 @@ pub(crate) struct Tail {
 
 /// A layout.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Table {
+pub(crate) struct LayoutTable {
     pub(crate) widths: Widths,
     /// Printed before the header.
     pub(crate) opening: &'static str,
@@ -207,7 +207,7 @@ impl Format {
 
 /// Every value that a table has a line for, with its format; sections as given have P99.
 #[cfg(test)]
-pub(crate) fn keys(table: &Table) -> Vec<(Key, Format)> {
+pub(crate) fn keys(table: &LayoutTable) -> Vec<(Key, Format)> {
     fn of(row: &Element) -> Vec<(Key, Format)> {
         match row {
             Element::Line(line) => vec![(Key::Field(line.field), line.format)],

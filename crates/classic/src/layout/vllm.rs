@@ -1,7 +1,7 @@
 //! vLLM's `benchmark_serving.py` and `vllm bench serve`, from 0.4 to the newest.
 
 use super::table::Format::{Count, Fixed};
-use super::table::{CLASSIC, Element, Stats, Table, always, known, latency};
+use super::table::{CLASSIC, Element, LayoutTable, Stats, always, known, latency};
 use crate::model::{Field, Metric, Stat};
 
 pub(crate) const SUCCESSFUL: Element = always("Successful requests:", Field::Successful, Count);
@@ -78,14 +78,14 @@ const PROBES: Element = Element::Section {
     ],
 };
 
-const fn classic(rows: &'static [Element]) -> Table {
-    Table { widths: CLASSIC, opening: "", rows, tail: None }
+const fn classic(rows: &'static [Element]) -> LayoutTable {
+    LayoutTable { widths: CLASSIC, opening: "", rows, tail: None }
 }
 
 const OLD_STATS: Stats = Stats::Fixed(&[Stat::Mean, Stat::Median, Stat::P99]);
 
 /// vLLM 0.4 and 0.5.
-pub(crate) static V1: Table = classic(&[
+pub(crate) static V1: LayoutTable = classic(&[
     SUCCESSFUL,
     DURATION,
     INPUT,
@@ -99,7 +99,7 @@ pub(crate) static V1: Table = classic(&[
 ]);
 
 /// vLLM 0.6 to about 0.10, and the forks made from it.
-pub(crate) static V2: Table = classic(&[
+pub(crate) static V2: LayoutTable = classic(&[
     SUCCESSFUL,
     DURATION,
     INPUT,
@@ -125,10 +125,10 @@ const SINCE_PEAKS: Element = Element::Shared(&[
 ]);
 
 /// vLLM in the autumn of 2025.
-pub(crate) static V3: Table = classic(&[SUCCESSFUL, LOAD, SINCE_PEAKS]);
+pub(crate) static V3: LayoutTable = classic(&[SUCCESSFUL, LOAD, SINCE_PEAKS]);
 
 /// The same with failures shown.
-pub(crate) static V35: Table = classic(&[SUCCESSFUL, FAILED, LOAD, SINCE_PEAKS]);
+pub(crate) static V35: LayoutTable = classic(&[SUCCESSFUL, FAILED, LOAD, SINCE_PEAKS]);
 
 const V4_HEAD: Element = Element::Shared(&[
     SUCCESSFUL,
@@ -150,10 +150,10 @@ const V4_HEAD: Element = Element::Shared(&[
 ]);
 
 /// vLLM since the end of 2025.
-pub(crate) static V4: Table = classic(&[V4_HEAD, DIFFUSION, SPECULATION]);
+pub(crate) static V4: LayoutTable = classic(&[V4_HEAD, DIFFUSION, SPECULATION]);
 
 /// vLLM since it shows the client's own queue.
-pub(crate) static V5: Table = classic(&[
+pub(crate) static V5: LayoutTable = classic(&[
     V4_HEAD,
     latency("Client-side Queueing", Metric::ClientQueue, "Client Queue Time", Stats::AsGiven),
     latency(

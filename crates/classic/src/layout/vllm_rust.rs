@@ -1,7 +1,7 @@
 //! The console of vLLM's Rust client: V4's lines under wider rules, and a steady-state block.
 
 use super::table::Format::{Count, Fixed, Words};
-use super::table::{Element, Section, Stats, Table, Tail, Widths, known};
+use super::table::{Element, LayoutTable, Section, Stats, Tail, Widths, known};
 use super::vllm::{
     DURATION, FAILED, GENERATED, GOODPUT, INPUT, LATENCIES, LOAD, OUTPUT, PEAK_CONCURRENCY,
     PEAK_OUTPUT, REQUESTS, SPECULATION, SUCCESSFUL, TOTAL,
@@ -29,7 +29,7 @@ const STEADY_TPOT: Element = Element::Latency(Section {
 });
 
 /// vLLM-rs.
-pub(crate) static VR: Table = Table {
+pub(crate) static VR: LayoutTable = LayoutTable {
     widths: Widths { header: 60, rule: 60, label: 40, value: 10 },
     opening: "",
     rows: &[

@@ -12,7 +12,7 @@ use crate::model::{Problem, Title};
 
 /// The lines of one block and of what stands before it.
 #[derive(Debug, Clone)]
-pub(super) struct Block<'a> {
+pub(super) struct TextBlock<'a> {
     pub(super) title: Title,
     /// Characters of the header line.
     pub(super) width: usize,
@@ -60,7 +60,7 @@ fn is_tail_header(text: &str) -> bool {
 }
 
 /// All blocks of the text, in order.
-pub(super) fn blocks<'a>(lines: &[TextLine<'a>]) -> Vec<Block<'a>> {
+pub(super) fn blocks<'a>(lines: &[TextLine<'a>]) -> Vec<TextBlock<'a>> {
     let mut finder = Finder { found: Vec::new(), open: None, prefix: "", lead: Vec::new() };
     let mut rest = lines;
     while let Some((line, after)) = rest.split_first() {
@@ -74,8 +74,8 @@ pub(super) fn blocks<'a>(lines: &[TextLine<'a>]) -> Vec<Block<'a>> {
 }
 
 struct Finder<'a> {
-    found: Vec<Block<'a>>,
-    open: Option<Block<'a>>,
+    found: Vec<TextBlock<'a>>,
+    open: Option<TextBlock<'a>>,
     /// What the open block's header had before it, which its other lines may share.
     prefix: &'a str,
     lead: Vec<TextLine<'a>>,
@@ -107,7 +107,7 @@ impl<'a> Finder<'a> {
         if !header.prefix.trim().is_empty() {
             self.lead.push(TextLine { text: header.prefix, ..line });
         }
-        self.open = Some(Block {
+        self.open = Some(TextBlock {
             title: header.title,
             width: header.width,
             first_line: line.number,
@@ -120,7 +120,7 @@ impl<'a> Finder<'a> {
 
     /// Ends a block that has no footer. What follows its last recognisable line is not its own, and
     /// a last line without an end may be half a line, whose value cannot be trusted.
-    fn close_cut(&mut self, mut block: Block<'a>) {
+    fn close_cut(&mut self, mut block: TextBlock<'a>) {
         let is_half = |line: &TextLine<'_>| line.end.is_empty();
         let own = block
             .lines
@@ -144,7 +144,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-impl Block<'_> {
+impl TextBlock<'_> {
     /// Whether the footer just met is followed by the block's second part. Only a warning may stand
     /// between the two.
     fn has_tail(&self, after: &[TextLine<'_>]) -> bool {

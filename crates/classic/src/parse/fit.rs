@@ -1,15 +1,15 @@
 //! Reads the lines of a block by a layout's table, and finds the layout that fits best.
 
-use super::blocks::Block;
+use super::blocks::TextBlock;
 use super::lines::TextLine;
 use crate::Error;
 use crate::layout::Layout;
-use crate::layout::table::{Element, Format, Table, When, centred};
+use crate::layout::table::{Element, Format, LayoutTable, When, centred};
 use crate::model::{Blanks, Key, Place, Scalar, Value, Values};
 
 /// What a line is to a layout.
 #[derive(Debug, Clone, PartialEq)]
-enum Reading<'a> {
+enum LineMatch<'a> {
     /// A value with its text.
     Value(Key, Scalar, &'a str),
     /// A rule or a bare line of the layout.
@@ -36,7 +36,7 @@ pub(super) struct Fit {
 
 /// The block in the layout that leaves the fewest lines unread, and among those misses the fewest
 /// that the layout always prints. `None` when no layout reads any line.
-pub(super) fn best_fit(block: &Block<'_>) -> Result<Option<Fit>, Error> {
+pub(super) fn best_fit(block: &TextBlock<'_>) -> Result<Option<Fit>, Error> {
     let fits = Layout::ALL.into_iter().filter_map(|layout| {
         let table = layout.table()?;
         (table.widths.header == block.width).then(|| fit(block, layout, table))
@@ -59,18 +59,18 @@ pub(super) fn is_block_line(text: &str) -> bool {
     may_be
         && tables().any(|(_, table)| {
             table.rows.iter().any(|row| match read_row(row, text, table.widths.rule) {
-                Reading::Value(_, _, value) => text.find(value).is_some_and(|at| at > 30),
-                Reading::Rule => true,
-                Reading::Bad { .. } | Reading::Unknown => false,
+                LineMatch::Value(_, _, value) => text.find(value).is_some_and(|at| at > 30),
+                LineMatch::Rule => true,
+                LineMatch::Bad { .. } | LineMatch::Unknown => false,
             })
         })
 }
 
-fn tables() -> impl Iterator<Item = (Layout, &'static Table)> {
+fn tables() -> impl Iterator<Item = (Layout, &'static LayoutTable)> {
     Layout::ALL.into_iter().filter_map(|layout| Some((layout, layout.table()?)))
 }
 
-fn fit(block: &Block<'_>, layout: Layout, table: &Table) -> Fit {
+fn fit(block: &TextBlock<'_>, layout: Layout, table: &LayoutTable) -> Fit {
     let mut fit = Fit {
         layout,
         values: Values::default(),
@@ -103,21 +103,21 @@ impl Fit {
         let mut is_repeated = false;
         for row in rows {
             match read_row(row, line.text, rule_width) {
-                // One label may stand for two fields, told apart by format: the unfilled one is meant.
-                Reading::Value(key, ..) if self.values.get(key).is_some() => is_repeated = true,
-                Reading::Value(key, scalar, text) => {
+                // One label may belong to two fields that differ in format: the unfilled one is used.
+                LineMatch::Value(key, ..) if self.values.get(key).is_some() => is_repeated = true,
+                LineMatch::Value(key, scalar, text) => {
                     self.note_blanks(line.text);
                     let text = Some(text.to_owned());
                     self.values.set(key, Value { scalar, text });
                     self.places.push(Place::Value(key));
                     return;
                 }
-                Reading::Rule => {
+                LineMatch::Rule => {
                     self.places.push(Place::Rule(line.text.trim_end().to_owned()));
                     return;
                 }
-                Reading::Bad { label, text } => bad = bad.or(Some((label, text))),
-                Reading::Unknown => {}
+                LineMatch::Bad { label, text } => bad = bad.or(Some((label, text))),
+                LineMatch::Unknown => {}
             }
         }
         if is_repeated {
@@ -157,14 +157,14 @@ fn is_rule(text: &str, title: &str, width: usize) -> bool {
     text.starts_with('-') && text.trim_end() == centred(title, '-', width)
 }
 
-fn read_row<'a>(row: &Element, text: &'a str, rule_width: usize) -> Reading<'a> {
+fn read_row<'a>(row: &Element, text: &'a str, rule_width: usize) -> LineMatch<'a> {
     match row {
         Element::Line(line) => read_value(text, line.label.len(), line.format, |label| {
             (label == line.label).then_some(Key::Field(line.field))
         }),
         Element::Latency(section) => {
             if is_rule(text, section.title.unwrap_or_default(), rule_width) {
-                return Reading::Rule;
+                return LineMatch::Rule;
             }
             let end = text.find(" (ms):").map_or(usize::MAX, |at| at + " (ms):".len());
             read_value(text, end, Format::Fixed, |label| {
@@ -173,12 +173,12 @@ fn read_row<'a>(row: &Element, text: &'a str, rule_width: usize) -> Reading<'a> 
         }
         Element::Section { title, width, rows } => {
             if is_rule(text, title, *width) {
-                return Reading::Rule;
+                return LineMatch::Rule;
             }
             read_rows(rows, text, rule_width)
         }
         Element::Shared(rows) => read_rows(rows, text, rule_width),
-        Element::Positions { heading } if text.trim_end() == *heading => Reading::Rule,
+        Element::Positions { heading } if text.trim_end() == *heading => LineMatch::Rule,
         Element::Positions { .. } => {
             let end = text.find(':').map_or(usize::MAX, |at| at + 1);
             read_value(text, end, Format::Fixed, |label| {
@@ -186,17 +186,17 @@ fn read_row<'a>(row: &Element, text: &'a str, rule_width: usize) -> Reading<'a> 
                 number.parse().ok().map(Key::Position)
             })
         }
-        Element::Rule if is_rule(text, "", rule_width) => Reading::Rule,
-        Element::Rule => Reading::Unknown,
+        Element::Rule if is_rule(text, "", rule_width) => LineMatch::Rule,
+        Element::Rule => LineMatch::Unknown,
     }
 }
 
-fn read_rows<'a>(rows: &[Element], text: &'a str, rule_width: usize) -> Reading<'a> {
-    let mut best = Reading::Unknown;
+fn read_rows<'a>(rows: &[Element], text: &'a str, rule_width: usize) -> LineMatch<'a> {
+    let mut best = LineMatch::Unknown;
     for row in rows {
         match read_row(row, text, rule_width) {
-            Reading::Unknown => {}
-            Reading::Bad { label, text } => best = Reading::Bad { label, text },
+            LineMatch::Unknown => {}
+            LineMatch::Bad { label, text } => best = LineMatch::Bad { label, text },
             found => return found,
         }
     }
@@ -209,14 +209,14 @@ fn read_value(
     label_len: usize,
     format: Format,
     key: impl Fn(&str) -> Option<Key>,
-) -> Reading<'_> {
-    let Some((label, rest)) = text.split_at_checked(label_len) else { return Reading::Unknown };
+) -> LineMatch<'_> {
+    let Some((label, rest)) = text.split_at_checked(label_len) else { return LineMatch::Unknown };
     let is_apart = rest.is_empty() || rest.starts_with([' ', '\t']);
-    let Some(key) = key(label).filter(|_| is_apart) else { return Reading::Unknown };
+    let Some(key) = key(label).filter(|_| is_apart) else { return LineMatch::Unknown };
     let value = rest.trim();
     match format.read(value) {
-        Some(scalar) => Reading::Value(key, scalar, value),
-        None => Reading::Bad { label, text: value },
+        Some(scalar) => LineMatch::Value(key, scalar, value),
+        None => LineMatch::Bad { label, text: value },
     }
 }
 
@@ -234,7 +234,7 @@ fn missing(rows: &[Element], values: &Values) -> usize {
         .sum()
 }
 
-/// Lines that another layout knows tell their value too, although they keep their place as text:
+/// Lines that another layout knows give their value too, although they stay as text:
 /// many forks print a line more than the tool they were made from.
 fn add_foreign_values(fit: &mut Fit) {
     let texts: Vec<String> = fit
@@ -248,7 +248,7 @@ fn add_foreign_values(fit: &mut Fit) {
     for text in texts {
         let readings = tables().map(|(_, table)| read_rows(table.rows, &text, table.widths.rule));
         let value = readings.into_iter().find_map(|reading| match reading {
-            Reading::Value(key, scalar, text) => Some((key, scalar, text.to_owned())),
+            LineMatch::Value(key, scalar, text) => Some((key, scalar, text.to_owned())),
             _ => None,
         });
         if let Some((key, scalar, text)) = value.filter(|(key, ..)| fit.values.get(*key).is_none())

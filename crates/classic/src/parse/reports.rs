@@ -1,6 +1,6 @@
 //! From text to reports.
 
-use super::blocks::{Block, blocks};
+use super::blocks::{TextBlock, blocks};
 use super::context::context;
 use super::fit::best_fit;
 use super::lines::lines;
@@ -19,7 +19,7 @@ pub fn parse(text: &str) -> Result<Vec<Report>, Error> {
     Ok(reports)
 }
 
-fn report(block: &Block<'_>, before: Option<&Context>) -> Result<Report, Error> {
+fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Result<Report, Error> {
     let context = context(&block.lead, before);
     let mut report = Report {
         title: block.title,

@@ -2,7 +2,7 @@
 //!
 //! In: words as typed after `bench` or `dataset`. Out: the same words in our own spelling: `_` has
 //! become `-` in flags, unambiguous beginnings are completed, renamed flags have our name, flags
-//! without effect are gone and named in a list of remarks. A flag that nobody knows, or that is
+//! without effect are gone and named in a list of remarks. An unknown flag, or one that is
 //! known and cannot be honoured, is an error. The rest of the program knows none of this.
 
 pub(crate) mod table;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokometer_base::Background;
-use tokometer_drive::{Counts, Live};
+use tokometer_drive::{Live, LiveCounts};
 use tokometer_measure::Error;
 
 /// Between two looks for a caller.
@@ -49,7 +49,7 @@ fn serve(mut caller: TcpStream, live: &Live) {
     let _ = caller.write_all(answer(&live.counts()).as_bytes());
 }
 
-fn answer(counts: &Counts) -> String {
+fn answer(counts: &LiveCounts) -> String {
     let body = page(counts);
     format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\n\
@@ -59,7 +59,7 @@ fn answer(counts: &Counts) -> String {
 }
 
 /// The counters in Prometheus' form.
-fn page(counts: &Counts) -> String {
+fn page(counts: &LiveCounts) -> String {
     let rows = [
         ("requests_sent_total", "counter", counts.sent as f64),
         ("requests_succeeded_total", "counter", counts.succeeded as f64),
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn counters_are_told_in_the_form_that_scrapers_read() {
-        let counts = Counts { sent: 5, succeeded: 2, failed: 1, tokens: 40, ttft_mean: None };
+        let counts = LiveCounts { sent: 5, succeeded: 2, failed: 1, tokens: 40, ttft_mean: None };
         let page = page(&counts);
         assert!(page.contains(
             "# TYPE tokometer_requests_in_flight gauge\ntokometer_requests_in_flight 2\n"

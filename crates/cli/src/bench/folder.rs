@@ -39,7 +39,7 @@ impl From<&OutputArgs> for Earlier {
 
 /// The folder of one measurement; points of a sweep have folders below it.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) enum RunFolder {
     /// Kept, and locked against other runs as long as this value lives.
     Kept {
         /// The folder.
@@ -51,7 +51,7 @@ pub(crate) enum Place {
     Dropped(tempfile::TempDir),
 }
 
-impl Place {
+impl RunFolder {
     /// Chooses the folder and makes sure that it can be written, before anything is measured.
     pub(crate) fn open(
         output: &Output,
@@ -114,7 +114,7 @@ impl Place {
     }
 }
 
-/// Makes the first folder of this name that nobody has: two runs may start in one second.
+/// Creates the first unused folder of this name: two runs may start in one second.
 fn unused(folder: &Path) -> io::Result<PathBuf> {
     let numbered = |number: u32| PathBuf::from(format!("{}-{number}", folder.display()));
     std::fs::create_dir_all(folder.parent().unwrap_or(folder))?;
@@ -127,7 +127,7 @@ fn unused(folder: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Locks a folder against other runs. A file system without locks cannot tell, and is no reason to
+/// Locks a folder against other runs. A file system without locks cannot show a conflict, and is no reason to
 /// refuse a run.
 fn lock(folder: &Path) -> Result<File, Refusal> {
     let file = File::open(folder).map_err(|why| unwritable(folder, &why))?;
@@ -242,26 +242,26 @@ mod tests {
     fn a_folder_that_holds_a_run_is_refused_unless_told_what_becomes_of_it() {
         let folder = used();
         let before = listed(folder.path());
-        let refusal = Place::named(folder.path(), Earlier::Refused).unwrap_err();
+        let refusal = RunFolder::named(folder.path(), Earlier::Refused).unwrap_err();
         assert_eq!(refusal.exit, Exit::Write);
         assert!(refusal.to_string().contains("`--overwrite`"), "{refusal}");
-        drop(Place::named(folder.path(), Earlier::Resumed).unwrap());
+        drop(RunFolder::named(folder.path(), Earlier::Resumed).unwrap());
         assert_eq!(listed(folder.path()), before);
-        drop(Place::named(folder.path(), Earlier::Removed).unwrap());
+        drop(RunFolder::named(folder.path(), Earlier::Removed).unwrap());
         assert_eq!(listed(folder.path()), ["20260131-094501-run", "notes.txt"]);
-        drop(Place::named(folder.path(), Earlier::Refused).unwrap());
+        drop(RunFolder::named(folder.path(), Earlier::Refused).unwrap());
     }
 
     #[test]
     fn two_runs_cannot_have_one_folder_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let first = Place::named(folder.path(), Earlier::Refused).unwrap();
+        let first = RunFolder::named(folder.path(), Earlier::Refused).unwrap();
         for earlier in [Earlier::Refused, Earlier::Resumed, Earlier::Removed] {
-            let refusal = Place::named(folder.path(), earlier).unwrap_err();
+            let refusal = RunFolder::named(folder.path(), earlier).unwrap_err();
             assert!(refusal.to_string().contains("another run"), "{refusal}");
         }
         drop(first);
-        drop(Place::named(folder.path(), Earlier::Refused).unwrap());
+        drop(RunFolder::named(folder.path(), Earlier::Refused).unwrap());
     }
 
     /// Both asked whether a name was free before either had made its folder.
@@ -281,7 +281,7 @@ mod tests {
     fn a_run_folder_is_private() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::named(&folder.path().join("a/run"), Earlier::Refused).unwrap();
+        let place = RunFolder::named(&folder.path().join("a/run"), Earlier::Refused).unwrap();
         let mode = std::fs::metadata(place.path()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
     }

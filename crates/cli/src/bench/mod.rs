@@ -13,7 +13,7 @@ mod resume;
 mod signals;
 mod sweep;
 
-pub(crate) use folder::{CAPACITY, Earlier, Place};
+pub(crate) use folder::{CAPACITY, Earlier, RunFolder};
 pub(crate) use observer::measurement;
 pub(crate) use present::{SummarisedRun, View, layout_of, summarise, summarise_kept};
 pub(crate) use progress::Bar;

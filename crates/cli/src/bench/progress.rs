@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokometer_base::{Background, Clock, Nanos, StopSignal};
-use tokometer_drive::{Counts, Live};
+use tokometer_drive::{Live, LiveCounts};
 use tokometer_measure::Goal;
 use tokometer_record::Phase;
 
@@ -133,7 +133,7 @@ fn redraw(bar: &ProgressBar, live: &Live, goal: Goal, now: Nanos) {
 }
 
 /// `warming up · 12 in flight · 3 failed · 840 tok/s`.
-fn message(phase: Option<Phase>, counts: &Counts, elapsed: Option<Nanos>) -> String {
+fn message(phase: Option<Phase>, counts: &LiveCounts, elapsed: Option<Nanos>) -> String {
     let mut parts = Vec::new();
     match phase {
         None => parts.push("preparing".to_owned()),
@@ -145,7 +145,7 @@ fn message(phase: Option<Phase>, counts: &Counts, elapsed: Option<Nanos>) -> Str
         parts.push(format!("{} failed", counts.failed));
     }
     if let Some(elapsed) = elapsed.filter(|elapsed| *elapsed > Nanos::ZERO) {
-        let rates = counts.rates_since(&Counts::default(), elapsed);
+        let rates = counts.rates_since(&LiveCounts::default(), elapsed);
         parts.push(format!("{:.0} tok/s", rates.tokens_per_s));
     }
     parts.join(" · ")
@@ -181,11 +181,11 @@ mod tests {
 
     #[test]
     fn the_message_tells_what_is_going_on() {
-        let counts = Counts { sent: 12, succeeded: 3, failed: 1, tokens: 400, ttft_mean: None };
+        let counts = LiveCounts { sent: 12, succeeded: 3, failed: 1, tokens: 400, ttft_mean: None };
         assert_eq!(
             message(Some(Phase::Measure), &counts, Some(Nanos::from_secs(2))),
             "8 in flight · 1 failed · 200 tok/s"
         );
-        assert_eq!(message(None, &Counts::default(), None), "preparing · 0 in flight");
+        assert_eq!(message(None, &LiveCounts::default(), None), "preparing · 0 in flight");
     }
 }

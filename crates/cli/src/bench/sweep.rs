@@ -10,7 +10,7 @@ use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, Stop};
 use tokometer_report::{Style, TableFormat, table};
 
-use super::folder::{self, Earlier, Place};
+use super::folder::{self, Earlier, RunFolder};
 use super::present::{SummarisedRun, View, summarise};
 use super::{results, resume};
 use crate::exit::{Exit, Refusal};
@@ -33,7 +33,7 @@ pub(crate) fn run(
     style: Style,
 ) -> Result<Exit, Refusal> {
     results::check(&lowered.plan.output)?;
-    let place = Place::open(&lowered.plan.output, &lowered.plan.name, (begin, earlier))?;
+    let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, (begin, earlier))?;
     let outcome = all(measurement, lowered, (&place, earlier), style);
     place.leave_if_empty();
     outcome
@@ -42,7 +42,7 @@ pub(crate) fn run(
 fn all(
     measurement: &mut Measurement,
     lowered: &Lowered,
-    (place, earlier): (&Place, Earlier),
+    (place, earlier): (&RunFolder, Earlier),
     style: Style,
 ) -> Result<Exit, Refusal> {
     let size = if lowered.points.len() == 1 { Size::Single } else { Size::Sweep };

@@ -1,4 +1,4 @@
-//! `tokometer calibrate`: reads, fits, tells and writes.
+//! `tokometer calibrate`: reads runs and reports, fits a profile, prints it and writes it.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tokometer_sim::Profile;
 use tokometer_twin::fit::{self, Calibration, Candidate, MeasuredRow, RunCalibration, Settings};
 use tokometer_twin::{self as twin, OldClient};
 
-use super::rows::Table;
+use super::rows::CalibrationTable;
 use super::views;
 use crate::commands::expanded;
 use crate::exit::{Exit, Refusal};
@@ -58,8 +58,8 @@ pub(crate) struct CalibrateArgs {
 
 /// What the sources hold.
 #[derive(Default)]
-struct Evidence {
-    table: Table,
+struct CalibrationSources {
+    table: CalibrationTable,
     runs: Vec<Vec<Timeline>>,
     loads: Vec<RecordedLoad>,
     /// The model of the first run: the others must be of the same.
@@ -68,7 +68,7 @@ struct Evidence {
     is_artificial: bool,
 }
 
-/// Calibrates, tells what was found, and writes the profile.
+/// Calibrates, prints the result, and writes the profile.
 pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let from = args.from.as_deref().unwrap_or("default");
     let template = Profile::open(from).map_err(|why| Refusal::usage(why.to_string(), ""))?;
@@ -76,7 +76,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let stem = args.output.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = args.name.clone().or(stem).unwrap_or_else(|| "engine".to_owned());
     check_place(&args.output)?;
-    let evidence = Evidence::read(&args.sources, args.output_limit)?;
+    let evidence = CalibrationSources::read(&args.sources, args.output_limit)?;
     for (block, reason) in &evidence.table.unusable {
         print_message(&format!("note: skipping `{block}`: {reason}"));
     }
@@ -116,7 +116,7 @@ fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
     Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
 }
 
-impl Evidence {
+impl CalibrationSources {
     fn read(sources: &[PathBuf], limit: Option<u32>) -> Result<Self, Refusal> {
         let mut evidence = Self::default();
         for source in sources {
@@ -239,7 +239,7 @@ fn source_names(sources: &[PathBuf]) -> String {
 
 /// Fits the costs to the steps of recorded runs; tables that came along only check the result.
 fn from_runs(
-    evidence: &Evidence,
+    evidence: &CalibrationSources,
     template: Profile,
     client: OldClient,
     name: &str,

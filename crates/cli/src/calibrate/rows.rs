@@ -8,7 +8,7 @@ use crate::exit::Refusal;
 
 /// Rows that can be used, and blocks that cannot.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct CalibrationTable {
     /// The rows, in the order of the files.
     pub(crate) rows: Vec<MeasuredRow>,
     /// Blocks that are no rows: name and reason.
@@ -16,8 +16,8 @@ pub(crate) struct Table {
     backends: Vec<String>,
 }
 
-impl Table {
-    /// Adds the blocks of one file. `limit` is the longest answer where a block does not tell it.
+impl CalibrationTable {
+    /// Adds the blocks of one file. `limit` is the longest output where a block does not state it.
     pub(crate) fn add(
         &mut self,
         file: &str,
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn every_block_of_a_seed_table_is_a_row() {
         let text = include_str!("../../../../fixtures/seeds/002_902df92d1b3a4732.txt");
-        let mut table = Table::default();
+        let mut table = CalibrationTable::default();
         table.add("002", &seed(text), Some(150)).unwrap();
         assert_eq!((table.rows.len(), table.unusable.len()), (23, 0));
         let first = &table.rows[0];
@@ -117,14 +117,15 @@ mod tests {
         let text = include_str!("../../../../fixtures/seeds/000_659e43dd1329acd2.txt");
         let whole = seed(text);
         let cut: String = text.lines().take(12).collect::<Vec<_>>().join("\n");
-        let mut table = Table::default();
+        let mut table = CalibrationTable::default();
         table.add("cut", &seed(&cut), None).unwrap();
         assert_eq!(table.unusable, [("cut#1".to_owned(), "the block is truncated".to_owned())]);
         let mut one = whole[0].clone();
         one.set_words(Field::Backend, "vllm");
         let mut other = one.clone();
         other.set_words(Field::Backend, "sglang");
-        let refusal = Table::default().add("mixed", &[one, other], None).unwrap_err().to_string();
+        let refusal =
+            CalibrationTable::default().add("mixed", &[one, other], None).unwrap_err().to_string();
         assert!(refusal.contains("`sglang` is not `vllm`"), "{refusal}");
     }
 }

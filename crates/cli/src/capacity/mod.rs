@@ -16,7 +16,7 @@ use tokometer_decide::search::{SearchResult, needed};
 use tokometer_plan as plan;
 
 use crate::args::BenchArgs;
-use crate::bench::{Bar, CAPACITY, Earlier, Place, measurement};
+use crate::bench::{Bar, CAPACITY, Earlier, RunFolder, measurement};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, lower};
@@ -91,7 +91,7 @@ pub(crate) fn capacity(
     let mut search = Search::new(args, &lowered)?;
     let earlier = Earlier::from(&args.bench.output);
     let begin = (given.clock.wall(), earlier);
-    let place = Place::open(&lowered.plan.output, &lowered.plan.name, begin)?;
+    let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, begin)?;
     let bar = if args.bench.output.disable_tqdm { Bar::Hidden } else { Bar::Allowed };
     let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
     let plan = &lowered.points.first().map_or(&lowered.plan, |point| &point.plan).clone();

@@ -145,7 +145,7 @@ impl Search {
                 measurement.wait_until_idle();
                 self.reading(load, folder)
             }
-            // The first point tells whether there is a server at all.
+            // The first point shows whether the server can be reached at all.
             Err(error) if self.readings.is_empty() => Err(error.into()),
             Err(error) => {
                 if !measurement.is_interrupted() {
@@ -157,7 +157,7 @@ impl Search {
     }
 
     /// The plan of one point: its load, long enough for the percentiles of the objectives, and
-    /// arrivals of its own: the same arrivals again would repeat their luck instead of showing it.
+    /// its own arrivals: repeated arrivals would repeat the same random deviation instead of averaging it.
     fn plan_of(&self, plan: &Plan, load: f64) -> Plan {
         let rate = (self.over == LoadKind::RequestRate).then_some(load);
         let duration = self.length.next(&self.slo, &self.points(), rate);

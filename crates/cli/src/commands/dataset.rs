@@ -11,7 +11,7 @@ use crate::lower::{Environment, lower};
 use crate::terminal::{print, print_message};
 use tokometer_measure::{WorkloadInputs, open, tokenizer};
 
-/// Prompts shown when nobody says how many.
+/// Default number of prompts shown.
 const SHOWN: u64 = 2;
 
 /// Describes the prompts of each point, and exports them.

@@ -5,7 +5,7 @@ use tokometer_classic::doctor::{Examination, Level, doctor_markdown, doctor_text
 use tokometer_classic::{Report, Selection};
 
 use super::Given;
-use super::source::Source;
+use super::source::ReportSource;
 use crate::args::{DoctorArgs, Format};
 use crate::bench::View;
 use crate::exit::{Exit, Refusal};
@@ -18,8 +18,8 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
         let load = instrument::load_of(load, given)?;
         return instrument::doctor(&load, given, args.format);
     }
-    let sources = Source::open_all(&args.files, &View::plain(Selection::default()))?;
-    let named = |(name, source): (String, Source)| Ok((name, source.reports()?));
+    let sources = ReportSource::open_all(&args.files, &View::plain(Selection::default()))?;
+    let named = |(name, source): (String, ReportSource)| Ok((name, source.reports()?));
     let files: Vec<(String, Vec<Report>)> =
         sources.into_iter().map(named).collect::<Result<_, Refusal>>()?;
     let examined: Vec<Examination> = files.iter().map(|(_, reports)| examine(reports)).collect();

@@ -9,7 +9,7 @@ use tokometer_record::RunReader;
 use tokometer_report::{Style, TableFormat, print_report};
 
 use super::export::{csv, html, markdown, parquet, trace};
-use super::source::{Source, expanded};
+use super::source::{ReportSource, expanded};
 use crate::args::{Format, ReportArgs};
 use crate::bench::View;
 use crate::exit::{Exit, Refusal};
@@ -30,12 +30,12 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
     if files.iter().any(|file| file.is_some()) {
         return export(args, &view);
     }
-    let sources = Source::open_all(&args.sources, &view)?;
+    let sources = ReportSource::open_all(&args.sources, &view)?;
     let style = style(environment);
     let text = match (&sources[..], args.format, &args.layout) {
-        ([(_, Source::Run(run))], None, _) => run.text(style)?,
-        ([(_, Source::Run(run))], Some(Format::Json), _) => run.json(),
-        ([(_, Source::Run(run))], Some(Format::Csv), _) => run.csv(),
+        ([(_, ReportSource::Run(run))], None, _) => run.text(style)?,
+        ([(_, ReportSource::Run(run))], Some(Format::Json), _) => run.json(),
+        ([(_, ReportSource::Run(run))], Some(Format::Csv), _) => run.csv(),
         (_, None, Some(name)) => blocks(&sources, name, style)?,
         (_, format, _) => table(&sources, format.unwrap_or_default())?,
     };
@@ -102,26 +102,30 @@ fn mend(folder: &Path) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn table(sources: &[(String, Source)], format: Format) -> Result<String, Refusal> {
+fn table(sources: &[(String, ReportSource)], format: Format) -> Result<String, Refusal> {
     let format = match format {
         Format::Text => TableFormat::Text,
         Format::Csv => TableFormat::Csv,
         Format::Json => TableFormat::Json,
         Format::Markdown => TableFormat::Markdown,
     };
-    let named = |(name, source): &(String, Source)| Ok((name.clone(), source.reports()?));
+    let named = |(name, source): &(String, ReportSource)| Ok((name.clone(), source.reports()?));
     let files: Vec<(String, Vec<Report>)> =
         sources.iter().map(named).collect::<Result<_, Refusal>>()?;
     Ok(tokometer_report::table(&files, format))
 }
 
-fn blocks(sources: &[(String, Source)], layout: &str, style: Style) -> Result<String, Refusal> {
+fn blocks(
+    sources: &[(String, ReportSource)],
+    layout: &str,
+    style: Style,
+) -> Result<String, Refusal> {
     let choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
     let mut text = String::new();
     for (_, source) in sources {
         match source {
-            Source::Run(run) => text.push_str(&run.text(style)?),
-            Source::Blocks(reports) => {
+            ReportSource::Run(run) => text.push_str(&run.text(style)?),
+            ReportSource::Blocks(reports) => {
                 for report in reports {
                     text.push_str(&block(report, choice, style));
                 }

@@ -10,14 +10,14 @@ use crate::bench::{SummarisedRun, View, summarise};
 use crate::exit::Refusal;
 
 /// One thing that can be shown.
-pub(crate) enum Source {
+pub(crate) enum ReportSource {
     /// A run with its record.
     Run(Box<SummarisedRun>),
     /// Blocks of a text or a result file.
     Blocks(Vec<Report>),
 }
 
-impl Source {
+impl ReportSource {
     /// Opens every path; a folder of runs gives each of them.
     pub(crate) fn open_all(paths: &[PathBuf], view: &View) -> Result<Vec<(String, Self)>, Refusal> {
         let mut sources = Vec::new();

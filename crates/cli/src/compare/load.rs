@@ -20,7 +20,7 @@ use crate::exit::Refusal;
 use crate::runs;
 
 /// What a path holds.
-enum Source {
+enum RunSource {
     /// A run folder.
     Folder(Box<RunReader>),
     /// Reports in a file.
@@ -29,8 +29,7 @@ enum Source {
 
 /// The runs of one side with their plans, in one order.
 #[derive(Default)]
-pub(crate) struct Side {
-    /// The runs.
+pub(crate) struct SideRuns {
     pub(crate) runs: Vec<Run>,
     /// Their plans, as far as they are known.
     pub(crate) plans: Vec<KnownPlan>,
@@ -38,10 +37,10 @@ pub(crate) struct Side {
 
 /// Both sides, read.
 pub(crate) struct Sides {
-    /// A.
-    pub(crate) a: Side,
-    /// B.
-    pub(crate) b: Side,
+    /// The base line.
+    pub(crate) a: SideRuns,
+    /// The side under test.
+    pub(crate) b: SideRuns,
 }
 
 /// Whether the figures of a run's blocks are wanted besides its own.
@@ -55,28 +54,28 @@ pub(crate) enum Depth {
 
 /// Reads both sides.
 pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<Sides, Refusal> {
-    let opened = |paths: &[PathBuf]| -> Result<Vec<(String, Source)>, Refusal> {
+    let opened = |paths: &[PathBuf]| -> Result<Vec<(String, RunSource)>, Refusal> {
         paths.iter().map(|path| Ok((path.display().to_string(), open(path)?))).collect()
     };
     let (a, b) = (opened(a)?, opened(b)?);
     let layout = a.iter().chain(&b).find_map(|(_, source)| match source {
-        Source::Reports(reports) => {
+        RunSource::Reports(reports) => {
             reports.first().map(|report| report.layout.unwrap_or(Layout::V4))
         }
-        Source::Folder(_) => None,
+        RunSource::Folder(_) => None,
     });
-    let count = |side: &[(String, Source)]| {
-        let runs = |source: &Source| match source {
-            Source::Folder(_) => 1,
-            Source::Reports(reports) => reports.len(),
+    let count = |side: &[(String, RunSource)]| {
+        let runs = |source: &RunSource| match source {
+            RunSource::Folder(_) => 1,
+            RunSource::Reports(reports) => reports.len(),
         };
         side.iter().map(|(_, source)| runs(source)).sum::<usize>()
     };
     let is_enough = count(&a).min(count(&b)) >= ENOUGH_RUNS;
     let depth = if is_enough { Depth::Runs } else { Depth::Blocks };
     let wanted = Wanted { figures, layout, depth };
-    let side = |sources: Vec<(String, Source)>| -> Result<Side, Refusal> {
-        let mut side = Side::default();
+    let side = |sources: Vec<(String, RunSource)>| -> Result<SideRuns, Refusal> {
+        let mut side = SideRuns::default();
         for (name, source) in sources {
             for (run, plan) in read(&name, source, wanted)? {
                 side.runs.push(run);
@@ -88,7 +87,7 @@ pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<
     Ok(Sides { a: side(a)?, b: side(b)? })
 }
 
-fn open(path: &Path) -> Result<Source, Refusal> {
+fn open(path: &Path) -> Result<RunSource, Refusal> {
     let shown = path.display();
     if path.is_dir() {
         let reader = runs::open(path)?;
@@ -98,7 +97,7 @@ fn open(path: &Path) -> Result<Source, Refusal> {
                 format!("compare its targets with each other: `tokometer compare {shown}`"),
             ));
         }
-        return Ok(Source::Folder(Box::new(reader)));
+        return Ok(RunSource::Folder(Box::new(reader)));
     }
     let text = std::fs::read_to_string(path)
         .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
@@ -110,7 +109,7 @@ fn open(path: &Path) -> Result<Source, Refusal> {
             "give run folders, vLLM's JSON, SGLang's JSONL, or files with printed reports",
         ));
     }
-    Ok(Source::Reports(reports))
+    Ok(RunSource::Reports(reports))
 }
 
 /// What is read of each run.
@@ -122,9 +121,13 @@ struct Wanted<'a> {
     depth: Depth,
 }
 
-fn read(name: &str, source: Source, wanted: Wanted<'_>) -> Result<Vec<(Run, KnownPlan)>, Refusal> {
+fn read(
+    name: &str,
+    source: RunSource,
+    wanted: Wanted<'_>,
+) -> Result<Vec<(Run, KnownPlan)>, Refusal> {
     let runs = match source {
-        Source::Folder(reader) => {
+        RunSource::Folder(reader) => {
             let mut run = recorded(name, &reader, wanted)?;
             let plan = KnownPlan::of(reader.info()).unwrap_or_else(|why| {
                 run.facts.unreadable_plan = Some(why.to_string());
@@ -132,7 +135,7 @@ fn read(name: &str, source: Source, wanted: Wanted<'_>) -> Result<Vec<(Run, Know
             });
             vec![(run, plan)]
         }
-        Source::Reports(reports) => {
+        RunSource::Reports(reports) => {
             let is_single = reports.len() == 1;
             let named =
                 |at: usize| if is_single { name.to_owned() } else { format!("{name}#{}", at + 1) };

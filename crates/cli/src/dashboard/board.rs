@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
 use tokometer_base::Nanos;
 use tokometer_base::printable::short;
 use tokometer_base::units::nearest_count;
-use tokometer_drive::Counts;
+use tokometer_drive::LiveCounts;
 use tokometer_measure::Goal;
 
 /// Readings that are kept.
@@ -23,11 +23,11 @@ const SMOOTHED: usize = 4;
 
 /// One reading.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Reading {
+pub(crate) struct BoardValues {
     /// Since the measured phase began.
     pub(crate) elapsed: Nanos,
     /// The run's counters.
-    pub(crate) counts: Counts,
+    pub(crate) counts: LiveCounts,
     /// The server's gauges, by name; empty where they are not read.
     pub(crate) gauges: Vec<(String, f64)>,
     /// Notes so far.
@@ -39,7 +39,7 @@ pub(crate) struct Reading {
 pub(crate) struct Board {
     title: String,
     goal: Goal,
-    last: Reading,
+    last: BoardValues,
     tokens_per_s: VecDeque<u64>,
     requests_per_s: VecDeque<u64>,
     in_flight: VecDeque<u64>,
@@ -58,7 +58,7 @@ impl Board {
         Self {
             title,
             goal,
-            last: Reading::default(),
+            last: BoardValues::default(),
             tokens_per_s: VecDeque::new(),
             requests_per_s: VecDeque::new(),
             in_flight: VecDeque::new(),
@@ -66,7 +66,7 @@ impl Board {
     }
 
     /// Takes a reading.
-    pub(crate) fn push(&mut self, reading: Reading) {
+    pub(crate) fn push(&mut self, reading: BoardValues) {
         let span = reading.elapsed - self.last.elapsed;
         let rates = reading.counts.rates_since(&self.last.counts, span);
         keep(&mut self.tokens_per_s, nearest_count(rates.tokens_per_s));
@@ -177,7 +177,7 @@ mod tests {
     fn a_name_from_outside_draws_nothing_but_itself() {
         let goal = Goal { requests: Some(1), seconds: None };
         let mut board = Board::new("a\u{1b}[2J\nb\u{202e}".into(), goal);
-        board.push(Reading { notes: vec!["x\u{9b}1m".into()], ..Reading::default() });
+        board.push(BoardValues { notes: vec!["x\u{9b}1m".into()], ..BoardValues::default() });
         let mut terminal = Terminal::new(TestBackend::new(78, 20)).unwrap();
         terminal.draw(|frame| board.render(frame)).unwrap();
         let screen = terminal.backend().to_string();
@@ -190,9 +190,9 @@ mod tests {
         let mut board =
             Board::new("embedded simulator".into(), Goal { requests: Some(100), seconds: None });
         for second in 1..=20_u64 {
-            board.push(Reading {
+            board.push(BoardValues {
                 elapsed: Nanos::from_secs(second),
-                counts: Counts {
+                counts: LiveCounts {
                     sent: second * 4,
                     succeeded: second * 2,
                     failed: 1,

@@ -24,7 +24,7 @@ use tokometer_drive::{Interrupt, Live};
 
 use tokometer_measure::{Goal, LiveNotes};
 
-use board::{Board, Reading};
+use board::{Board, BoardValues};
 
 /// Between two drawings.
 const INTERVAL: Duration = Duration::from_millis(250);
@@ -87,7 +87,7 @@ fn show(watched: &Watched, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let began = watched.live.began();
         let elapsed = began.map_or(Nanos::ZERO, |began| watched.clock.now() - began);
-        board.push(Reading {
+        board.push(BoardValues {
             elapsed,
             counts: watched.live.counts(),
             gauges: watched.notes.gauges(),

@@ -109,7 +109,7 @@ pub(crate) fn doctor(load: &StreamLoad, given: &Given, format: Format) -> anyhow
     Ok(if fitness.is_fit() { Exit::Done } else { Exit::Missed })
 }
 
-/// The instrument's error at the load of a plan, told on stderr: what `bench --calibrate` does first.
+/// The client's measurement error at the load of a plan, printed to stderr: the first step of `bench --calibrate`.
 /// `None` when nothing could be compared.
 pub(crate) fn calibrate(plan: &Plan, given: &Given) -> anyhow::Result<Option<Nanos>> {
     let load = StreamLoad::of(plan);

@@ -37,7 +37,7 @@ pub(crate) struct Situation {
     pub(crate) dataset: String,
     /// Whether anything names a target.
     pub(crate) addressed: Addressed,
-    /// Whether the load is set by somebody.
+    /// Whether a flag or a file sets the load.
     pub(crate) has_load: bool,
     /// Whether the run ends by time.
     pub(crate) has_duration: bool,
@@ -188,12 +188,12 @@ fn address(situation: &Situation) -> Address {
     Address::Server(url.expect("a host of digits and a port make a URL"))
 }
 
-/// Traces are sent at their own times unless told otherwise.
+/// Traces keep their own times by default.
 fn timing(dataset: &str) -> Timing {
     if matches!(dataset, "timed_trace" | "mooncake") { Timing::Trace } else { Timing::Rate }
 }
 
-/// vLLM's tool lets no answer to random prompts end early where the server speaks OpenAI's routes,
+/// vLLM's tool lets no answer to random prompts end early where the server uses OpenAI's routes,
 /// SGLang's lets none at all.
 fn ignore_eos(situation: &Situation) -> IgnoreEos {
     let is_made_up = matches!(situation.dataset.as_str(), "random" | "random-ids" | "timed_trace");

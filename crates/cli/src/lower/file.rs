@@ -12,7 +12,7 @@ use tokometer_workload::{PartialSpec, Spec};
 use super::secrets::of_plan_file;
 use crate::exit::Refusal;
 
-/// What tells a run's `plan.json` from a plan: its plan stands beside facts of the run.
+/// Distinguishes a run's `plan.json` from a plan: its plan is beside facts of the run.
 #[derive(Deserialize)]
 struct Kind {
     schema: Option<IgnoredAny>,

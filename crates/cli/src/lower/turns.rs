@@ -46,7 +46,7 @@ fn block_seconds(block: &str) -> Result<f64, Refusal> {
     Ok(span.as_secs_f64())
 }
 
-/// Fills the second target in from the first: what nobody said is the same.
+/// Completes the second target from the first: unset fields are the same.
 pub(crate) fn put_second_target(part: &mut PartialPlan) {
     if part.interleave.is_none() && part.targets.len() < 2 {
         return;
@@ -68,7 +68,7 @@ pub(crate) fn settle(plan: &mut Plan) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What the user is told when two targets cannot take turns.
+/// The error when two targets cannot be alternated.
 fn refused(why: NoBlock) -> Refusal {
     match why {
         NoBlock::NoRate => Refusal::usage(

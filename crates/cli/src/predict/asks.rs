@@ -19,7 +19,7 @@ use tokometer_sim::Profile;
 use tokometer_sim::profile::PrefixCache;
 use tokometer_tokenize::{Specials, Tokenizer};
 use tokometer_twin::workload::block_hashes;
-use tokometer_twin::{After, Ask, Source};
+use tokometer_twin::{After, Ask, RequestSource};
 use tokometer_workload::datasets::random;
 use tokometer_workload::lengths::Span;
 use tokometer_workload::{self as workload, Spec};
@@ -79,7 +79,11 @@ impl Asks {
 
     /// The first `count` requests. Lengths that are drawn depend on the seed; rows of a dataset are
     /// the plan's own, whatever the seed.
-    pub(crate) fn source(&mut self, count: u64, seed: Seed) -> Result<Arc<dyn Source>, Refusal> {
+    pub(crate) fn source(
+        &mut self,
+        count: u64,
+        seed: Seed,
+    ) -> Result<Arc<dyn RequestSource>, Refusal> {
         match self {
             Self::Drawn(drawn) => Ok(Arc::new(drawn.with_seed(seed, count))),
             Self::Listed(listed) => listed.first(count),
@@ -137,7 +141,7 @@ impl Drawn {
     }
 }
 
-impl Source for Drawn {
+impl RequestSource for Drawn {
     fn count(&self) -> u64 {
         self.count
     }
@@ -199,7 +203,7 @@ impl Listed {
         })
     }
 
-    fn first(&mut self, count: u64) -> Result<Arc<dyn Source>, Refusal> {
+    fn first(&mut self, count: u64) -> Result<Arc<dyn RequestSource>, Refusal> {
         let has = self.made.len() as u64;
         if has < count {
             let mut list = (*self.made).clone();
@@ -211,7 +215,7 @@ impl Listed {
             let kept = usize::try_from(count).unwrap_or(usize::MAX);
             return Ok(Arc::new(self.made[..kept].to_vec()));
         }
-        let made: Arc<dyn Source> = Arc::clone(&self.made) as Arc<dyn Source>;
+        let made: Arc<dyn RequestSource> = Arc::clone(&self.made) as Arc<dyn RequestSource>;
         Ok(made)
     }
 

@@ -16,9 +16,9 @@ use super::asks::Asks;
 use super::engine::{Engine, old_client};
 use super::point::{self, Detail, PredictedPoint, Setting};
 use super::shown;
-use super::views::{Explain, Page};
+use super::views::{Explain, PredictionPage};
 use crate::args::BenchArgs;
-use crate::bench::{Earlier, Facts, Place, View, layout_of, summarise_kept, write_results};
+use crate::bench::{Earlier, Facts, RunFolder, View, layout_of, summarise_kept, write_results};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, Point, lower, written};
 use crate::terminal::{print, print_message, style};
@@ -107,7 +107,7 @@ pub(crate) fn predict(
     let overwrite = args.bench.output.overwrite;
     let earlier = if overwrite { Earlier::Removed } else { Earlier::Refused };
     let place = lowered.plan.output.run_dir.as_deref();
-    let place = place.map(|folder| Place::named(folder, earlier)).transpose()?;
+    let place = place.map(|folder| RunFolder::named(folder, earlier)).transpose()?;
     let outcome = command.all(&lowered);
     if let Some(place) = place {
         place.leave_if_empty();
@@ -208,7 +208,7 @@ impl Command<'_> {
     ) -> Result<(String, Value, Report), Refusal> {
         let is_large = predicted.detail == Detail::Figures || self.options.replicas > 1;
         let peak = || kibibytes("/proc/self/status", "VmHWM:");
-        let page = Page {
+        let page = PredictionPage {
             engine: &self.engine,
             predicted,
             options: self.options,

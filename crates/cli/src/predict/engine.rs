@@ -12,7 +12,7 @@ use crate::exit::Refusal;
 pub(crate) struct Engine {
     /// Its rules and costs.
     pub(crate) profile: Profile,
-    /// Share by which times may be off; absent where the profile's own evidence speaks.
+    /// Share by which times may be off; absent where the profile has its own evidence.
     pub(crate) uncertainty: Option<f64>,
     /// Numbers that were changed for this prediction.
     pub(crate) changes: Vec<Change>,

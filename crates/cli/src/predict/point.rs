@@ -15,7 +15,7 @@ use super::asks::Asks;
 use crate::exit::Refusal;
 
 /// Answer tokens up to which every event of every request is kept, so that the usual code makes the
-/// usual report; larger runs are told by weighted figures.
+/// usual report; larger runs use weighted figures.
 pub(crate) const EXACT_TOKENS_MAX: u64 = 8_000_000;
 
 /// What is predicted, and how.
@@ -27,7 +27,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) profile: &'a Profile,
     /// Fleet, client and threads.
     pub(crate) options: twin::Options,
-    /// Memory that may be used, in bytes; absent where the system does not tell.
+    /// Memory that may be used, in bytes; absent where the system does not report it.
     pub(crate) memory_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! A prediction as the record and the report of a run that nobody made.
+//! A prediction in the form of a run's record and report.
 
 use std::path::Path;
 

@@ -29,8 +29,7 @@ pub(crate) enum Explain {
 
 /// A prediction with what it was made from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Page<'a> {
-    /// The engine.
+pub(crate) struct PredictionPage<'a> {
     pub(crate) engine: &'a Engine,
     /// The point.
     pub(crate) predicted: &'a PredictedPoint,
@@ -38,11 +37,11 @@ pub(crate) struct Page<'a> {
     pub(crate) options: twin::Options,
     /// Whether the account of the engine's work is wanted.
     pub(crate) explain: Explain,
-    /// Most memory that this process held, in bytes; only told for runs where it matters.
+    /// Most memory that this process held, in bytes; only for runs where it matters.
     pub(crate) peak_memory_bytes: Option<u64>,
 }
 
-impl Page<'_> {
+impl PredictionPage<'_> {
     /// The page as text.
     pub(crate) fn text(&self) -> String {
         let profile = &self.engine.profile;
@@ -262,8 +261,13 @@ mod tests {
         let figure = Figure::mean(Quantity::Ttft);
         let intervals = vec![Interval { figure, mean: 20.0, low: 18.0, high: 23.5 }];
         let predicted = PredictedPoint { prediction, detail: Detail::Exact, intervals, in_play };
-        let page =
-            Page { engine, predicted: &predicted, options, explain, peak_memory_bytes: None };
+        let page = PredictionPage {
+            engine,
+            predicted: &predicted,
+            options,
+            explain,
+            peak_memory_bytes: None,
+        };
         (page.text(), page.json())
     }
 

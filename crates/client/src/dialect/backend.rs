@@ -68,7 +68,7 @@ mod tests {
             assert_eq!(body.get("messages").is_some(), dialect.is_chat(), "{name}");
             let mut prompt = text_prompt();
             prompt.content = PromptContent::TokenIds(vec![1, 2]);
-            let ask = crate::Ask::new(&prompt, 0);
+            let ask = crate::RequestInput::new(&prompt, 0);
             let takes_ids = dialect.prepare(&settings(), &ask).is_ok();
             assert_eq!(takes_ids, dialect.takes_token_ids(), "{name}");
         }

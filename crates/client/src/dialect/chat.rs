@@ -8,10 +8,10 @@ use serde_json::json;
 use tokometer_base::{Conventions, PromptContent};
 
 use super::completions::write_shared;
-use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::Framing;
-use crate::prepare::Body;
+use crate::prepare::JsonBody;
 
 pub(super) const RULES: Rules = Rules {
     framing: Framing::Sse,
@@ -20,7 +20,7 @@ pub(super) const RULES: Rules = Rules {
     end: EndRule::DoneOrFinish,
 };
 
-pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     body.field("model", context.model());
     match &context.prompt.content {
         // vLLM's client always sends a list of parts, which chooses the server's template format.

@@ -5,10 +5,10 @@
 
 use tokometer_base::{Conventions, PromptContent};
 
-use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::Framing;
-use crate::prepare::Body;
+use crate::prepare::JsonBody;
 use crate::settings::{IgnoreEos, UsageReports};
 
 pub(super) const RULES: Rules = Rules {
@@ -18,7 +18,7 @@ pub(super) const RULES: Rules = Rules {
     end: EndRule::DoneOrFinish,
 };
 
-pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     body.field("model", context.model());
     match &context.prompt.content {
         PromptContent::Text(text) => body.field("prompt", text),
@@ -43,7 +43,7 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
 }
 
 /// The fields that OpenAI's two routes have in common.
-pub(super) fn write_shared(body: &mut Body<'_>, context: &Context<'_>) {
+pub(super) fn write_shared(body: &mut JsonBody<'_>, context: &BodyContext<'_>) {
     let settings = context.settings;
     body.field("stream", context.is_streamed());
     if context.is_streamed() {

@@ -5,10 +5,10 @@
 
 use tokometer_base::PromptContent;
 
-use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::Framing;
-use crate::prepare::Body;
+use crate::prepare::JsonBody;
 use crate::settings::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
@@ -18,7 +18,7 @@ pub(super) const RULES: Rules = Rules {
     end: EndRule::FinalEvent,
 };
 
-pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     match &context.prompt.content {
         PromptContent::Text(text) => body.field("prompt", text),
         PromptContent::TokenIds(ids) => body.field("prompt", ids),

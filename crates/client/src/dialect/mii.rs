@@ -3,10 +3,10 @@
 
 use tokometer_base::PromptContent;
 
-use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::Framing;
-use crate::prepare::Body;
+use crate::prepare::JsonBody;
 
 pub(super) const RULES: Rules = Rules {
     framing: Framing::WholeJson,
@@ -15,7 +15,7 @@ pub(super) const RULES: Rules = Rules {
     end: EndRule::Body,
 };
 
-pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     let PromptContent::Text(text) = &context.prompt.content else {
         return Err(context.wrong_form("plain text"));
     };

@@ -18,5 +18,5 @@ mod tgi;
 
 pub use backend::Dialect;
 pub use probe::Probe;
-pub(crate) use protocol::{Context, rules_of, write_body};
+pub(crate) use protocol::{BodyContext, rules_of, write_body};
 pub use protocol::{Counting, EndRule, Rules, TextForm};

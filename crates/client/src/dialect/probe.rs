@@ -5,7 +5,7 @@ use tokometer_base::Prompt;
 
 use super::Dialect;
 use crate::Error;
-use crate::prepare::Ask;
+use crate::prepare::RequestInput;
 use crate::settings::{Delivery, Settings};
 
 /// One probe request.
@@ -40,7 +40,7 @@ impl Dialect {
         let mut plain = Settings::new(settings.base_url.clone(), settings.model.clone());
         plain.delivery = Delivery::Whole;
         let prompt = Prompt { output_tokens: Some(1), ..Prompt::text("Hi") };
-        let request = self.prepare(&plain, &Ask::new(&prompt, 0))?;
+        let request = self.prepare(&plain, &RequestInput::new(&prompt, 0))?;
         Ok(serde_json::from_slice(request.body()).unwrap_or_default())
     }
 }

@@ -6,7 +6,7 @@ use tokometer_base::{Conventions, Prompt, PromptContent};
 use super::{chat, completions, llamacpp, mii, sglang, tensorrt, tgi};
 use crate::Error;
 use crate::framing::Framing;
-use crate::prepare::Body;
+use crate::prepare::JsonBody;
 use crate::settings::{Delivery, Settings};
 
 /// Where the number of tokens in one event comes from.
@@ -54,7 +54,7 @@ pub struct Rules {
 }
 
 /// The input of a request body.
-pub(crate) struct Context<'a> {
+pub(crate) struct BodyContext<'a> {
     pub(crate) backend: &'static str,
     /// The tool whose client's extra fields are added. `None` adds none.
     pub(crate) conventions: Option<Conventions>,
@@ -63,7 +63,7 @@ pub(crate) struct Context<'a> {
     pub(crate) lora: Option<&'a str>,
 }
 
-impl Context<'_> {
+impl BodyContext<'_> {
     /// The model's name, or the adapter's name for a request with an adapter.
     pub(crate) fn model(&self) -> &str {
         self.lora.unwrap_or(&self.settings.model)
@@ -98,8 +98,8 @@ pub(crate) fn rules_of(protocol: Protocol) -> &'static Rules {
 
 pub(crate) fn write_body(
     protocol: Protocol,
-    body: &mut Body<'_>,
-    context: &Context<'_>,
+    body: &mut JsonBody<'_>,
+    context: &BodyContext<'_>,
 ) -> Result<(), Error> {
     match protocol {
         Protocol::Completions => completions::write_body(body, context),

@@ -8,10 +8,10 @@
 use serde_json::{Map, Value, json};
 use tokometer_base::PromptContent;
 
-use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::Framing;
-use crate::prepare::{Body, object_of};
+use crate::prepare::{JsonBody, object_of};
 use crate::settings::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
@@ -21,7 +21,7 @@ pub(super) const RULES: Rules = Rules {
     end: EndRule::DoneOrFinish,
 };
 
-pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     match &context.prompt.content {
         PromptContent::Text(text) => body.field("text", text),
         PromptContent::TokenIds(ids) => body.field("input_ids", ids),
@@ -39,7 +39,7 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
     Ok(())
 }
 
-fn sampling_params(context: &Context<'_>) -> Map<String, Value> {
+fn sampling_params(context: &BodyContext<'_>) -> Map<String, Value> {
     let settings = context.settings;
     let mut params = object_of(&settings.sampling);
     params.entry("temperature").or_insert(json!(0.0));

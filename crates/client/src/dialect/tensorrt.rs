@@ -5,10 +5,10 @@
 
 use tokometer_base::{Conventions, PromptContent};
 
-use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::Framing;
-use crate::prepare::Body;
+use crate::prepare::JsonBody;
 use crate::settings::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
@@ -21,7 +21,7 @@ pub(super) const RULES: Rules = Rules {
 /// Larger than every known vocabulary.
 const UNREACHABLE_TOKEN: u32 = 1_048_576;
 
-pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     let PromptContent::Text(text) = &context.prompt.content else {
         return Err(context.wrong_form("plain text"));
     };

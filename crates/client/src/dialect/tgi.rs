@@ -7,10 +7,10 @@
 use serde_json::{Map, Value, json};
 use tokometer_base::{Conventions, PromptContent};
 
-use super::protocol::{Context, Counting, EndRule, Rules, TextForm};
+use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::Framing;
-use crate::prepare::{Body, object_of};
+use crate::prepare::{JsonBody, object_of};
 use crate::settings::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
@@ -20,7 +20,7 @@ pub(super) const RULES: Rules = Rules {
     end: EndRule::FinalEvent,
 };
 
-pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(), Error> {
+pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> Result<(), Error> {
     let PromptContent::Text(text) = &context.prompt.content else {
         return Err(context.wrong_form("plain text"));
     };
@@ -29,7 +29,7 @@ pub(super) fn write_body(body: &mut Body<'_>, context: &Context<'_>) -> Result<(
     Ok(())
 }
 
-fn parameters(context: &Context<'_>) -> Map<String, Value> {
+fn parameters(context: &BodyContext<'_>) -> Map<String, Value> {
     let mut params = object_of(&context.settings.sampling);
     let mut set = |name: &str, value: Value| {
         params.insert(name.to_owned(), value);

@@ -20,7 +20,7 @@ pub enum Media {
 
 /// How the end of the body is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Length {
+pub(super) enum BodyLength {
     Fixed(u64),
     Chunked,
     UntilEof,
@@ -41,7 +41,7 @@ pub struct Head {
     pub date: Option<WallNanos>,
     /// Time in the server's queue, which TGI sends in a header. `None` for other servers.
     pub queue_time: Option<Nanos>,
-    pub(super) length: Length,
+    pub(super) length: BodyLength,
 }
 
 /// What `Retry-After` says.
@@ -91,7 +91,7 @@ impl Builder {
             retry_after: None,
             date: None,
             queue_time: None,
-            length: Length::UntilEof,
+            length: BodyLength::UntilEof,
         };
         Self { head, content_length: None, is_chunked: false }
     }
@@ -126,17 +126,17 @@ impl Builder {
     pub(super) fn finish(mut self) -> Head {
         let has_no_body = matches!(self.head.status, 204 | 304);
         self.head.length = match self.content_length {
-            _ if has_no_body => Length::Fixed(0),
+            _ if has_no_body => BodyLength::Fixed(0),
             // With both headers the body is chunked, and the connection is not reused.
             Some(_) if self.is_chunked => {
                 self.head.keep_alive = false;
-                Length::Chunked
+                BodyLength::Chunked
             }
-            _ if self.is_chunked => Length::Chunked,
-            Some(length) => Length::Fixed(length),
+            _ if self.is_chunked => BodyLength::Chunked,
+            Some(length) => BodyLength::Fixed(length),
             None => {
                 self.head.keep_alive = false;
-                Length::UntilEof
+                BodyLength::UntilEof
             }
         };
         self.head

@@ -1,7 +1,7 @@
 //! Reads one HTTP response from its header to its end.
 
 use super::chunked::{Decoder, Piece};
-use super::head::{Builder, Head, Length};
+use super::head::{BodyLength, Builder, Head};
 
 /// Longest header that is accepted.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -19,7 +19,7 @@ pub enum Error {
     LongHead,
     /// Length headers that are invalid or contradict each other.
     #[error("the content length of the response is invalid")]
-    Length,
+    BodyLength,
     /// A 101 response that was not requested.
     #[error("the server switched protocols without being asked to")]
     Switch,
@@ -40,7 +40,7 @@ pub enum BodyPart<'a> {
 }
 
 #[derive(Debug)]
-enum Body {
+enum BodyState {
     Fixed(u64),
     Chunked(Decoder),
     UntilEof,
@@ -52,12 +52,12 @@ enum Body {
 pub struct ResponseReader {
     /// Bytes of an incomplete header.
     carry: Vec<u8>,
-    body: Body,
+    body: BodyState,
 }
 
 impl Default for ResponseReader {
     fn default() -> Self {
-        Self { carry: Vec::new(), body: Body::Over }
+        Self { carry: Vec::new(), body: BodyState::Over }
     }
 }
 
@@ -65,7 +65,7 @@ impl ResponseReader {
     /// Prepares for the next response.
     pub fn reset(&mut self) {
         self.carry.clear();
-        self.body = Body::Over;
+        self.body = BodyState::Over;
     }
 
     /// Whether a part of a header has been read.
@@ -100,9 +100,9 @@ impl ResponseReader {
             self.carry.clear();
             if let Some(head) = head {
                 self.body = match head.length {
-                    Length::Fixed(length) => Body::Fixed(length),
-                    Length::Chunked => Body::Chunked(Decoder::new()),
-                    Length::UntilEof => Body::UntilEof,
+                    BodyLength::Fixed(length) => BodyState::Fixed(length),
+                    BodyLength::Chunked => BodyState::Chunked(Decoder::new()),
+                    BodyLength::UntilEof => BodyState::UntilEof,
                 };
                 return Ok(Some(head));
             }
@@ -118,21 +118,21 @@ impl ResponseReader {
     #[inline]
     pub fn read_body<'a>(&mut self, input: &mut &'a [u8]) -> Result<BodyPart<'a>, Error> {
         match &mut self.body {
-            Body::Chunked(decoder) => match decoder.next(input).map_err(|_| Error::Chunk)? {
+            BodyState::Chunked(decoder) => match decoder.next(input).map_err(|_| Error::Chunk)? {
                 Piece::More => Ok(BodyPart::More),
                 Piece::Data(data) => Ok(BodyPart::Data(data)),
                 Piece::End => {
-                    self.body = Body::Over;
+                    self.body = BodyState::Over;
                     Ok(BodyPart::End)
                 }
             },
-            Body::Over | Body::Fixed(0) => {
-                self.body = Body::Over;
+            BodyState::Over | BodyState::Fixed(0) => {
+                self.body = BodyState::Over;
                 Ok(BodyPart::End)
             }
             _ if input.is_empty() => Ok(BodyPart::More),
-            Body::UntilEof => Ok(BodyPart::Data(std::mem::take(input))),
-            Body::Fixed(left) => {
+            BodyState::UntilEof => Ok(BodyPart::Data(std::mem::take(input))),
+            BodyState::Fixed(left) => {
                 let length = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 let (data, rest) = input.split_at(length);
                 *input = rest;
@@ -144,7 +144,7 @@ impl ResponseReader {
 
     /// Whether closing the connection is the regular end of this body.
     pub fn ends_at_eof(&self) -> bool {
-        matches!(self.body, Body::UntilEof)
+        matches!(self.body, BodyState::UntilEof)
     }
 }
 
@@ -168,7 +168,7 @@ fn parse_head(
     }
     let mut builder = Builder::new(status, response.version.unwrap_or(0));
     for header in response.headers.iter() {
-        builder.header(header.name, header.value).map_err(|_| Error::Length)?;
+        builder.header(header.name, header.value).map_err(|_| Error::BodyLength)?;
         on_header(header.name, header.value);
     }
     Ok(Some((length, Some(builder.finish()))))
@@ -248,8 +248,11 @@ mod tests {
             }
         };
         check(b"SSH-2.0-OpenSSH_9\r\n\r\n", Error::Head(httparse::Error::Version));
-        check(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Error::Length);
-        check(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", Error::Length);
+        check(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Error::BodyLength);
+        check(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            Error::BodyLength,
+        );
         check(b"HTTP/1.1 101 Switching\r\n\r\n", Error::Switch);
         check(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", Error::Chunk);
         let mut long = b"HTTP/1.1 200 OK\r\nx: ".to_vec();

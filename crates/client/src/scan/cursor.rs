@@ -2,7 +2,7 @@
 
 use memchr::memchr2;
 
-use super::fields::{Fields, Place, Slot, Value, slot};
+use super::fields::{Fields, KeyUse, KnownObject, Value, slot};
 use super::text::Text;
 
 /// A construct that is left to the full parser.
@@ -16,7 +16,7 @@ pub(super) fn fields(data: &[u8]) -> Result<Fields<'_>> {
     let mut cursor = Cursor { bytes: data, at: 0 };
     let mut fields = Fields::default();
     cursor.skip_blanks();
-    cursor.object(Place::Root, &mut fields)?;
+    cursor.object(KnownObject::Root, &mut fields)?;
     cursor.skip_blanks();
     if cursor.at == data.len() { Ok(fields) } else { Err(Unusual) }
 }
@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         Ok(is_empty)
     }
 
-    fn object(&mut self, place: Place, fields: &mut Fields<'a>) -> Result<()> {
+    fn object(&mut self, place: KnownObject, fields: &mut Fields<'a>) -> Result<()> {
         if self.peek()? != b'{' {
             return Err(Unusual);
         }
@@ -85,10 +85,12 @@ impl<'a> Cursor<'a> {
             self.expect(b':')?;
             self.skip_blanks();
             match slot(place, key) {
-                Slot::Skip => self.skip_value()?,
-                Slot::Enter(inner) => self.enter(inner, fields)?,
-                Slot::EnterOrTake(inner, _) if self.peek()? == b'{' => self.enter(inner, fields)?,
-                Slot::Take(field) | Slot::EnterOrTake(_, field) => {
+                KeyUse::Skip => self.skip_value()?,
+                KeyUse::Enter(inner) => self.enter(inner, fields)?,
+                KeyUse::EnterOrTake(inner, _) if self.peek()? == b'{' => {
+                    self.enter(inner, fields)?
+                }
+                KeyUse::Take(field) | KeyUse::EnterOrTake(_, field) => {
                     let value = self.value()?;
                     fields.take(field, value);
                 }
@@ -100,7 +102,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a value with fields inside: an object, the first object of an array, or all choices.
-    fn enter(&mut self, place: Place, fields: &mut Fields<'a>) -> Result<()> {
+    fn enter(&mut self, place: KnownObject, fields: &mut Fields<'a>) -> Result<()> {
         match self.peek()? {
             b'{' => {
                 fields.enter(place);
@@ -116,7 +118,7 @@ impl<'a> Cursor<'a> {
                 fields.enter(place);
                 self.object(place, fields)?;
                 while self.another(b']')? {
-                    if matches!(place, Place::Choice) && self.peek()? == b'{' {
+                    if matches!(place, KnownObject::Choice) && self.peek()? == b'{' {
                         let mut further = Fields::default();
                         further.enter(place);
                         self.object(place, &mut further)?;

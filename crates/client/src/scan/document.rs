@@ -3,18 +3,18 @@
 use serde_json::Value as Json;
 
 use super::NotJson;
-use super::fields::{Fields, Place, Slot, Value, slot};
+use super::fields::{Fields, KeyUse, KnownObject, Value, slot};
 use super::text::Text;
 
 pub(super) fn fields(data: &[u8]) -> Result<Fields<'static>, NotJson> {
     let document: Json = serde_json::from_slice(data).map_err(|_| NotJson)?;
     let mut fields = Fields::default();
-    enter(Place::Root, &document, &mut fields);
+    enter(KnownObject::Root, &document, &mut fields);
     Ok(fields)
 }
 
-fn enter(place: Place, json: &Json, fields: &mut Fields<'static>) {
-    if let (Place::Choice, Json::Array(items)) = (place, json) {
+fn enter(place: KnownObject, json: &Json, fields: &mut Fields<'static>) {
+    if let (KnownObject::Choice, Json::Array(items)) = (place, json) {
         for item in items.iter().skip(1).filter(|item| item.is_object()) {
             let mut further = Fields::default();
             enter(place, item, &mut further);
@@ -29,10 +29,10 @@ fn enter(place: Place, json: &Json, fields: &mut Fields<'static>) {
     fields.enter(place);
     for (key, json) in object {
         match slot(place, key.as_bytes()) {
-            Slot::Skip => {}
-            Slot::Enter(inner) => enter(inner, json, fields),
-            Slot::EnterOrTake(inner, _) if json.is_object() => enter(inner, json, fields),
-            Slot::Take(field) | Slot::EnterOrTake(_, field) => fields.take(field, value(json)),
+            KeyUse::Skip => {}
+            KeyUse::Enter(inner) => enter(inner, json, fields),
+            KeyUse::EnterOrTake(inner, _) if json.is_object() => enter(inner, json, fields),
+            KeyUse::Take(field) | KeyUse::EnterOrTake(_, field) => fields.take(field, value(json)),
         }
     }
 }

@@ -104,7 +104,7 @@ pub(super) enum Value<'a> {
 
 /// An object whose keys are in the table.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum KnownObject {
     Root,
     Choice,
     Delta,
@@ -124,7 +124,7 @@ pub(super) enum Place {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Field {
+pub(super) enum EventField {
     Text,
     Reasoning,
     ReasoningAlias,
@@ -148,63 +148,63 @@ pub(super) enum Field {
 
 /// What a key's value is used for.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Slot {
+pub(super) enum KeyUse {
     Skip,
     /// An object with fields inside, or an array whose first element is one.
-    Enter(Place),
-    Take(Field),
+    Enter(KnownObject),
+    Take(EventField),
     /// An object with fields inside, or a plain value.
-    EnterOrTake(Place, Field),
+    EnterOrTake(KnownObject, EventField),
 }
 
 /// The use of `key` at `place`.
-pub(super) fn slot(place: Place, key: &[u8]) -> Slot {
-    use Slot::{Enter, EnterOrTake, Take};
+pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
+    use KeyUse::{Enter, EnterOrTake, Take};
     match (place, key) {
-        (Place::Root, b"choices") => Enter(Place::Choice),
-        (Place::Root, b"usage") => Enter(Place::Usage),
-        (Place::Root, b"error") => Take(Field::Error),
-        (Place::Root, b"object" | b"type") => Take(Field::Object),
-        (Place::Root, b"timings") => Enter(Place::Timings),
-        (Place::Root, b"meta_info") => Enter(Place::Meta),
-        (Place::Root, b"token") => Enter(Place::Token),
-        (Place::Root, b"details") => Enter(Place::Details),
-        (Place::Root, b"generated_text") => Take(Field::WholeText),
-        (Place::Root, b"stop") => Take(Field::Last),
-        (Place::Root, b"output_ids" | b"tokens") | (Place::Choice, b"token_ids") => {
-            Take(Field::TokenIds)
+        (KnownObject::Root, b"choices") => Enter(KnownObject::Choice),
+        (KnownObject::Root, b"usage") => Enter(KnownObject::Usage),
+        (KnownObject::Root, b"error") => Take(EventField::Error),
+        (KnownObject::Root, b"object" | b"type") => Take(EventField::Object),
+        (KnownObject::Root, b"timings") => Enter(KnownObject::Timings),
+        (KnownObject::Root, b"meta_info") => Enter(KnownObject::Meta),
+        (KnownObject::Root, b"token") => Enter(KnownObject::Token),
+        (KnownObject::Root, b"details") => Enter(KnownObject::Details),
+        (KnownObject::Root, b"generated_text") => Take(EventField::WholeText),
+        (KnownObject::Root, b"stop") => Take(EventField::Last),
+        (KnownObject::Root, b"output_ids" | b"tokens") | (KnownObject::Choice, b"token_ids") => {
+            Take(EventField::TokenIds)
         }
-        (Place::Root, b"text" | b"text_output" | b"content")
-        | (Place::Choice | Place::Token, b"text")
-        | (Place::Delta, b"content") => Take(Field::Text),
-        (Place::Choice, b"index") => Take(Field::ChoiceIndex),
-        (Place::Choice, b"delta" | b"message") => Enter(Place::Delta),
-        (Place::Choice | Place::Meta | Place::Details, b"finish_reason") => {
-            EnterOrTake(Place::Finish, Field::Finish)
+        (KnownObject::Root, b"text" | b"text_output" | b"content")
+        | (KnownObject::Choice | KnownObject::Token, b"text")
+        | (KnownObject::Delta, b"content") => Take(EventField::Text),
+        (KnownObject::Choice, b"index") => Take(EventField::ChoiceIndex),
+        (KnownObject::Choice, b"delta" | b"message") => Enter(KnownObject::Delta),
+        (KnownObject::Choice | KnownObject::Meta | KnownObject::Details, b"finish_reason") => {
+            EnterOrTake(KnownObject::Finish, EventField::Finish)
         }
-        (Place::Finish, b"type") => Take(Field::Finish),
-        (Place::Delta, b"role") => Take(Field::Role),
-        (Place::Delta, b"reasoning_content") => Take(Field::Reasoning),
-        (Place::Delta, b"reasoning") => Take(Field::ReasoningAlias),
-        (Place::Delta, b"tool_calls") => Take(Field::ToolCalls),
-        (Place::Token, b"special") => Take(Field::Special),
-        (Place::Usage, b"prompt_tokens_details") => Enter(Place::PromptDetails),
-        (Place::Usage, b"completion_tokens_details") => Enter(Place::CompletionDetails),
-        (Place::Usage | Place::Meta, b"prompt_tokens")
-        | (Place::Root, b"tokens_evaluated")
-        | (Place::Details, b"input_length") => Take(Field::PromptTokens),
-        (Place::Usage | Place::Meta, b"completion_tokens")
-        | (Place::Root, b"tokens_predicted")
-        | (Place::Details, b"generated_tokens") => Take(Field::CompletionTokens),
-        (Place::PromptDetails | Place::Meta, b"cached_tokens") | (Place::Timings, b"cache_n") => {
-            Take(Field::CachedTokens)
-        }
-        (Place::Usage | Place::CompletionDetails | Place::Meta, b"reasoning_tokens") => {
-            Take(Field::ReasoningTokens)
-        }
-        (Place::Timings, b"prompt_ms") => Take(Field::Prefill),
-        (Place::Timings, b"predicted_ms") => Take(Field::Decode),
-        _ => Slot::Skip,
+        (KnownObject::Finish, b"type") => Take(EventField::Finish),
+        (KnownObject::Delta, b"role") => Take(EventField::Role),
+        (KnownObject::Delta, b"reasoning_content") => Take(EventField::Reasoning),
+        (KnownObject::Delta, b"reasoning") => Take(EventField::ReasoningAlias),
+        (KnownObject::Delta, b"tool_calls") => Take(EventField::ToolCalls),
+        (KnownObject::Token, b"special") => Take(EventField::Special),
+        (KnownObject::Usage, b"prompt_tokens_details") => Enter(KnownObject::PromptDetails),
+        (KnownObject::Usage, b"completion_tokens_details") => Enter(KnownObject::CompletionDetails),
+        (KnownObject::Usage | KnownObject::Meta, b"prompt_tokens")
+        | (KnownObject::Root, b"tokens_evaluated")
+        | (KnownObject::Details, b"input_length") => Take(EventField::PromptTokens),
+        (KnownObject::Usage | KnownObject::Meta, b"completion_tokens")
+        | (KnownObject::Root, b"tokens_predicted")
+        | (KnownObject::Details, b"generated_tokens") => Take(EventField::CompletionTokens),
+        (KnownObject::PromptDetails | KnownObject::Meta, b"cached_tokens")
+        | (KnownObject::Timings, b"cache_n") => Take(EventField::CachedTokens),
+        (
+            KnownObject::Usage | KnownObject::CompletionDetails | KnownObject::Meta,
+            b"reasoning_tokens",
+        ) => Take(EventField::ReasoningTokens),
+        (KnownObject::Timings, b"prompt_ms") => Take(EventField::Prefill),
+        (KnownObject::Timings, b"predicted_ms") => Take(EventField::Decode),
+        _ => KeyUse::Skip,
     }
 }
 
@@ -235,11 +235,11 @@ fn text(value: Value<'_>) -> Option<Text<'_>> {
 
 impl<'a> Fields<'a> {
     /// Called at the start of an object or array at a known place.
-    pub(super) fn enter(&mut self, place: Place) {
+    pub(super) fn enter(&mut self, place: KnownObject) {
         match place {
-            Place::Choice => self.marks.set(Marks::CHOICE),
-            Place::Finish => self.marks.set(Marks::FINISHED),
-            Place::Usage => {
+            KnownObject::Choice => self.marks.set(Marks::CHOICE),
+            KnownObject::Finish => self.marks.set(Marks::FINISHED),
+            KnownObject::Usage => {
                 self.usage.get_or_insert_default();
             }
             _ => {}
@@ -247,59 +247,61 @@ impl<'a> Fields<'a> {
     }
 
     /// Stores the value of a known field. A null is ignored.
-    pub(super) fn take(&mut self, field: Field, value: Value<'a>) {
+    pub(super) fn take(&mut self, field: EventField, value: Value<'a>) {
         if matches!(value, Value::Null) {
             return;
         }
         match field {
-            Field::Text => self.text = text(value).or(self.text.take()),
-            Field::Reasoning => self.reasoning = text(value),
-            Field::ReasoningAlias => self.reasoning_alias = text(value),
-            Field::WholeText => {
+            EventField::Text => self.text = text(value).or(self.text.take()),
+            EventField::Reasoning => self.reasoning = text(value),
+            EventField::ReasoningAlias => self.reasoning_alias = text(value),
+            EventField::WholeText => {
                 self.marks.set(Marks::LAST);
                 self.whole_text = text(value);
             }
-            Field::TokenIds => {
+            EventField::TokenIds => {
                 if let Value::Array(count, _) = value {
                     self.token_ids = Some(count);
                 }
             }
-            Field::PromptTokens
-            | Field::CompletionTokens
-            | Field::CachedTokens
-            | Field::ReasoningTokens => self.take_count(field, &value),
-            Field::Prefill => self.timings.get_or_insert_default().prefill = span(&value),
-            Field::Decode => self.timings.get_or_insert_default().decode = span(&value),
+            EventField::PromptTokens
+            | EventField::CompletionTokens
+            | EventField::CachedTokens
+            | EventField::ReasoningTokens => self.take_count(field, &value),
+            EventField::Prefill => self.timings.get_or_insert_default().prefill = span(&value),
+            EventField::Decode => self.timings.get_or_insert_default().decode = span(&value),
             _ => self.take_mark(field, &value),
         }
     }
 
-    fn take_count(&mut self, field: Field, value: &Value<'_>) {
+    fn take_count(&mut self, field: EventField, value: &Value<'_>) {
         let Some(count) = whole_number(value) else { return };
         let usage = self.usage.get_or_insert_default();
         match field {
-            Field::PromptTokens => usage.prompt_tokens = Some(count),
-            Field::CompletionTokens => usage.completion_tokens = Some(count),
-            Field::CachedTokens => usage.cached_tokens = Some(count),
+            EventField::PromptTokens => usage.prompt_tokens = Some(count),
+            EventField::CompletionTokens => usage.completion_tokens = Some(count),
+            EventField::CachedTokens => usage.cached_tokens = Some(count),
             _ => usage.reasoning_tokens = Some(count),
         }
     }
 
-    fn take_mark(&mut self, field: Field, value: &Value<'_>) {
+    fn take_mark(&mut self, field: EventField, value: &Value<'_>) {
         let mark = match (field, value) {
-            (Field::Role, Value::Text(_)) => Marks::ROLE,
-            (Field::ToolCalls, Value::Array(1.., _)) => Marks::TOOL_CALL,
+            (EventField::Role, Value::Text(_)) => Marks::ROLE,
+            (EventField::ToolCalls, Value::Array(1.., _)) => Marks::TOOL_CALL,
             // TGI's completions have an empty finish reason in every event except the last.
-            (Field::Finish, Value::Text(reason)) if reason.is_empty() => return,
-            (Field::Finish, Value::Text(reason)) if ABORTS.iter().any(|word| reason.is(word)) => {
+            (EventField::Finish, Value::Text(reason)) if reason.is_empty() => return,
+            (EventField::Finish, Value::Text(reason))
+                if ABORTS.iter().any(|word| reason.is(word)) =>
+            {
                 Marks::FINISHED.and(Marks::ABORTED)
             }
-            (Field::Finish, _) => Marks::FINISHED,
-            (Field::Error, _) => Marks::ERROR,
-            (Field::Object, Value::Text(kind)) if kind.is("error") => Marks::ERROR,
-            (Field::ChoiceIndex, Value::Number(index)) if *index > 0.0 => Marks::FURTHER,
-            (Field::Last, Value::Bool(true)) => Marks::LAST,
-            (Field::Special, Value::Bool(true)) => Marks::SPECIAL,
+            (EventField::Finish, _) => Marks::FINISHED,
+            (EventField::Error, _) => Marks::ERROR,
+            (EventField::Object, Value::Text(kind)) if kind.is("error") => Marks::ERROR,
+            (EventField::ChoiceIndex, Value::Number(index)) if *index > 0.0 => Marks::FURTHER,
+            (EventField::Last, Value::Bool(true)) => Marks::LAST,
+            (EventField::Special, Value::Bool(true)) => Marks::SPECIAL,
             _ => return,
         };
         self.marks.set(mark);

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use tokometer_record::{Outcome, Phase, Timeline};
 
-use crate::slo::{self, Objective, Side, Slo};
+use crate::slo::{self, GoodSide, Objective, Slo};
 use tokometer_metrics::attempts::LastAttempts;
 use tokometer_metrics::define::Formula;
 use tokometer_metrics::figure::{Quantity, Statistic};
@@ -88,13 +88,13 @@ impl<'a> Allowance<'a> {
         let is_known = result.value.is_some() || result.is_met == Some(false);
         let plain = |used: f64| Use { used, variance: 0.0 };
         match (objective.figure.statistic, objective.side) {
-            (Statistic::Percentile(percent), Side::Below) if is_known => {
+            (Statistic::Percentile(percent), GoodSide::Below) if is_known => {
                 self.share(at, 1.0 - percent.share())
             }
-            (Statistic::Percentile(percent), Side::Above) if is_known => {
+            (Statistic::Percentile(percent), GoodSide::Above) if is_known => {
                 self.share(at, percent.share())
             }
-            (Statistic::Whole, Side::Above)
+            (Statistic::Whole, GoodSide::Above)
                 if objective.figure.quantity == Quantity::Goodput && objective.limit < 1.0 =>
             {
                 result.value.map(|good| plain((1.0 - good) / (1.0 - objective.limit)))
@@ -129,8 +129,8 @@ impl<'a> Allowance<'a> {
 fn tally(objective: &Objective, timeline: &Timeline) -> LimitCounts {
     let mut tally = LimitCounts::default();
     let place = |value: f64| match objective.side {
-        Side::Below if value > objective.limit => LimitSide::Beyond,
-        Side::Above if value < objective.limit => LimitSide::Beyond,
+        GoodSide::Below if value > objective.limit => LimitSide::Beyond,
+        GoodSide::Above if value < objective.limit => LimitSide::Beyond,
         _ => LimitSide::Within,
     };
     let metric = objective.figure.quantity.metric();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokometer_base::{Nanos, Prompt};
-use tokometer_client::Ask;
+use tokometer_client::RequestInput;
 use tokometer_record::{Failure, FailureKind, Identity, Outcome as End, Phase};
 
 use super::server::{FinishedRun, config, finish, head, run_source, token};
@@ -46,7 +46,8 @@ fn run_large(address: SocketAddr, count: u64) -> FinishedRun {
     let prepare = move || {
         let target = &source.targets[0];
         let prompt = Prompt { output_tokens: Some(2), ..Prompt::text(text.clone()) };
-        let request = target.dialect.prepare(&target.settings, &Ask::new(&prompt, next)).unwrap();
+        let request =
+            target.dialect.prepare(&target.settings, &RequestInput::new(&prompt, next)).unwrap();
         let identity = Identity::new(next, Phase::Measure);
         next += 1;
         Ok((next <= count).then_some(Item { request, identity, due: None }))

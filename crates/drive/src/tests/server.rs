@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use crate::{Config, Interrupt, Item, Live, Notice, Outlets, Prepare, PrepareError, Target};
 use tokometer_base::{Nanos, Prompt};
 use tokometer_client::conn::Endpoint;
-use tokometer_client::{Ask, Dialect, KeepText, Settings, Url};
+use tokometer_client::{Dialect, KeepText, RequestInput, Settings, Url};
 use tokometer_record::{Identity, Phase, RunEnd, Timeline};
 use tokometer_schedule::{Extent, Limits};
 
@@ -146,7 +146,8 @@ pub(crate) fn config(address: SocketAddr, count: u64, cap: u32) -> Config {
 pub(crate) fn item(config: &Config, index: u64, phase: Phase) -> Item {
     let target = &config.targets[0];
     let prompt = Prompt { output_tokens: Some(3), ..Prompt::text(format!("prompt {index}")) };
-    let request = target.dialect.prepare(&target.settings, &Ask::new(&prompt, index)).unwrap();
+    let request =
+        target.dialect.prepare(&target.settings, &RequestInput::new(&prompt, index)).unwrap();
     Item { request, identity: Identity::new(index, phase), due: None }
 }
 

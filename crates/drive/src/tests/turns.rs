@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokometer_base::{Nanos, Prompt};
-use tokometer_client::Ask;
+use tokometer_client::RequestInput;
 use tokometer_record::{Identity, Phase, Timeline};
 
 use super::server::{AfterResponse, FinishedRun, answer, config, refuse, run_source, serve};
@@ -25,7 +25,8 @@ impl Conversations {
         let target = &self.config.targets[0];
         let index = session + u64::from(turn) * self.count;
         let prompt = Prompt { output_tokens: Some(2), ..Prompt::text(text) };
-        let request = target.dialect.prepare(&target.settings, &Ask::new(&prompt, index)).unwrap();
+        let request =
+            target.dialect.prepare(&target.settings, &RequestInput::new(&prompt, index)).unwrap();
         let place = Identity::new(index, Phase::Measure);
         let identity = Identity { session: Some(session), turn, ..place };
         Item { request, identity, due: None }

@@ -69,12 +69,12 @@ impl<W: Wire> Connection<W> {
 /// Connections by key. A key is never used twice, so a late event of a closed connection finds none.
 #[derive(Debug)]
 pub(crate) struct Slab<W> {
-    slots: Vec<Slot<W>>,
+    slots: Vec<SlabSlot<W>>,
     free: Vec<u32>,
 }
 
 #[derive(Debug)]
-struct Slot<W> {
+struct SlabSlot<W> {
     generation: u32,
     connection: Option<Box<Connection<W>>>,
 }
@@ -98,13 +98,13 @@ impl<W> Slab<W> {
     /// A key for a new connection.
     pub(crate) fn reserve(&mut self) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, connection: None });
+            self.slots.push(SlabSlot { generation: 0, connection: None });
             u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
         });
         key(index, self.slots[index as usize].generation)
     }
 
-    fn slot(&mut self, key: u64) -> Option<&mut Slot<W>> {
+    fn slot(&mut self, key: u64) -> Option<&mut SlabSlot<W>> {
         let (index, generation) = parts(key);
         self.slots.get_mut(index as usize).filter(|slot| slot.generation == generation)
     }

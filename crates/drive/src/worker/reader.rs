@@ -12,7 +12,7 @@ use tokometer_record::health::DelayHistogram;
 use tokometer_record::{Event, EventKind, StampSource, Timeline};
 
 use super::connection::{Connection, Stage};
-use crate::live::Slot;
+use crate::live::WorkerCounters;
 
 /// A kernel stamp further than this before the user's clock does not belong to this read.
 const LONGEST_DELAY: Nanos = Nanos::from_secs(600);
@@ -67,7 +67,11 @@ impl<C: Clock> Reader<C> {
     }
 
     /// Performs one read and passes the bytes to the connection's flight.
-    pub(crate) fn read<W: Wire>(&mut self, connection: &mut Connection<W>, live: &Slot) -> ReadEnd {
+    pub(crate) fn read<W: Wire>(
+        &mut self,
+        connection: &mut Connection<W>,
+        live: &WorkerCounters,
+    ) -> ReadEnd {
         let arrival = match connection.link.read(&mut self.buffer) {
             Ok(arrival) => arrival,
             Err(error) => return refusal(error),
@@ -125,7 +129,7 @@ fn feed<W: Wire>(
     connection: &mut Connection<W>,
     bytes: &[u8],
     stamped: &Stamped,
-    live: &Slot,
+    live: &WorkerCounters,
 ) -> Option<Progress> {
     let flight = connection.flight.as_deref_mut()?;
     let timeline = &mut flight.timeline;
@@ -196,7 +200,7 @@ struct Contents {
 }
 
 /// Counts the content events from `first` on, and records the first content of a response.
-fn count_contents(timeline: &Timeline, first: usize, live: &Slot) -> Contents {
+fn count_contents(timeline: &Timeline, first: usize, live: &WorkerCounters) -> Contents {
     let mut contents = Contents::default();
     for event in timeline.events[first..].iter().filter(|event| event.kind.is_generated()) {
         contents.events += 1;

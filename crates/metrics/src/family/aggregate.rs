@@ -7,7 +7,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{Outcome, RecordedLoad, Timeline};
 
 use super::buckets::{self, Flight};
-use super::lens::Seen;
+use super::lens::ToolView;
 use super::{Family, Route, rust_steady};
 use crate::attempts;
 use crate::figures::{Attainment, Detail, FamilyFigures, Stats};
@@ -163,7 +163,7 @@ impl FamilyCollector {
         });
     }
 
-    fn pool(&mut self, seen: &Seen) {
+    fn pool(&mut self, seen: &ToolView) {
         let mut at = seen.start.0 as f64 + seen.ttft.0 as f64;
         self.chunks.push(seen.start + seen.ttft);
         for gap in &seen.token_gaps {
@@ -272,7 +272,7 @@ pub enum Details {
     Drop,
 }
 
-fn detail(timeline: &Timeline, seen: &Seen, key: (u32, u64)) -> DetailRow {
+fn detail(timeline: &Timeline, seen: &ToolView, key: (u32, u64)) -> DetailRow {
     let error = match &timeline.outcome {
         _ if seen.is_success => String::new(),
         Outcome::Failed(failure) => failure.message.clone(),

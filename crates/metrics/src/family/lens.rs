@@ -14,7 +14,7 @@ pub struct Gap {
 
 /// One request by a tool's definitions.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Seen {
+pub struct ToolView {
     /// When the tool starts its timer.
     pub start: Nanos,
     /// Zero when no token arrived.

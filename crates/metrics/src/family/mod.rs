@@ -21,7 +21,7 @@ use tokometer_base::Backend;
 use tokometer_record::{Target, Timeline};
 
 pub use aggregate::FamilyCollector;
-pub use lens::{Gap, Seen};
+pub use lens::{Gap, ToolView};
 
 /// Tools that share their definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ impl Family {
     pub const ALL: [Self; 4] = [Self::Vllm, Self::OldVllm, Self::VllmRust, Self::Sglang];
 
     /// What this family's tool would have recorded for a request.
-    pub fn see(self, timeline: &Timeline, route: Route) -> Seen {
+    pub fn see(self, timeline: &Timeline, route: Route) -> ToolView {
         match self {
             Self::Vllm => vllm::see(timeline),
             Self::OldVllm => old_vllm::see(timeline, route),

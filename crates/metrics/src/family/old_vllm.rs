@@ -8,14 +8,14 @@ use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
 
 use super::Route;
-use super::lens::{self, Gap, Seen};
+use super::lens::{self, Gap, ToolView};
 
 /// That tool reads `choices[0]` of every event, whichever choice it is.
 fn is_text(kind: EventKind) -> bool {
     matches!(kind, EventKind::Text | EventKind::FurtherChoice)
 }
 
-pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
+pub(super) fn see(timeline: &Timeline, route: Route) -> ToolView {
     let start = lens::start(timeline);
     let (ttft, gaps) = match route {
         Route::Chat => chat_gaps(timeline, start),
@@ -29,7 +29,7 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
         .or_else(|| timeline.output_tokens().map(|(tokens, _)| tokens))
         .unwrap_or(0);
     let input_tokens = lens::requested_prompt(timeline);
-    Seen {
+    ToolView {
         start,
         ttft,
         gaps,
@@ -38,7 +38,7 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
         input_tokens,
         listed_input_tokens: input_tokens,
         is_success: lens::ended_regularly(timeline) && (has_text || route == Route::Chat),
-        ..Seen::default()
+        ..ToolView::default()
     }
 }
 

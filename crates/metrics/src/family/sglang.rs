@@ -11,13 +11,13 @@ use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
 
 use super::Route;
-use super::lens::{self, Gap, Seen};
+use super::lens::{self, Gap, ToolView};
 
 fn has_text(kind: EventKind) -> bool {
     matches!(kind, EventKind::Text | EventKind::Reasoning | EventKind::FurtherChoice)
 }
 
-pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
+pub(super) fn see(timeline: &Timeline, route: Route) -> ToolView {
     let start = lens::start(timeline);
     let (ttft, gaps) = match route {
         Route::Native => native_gaps(timeline, start),
@@ -43,7 +43,7 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
         Route::Native => Vec::new(),
         Route::Completions | Route::Chat => divided(timeline, &gaps),
     };
-    Seen {
+    ToolView {
         start,
         ttft,
         gaps,

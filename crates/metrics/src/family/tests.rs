@@ -7,7 +7,7 @@ use tokometer_record::{
 };
 
 use super::aggregate::{Details, Frame, GapUnit};
-use super::{Family, FamilyCollector, Route, Seen};
+use super::{Family, FamilyCollector, Route, ToolView};
 use crate::figures::FamilyFigures;
 use crate::goodput::Objectives;
 use crate::testing;
@@ -40,7 +40,7 @@ fn completion() -> Timeline {
 }
 
 /// (ttft, latency) in ms, number of gaps, output tokens, input tokens.
-fn facts(seen: &Seen) -> (u64, u64, usize, u32, u32) {
+fn facts(seen: &ToolView) -> (u64, u64, usize, u32, u32) {
     let millis = |span: Nanos| span.0 / 1_000_000;
     (
         millis(seen.ttft),

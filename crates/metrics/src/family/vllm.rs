@@ -6,21 +6,21 @@
 use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
 
-use super::lens::{self, Seen};
+use super::lens::{self, ToolView};
 
 /// The times of a request, which both clients of vLLM define in the same way.
-pub(super) fn times(timeline: &Timeline) -> Seen {
+pub(super) fn times(timeline: &Timeline) -> ToolView {
     let start = lens::start(timeline);
     let (ttft, gaps) = lens::first_and_gaps(timeline, start, EventKind::has_choice);
     let last = lens::last(timeline, EventKind::has_choice);
     let latency = last.map_or(Nanos::ZERO, |event| event.at - start);
     let is_success = lens::ended_regularly(timeline) && last.is_some();
-    Seen { start, ttft, gaps, latency, is_success, ..Seen::default() }
+    ToolView { start, ttft, gaps, latency, is_success, ..ToolView::default() }
 }
 
-pub(super) fn see(timeline: &Timeline) -> Seen {
+pub(super) fn see(timeline: &Timeline) -> ToolView {
     let input_tokens = lens::reported_prompt(timeline);
-    Seen {
+    ToolView {
         output_tokens: output_tokens(timeline),
         input_tokens,
         listed_input_tokens: input_tokens,

@@ -5,17 +5,17 @@
 
 use tokometer_record::Timeline;
 
-use super::lens::{self, Seen};
+use super::lens::{self, ToolView};
 use super::{Route, vllm};
 
-pub(super) fn see(timeline: &Timeline, route: Route) -> Seen {
+pub(super) fn see(timeline: &Timeline, route: Route) -> ToolView {
     let seen = vllm::times(timeline);
     let chunks = seen.gaps.len() + usize::from(timeline.events.iter().any(|e| e.kind.has_choice()));
     // A chat response without any token is a success here, and a failure in the Python client.
     let is_success = seen.is_success || (route == Route::Chat && lens::ended_regularly(timeline));
     let input_tokens = lens::requested_prompt(timeline);
     let chunks = u32::try_from(chunks).unwrap_or(u32::MAX);
-    Seen {
+    ToolView {
         output_tokens: lens::usage_tokens(timeline).unwrap_or(chunks),
         input_tokens,
         listed_input_tokens: input_tokens,

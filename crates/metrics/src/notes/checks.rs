@@ -3,7 +3,7 @@
 use tokometer_base::Nanos;
 use tokometer_record::Stop;
 
-use super::note::Evidence;
+use super::note::CheckInput;
 use crate::observe::Pair;
 use crate::statistics;
 use crate::steady::{LoadClass, Unsteady};
@@ -20,22 +20,22 @@ fn percent(share: f64) -> String {
 }
 
 /// A duration as a share of the run's length.
-fn of_run(evidence: &Evidence<'_>, span: Option<Nanos>) -> Option<f64> {
+fn of_run(evidence: &CheckInput<'_>, span: Option<Nanos>) -> Option<f64> {
     let seconds = evidence.summary.duration_s.filter(|seconds| *seconds > 0.0)?;
     Some(span?.as_secs_f64() / seconds)
 }
 
-pub(super) fn no_success(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn no_success(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let counts = &evidence.summary.counts;
     (counts.succeeded == 0).then(|| format!("none of {} requests succeeded", counts.sent))
 }
 
-pub(super) fn late_sends(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn late_sends(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let sends = evidence.observed.sends;
     (share(sends.late, sends.judged) > limit).then(|| sends.to_string())
 }
 
-pub(super) fn rate_missed(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn rate_missed(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let is_open = evidence.summary.load_class == LoadClass::Open;
     if !is_open || evidence.info.load.max_concurrency.is_some() {
         return None;
@@ -45,20 +45,20 @@ pub(super) fn rate_missed(evidence: &Evidence<'_>, limit: f64) -> Found {
         .then(|| format!("{achieved:.2} requests per second were sent, {due:.2} were planned"))
 }
 
-pub(super) fn starved(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn starved(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let delays = evidence.health?.workers.iter().filter_map(|worker| worker.run_queue_delay);
     let worst = of_run(evidence, delays.max())?;
     (worst > limit)
         .then(|| format!("a worker thread waited for a CPU for {} of the run", percent(worst)))
 }
 
-pub(super) fn throttled(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn throttled(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let found = of_run(evidence, evidence.health?.throttled)?;
     (found > limit)
         .then(|| format!("a cgroup throttled the client for {} of the run", percent(found)))
 }
 
-pub(super) fn lost_stamps(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn lost_stamps(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let seen = evidence.observed;
     let all = seen.user_stamped + seen.kernel_stamped + seen.tls_stamped;
     let found = share(seen.user_stamped, all);
@@ -66,18 +66,18 @@ pub(super) fn lost_stamps(evidence: &Evidence<'_>, limit: f64) -> Found {
         .then(|| format!("{} of {all} answers lack kernel timestamps", seen.user_stamped))
 }
 
-pub(super) fn user_stamps(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn user_stamps(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let seen = evidence.observed;
     (seen.user_stamped > 0 && seen.kernel_stamped + seen.tls_stamped == 0)
         .then(|| format!("all {} answers were timed in user space", seen.user_stamped))
 }
 
-pub(super) fn clock_step(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn clock_step(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let steps = evidence.health?.clock_steps;
     (steps > 0).then(|| format!("the wall clock was stepped {steps} times"))
 }
 
-pub(super) fn clock_faults(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn clock_faults(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let (faults, sent) = (evidence.observed.clock_faults, evidence.summary.counts.sent);
     (share(faults, sent) > limit)
         .then(|| format!("{faults} of {sent} requests have an event that precedes its cause"))
@@ -92,11 +92,11 @@ fn disagreement(pair: &Pair, limit: f64, names: [&str; 2]) -> Found {
     })
 }
 
-pub(super) fn events_disagree(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn events_disagree(evidence: &CheckInput<'_>, limit: f64) -> Found {
     disagreement(&evidence.observed.usage_and_events, limit, ["usage reports", "the events carry"])
 }
 
-pub(super) fn text_disagrees(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn text_disagrees(evidence: &CheckInput<'_>, limit: f64) -> Found {
     disagreement(
         &evidence.observed.usage_and_text,
         limit,
@@ -104,31 +104,31 @@ pub(super) fn text_disagrees(evidence: &Evidence<'_>, limit: f64) -> Found {
     )
 }
 
-pub(super) fn answer_length(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn answer_length(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let lengths = &evidence.observed.answer_lengths;
     let is_meant = lengths.right < lengths.left && !is_eos_ignored(evidence);
     disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_meant)
 }
 
-pub(super) fn ended_answers(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn ended_answers(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let lengths = &evidence.observed.answer_lengths;
     let is_meant = lengths.right < lengths.left && is_eos_ignored(evidence);
     disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_meant)
 }
 
 /// Whether the requests set `ignore_eos`.
-fn is_eos_ignored(evidence: &Evidence<'_>) -> bool {
+fn is_eos_ignored(evidence: &CheckInput<'_>) -> bool {
     let told = evidence.info.plan.pointer("/request/ignore_eos").and_then(|value| value.as_str());
     told.is_some_and(|told| told != "off")
 }
 
-pub(super) fn long_answers(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn long_answers(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let lengths = &evidence.observed.answer_lengths;
     let is_longer = lengths.right > lengths.left;
     disagreement(lengths, limit, ["requested", "received"]).filter(|_| is_longer)
 }
 
-pub(super) fn server_counted_less(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn server_counted_less(evidence: &CheckInput<'_>, limit: f64) -> Found {
     // A counter that was not scraped after the run, or was reset, covers only a part of it.
     let server = evidence.summary.server.as_ref().filter(|server| server.is_whole)?;
     let theirs = server.generation_tokens?;
@@ -138,7 +138,7 @@ pub(super) fn server_counted_less(evidence: &Evidence<'_>, limit: f64) -> Found 
     })
 }
 
-pub(super) fn other_clients(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn other_clients(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let server = evidence.summary.server.as_ref()?;
     // Failed and abandoned requests generated tokens too, so only a complete run can be compared.
     let counts = &evidence.summary.counts;
@@ -161,7 +161,7 @@ pub(super) fn other_clients(evidence: &Evidence<'_>, limit: f64) -> Found {
     })
 }
 
-pub(super) fn prompt_length(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn prompt_length(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let Pair { requests, left, right } = evidence.observed.prompt_lengths;
     let surplus = evidence.observed.least_surplus.unwrap_or(0).max(0).unsigned_abs();
     let told = right.saturating_sub(surplus * requests);
@@ -175,7 +175,7 @@ pub(super) fn prompt_length(evidence: &Evidence<'_>, limit: f64) -> Found {
     Some(format!("{left} prompt tokens were planned, the server counted {told}{template}"))
 }
 
-pub(super) fn missing_usage(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn missing_usage(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let seen = evidence.observed;
     let from_text = seen.count_sources.get("retokenized").copied().unwrap_or(0);
     let succeeded = evidence.summary.counts.succeeded;
@@ -187,13 +187,13 @@ pub(super) fn missing_usage(evidence: &Evidence<'_>, limit: f64) -> Found {
     })
 }
 
-pub(super) fn usage_contradicts(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn usage_contradicts(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let (found, succeeded) = (evidence.observed.contradictions, evidence.summary.counts.succeeded);
     (share(found, succeeded) > limit)
         .then(|| format!("{found} of {succeeded} answers have more content events than tokens"))
 }
 
-pub(super) fn impossible_numbers(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn impossible_numbers(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let of_answers = evidence.observed.ignored.iter();
     let of_answers = of_answers.map(|(name, answers)| format!("{name} of {answers} answers"));
     let server = evidence.summary.server.as_ref();
@@ -202,7 +202,7 @@ pub(super) fn impossible_numbers(evidence: &Evidence<'_>, _limit: f64) -> Found 
     (!all.is_empty()).then(|| format!("ignored: {}", all.join(", ")))
 }
 
-pub(super) fn slow_reads(evidence: &Evidence<'_>, limit_ms: f64) -> Found {
+pub(super) fn slow_reads(evidence: &CheckInput<'_>, limit_ms: f64) -> Found {
     let workers = &evidence.health?.workers;
     let delays = workers.iter().filter_map(|worker| worker.kernel_to_user.quantile(0.99));
     let worst = delays.max()?;
@@ -210,7 +210,7 @@ pub(super) fn slow_reads(evidence: &Evidence<'_>, limit_ms: f64) -> Found {
         .then(|| format!("p99 delay from the kernel's timestamp to the read: up to {worst}"))
 }
 
-pub(super) fn shared_reads(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn shared_reads(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let found = evidence.summary.figure("shared_read_share")?;
     (found > limit).then(|| {
         format!(
@@ -220,7 +220,7 @@ pub(super) fn shared_reads(evidence: &Evidence<'_>, limit: f64) -> Found {
     })
 }
 
-pub(super) fn merged_segments(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn merged_segments(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let found = evidence.summary.figure("merged_inner_share")?;
     (found > limit).then(|| {
         format!(
@@ -230,13 +230,13 @@ pub(super) fn merged_segments(evidence: &Evidence<'_>, limit: f64) -> Found {
     })
 }
 
-pub(super) fn busy_client(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn busy_client(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let times = evidence.health?.workers.iter().filter_map(|worker| worker.cpu_time);
     let found = of_run(evidence, times.max())?;
     (found > limit).then(|| format!("a worker used {} of a core", percent(found)))
 }
 
-pub(super) fn stolen_time(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn stolen_time(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let health = evidence.health?;
     let cores = f64::from(health.cores.unwrap_or(1).max(1));
     let found = of_run(evidence, health.stolen)? / cores;
@@ -244,13 +244,13 @@ pub(super) fn stolen_time(evidence: &Evidence<'_>, limit: f64) -> Found {
         .then(|| format!("the hypervisor took {} of the run (steal time)", percent(found)))
 }
 
-pub(super) fn cpu_pressure(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn cpu_pressure(evidence: &CheckInput<'_>, limit: f64) -> Found {
     // The kernel updates this value at intervals that may be longer than a short run.
     let found = of_run(evidence, evidence.health?.cpu_pressure)?.min(1.0);
     (found > limit).then(|| format!("tasks waited for CPU during {} of the run", percent(found)))
 }
 
-pub(super) fn cap_hits(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn cap_hits(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let waits = evidence.health?.cap_waits;
     let sent = evidence.summary.counts.sent;
     let is_open = evidence.summary.load_class == LoadClass::Open;
@@ -258,7 +258,7 @@ pub(super) fn cap_hits(evidence: &Evidence<'_>, limit: f64) -> Found {
         .then(|| format!("{waits} of {sent} requests waited for the concurrency cap"))
 }
 
-pub(super) fn slow_refill(evidence: &Evidence<'_>, limit_ms: f64) -> Found {
+pub(super) fn slow_refill(evidence: &CheckInput<'_>, limit_ms: f64) -> Found {
     if evidence.summary.load_class != LoadClass::Closed {
         return None;
     }
@@ -267,7 +267,7 @@ pub(super) fn slow_refill(evidence: &Evidence<'_>, limit_ms: f64) -> Found {
         .then(|| format!("p99 delay before an empty slot was refilled: up to {found}"))
 }
 
-pub(super) fn retransmits(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn retransmits(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let seen = evidence.observed;
     (share(seen.retransmitting, seen.network_views) > limit).then(|| {
         format!(
@@ -277,7 +277,7 @@ pub(super) fn retransmits(evidence: &Evidence<'_>, limit: f64) -> Found {
     })
 }
 
-pub(super) fn round_trip_outliers(evidence: &Evidence<'_>, times: f64) -> Found {
+pub(super) fn round_trip_outliers(evidence: &CheckInput<'_>, times: f64) -> Found {
     const NAMED: usize = 3;
     let mut trips = evidence.observed.round_trips.clone();
     trips.sort_unstable();
@@ -293,7 +293,7 @@ pub(super) fn round_trip_outliers(evidence: &Evidence<'_>, times: f64) -> Found 
     })
 }
 
-pub(super) fn descriptor_limit(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn descriptor_limit(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let allowed = evidence.health?.descriptor_limit.filter(|allowed| *allowed > 0)?;
     let peak = evidence.summary.figure("peak_in_flight")?;
     (peak >= limit * allowed as f64).then(|| {
@@ -301,7 +301,7 @@ pub(super) fn descriptor_limit(evidence: &Evidence<'_>, limit: f64) -> Found {
     })
 }
 
-pub(super) fn port_limit(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn port_limit(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let health = evidence.health?;
     let ports = health.port_limit.filter(|ports| *ports > 0)?;
     let opened = health.connections_opened;
@@ -309,7 +309,7 @@ pub(super) fn port_limit(evidence: &Evidence<'_>, limit: f64) -> Found {
         .then(|| format!("{opened} connections were opened, there are {ports} local ports"))
 }
 
-pub(super) fn warm_cache(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn warm_cache(evidence: &CheckInput<'_>, limit: f64) -> Found {
     if !evidence.info.dataset.starts_with("random") {
         return None;
     }
@@ -322,14 +322,14 @@ pub(super) fn warm_cache(evidence: &Evidence<'_>, limit: f64) -> Found {
         .then(|| format!("{} of the prompt tokens were prefix-cache hits", percent(found)))
 }
 
-pub(super) fn few_samples(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn few_samples(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let found = evidence.summary.distribution("ttft_ms")?;
     let worst = found.percentiles.iter().rfind(|percentile| !percentile.is_supported)?;
     let needed = statistics::needed_samples(worst.percent)?;
     Some(format!("P{} needs {needed} requests, the run has {}", worst.percent, found.count))
 }
 
-pub(super) fn no_steady_state(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn no_steady_state(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     // Overload has its own note.
     if evidence.overload.is_some() || evidence.summary.counts.succeeded == 0 {
         return None;
@@ -344,7 +344,7 @@ pub(super) fn no_steady_state(evidence: &Evidence<'_>, _limit: f64) -> Found {
     }
 }
 
-pub(super) fn overloaded(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn overloaded(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let found = evidence.overload?;
     Some(format!(
         "the backlog grew by {:.2} requests per second, to {} at the last arrival",
@@ -352,30 +352,30 @@ pub(super) fn overloaded(evidence: &Evidence<'_>, _limit: f64) -> Found {
     ))
 }
 
-pub(super) fn burst(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn burst(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let sent = evidence.summary.counts.sent;
     (evidence.summary.load_class == LoadClass::Burst && sent > 1)
         .then(|| format!("{sent} requests were sent at once"))
 }
 
-fn failed(evidence: &Evidence<'_>) -> (u64, u64) {
+fn failed(evidence: &CheckInput<'_>) -> (u64, u64) {
     let counts = &evidence.summary.counts;
     (counts.failed, counts.failed + counts.succeeded)
 }
 
-pub(super) fn failures(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn failures(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let (failed, ended) = failed(evidence);
     (failed > 0 && share(failed, ended) >= limit)
         .then(|| format!("{failed} of {ended} requests failed"))
 }
 
-pub(super) fn few_failures(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn few_failures(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let (failed, ended) = failed(evidence);
     (failed > 0 && share(failed, ended) < limit)
         .then(|| format!("{failed} of {ended} requests failed"))
 }
 
-pub(super) fn partial_run(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn partial_run(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let counts = &evidence.summary.counts;
     let reason = match evidence.summary.ended {
         Ended::Complete => return None,
@@ -390,12 +390,12 @@ pub(super) fn partial_run(evidence: &Evidence<'_>, _limit: f64) -> Found {
     Some(format!("{reason}: {abandoned} requests were in flight, {never} were never sent"))
 }
 
-pub(super) fn hidden_reasoning(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn hidden_reasoning(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let hidden = evidence.summary.figure("hidden_tokens")?;
     (hidden > 0.0).then(|| format!("{hidden:.0} reasoning tokens were counted but not streamed"))
 }
 
-pub(super) fn same_host(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn same_host(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let is_simulated = evidence.info.targets.iter().any(|target| target.is_simulated);
     let health = evidence.health?;
     // One core is the more severe form of the same remark.
@@ -403,14 +403,14 @@ pub(super) fn same_host(evidence: &Evidence<'_>, _limit: f64) -> Found {
         .then(|| "client and server share this host".to_owned())
 }
 
-pub(super) fn one_core(evidence: &Evidence<'_>, limit: f64) -> Found {
+pub(super) fn one_core(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let health = evidence.health?;
     let is_alone = f64::from(health.cores?) <= limit;
     (is_alone && health.is_same_host == Some(true))
         .then(|| "this client has one core, and the server runs on the same host".to_owned())
 }
 
-pub(super) fn simulated_target(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn simulated_target(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let mut targets = evidence.info.targets.iter();
     let target = targets.find(|target| target.is_simulated)?;
     Some(match target.predicted_engine() {
@@ -419,39 +419,39 @@ pub(super) fn simulated_target(evidence: &Evidence<'_>, _limit: f64) -> Found {
     })
 }
 
-pub(super) fn proxy(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn proxy(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let proxy = evidence.info.targets.iter().find_map(|target| target.proxy.as_ref())?;
     Some(format!("requests went through the proxy {proxy}"))
 }
 
-pub(super) fn dropped_fields(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn dropped_fields(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let fields = &evidence.health?.dropped_fields;
     (!fields.is_empty()).then(|| format!("omitted: {}", fields.join(", ")))
 }
 
-pub(super) fn several_choices(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn several_choices(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let answers = evidence.observed.several_choices;
     (answers > 0).then(|| format!("{answers} answers had more than one choice"))
 }
 
-pub(super) fn reopened(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn reopened(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let reopened = evidence.observed.reopened;
     (reopened > 0).then(|| {
         format!("{reopened} requests were sent on a connection that the server had closed")
     })
 }
 
-pub(super) fn retries(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn retries(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let retries = evidence.summary.counts.retries;
     (retries > 0).then(|| format!("{retries} attempts were retried"))
 }
 
-pub(super) fn preemptions(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn preemptions(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let found = evidence.summary.server.as_ref()?.preemptions?;
     (found > 0.0).then(|| format!("the server preempted requests {found:.0} times"))
 }
 
-pub(super) fn preparation(evidence: &Evidence<'_>, _limit: f64) -> Found {
+pub(super) fn preparation(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let remarks = &evidence.info.remarks;
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }

@@ -1,16 +1,17 @@
 //! Notes that limit what the figures of a run can show, and the verdict.
 //!
 //! A note names the figure it affects and is printed beside it. All notes come from one table
-//! (`table::RULES`); each row has its threshold, its reason, its remedy and the check that finds it.
+//! (`table`); each row has its threshold, its reason, its remedy and the check that finds it.
 
 mod checks;
 mod note;
-pub mod table;
+mod rule;
+mod table;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use note::Evidence;
+pub(crate) use note::CheckInput;
 pub use note::{Note, Severity, Verdict, verdict};
-pub(crate) use table::find;
-pub use table::notes_markdown;
+pub(crate) use rule::find;
+pub use rule::notes_markdown;

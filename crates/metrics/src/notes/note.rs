@@ -81,7 +81,7 @@ pub fn verdict(notes: &[Note]) -> Verdict {
 }
 
 /// The input of a check.
-pub(crate) struct Evidence<'a> {
+pub(crate) struct CheckInput<'a> {
     pub(crate) info: &'a RunInfo,
     /// Complete except for notes and verdict.
     pub(crate) summary: &'a Summary,

@@ -1,169 +1,18 @@
-//! The table of notes, and the page generated from it.
+//! The table of notes: the rows behind `docs/notes.md`.
+//!
+//! Rows that make a run INVALID are in `table/invalidating.rs`.
 
-use std::fmt::Write as _;
+mod invalidating;
+
+pub(crate) use invalidating::INVALIDATING;
 
 use super::checks;
-use super::note::{Evidence, Note, Severity};
+use super::note::Severity::{Remark, Suspect};
+use super::rule::NoteRule;
 
-/// One row: when a note appears, which figures it affects, and what to do.
-pub(crate) struct Rule {
-    pub(crate) code: &'static str,
-    pub(crate) severity: Severity,
-    /// Key of the affected figure, or a group of figures.
-    pub(crate) figure: &'static str,
-    /// Replaces `{}` in `threshold`; also passed to the check.
-    pub(crate) limit: f64,
-    pub(crate) threshold: &'static str,
-    pub(crate) why: &'static str,
-    pub(crate) action: &'static str,
-    /// Returns what was found, or `None`.
-    pub(crate) check: fn(&Evidence<'_>, f64) -> Option<String>,
-}
-
-impl Rule {
-    /// The threshold with its number. Shares below one are shown in percent.
-    fn threshold_text(&self) -> String {
-        let number = if self.threshold.contains("{} %") {
-            format!("{}", (self.limit * 1e4).round() / 1e2)
-        } else {
-            format!("{}", self.limit)
-        };
-        self.threshold.replace("{}", &number)
-    }
-}
-
-/// All notes of a run, the most severe first.
-pub(crate) fn find(evidence: &Evidence<'_>) -> Vec<Note> {
-    let mut notes: Vec<Note> = RULES
-        .iter()
-        .filter_map(|rule| {
-            (rule.check)(evidence, rule.limit).map(|found| Note {
-                code: rule.code.to_owned(),
-                severity: rule.severity,
-                figure: rule.figure.to_owned(),
-                found,
-                why: rule.why.to_owned(),
-                action: rule.action.to_owned(),
-            })
-        })
-        .collect();
-    notes.sort_by_key(|note| std::cmp::Reverse(note.severity));
-    notes
-}
-
-/// The content of `docs/notes.md`.
-pub fn notes_markdown() -> String {
-    let mut page = String::from(
-        "# Notes and the verdict\n\n\
-         Generated from the program's table of notes; do not edit by hand. The worst note sets the verdict.\n\
-         INVALID: the measurement failed. SUSPECT: the figures are correct but do not support the obvious\n\
-         conclusion. VALID: no such note. A remark does not change the verdict.\n\n\
-         | note | severity | affects | appears when | why | what to do |\n|---|---|---|---|---|---|\n",
-    );
-    for rule in RULES {
-        let Rule { code, figure, why, action, .. } = rule;
-        let (severity, threshold) = (rule.severity.name(), rule.threshold_text());
-        // Writing to a string cannot fail.
-        let _ =
-            writeln!(page, "| `{code}` | {severity} | {figure} | {threshold} | {why} | {action} |");
-    }
-    page
-}
-
-use Severity::{Invalid, Remark, Suspect};
-
-pub(crate) static RULES: &[Rule] = &[
-    Rule {
-        code: "no-success",
-        severity: Invalid,
-        figure: "all",
-        limit: 0.0,
-        threshold: "no request succeeded",
-        why: "there is nothing to measure",
-        action: "read the failures below; send one request by hand",
-        check: checks::no_success,
-    },
-    Rule {
-        code: "late-sends",
-        severity: Invalid,
-        figure: "ttft_from_intended_ms",
-        limit: 0.01,
-        threshold: "more than {} % of the requests were sent over 5 ms late",
-        why: "the client was short of CPU: the load was not the requested one, and latencies from the intended time include the client's delay",
-        action: "use a machine with free cores, fewer streams per client, or several clients",
-        check: checks::late_sends,
-    },
-    Rule {
-        code: "rate-missed",
-        severity: Invalid,
-        figure: "achieved_rate_per_s",
-        limit: 0.05,
-        threshold: "the achieved rate differs from the planned rate by more than {} %, without a concurrency cap",
-        why: "the server was measured at another load than the requested one",
-        action: "lower the rate or use several clients",
-        check: checks::rate_missed,
-    },
-    Rule {
-        code: "starved-client",
-        severity: Invalid,
-        figure: "all",
-        limit: 0.2,
-        threshold: "a worker thread was runnable but not running for more than {} % of the run",
-        why: "the client waited for a CPU: it sent requests late, and segments merged before they were read",
-        action: "free cores on this machine, or pin client and server to different cores",
-        check: checks::starved,
-    },
-    Rule {
-        code: "throttled-client",
-        severity: Invalid,
-        figure: "all",
-        limit: 0.01,
-        threshold: "a cgroup throttled the client for more than {} % of the run",
-        why: "a throttled client neither sends nor reads",
-        action: "raise the container's CPU limit",
-        check: checks::throttled,
-    },
-    Rule {
-        code: "lost-stamps",
-        severity: Invalid,
-        figure: "gap_ms",
-        limit: 0.01,
-        threshold: "more than {} %, but not all, of the answers lack kernel timestamps",
-        why: "one distribution mixes two clocks of different quality",
-        action: "repeat the run; if the note fires again, report a bug with the kernel version",
-        check: checks::lost_stamps,
-    },
-    Rule {
-        code: "clock-step",
-        severity: Invalid,
-        figure: "all",
-        limit: 0.0,
-        threshold: "the wall clock was stepped during the run",
-        why: "kernel timestamps are wall-clock times: those around the step are wrong by its size",
-        action: "stop time synchronisation from stepping the clock, then repeat the run",
-        check: checks::clock_step,
-    },
-    Rule {
-        code: "clock-faults",
-        severity: Invalid,
-        figure: "all",
-        limit: 0.001,
-        threshold: "more than {} % of the requests have an event that precedes its cause by over 100 µs",
-        why: "kernel timestamps and the user-space clock disagree",
-        action: "check the machine's clock source; repeat the run",
-        check: checks::clock_faults,
-    },
-    Rule {
-        code: "token-ids-disagree",
-        severity: Invalid,
-        figure: "output_tokens",
-        limit: 0.01,
-        threshold: "the token counts of the events differ from usage by more than {} %",
-        why: "one of the two counts is wrong, and so are all per-token figures",
-        action: "compare one answer by hand; update the server",
-        check: checks::events_disagree,
-    },
-    Rule {
+/// Notes that leave the figures correct.
+pub(crate) static RULES: &[NoteRule] = &[
+    NoteRule {
         code: "server-counted-less",
         severity: Suspect,
         figure: "output_tokens",
@@ -173,7 +22,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "pass every replica with --metrics-url",
         check: checks::server_counted_less,
     },
-    Rule {
+    NoteRule {
         code: "other-clients",
         severity: Suspect,
         figure: "all",
@@ -183,7 +32,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "repeat the run on a server without other clients",
         check: checks::other_clients,
     },
-    Rule {
+    NoteRule {
         code: "text-disagrees",
         severity: Suspect,
         figure: "output_tokens",
@@ -193,7 +42,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "pass the model's own tokenizer; check whether reasoning is hidden",
         check: checks::text_disagrees,
     },
-    Rule {
+    NoteRule {
         code: "prompt-length",
         severity: Suspect,
         figure: "prompt_tokens",
@@ -203,7 +52,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "pass the model's own tokenizer",
         check: checks::prompt_length,
     },
-    Rule {
+    NoteRule {
         code: "missing-usage",
         severity: Suspect,
         figure: "output_tokens",
@@ -213,7 +62,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "enable usage in streams on the server, or pass the model's tokenizer",
         check: checks::missing_usage,
     },
-    Rule {
+    NoteRule {
         code: "usage-contradicts-stream",
         severity: Suspect,
         figure: "output_tokens",
@@ -223,7 +72,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "compare one answer by hand; update the server",
         check: checks::usage_contradicts,
     },
-    Rule {
+    NoteRule {
         code: "impossible-numbers",
         severity: Remark,
         figure: "all",
@@ -233,7 +82,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "report them to the server's developers",
         check: checks::impossible_numbers,
     },
-    Rule {
+    NoteRule {
         code: "user-stamps",
         severity: Suspect,
         figure: "gap_ms",
@@ -243,7 +92,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "run on Linux with software timestamps allowed, without --stamps user",
         check: checks::user_stamps,
     },
-    Rule {
+    NoteRule {
         code: "slow-reads",
         severity: Suspect,
         figure: "gap_ms",
@@ -253,7 +102,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "use fewer streams per client, or --harvest eager",
         check: checks::slow_reads,
     },
-    Rule {
+    NoteRule {
         code: "shared-reads",
         severity: Suspect,
         figure: "gap_ms",
@@ -263,7 +112,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "use TPOT instead; look for a proxy that joins events",
         check: checks::shared_reads,
     },
-    Rule {
+    NoteRule {
         code: "merged-segments",
         severity: Suspect,
         figure: "gap_ms",
@@ -273,7 +122,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "use --harvest eager or fewer streams per client",
         check: checks::merged_segments,
     },
-    Rule {
+    NoteRule {
         code: "busy-client",
         severity: Suspect,
         figure: "all",
@@ -283,7 +132,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "use more worker threads or several clients",
         check: checks::busy_client,
     },
-    Rule {
+    NoteRule {
         code: "stolen-time",
         severity: Suspect,
         figure: "all",
@@ -293,7 +142,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "repeat the run on a host with less load",
         check: checks::stolen_time,
     },
-    Rule {
+    NoteRule {
         code: "cpu-pressure",
         severity: Remark,
         figure: "all",
@@ -303,7 +152,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "free cores on this machine",
         check: checks::cpu_pressure,
     },
-    Rule {
+    NoteRule {
         code: "cap-hits",
         severity: Suspect,
         figure: "achieved_rate_per_s",
@@ -313,7 +162,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "use the latencies from the intended time, or raise --max-concurrency",
         check: checks::cap_hits,
     },
-    Rule {
+    NoteRule {
         code: "slow-refill",
         severity: Suspect,
         figure: "concurrency",
@@ -323,7 +172,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "use fewer streams per client, or --connections preopen",
         check: checks::slow_refill,
     },
-    Rule {
+    NoteRule {
         code: "retransmits",
         severity: Suspect,
         figure: "ttft_ms",
@@ -333,7 +182,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "check the network path between client and server",
         check: checks::retransmits,
     },
-    Rule {
+    NoteRule {
         code: "round-trip-outliers",
         severity: Remark,
         figure: "ttft_ms",
@@ -343,7 +192,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "compare the requests named here with the others",
         check: checks::round_trip_outliers,
     },
-    Rule {
+    NoteRule {
         code: "descriptor-limit",
         severity: Suspect,
         figure: "peak_in_flight",
@@ -353,7 +202,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "raise `ulimit -n`",
         check: checks::descriptor_limit,
     },
-    Rule {
+    NoteRule {
         code: "port-limit",
         severity: Suspect,
         figure: "all",
@@ -363,7 +212,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "keep connections open (--connections preopen)",
         check: checks::port_limit,
     },
-    Rule {
+    NoteRule {
         code: "warm-cache",
         severity: Suspect,
         figure: "ttft_ms",
@@ -373,7 +222,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "omit --seed, or reset the server's prefix cache before the run",
         check: checks::warm_cache,
     },
-    Rule {
+    NoteRule {
         code: "few-samples",
         severity: Suspect,
         figure: "ttft_ms",
@@ -383,7 +232,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "send more requests or use a lower percentile",
         check: checks::few_samples,
     },
-    Rule {
+    NoteRule {
         code: "no-steady-state",
         severity: Suspect,
         figure: "output_tokens_per_s",
@@ -393,7 +242,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "run longer",
         check: checks::no_steady_state,
     },
-    Rule {
+    NoteRule {
         code: "overloaded",
         severity: Suspect,
         figure: "ttft_ms",
@@ -403,7 +252,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "lower the rate; find the highest sustainable rate with `tokometer capacity`",
         check: checks::overloaded,
     },
-    Rule {
+    NoteRule {
         code: "burst",
         severity: Remark,
         figure: "ttft_ms",
@@ -413,7 +262,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "set --max-concurrency or --request-rate to measure a realistic load",
         check: checks::burst,
     },
-    Rule {
+    NoteRule {
         code: "failures",
         severity: Suspect,
         figure: "all",
@@ -423,7 +272,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "read the failures by kind",
         check: checks::failures,
     },
-    Rule {
+    NoteRule {
         code: "few-failures",
         severity: Remark,
         figure: "all",
@@ -433,7 +282,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "read the failures by kind",
         check: checks::few_failures,
     },
-    Rule {
+    NoteRule {
         code: "partial-run",
         severity: Suspect,
         figure: "all",
@@ -443,7 +292,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "repeat the run and let it finish",
         check: checks::partial_run,
     },
-    Rule {
+    NoteRule {
         code: "hidden-reasoning",
         severity: Remark,
         figure: "tpot_ms",
@@ -453,7 +302,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "configure the server to stream its reasoning",
         check: checks::hidden_reasoning,
     },
-    Rule {
+    NoteRule {
         code: "answer-length",
         severity: Remark,
         figure: "output_tokens",
@@ -463,7 +312,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "use --ignore-eos if the server supports it",
         check: checks::answer_length,
     },
-    Rule {
+    NoteRule {
         code: "ended-answers",
         severity: Remark,
         figure: "output_tokens",
@@ -473,7 +322,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "compare prompt and answer lengths with the server's maximum context length",
         check: checks::ended_answers,
     },
-    Rule {
+    NoteRule {
         code: "long-answers",
         severity: Suspect,
         figure: "output_tokens",
@@ -483,7 +332,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "pass the length in the server's own field, such as --extra-body '{\"max_tokens\": 128}'",
         check: checks::long_answers,
     },
-    Rule {
+    NoteRule {
         code: "one-core",
         severity: Suspect,
         figure: "all",
@@ -493,7 +342,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "give the client its own core, or measure from another host",
         check: checks::one_core,
     },
-    Rule {
+    NoteRule {
         code: "same-host",
         severity: Remark,
         figure: "all",
@@ -503,7 +352,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "measure from another host to include the network",
         check: checks::same_host,
     },
-    Rule {
+    NoteRule {
         code: "proxy",
         severity: Remark,
         figure: "all",
@@ -513,7 +362,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "use --no-proxy, or name the server in NO_PROXY, to measure it directly",
         check: checks::proxy,
     },
-    Rule {
+    NoteRule {
         code: "simulated-target",
         severity: Remark,
         figure: "all",
@@ -523,7 +372,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "pass a server with --base-url",
         check: checks::simulated_target,
     },
-    Rule {
+    NoteRule {
         code: "dropped-fields",
         severity: Remark,
         figure: "all",
@@ -533,7 +382,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "check whether the server has another name for them",
         check: checks::dropped_fields,
     },
-    Rule {
+    NoteRule {
         code: "several-choices",
         severity: Remark,
         figure: "tpot_ms",
@@ -543,7 +392,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "compare only with runs that have the same `n`",
         check: checks::several_choices,
     },
-    Rule {
+    NoteRule {
         code: "reopened-connections",
         severity: Remark,
         figure: "connect_ms",
@@ -554,7 +403,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "none needed; --connections per-request opens a connection for every request",
         check: checks::reopened,
     },
-    Rule {
+    NoteRule {
         code: "retries",
         severity: Remark,
         figure: "all",
@@ -564,7 +413,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "read the attempts in the record",
         check: checks::retries,
     },
-    Rule {
+    NoteRule {
         code: "preemptions",
         severity: Remark,
         figure: "gap_ms",
@@ -574,7 +423,7 @@ pub(crate) static RULES: &[Rule] = &[
         action: "lower the concurrency, or give the KV cache more memory",
         check: checks::preemptions,
     },
-    Rule {
+    NoteRule {
         code: "preparation",
         severity: Remark,
         figure: "all",

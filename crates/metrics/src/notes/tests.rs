@@ -4,8 +4,8 @@ use tokometer_base::Nanos;
 use tokometer_record::health::WorkerHealth;
 use tokometer_record::{Health, RunInfo, Stop};
 
-use super::note::{Evidence, Note, Severity, Verdict, verdict};
-use super::table::{RULES, find, notes_markdown};
+use super::note::{CheckInput, Note, Severity, Verdict, verdict};
+use super::rule::{find, notes_markdown, rules};
 use crate::observe::{Observed, Pair};
 use crate::sends::{LATE, Sends};
 use crate::server::ServerFigures;
@@ -25,7 +25,7 @@ struct Scene {
 
 impl Scene {
     fn notes(&self) -> Vec<Note> {
-        find(&Evidence {
+        find(&CheckInput {
             info: &self.info,
             summary: &self.summary,
             health: Some(&self.health),
@@ -225,7 +225,7 @@ fn a_sound_run_on_a_sound_machine_has_no_notes() {
 
 #[test]
 fn every_note_can_be_provoked_and_comes_alone() {
-    for rule in RULES {
+    for rule in rules() {
         let mut scene = sound();
         spoil(&mut scene, rule.code);
         let notes = scene.notes();
@@ -276,16 +276,16 @@ fn the_worst_note_decides_the_verdict() {
 #[test]
 fn the_page_of_notes_has_a_row_for_each_with_its_threshold() {
     let page = notes_markdown();
-    for rule in RULES {
+    for rule in rules() {
         let row = page.lines().find(|line| line.starts_with(&format!("| `{}` |", rule.code)));
         assert!(row.is_some_and(|row| !row.contains("{}")), "{}", rule.code);
     }
     let late =
         format!("more than 1 % of the requests were sent over {} ms late", LATE.as_millis_f64());
     assert!(page.contains(&late), "{page}");
-    let codes: std::collections::BTreeSet<_> = RULES.iter().map(|rule| rule.code).collect();
-    assert_eq!(codes.len(), RULES.len(), "a code has one meaning");
-    assert!(RULES.iter().any(|rule| rule.severity == Severity::Remark));
+    let codes: std::collections::BTreeSet<_> = rules().map(|rule| rule.code).collect();
+    assert_eq!(codes.len(), rules().count(), "a code has one meaning");
+    assert!(rules().any(|rule| rule.severity == Severity::Remark));
 }
 
 /// The last scrape of a server that died was before the end of the run: its counter was then lower

@@ -6,8 +6,8 @@ use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 
 use super::buckets::Buckets;
 use super::gpu::{self, GpuReading};
-use super::{Reading, ServerFigures, Speculation, read};
-use crate::rows::Part;
+use super::{ServerFigures, ServerReading, Speculation, read};
+use crate::rows::TimeSpan;
 
 /// Sum and count of a histogram, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -27,7 +27,7 @@ fn ratio(above: Option<f64>, below: Option<f64>) -> Option<f64> {
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Counters {
+pub(super) struct ServerCounters {
     pub(super) preemptions: Option<f64>,
     pub(super) prompt_tokens: Option<f64>,
     pub(super) generation_tokens: Option<f64>,
@@ -46,7 +46,7 @@ pub(super) struct Counters {
 /// All scrapes of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scrapes {
-    readings: Vec<Reading>,
+    readings: Vec<ServerReading>,
     devices: BTreeMap<u16, Vec<GpuReading>>,
     failed: u64,
     /// Endpoints with a failed scrape.
@@ -72,13 +72,13 @@ impl Scrapes {
     }
 
     /// Figures over `span`, the measured phase. `None` when nothing was scraped.
-    pub(crate) fn figures(mut self, span: Option<Part>) -> Option<ServerFigures> {
+    pub(crate) fn figures(mut self, span: Option<TimeSpan>) -> Option<ServerFigures> {
         let is_silent = self.readings.is_empty() && self.devices.is_empty() && self.failed == 0;
         if is_silent && self.reported_accept_length.is_none() {
             return None;
         }
         self.readings.sort_by_key(|reading| reading.at);
-        let mut endpoints: BTreeMap<u16, Vec<&Reading>> = BTreeMap::new();
+        let mut endpoints: BTreeMap<u16, Vec<&ServerReading>> = BTreeMap::new();
         for reading in &self.readings {
             endpoints.entry(reading.endpoint).or_default().push(reading);
         }
@@ -102,15 +102,16 @@ impl Scrapes {
             .flatten();
         let quantile = |share: f64| ttft.as_ref().and_then(|buckets| buckets.quantile(share));
         // A gauge that was scraped only before and after the run would show an idle server.
-        let is_during = |reading: &Reading| {
+        let is_during = |reading: &ServerReading| {
             span.is_none_or(|span| (span.begin..=span.end).contains(&reading.at))
         };
         let mut during = endpoints.clone();
         for readings in during.values_mut() {
             readings.retain(|reading| is_during(reading));
         }
-        let peak = |value: fn(&Reading) -> Option<f64>| peak_sum(&during, value);
-        let present = |reading: &Reading| Some(reading.running? + reading.waiting.unwrap_or(0.0));
+        let peak = |value: fn(&ServerReading) -> Option<f64>| peak_sum(&during, value);
+        let present =
+            |reading: &ServerReading| Some(reading.running? + reading.waiting.unwrap_or(0.0));
         let kv = during.values().flatten().filter_map(|reading| reading.kv_use);
         let devices: Vec<Vec<GpuReading>> = self.devices.values().cloned().collect();
         let mut figures = ServerFigures {
@@ -162,7 +163,7 @@ impl ServerFigures {
     }
 }
 
-fn accept_length(readings: &[Reading]) -> Option<f64> {
+fn accept_length(readings: &[ServerReading]) -> Option<f64> {
     let lengths: Vec<f64> = readings.iter().filter_map(|reading| reading.accept_length).collect();
     crate::statistics::mean(&lengths)
 }
@@ -170,8 +171,8 @@ fn accept_length(readings: &[Reading]) -> Option<f64> {
 /// Sum over replicas of each one's peak: their scrapes are not simultaneous, so this is an upper
 /// bound of the peak of the sum.
 fn peak_sum(
-    endpoints: &BTreeMap<u16, Vec<&Reading>>,
-    value: fn(&Reading) -> Option<f64>,
+    endpoints: &BTreeMap<u16, Vec<&ServerReading>>,
+    value: fn(&ServerReading) -> Option<f64>,
 ) -> Option<f64> {
     let peaks = endpoints.values().filter_map(|readings| {
         readings.iter().filter_map(|reading| value(reading)).max_by(f64::total_cmp)
@@ -182,16 +183,16 @@ fn peak_sum(
 /// The last scrape before the measured phase, or the first of all; and the first after it, or the
 /// last of all. A counter may lag behind by a few requests, but never runs ahead.
 struct Ends<'a> {
-    first: &'a Reading,
-    last: &'a Reading,
+    first: &'a ServerReading,
+    last: &'a ServerReading,
     is_whole: bool,
 }
 
-fn ends<'a>(readings: &[&'a Reading], span: Option<Part>) -> Option<Ends<'a>> {
+fn ends<'a>(readings: &[&'a ServerReading], span: Option<TimeSpan>) -> Option<Ends<'a>> {
     let before = span.and_then(|span| readings.iter().rev().find(|r| r.at <= span.begin));
     let after = span.and_then(|span| readings.iter().find(|r| r.at >= span.end));
     let (first, last) = (before.or(readings.first())?, after.or(readings.last())?);
-    let tokens = |reading: &Reading| reading.counters.generation_tokens;
+    let tokens = |reading: &ServerReading| reading.counters.generation_tokens;
     let fell = readings.windows(2).any(|pair| tokens(pair[1]) < tokens(pair[0]));
     Some(Ends { first, last, is_whole: before.is_some() && after.is_some() && !fell })
 }
@@ -202,20 +203,20 @@ fn change(last: f64, first: f64) -> f64 {
 }
 
 /// The TTFT histogram of the time between the first and the last scrape that have one.
-fn ttft_change(readings: &[&Reading]) -> Option<Buckets> {
+fn ttft_change(readings: &[&ServerReading]) -> Option<Buckets> {
     let mut held = readings.iter().filter(|reading| !reading.ttft.is_empty());
     let (first, last) = (held.next()?, held.next_back()?);
     last.ttft.joined(&first.ttft, change)
 }
 
-fn combined(a: &Counters, b: &Counters, join: fn(f64, f64) -> f64) -> Counters {
+fn combined(a: &ServerCounters, b: &ServerCounters, join: fn(f64, f64) -> f64) -> ServerCounters {
     let both = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| join(a, b));
     let means = |a: Mean, b: Mean| Mean { sum: both(a.sum, b.sum), count: both(a.count, b.count) };
     let positions = a.per_position.keys().chain(b.per_position.keys());
-    let at = |counters: &Counters, position: &u32| {
+    let at = |counters: &ServerCounters, position: &u32| {
         counters.per_position.get(position).copied().unwrap_or(0.0)
     };
-    Counters {
+    ServerCounters {
         preemptions: both(a.preemptions, b.preemptions),
         prompt_tokens: both(a.prompt_tokens, b.prompt_tokens),
         generation_tokens: both(a.generation_tokens, b.generation_tokens),
@@ -232,7 +233,7 @@ fn combined(a: &Counters, b: &Counters, join: fn(f64, f64) -> f64) -> Counters {
     }
 }
 
-fn speculation(change: &Counters) -> Option<Speculation> {
+fn speculation(change: &ServerCounters) -> Option<Speculation> {
     let draft_tokens = change.draft_tokens.filter(|tokens| *tokens > 0.0)?;
     let (drafts, accepted) = (change.drafts?, change.accepted_tokens?);
     let per_draft = |amount: f64| if drafts > 0.0 { amount / drafts } else { 0.0 };

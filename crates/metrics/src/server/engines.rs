@@ -4,7 +4,7 @@
 //! exists is read.
 
 /// Metric names of one engine.
-pub(super) struct Engine {
+pub(super) struct EngineMetricNames {
     pub(super) name: &'static str,
     pub(super) prefix: &'static str,
     pub(super) running: &'static [&'static str],
@@ -32,8 +32,8 @@ pub(super) struct Engine {
     pub(super) accepted_per_position: &'static [&'static str],
 }
 
-pub(super) const ENGINES: [Engine; 4] = [
-    Engine {
+pub(super) const ENGINES: [EngineMetricNames; 4] = [
+    EngineMetricNames {
         name: "vllm",
         prefix: "vllm:",
         running: &["vllm:num_requests_running"],
@@ -55,7 +55,7 @@ pub(super) const ENGINES: [Engine; 4] = [
         accepted_tokens: &["vllm:spec_decode_num_accepted_tokens_total"],
         accepted_per_position: &["vllm:spec_decode_num_accepted_tokens_per_pos_total"],
     },
-    Engine {
+    EngineMetricNames {
         name: "sglang",
         prefix: "sglang:",
         running: &["sglang:num_running_reqs"],
@@ -77,7 +77,7 @@ pub(super) const ENGINES: [Engine; 4] = [
         accepted_tokens: &[],
         accepted_per_position: &[],
     },
-    Engine {
+    EngineMetricNames {
         name: "tgi",
         prefix: "tgi_",
         running: &["tgi_batch_current_size"],
@@ -99,7 +99,7 @@ pub(super) const ENGINES: [Engine; 4] = [
         accepted_tokens: &[],
         accepted_per_position: &[],
     },
-    Engine {
+    EngineMetricNames {
         name: "llamacpp",
         prefix: "llamacpp:",
         running: &["llamacpp:requests_processing"],

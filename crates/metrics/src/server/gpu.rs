@@ -11,10 +11,10 @@ use tokometer_base::Nanos;
 use tokometer_record::server::Scrape;
 
 use super::prometheus::{bare_name, label};
-use crate::rows::Part;
+use crate::rows::TimeSpan;
 
 /// Metric names of one source.
-struct Source {
+struct GpuMetricNames {
     name: &'static str,
     utilisation_percent: &'static str,
     memory_mib: &'static str,
@@ -22,15 +22,15 @@ struct Source {
     energy_mj: &'static str,
 }
 
-const SOURCES: [Source; 2] = [
-    Source {
+const SOURCES: [GpuMetricNames; 2] = [
+    GpuMetricNames {
         name: "DCGM",
         utilisation_percent: "DCGM_FI_DEV_GPU_UTIL",
         memory_mib: "DCGM_FI_DEV_FB_USED",
         power_w: "DCGM_FI_DEV_POWER_USAGE",
         energy_mj: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
     },
-    Source {
+    GpuMetricNames {
         name: "NVML",
         utilisation_percent: UTILISATION_PERCENT,
         memory_mib: MEMORY_MIB,
@@ -48,7 +48,7 @@ pub const POWER_W: &str = "nvml:power_w";
 /// Key of its energy since the driver was loaded.
 pub const ENERGY_MJ: &str = "nvml:energy_mj";
 
-impl Source {
+impl GpuMetricNames {
     fn names(&self) -> [&'static str; 4] {
         [self.utilisation_percent, self.memory_mib, self.power_w, self.energy_mj]
     }
@@ -125,7 +125,7 @@ pub fn gauges(scrape: &Scrape) -> Option<GpuGauges> {
 }
 
 pub(super) fn read(scrape: &Scrape) -> Option<GpuReading> {
-    let has = |source: &&Source| {
+    let has = |source: &&GpuMetricNames| {
         scrape.values.keys().any(|name| source.names().contains(&bare_name(name)))
     };
     let source = SOURCES.iter().find(has)?;
@@ -146,7 +146,7 @@ pub(super) fn read(scrape: &Scrape) -> Option<GpuReading> {
 }
 
 /// Figures over `span` from readings in time order, one list per endpoint.
-pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<Part>) -> Option<GpuFigures> {
+pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<TimeSpan>) -> Option<GpuFigures> {
     let source = endpoints.iter().flatten().next()?.source;
     let mut found = GpuFigures { source: source.to_owned(), ..GpuFigures::default() };
     let (mut use_sum, mut use_count) = (0.0, 0_u32);
@@ -182,7 +182,7 @@ pub(super) fn figures(endpoints: &[Vec<GpuReading>], span: Option<Part>) -> Opti
 }
 
 /// Readings from the last before the span to the first after it.
-fn bracketed<'a>(readings: &[&'a GpuReading], span: Option<Part>) -> Vec<&'a GpuReading> {
+fn bracketed<'a>(readings: &[&'a GpuReading], span: Option<TimeSpan>) -> Vec<&'a GpuReading> {
     let Some(span) = span else { return readings.to_vec() };
     let from = readings.partition_point(|reading| reading.at <= span.begin).saturating_sub(1);
     let until = readings.partition_point(|reading| reading.at < span.end) + 1;
@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn over(readings: Vec<GpuReading>) -> GpuFigures {
-        let span = Part { begin: Nanos::from_secs(1), end: Nanos::from_secs(9) };
+        let span = TimeSpan { begin: Nanos::from_secs(1), end: Nanos::from_secs(9) };
         figures(&[readings], Some(span)).unwrap()
     }
 

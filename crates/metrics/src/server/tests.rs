@@ -1,7 +1,7 @@
 //! Figures from pages of several engines: complete, truncated and invalid.
 
 use super::*;
-use crate::rows::Part;
+use crate::rows::TimeSpan;
 
 fn scrape(at: u64, endpoint: u16, text: &str) -> Scrape {
     Scrape { at: Nanos::from_secs(at), endpoint, values: parse(text, Keep::Buckets), error: None }
@@ -12,7 +12,7 @@ fn over(scrapes: &[Scrape]) -> ServerFigures {
     for scrape in scrapes {
         all.push(scrape);
     }
-    let span = Part { begin: Nanos::from_secs(1), end: Nanos::from_secs(9) };
+    let span = TimeSpan { begin: Nanos::from_secs(1), end: Nanos::from_secs(9) };
     all.figures(Some(span)).unwrap()
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
-use tokometer_metrics::anatomy::{Known, Part, Stage};
+use tokometer_metrics::anatomy::{Known, Part, PartStage};
 use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::server::{self, BucketQuantile, GpuFigures, GpuGauges, ServerFigures};
 use tokometer_metrics::steps::{Collector, SeenStep, Stalls, StepFigures, Steps};
@@ -201,7 +201,7 @@ pub(super) fn split(parts: &[Part]) -> Vec<Value> {
                 "name": part.name,
                 "ms": part.mean_ms,
                 "known": known(part.known),
-                "is_before": part.stage == Stage::Before,
+                "is_before": part.stage == PartStage::Before,
             })
         })
         .collect()

@@ -2,14 +2,14 @@
 //!
 //! An unknown part has no line; what could not be inferred has a line with the reason.
 
-use tokometer_metrics::anatomy::{Known, Part, Stage};
+use tokometer_metrics::anatomy::{Known, Part, PartStage};
 use tokometer_metrics::figure::Statistic;
 use tokometer_metrics::server::BucketQuantile;
 use tokometer_metrics::steps::{Stalls, StepFigures, Steps};
 
-use super::{Page, count, line, whole};
+use super::{SummaryPage, count, line, whole};
 
-impl Page<'_> {
+impl SummaryPage<'_> {
     pub(super) fn server(&self) -> Option<String> {
         let server = self.summary.server.as_ref()?;
         let share = |value: Option<f64>, word: &str| {
@@ -123,13 +123,14 @@ impl Page<'_> {
                 parts.iter().filter(is_shown).filter(|part| choose(part)).map(named).collect();
             (!chosen.is_empty()).then(|| format!("{word}: {}", chosen.join(", ")))
         };
-        let within =
-            |known: Known| move |part: &Part| part.stage == Stage::Within && part.known == known;
+        let within = |known: Known| {
+            move |part: &Part| part.stage == PartStage::Within && part.known == known
+        };
         let groups: Vec<String> = [
             of("measured", &within(Known::Measured)),
             of("reported", &within(Known::Reported)),
             of("inferred", &within(Known::Inferred)),
-            of("before sending", &|part| part.stage == Stage::Before),
+            of("before sending", &|part| part.stage == PartStage::Before),
         ]
         .into_iter()
         .flatten()

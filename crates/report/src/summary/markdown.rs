@@ -6,12 +6,12 @@
 use tokometer_metrics::Summary;
 use tokometer_record::RunInfo;
 
-use super::{LABEL, Page};
+use super::{LABEL, SummaryPage};
 use crate::style::Style;
 
 /// The summary of a run.
 pub fn summary_markdown(summary: &Summary, info: &RunInfo) -> String {
-    let page = Page { summary, info, style: Style::default() };
+    let page = SummaryPage { summary, info, style: Style::default() };
     let mut parts = Vec::new();
     for (number, line) in page.head().iter().enumerate() {
         let mark = if number == 0 { "## " } else { "" };

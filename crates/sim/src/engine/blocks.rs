@@ -11,7 +11,7 @@ use crate::profile::{Kv, PrefixCache};
 
 /// A block that the prefix cache knows.
 #[derive(Debug)]
-struct Known {
+struct CachedBlock {
     users: u32,
     /// When its last user left; orders the blocks that may be evicted.
     left_at: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Blocks {
     total: Option<u32>,
     is_caching: bool,
     held: u32,
-    known: HashMap<u64, Known>,
+    known: HashMap<u64, CachedBlock>,
     idle: BTreeMap<u64, u64>,
     departures: u64,
 }
@@ -74,7 +74,7 @@ impl Blocks {
         self.total.is_none_or(|total| count <= total - self.held)
     }
 
-    /// Takes `count` fresh blocks, evicting known ones that nobody uses. `false`, and nothing taken,
+    /// Takes `count` fresh blocks, evicting unused cached ones. `false`, and nothing taken,
     /// when there are not enough.
     pub(crate) fn take(&mut self, count: u32) -> bool {
         let Some(total) = self.total else {
@@ -116,7 +116,7 @@ impl Blocks {
         if !self.is_caching || self.known.contains_key(&hash) {
             return false;
         }
-        self.known.insert(hash, Known { users: 1, left_at: 0 });
+        self.known.insert(hash, CachedBlock { users: 1, left_at: 0 });
         true
     }
 

@@ -8,7 +8,7 @@ use crate::cost::Batch;
 /// One step of the engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// When the step ends: its tokens are ready, and `step` wants to be called again. For an idle
+    /// When the step ends: its tokens are ready, and `step` must be called again. For an idle
     /// engine the time of its next step, or [`Nanos::MAX`] when only a new request can wake it.
     pub until: Nanos,
     /// What the step does.

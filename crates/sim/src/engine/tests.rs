@@ -266,7 +266,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// The short way of telling only ends and the long way of telling every token are one engine.
+    /// Reporting only ends and reporting every token give the same steps.
     #[test]
     fn reporting_only_ends_changes_no_step(
         policy in any_policy(),

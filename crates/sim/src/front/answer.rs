@@ -3,9 +3,9 @@
 use base::Nanos;
 use tokometer_base as base;
 
-use super::http::{Framing, Persistence, Progress, Request, head};
+use super::http::{Framing, Persistence, Request, RequestProgress, head};
 use super::reactor::Reactor;
-use super::stream::{Opening, Stream};
+use super::stream::{Opening, ResponseStream};
 use super::timers::Alarm;
 use crate::config::Pace;
 use crate::engine::Job;
@@ -14,7 +14,7 @@ use crate::profile::Profile;
 use crate::truth::{Fact, Kind, TrueRequest};
 use crate::vocabulary::{block_hashes, scramble};
 use crate::wire::{
-    Ask, Complaint, Control, Delivery, Desk, Hex, Reply, Response, Script, refuse, route,
+    Complaint, Control, Delivery, Desk, EngineRequest, Hex, Reply, Response, Script, refuse, route,
 };
 
 impl Reactor<'_> {
@@ -26,14 +26,14 @@ impl Reactor<'_> {
                 return;
             }
             match connection.reader.next() {
-                Progress::Incomplete => return,
-                Progress::WantsContinue => {
+                RequestProgress::Incomplete => return,
+                RequestProgress::WantsContinue => {
                     connection.queue(b"HTTP/1.1 100 Continue\r\n\r\n");
                     connection.seal();
                     self.flush(key);
                 }
-                Progress::Complete(request) => self.answer(key, &request),
-                Progress::Broken(reason) => {
+                RequestProgress::Complete(request) => self.answer(key, &request),
+                RequestProgress::Broken(reason) => {
                     let complaint = Complaint::new(400, reason);
                     let response = complaint.response(self.config.flavour);
                     self.respond(key, None, &response, Persistence::Close);
@@ -117,7 +117,7 @@ impl Reactor<'_> {
             self.snapshot.load = engine.load();
             self.snapshot.counters = engine.counters();
         } else {
-            // A fixed pace keeps nobody waiting: every open stream is being answered.
+            // With a fixed pace no request waits: every open stream is active.
             self.snapshot.load.running = u32::try_from(self.streams.len()).unwrap_or(u32::MAX);
         }
         let made_id = || format!("{:016x}", scramble(self.config.seed ^ scramble(number)));
@@ -163,11 +163,11 @@ impl Reactor<'_> {
     fn open_stream(
         &mut self,
         opening: &Opening,
-        ask: &Ask,
+        ask: &EngineRequest,
         script: Box<dyn Script>,
         request: &Request,
     ) {
-        let mut stream = Stream::new(opening, ask, script);
+        let mut stream = ResponseStream::new(opening, ask, script);
         if matches!(&self.config.pace, Pace::Engine(profile) if profile.front_end.eos_step) {
             stream.expect_end_token();
         }
@@ -207,7 +207,7 @@ impl Reactor<'_> {
     }
 
     /// Sees to it that the stream gets its tokens.
-    pub(super) fn schedule(&mut self, key: u64, now: Nanos, ask: &Ask, seed: u64) {
+    pub(super) fn schedule(&mut self, key: u64, now: Nanos, ask: &EngineRequest, seed: u64) {
         match &self.config.pace {
             Pace::Fixed { ttft, .. } => self.timers.set(now + *ttft, Alarm::Token(key)),
             Pace::Flood { .. } => self.ready.push(key),
@@ -226,7 +226,7 @@ impl Reactor<'_> {
         }
     }
 
-    fn job(&self, profile: &Profile, key: u64, ask: &Ask, seed: u64) -> Job {
+    fn job(&self, profile: &Profile, key: u64, ask: &EngineRequest, seed: u64) -> Job {
         let stream = self.streams.get(key);
         let (answer_tokens, output_tokens) =
             stream.map_or((1, 1), |stream| (stream.answer_tokens, stream.engine_tokens()));

@@ -35,7 +35,7 @@ pub(crate) enum Persistence {
 
 /// What the bytes so far amount to.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum RequestProgress {
     /// More bytes are needed.
     Incomplete,
     /// The client waits for leave to send its body.
@@ -77,7 +77,7 @@ impl Reader {
         self.bytes.is_empty() && self.head.is_none()
     }
 
-    pub(crate) fn next(&mut self) -> Progress {
+    pub(crate) fn next(&mut self) -> RequestProgress {
         if self.head.is_none() {
             match parse_head(&self.bytes) {
                 Ok(Some((head, length))) => {
@@ -85,17 +85,17 @@ impl Reader {
                     self.head = Some(head);
                 }
                 Ok(None) if self.bytes.len() > HEAD_BYTES_MAX => {
-                    return Progress::Broken("the head is too long");
+                    return RequestProgress::Broken("the head is too long");
                 }
-                Ok(None) => return Progress::Incomplete,
-                Err(reason) => return Progress::Broken(reason),
+                Ok(None) => return RequestProgress::Incomplete,
+                Err(reason) => return RequestProgress::Broken(reason),
             }
         }
         self.next_body()
     }
 
-    fn next_body(&mut self) -> Progress {
-        let Some(head) = &mut self.head else { return Progress::Incomplete };
+    fn next_body(&mut self) -> RequestProgress {
+        let Some(head) = &mut self.head else { return RequestProgress::Incomplete };
         let is_complete = match head.body {
             Body::Length(length) if self.bytes.len() < length => false,
             Body::Length(length) => {
@@ -104,18 +104,18 @@ impl Reader {
             }
             Body::Chunked => match take_chunks(&mut self.bytes, &mut head.request.body) {
                 Ok(is_complete) => is_complete,
-                Err(reason) => return Progress::Broken(reason),
+                Err(reason) => return RequestProgress::Broken(reason),
             },
         };
         if is_complete {
             let request = self.head.take().map(|head| head.request).unwrap_or_default();
-            return Progress::Complete(request);
+            return RequestProgress::Complete(request);
         }
         if self.bytes.len().max(head.request.body.len()) > BODY_BYTES_MAX {
-            return Progress::Broken("the body is too long");
+            return RequestProgress::Broken("the body is too long");
         }
         let wants_continue = std::mem::take(&mut head.wants_continue);
-        if wants_continue { Progress::WantsContinue } else { Progress::Incomplete }
+        if wants_continue { RequestProgress::WantsContinue } else { RequestProgress::Incomplete }
     }
 }
 
@@ -245,16 +245,16 @@ fn reason(status: u16) -> &'static str {
 mod tests {
     use super::*;
 
-    fn read_in_pieces(bytes: &[u8], size: usize) -> Vec<Progress> {
+    fn read_in_pieces(bytes: &[u8], size: usize) -> Vec<RequestProgress> {
         let mut reader = Reader::default();
         let mut seen = Vec::new();
         for piece in bytes.chunks(size) {
             reader.push(piece);
             loop {
                 match reader.next() {
-                    Progress::Incomplete => break,
-                    Progress::Broken(reason) => {
-                        seen.push(Progress::Broken(reason));
+                    RequestProgress::Incomplete => break,
+                    RequestProgress::Broken(reason) => {
+                        seen.push(RequestProgress::Broken(reason));
                         return seen;
                     }
                     other => seen.push(other),
@@ -284,7 +284,7 @@ mod tests {
             body: b"abcde".to_vec(),
             ..Request::default()
         };
-        let expected = [Progress::Complete(first), Progress::Complete(second)];
+        let expected = [RequestProgress::Complete(first), RequestProgress::Complete(second)];
         for size in 1..=bytes.len() {
             assert_eq!(read_in_pieces(bytes, size), expected, "in pieces of {size}");
         }
@@ -294,16 +294,19 @@ mod tests {
     fn a_client_that_waits_for_leave_is_told_once() {
         let bytes = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nok";
         let seen = read_in_pieces(bytes, bytes.len() - 2);
-        assert!(matches!(seen[..], [Progress::WantsContinue, Progress::Complete(_)]), "{seen:?}");
+        assert!(
+            matches!(seen[..], [RequestProgress::WantsContinue, RequestProgress::Complete(_)]),
+            "{seen:?}"
+        );
         // A client that sent its body at once needs no leave.
         let seen = read_in_pieces(bytes, bytes.len());
-        assert!(matches!(seen[..], [Progress::Complete(_)]), "{seen:?}");
+        assert!(matches!(seen[..], [RequestProgress::Complete(_)]), "{seen:?}");
     }
 
     #[test]
     fn what_is_not_http_is_broken() {
         let check = |bytes: &[u8], expected: &'static str| {
-            assert_eq!(read_in_pieces(bytes, bytes.len()), [Progress::Broken(expected)]);
+            assert_eq!(read_in_pieces(bytes, bytes.len()), [RequestProgress::Broken(expected)]);
         };
         check(b"\x16\x03\x01 hello", "the head is not HTTP/1.1");
         check(b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "the content length is not a number");

@@ -101,7 +101,7 @@ impl Server {
         self.local_addr
     }
 
-    /// The certificate that clients must trust, when the port speaks TLS.
+    /// The certificate that clients must trust, when the port uses TLS.
     pub fn certificate_pem(&self) -> Option<&str> {
         self.tls.as_ref().map(|tls| tls.certificate_pem.as_str())
     }

@@ -40,7 +40,7 @@ impl Reactor<'_> {
         let logged = Some(number).filter(|_| self.truth.is_some());
         let Some(connection) = self.connections.get_mut(key) else { return };
         for chunk in chunks(sheet) {
-            connection.queue_chunk(chunk.bytes, hex, Parts::One);
+            connection.queue_chunk(chunk.bytes, hex, WriteParts::One);
             connection.note_all(logged, chunk.marks);
         }
         connection.seal();
@@ -123,7 +123,7 @@ fn chunks(sheet: &Sheet) -> impl Iterator<Item = Chunk<'_>> {
 
 /// Into how many writes a chunk is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Parts {
+enum WriteParts {
     One,
     /// The chunk's size in a write of its own.
     SizeApart,
@@ -131,11 +131,11 @@ enum Parts {
     Even(u32),
 }
 
-fn parts_of(faults: &Faults) -> Parts {
+fn parts_of(faults: &Faults) -> WriteParts {
     match (faults.packets, faults.writes_per_event) {
-        (PacketFault::Nagle, _) => Parts::SizeApart,
-        (_, Some(count)) if count > 1 => Parts::Even(count),
-        _ => Parts::One,
+        (PacketFault::Nagle, _) => WriteParts::SizeApart,
+        (_, Some(count)) if count > 1 => WriteParts::Even(count),
+        _ => WriteParts::One,
     }
 }
 
@@ -148,7 +148,7 @@ impl Connection {
         }
     }
 
-    fn queue_chunk(&mut self, bytes: &[u8], hex: Hex, parts: Parts) {
+    fn queue_chunk(&mut self, bytes: &[u8], hex: Hex, parts: WriteParts) {
         let mut size = [0_u8; 18];
         let mut rest = &mut size[..];
         let _ = match hex {
@@ -158,16 +158,16 @@ impl Connection {
         let unused = rest.len();
         let size = &size[..size.len() - unused];
         match parts {
-            Parts::One => {
+            WriteParts::One => {
                 self.queue(size);
                 self.queue(bytes);
             }
-            Parts::SizeApart => {
+            WriteParts::SizeApart => {
                 self.queue(size);
                 self.seal();
                 self.queue(bytes);
             }
-            Parts::Even(count) => {
+            WriteParts::Even(count) => {
                 self.queue(size);
                 let length = bytes.len().div_ceil(count as usize).max(1);
                 for (index, part) in bytes.chunks(length).enumerate() {

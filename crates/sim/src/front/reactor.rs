@@ -15,7 +15,7 @@ use tokometer_base as base;
 use super::connection::{Connection, Flushed};
 use super::incoming::Incoming;
 use super::listener::Error;
-use super::stream::Stream;
+use super::stream::ResponseStream;
 use super::timers::{Alarm, Timers};
 use crate::config::{Config, Pace};
 use crate::engine::Engine;
@@ -52,7 +52,7 @@ pub(super) struct Reactor<'a> {
     timer_set_to: Option<Nanos>,
     pub(super) timers: Timers,
     pub(super) connections: Slots<Connection>,
-    pub(super) streams: Slots<Stream>,
+    pub(super) streams: Slots<ResponseStream>,
     /// Streams that may send more without waiting.
     pub(super) ready: Vec<u64>,
     pub(super) engine: Option<Engine>,

@@ -10,10 +10,12 @@ use crate::engine::Job;
 use crate::faults::{DoneFault, Faults, UsageFault};
 use crate::truth::Kind;
 use crate::vocabulary::{Vocabulary, scramble};
-use crate::wire::{Ask, Delivery, Ending, Length, Piece, Reason, Response, Script, Sheet, Usage};
+use crate::wire::{
+    Delivery, Ending, EngineRequest, Length, Piece, Reason, Response, Script, Sheet, Usage,
+};
 
 /// An answer on its way.
-pub(super) struct Stream {
+pub(super) struct ResponseStream {
     /// Its number, in order of arrival.
     pub(super) number: u64,
     pub(super) connection: u64,
@@ -78,8 +80,8 @@ fn plan(length: Length, answer: AnswerLength, generator: &mut Generator) -> (u32
     if drawn < length.limit { (drawn, Reason::Stop) } else { (length.limit, Reason::Length) }
 }
 
-impl Stream {
-    pub(super) fn new(opening: &Opening, ask: &Ask, script: Box<dyn Script>) -> Self {
+impl ResponseStream {
+    pub(super) fn new(opening: &Opening, ask: &EngineRequest, script: Box<dyn Script>) -> Self {
         // The same prompt gets the same answer, whenever it comes.
         let content = ask.prompt.iter().fold(opening.seed.0, |hash, token| scramble(hash ^ token));
         let mut generator = Seed(content).stream("answer").at(0);

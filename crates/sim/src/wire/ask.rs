@@ -8,7 +8,7 @@ use super::sheet::{Hex, Sheet};
 
 /// What a request asks of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Ask {
+pub(crate) struct EngineRequest {
     /// One hash per token of the prompt, template included.
     pub(crate) prompt: Vec<u64>,
     pub(crate) length: Length,

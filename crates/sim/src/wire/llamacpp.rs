@@ -8,7 +8,7 @@ use base::Nanos;
 use serde_json::{Value, json};
 use tokometer_base as base;
 
-use super::ask::{Ask, Delivery, Ending, LengthWish, Piece, Script, Usage};
+use super::ask::{Delivery, Ending, EngineRequest, LengthWish, Piece, Script, Usage};
 use super::complaint::Complaint;
 use super::openai::{Route, UsageWish, is_set, token_id, whole_number};
 use super::route::{Accepted, Desk, Response, hash_ids};
@@ -184,7 +184,7 @@ pub(super) fn completion(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, 
     let length = desk.length(prompt.len(), wish)?;
     let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
     let script = Native { model: desk.config.model.clone() };
-    Ok((Ask { prompt, length, delivery, ..Ask::default() }, Box::new(script)))
+    Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(script)))
 }
 
 struct Native {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Delivery, Ending, LengthWish, Piece, Script};
+use super::ask::{Delivery, Ending, EngineRequest, LengthWish, Piece, Script};
 use super::complaint::Complaint;
 use super::openai::whole_number;
 use super::route::{Accepted, Desk, Response};
@@ -18,7 +18,8 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
     };
     let wish = LengthWish { limit: asked.or(Some(128)), least: 0, ignores_eos: true };
     let length = desk.length(prompt.len(), wish)?;
-    let ask = Ask { prompt, length, delivery: Delivery::Whole, ..Ask::default() };
+    let ask =
+        EngineRequest { prompt, length, delivery: Delivery::Whole, ..EngineRequest::default() };
     Ok((ask, Box::new(Mii)))
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::ask::{Ask, Delivery, Length, LengthWish};
+use super::ask::{Delivery, EngineRequest, Length, LengthWish};
 use super::complaint::Complaint;
 use super::route::{Desk, hash_ids};
 
@@ -59,7 +59,7 @@ pub(super) fn read(
     desk: &mut Desk<'_>,
     body: &Value,
     route: Route,
-) -> Result<(Ask, Wishes), Complaint> {
+) -> Result<(EngineRequest, Wishes), Complaint> {
     let wants_ids = is_set(body, "return_token_ids");
     let (prompt, ids) = match route {
         Route::Completions => read_prompt(desk, body.get("prompt").unwrap_or(&Value::Null))?,
@@ -82,7 +82,7 @@ pub(super) fn read(
     let length = read_length(desk, body, route, prompt.len())?;
     let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
     let priority = body.get("priority").and_then(Value::as_i64).unwrap_or(0);
-    let ask = Ask {
+    let ask = EngineRequest {
         prompt,
         length,
         delivery,

@@ -1,8 +1,8 @@
-//! Which request is answered by whom.
+//! Routes: which handler serves which request.
 
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Delivery, Length, LengthWish, Script};
+use super::ask::{Delivery, EngineRequest, Length, LengthWish, Script};
 use super::complaint::Complaint;
 use super::metrics::Snapshot;
 use super::openai::{self, Route};
@@ -55,8 +55,8 @@ pub(crate) enum Reply {
     /// It is answered at once with events.
     Events { headers: Vec<(&'static str, String)>, sheet: Sheet },
     /// The engine has work to do.
-    Later(Box<Ask>, Box<dyn Script>),
-    /// The engine is told something, then it is answered.
+    Later(Box<EngineRequest>, Box<dyn Script>),
+    /// Changes the engine, then responds.
     Control(Control, Response),
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum Control {
 }
 
 /// An ask and its script.
-pub(super) type Accepted = (Ask, Box<dyn Script>);
+pub(super) type Accepted = (EngineRequest, Box<dyn Script>);
 
 impl Desk<'_> {
     pub(super) fn hash_text(&mut self, text: &str) -> Vec<u64> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Delivery, Ending, LengthWish, Piece, Reason, Script, Usage};
+use super::ask::{Delivery, Ending, EngineRequest, LengthWish, Piece, Reason, Script, Usage};
 use super::complaint::Complaint;
 use super::openai::{Route, UsageWish, is_set, token_id, whole_number};
 use super::route::{Accepted, Desk, Response, hash_ids};
@@ -155,7 +155,7 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
         text: String::new(),
         ids: Vec::new(),
     };
-    Ok((Ask { prompt, length, delivery, lora, priority: 0 }, Box::new(script)))
+    Ok((EngineRequest { prompt, length, delivery, lora, priority: 0 }, Box::new(script)))
 }
 
 struct Native {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Delivery, Ending, LengthWish, Piece, Script, Usage};
+use super::ask::{Delivery, Ending, EngineRequest, LengthWish, Piece, Script, Usage};
 use super::complaint::Complaint;
 use super::openai::{Route, UsageWish, is_set, whole_number};
 use super::route::{Accepted, Desk, Response};
@@ -60,7 +60,7 @@ fn read(desk: &mut Desk<'_>, body: &Value, delivery: Delivery) -> Result<Accepte
         wants_details: is_set(parameters, "details"),
         index: 0,
     };
-    Ok((Ask { prompt, length, delivery, ..Ask::default() }, Box::new(script)))
+    Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(script)))
 }
 
 pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {

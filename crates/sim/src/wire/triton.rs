@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Ask, Delivery, Ending, LengthWish, Piece, Script};
+use super::ask::{Delivery, Ending, EngineRequest, LengthWish, Piece, Script};
 use super::complaint::Complaint;
 use super::openai::{is_set, whole_number};
 use super::route::{Accepted, Desk, Response};
@@ -26,7 +26,7 @@ pub(super) fn generate(
     let is_streamed =
         path.ends_with("_stream") && body.get("stream").is_none_or(|_| is_set(body, "stream"));
     let delivery = if is_streamed { Delivery::Streamed } else { Delivery::Whole };
-    Ok((Ask { prompt, length, delivery, ..Ask::default() }, Box::new(Triton)))
+    Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(Triton)))
 }
 
 struct Triton;

@@ -114,21 +114,21 @@ struct Descent<'a, F> {
 }
 
 /// A point and all that is known of it.
-struct Place {
+struct EvaluatedPoint {
     point: Vec<f64>,
     misses: Vec<Miss>,
     value: f64,
 }
 
 impl<F: Fn(&[f64]) -> Option<Vec<Miss>>> Descent<'_, F> {
-    fn at(&self, point: Vec<f64>) -> Option<Place> {
+    fn at(&self, point: Vec<f64>) -> Option<EvaluatedPoint> {
         let misses = (self.misses)(&point)?;
         let value = loss(&misses) + pulled(self.pulls, &point, self.start);
-        value.is_finite().then_some(Place { point, misses, value })
+        value.is_finite().then_some(EvaluatedPoint { point, misses, value })
     }
 
     /// How each miss changes with each parameter. One that cannot be moved changes nothing.
-    fn slopes(&self, here: &Place, step: f64) -> Vec<Vec<f64>> {
+    fn slopes(&self, here: &EvaluatedPoint, step: f64) -> Vec<Vec<f64>> {
         let slope = |at: usize| {
             let mut point = here.point.clone();
             let by = if point[at] + step > 0.99 { -step } else { step };
@@ -141,7 +141,11 @@ impl<F: Fn(&[f64]) -> Option<Vec<Miss>>> Descent<'_, F> {
     }
 
     /// The curvature of the loss as far as slopes show it, and its gradient.
-    fn normal_equations(&self, here: &Place, slopes: &[Vec<f64>]) -> (Vec<Vec<f64>>, Vec<f64>) {
+    fn normal_equations(
+        &self,
+        here: &EvaluatedPoint,
+        slopes: &[Vec<f64>],
+    ) -> (Vec<Vec<f64>>, Vec<f64>) {
         let total: f64 = here.misses.iter().map(|miss| miss.weight).sum();
         let weights: Vec<f64> =
             here.misses.iter().map(|miss| miss.weight / total / smoothed(miss.error)).collect();

@@ -14,14 +14,14 @@ use crate::workload::Ask;
 
 /// Requests at the beginning of a list, and the tokens of their answers together.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Block {
+pub(crate) struct LengthBlock {
     requests: u64,
     tokens: u64,
     /// Even quantiles of the standard normal distribution, one per request.
     quantiles: Vec<f64>,
 }
 
-impl Block {
+impl LengthBlock {
     fn new(requests: u64, tokens: u64) -> Self {
         let place = |rank: u64| (rank as f64 + 0.5) / requests as f64;
         Self {
@@ -32,8 +32,8 @@ impl Block {
     }
 }
 
-/// The blocks that a row is made of, as far as smaller rows of its sweep tell them.
-pub(crate) fn blocks(rows: &[MeasuredRow], at: usize) -> Vec<Block> {
+/// The blocks that a row is made of, as far as smaller rows of its sweep show them.
+pub(crate) fn blocks(rows: &[MeasuredRow], at: usize) -> Vec<LengthBlock> {
     let row = &rows[at];
     let mut smaller: Vec<&MeasuredRow> = rows
         .iter()
@@ -42,7 +42,7 @@ pub(crate) fn blocks(rows: &[MeasuredRow], at: usize) -> Vec<Block> {
     smaller.sort_by_key(|other| other.requests);
     let (mut blocks, mut requests, mut tokens) = (Vec::new(), 0, 0);
     for other in smaller.into_iter().chain([row]) {
-        let block = Block::new(
+        let block = LengthBlock::new(
             other.requests.saturating_sub(requests),
             other.output_tokens.saturating_sub(tokens),
         );
@@ -57,11 +57,15 @@ pub(crate) fn blocks(rows: &[MeasuredRow], at: usize) -> Vec<Block> {
         (requests, tokens) = (other.requests, other.output_tokens);
     }
     let known: u64 = blocks.iter().map(|block| block.requests).sum();
-    if known == row.requests { blocks } else { vec![Block::new(row.requests, row.output_tokens)] }
+    if known == row.requests {
+        blocks
+    } else {
+        vec![LengthBlock::new(row.requests, row.output_tokens)]
+    }
 }
 
 /// The requests of a row, drawn for one seed.
-pub(crate) fn asks(row: &MeasuredRow, blocks: &[Block], spread: f64, seed: Seed) -> Vec<Ask> {
+pub(crate) fn asks(row: &MeasuredRow, blocks: &[LengthBlock], spread: f64, seed: Seed) -> Vec<Ask> {
     let mut outputs = Vec::new();
     for (number, block) in (0_u64..).zip(blocks) {
         let limit = row.output_limit.unwrap_or(u32::MAX);
@@ -91,7 +95,7 @@ pub(crate) fn asks(row: &MeasuredRow, blocks: &[Block], spread: f64, seed: Seed)
 }
 
 /// Lengths at even quantiles of a normal distribution, cut and scaled to the block's total.
-fn spread_out(block: &Block, spread: f64, limit: u32) -> Vec<u32> {
+fn spread_out(block: &LengthBlock, spread: f64, limit: u32) -> Vec<u32> {
     let count = block.requests;
     let mean = block.tokens as f64 / count as f64;
     let shape: Vec<f64> =
@@ -191,12 +195,12 @@ mod tests {
         assert_eq!(asks.iter().map(|ask| ask.output_tokens).sum::<u32>(), 288);
         // A smaller total in a larger row: the lists differ, and nothing is known.
         let odd = [row(4, 288), row(8, 200)];
-        assert_eq!(blocks(&odd, 1), [Block::new(8, 200)]);
+        assert_eq!(blocks(&odd, 1), [LengthBlock::new(8, 200)]);
     }
 
     #[test]
     fn lengths_add_up_and_respect_the_limit() {
-        let block = Block::new(100, 12_000);
+        let block = LengthBlock::new(100, 12_000);
         let lengths = spread_out(&block, 0.3, 150);
         assert_eq!(lengths.iter().sum::<u32>(), 12_000);
         assert!(lengths.iter().all(|length| (1..=150).contains(length)));

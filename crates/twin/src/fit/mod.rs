@@ -171,7 +171,7 @@ const REPORT_SEEDS: u64 = 20;
 
 struct Prepared<'a> {
     rows: &'a [MeasuredRow],
-    blocks: Vec<Vec<lengths::Block>>,
+    blocks: Vec<Vec<lengths::LengthBlock>>,
 }
 
 impl<'a> Prepared<'a> {

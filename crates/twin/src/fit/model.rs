@@ -15,7 +15,7 @@ use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
 use super::descent::{Miss, Pull};
-use super::lengths::{self, Block};
+use super::lengths::{self, LengthBlock};
 use super::row::{Cells, FIGURES, MeasuredRow, weight};
 use crate::Error;
 use crate::client::OldClient;
@@ -266,7 +266,7 @@ pub(crate) fn seeds(row: &MeasuredRow, most: u64) -> u64 {
 pub(crate) fn predict_row(
     candidate: &Candidate,
     row: &MeasuredRow,
-    blocks: &[Block],
+    blocks: &[LengthBlock],
     seeds: u64,
 ) -> Result<Cells, Error> {
     let mut sums = [0.0; 10];

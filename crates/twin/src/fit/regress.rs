@@ -5,7 +5,7 @@ use tokometer_metrics::linear;
 
 /// Coefficients and their standard errors.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Line {
+pub(crate) struct Regression {
     pub(crate) coefficients: Vec<f64>,
     pub(crate) errors: Vec<f64>,
 }
@@ -18,7 +18,7 @@ const LEAST_PIVOT: f64 = 1e-12;
 
 /// Fits `targets[i] ≈ Σ coefficients[j] × inputs[i][j]`. `None` when the inputs do not determine the
 /// coefficients.
-pub(crate) fn regress(inputs: &[Vec<f64>], targets: &[f64]) -> Option<Line> {
+pub(crate) fn regress(inputs: &[Vec<f64>], targets: &[f64]) -> Option<Regression> {
     let size = inputs.first()?.len();
     // Columns of very different size would lose digits in the elimination.
     let scales: Vec<f64> = (0..size)
@@ -57,7 +57,7 @@ pub(crate) fn regress(inputs: &[Vec<f64>], targets: &[f64]) -> Option<Line> {
         .sum();
     let errors =
         variances.iter().map(|variance| libm::sqrt((variance * spread / freedom).max(0.0)));
-    Some(Line { errors: errors.collect(), coefficients })
+    Some(Regression { errors: errors.collect(), coefficients })
 }
 
 fn dot(row: &[f64], coefficients: &[f64]) -> f64 {

@@ -121,7 +121,7 @@ struct Knob {
     hold: f64,
 }
 
-/// Loss of a number that has moved by its whole range, where many steps have told it.
+/// Loss of a number that has moved by its whole range, where many steps determine it.
 const HOLD: f64 = 0.05;
 
 impl Knob {
@@ -223,7 +223,7 @@ struct Start {
     /// Place in the range of the front end's serial work.
     serial: f64,
     /// Share of the front end's delay that is taken for the cost of prompts instead: steps with prompts are
-    /// few, and where they do not tell what a prompt costs, all of it looks like a delay.
+    /// few, and where they do not show what a prompt costs, all of it looks like a delay.
     prompted: f64,
     prompts: Prompts,
 }

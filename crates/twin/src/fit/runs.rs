@@ -15,7 +15,7 @@ use tokometer_record as record;
 use tokometer_sim as sim;
 
 use super::accuracy::Accuracy;
-use super::regress::{Line, regress};
+use super::regress::{Regression, regress};
 use super::replay::{Refined, Replay, refine};
 use crate::Error;
 use crate::steps::{STEPS_MIN, SeenStep, steps};
@@ -164,7 +164,7 @@ impl Decode {
         };
         let inputs: Vec<Vec<f64>> = steps.iter().map(input).collect();
         let line = regress(&inputs, &vec![1.0; steps.len()])?;
-        let is_sound = |line: &Line| line.coefficients.iter().all(|c| *c >= 0.0);
+        let is_sound = |line: &Regression| line.coefficients.iter().all(|c| *c >= 0.0);
         let line = Some(line).filter(|line| context_free.is_none() || is_sound(line))?;
         let of = |at: usize| {
             let value = line.coefficients.get(at).copied().unwrap_or(0.0);

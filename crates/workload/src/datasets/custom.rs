@@ -10,7 +10,7 @@ use tokometer_base::{Conventions, Message, Prompt, PromptContent};
 
 use crate::datasets::sharegpt::{self, ShareGpt};
 use crate::rows::Rows;
-use crate::selection::{Counts, Draft, Reading, RowReader, Selection, Tolerance};
+use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts, Tolerance};
 use crate::template::{Habit, Template};
 use crate::{Context, Error, Result};
 
@@ -83,7 +83,7 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Cus
 
 /// A line in vLLM's form, or of an export.
 #[derive(Deserialize)]
-struct Line {
+struct CustomRow {
     prompt: Option<Content>,
     output_tokens: Option<u32>,
     class: Option<String>,
@@ -99,35 +99,35 @@ enum Content {
 }
 
 impl RowReader for Lines {
-    fn read(&self, row: &str) -> Reading {
-        let line: Line = match serde_json::from_str(row) {
+    fn read(&self, row: &str) -> RowReading {
+        let line: CustomRow = match serde_json::from_str(row) {
             Ok(line) => line,
-            Err(error) => return Reading::Broken(error.to_string()),
+            Err(error) => return RowReading::Broken(error.to_string()),
         };
         let content = match line.prompt {
-            None => return Reading::Broken("it has no `prompt`".into()),
+            None => return RowReading::Broken("it has no `prompt`".into()),
             Some(Content::TokenIds(ids)) => PromptContent::TokenIds(ids),
             Some(Content::Messages(messages)) => PromptContent::Messages(messages),
             Some(Content::Text(text)) => {
                 match self.template.as_ref().map(|template| template.apply_to_text(&text)) {
                     None => PromptContent::Text(text),
                     Some(Ok(templated)) => PromptContent::Text(templated),
-                    Some(Err(error)) => return Reading::Broken(error.to_string()),
+                    Some(Err(error)) => return RowReading::Broken(error.to_string()),
                 }
             }
         };
         let Some(output_tokens) = self.output_len.or(line.output_tokens) else {
-            return Reading::Broken(
+            return RowReading::Broken(
                 "it has no `output_tokens`, and no answer length was given".into(),
             );
         };
         let prompt = Prompt { content, output_tokens: Some(output_tokens), ..Prompt::text("") };
-        Reading::Draft(Draft { prompt, answer: None, class: line.class })
+        RowReading::Draft(Draft { prompt, answer: None, class: line.class })
     }
 
-    fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
+    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
         let prompt = self.context.tokens_of(&draft.prompt.content)?;
-        Ok(Some(Counts { prompt: Some(prompt), output: None }))
+        Ok(Some(TokenCounts { prompt: Some(prompt), output: None }))
     }
 
     fn tolerance(&self) -> Tolerance {
@@ -136,14 +136,14 @@ impl RowReader for Lines {
 }
 
 impl RowReader for Custom {
-    fn read(&self, row: &str) -> Reading {
+    fn read(&self, row: &str) -> RowReading {
         match self {
             Self::Vllm(lines) => lines.read(row),
             Self::Sglang(sharegpt) => sharegpt.read(row),
         }
     }
 
-    fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
+    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
         match self {
             Self::Vllm(lines) => lines.measure(draft),
             Self::Sglang(sharegpt) => sharegpt.measure(draft),

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokometer_base::{Prompt, PromptContent};
 
-use crate::selection::{Counts, Draft, Reading, RowReader, Selection};
+use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts};
 use crate::template::{Habit, Template};
 use crate::{Context, Error, Result};
 
@@ -111,26 +111,26 @@ fn first_text(value: &Value) -> Option<String> {
 }
 
 impl RowReader for Hf {
-    fn read(&self, row: &str) -> Reading {
+    fn read(&self, row: &str) -> RowReading {
         let fields: Map<String, Value> = match serde_json::from_str(row) {
             Ok(fields) => fields,
-            Err(error) => return Reading::Broken(error.to_string()),
+            Err(error) => return RowReading::Broken(error.to_string()),
         };
         let Some((question, answer)) = self.question(&fields) else {
             let names: Vec<&str> = fields.keys().map(String::as_str).collect();
             let reason = format!("no column of text that asks among {}", names.join(", "));
-            return Reading::Broken(reason);
+            return RowReading::Broken(reason);
         };
         let text = match self.template.as_ref().map(|template| template.apply_to_text(&question)) {
             None => question,
             Some(Ok(templated)) => templated,
-            Some(Err(error)) => return Reading::Broken(error.to_string()),
+            Some(Err(error)) => return RowReading::Broken(error.to_string()),
         };
         let prompt = Prompt { content: PromptContent::Text(text), ..Prompt::text("") };
-        Reading::Draft(Draft { prompt, answer, class: None })
+        RowReading::Draft(Draft { prompt, answer, class: None })
     }
 
-    fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
+    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
         let prompt = self.context.tokens_of(&draft.prompt.content)?;
         let of_answer = match (&draft.answer, self.options.output_len) {
             (Some(answer), None) => self.context.tokenizer.count(answer)?,
@@ -138,7 +138,7 @@ impl RowReader for Hf {
         };
         let of_answer = u32::try_from(of_answer).ok().filter(|tokens| *tokens > 0);
         let output = self.options.output_len.or(of_answer).unwrap_or(OUTPUT_LEN);
-        Ok(Some(Counts { prompt: Some(prompt), output: Some(output) }))
+        Ok(Some(TokenCounts { prompt: Some(prompt), output: Some(output) }))
     }
 }
 

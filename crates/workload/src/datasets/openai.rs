@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokometer_base::{Message, Prompt, PromptContent};
 
 use crate::rows::Rows;
-use crate::selection::{Counts, Draft, Reading, RowReader, Selection, Tolerance};
+use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts, Tolerance};
 use crate::{Context, Error, Form, Result, RowOrder};
 
 /// The answer length of a line that names none.
@@ -46,13 +46,13 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Ope
 }
 
 impl RowReader for OpenAi {
-    fn read(&self, row: &str) -> Reading {
+    fn read(&self, row: &str) -> RowReading {
         let fields: Map<String, Value> = match serde_json::from_str(row) {
             Ok(fields) => fields,
-            Err(error) => return Reading::Broken(error.to_string()),
+            Err(error) => return RowReading::Broken(error.to_string()),
         };
         let Some(messages) = fields.get("messages").and_then(messages) else {
-            return Reading::Broken("it has no `messages` with a role and text".into());
+            return RowReading::Broken("it has no `messages` with a role and text".into());
         };
         let length = |name: &str| fields.get(name)?.as_u64().and_then(|n| u32::try_from(n).ok());
         let of_line = length("max_tokens").or_else(|| length("max_completion_tokens"));
@@ -69,12 +69,12 @@ impl RowReader for OpenAi {
             extra_body: (!extra.is_empty()).then(|| Value::Object(extra).to_string()),
             ..Prompt::text("")
         };
-        Reading::Draft(Draft { prompt, answer: None, class: None })
+        RowReading::Draft(Draft { prompt, answer: None, class: None })
     }
 
-    fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
+    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
         let prompt = self.context.tokens_of(&draft.prompt.content)?;
-        Ok(Some(Counts { prompt: Some(prompt), output: None }))
+        Ok(Some(TokenCounts { prompt: Some(prompt), output: None }))
     }
 
     fn tolerance(&self) -> Tolerance {

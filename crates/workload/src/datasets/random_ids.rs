@@ -1,6 +1,6 @@
 //! Consecutive ids of the vocabulary from a random one on, as text or as ids.
 //!
-//! SGLang's `random-ids` sends the decoded text as it comes; here the text is mended until it has
+//! SGLang's `random-ids` sends the decoded text as it comes; here the text is adjusted until it has
 //! the asked length when it is encoded again.
 
 use serde::Serialize;

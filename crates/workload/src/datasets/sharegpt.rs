@@ -10,7 +10,7 @@ use tokometer_base::{Conventions, Prompt, PromptContent};
 use tokometer_tokenize::{Specials, Tokenizer};
 
 use crate::rows::Rows;
-use crate::selection::{Counts, Draft, Reading, RowReader, Selection};
+use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts};
 use crate::template::{Habit, Template};
 use crate::{Context, Error, Form, Result, order};
 
@@ -109,29 +109,29 @@ struct Turn {
 }
 
 impl RowReader for ShareGpt {
-    fn read(&self, row: &str) -> Reading {
+    fn read(&self, row: &str) -> RowReading {
         let entry: Entry = match serde_json::from_str(row) {
             Ok(entry) => entry,
-            Err(error) => return Reading::Broken(error.to_string()),
+            Err(error) => return RowReading::Broken(error.to_string()),
         };
         let Some(conversations) = entry.conversations else {
-            return Reading::Broken("it has no `conversations`".into());
+            return RowReading::Broken("it has no `conversations`".into());
         };
         let mut turns = conversations.into_iter().map(|turn| turn.value);
         let (Some(prompt), Some(answer)) = (turns.next(), turns.next()) else {
-            return Reading::Unfit;
+            return RowReading::Unfit;
         };
         let text = self.with_suffix(prompt);
         let templated = match self.template.as_ref().map(|template| template.apply_to_text(&text)) {
             None => text,
             Some(Ok(templated)) => templated,
-            Some(Err(error)) => return Reading::Broken(error.to_string()),
+            Some(Err(error)) => return RowReading::Broken(error.to_string()),
         };
         let prompt = Prompt { output_tokens: self.options.output_len, ..Prompt::text(templated) };
-        Reading::Draft(Draft { prompt, answer: Some(answer), class: None })
+        RowReading::Draft(Draft { prompt, answer: Some(answer), class: None })
     }
 
-    fn measure(&self, draft: &Draft) -> Result<Option<Counts>> {
+    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
         let (PromptContent::Text(text), Some(answer)) = (&draft.prompt.content, &draft.answer)
         else {
             return Ok(None);
@@ -152,7 +152,7 @@ impl RowReader for ShareGpt {
                 .filter(|length| *length >= output_min),
         };
         let is_kept = prompt >= prompt_min && output.is_some();
-        Ok(is_kept.then_some(Counts { prompt: Some(prompt), output }))
+        Ok(is_kept.then_some(TokenCounts { prompt: Some(prompt), output }))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Nanos, Prompt, Seed};
-use tokometer_client::Ask;
+use tokometer_client::RequestInput;
 use tokometer_client::conn::{Peer, Stamps};
 use tokometer_record::{Identity, Phase, RunEnd, Timeline};
 use tokometer_schedule::{Arrivals, Curve, Extent, First, Limits, Pace};
@@ -193,7 +193,7 @@ impl Source {
         let target = &self.scenario.config.targets[0];
         let text = format!("#{}#{more}", tag(&identity));
         let prompt = Prompt { output_tokens: Some(self.scenario.tokens), ..Prompt::text(text) };
-        let ask = Ask::new(&prompt, identity.index);
+        let ask = RequestInput::new(&prompt, identity.index);
         let request = target.dialect.prepare(&target.settings, &ask).unwrap();
         Item { request, identity, due: None }
     }

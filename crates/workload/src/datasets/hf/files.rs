@@ -109,7 +109,7 @@ fn files_below(folder: &Path) -> Result<Vec<String>> {
 }
 
 /// The files of the wanted subset and split: those that lie beside the best one and belong to it.
-/// Without a wish for a split, training data is preferred, because it is the largest part.
+/// Without a requested split, training data is preferred, because it is the largest part.
 fn wanted(names: &[String], options: &Options) -> Vec<String> {
     // Descriptions of a dataset are JSON too, but no data.
     let is_data = |name: &&str| {

@@ -1,0 +1,100 @@
+//! The grid of latencies: one row per metric, one column per statistic.
+
+use tokometer_metrics::figure::Statistic;
+use tokometer_metrics::{Distribution, Percentile};
+
+use super::{CELL, COLUMNS, LABEL, LATENCIES, SummaryPage};
+use crate::grid::{GAP, Grid};
+use crate::style::Tone;
+
+impl SummaryPage<'_> {
+    pub(super) fn latencies(&self) -> Vec<String> {
+        let grid = self.latency_grid(str::to_owned);
+        if grid.is_empty() {
+            return Vec::new();
+        }
+        let mut lines = grid.lines();
+        lines[0] = self.style.paint(Tone::Faint, &lines[0]);
+        lines
+    }
+
+    /// The latencies worth showing, each cell as `write` writes it.
+    pub(super) fn latency_grid(&self, write: fn(&str) -> String) -> Grid {
+        let mut grid = Grid::new().left("ms").at_least(LABEL - GAP);
+        for head in COLUMNS {
+            grid = grid.right(format!("{head} ")).at_least(CELL - GAP);
+        }
+        grid = grid.left("");
+        for (label, key) in self.shown_latencies() {
+            let Some(values) = self.summary.distribution(key) else { continue };
+            let mut cells = vec![label.to_owned()];
+            cells.extend(self.latency_cells(values));
+            let marks = self.marks(&[key]);
+            if cells.len() > COLUMNS.len() {
+                cells.push(marks.trim_start().to_owned());
+            } else if let Some(last) = cells.last_mut() {
+                last.push_str(&marks);
+            }
+            grid.push(cells.iter().map(|cell| write(cell)));
+        }
+        grid
+    }
+
+    pub(super) fn shown_latencies(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        LATENCIES
+            .iter()
+            .filter(|(_, key, beside)| self.is_worth_showing(key, *beside))
+            .map(|(label, key, _)| (*label, *key))
+    }
+
+    /// A row that explains another is shown when its mean differs by more than a percent; one that
+    /// should be near zero when its largest value reaches a millisecond.
+    fn is_worth_showing(&self, key: &str, beside: Option<&str>) -> bool {
+        let of = |key: &str| self.summary.distribution(key);
+        let Some(values) = of(key).filter(|values| values.count > 0) else { return false };
+        match beside {
+            None => true,
+            Some("") => values.max.is_some_and(|max| max >= 1.0),
+            Some(other) => {
+                let (ours, theirs) = (values.mean, of(other).and_then(|other| other.mean));
+                ours.zip(theirs).is_some_and(|(ours, other)| (ours / other - 1.0).abs() > 0.01)
+            }
+        }
+    }
+
+    /// Mean, percentiles and largest value. Each ends in the place of a question mark, so that digits
+    /// line up.
+    pub(super) fn latency_cells(&self, values: &Distribution) -> Vec<String> {
+        if values.is_withheld {
+            return vec![self.plain(values.mean), "percentiles withheld".to_owned()];
+        }
+        let cell = |statistic: Statistic| match statistic {
+            Statistic::Percentile(one) => self.percentile(values, one.percent()),
+            Statistic::Max => self.largest(values),
+            _ => self.plain(values.mean),
+        };
+        COLUMNS.map(cell).to_vec()
+    }
+
+    pub(super) fn plain(&self, value: Option<f64>) -> String {
+        value.map_or_else(|| "-".to_owned(), |value| self.style.millis(value)) + " "
+    }
+
+    pub(super) fn largest(&self, values: &Distribution) -> String {
+        if values.infinite > 0 { "failed ".to_owned() } else { self.plain(values.max) }
+    }
+
+    pub(super) fn percentile(&self, values: &Distribution, percent: f64) -> String {
+        match values.percentile(percent) {
+            None => "- ".to_owned(),
+            Some(Percentile { value: None, above, .. }) => above.map_or_else(
+                || "failed ".to_owned(),
+                |above| format!("> {} ", self.style.millis(above)),
+            ),
+            Some(Percentile { value: Some(value), is_supported, .. }) => {
+                let sure = if *is_supported { " " } else { "?" };
+                self.style.millis(*value) + sure
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The summary of a fixed run, and its special cases.
+
+use tokometer_base::Nanos;
+use tokometer_classic::{Layout, Selection, from_summary};
+
+use super::*;
+use crate::style::Colours;
+use crate::testing::{info, summary};
+
+/// The classic block printed before the summary.
+fn block(layout: Layout) -> Report {
+    from_summary(&summary(), &info(), layout, &Selection::default()).unwrap()
+}
+
+#[test]
+fn a_fixed_run_s_summary() {
+    let text = print_summary(&summary(), &info(), Some(&block(Layout::V4)), Style::default());
+    insta::assert_snapshot!("summary", text);
+}
+
+/// vLLM's second layout has no peaks, and its E2E only on demand.
+#[test]
+fn what_the_block_above_does_not_show_is_not_explained() {
+    let mut run = summary();
+    for figures in run.families.values_mut() {
+        figures.e2el.mean *= 2.0;
+    }
+    let explained = |layout: Layout| {
+        let text = print_summary(&run, &info(), Some(&block(layout)), Style::default());
+        let lines = text.lines().filter_map(|line| line.strip_prefix("block above  "));
+        lines.map(|line| line.split(',').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(explained(Layout::V2), ["mean TTFT 120.5 ms"]);
+    assert_eq!(explained(Layout::V4)[1..], ["peak output 3", "peak concurrency 71 requests"]);
+}
+
+#[test]
+fn the_embedded_simulator_is_named_as_the_target() {
+    let mut info = info();
+    info.targets[0].is_simulated = true;
+    let text = print_summary(&summary(), &info, None, Style::default());
+    assert!(text.contains("\ntarget: embedded simulator (vllm, org/model-8b)\n"), "{text}");
+}
+
+#[test]
+fn the_rules_of_a_tool_that_the_backend_does_not_tell_are_named() {
+    let check = |family: Conventions, backend: &str, expected: Option<&str>| {
+        let mut info = info();
+        info.family = family;
+        backend.clone_into(&mut info.targets[0].backend);
+        let text = print_summary(&summary(), &info, None, Style::default());
+        let found = text.lines().find_map(|line| line.strip_prefix("conventions: "));
+        let whose = found.and_then(|line| line.split_whitespace().next());
+        assert_eq!(whose, expected, "{family:?} {backend}");
+    };
+    check(Conventions::Vllm, "vllm", None);
+    check(Conventions::Sglang, "vllm-chat", Some("SGLang's"));
+    check(Conventions::Sglang, "sglang", Some("SGLang's"));
+    check(Conventions::Vllm, "sglang-oai", Some("vLLM's"));
+}
+
+#[test]
+fn colours_and_the_instrument_s_error_come_from_the_style() {
+    let style = Style { colours: Colours::On, error: Some(Nanos::from_millis(2)) };
+    let text = print_summary(&summary(), &info(), None, style);
+    assert!(text.contains("\x1b[33mSUSPECT\x1b[0m"), "{text}");
+    assert!(text.contains("TTFT               150 "), "{text}");
+}
+
+#[test]
+fn what_was_not_measured_has_no_line() {
+    let text =
+        print_summary(&Summary::default(), &info(), Some(&block(Layout::S3)), Style::default());
+    for word in ["TTFT", "goodput", "tokens", "throughput", "failed", "NaN"] {
+        assert!(!text.contains(word), "{word} in {text}");
+    }
+    assert!(text.ends_with("verdict: VALID\n"));
+}
+
+#[test]
+fn a_run_that_ended_early_says_so() {
+    let partial = Summary { ended: Ended::Killed, ..summary() };
+    let text = print_summary(&partial, &info(), None, Style::default());
+    assert!(text.contains("\npartial: the program was killed;"), "{text}");
+}
+
+#[test]
+fn long_bodies_are_cut_at_a_character() {
+    assert_eq!(shortened("a\n b", 300), "a b");
+    assert_eq!(shortened("ééé", 3), "é …");
+    assert_eq!(count(1_234_567), "1,234,567");
+}
