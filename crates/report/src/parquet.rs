@@ -74,7 +74,7 @@ impl ColumnBuffer {
             (ColumnValues::Counts(values), Cell::Count(count)) => values.push(count.cast_signed()),
             (ColumnValues::Numbers(values), Cell::Number(number)) => values.push(number),
             (ColumnValues::Words(values), Cell::Word(word)) => {
-                values.push(word.into_bytes().into())
+                values.push(word.into_bytes().into());
             }
             _ => return false,
         }

@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
                 KeyUse::Skip => self.skip_value()?,
                 KeyUse::Enter(inner) => self.enter(inner, fields)?,
                 KeyUse::EnterOrTake(inner, _) if self.peek()? == b'{' => {
-                    self.enter(inner, fields)?
+                    self.enter(inner, fields)?;
                 }
                 KeyUse::Take(field) | KeyUse::EnterOrTake(_, field) => {
                     let value = self.value()?;
