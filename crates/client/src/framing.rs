@@ -15,8 +15,9 @@ pub enum Framing {
     WholeJson,
 }
 
-/// Limit on the bytes kept of an incomplete line or body. Longer ones are truncated.
-const MAX_KEPT_BYTES: usize = 256 << 20;
+/// Limit on the bytes kept of an incomplete line, event or body. Longer ones are truncated: a stream
+/// without line ends must not exhaust the memory.
+pub(crate) const MAX_KEPT_BYTES: usize = 256 << 20;
 
 /// Splits a body in any framing. Buffers are reused for the next response.
 #[derive(Debug)]

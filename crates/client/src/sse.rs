@@ -7,6 +7,8 @@
 
 use memchr::memchr2;
 
+use crate::framing::MAX_KEPT_BYTES;
+
 /// A complete server-sent event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
@@ -15,10 +17,6 @@ pub struct Event<'a> {
     /// The `data:` lines, joined by LF.
     pub data: &'a [u8],
 }
-
-/// Limit on the bytes kept of an incomplete event. Longer events are truncated: a stream without line
-/// ends must not exhaust the memory.
-const MAX_EVENT_BYTES: usize = 256 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -89,7 +87,7 @@ impl Parser {
             }
         }
         self.keep(held);
-        let room = MAX_EVENT_BYTES.saturating_sub(self.line.len());
+        let room = MAX_KEPT_BYTES.saturating_sub(self.line.len());
         self.line.extend_from_slice(&rest[..rest.len().min(room)]);
     }
 
@@ -161,7 +159,7 @@ impl Parser {
 
     fn append(&mut self, value: &[u8]) {
         let data = self.data.get_or_insert_default();
-        if data.len() + value.len() < MAX_EVENT_BYTES {
+        if data.len() + value.len() < MAX_KEPT_BYTES {
             data.push(b'\n');
             data.extend_from_slice(value);
         }

@@ -26,9 +26,9 @@ struct State {
 }
 
 impl LiveNotes {
-    /// `is_capped` says whether the requests in flight are limited.
-    pub fn new(is_capped: Capped) -> Self {
-        Self { is_capped, state: Mutex::default() }
+    /// `max_concurrency` limits the requests in flight of the run.
+    pub fn new(max_concurrency: Option<u32>) -> Self {
+        Self { is_capped: Capped::by(max_concurrency), state: Mutex::default() }
     }
 
     /// Stores the gauges of a scrape.
@@ -103,17 +103,21 @@ mod tests {
             timeline.times.connect_end = connect.map(|(_, end)| at(end));
             timeline
         };
-        let check = |is_capped, timeline: &Timeline, expected: &[&str]| {
-            let lights = LiveNotes::new(is_capped);
-            lights.ended(timeline);
-            assert_eq!(lights.notes(), expected);
+        let check = |cap: Option<u32>, timeline: &Timeline, expected: &[&str]| {
+            let notes = LiveNotes::new(cap);
+            notes.ended(timeline);
+            assert_eq!(notes.notes(), expected);
         };
         let late = "late-sends: 1 of 1 requests were sent more than 5 ms late";
         let waited = sent(20, 100, None);
-        check(Capped::No, &waited, &[&format!("{late} (worst 80.0 ms)")]);
-        check(Capped::Yes, &waited, &[]);
+        check(None, &waited, &[&format!("{late} (worst 80.0 ms)")]);
+        check(Some(8), &waited, &[]);
         let connected_late = sent(50, 50, Some((90, 99)));
-        check(Capped::No, &connected_late, &[&format!("{late} (worst 41.0 ms)")]);
-        check(Capped::No, &sent(97, 97, None), &[]);
+        check(None, &connected_late, &[&format!("{late} (worst 41.0 ms)")]);
+        check(None, &sent(97, 97, None), &[]);
+        // A retry keeps the intended time of the first attempt: its wait is the server's doing.
+        let mut retry = sent(20, 100, None);
+        retry.identity.attempt = 1;
+        check(None, &retry, &[]);
     }
 }

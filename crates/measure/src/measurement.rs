@@ -7,7 +7,6 @@ use std::sync::{Arc, PoisonError};
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::KeepText;
 use tokometer_drive::{self as drive, Interrupt, Live, Outlets};
-use tokometer_metrics::sends::Capped;
 use tokometer_metrics::server::{Keep, parse};
 use tokometer_plan::{self as plan, Plan, Profiler};
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
@@ -266,7 +265,7 @@ impl Measurement {
         let live = Arc::new(Live::default());
         let interrupt = Arc::new(Interrupt::default());
         let watch = Watch::start(&plan.load, (&live, &interrupt), &self.tools.clock);
-        let notes = Arc::new(LiveNotes::new(Capped::by(plan.load.max_concurrency)));
+        let notes = Arc::new(LiveNotes::new(plan.load.max_concurrency));
         let consumers = Consumers {
             tap: watch.tap(),
             notes: Arc::clone(&notes),

@@ -12,8 +12,8 @@ use crate::statistics;
 
 const FIRST_WIDTH: Nanos = Nanos::from_millis(250);
 const MOST_BLOCKS: usize = 32;
-/// Fewer blocks do not show their scatter.
-const FEWEST_BLOCKS: usize = 8;
+/// Fewer blocks of a run do not show their scatter.
+pub const FEWEST_BLOCKS: usize = 8;
 
 #[derive(Debug, Clone)]
 struct ValueBlock {

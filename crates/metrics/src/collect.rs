@@ -27,13 +27,10 @@ use crate::sample::Sample;
 use crate::sends::Capped;
 use crate::server;
 use crate::steady::{self, LoadClass, Steady};
-use crate::steps;
+use crate::steps::{self, SHARED_READS_MAX};
 use crate::summary::{Counts, Distribution, Ended, FailureGroup, Summary};
 use crate::totals::Totals;
 use crate::windows::{self, TokenSeconds};
-
-/// Gap percentiles are withheld when a larger share of the content events shared a read.
-pub const SHARED_READ_LIMIT: f64 = 0.05;
 
 /// What a summary must contain.
 #[derive(Debug, Clone, PartialEq)]
@@ -327,7 +324,7 @@ impl Collector {
         let is_shared = self
             .totals
             .event_share(self.totals.shared_events)
-            .is_some_and(|share| share > SHARED_READ_LIMIT);
+            .is_some_and(|share| share > SHARED_READS_MAX);
         let mut distributions = BTreeMap::new();
         for (metric, mut sample) in METRICS.iter().zip(self.samples) {
             let is_latency = matches!(metric.formula, Formula::Latency(_));

@@ -9,7 +9,7 @@
 pub mod addresses;
 pub mod anatomy;
 pub mod attempts;
-mod blocks;
+pub mod blocks;
 pub mod collect;
 pub mod define;
 pub mod family;

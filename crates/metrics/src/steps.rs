@@ -12,7 +12,8 @@ use tokometer_record::{EventKind, Phase, Timeline};
 
 use crate::statistics::percentile;
 
-/// Largest share of events that may share a read with the previous event.
+/// Largest share of content events that may share a read with the previous event. Beyond it the gaps
+/// between events are not the server's: their percentiles are withheld, and no step is inferred.
 pub const SHARED_READS_MAX: f64 = 0.05;
 
 /// Least number of groups of a run.

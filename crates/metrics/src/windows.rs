@@ -164,7 +164,7 @@ fn add_in_flight(windows: &mut [Window], rows: &[RequestRow], grid: &Grid) {
 }
 
 /// Blocks per run: enough for an interval, and long enough to be nearly independent.
-const BLOCKS: u64 = 16;
+pub const BLOCKS: u64 = 16;
 
 /// One block of time. Latencies are those of the requests that started in it, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

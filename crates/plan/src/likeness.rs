@@ -254,6 +254,31 @@ mod tests {
         assert_eq!(lines(&[report], &[plan]), ["Meaningless: load.request_rate 5 / 6"]);
     }
 
+    /// A record of an earlier version lacks fields that have a default now, and one of a later version
+    /// may have fields that are unknown here.
+    #[test]
+    fn records_of_other_versions_are_compared_as_far_as_they_are_known() {
+        let of = |plan: serde_json::Value| {
+            let mut info: RunInfo =
+                serde_json::from_str(include_str!("../../../fixtures/run/info.json")).unwrap();
+            info.plan = plan;
+            KnownPlan::of(&info)
+        };
+        let whole = serde_json::to_value(laws::least().complete().unwrap()).unwrap();
+        let mut earlier = whole.clone();
+        earlier["client"].as_object_mut().unwrap().remove("stamps").unwrap();
+        assert_eq!(of(earlier).unwrap(), wholly(""));
+        let mut less = whole.clone();
+        less["load"].as_object_mut().unwrap().remove("timing").unwrap();
+        let less = of(less).unwrap();
+        assert_eq!(less.known, Known::Partly);
+        assert_eq!(lines(&[less], &[wholly("load = { timing = \"trace\" }")]), [""; 0]);
+        let mut later = whole;
+        later["load"]["shape"] = "square".into();
+        let why = of(later).unwrap_err().to_string();
+        assert!(why.contains("unknown key `shape`"), "{why}");
+    }
+
     #[test]
     fn a_stored_run_stands_for_a_plan_that_measures_the_same() {
         let plan = |change: &str| wholly(change).fields.complete().unwrap();

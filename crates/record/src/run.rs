@@ -143,6 +143,19 @@ pub enum Stop {
     TargetLost,
 }
 
+impl Stop {
+    /// The reason in words, for people.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Complete => "all requests ended",
+            Self::Interrupted => "interrupted",
+            Self::Overloaded => "the server was overloaded",
+            Self::DiskFull => "the record could not be written any further",
+            Self::TargetLost => "the server became unreachable",
+        }
+    }
+}
+
 /// Everything known after the last request: `end.json` of the run folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEnd {

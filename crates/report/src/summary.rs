@@ -138,9 +138,9 @@ impl SummaryPage<'_> {
         lines.extend(self.conventions());
         if self.summary.ended.is_partial() {
             let why = match self.summary.ended {
-                Ended::Early(stop) => format!("{stop:?}").to_lowercase(),
-                Ended::Killed => "the program was killed".to_owned(),
-                Ended::Complete => String::new(),
+                Ended::Early(stop) => stop.reason(),
+                Ended::Killed => "the program was killed",
+                Ended::Complete => "",
             };
             let text = format!("partial: {why}; the figures cover the requests until then");
             lines.push(self.style.paint(Tone::Doubtful, &text));

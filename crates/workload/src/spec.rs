@@ -266,6 +266,16 @@ impl Spec {
             same_for_all => same_for_all,
         })
     }
+
+    /// Whether its rows have times of their own.
+    pub const fn is_traced(&self) -> bool {
+        matches!(self, Self::TimedTrace(_) | Self::Mooncake(_))
+    }
+
+    /// Whether its prompts are random, so that an answer to them may end anywhere.
+    pub const fn is_random(&self) -> bool {
+        matches!(self, Self::Random(_) | Self::RandomIds(_) | Self::TimedTrace(_))
+    }
 }
 
 impl Partial for PartialSpec {
@@ -332,6 +342,12 @@ mod tests {
             }
         }
         assert_eq!(Spec::defaults("rendom", Conventions::Vllm), None);
+        let named = |is_kind: fn(&Spec) -> bool| -> Vec<&str> {
+            let is_kind = |name: &&&str| Spec::named(name).is_some_and(|spec| is_kind(&spec));
+            Spec::NAMES.iter().filter(is_kind).copied().collect()
+        };
+        assert_eq!(named(Spec::is_traced), ["timed_trace", "mooncake"]);
+        assert_eq!(named(Spec::is_random), ["random", "random-ids", "timed_trace"]);
     }
 
     #[test]

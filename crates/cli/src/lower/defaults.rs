@@ -2,6 +2,7 @@
 
 use tokometer_base::neighbours::suggestion;
 use tokometer_base::{Conventions, Nanos, Partial};
+use tokometer_classic::Selection;
 use tokometer_client::conn::Stamps;
 use tokometer_client::settings::Delivery;
 use tokometer_client::{self as client, Dialect, IgnoreEos, UsageReports};
@@ -12,7 +13,7 @@ use tokometer_plan::{
     PartialOutput, PartialPhases, PartialPlan, PartialPrompts, PartialRequest, PartialTarget,
     Profiler, Rate, Record, Shown, Timing,
 };
-use tokometer_workload::{OrNone, Oversample, PartialSpec, RowOrder, Templating};
+use tokometer_workload::{OrNone, Oversample, PartialSpec, RowOrder, Spec, Templating};
 
 use super::dataset;
 use crate::exit::Refusal;
@@ -50,7 +51,12 @@ impl Situation {
 
     /// Whether nothing but the embedded simulator and random prompts are asked for.
     fn is_demo(&self) -> bool {
-        self.addressed == Addressed::No && self.dataset == "random"
+        self.addressed == Addressed::No && self.has_dataset(|spec| matches!(spec, Spec::Random(_)))
+    }
+
+    /// Whether the dataset is one of some kind; a name of no dataset is none.
+    fn has_dataset(&self, is_kind: impl Fn(&Spec) -> bool) -> bool {
+        Spec::defaults(&self.dataset, self.family).is_some_and(|spec| is_kind(&spec))
     }
 }
 
@@ -72,6 +78,12 @@ const DEMO_OUTPUT: u32 = 64;
 /// Answers of SGLang's warm-up requests are no longer than this.
 pub(crate) const SGLANG_WARMUP_TOKENS: u32 = 32;
 
+/// vLLM's words for the sections of its report.
+fn sections(shown: &Selection) -> Vec<String> {
+    let words = shown.metrics.iter().filter_map(|metric| metric.quantity()?.section());
+    words.map(str::to_owned).collect()
+}
+
 /// All defaults.
 pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
     let is_unaddressed = situation.addressed == Addressed::No;
@@ -81,6 +93,7 @@ pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
         backend: Some(situation.dialect),
         ..PartialTarget::default()
     };
+    let shown = Selection::default();
     Ok(PartialPlan {
         name: Some(name.to_owned()),
         family: Some(situation.family),
@@ -106,8 +119,8 @@ pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
         client: client(situation),
         metrics: PartialMetrics {
             layout: Some("auto".to_owned()),
-            sections: Some(["ttft", "tpot", "itl"].map(str::to_owned).to_vec()),
-            percentiles: Some(vec![99.0]),
+            sections: Some(sections(&shown)),
+            percentiles: Some(shown.percentiles),
             judgement: Some(Judgement::Lenient),
             ..PartialMetrics::default()
         },
@@ -141,7 +154,7 @@ fn load(situation: &Situation) -> PartialLoad {
         request_rate: Some(Rate(rate)),
         burstiness: Some(Rate(1.0)),
         num_prompts: Some(num_prompts),
-        timing: Some(timing(&situation.dataset)),
+        timing: Some(timing(situation)),
         ..PartialLoad::default()
     }
 }
@@ -189,14 +202,14 @@ fn address(situation: &Situation) -> Address {
 }
 
 /// Traces keep their own times by default.
-fn timing(dataset: &str) -> Timing {
-    if matches!(dataset, "timed_trace" | "mooncake") { Timing::Trace } else { Timing::Rate }
+fn timing(situation: &Situation) -> Timing {
+    if situation.has_dataset(Spec::is_traced) { Timing::Trace } else { Timing::Rate }
 }
 
 /// vLLM's tool lets no answer to random prompts end early where the server uses OpenAI's routes,
 /// SGLang's lets none at all.
 fn ignore_eos(situation: &Situation) -> IgnoreEos {
-    let is_made_up = matches!(situation.dataset.as_str(), "random" | "random-ids" | "timed_trace");
+    let is_made_up = situation.has_dataset(Spec::is_random);
     let is_openai = situation.dialect.is_openai();
     match situation.family {
         Conventions::Sglang => IgnoreEos::Implied,

@@ -9,9 +9,11 @@ use std::collections::BTreeMap;
 use tokometer_base::Nanos;
 use tokometer_base::units::nearest_count;
 use tokometer_metrics::attempts;
+use tokometer_metrics::blocks::FEWEST_BLOCKS;
 use tokometer_metrics::define::Formula;
 use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::statistics;
+use tokometer_metrics::windows::BLOCKS;
 use tokometer_record::{Outcome, Phase, Timeline};
 
 use super::figures::LATENCIES;
@@ -61,17 +63,21 @@ impl ComparedRequest {
     }
 }
 
-/// The values of a quantity in one timeline in milliseconds, by the definitions of all reports.
+/// Blocks that a single run is divided into, as for throughputs.
+#[expect(clippy::cast_possible_truncation, reason = "sixteen")]
+const MOST_BLOCKS: usize = BLOCKS as usize;
+
+/// The values of a quantity in one timeline in its own unit, by the definitions of all reports.
 fn values(quantity: Quantity, timeline: &Timeline) -> Vec<f64> {
-    const NANOS_PER_MILLI: f64 = 1e6;
+    let unit = quantity.unit().divisor();
     match quantity.metric().formula {
         Formula::Latency(value) | Formula::Value(value) => {
-            value(timeline).into_iter().map(|nanos| nanos / NANOS_PER_MILLI).collect()
+            value(timeline).into_iter().map(|nanos| nanos / unit).collect()
         }
         Formula::Stream(each) => {
             let mut found = Vec::new();
             each(timeline, &mut |nanos, weight| {
-                found.extend((0..weight).map(|_| nanos / NANOS_PER_MILLI));
+                found.extend((0..weight).map(|_| nanos / unit));
             });
             found
         }
@@ -129,11 +135,6 @@ pub(super) fn needed(statistic: Statistic) -> usize {
     usize::try_from(needed).unwrap_or(usize::MAX)
 }
 
-/// Blocks that a single run is divided into.
-const BLOCKS: usize = 16;
-/// Fewer blocks do not show their scatter.
-const FEWEST_BLOCKS: usize = 8;
-
 /// The latencies of a single run in blocks of neighbouring requests. A percentile gets as many blocks
 /// as have at least one value beyond it; with fewer than eight it is left out.
 pub fn block_values(
@@ -144,7 +145,7 @@ pub fn block_values(
     ordered.sort_by_key(|request| request.start);
     let is_latency = |figure: &Figure| figure.statistic != Statistic::Whole;
     let of_figure = |figure: Figure| {
-        let count = (ordered.len() / needed(figure.statistic)).min(BLOCKS);
+        let count = (ordered.len() / needed(figure.statistic)).min(MOST_BLOCKS);
         if count < FEWEST_BLOCKS {
             return None;
         }

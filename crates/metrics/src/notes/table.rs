@@ -106,7 +106,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         code: "shared-reads",
         severity: Suspect,
         figure: "gap_ms",
-        limit: crate::collect::SHARED_READ_LIMIT,
+        limit: crate::steps::SHARED_READS_MAX,
         threshold: "more than {} % of the content events arrived in the same read as the previous one",
         why: "gaps inside one read are unknown; percentiles of gaps are withheld",
         action: "use TPOT instead; look for a proxy that joins events",
