@@ -1,6 +1,6 @@
 //! Everything recorded about a run besides its requests.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tokometer_base::printable::short;
 use tokometer_base::{Backend, Conventions, Nanos, Seed, WallNanos};
 
@@ -8,6 +8,10 @@ use crate::health::Health;
 
 /// Version of the record's format. Raised when a column changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
+
+fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::INFINITY))
+}
 
 /// A server that requests were sent to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,7 +58,9 @@ impl Target {
 pub struct RecordedLoad {
     /// Requests per second; `None` is an infinite rate.
     pub request_rate: Option<f64>,
-    /// Shape of the gaps between arrivals; 1 is a Poisson process.
+    /// Shape of the gaps between arrivals; 1 is a Poisson process, infinite is even spacing. JSON has
+    /// no infinite number and holds `null` for it.
+    #[serde(deserialize_with = "infinite_if_null")]
     pub burstiness: f64,
     /// Most requests in flight; `None` is no limit.
     pub max_concurrency: Option<u32>,
@@ -185,4 +191,27 @@ pub enum RunState {
         /// Of these, retries whose previous attempt has ended.
         retrying: u64,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run with `--burstiness inf` could not be read again.
+    #[test]
+    fn every_number_of_the_load_survives_the_file() {
+        for burstiness in [f64::INFINITY, 1.0, 0.1, 1e-300, f64::MAX] {
+            let load = RecordedLoad {
+                request_rate: Some(1.0 / 3.0),
+                burstiness,
+                max_concurrency: Some(u32::MAX),
+                planned_requests: Some(u64::MAX),
+                duration: Some(Nanos::MAX),
+                is_traced: true,
+                ramp: Some(("linear".to_owned(), 1e-9, 1e9)),
+            };
+            let text = serde_json::to_string(&load).unwrap();
+            assert_eq!(serde_json::from_str::<RecordedLoad>(&text).unwrap(), load, "{text}");
+        }
+    }
 }
