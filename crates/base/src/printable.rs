@@ -1,7 +1,7 @@
 //! Text from outside, made fit for a terminal.
 //!
 //! A server, a file or a folder's name can hold anything: codes that move the cursor, line breaks that
-//! start a line which looks like ours, marks that turn the reading direction. [`line`] makes one line of
+//! start a line which looks like ours, marks that turn the reading direction. [`line()`] makes one line of
 //! bounded length for a text inside a message; [`lines`] is the last check of a whole output.
 
 /// The longest that a name or a message from outside is shown.
