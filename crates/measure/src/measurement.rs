@@ -10,7 +10,7 @@ use tokometer_drive::{self as drive, Interrupt, Live, Outlets};
 use tokometer_metrics::server::{Keep, parse};
 use tokometer_plan::{self as plan, Plan, Profiler};
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
-use tokometer_record::{self as record, RunEnd, RunWriter};
+use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunWriter, Stop};
 use tokometer_tokenize::Tokenizer;
 
 use crate::alternating;
@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind};
 use crate::live_notes::LiveNotes;
 use crate::observer::{Goal, Observer, RunInProgress};
 use crate::readiness;
-use crate::recorder::{Consumers, Recorder, WriteResult};
+use crate::recorder::{Consumers, Recorder, WAITING_BYTES_MAX, WriteResult};
 use crate::retokenize::{AfterCount, Texts, retokenize};
 use crate::run_config::{config, info, keep_text, preparer, salt, source, switch_command};
 use crate::secrets::Secrets;
@@ -84,10 +84,27 @@ fn busy(metrics_text: &str) -> Option<f64> {
 pub struct MeasuredRun {
     /// The run folder.
     pub folder: PathBuf,
-    /// `None` when the end of the record could not be written.
-    pub end: Option<RunEnd>,
-    /// Why the record is incomplete. `None` when it is complete.
+    /// Why it stopped.
+    pub end: RunEnd,
+    /// Why the record could not be written to its end.
     pub write_failure: Option<record::Error>,
+    /// Reads all of the run where its folder does not have it.
+    pub reader: Option<RunReader>,
+}
+
+impl MeasuredRun {
+    /// Counts kept texts. Where the counts cannot be written they are in the reader.
+    fn count(&mut self, tokenizer: &dyn Tokenizer, texts: Texts) -> Result<(), Error> {
+        let unreadable = |why: record::Error| Error::new(ErrorKind::Write, why.to_string());
+        let (mut reader, is_kept) = match self.reader.take() {
+            Some(reader) => (reader, true),
+            None => (RunReader::open(&self.folder).map_err(unreadable)?, false),
+        };
+        let counted = retokenize(&mut reader, tokenizer, texts);
+        self.reader = Some(reader).filter(|_| is_kept || counted.is_err());
+        self.write_failure = self.write_failure.take().or(counted.err());
+        Ok(())
+    }
 }
 
 impl Measurement {
@@ -171,7 +188,7 @@ impl Measurement {
         let info = info(plan, ready, &opened, (salt, &self.tools));
         let writer = RunWriter::create(folder, &info)
             .map_err(|why| Error::new(ErrorKind::Write, why.to_string()))?;
-        let (measured, has_text) = self.drive(plan, ready, &opened, writer)?;
+        let (mut measured, has_text) = self.drive(plan, ready, &opened, (writer, &info))?;
         let texts = match keep_text(plan) {
             KeepText::Yes => Texts::All,
             // Responses of a conversation stay in the record with its prompts.
@@ -179,8 +196,7 @@ impl Measurement {
             _ => Texts::Uncounted(AfterCount::Dropped),
         };
         if has_text {
-            let counted = retokenize(&measured.folder, &*ready.tokenizer, texts);
-            counted.map_err(|why| Error::new(ErrorKind::Write, why.to_string()))?;
+            measured.count(&*ready.tokenizer, texts)?;
         }
         Ok(measured)
     }
@@ -256,7 +272,7 @@ impl Measurement {
         plan: &Plan,
         ready: &ReadyTargets,
         opened: &Opened,
-        writer: RunWriter,
+        (writer, info): (RunWriter, &RunInfo),
     ) -> Result<(MeasuredRun, bool), Error> {
         let folder = writer.folder().to_owned();
         let observer = &self.tools.observer;
@@ -270,6 +286,9 @@ impl Measurement {
             tap: watch.tap(),
             notes: Arc::clone(&notes),
             secrets: self.tools.secrets.clone(),
+            interrupt: Arc::clone(&interrupt),
+            clock: Arc::clone(&self.tools.clock),
+            waiting_bytes_max: WAITING_BYTES_MAX,
         };
         let recorder =
             Recorder::start(writer, from_run, from_server, consumers).map_err(|why| {
@@ -306,8 +325,8 @@ impl Measurement {
         if let Some(reason) = watch.finish() {
             end.stop = reason;
         }
-        let has_text = written.writer.as_ref().is_some_and(RunWriter::has_text);
-        Ok((finish(folder, written, end), has_text))
+        let has_text = written.disk.as_ref().is_some_and(RunWriter::has_text);
+        Ok((finish((folder, info), written, end), has_text))
     }
 }
 
@@ -353,16 +372,28 @@ fn failed(why: &drive::Error, folder: &Path) -> Error {
     }
 }
 
-fn finish(folder: PathBuf, recorded: WriteResult, end: RunEnd) -> MeasuredRun {
-    let WriteResult { writer, failure } = recorded;
-    let finished = writer.map(|writer| writer.finish(&end));
-    match (finished, failure) {
-        (Some(Ok(_folder)), None) => MeasuredRun { folder, end: Some(end), write_failure: None },
-        (Some(Err(why)), _) | (_, Some(why)) => {
-            MeasuredRun { folder, end: None, write_failure: Some(why) }
-        }
-        (None, None) => MeasuredRun { folder, end: None, write_failure: None },
+/// Ends the record. One that cannot be written to its end is read from memory as well.
+fn finish(
+    (folder, info): (PathBuf, &RunInfo),
+    recorded: WriteResult<RunWriter>,
+    mut end: RunEnd,
+) -> MeasuredRun {
+    recorded.describe(&mut end.health);
+    let WriteResult { disk, unwritten, mut failure, .. } = recorded;
+    let Some(mut writer) = disk else {
+        end.stop = Stop::DiskFull;
+        let reader = RunReader::with_unwritten(&folder, info, unwritten, &end);
+        return MeasuredRun { folder, end, write_failure: failure, reader: Some(reader) };
+    };
+    if failure.is_none() {
+        failure = writer.end(&end).err();
     }
+    let reader = failure.as_ref().map(|why| {
+        end.stop = Stop::DiskFull;
+        end.health.write_failure = Some(why.reason());
+        writer.give_up(&unwritten, end.clone())
+    });
+    MeasuredRun { folder, end, write_failure: failure, reader }
 }
 
 #[cfg(test)]

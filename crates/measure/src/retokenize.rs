@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::path::Path;
 
 use tokometer_record::{Phase, RunReader, Timeline, folder};
 use tokometer_tokenize::Tokenizer;
@@ -39,7 +38,7 @@ pub(crate) enum AfterCount {
 
 /// Counts the kept texts of a run and writes the counts to its rows.
 pub(crate) fn retokenize(
-    folder: &Path,
+    reader: &mut RunReader,
     tokenizer: &dyn Tokenizer,
     texts: Texts,
 ) -> Result<(), folder::Error> {
@@ -47,7 +46,6 @@ pub(crate) fn retokenize(
         let told = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
         texts == Texts::All || told == 0
     };
-    let reader = RunReader::open(folder)?;
     let mut counts: HashMap<Key, u32> = HashMap::new();
     let mut batch: Vec<(Key, String)> = Vec::new();
     for timeline in reader.timelines()?.filter(is_wanted) {

@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{BufRead as _, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -74,7 +75,7 @@ impl Message {
 /// The complete batches of a stream.
 pub(crate) struct Batches {
     path: PathBuf,
-    file: BufReader<File>,
+    file: BufReader<Positioned>,
     /// Bytes of the file, and how many of them have been read.
     size: u64,
     at: u64,
@@ -89,10 +90,20 @@ pub(crate) struct Batches {
 
 impl Batches {
     pub(crate) fn open(path: &Path, damages: &Damages) -> Result<Self, Error> {
-        let mut file = File::open(path).map_err(file_error("read", path))?;
-        let size = file.metadata().map_err(file_error("read", path))?.len();
+        let file = File::open(path).map_err(file_error("read", path))?;
+        Self::read(Positioned { file, at: 0 }, path, damages)
+    }
+
+    /// Reads through a handle, also a file that has been deleted.
+    pub(crate) fn of_file(file: &File, path: &Path, damages: &Damages) -> Result<Self, Error> {
+        let file = Positioned::of(file).map_err(file_error("read", path))?;
+        Self::read(file, path, damages)
+    }
+
+    fn read(file: Positioned, path: &Path, damages: &Damages) -> Result<Self, Error> {
+        let size = file.file.metadata().map_err(file_error("read", path))?.len();
         let is_whole =
-            size == 0 || has_end_mark(&mut file, size).map_err(file_error("read", path))?;
+            size == 0 || has_end_mark(&file.file, size).map_err(file_error("read", path))?;
         Ok(Self {
             path: path.to_owned(),
             file: BufReader::new(file),
@@ -349,13 +360,42 @@ fn check_column(
     }
 }
 
-fn has_end_mark(file: &mut File, length: u64) -> std::io::Result<bool> {
+fn has_end_mark(file: &File, length: u64) -> std::io::Result<bool> {
     let mut last = [0; END_MARK.len()];
-    if length < END_MARK.len() as u64 {
-        return Ok(false);
-    }
-    let _at = file.seek(SeekFrom::End(-8))?;
-    file.read_exact(&mut last)?;
-    let _at = file.seek(SeekFrom::Start(0))?;
+    let Some(at) = length.checked_sub(END_MARK.len() as u64) else { return Ok(false) };
+    file.read_exact_at(&mut last, at)?;
     Ok(last == END_MARK)
+}
+
+/// A file with a position of its own: two readers of one handle would otherwise move each other's.
+pub(crate) struct Positioned {
+    file: File,
+    at: u64,
+}
+
+impl Positioned {
+    /// From the beginning, through the same handle.
+    pub(crate) fn of(file: &File) -> std::io::Result<Self> {
+        Ok(Self { file: file.try_clone()?, at: 0 })
+    }
+}
+
+impl Read for Positioned {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.file.read_at(bytes, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+impl Seek for Positioned {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.file.metadata()?.len().checked_add_signed(by),
+        };
+        self.at = at.ok_or(std::io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
 }

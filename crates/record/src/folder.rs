@@ -5,23 +5,21 @@
 //! `end.json` belongs to a run that was killed; `starts.arrows` shows which requests were in flight
 //! then. An incomplete last batch ends the reading and is not an error.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
+use std::io::{self, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
-use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_schema::ArrowError;
 use tokometer_base::Nanos;
 
-use crate::batches::{Batches, Damages};
+use crate::batches::{Batches, Damages, Positioned};
 use crate::columns;
 use crate::run::{RunEnd, RunInfo, RunState, SCHEMA_VERSION};
 use crate::server::Scrape;
 use crate::timeline::Timeline;
+use crate::writer::{BatchFile, Rows};
 
 /// File names inside a run folder.
 pub mod names {
@@ -82,6 +80,22 @@ pub enum Error {
         /// From the check or the decoder.
         reason: String,
     },
+    /// The disk is so slow that rows fill the memory.
+    #[error("cannot write {} fast enough: {waiting} bytes wait in memory", path.display())]
+    Stalled {
+        /// The folder.
+        path: PathBuf,
+        /// Bytes of rows that wait.
+        waiting: usize,
+    },
+    /// A record that was not written for a reason other than the disk.
+    #[error("cannot write {}: {reason}", path.display())]
+    Unwritten {
+        /// The folder.
+        path: PathBuf,
+        /// Completes the sentence.
+        reason: String,
+    },
     /// A run of a later version of the program.
     #[error(
         "cannot read {}: its record has version {found}, this program reads versions up to {SCHEMA_VERSION}",
@@ -98,144 +112,24 @@ pub enum Error {
     Encode(#[from] ArrowError),
 }
 
+impl Error {
+    /// For the record's own end: begins with "disk full" where that is the reason.
+    pub fn reason(&self) -> String {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Self::File { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded) => {
+                format!("disk full: {self}")
+            }
+            _ => self.to_string(),
+        }
+    }
+}
+
 pub(crate) fn file_error<'a>(
     action: &'static str,
     path: &'a Path,
 ) -> impl FnOnce(io::Error) -> Error + 'a {
     move |source| Error::File { action, path: path.to_owned(), source }
-}
-
-/// An Arrow stream in which each batch is one write to the kernel.
-struct BatchFile {
-    path: PathBuf,
-    file: File,
-    writer: Option<StreamWriter<Vec<u8>>>,
-}
-
-impl BatchFile {
-    fn create(path: PathBuf) -> Result<Self, Error> {
-        let file = File::create(&path).map_err(file_error("create", &path))?;
-        Ok(Self { path, file, writer: None })
-    }
-
-    fn append(&mut self, batch: &RecordBatch) -> Result<(), Error> {
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            None => self.writer.insert(StreamWriter::try_new(Vec::new(), &batch.schema())?),
-        };
-        writer.write(batch)?;
-        let bytes = std::mem::take(writer.get_mut());
-        self.file.write_all(&bytes).map_err(file_error("write", &self.path))
-    }
-
-    fn finish(&mut self) -> Result<(), Error> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        writer.finish()?;
-        let bytes = std::mem::take(writer.get_mut());
-        self.file.write_all(&bytes).map_err(file_error("write", &self.path))
-    }
-}
-
-/// Writes rows in batches: call [`RunWriter::flush`] at least once a second.
-pub struct RunWriter {
-    folder: PathBuf,
-    origin: Nanos,
-    requests: BatchFile,
-    starts: BatchFile,
-    server: Option<File>,
-    waiting: Vec<Timeline>,
-    started: Vec<(u64, u32, Nanos)>,
-    waiting_bytes: usize,
-    has_text: bool,
-}
-
-/// Rows are written when they take this much memory.
-const WAITING_BYTES_MAX: usize = 8 << 20;
-
-impl RunWriter {
-    /// Creates the folder with its parents, and writes `plan.json`. Files of an earlier run in it are
-    /// removed: its end must not be read with the rows of this one.
-    pub fn create(folder: &Path, info: &RunInfo) -> Result<Self, Error> {
-        create_private(folder).map_err(file_error("create", folder))?;
-        if folder.join(names::PLAN).is_file() {
-            clear(folder)?;
-        }
-        write_json(&folder.join(names::PLAN), info)?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            origin: info.origin,
-            requests: BatchFile::create(folder.join(names::REQUESTS))?,
-            starts: BatchFile::create(folder.join(names::STARTS))?,
-            server: None,
-            waiting: Vec::new(),
-            started: Vec::new(),
-            waiting_bytes: 0,
-            has_text: false,
-        })
-    }
-
-    /// As given to [`RunWriter::create`].
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Whether a row has the text of its response.
-    pub fn has_text(&self) -> bool {
-        self.has_text
-    }
-
-    /// Adds a sent attempt of the measured phase. It is written with the next flush.
-    pub fn start(&mut self, index: u64, attempt: u32, at: Nanos) {
-        self.started.push((index, attempt, at));
-    }
-
-    /// Adds an ended attempt. It is written with the next flush, which happens automatically when
-    /// enough rows wait.
-    pub fn push(&mut self, timeline: Timeline) -> Result<(), Error> {
-        self.waiting_bytes += size_of::<Timeline>()
-            + timeline.events.capacity() * size_of::<crate::Event>()
-            + timeline.text.as_ref().map_or(0, String::len);
-        self.has_text |= timeline.text.is_some();
-        self.waiting.push(timeline);
-        if self.waiting_bytes >= WAITING_BYTES_MAX { self.flush() } else { Ok(()) }
-    }
-
-    /// Writes all waiting rows. Call it at least once a second.
-    pub fn flush(&mut self) -> Result<(), Error> {
-        if !self.started.is_empty() {
-            let batch = starts_batch(&self.started, self.origin)?;
-            self.starts.append(&batch)?;
-            self.started.clear();
-        }
-        if !self.waiting.is_empty() {
-            self.requests.append(&columns::encode(&self.waiting, self.origin)?)?;
-            self.waiting.clear();
-            self.waiting_bytes = 0;
-        }
-        Ok(())
-    }
-
-    /// Adds one scrape of the server's metrics.
-    pub fn scrape(&mut self, scrape: &Scrape) -> Result<(), Error> {
-        let path = self.folder.join(names::SERVER);
-        if self.server.is_none() {
-            self.server = Some(File::create(&path).map_err(file_error("create", &path))?);
-        }
-        let mut line = serde_json::to_vec(scrape)
-            .map_err(|why| Error::Content { path: path.clone(), reason: why.to_string() })?;
-        line.push(b'\n');
-        let Some(file) = &mut self.server else { return Ok(()) };
-        file.write_all(&line).map_err(file_error("write", &path))
-    }
-
-    /// Writes the end marks and `end.json`.
-    pub fn finish(mut self, end: &RunEnd) -> Result<PathBuf, Error> {
-        self.flush()?;
-        self.requests.finish()?;
-        self.starts.finish()?;
-        write_json(&self.folder.join(names::END), end)?;
-        Ok(self.folder)
-    }
 }
 
 /// Creates a folder that only its owner can read, since a record may contain prompts. An existing one
@@ -270,29 +164,6 @@ pub fn clear(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn starts_batch(started: &[(u64, u32, Nanos)], origin: Nanos) -> Result<RecordBatch, Error> {
-    let schema = Schema::new(vec![
-        Field::new("index", DataType::UInt64, false),
-        Field::new("attempt", DataType::UInt32, false),
-        Field::new("sent_ns", DataType::UInt64, false),
-    ]);
-    let indexes: UInt64Array = started.iter().map(|start| Some(start.0)).collect();
-    let attempts: UInt32Array = started.iter().map(|start| Some(start.1)).collect();
-    let times: UInt64Array = started.iter().map(|start| Some((start.2 - origin).0)).collect();
-    let columns = vec![Arc::new(indexes) as _, Arc::new(attempts) as _, Arc::new(times) as _];
-    Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
-}
-
-/// Writes to a temporary file first: a reader never sees half a file.
-fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Error> {
-    let mut bytes = serde_json::to_vec_pretty(value)
-        .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })?;
-    bytes.push(b'\n');
-    let beside = path.with_extension("json.part");
-    fs::write(&beside, bytes).map_err(file_error("write", &beside))?;
-    fs::rename(&beside, path).map_err(file_error("write", path))
-}
-
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Error> {
     let bytes = fs::read(path).map_err(file_error("read", path))?;
     serde_json::from_slice(&bytes)
@@ -308,9 +179,51 @@ pub struct RunReader {
     folder: PathBuf,
     info: RunInfo,
     damages: Damages,
+    /// Set for a run whose record could not be written to its end.
+    kept: Option<Kept>,
+}
+
+/// What a run measured that is not, or not only, in its folder.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// The files that were written, which may have been deleted since.
+    pub(crate) requests: Option<File>,
+    pub(crate) server: Option<File>,
+    /// Rows that were not written.
+    pub(crate) rows: Vec<Timeline>,
+    pub(crate) scrapes: Vec<Scrape>,
+    pub(crate) end: RunEnd,
 }
 
 impl RunReader {
+    /// Reads a run that is partly in memory.
+    pub(crate) fn of_kept(folder: PathBuf, info: RunInfo, kept: Kept) -> Self {
+        Self { folder, info, damages: Damages::default(), kept: Some(kept) }
+    }
+
+    /// Reads a folder whose writer still waits for the disk, with the rows that it has not reported as
+    /// written. Some of them may be in the folder by now: they are taken once, and nothing that is
+    /// written later is.
+    pub fn with_unwritten(folder: &Path, info: &RunInfo, unwritten: Rows, end: &RunEnd) -> Self {
+        let requests = File::open(folder.join(names::REQUESTS)).ok();
+        let server = File::open(folder.join(names::SERVER)).ok();
+        let kept =
+            Kept { requests, server, rows: Vec::new(), scrapes: Vec::new(), end: end.clone() };
+        let written = Self::of_kept(folder.to_owned(), info.clone(), kept);
+        let mut rows: Vec<Timeline> = written.timelines().into_iter().flatten().collect();
+        let mut scrapes = written.scrapes().unwrap_or_default();
+        let key = |row: &Timeline| {
+            let identity = &row.identity;
+            (identity.index, identity.phase, identity.attempt, row.times.admitted)
+        };
+        let known: HashSet<_> = rows.iter().map(key).collect();
+        rows.extend(unwritten.ended.into_iter().filter(|row| !known.contains(&key(row))));
+        let last = scrapes.iter().map(|scrape| scrape.at).max();
+        scrapes.extend(unwritten.scrapes.into_iter().filter(|scrape| Some(scrape.at) > last));
+        let kept = Kept { requests: None, server: None, rows, scrapes, end: end.clone() };
+        Self::of_kept(folder.to_owned(), info.clone(), kept)
+    }
+
     /// Opens a folder and reads its plan.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let plan = folder.join(names::PLAN);
@@ -321,7 +234,7 @@ impl RunReader {
         if info.schema > SCHEMA_VERSION {
             return Err(Error::Newer { path: folder.to_owned(), found: info.schema });
         }
-        Ok(Self { folder: folder.to_owned(), info, damages: Damages::default() })
+        Ok(Self { folder: folder.to_owned(), info, damages: Damages::default(), kept: None })
     }
 
     /// Everything known before the first request.
@@ -336,6 +249,9 @@ impl RunReader {
 
     /// How the run ended, or how many requests were in flight when its writer was killed.
     pub fn state(&self) -> Result<RunState, Error> {
+        if let Some(kept) = &self.kept {
+            return Ok(RunState::Ended(Box::new(kept.end.clone())));
+        }
         let end = self.folder.join(names::END);
         if end.is_file() {
             let ended: RunEnd = read_json(&end)?;
@@ -373,13 +289,22 @@ impl RunReader {
         let path = self.folder.join(names::REQUESTS);
         let origin = self.info.origin;
         let damages = self.damages.clone();
-        let mut batches = Batches::open(&path, &damages)?;
+        let (kept, unwritten) = match &self.kept {
+            Some(kept) => (kept.requests.as_ref(), kept.rows.clone()),
+            None => (None, Vec::new()),
+        };
+        let mut batches = match (kept, &self.kept) {
+            (Some(file), _) => Some(Batches::of_file(file, &path, &damages)?),
+            (None, Some(_)) => None,
+            (None, None) => Some(Batches::open(&path, &damages)?),
+        };
         let rows = move || {
+            let batches = batches.as_mut()?;
             let batch = batches.next()?;
             let note = |reason: String| damages.note(&path, batches.last_number(), &reason);
             Some(columns::decode(&batch, origin).map_err(note).ok())
         };
-        Ok(std::iter::from_fn(rows).flatten().flatten())
+        Ok(std::iter::from_fn(rows).flatten().flatten().chain(unwritten))
     }
 
     /// Damaged batches found since the last call.
@@ -390,22 +315,47 @@ impl RunReader {
     /// The scrapes of the server's metrics. Broken lines are skipped: the last one may be incomplete.
     pub fn scrapes(&self) -> Result<Vec<Scrape>, Error> {
         let path = self.folder.join(names::SERVER);
-        if !path.is_file() {
-            return Ok(Vec::new());
+        let mut bytes = Vec::new();
+        match &self.kept {
+            Some(Kept { server: Some(file), .. }) => {
+                let mut file = Positioned::of(file).map_err(file_error("read", &path))?;
+                file.read_to_end(&mut bytes).map_err(file_error("read", &path))?;
+            }
+            None if path.is_file() => {
+                bytes = fs::read(&path).map_err(file_error("read", &path))?;
+            }
+            Some(_) | None => {}
         }
-        let bytes = fs::read(&path).map_err(file_error("read", &path))?;
         let lines = bytes.split(|byte| *byte == b'\n');
-        let scrapes = lines.filter_map(|line| serde_json::from_slice::<Scrape>(line).ok());
+        let written = lines.filter_map(|line| serde_json::from_slice::<Scrape>(line).ok());
+        let unwritten = self.kept.iter().flat_map(|kept| kept.scrapes.iter().cloned());
         let is_plausible = |at: Nanos| at - self.info.origin <= columns::LONGEST;
-        Ok(scrapes.filter(|scrape| is_plausible(scrape.at)).collect())
+        Ok(written.chain(unwritten).filter(|scrape| is_plausible(scrape.at)).collect())
     }
 
     /// Replaces the rows by the result of `change`, for counts that are found after the run. Columns
     /// that this version does not know are lost.
-    pub fn rewrite(&self, mut change: impl FnMut(&mut Timeline)) -> Result<(), Error> {
+    pub fn rewrite(&mut self, mut change: impl FnMut(&mut Timeline)) -> Result<(), Error> {
+        let written = match &self.kept {
+            Some(_) => Ok(()),
+            None => self.rewrite_file(&mut change),
+        };
+        if self.kept.is_none() && written.is_ok() {
+            return Ok(());
+        }
+        let mut rows: Vec<Timeline> = self.timelines()?.collect();
+        rows.iter_mut().for_each(change);
+        let (scrapes, state) = (self.scrapes()?, self.state()?);
+        if let RunState::Ended(end) = state {
+            self.kept = Some(Kept { requests: None, server: None, rows, scrapes, end: *end });
+        }
+        written
+    }
+
+    fn rewrite_file(&self, mut change: impl FnMut(&mut Timeline)) -> Result<(), Error> {
         let path = self.folder.join(names::REQUESTS);
         let beside = self.folder.join("requests.arrows.part");
-        let mut file = BatchFile::create(beside.clone())?;
+        let mut file = Unfinished(BatchFile::create(beside.clone())?);
         let damages = Damages::default();
         let mut batches = Batches::open(&path, &damages)?;
         while let Some(batch) = batches.next() {
@@ -413,9 +363,9 @@ impl RunReader {
             let decoded = columns::decode(&batch, self.info.origin).map_err(note).ok();
             let mut timelines: Vec<Timeline> = decoded.into_iter().flatten().collect();
             timelines.iter_mut().for_each(&mut change);
-            file.append(&columns::encode(&timelines, self.info.origin)?)?;
+            file.0.append(&columns::encode(&timelines, self.info.origin)?)?;
         }
-        file.finish()?;
+        file.0.finish()?;
         replace(&beside, &path, &damages)
     }
 
@@ -443,6 +393,15 @@ impl RunReader {
             mended.push(name);
         }
         Ok(mended)
+    }
+}
+
+/// A file that is made of another one, and removed unless it takes its place.
+struct Unfinished(BatchFile);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.0.path());
     }
 }
 

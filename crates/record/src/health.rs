@@ -118,6 +118,18 @@ pub struct Health {
     /// Optional request fields that the server refused and that were then removed.
     #[serde(default)]
     pub dropped_fields: Vec<String>,
+    /// Longest time that the recorder waited for the disk, if that was noticeable.
+    #[serde(default)]
+    pub disk_wait: Option<Nanos>,
+    /// Most rows that waited in memory meanwhile.
+    #[serde(default)]
+    pub rows_waiting_max: u64,
+    /// Why the record could not be written to its end.
+    #[serde(default)]
+    pub write_failure: Option<String>,
+    /// Attempts that ended and are missing from the record for that reason.
+    #[serde(default)]
+    pub rows_unwritten: u64,
 }
 
 #[cfg(test)]

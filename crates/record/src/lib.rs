@@ -16,13 +16,17 @@ pub mod health;
 pub mod run;
 pub mod server;
 pub mod timeline;
+mod whole_file;
+mod writer;
 
 pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureKind, Outcome};
-pub use folder::{Error, RunReader, RunWriter};
+pub use folder::{Error, RunReader};
 pub use health::Health;
 pub use run::{RecordedLoad, RunEnd, RunInfo, RunState, Stop, Target};
 pub use timeline::{
     Connection, CountSource, Identity, Network, Phase, RequestedLengths, ServerTimings,
     StampSource, Timeline, Times, Usage,
 };
+pub use whole_file::{WholeFile, write_whole};
+pub use writer::{Rows, RunWriter, timeline_bytes};

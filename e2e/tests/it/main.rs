@@ -9,6 +9,7 @@ mod capacity;
 mod compare;
 mod connections;
 mod dialects;
+mod disk;
 mod experiments;
 mod faults;
 mod help;

@@ -173,6 +173,11 @@ fn remove(folder: &Path, held: &[PathBuf]) -> Result<(), Refusal> {
 }
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
+    let file = path.ancestors().find(|part| part.is_file());
+    let why = match file {
+        Some(file) => format!("`{}` is a file, not a folder", file.display()),
+        None => why.to_string(),
+    };
     Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
         .hint("choose another place with `--run-dir`, or `--no-run-dir`")
 }

@@ -8,7 +8,7 @@ use tokometer_decide::Slo;
 use tokometer_decide::compare::{Comparison, Half, compared};
 use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Quantity, Summary};
 use tokometer_plan::{Metrics, Output};
-use tokometer_record::{RunEnd, RunInfo, RunState, Timeline};
+use tokometer_record::{RunEnd, RunInfo, RunReader, RunState, Timeline};
 use tokometer_report::{self as report, Style};
 
 use crate::compare::{self, halves};
@@ -148,13 +148,17 @@ pub(crate) fn layout_of(choice: LayoutChoice, info: &RunInfo) -> Layout {
 
 /// Reads a run and computes its summary.
 pub(crate) fn summarise(folder: &Path, view: &View) -> Result<SummarisedRun, Refusal> {
-    let reader = runs::open(folder)?;
+    summarise_read(&runs::open(folder)?, view)
+}
+
+/// The same of a run that is open.
+pub(crate) fn summarise_read(reader: &RunReader, view: &View) -> Result<SummarisedRun, Refusal> {
     let info = reader.info().clone();
     let layout = layout_of(view.layout, &info);
     if let Some(ab) = runs::blocks_of(&info)? {
         let options = view.options(layout);
-        let [a, b] = halves(&reader, ab, &options).map_err(runs::unreadable)?;
-        runs::tell_damages(&reader);
+        let [a, b] = halves(reader, ab, &options).map_err(runs::unreadable)?;
+        runs::tell_damages(reader);
         let shown = |half: Half, against| SummarisedRun {
             info: half.info,
             summary: half.summary,
@@ -164,11 +168,11 @@ pub(crate) fn summarise(folder: &Path, view: &View) -> Result<SummarisedRun, Ref
         };
         let is_comparable = [&a, &b].iter().all(|half| half.summary.counts.succeeded > 0);
         let comparison =
-            is_comparable.then(|| compare::of_run(folder, &compared([]))).transpose()?;
+            is_comparable.then(|| compare::of_reader(reader, &compared([]))).transpose()?;
         let against = Against { shown: shown(b, None), comparison };
         return Ok(shown(a, Some(Box::new(against))));
     }
-    let summary = runs::summary(&reader, view.options(layout))?;
+    let summary = runs::summary(reader, view.options(layout))?;
     Ok(SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None })
 }
 

@@ -12,7 +12,7 @@ use tokometer_classic::files::{
     APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name, vllm_json,
 };
 use tokometer_plan::{Output, Plan, SglangResult, VllmResult};
-use tokometer_record::RunInfo;
+use tokometer_record::{RunInfo, write_whole};
 use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
 use super::folder;
@@ -46,6 +46,12 @@ fn can_append(path: &Path) -> Result<(), Refusal> {
 
 fn open(path: &Path) -> Result<File, Refusal> {
     OpenOptions::new().create(true).append(true).open(path).map_err(|why| unwritable(path, &why))
+}
+
+/// Appends all of `bytes` or none of them: the results of earlier runs stay readable.
+fn append(mut file: File, bytes: &[u8]) -> std::io::Result<()> {
+    let before = file.metadata()?.len();
+    file.write_all(bytes).inspect_err(|_| drop(file.set_len(before)))
 }
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
@@ -139,9 +145,9 @@ fn write_vllm(
     let has_content = std::fs::metadata(&path).is_ok_and(|found| found.len() > 0);
     let written = if file.is_appended {
         let separator = if has_content { APPEND_SEPARATOR } else { "" };
-        open(&path)?.write_all(format!("{separator}{text}").as_bytes())
+        append(open(&path)?, format!("{separator}{text}").as_bytes())
     } else {
-        std::fs::write(&path, text)
+        write_whole(&path, text.as_bytes())
     };
     written.map(|()| path.clone()).map_err(|why| unwritable(&path, &why))
 }
@@ -168,8 +174,7 @@ fn write_sglang(
     let made =
         || PathBuf::from(sglang_file_name(&shown.info, shown.summary.counts.planned, lengths));
     let path = file.file.clone().unwrap_or_else(made);
-    open(&path)?
-        .write_all(format!("{line}\n").as_bytes())
+    append(open(&path)?, format!("{line}\n").as_bytes())
         .map(|()| path.clone())
         .map_err(|why| unwritable(&path, &why))
 }
@@ -191,7 +196,7 @@ fn workload(plan: &Plan) -> Workload {
 /// The summary for other programs, beside the record.
 pub(crate) fn write_summary(shown: &SummarisedRun, folder: &Path) -> Result<(), Refusal> {
     let path = folder.join(tokometer_record::folder::names::SUMMARY);
-    std::fs::write(&path, shown.json()).map_err(|why| {
+    write_whole(&path, shown.json().as_bytes()).map_err(|why| {
         Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
     })
 }

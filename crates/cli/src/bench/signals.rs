@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals as Caught;
 use tokometer_drive::Interrupt;
 
@@ -56,6 +56,8 @@ impl Signals {
     /// system's own behaviour stays, which is to end the program.
     pub(crate) fn catch() -> Self {
         let signals = Self::default();
+        // Beyond a limit on file sizes a write then fails as on a full disk, instead of ending the program.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
         if let Ok(mut caught) = Caught::new(heeded()) {
             let state = Arc::clone(&signals.driven);
             let watch = move || {

@@ -7,14 +7,15 @@ use tokometer_classic::Report;
 use tokometer_measure::{MeasuredRun, Measurement};
 use tokometer_metrics::Verdict;
 use tokometer_plan::{self as plan, Judgement};
-use tokometer_record::{FailureKind, Stop};
+use tokometer_record::{FailureKind, RunReader, Stop};
 use tokometer_report::{Style, TableFormat, table};
 
 use super::folder::{self, Earlier, RunFolder};
-use super::present::{SummarisedRun, View, summarise};
+use super::present::{SummarisedRun, View, summarise_read};
 use super::{results, resume};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, Point};
+use crate::runs;
 use crate::terminal::{print, print_message};
 
 /// Whether a measurement is one run or several.
@@ -190,8 +191,11 @@ fn one(
 ) -> Result<(SummarisedRun, Exit), Refusal> {
     let plan = &point.plan;
     let measured = measurement.run(plan, number, folder)?;
-    let shown = show(folder, plan, style)?;
-    let begin = measured.end.as_ref().map(|end| end.measure_begin);
+    let shown = match &measured.reader {
+        Some(kept) => show(kept, plan, style)?,
+        None => show(&runs::open(folder)?, plan, style)?,
+    };
+    let begin = Some(measured.end.measure_begin);
     let facts = results::Facts { begin, server_info: measurement.server_info(plan) };
     for path in results::write(&shown, plan, &facts)? {
         print_message(&format!("results: {}", path.display()));
@@ -216,14 +220,14 @@ fn stored_point(
     folder: &Path,
     style: Style,
 ) -> Result<(SummarisedRun, Exit), Refusal> {
-    let shown = show(folder, &point.plan, style)?;
+    let shown = show(&runs::open(folder)?, &point.plan, style)?;
     let exit = judged(stop, &shown, &point.plan);
     Ok((shown, exit))
 }
 
-fn show(folder: &Path, plan: &plan::Plan, style: Style) -> Result<SummarisedRun, Refusal> {
+fn show(reader: &RunReader, plan: &plan::Plan, style: Style) -> Result<SummarisedRun, Refusal> {
     let view = View::new(&plan.metrics)?.with_files(&plan.output);
-    let shown = summarise(folder, &view)?;
+    let shown = summarise_read(reader, &view)?;
     match plan.output.shown {
         plan::Shown::Text => print(&shown.text(style)?)?,
         plan::Shown::Json => print(&shown.json())?,
@@ -242,7 +246,7 @@ fn judged_fresh(measured: &MeasuredRun, shown: &SummarisedRun, plan: &plan::Plan
         print_message(&format!("error: {why}\n  results up to that point are reported above"));
         return Exit::Write;
     }
-    measured.end.as_ref().map_or(Exit::Write, |end| judged(end.stop, shown, plan))
+    judged(measured.end.stop, shown, plan)
 }
 
 /// The exit code of a recorded run, whether it was just made or stored before.

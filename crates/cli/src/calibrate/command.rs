@@ -7,7 +7,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokometer_base::Seed;
 use tokometer_classic::files;
-use tokometer_record::{Phase, RecordedLoad, Timeline};
+use tokometer_record::{Phase, RecordedLoad, Timeline, write_whole};
 use tokometer_sim::Profile;
 use tokometer_twin::fit::{self, Calibration, Candidate, MeasuredRow, RunCalibration, Settings};
 use tokometer_twin::{self as twin, OldClient};
@@ -95,7 +95,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     } else {
         from_runs(&evidence, template, client, &name)?
     };
-    std::fs::write(&args.output, profile.to_toml())
+    write_whole(&args.output, profile.to_toml().as_bytes())
         .map_err(|why| unwritable(&args.output, &why))?;
     print_message(&format!("wrote {}", args.output.display()));
     Ok(Exit::Done)

@@ -124,7 +124,7 @@ pub(crate) fn capacity(
 
 fn report(findings: &Findings, lowered: &Lowered, place: &Path) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(findings)?;
-    std::fs::write(place.join(CAPACITY), &json).map_err(|why| {
+    tokometer_record::write_whole(&place.join(CAPACITY), json.as_bytes()).map_err(|why| {
         Refusal::new(
             Exit::Write,
             format!("cannot write `{}`: {why}", place.join(CAPACITY).display()),

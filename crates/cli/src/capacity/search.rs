@@ -8,7 +8,7 @@ use tokometer_decide::capacity::{Ending, LoadKind, MeasuredPoint};
 use tokometer_decide::search::{
     Allowance, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions, fit,
 };
-use tokometer_measure::Measurement;
+use tokometer_measure::{MeasuredRun, Measurement};
 use tokometer_plan::{self as plan, Cache, Overload, Plan};
 use tokometer_record::Stop;
 
@@ -141,6 +141,11 @@ impl Search {
         let plan = self.plan_of(plan, load);
         let number = u32::try_from(self.readings.len()).unwrap_or(u32::MAX);
         match measurement.run(&plan, number, folder) {
+            // A point with a part of its requests says nothing of its load.
+            Ok(MeasuredRun { write_failure: Some(why), .. }) => {
+                Err(Refusal::new(Exit::Write, why.to_string())
+                    .hint("free some space and continue with `--resume`"))
+            }
             Ok(_measured) => {
                 measurement.wait_until_idle();
                 self.reading(load, folder)

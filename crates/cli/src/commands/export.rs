@@ -1,11 +1,10 @@
 //! Files made of saved runs: pages, traces, tables.
 
-use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use tokometer_base::Nanos;
-use tokometer_record::{RunReader, RunState};
+use tokometer_record::{RunReader, RunState, WholeFile, write_whole};
 use tokometer_report::html::{Page, RunPage, SweepPoint, curves, overview};
 use tokometer_report::rows::CsvWriter;
 use tokometer_report::summary_markdown;
@@ -58,7 +57,7 @@ pub(crate) fn html(
         page.overview = Some(overview(&points));
         page.curves = curves(&points, gpus);
     }
-    std::fs::write(out, page.render()).map_err(|why| unwritable(out, &why))
+    write_whole(out, page.render().as_bytes()).map_err(|why| unwritable(out, &why))
 }
 
 fn run_page(folder: &Path, shown: &SummarisedRun) -> Result<RunPage, Refusal> {
@@ -80,7 +79,7 @@ pub(crate) fn markdown(folders: &[PathBuf], view: &View, out: &Path) -> Result<(
         let shown = summarise(folder, view)?;
         parts.push(summary_markdown(&shown.summary, &shown.info));
     }
-    std::fs::write(out, parts.join("\n")).map_err(|why| unwritable(out, &why))
+    write_whole(out, parts.join("\n").as_bytes()).map_err(|why| unwritable(out, &why))
 }
 
 /// Writes one row per request as CSV.
@@ -89,11 +88,13 @@ pub(crate) fn csv(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let timelines = runs::timelines(&reader)?;
     let begin = begin(&reader)?;
     let write = || -> std::io::Result<()> {
-        let mut writer = CsvWriter::new(BufWriter::new(File::create(out)?), begin)?;
+        let mut file = WholeFile::create(out)?;
+        let mut writer = CsvWriter::new(BufWriter::new(&mut file), begin)?;
         for timeline in timelines {
             writer.push(&timeline)?;
         }
-        writer.finish()
+        writer.finish()?;
+        file.keep()
     };
     write().map_err(|why| unwritable(out, &why))
 }
@@ -105,12 +106,13 @@ pub(crate) fn parquet(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let timelines = runs::timelines(&reader)?;
     let begin = begin(&reader)?;
     let write = || -> std::io::Result<()> {
-        let file = BufWriter::new(File::create(out)?);
-        let mut writer = tokometer_report::parquet::ParquetWriter::new(file, begin)?;
+        let mut file = WholeFile::create(out)?;
+        let mut writer = tokometer_report::parquet::ParquetWriter::new(&mut file, begin)?;
         for timeline in timelines {
             writer.push(&timeline)?;
         }
-        writer.finish()
+        writer.finish()?;
+        file.keep()
     };
     write().map_err(|why| unwritable(out, &why))
 }
@@ -131,14 +133,16 @@ pub(crate) fn trace(folder: &Path, out: &Path) -> Result<(), Refusal> {
     let scrapes = reader.scrapes().map_err(runs::unreadable)?;
     let origin = begin(&reader)?;
     let write = || -> std::io::Result<()> {
-        let mut writer = TraceWriter::new(BufWriter::new(File::create(out)?), origin)?;
+        let mut file = WholeFile::create(out)?;
+        let mut writer = TraceWriter::new(BufWriter::new(&mut file), origin)?;
         for timeline in timelines {
             writer.push(&timeline)?;
         }
         for scrape in &scrapes {
             writer.push_scrape(scrape)?;
         }
-        writer.finish().map(drop)
+        writer.finish()?.flush()?;
+        file.keep()
     };
     write().map_err(|why| unwritable(out, &why))
 }

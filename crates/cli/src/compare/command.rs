@@ -74,7 +74,7 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         .into());
     }
     if let Some(path) = &args.html {
-        std::fs::write(path, views::html(&comparison)).map_err(|why| {
+        record::write_whole(path, views::html(&comparison).as_bytes()).map_err(|why| {
             Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
         })?;
     }
@@ -149,15 +149,20 @@ pub(crate) fn of_sides(
 
 /// The comparison of the two targets of one run.
 pub(crate) fn of_run(folder: &Path, figures: &[Figure]) -> Result<Comparison, Refusal> {
-    let reader = runs::open(folder)?;
+    of_reader(&runs::open(folder)?, figures)
+}
+
+/// The same of a run that is open.
+pub(crate) fn of_reader(reader: &RunReader, figures: &[Figure]) -> Result<Comparison, Refusal> {
+    let folder = reader.folder();
     let Some(ab) = runs::blocks_of(reader.info())? else {
         return Err(Refusal::usage(
             format!("cannot compare `{}` with itself: it has only one target", folder.display()),
             "give two sides with `--a RUN… --b RUN…`, or measure both targets in one run with `bench --against`",
         ));
     };
-    let [a, b] = halves(&reader, ab, &load::options(figures, None)).map_err(runs::unreadable)?;
-    let pairs = ab.pairs(&last_attempts(runs::timelines(&reader)?), figures);
+    let [a, b] = halves(reader, ab, &load::options(figures, None)).map_err(runs::unreadable)?;
+    let pairs = ab.pairs(&last_attempts(runs::timelines(reader)?), figures);
     let side = |name: &str, half: &Half| {
         let name = format!("{} {name}", folder.display());
         Run::of_summary(&name, &half.info, &half.summary, figures)

@@ -9,5 +9,5 @@ mod views;
 
 #[cfg(test)]
 pub(crate) use command::of_sides;
-pub(crate) use command::{CompareArgs, compare, halves, of_run};
+pub(crate) use command::{CompareArgs, compare, halves, of_reader};
 pub(crate) use views::text;

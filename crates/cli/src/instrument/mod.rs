@@ -212,7 +212,9 @@ fn run(
     // The simulated server takes no key.
     let secrets = Secrets { hub: given.environment.hub(), ..Secrets::default() };
     let mut measurement = measurement(&secrets, &given.signals, Bar::Hidden, &given.clock);
-    measurement.run(&plan, 0, &place)?;
+    if let Some(why) = measurement.run(&plan, 0, &place)?.write_failure {
+        return Err(Refusal::new(Exit::Write, why.to_string()).into());
+    }
     if measurement.is_interrupted() {
         return Err(Refusal::new(Exit::Interrupted, "interrupted").into());
     }

@@ -382,12 +382,30 @@ pub(super) fn partial_run(evidence: &CheckInput<'_>, _limit: f64) -> Found {
         Ended::Killed => "the program was killed",
         Ended::Early(Stop::Interrupted) => "the run was interrupted",
         Ended::Early(Stop::Overloaded) => "the run was stopped as overloaded",
-        Ended::Early(Stop::DiskFull) => "the record could not be written to disk",
+        Ended::Early(Stop::DiskFull) => {
+            let why = evidence.health.and_then(|health| health.write_failure.as_deref());
+            why.unwrap_or("the record could not be written to disk")
+        }
         Ended::Early(Stop::TargetLost) => "the server became unreachable",
         Ended::Early(Stop::Complete) => "the run stopped early",
     };
     let (abandoned, never) = (counts.abandoned, counts.never_sent);
-    Some(format!("{reason}: {abandoned} requests were in flight, {never} were never sent"))
+    let unwritten = evidence.health.map_or(0, |health| health.rows_unwritten);
+    let missing = match unwritten {
+        0 => String::new(),
+        count => format!(", {count} ended and are missing from the record"),
+    };
+    Some(format!("{reason}: {abandoned} requests were in flight, {never} were never sent{missing}"))
+}
+
+pub(super) fn slow_disk(evidence: &CheckInput<'_>, limit: f64) -> Found {
+    let health = evidence.health?;
+    let wait = health.disk_wait.filter(|wait| wait.as_secs_f64() >= limit)?;
+    let rows = health.rows_waiting_max;
+    let seconds = wait.as_secs_f64();
+    Some(format!(
+        "the disk took {seconds:.1} s for one write, and up to {rows} rows waited in memory"
+    ))
 }
 
 pub(super) fn hidden_reasoning(evidence: &CheckInput<'_>, _limit: f64) -> Found {

@@ -424,6 +424,16 @@ pub(crate) static RULES: &[NoteRule] = &[
         check: checks::preemptions,
     },
     NoteRule {
+        code: "slow-disk",
+        severity: Remark,
+        figure: "all",
+        limit: 1.0,
+        threshold: "the disk took longer than {} s for one write of the record",
+        why: "rows wait in memory, which delays no request; at 256 MiB of them the run stops",
+        action: "put the run folder on a faster disk with `--run-dir`",
+        check: checks::slow_disk,
+    },
+    NoteRule {
         code: "preparation",
         severity: Remark,
         figure: "all",

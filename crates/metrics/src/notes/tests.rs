@@ -143,6 +143,7 @@ fn spoil(scene: &mut Scene, code: &str) {
         }
         "throttled-client" => scene.health.throttled = Some(Nanos::from_secs(2)),
         "lost-stamps" => scene.observed.user_stamped = 50,
+        "slow-disk" => scene.health.disk_wait = Some(Nanos::from_secs(3)),
         "clock-step" => scene.health.clock_steps = 1,
         "clock-faults" => scene.observed.clock_faults = 2,
         "token-ids-disagree" => scene.observed.usage_and_events.right = 98_000,

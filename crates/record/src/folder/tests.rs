@@ -1,6 +1,7 @@
 //! Writing and reading back, for complete and killed runs.
 
 use super::*;
+use crate::RunWriter;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
 use crate::run::{RecordedLoad, Stop, Target};
@@ -85,7 +86,7 @@ fn nothing_of_an_earlier_run_stays_beside_a_new_one() {
     let mut left: Vec<_> =
         fs::read_dir(writer.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    assert_eq!(left, ["notes.txt", names::PLAN, names::REQUESTS, names::STARTS]);
+    assert_eq!(left, ["end.json.part", "notes.txt", names::PLAN, names::REQUESTS, names::STARTS]);
     let state = RunReader::open(folder.path()).unwrap().state().unwrap();
     assert_eq!(state, RunState::Killed { in_flight: 0, retrying: 0 });
 }
@@ -167,7 +168,7 @@ fn a_record_truncated_anywhere_returns_its_complete_batches_and_can_be_repaired(
 fn counts_found_after_the_run_are_added_to_the_rows() {
     let (folder, writer) = written(2);
     writer.finish(&end()).unwrap();
-    let reader = RunReader::open(folder.path()).unwrap();
+    let mut reader = RunReader::open(folder.path()).unwrap();
     reader.rewrite(|timeline| timeline.retokenized_tokens = Some(5)).unwrap();
     assert!(reader.timelines().unwrap().all(|timeline| timeline.retokenized_tokens == Some(5)));
 }
@@ -215,4 +216,51 @@ proptest! {
         let rows = columns::decode(&batch, Nanos(1_000)).map(Iterator::collect);
         prop_assert_eq!(rows, Ok(vec![row]));
     }
+}
+
+fn indexes(reader: &RunReader) -> Vec<u64> {
+    reader.timelines().unwrap().map(|row| row.identity.index).collect()
+}
+
+/// Rows in the deleted files, rows of the writer and rows that never reached it are all read, also by
+/// two readers in turn.
+#[test]
+fn a_record_that_is_given_up_returns_every_row_from_deleted_files() {
+    let (folder, mut writer) = written(2);
+    writer.flush().unwrap();
+    fs::remove_dir_all(folder.path()).unwrap();
+    writer.push(timeline(2)).unwrap();
+    let mut stopped = end();
+    stopped.stop = Stop::DiskFull;
+    assert!(writer.end(&stopped).is_err());
+    let unwritten = Rows { ended: vec![timeline(3)], ..Rows::default() };
+    let mut reader = writer.give_up(&unwritten, stopped.clone());
+    assert_eq!(indexes(&reader), [0, 1, 2, 3]);
+    let (first, second) = (reader.timelines().unwrap(), reader.timelines().unwrap());
+    assert!(first.zip(second).all(|(first, second)| first == second));
+    stopped.health.rows_unwritten = 1;
+    assert_eq!(reader.state().unwrap(), RunState::Ended(Box::new(stopped)));
+    reader.rewrite(|row| row.retokenized_tokens = Some(5)).unwrap();
+    assert!(reader.timelines().unwrap().all(|row| row.retokenized_tokens == Some(5)));
+    assert_eq!(indexes(&reader), [0, 1, 2, 3]);
+}
+
+/// The disk may write rows after the recorder has stopped waiting for it.
+#[test]
+fn rows_of_a_disk_that_still_writes_are_read_once() {
+    let (folder, mut writer) = written(3);
+    writer.flush().unwrap();
+    let ended = vec![timeline(2), timeline(3)];
+    let unwritten = Rows { ended, ..Rows::default() };
+    let reader = RunReader::with_unwritten(folder.path(), &info(), unwritten, &end());
+    writer.push(timeline(3)).unwrap();
+    writer.flush().unwrap();
+    assert_eq!(indexes(&reader), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_full_disk_is_named_as_the_reason() {
+    let reason = |kind: io::ErrorKind| file_error("write", Path::new("r"))(kind.into()).reason();
+    assert!(reason(io::ErrorKind::StorageFull).starts_with("disk full: cannot write r"));
+    assert!(reason(io::ErrorKind::NotFound).starts_with("cannot write r"));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tokometer_base::{Conventions, Nanos, WallNanos};
-use tokometer_record::folder::RunWriter;
+use tokometer_record::RunWriter;
 use tokometer_record::run::{RecordedLoad, RunInfo, SCHEMA_VERSION};
 
 use super::scenario::Scenario;

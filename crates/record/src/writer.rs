@@ -1,0 +1,324 @@
+//! Writes a run folder.
+//!
+//! Every batch reaches the kernel in a single write. A write that fails takes nothing away: the file is
+//! cut back to its last complete batch, the rows stay in memory, and [`RunWriter::give_up`] makes a
+//! reader of both.
+
+use std::fs::{self, File};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array, UInt64Array};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{DataType, Field, Schema};
+use tokometer_base::Nanos;
+
+use crate::columns;
+use crate::folder::{Error, Kept, RunReader, clear, create_private, file_error, names};
+use crate::run::{RunEnd, RunInfo};
+use crate::server::Scrape;
+use crate::timeline::Timeline;
+use crate::whole_file::{beside, write_whole};
+
+/// An Arrow stream of which each batch is handed to the kernel in one write.
+pub(crate) struct BatchFile {
+    path: PathBuf,
+    file: File,
+    /// Bytes of whole batches.
+    length: u64,
+    writer: Option<StreamWriter<Vec<u8>>>,
+}
+
+impl BatchFile {
+    pub(crate) fn create(path: PathBuf) -> Result<Self, Error> {
+        let file = create_readable(&path)?;
+        Ok(Self { path, file, length: 0, writer: None })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => self.writer.insert(StreamWriter::try_new(Vec::new(), &batch.schema())?),
+        };
+        writer.write(batch)?;
+        let bytes = std::mem::take(writer.get_mut());
+        self.write(&bytes)
+    }
+
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        writer.finish()?;
+        let bytes = std::mem::take(writer.get_mut());
+        self.write(&bytes)
+    }
+
+    /// Writes all of `bytes` or none of them: half a batch would hide the batches after it.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        let written = self.file.write_all(bytes);
+        if written.is_err() {
+            cut(&mut self.file, self.length);
+            if self.length == 0 {
+                // The schema is among the bytes that were not written.
+                self.writer = None;
+            }
+        } else {
+            self.length += bytes.len() as u64;
+        }
+        written.map_err(file_error("write", &self.path))
+    }
+}
+
+/// Creates a file that can also be read through its handle: what was written is still there when the
+/// folder has been deleted.
+fn create_readable(path: &Path) -> Result<File, Error> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(true);
+    options.open(path).map_err(file_error("create", path))
+}
+
+/// Takes back what was written after `length`. Where that fails too, the reader skips the torn part.
+fn cut(file: &mut File, length: u64) {
+    let _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
+}
+
+/// Rows and scrapes that reach the disk together.
+#[derive(Debug, Clone, Default)]
+pub struct Rows {
+    /// Measured requests that were sent: index, attempt and time.
+    pub started: Vec<(u64, u32, Nanos)>,
+    /// Requests that ended.
+    pub ended: Vec<Timeline>,
+    /// Scrapes of the server's metrics.
+    pub scrapes: Vec<Scrape>,
+}
+
+impl Rows {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.started.is_empty() && self.ended.is_empty() && self.scrapes.is_empty()
+    }
+
+    /// Memory that they take, about.
+    pub fn bytes(&self) -> usize {
+        let timeline = |timeline: &Timeline| timeline_bytes(timeline);
+        let scrape =
+            |scrape: &Scrape| scrape.values.keys().map(|key| key.len() + 16).sum::<usize>();
+        self.started.len() * size_of::<(u64, u32, Nanos)>()
+            + self.ended.iter().map(timeline).sum::<usize>()
+            + self.scrapes.iter().map(scrape).sum::<usize>()
+    }
+}
+
+/// Memory that a timeline takes, about.
+pub fn timeline_bytes(timeline: &Timeline) -> usize {
+    size_of::<Timeline>()
+        + timeline.events.capacity() * size_of::<crate::Event>()
+        + timeline.text.as_ref().map_or(0, String::len)
+}
+
+/// Writes rows in batches: call [`RunWriter::flush`] at least once a second.
+pub struct RunWriter {
+    folder: PathBuf,
+    info: RunInfo,
+    requests: BatchFile,
+    starts: BatchFile,
+    server: Option<(File, u64)>,
+    waiting: Rows,
+    waiting_bytes: usize,
+    has_text: bool,
+}
+
+/// Rows wait for this much memory at most before they are written.
+const WAITING_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes that are reserved for `end.json`, so that a full disk cannot keep out why the run ended.
+const END_BYTES: usize = 64 << 10;
+
+impl RunWriter {
+    /// Creates the folder with its parents, and writes `plan.json`. Files of an earlier run in it are
+    /// removed: its end must not be read with the rows of this one.
+    pub fn create(folder: &Path, info: &RunInfo) -> Result<Self, Error> {
+        create_private(folder).map_err(file_error("create", folder))?;
+        if folder.join(names::PLAN).is_file() {
+            clear(folder)?;
+        }
+        let reserved = beside(&folder.join(names::END));
+        fs::write(&reserved, vec![b' '; END_BYTES]).map_err(file_error("write", &reserved))?;
+        write_json(&folder.join(names::PLAN), info)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            info: info.clone(),
+            requests: BatchFile::create(folder.join(names::REQUESTS))?,
+            starts: BatchFile::create(folder.join(names::STARTS))?,
+            server: None,
+            waiting: Rows::default(),
+            waiting_bytes: 0,
+            has_text: false,
+        })
+    }
+
+    /// As given to [`RunWriter::create`].
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether a row has the text of its response.
+    pub fn has_text(&self) -> bool {
+        self.has_text
+    }
+
+    /// Adds a sent attempt of the measured phase. It is written with the next flush.
+    pub fn start(&mut self, index: u64, attempt: u32, at: Nanos) {
+        self.waiting.started.push((index, attempt, at));
+    }
+
+    /// Adds an ended attempt. It is written with the next flush, which happens automatically when
+    /// enough rows wait.
+    pub fn push(&mut self, timeline: Timeline) -> Result<(), Error> {
+        self.waiting_bytes += timeline_bytes(&timeline);
+        self.hold(timeline);
+        if self.waiting_bytes >= WAITING_BYTES_MAX { self.flush() } else { Ok(()) }
+    }
+
+    fn hold(&mut self, timeline: Timeline) {
+        self.has_text |= timeline.text.is_some();
+        self.waiting.ended.push(timeline);
+    }
+
+    /// Writes all waiting rows. Call it at least once a second. Rows that cannot be written stay.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let written = self.write(&mut waiting);
+        self.waiting = waiting;
+        self.waiting_bytes = self.waiting.bytes();
+        written
+    }
+
+    /// Writes rows and takes out those that were written.
+    fn write(&mut self, rows: &mut Rows) -> Result<(), Error> {
+        if !rows.started.is_empty() {
+            let batch = starts_batch(&rows.started, self.info.origin)?;
+            self.starts.append(&batch)?;
+            rows.started.clear();
+        }
+        if !rows.ended.is_empty() {
+            self.requests.append(&columns::encode(&rows.ended, self.info.origin)?)?;
+            rows.ended.clear();
+        }
+        if !rows.scrapes.is_empty() {
+            self.write_scrapes(&rows.scrapes)?;
+            rows.scrapes.clear();
+        }
+        Ok(())
+    }
+
+    /// Adds one scrape of the server's metrics.
+    pub fn scrape(&mut self, scrape: &Scrape) -> Result<(), Error> {
+        self.write_scrapes(std::slice::from_ref(scrape))
+    }
+
+    fn write_scrapes(&mut self, scrapes: &[Scrape]) -> Result<(), Error> {
+        let path = self.folder.join(names::SERVER);
+        let mut lines = Vec::new();
+        for scrape in scrapes {
+            serde_json::to_writer(&mut lines, scrape)
+                .map_err(|why| Error::Content { path: path.clone(), reason: why.to_string() })?;
+            lines.push(b'\n');
+        }
+        let (file, length) = match &mut self.server {
+            Some(server) => server,
+            None => self.server.insert((create_readable(&path)?, 0)),
+        };
+        let written = file.write_all(&lines);
+        if written.is_err() {
+            cut(file, *length);
+        } else {
+            *length += lines.len() as u64;
+        }
+        written.map_err(file_error("write", &path))
+    }
+
+    /// Adds rows, written with the next flush.
+    pub fn add(&mut self, rows: &Rows) {
+        self.waiting.started.extend(&rows.started);
+        self.waiting.scrapes.extend(rows.scrapes.iter().cloned());
+        rows.ended.iter().for_each(|timeline| self.hold(timeline.clone()));
+    }
+
+    /// Writes the end marks and `end.json`.
+    pub fn finish(mut self, end: &RunEnd) -> Result<PathBuf, Error> {
+        self.end(end)?;
+        Ok(self.folder)
+    }
+
+    /// The same for a writer that is needed afterwards if that fails.
+    pub fn end(&mut self, end: &RunEnd) -> Result<(), Error> {
+        self.flush()?;
+        self.requests.finish()?;
+        self.starts.finish()?;
+        self.write_end(end)
+    }
+
+    /// Writes `end.json` into the place that was reserved for it.
+    fn write_end(&self, end: &RunEnd) -> Result<(), Error> {
+        let path = self.folder.join(names::END);
+        let bytes = json_bytes(&path, end)?;
+        let reserved = beside(&path);
+        let write = || -> io::Result<()> {
+            let mut file = File::options().write(true).open(&reserved)?;
+            file.write_all(&bytes)?;
+            file.set_len(bytes.len() as u64)?;
+            fs::rename(&reserved, &path)
+        };
+        write().map_err(file_error("write", &path))
+    }
+
+    /// Ends a run whose record could not be written to its end. What is still possible is written: the
+    /// reason at least, since its place was reserved. The reader has every row, also those that are only
+    /// in memory or in files that somebody has deleted.
+    pub fn give_up(mut self, unwritten: &Rows, mut end: RunEnd) -> RunReader {
+        self.add(unwritten);
+        // Space may have been freed since; if not, the reason is known already.
+        let _ = self.flush();
+        let _ = self.requests.finish().and(self.starts.finish());
+        end.health.rows_unwritten = self.waiting.ended.len() as u64;
+        let _ = self.write_end(&end);
+        let kept = Kept {
+            requests: Some(self.requests.file),
+            server: self.server.map(|(file, _)| file),
+            rows: self.waiting.ended,
+            scrapes: self.waiting.scrapes,
+            end,
+        };
+        RunReader::of_kept(self.folder, self.info, kept)
+    }
+}
+
+fn starts_batch(started: &[(u64, u32, Nanos)], origin: Nanos) -> Result<RecordBatch, Error> {
+    let schema = Schema::new(vec![
+        Field::new("index", DataType::UInt64, false),
+        Field::new("attempt", DataType::UInt32, false),
+        Field::new("sent_ns", DataType::UInt64, false),
+    ]);
+    let indexes: UInt64Array = started.iter().map(|start| Some(start.0)).collect();
+    let attempts: UInt32Array = started.iter().map(|start| Some(start.1)).collect();
+    let times: UInt64Array = started.iter().map(|start| Some((start.2 - origin).0)).collect();
+    let columns = vec![Arc::new(indexes) as _, Arc::new(attempts) as _, Arc::new(times) as _];
+    Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
+}
+
+fn json_bytes(path: &Path, value: &impl serde::Serialize) -> Result<Vec<u8>, Error> {
+    let mut bytes = serde_json::to_vec_pretty(value)
+        .map_err(|why| Error::Content { path: path.to_owned(), reason: why.to_string() })?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Error> {
+    write_whole(path, &json_bytes(path, value)?).map_err(file_error("write", path))
+}
