@@ -26,7 +26,7 @@ pub enum Error {
         text: String,
     },
     /// The summary holds no figures by the layout's definitions.
-    #[error("the summary has no figures of {0:?}, which this layout requires")]
+    #[error("the summary has no figures by the definitions of {}, which this layout requires", .0.tool())]
     NoFigures(Family),
     /// A result file is not what it should be.
     #[error("cannot read a result file: {0}")]

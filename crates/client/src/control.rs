@@ -12,9 +12,10 @@ use tokometer_base::Nanos;
 
 use crate::Error;
 use crate::conn::{Access, Cancel, Channel, Endpoint, Limit, Peer};
-use crate::http::{BodyPart, ResponseReader};
+use crate::http::{BodyDecoder, BodyPart, Encoding, ResponseReader};
 use crate::prepare::RequestHead;
-use crate::reading::message;
+use crate::redirect::{MOST_REDIRECTS, Redirect, is_redirect};
+use crate::server_message::{html_page, message};
 use crate::settings::Settings;
 
 /// Longest response that is read. Metrics pages of large fleets have a few megabytes.
@@ -27,11 +28,39 @@ pub struct Answer {
     pub status: u16,
     /// In the order received; names as the server spelled them.
     pub headers: Vec<(String, String)>,
-    /// Without chunked coding.
+    /// Without chunked coding and compression.
     pub body: Vec<u8>,
+    /// Where the server sent us for it, and what to do about that. `None`: nowhere.
+    pub redirected: Option<String>,
 }
 
 impl Answer {
+    /// The first header of this name.
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        headers.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The same answer with its body decoded, or why that cannot be done.
+    fn decoded(mut self) -> Result<Self, String> {
+        let encoding = Encoding::parse(self.header("content-encoding").unwrap_or_default().trim());
+        if !encoding.is_readable() {
+            return Err(crate::http::Error::Encoding(encoding).to_string());
+        }
+        let Some(mut decoder) = BodyDecoder::new(encoding) else { return Ok(self) };
+        let mut body = Vec::new();
+        let mut keep = |plain: &[u8]| {
+            let room = MAX_ANSWER_BYTES.saturating_sub(body.len());
+            body.extend_from_slice(&plain[..plain.len().min(room)]);
+        };
+        decoder
+            .feed(&self.body, &mut keep)
+            .and_then(|()| decoder.finish(&mut keep))
+            .map_err(|_| crate::http::Error::Compressed(encoding).to_string())?;
+        self.body = body;
+        Ok(self)
+    }
+
     /// `None` when the body is not JSON.
     pub fn json(&self) -> Option<Value> {
         serde_json::from_slice(&self.body).ok()
@@ -102,50 +131,70 @@ impl Control {
         Self { cancel: Some(Cancel(is_cancelled)), ..self.clone() }
     }
 
-    /// `GET path`, whatever the status of the answer.
+    /// `GET path`, whatever the status of the answer. Redirects are followed; another server than this
+    /// one is sent neither the key nor the user's headers.
     pub fn get(&self, path: &str) -> Result<Answer, Error> {
-        let endpoint = self.access.endpoint(&self.settings.base_url)?;
-        let (url, forward) = (&self.settings.base_url, endpoint.forward.as_ref());
-        let head = RequestHead::get(url, &self.full_path(path), forward);
-        self.ask(path, &endpoint, head, None)
+        let mut settings = self.settings.clone();
+        let mut path = path.to_owned();
+        let mut redirected = None;
+        for _ in 0..=MOST_REDIRECTS {
+            let endpoint = self.access.endpoint(&settings.base_url)?;
+            let (url, forward) = (&settings.base_url, endpoint.forward.as_ref());
+            let head = RequestHead::get(url, &full_path(&settings, &path), forward);
+            let answer = self.ask((&settings, &endpoint), &path, head, None)?;
+            let location = answer.header("location").filter(|_| is_redirect(answer.status));
+            let Some(location) = location else { return Ok(Answer { redirected, ..answer }) };
+            let address = settings.base_url.at(&path);
+            let route = path.split('?').next().unwrap_or_default();
+            let redirect = Redirect::parse(&settings.base_url, route, location)?;
+            let reason = redirect.describe(&settings.base_url);
+            if redirect.base.is_encrypted() && !settings.base_url.is_encrypted() {
+                return Err(Error::Redirect { address, reason });
+            }
+            if !redirect.stays_at(&settings.base_url) {
+                settings.api_key = None;
+                settings.headers.0.clear();
+            }
+            settings.base_url = redirect.base;
+            path = redirect.path;
+            redirected = Some(reason);
+        }
+        let reason = format!("it redirected {MOST_REDIRECTS} times without an answer");
+        Err(Error::Redirect { address: settings.base_url.at(&path), reason })
     }
 
     /// `POST path` with a JSON body or none, whatever the status of the answer.
     pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Answer, Error> {
-        let endpoint = self.access.endpoint(&self.settings.base_url)?;
-        let (url, forward) = (&self.settings.base_url, endpoint.forward.as_ref());
-        let head = RequestHead::post(url, &self.full_path(path), forward);
-        self.ask(path, &endpoint, head, Some(body.map(Value::to_string).unwrap_or_default()))
-    }
-
-    fn full_path(&self, path: &str) -> String {
-        let url = &self.settings.base_url;
-        let joint = if path.contains('?') { '&' } else { '?' };
-        let query = url.query.as_ref().map(|query| format!("{joint}{query}")).unwrap_or_default();
-        format!("{}{path}{query}", url.path_prefix)
+        let settings = &self.settings;
+        let endpoint = self.access.endpoint(&settings.base_url)?;
+        let (url, forward) = (&settings.base_url, endpoint.forward.as_ref());
+        let head = RequestHead::post(url, &full_path(settings, path), forward);
+        let body = body.map(Value::to_string).unwrap_or_default();
+        self.ask((settings, &endpoint), path, head, Some(body))
     }
 
     fn ask(
         &self,
+        (settings, endpoint): (&Settings, &Endpoint),
         path: &str,
-        endpoint: &Endpoint,
         mut head: RequestHead,
         body: Option<String>,
     ) -> Result<Answer, Error> {
         head.header("Accept", "*/*");
+        head.header("Accept-Encoding", "identity");
         head.header("Connection", "close");
-        if let Some(key) = &self.settings.api_key {
+        if let Some(key) = &settings.api_key {
             head.header("Authorization", key.header_value());
         }
-        for (name, value) in &self.settings.headers.0 {
+        for (name, value) in &settings.headers.0 {
             head.header(name, value);
         }
         let mut request = head.finish(body.as_ref().map(String::len))?;
         request.extend_from_slice(body.unwrap_or_default().as_bytes());
-        let address = self.settings.base_url.at(path);
+        let address = settings.base_url.at(path);
         let reach = |source| Error::Reach { address: address.clone(), source };
         let mut channel = self.connect(endpoint).map_err(reach)?;
-        exchange(&mut channel, &request, &address)
+        self.exchange(&mut channel, &request, &address)
     }
 
     fn connect(&self, endpoint: &Endpoint) -> io::Result<Channel> {
@@ -161,13 +210,67 @@ impl Control {
         Ok(channel)
     }
 
+    /// Sends one request and reads the response.
+    fn exchange(
+        &self,
+        channel: &mut Channel,
+        request: &[u8],
+        address: &str,
+    ) -> Result<Answer, Error> {
+        let reach = |source| Error::Reach { address: address.to_owned(), source };
+        let broken = |reason: String| Error::Answer { address: address.to_owned(), reason };
+        channel.send(request).map_err(reach)?;
+        let mut reader = ResponseReader::default();
+        let mut answer =
+            Answer { status: 0, headers: Vec::new(), body: Vec::new(), redirected: None };
+        let mut input = Vec::new();
+        let mut has_heard = false;
+        loop {
+            input.clear();
+            let is_last = match channel.receive(&mut input) {
+                Ok(is_last) => is_last,
+                Err(error) if error.kind() == io::ErrorKind::TimedOut && !has_heard => {
+                    let address = address.to_owned();
+                    return Err(Error::Silent { address, within: self.timeout });
+                }
+                Err(error) => return Err(reach(error)),
+            };
+            has_heard |= !input.is_empty();
+            let is_complete = !input.is_empty()
+                && take(&mut reader, &input, &mut answer)
+                    .map_err(|error| broken(error.to_string()))?;
+            if is_complete {
+                return answer.decoded().map_err(broken);
+            }
+            if is_last && !has_heard {
+                return Err(reach(io::ErrorKind::UnexpectedEof.into()));
+            }
+            if is_last && (answer.status == 0 || !reader.ends_at_eof()) {
+                return Err(Error::Cut { address: address.to_owned() });
+            }
+            if is_last {
+                return answer.decoded().map_err(broken);
+            }
+            if answer.body.len() > MAX_ANSWER_BYTES {
+                return Err(broken(format!("it is longer than {MAX_ANSWER_BYTES} bytes")));
+            }
+        }
+    }
+
     /// An error unless the status is 2xx.
     fn accepted(&self, path: &str, answer: Answer) -> Result<Answer, Error> {
         if (200..300).contains(&answer.status) {
             return Ok(answer);
         }
         let address = self.settings.base_url.at(path);
-        let body = message(&answer.body, &self.settings.secrets());
+        let body = match answer.header("location").filter(|_| is_redirect(answer.status)) {
+            Some(location) => match Redirect::parse(&self.settings.base_url, path, location) {
+                Ok(redirect) => redirect.describe(&self.settings.base_url),
+                Err(why) => why.to_string(),
+            },
+            None => message(&answer.body, &self.settings.secrets()),
+        };
+        let body = if body.is_empty() { "its body is empty".to_owned() } else { body };
         Err(Error::Status { address, status: answer.status, body })
     }
 
@@ -177,7 +280,14 @@ impl Control {
 
     fn get_json(&self, path: &str) -> Result<Value, Error> {
         let answer = self.accepted(path, self.get(path)?)?;
-        answer.json().ok_or_else(|| self.unexpected(path, "it is not JSON"))
+        answer.json().ok_or_else(|| match html_page(&answer.body) {
+            Some(_) => Error::WebPage {
+                address: self.settings.base_url.at(path),
+                what: message(&answer.body, &self.settings.secrets()),
+            },
+            None if answer.body.is_empty() => self.unexpected(path, "its body is empty"),
+            None => self.unexpected(path, "it is not JSON"),
+        })
     }
 
     fn post_accepted(&self, path: &str, body: Option<&Value>) -> Result<(), Error> {
@@ -300,32 +410,12 @@ fn model(entry: &Value) -> Option<Model> {
     })
 }
 
-/// Sends one request and reads the response.
-fn exchange(channel: &mut Channel, request: &[u8], address: &str) -> Result<Answer, Error> {
-    let reach = |source| Error::Reach { address: address.to_owned(), source };
-    let broken = |reason: String| Error::Answer { address: address.to_owned(), reason };
-    channel.send(request).map_err(reach)?;
-    let mut reader = ResponseReader::default();
-    let mut answer = Answer { status: 0, headers: Vec::new(), body: Vec::new() };
-    let mut input = Vec::new();
-    loop {
-        input.clear();
-        let is_last = channel.receive(&mut input).map_err(reach)?;
-        let is_complete = !input.is_empty()
-            && take(&mut reader, &input, &mut answer).map_err(|error| broken(error.to_string()))?;
-        if is_complete {
-            return Ok(answer);
-        }
-        if is_last {
-            let is_over = answer.status != 0 && reader.ends_at_eof();
-            return is_over.then_some(answer).ok_or_else(|| {
-                broken("the connection closed before the end of the response".to_owned())
-            });
-        }
-        if answer.body.len() > MAX_ANSWER_BYTES {
-            return Err(broken(format!("it is longer than {MAX_ANSWER_BYTES} bytes")));
-        }
-    }
+/// The path of a request, with the query of the address.
+fn full_path(settings: &Settings, path: &str) -> String {
+    let url = &settings.base_url;
+    let joint = if path.contains('?') { '&' } else { '?' };
+    let query = url.query.as_ref().map(|query| format!("{joint}{query}")).unwrap_or_default();
+    format!("{}{path}{query}", url.root_prefix())
 }
 
 /// Appends the bytes of one read to the response. Returns true at its end.

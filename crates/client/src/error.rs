@@ -4,6 +4,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use tokometer_base::Nanos;
+
+use crate::cause;
+
 /// Why a client could not be set up, or a control request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -32,12 +36,28 @@ pub enum Error {
     #[error("cannot merge the extra body into the request: {0}")]
     ExtraBody(String),
     /// No connection to the server.
-    #[error("cannot reach {address}: {source}")]
+    #[error("cannot reach {address}: {}", cause::describe(.source))]
     Reach {
         /// URL with the path of the request.
         address: String,
         /// From the operating system or TLS.
         source: io::Error,
+    },
+    /// The server accepted the connection, and then nothing came.
+    #[error("no answer from {address} within {within}")]
+    Silent {
+        /// Who did not answer.
+        address: String,
+        /// The time that it had.
+        within: Nanos,
+    },
+    /// The server sent us elsewhere, and we could not go there.
+    #[error("{address} redirects: {reason}")]
+    Redirect {
+        /// Whose answer.
+        address: String,
+        /// Where to, and what to do about it.
+        reason: String,
     },
     /// A response that is not HTTP.
     #[error("cannot read the response of {address}: {reason}")]
@@ -46,6 +66,20 @@ pub enum Error {
         address: String,
         /// From the HTTP reader.
         reason: String,
+    },
+    /// The server closed the connection inside its answer.
+    #[error("cannot read the response of {address}: the connection closed before its end")]
+    Cut {
+        /// Whose answer.
+        address: String,
+    },
+    /// The server's answer was a page for people.
+    #[error("cannot use the response of {address}: {what}")]
+    WebPage {
+        /// Whose answer.
+        address: String,
+        /// The page, with what to do about it.
+        what: String,
     },
     /// A control request whose status is not 2xx.
     #[error("{address} responded with status {status}: {body}")]
@@ -84,4 +118,17 @@ pub enum Error {
     /// A TLS configuration that rustls rejects.
     #[error("cannot set up TLS: {0}")]
     Tls(String),
+}
+
+impl Error {
+    /// What to try, for the errors of reaching a server. Empty where the message says it.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Reach { source, .. } => cause::advice(source),
+            Self::Silent { .. } => {
+                "the port may be another service's, or the server hangs; check its log"
+            }
+            _ => "",
+        }
+    }
 }

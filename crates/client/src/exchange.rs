@@ -13,9 +13,12 @@ use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 
 use crate::dialect::{Dialect, Rules, rules_of};
 use crate::framing::{Framer, Framing};
-use crate::http::{self, BodyPart, Head, Media, ResponseReader};
-use crate::reading::{Arrival, BodyEnd, ResponseReading, message};
+use crate::http::{self, BodyDecoder, BodyPart, Head, Media, ResponseReader};
+use crate::reading::{Arrival, BodyEnd, ResponseReading};
+use crate::redirect::{Redirect, is_redirect};
+use crate::server_message::{fit, message};
 use crate::settings::Settings;
+use crate::url::Url;
 
 /// Bytes of the body that are kept for messages: of a refusal, or before the first event.
 const BEGINNING_BYTES: usize = 4096;
@@ -69,8 +72,15 @@ pub struct Exchange {
     rules: Rules,
     framing: Framing,
     secrets: Arc<Secrets>,
+    /// The server and the route, for what is said of a redirect.
+    base_url: Url,
+    route: String,
     http: ResponseReader,
     head: Option<Head>,
+    /// Where a redirect sends us.
+    location: Option<String>,
+    /// Present for a compressed body.
+    decoder: Option<BodyDecoder>,
     framer: Framer,
     reading: ResponseReading,
     /// The first bytes of the body, until an event is found.
@@ -89,8 +99,12 @@ impl Exchange {
             rules,
             framing,
             secrets,
+            base_url: settings.base_url.clone(),
+            route: dialect.request_path(settings),
             http: ResponseReader::default(),
             head: None,
+            location: None,
+            decoder: None,
             framer: Framer::new(framing),
             reading,
             beginning: Vec::new(),
@@ -101,6 +115,8 @@ impl Exchange {
     pub fn reset(&mut self) {
         self.http.reset();
         self.head = None;
+        self.location = None;
+        self.decoder = None;
         self.framer.reset(self.framing);
         self.reading.reset();
         self.beginning.clear();
@@ -129,27 +145,27 @@ impl Exchange {
     ) -> Result<Progress, http::Error> {
         let mut input = bytes;
         if self.head.is_none() {
-            let Some(head) = self.http.read_head(&mut input, |_, _| {})? else {
-                return Ok(Progress::More);
-            };
+            let location = &mut self.location;
+            let head = self.http.read_head(&mut input, |name, value| {
+                if name.eq_ignore_ascii_case("location") {
+                    *location = Some(String::from_utf8_lossy(value).into_owned());
+                }
+            })?;
+            let Some(head) = head else { return Ok(Progress::More) };
             self.on_head(head, arrival.stamp, timeline);
+            if !head.encoding.is_readable() {
+                return Err(http::Error::Encoding(head.encoding));
+            }
         }
-        let is_refusal = self.is_refusal();
         loop {
             match self.http.read_body(&mut input)? {
                 BodyPart::More => return Ok(Progress::More),
-                BodyPart::Data(data) if is_refusal => self.keep_beginning(data),
-                BodyPart::Data(data) => {
-                    if timeline.events.is_empty() {
-                        self.keep_beginning(data);
-                    }
-                    let reading = &mut self.reading;
-                    let mut sink = |event: crate::sse::Event<'_>| {
-                        reading.on_event(event, arrival, timeline);
-                    };
-                    self.framer.feed(data, &mut sink);
+                BodyPart::Data(data) if self.decoder.is_some() => {
+                    self.on_compressed(Some(data), arrival, timeline)?;
                 }
+                BodyPart::Data(data) => self.on_data(data, arrival, timeline),
                 BodyPart::End => {
+                    self.on_compressed(None, arrival, timeline)?;
                     self.finish(BodyEnd::Announced, arrival, timeline);
                     let keep_alive = self.head.is_some_and(|head| head.keep_alive);
                     // Unexpected bytes would be taken for the next response.
@@ -158,6 +174,42 @@ impl Exchange {
                 }
             }
         }
+    }
+
+    /// Takes the next bytes of a compressed body; `None` at its end.
+    fn on_compressed(
+        &mut self,
+        data: Option<&[u8]>,
+        arrival: Arrival,
+        timeline: &mut Timeline,
+    ) -> Result<(), http::Error> {
+        let Some(mut decoder) = self.decoder.take() else { return Ok(()) };
+        // A block may hold tokens of any time before it was sent.
+        let stamp = ReadStamp { is_upper_bound: true, ..arrival.stamp };
+        let arrival = Arrival { stamp, ..arrival };
+        let mut sink = |plain: &[u8]| self.on_data(plain, arrival, timeline);
+        let decoded = match data {
+            Some(data) => decoder.feed(data, &mut sink),
+            None => decoder.finish(&mut sink),
+        };
+        self.decoder = Some(decoder);
+        let encoding = self.head.map(|head| head.encoding).unwrap_or_default();
+        decoded.map_err(|_| http::Error::Compressed(encoding))
+    }
+
+    /// Takes bytes of the body.
+    fn on_data(&mut self, data: &[u8], arrival: Arrival, timeline: &mut Timeline) {
+        if self.is_refusal() {
+            return self.keep_beginning(data);
+        }
+        if timeline.events.is_empty() {
+            self.keep_beginning(data);
+        }
+        let reading = &mut self.reading;
+        let mut sink = |event: crate::sse::Event<'_>| {
+            reading.on_event(event, arrival, timeline);
+        };
+        self.framer.feed(data, &mut sink);
     }
 
     fn on_head(&mut self, head: Head, stamp: ReadStamp, timeline: &mut Timeline) {
@@ -175,6 +227,7 @@ impl Exchange {
         };
         self.framer.reset(framing);
         self.reading.set_framing(framing, self.rules);
+        self.decoder = BodyDecoder::new(head.encoding);
         self.head = Some(head);
     }
 
@@ -190,8 +243,7 @@ impl Exchange {
     fn finish(&mut self, end: BodyEnd, arrival: Arrival, timeline: &mut Timeline) {
         timeline.times.end = Some(arrival.stamp.at);
         if self.is_refusal() {
-            let body = message(&self.beginning, &self.secrets);
-            return self.fail(FailureKind::Status, body, timeline);
+            return self.fail(FailureKind::Status, self.refusal(), timeline);
         }
         // An incomplete event at the end of a cut stream is not reliable.
         if end == BodyEnd::Announced {
@@ -206,10 +258,30 @@ impl Exchange {
             };
             self.framer.finish(&mut sink);
             if timeline.events.is_empty() {
-                self.reading.on_no_event(&self.beginning);
+                self.reading.on_no_event(&self.beginning, timeline.status);
             }
         }
         self.reading.finish(end, timeline);
+    }
+
+    /// What a status other than success says.
+    fn refusal(&self) -> String {
+        let status = self.head.map_or(0, |head| head.status);
+        if let Some(location) = self.location.as_ref().filter(|_| is_redirect(status)) {
+            let route = self.route.split('?').next().unwrap_or_default();
+            let path = route.strip_prefix(self.base_url.root_prefix()).unwrap_or(route);
+            return match Redirect::parse(&self.base_url, path, location) {
+                Ok(redirect) => fit(&redirect.describe(&self.base_url), &self.secrets),
+                Err(_) => fit(&format!("the server redirects to `{location}`"), &self.secrets),
+            };
+        }
+        let said = message(&self.beginning, &self.secrets);
+        if said.is_empty() { "the response body is empty".to_owned() } else { said }
+    }
+
+    /// Whether the answer is compressed, so that times inside a block are unknown.
+    pub fn is_compressed(&self) -> bool {
+        self.decoder.is_some()
     }
 
     fn fail(&self, kind: FailureKind, message: String, timeline: &mut Timeline) {
@@ -223,15 +295,26 @@ impl Exchange {
             Arrival { stamp: ReadStamp::exact(at), read: timeline.reads.saturating_sub(1) };
         if self.head.is_none() {
             timeline.times.end = Some(at);
-            let message = if self.http.is_in_head() {
-                "the connection closed within the response header"
-            } else {
-                "the connection closed before the response"
+            let message = match self.http.interim() {
+                Some(status) => {
+                    format!("the server sent only an interim response (status {status}) and closed")
+                }
+                None if self.http.is_in_head() => {
+                    "the connection closed within the response header".to_owned()
+                }
+                None => "the connection closed before the response".to_owned(),
             };
-            self.fail(FailureKind::Cut, message.to_owned(), timeline);
+            self.fail(FailureKind::Cut, message, timeline);
             return CLOSED;
         }
         let end = if self.http.ends_at_eof() { BodyEnd::Announced } else { BodyEnd::Cut };
+        if end == BodyEnd::Announced
+            && let Err(error) = self.on_compressed(None, arrival, timeline)
+        {
+            timeline.times.end = Some(at);
+            self.fail(FailureKind::Protocol, error.to_string(), timeline);
+            return CLOSED;
+        }
         self.finish(end, arrival, timeline);
         CLOSED
     }

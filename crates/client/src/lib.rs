@@ -5,6 +5,7 @@
 //! reader, framing, field scan and [`Dialect`] do no I/O and never read a clock, so every protocol is
 //! timed in the same way. Only [`control`] sends requests by itself, outside the measurement.
 
+pub mod cause;
 pub mod conn;
 pub mod control;
 pub mod dialect;
@@ -16,8 +17,10 @@ mod omission;
 pub mod prepare;
 pub mod proxy;
 mod reading;
+mod redirect;
 pub mod scan;
 pub mod secret;
+mod server_message;
 pub mod settings;
 pub mod sse;
 pub mod tls;

@@ -101,10 +101,14 @@ impl Dialect {
         };
         let path = settings.path.as_deref().unwrap_or(own);
         let slash = if path.starts_with('/') { "" } else { "/" };
+        let url = &settings.base_url;
         let joint = if path.contains('?') { '&' } else { '?' };
-        let query = settings.base_url.query.as_ref().map(|query| format!("{joint}{query}"));
+        let query = url.query.as_ref().map(|query| format!("{joint}{query}"));
         let query = query.unwrap_or_default();
-        format!("{}{slash}{path}{query}", settings.base_url.path_prefix)
+        // A route that the user named without `/v1` is meant below the address as it is.
+        let is_from_root = settings.path.is_none() || format!("{slash}{path}").starts_with("/v1/");
+        let prefix = if is_from_root { url.root_prefix() } else { &url.path_prefix };
+        format!("{prefix}{slash}{path}{query}")
     }
 
     fn context<'a>(
@@ -149,6 +153,7 @@ fn head(
     let accept =
         if dialect.is_streamed(settings) { "text/event-stream" } else { "application/json" };
     head.header("Accept", accept);
+    head.header("Accept-Encoding", "identity");
     if let Some(key) = &settings.api_key {
         head.header("Authorization", key.header_value());
     }
@@ -329,6 +334,7 @@ pub(crate) mod tests {
             head.replace(env!("CARGO_PKG_VERSION"), "VERSION"),
             "POST /proxy/v1/completions?x=1 HTTP/1.1\r\nHost: [::1]:8000\r\n\
              User-Agent: tokometer/VERSION\r\nContent-Type: application/json\r\n\
+             Accept-Encoding: identity\r\n\
              Authorization: Bearer k\r\nx-request-id: bench-12\r\naccept: */*\r\n\
              Content-Length: 107\r\n\r\n"
         );

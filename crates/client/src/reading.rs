@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use tokometer_base::printable;
 use tokometer_base::redact::Secrets;
 use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline, Usage};
 
@@ -14,11 +13,9 @@ use crate::dialect::{Counting, EndRule, Rules, TextForm};
 use crate::exchange::{KeepText, ReadStamp};
 use crate::framing::Framing;
 use crate::scan::{Fields, Marks, Template, Text, scan};
+use crate::server_message::{abort_reason, error_message, html_page, message};
 use crate::settings::UsageReports;
 use crate::sse;
-
-/// Limit on the bytes kept of a server's message.
-const MESSAGE_BYTES: usize = 300;
 
 /// Marks of an event that reports nothing besides its text.
 const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE);
@@ -174,7 +171,8 @@ impl ResponseReading {
     /// Processes the value of a response that is not streamed.
     pub(crate) fn on_whole(&mut self, data: &[u8], arrival: Arrival, timeline: &mut Timeline) {
         let Ok(mut fields) = scan(data) else {
-            self.fail(FailureKind::Protocol, "the response is not JSON: ", data);
+            let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
+            self.fail(FailureKind::Protocol, what, data);
             return push(timeline, arrival, EventKind::Error, None);
         };
         if fields.marks.has(Marks::ERROR) {
@@ -217,7 +215,7 @@ impl ResponseReading {
     /// Records a finish reason that reports a failure.
     fn fail_aborted(&mut self, data: &[u8]) {
         if self.failure.is_none() {
-            let said = fit(&abort_reason(data), &self.secrets);
+            let said = abort_reason(data, &self.secrets);
             let message = format!("the server ended the answer early: {said}");
             self.failure = Some(Failure::new(FailureKind::InStream, message));
         }
@@ -225,8 +223,11 @@ impl ResponseReading {
 
     /// Processes the first bytes of a body without events. A server or a proxy may send an error
     /// document under any content type.
-    pub(crate) fn on_no_event(&mut self, body: &[u8]) {
+    pub(crate) fn on_no_event(&mut self, body: &[u8], status: Option<u16>) {
         let body = body.trim_ascii();
+        if body.is_empty() && self.failure.is_none() {
+            self.failure = Some(Failure::new(FailureKind::Protocol, nothing_in(status)));
+        }
         let is_error = scan(body).is_ok_and(|fields| fields.marks.has(Marks::ERROR))
             || error_message(body).is_some();
         let is_stream = [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
@@ -234,6 +235,8 @@ impl ResponseReading {
             .any(|start| body.starts_with(start));
         if is_error {
             self.fail(FailureKind::InStream, "", body);
+        } else if html_page(body).is_some() {
+            self.fail(FailureKind::Protocol, "", body);
         } else if !body.is_empty() && !is_stream {
             self.fail(FailureKind::Protocol, "the answer has no event: ", body);
         }
@@ -356,7 +359,9 @@ impl ResponseReading {
         } else if !is_regular {
             failed(Failure::new(FailureKind::Cut, "the stream ended without its end marker"))
         } else if !has_answer {
-            failed(Failure::new(FailureKind::NoContent, "the response has no content"))
+            let events = timeline.events.len();
+            let message = format!("the answer ended without content (events: {events})");
+            failed(Failure::new(FailureKind::NoContent, message))
         } else {
             Outcome::Success
         };
@@ -422,72 +427,21 @@ fn kind_without_text(fields: &Fields<'_>, seen: Marks) -> EventKind {
     }
 }
 
+/// Why an answer of success has no event in it.
+fn nothing_in(status: Option<u16>) -> String {
+    match status {
+        Some(status @ (204 | 205)) => {
+            format!(
+                "the server responded with status {status}, which has no body, instead of an answer"
+            )
+        }
+        _ => "the response body is empty".to_owned(),
+    }
+}
+
 fn merge(known: &mut Usage, told: Usage) {
     known.prompt_tokens = told.prompt_tokens.or(known.prompt_tokens);
     known.completion_tokens = told.completion_tokens.or(known.completion_tokens);
     known.cached_tokens = told.cached_tokens.or(known.cached_tokens);
     known.reasoning_tokens = told.reasoning_tokens.or(known.reasoning_tokens);
-}
-
-/// The message of an error body, for display: its error message if it has one, else its first bytes.
-pub(crate) fn message(body: &[u8], secrets: &Secrets) -> String {
-    let said = error_message(body);
-    let said = said.map_or_else(|| String::from_utf8_lossy(body), Into::into);
-    fit(&said, secrets)
-}
-
-/// A server's message as one line without secrets, truncated to the limit.
-fn fit(said: &str, secrets: &Secrets) -> String {
-    // A truncated key would not be recognised, so truncation comes after redaction.
-    let clean = printable::line(secrets.redact(said).trim(), MESSAGE_BYTES + 1);
-    clean[..clean.floor_char_boundary(MESSAGE_BYTES)].trim().to_owned()
-}
-
-/// The finish reason of an event, with the message beside it where there is one.
-fn abort_reason(data: &[u8]) -> String {
-    let document: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
-    let places = ["/choices/0", "/meta_info", "/details", "/0/details"];
-    let reason = places
-        .iter()
-        .filter_map(|place| document.pointer(place)?.get("finish_reason"))
-        .find(|reason| !reason.is_null());
-    let Some(reason) = reason else { return String::from_utf8_lossy(data).into_owned() };
-    let text = |key: &str| reason.get(key).and_then(serde_json::Value::as_str);
-    let name = reason.as_str().or(text("type")).unwrap_or("unknown");
-    match text("message") {
-        Some(message) => format!("finish reason `{name}`: {message}"),
-        None => format!("finish reason `{name}`"),
-    }
-}
-
-/// The message inside an error document, with the name of the field that it is about. Some servers
-/// name the field only there, and the request is then sent without it.
-fn error_message(body: &[u8]) -> Option<String> {
-    let document: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let error = document.get("error").unwrap_or(&document);
-    let text = |key: &str| error.get(key).and_then(serde_json::Value::as_str);
-    let said = error.as_str().or(text("message")).or(text("detail"))?;
-    Some(match text("param").filter(|param| !said.contains(param)) {
-        Some(param) => format!("{said} ({param})"),
-        None => said.to_owned(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_carries_the_servers_message() {
-        let check = |body: &str, expected: &str| {
-            assert_eq!(message(body.as_bytes(), &Secrets::new()), expected, "{body}");
-        };
-        check(r#"{"error":{"message":"too long","code":400}}"#, "too long");
-        check(r#"{"error":{"message":"unknown field","param":"min_p"}}"#, "unknown field (min_p)");
-        check(r#"{"object":"error","message":"no model"}"#, "no model");
-        check(r#"{"error":"overloaded"}"#, "overloaded");
-        check(r#"{"detail":[{"loc":["body"]}]}"#, r#"{"detail":[{"loc":["body"]}]}"#);
-        check("plain words", "plain words");
-        check("two\r\nlines\u{1b}[2J", "two  lines\u{fffd}[2J");
-    }
 }

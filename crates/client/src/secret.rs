@@ -37,6 +37,11 @@ impl ApiKey {
         }
     }
 
+    /// Adds the key to what is hidden everywhere.
+    pub fn add_to(&self, secrets: &mut Secrets) {
+        secrets.add(self.expose());
+    }
+
     pub(crate) fn expose(&self) -> &str {
         match self {
             Self::Bearer(key) | Self::Raw(key) => key,

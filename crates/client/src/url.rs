@@ -146,6 +146,17 @@ impl Url {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
 
+    /// The scheme as it stands in an address.
+    pub(crate) fn scheme_name(&self) -> &'static str {
+        self.scheme.name()
+    }
+
+    /// The prefix for the server's own routes, all of which are named from its root. OpenAI's clients
+    /// want an address that ends in `/v1`, so such an address is understood.
+    pub(crate) fn root_prefix(&self) -> &str {
+        self.path_prefix.strip_suffix("/v1").unwrap_or(&self.path_prefix)
+    }
+
     /// Whether connections use TLS.
     pub fn is_encrypted(&self) -> bool {
         self.scheme == Scheme::Https
@@ -153,7 +164,8 @@ impl Url {
 
     /// The URL of `path`, for messages.
     pub fn at(&self, path: &str) -> String {
-        let path = format!("{}{path}", self.path_prefix);
+        let prefix = if path.is_empty() { &self.path_prefix } else { self.root_prefix() };
+        let path = format!("{prefix}{path}");
         let address = match &self.socket {
             Some(socket) if path.is_empty() => format!("unix:{}", socket.display()),
             Some(socket) => format!("unix:{}:{path}", socket.display()),

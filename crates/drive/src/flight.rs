@@ -158,6 +158,7 @@ fn is_worth_retrying(failure: &Failure) -> bool {
     match failure.kind {
         FailureKind::Status => matches!(failure.status, Some(408 | 429 | 500 | 502 | 503 | 504)),
         FailureKind::Connect
+        | FailureKind::Client
         | FailureKind::ConnectTimeout
         | FailureKind::Tls
         | FailureKind::Send

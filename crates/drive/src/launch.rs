@@ -416,6 +416,7 @@ impl<P: Platform> Owner<P> {
             health.connections_opened += account.opened;
             health.connections_reused += account.reused;
             health.connections_reopened += account.reopened;
+            health.compressed_answers += account.compressed;
             health.lazy_streams += account.lazy_streams;
             abandoned += account.abandoned;
             sent.all += account.started;

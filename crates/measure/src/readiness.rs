@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::measurement::Tools;
 use crate::observer::Observer;
 use crate::preparer::Preparer;
-use crate::target::Reached;
+use crate::target::{Reached, key_advice};
 use tokometer_plan::Plan;
 
 /// Pause between attempts, as in vLLM's tool.
@@ -53,10 +53,19 @@ pub(crate) fn prove(
             return Err(Error::new(ErrorKind::Interrupted, "interrupted during the ready check"));
         }
         let why = said(&failure);
-        if is_final(&failure) || clock.now() + pause >= deadline {
+        if is_final(&failure) {
+            let message = format!("the server refused the first prompt: {why}");
+            return Err(Error::new(ErrorKind::Target, message).hint(advice(&failure, reached)));
+        }
+        if clock.now() + pause >= deadline {
             let message =
                 format!("the server did not complete the first prompt within {timeout_s} s: {why}");
-            let hint = "raise `--ready-check-timeout-sec`, or set it to 0 to skip the check";
+            let hint = match failure.status {
+                Some(429) => advice(&failure, reached),
+                _ => {
+                    "raise `--ready-check-timeout-sec`, or set it to 0 to skip the check".to_owned()
+                }
+            };
             return Err(Error::new(ErrorKind::Target, message).hint(hint));
         }
         if attempt == 0 {
@@ -74,7 +83,30 @@ pub(crate) fn prove(
 
 /// Whether the server refused the request itself, which waiting does not change.
 fn is_final(failure: &Failure) -> bool {
-    matches!(failure.status, Some(400 | 401 | 403 | 413 | 422))
+    let is_refused = matches!(
+        failure.status,
+        Some(204 | 205 | 300..400 | 400 | 401 | 403 | 404 | 405 | 410 | 413..=415 | 422 | 501)
+    );
+    is_refused || matches!(failure.kind, FailureKind::Tls | FailureKind::Protocol)
+}
+
+/// What to try about a refusal of the first prompt.
+fn advice(failure: &Failure, reached: &Reached) -> String {
+    let route = &reached.described.endpoint;
+    let backend = reached.dialect.name();
+    match failure.status {
+        Some(401 | 403) => key_advice(&reached.settings).to_owned(),
+        Some(404 | 405 | 410 | 501) => format!(
+            "the server does not accept `POST {route}`: check `--endpoint`, `--base-url` and `--backend {backend}`"
+        ),
+        Some(413) => "the prompt is larger than the server accepts: shorten it, or raise the limit of the server or the proxy before it".to_owned(),
+        Some(415 | 422) => format!(
+            "the server does not understand the request: check `--backend {backend}` and `--extra-body`"
+        ),
+        Some(400) => "check the lengths, the model and `--extra-body` against the server's message".to_owned(),
+        Some(429) => "the server limits its requests: wait, or raise its limit; `--retries` repeats refused requests".to_owned(),
+        _ => String::new(),
+    }
 }
 
 fn said(failure: &Failure) -> String {

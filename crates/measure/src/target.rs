@@ -139,8 +139,8 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result
     let control =
         |settings: &Settings| Control::new(settings, Arc::clone(&access), CONTROL_TIMEOUT);
     let path = dialect.up_path_by(plan.family);
-    wait_until_up(&control(&settings), path, plan.phases.ready_timeout_s, clock)?;
-    let listed = models(&control(&settings), &settings.model, dialect)?;
+    let redirected = wait_until_up(&control(&settings), path, plan.phases.ready_timeout_s, clock)?;
+    let listed = models(&control(&settings), &settings, dialect)?;
     let model = settle_model(&mut settings, target, &listed.models, dialect)?;
     let control = control(&settings);
     let described = record::Target {
@@ -154,7 +154,7 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result
         proxy: endpoint.proxy().map(str::to_owned),
     };
     let settings = Arc::new(settings);
-    let remarks = listed.remark.into_iter().collect();
+    let remarks = redirected.into_iter().chain(listed.remark).collect();
     Ok(Reached {
         dialect,
         settings,
@@ -222,18 +222,24 @@ fn endpoint(access: &Access, url: &Url) -> Result<Endpoint, Error> {
         client::Error::Certificates { .. }
         | client::Error::Identity { .. }
         | client::Error::Proxy { .. } => Error::usage(why.to_string(), ""),
-        _ => Error::new(ErrorKind::Target, why.to_string()),
+        _ => unreached(&why),
     })
 }
 
+/// A server that could not be reached, with what to try.
+fn unreached(why: &client::Error) -> Error {
+    Error::new(ErrorKind::Target, why.to_string()).hint(why.advice())
+}
+
 /// Tries to reach the server until it responds without a server error, or the timeout ends. A server
-/// that responds with errors then is used anyway: later requests will show whether it works.
+/// that responds with errors then is used anyway: later requests will show whether it works. Returns
+/// where the server redirected to, if it did.
 fn wait_until_up(
     control: &Control,
     path: &str,
     timeout_s: f64,
     clock: &dyn Clock,
-) -> Result<(), Error> {
+) -> Result<Option<String>, Error> {
     let deadline = clock.now() + Nanos::from_secs_f64(timeout_s);
     loop {
         let left = (deadline - clock.now()).clamp(READY_PAUSE, CONTROL_TIMEOUT);
@@ -241,16 +247,28 @@ fn wait_until_up(
         let answer = control.with_timeout(limit).get(path);
         let is_over = clock.now() >= deadline;
         match answer {
-            Ok(answer) if answer.status < 500 || is_over => return Ok(()),
-            Err(why) if is_over => {
+            Ok(answer) if answer.status < 500 || is_over => return Ok(answer.redirected),
+            Err(why) if is_over || is_final(&why) => {
                 let waited =
                     if timeout_s > 0.0 { format!(" (after {timeout_s} s)") } else { String::new() };
-                return Err(Error::new(ErrorKind::Target, format!("{why}{waited}")).hint(
-                    "check that the server is running; `tokometer sim` starts a simulated one",
-                ));
+                let waited = if is_over { waited } else { String::new() };
+                return Err(
+                    Error::new(ErrorKind::Target, format!("{why}{waited}")).hint(why.advice())
+                );
             }
             _ => clock.sleep(READY_PAUSE),
         }
+    }
+}
+
+/// Whether waiting cannot help: the server answers, and not as one that can be used.
+fn is_final(why: &client::Error) -> bool {
+    match why {
+        client::Error::Reach { source, .. } => client::cause::is_tls_mismatch(source),
+        client::Error::Redirect { .. } | client::Error::Tls(_) | client::Error::Answer { .. } => {
+            true
+        }
+        _ => false,
     }
 }
 
@@ -263,32 +281,49 @@ struct ModelList {
 
 /// The server's models. A server without that route lists none. If the route fails, the server is
 /// used as it is once the user has named the model. If the server refuses access, it cannot be used.
-fn models(control: &Control, named: &str, dialect: Dialect) -> Result<ModelList, Error> {
+fn models(control: &Control, settings: &Settings, dialect: Dialect) -> Result<ModelList, Error> {
+    let named = settings.model.as_str();
     let nothing = |remark| Ok(ModelList { models: Vec::new(), remark });
     let why = match control.models() {
         Ok(models) => return Ok(ModelList { models, remark: None }),
-        Err(
-            client::Error::Status { status: 404 | 405 | 501, .. } | client::Error::Answer { .. },
-        ) => return nothing(None),
+        Err(client::Error::Status { status: 404 | 405 | 501, .. } | client::Error::Cut { .. }) => {
+            return nothing(None);
+        }
         Err(why) => why,
     };
     let refusal = Error::new(ErrorKind::Target, format!("cannot list the server's models: {why}"));
     match &why {
-        client::Error::Status { status: 401 | 403, .. } => {
-            Err(refusal.hint("set OPENAI_API_KEY, or send a key with `--header`"))
+        client::Error::Status { status: 401 | 403, .. } => Err(refusal.hint(key_advice(settings))),
+        client::Error::Reach { .. } | client::Error::Silent { .. } => {
+            Err(refusal.hint(why.advice()))
         }
         client::Error::Status { status: 407, .. } => {
             Err(refusal.hint("write the proxy's user and password into its URL, or use --no-proxy"))
         }
-        client::Error::Status { .. } if !named.is_empty() || !dialect.sends_model() => nothing(
-            Some(format!("the server does not list its models; using `--model` as given: {why}")),
-        ),
-        client::Error::Status { .. } => Err(refusal.hint(format!(
+        client::Error::Status { .. }
+        | client::Error::WebPage { .. }
+        | client::Error::Answer { .. }
+            if !named.is_empty() || !dialect.sends_model() =>
+        {
+            nothing(Some(format!(
+                "the server does not list its models; using `--model` as given: {why}"
+            )))
+        }
+        client::Error::Status { .. } | client::Error::Answer { .. } => Err(refusal.hint(format!(
             "set the model with `--model`, and check that this server supports the backend `{}`",
             dialect.name()
         ))),
         _ => Err(refusal
             .hint(format!("check that this server supports the backend `{}`", dialect.name()))),
+    }
+}
+
+/// What to do about a key that is missing or refused.
+pub(crate) fn key_advice(settings: &Settings) -> &'static str {
+    if settings.api_key.is_some() {
+        "the API key that was sent was refused: check OPENAI_API_KEY, `--api-key` or `--api-key-file`"
+    } else {
+        "no API key was sent: set OPENAI_API_KEY, or use `--api-key` or `--api-key-file`"
     }
 }
 

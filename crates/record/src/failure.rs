@@ -54,11 +54,13 @@ pub enum FailureKind {
     InStream,
     /// The stream ended regularly without any content.
     NoContent,
+    /// This machine could not make the connection: descriptors, ports, memory, a firewall of its own.
+    Client,
 }
 
 impl FailureKind {
     /// In the order in which they can happen in a request.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Connect,
         Self::Tls,
         Self::Send,
@@ -70,6 +72,7 @@ impl FailureKind {
         Self::Protocol,
         Self::InStream,
         Self::NoContent,
+        Self::Client,
     ];
 
     /// The name on disk and in reports.
@@ -86,6 +89,25 @@ impl FailureKind {
             Self::Protocol => "protocol",
             Self::InStream => "in-stream",
             Self::NoContent => "no-content",
+            Self::Client => "client",
+        }
+    }
+
+    /// What happened, in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Connect => "could not connect",
+            Self::Tls => "TLS handshake failed",
+            Self::Send => "the request could not be sent",
+            Self::Status => "error status",
+            Self::ConnectTimeout => "connecting timed out",
+            Self::Stall => "the response stalled",
+            Self::Timeout => "the request timed out",
+            Self::Cut => "the response was cut off",
+            Self::Protocol => "unusable response",
+            Self::InStream => "error inside the response",
+            Self::NoContent => "response without content",
+            Self::Client => "limit of this machine",
         }
     }
 

@@ -107,6 +107,9 @@ pub struct Health {
     pub connections_reused: u64,
     /// Kept connections that the server had closed when a request was sent.
     pub connections_reopened: u64,
+    /// Answers that came compressed, though none was asked for.
+    #[serde(default)]
+    pub compressed_answers: u64,
     /// Open files that this process may have.
     pub descriptor_limit: Option<u64>,
     /// Local ports available for one destination.

@@ -22,5 +22,5 @@ pub mod trace;
 pub use compact::print_report;
 pub use grid::{Align, Grid};
 pub use style::{Colours, Style};
-pub use summary::{print_summary, summary_csv, summary_json, summary_markdown};
+pub use summary::{failure_lines, print_summary, summary_csv, summary_json, summary_markdown};
 pub use table::{TableFormat, table};

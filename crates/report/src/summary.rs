@@ -5,6 +5,7 @@
 //! `?`, and one that falls among failed requests is shown as a lower bound.
 
 mod data;
+mod failures;
 mod inside;
 mod latencies;
 mod markdown;
@@ -24,12 +25,11 @@ use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
 
 pub use data::{summary_csv, summary_json};
+pub use failures::failure_lines;
 pub use markdown::summary_markdown;
 
 /// Addresses of a server that are shown.
 const MOST_ADDRESSES: usize = 8;
-/// Bytes of a server's error body that are shown.
-const BODY_SHOWN: usize = 300;
 /// Width of labels, and of the cells of the table of latencies, with the blanks before what follows.
 const LABEL: usize = 13;
 const CELL: usize = 11;
@@ -78,7 +78,7 @@ pub fn print_summary(
     lines.extend(page.speculation());
     lines.extend(page.gpu());
     lines.extend(page.course());
-    lines.extend(page.failures());
+    lines.extend(page.wrapped_failures());
     lines.extend(page.differences(beside));
     lines.extend(page.notes());
     lines.push(page.verdict());
@@ -301,21 +301,6 @@ impl SummaryPage<'_> {
         ]
     }
 
-    fn failures(&self) -> Vec<String> {
-        let failure = |group: &tokometer_metrics::summary::FailureGroup| {
-            let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
-            let body: String = shortened(&group.example, BODY_SHOWN);
-            let what = format!("{} × {}{status}", count(group.count), group.kind.name());
-            let what = self.style.paint(Tone::Bad, &what);
-            if body.is_empty() {
-                line("failed", &what)
-            } else {
-                line("failed", &format!("{what}: {body}"))
-            }
-        };
-        self.summary.failures.iter().map(failure).collect()
-    }
-
     fn differences(&self, beside: Option<&Report>) -> Vec<String> {
         let Some(block) = beside else { return Vec::new() };
         let said = |number: f64, unit: &str| match unit {
@@ -381,13 +366,6 @@ impl SummaryPage<'_> {
             format!("verdict: {name} ({})", codes.join(", "))
         }
     }
-}
-
-/// The first bytes of a server's body on one line.
-fn shortened(text: &str, limit: usize) -> String {
-    let end = text.floor_char_boundary(limit);
-    let flat = text[..end].split_whitespace().collect::<Vec<_>>().join(" ");
-    if end < text.len() { flat + " …" } else { flat }
 }
 
 pub(crate) fn load_text(load: &RecordedLoad, class: LoadClass) -> String {

@@ -16,6 +16,7 @@ mod help;
 mod instrument;
 mod killed;
 mod lines;
+mod messages;
 mod plans;
 mod predict;
 mod properties;

@@ -287,7 +287,8 @@ fn a_word_that_cannot_be_used_is_not_repeated_with_its_secret() {
         ("--header", marked("Authorization:Bearer_MARK")),
         ("--metadata", marked("password:MARK")),
         ("--extra-body", marked(r#"{"api_key":"MARK"} and more"#)),
-        ("--api-key", mark.clone()),
+        ("--api-key", marked("MARK with blanks")),
+        ("--apikey", mark.clone()),
         ("--plan", plan),
     ] {
         let mut command = program::command(place.path(), "bench --num-prompts 1 --no-run-dir");

@@ -111,9 +111,57 @@ fn of_tool<'a>(tool: char, rows: impl Iterator<Item = &'a CompatFlag>) -> BTreeS
     rows.filter(|row| row.tools.contains(tool)).map(|row| row.flag).collect()
 }
 
+/// Flags that people type from habit, and the one of ours that does it.
+const SYNONYMS: [(&str, &str); 34] = [
+    ("--rate", "--request-rate"),
+    ("--qps", "--request-rate"),
+    ("--rps", "--request-rate"),
+    ("--arrival-rate", "--request-rate"),
+    ("--url", "--base-url"),
+    ("--uri", "--base-url"),
+    ("--server", "--base-url"),
+    ("--address", "--base-url"),
+    ("--api-base", "--base-url"),
+    ("--api-url", "--base-url"),
+    ("--target", "--base-url"),
+    ("--concurrency", "--max-concurrency"),
+    ("--concurrent", "--max-concurrency"),
+    ("--clients", "--max-concurrency"),
+    ("--users", "--max-concurrency"),
+    ("--connections-max", "--max-concurrency"),
+    ("--parallel", "--max-concurrency"),
+    ("--requests", "--num-prompts"),
+    ("--num-requests", "--num-prompts"),
+    ("--request-count", "--num-prompts"),
+    ("--prompts", "--num-prompts"),
+    ("--count", "--num-prompts"),
+    ("--time", "--duration"),
+    ("--isl", "--input-len"),
+    ("--osl", "--output-len"),
+    ("--input-tokens", "--input-len"),
+    ("--output-tokens", "--output-len"),
+    ("--max-tokens", "--output-len"),
+    ("--prompt-len", "--input-len"),
+    ("--key", "--api-key"),
+    ("--token", "--api-key"),
+    ("--out", "--run-dir"),
+    ("--output-dir", "--run-dir"),
+    ("--warmup", "--num-warmups"),
+];
+
 fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
-    let names = own.iter().map(String::as_str).chain(ROWS.iter().map(|row| row.flag));
-    let near = nearest(typed, names);
+    let meant = SYNONYMS.iter().find(|(habit, _)| *habit == typed).map(|(_, ours)| *ours);
+    // A flag that is refused or ignored would only be the next disappointment.
+    let rows = ROWS.iter().filter_map(|row| match row.fate {
+        Fate::Kept(_) => Some(row.flag),
+        Fate::Renamed(ours) => Some(ours),
+        Fate::Ignored(_) | Fate::Refused(_) => None,
+    });
+    let names = own.iter().map(String::as_str).chain(rows);
+    let near = match meant.filter(|ours| own.contains(*ours)) {
+        Some(ours) => vec![ours],
+        None => nearest(typed, names),
+    };
     let hint = if near.is_empty() {
         "`--help` lists all flags".to_owned()
     } else {
@@ -224,10 +272,31 @@ mod tests {
             assert!(refusal.to_string().contains(part), "{line}: {refusal}");
         };
         check("--num-promts 5", "`--num-prompts`");
+        check("--rate 5", "similar: `--request-rate`");
+        check("--url http://h", "similar: `--base-url`");
+        check("--concurrency 5", "similar: `--max-concurrency`");
+        check("--key k", "similar: `--api-key`");
         check("--max-conc-urrency 5", "`--max-concurrency`");
         check("--zzz", "`--help` lists all flags");
         check("--multi-turn-prefix-global-ratio 0.5", "not supported yet");
         check("--asr-max-audio-len-sec 3", "not supported yet");
+    }
+
+    /// `--concurrency` was answered with a flag that is then refused.
+    #[test]
+    fn no_suggestion_is_a_flag_that_does_nothing() {
+        let own = own();
+        for (habit, ours) in SYNONYMS {
+            assert!(own.contains(ours), "{ours} is not declared");
+            assert!(!own.contains(habit) && find(habit).is_none(), "{habit} is known");
+        }
+        for row in ROWS {
+            let typo = format!("{}x", row.flag.trim_end_matches('*'));
+            let Err(refusal) = complete(&typo, &own) else { continue };
+            for name in refusal.hint.split('`').filter(|part| part.starts_with("--")) {
+                assert!(own.contains(name) || name == "--help", "{typo}: {name}");
+            }
+        }
     }
 
     #[test]

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use tokometer_base::Conventions;
+use tokometer_client::ApiKey;
 use tokometer_client::conn::NamedAddresses;
 
 use super::profiling::ProfilingArgs;
+use crate::exit::Refusal;
 
 /// Reads the name of a tool whose conventions to follow.
 fn conventions() -> impl TypedValueParser<Value = Conventions> {
@@ -61,6 +63,12 @@ pub(crate) struct TargetArgs {
     /// Count prompt tokens with the built-in encoding instead of the model's tokenizer
     #[arg(long)]
     pub(crate) skip_tokenizer_init: bool,
+    /// API key to send; other users of this machine may see it, so prefer --api-key-file
+    #[arg(long, value_name = "KEY", value_parser = api_key, conflicts_with = "api_key_file")]
+    pub(crate) api_key: Option<ApiKey>,
+    /// File that contains the API key to send [default: the variable `OPENAI_API_KEY`]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) api_key_file: Option<PathBuf>,
     /// Extra headers, NAME=VALUE
     #[arg(long, value_name = "NAME=VALUE", num_args = 1.., value_parser = pair)]
     pub(crate) header: Vec<(String, String)>,
@@ -119,6 +127,29 @@ impl TargetArgs {
             || self.port.is_some()
             || self.endpoint.is_some()
             || self.model.is_some()
+    }
+}
+
+/// A key, which nothing prints from here on.
+fn api_key(text: &str) -> Result<ApiKey, String> {
+    let is_sendable = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if text.is_empty() || !is_sendable {
+        return Err("a key has no spaces, line breaks or control characters".to_owned());
+    }
+    Ok(ApiKey::Bearer(text.to_owned()))
+}
+
+impl TargetArgs {
+    /// The key that the flags give.
+    pub(crate) fn key(&self) -> Result<Option<ApiKey>, Refusal> {
+        let Some(path) = &self.api_key_file else { return Ok(self.api_key.clone()) };
+        let refused = |why: String| {
+            let message = format!("cannot use `--api-key-file {}`: {why}", path.display());
+            Refusal::usage(message, "write the key alone into the file")
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|why| refused(format!("the file cannot be read ({})", why.kind())))?;
+        api_key(text.trim()).map(Some).map_err(refused)
     }
 }
 

@@ -6,9 +6,10 @@ use tokometer_base::WallNanos;
 use tokometer_classic::Report;
 use tokometer_measure::{MeasuredRun, Measurement};
 use tokometer_metrics::Verdict;
+use tokometer_metrics::summary::FailureGroup;
 use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, RunReader, Stop};
-use tokometer_report::{Style, TableFormat, table};
+use tokometer_report::{Style, TableFormat, failure_lines, table};
 
 use super::folder::{self, Earlier, RunFolder};
 use super::present::{SummarisedRun, View, summarise_read};
@@ -240,6 +241,27 @@ fn has_refused_connections(shown: &SummarisedRun) -> bool {
     shown.summary.failures.iter().any(|group| group.kind == FailureKind::Connect)
 }
 
+/// The causes of failure, and what to try about the most frequent one.
+fn no_success(shown: &SummarisedRun, plan: &plan::Plan) -> String {
+    let mut lines = failure_lines(&shown.summary);
+    let advice = shown.summary.failures.first().and_then(|group| advice(group, shown, plan));
+    lines.extend(advice.map(|advice| format!("  {advice}")));
+    lines.join("\n")
+}
+
+fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &plan::Plan) -> Option<String> {
+    let route = shown.info.targets.first().map_or("", |target| target.endpoint.as_str());
+    let backend = plan.targets.first().map_or("", |target| target.backend.name());
+    Some(match group.status {
+        Some(401 | 403) => "set OPENAI_API_KEY, or use `--api-key` or `--api-key-file`".to_owned(),
+        Some(404 | 405 | 410 | 501) => format!(
+            "`POST {route}` is not accepted: check `--endpoint`, `--base-url` and `--backend {backend}`"
+        ),
+        Some(429) => "lower `--max-concurrency` or `--request-rate`, or use `--retries`".to_owned(),
+        _ => return None,
+    })
+}
+
 /// The exit code of a run that was just made: that its record is incomplete is the worst news.
 fn judged_fresh(measured: &MeasuredRun, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     if let Some(why) = &measured.write_failure {
@@ -259,6 +281,9 @@ fn judged(stop: Stop, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
         _ if !dead.is_empty() => {
             for words in &dead {
                 print_message(&format!("error: {words}"));
+            }
+            if shown.summary.counts.succeeded == 0 {
+                print_message(&no_success(shown, plan));
             }
             Exit::NoSuccess
         }

@@ -30,6 +30,9 @@ pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow
             "note: the run of this plan sent the key in `{variable}`, which is not set\n  set it if the server needs a key"
         ));
     }
+    if args.output.live && !std::io::stderr().is_terminal() {
+        print_message("note: `--live` has no effect here: stderr is not a terminal");
+    }
     let bar = match &args.output {
         output if output.live && std::io::stderr().is_terminal() => Bar::Live,
         output if output.disable_tqdm => Bar::Hidden,

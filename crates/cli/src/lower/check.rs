@@ -3,12 +3,13 @@
 use tokometer_classic::LayoutChoice;
 use tokometer_plan::{Load, Plan};
 
-use super::{figures, numbers};
+use super::{figures, numbers, sizes};
 use crate::exit::Refusal;
 
 /// Refuses a plan that makes no sense.
 pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     numbers::check(plan)?;
+    sizes::check(plan)?;
     check_load(&plan.load)?;
     let layout = &plan.metrics.layout;
     let _choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;

@@ -16,6 +16,7 @@ mod numbers;
 mod points;
 mod resolve;
 mod secrets;
+mod sizes;
 #[cfg(test)]
 pub(crate) mod tests;
 mod turns;

@@ -85,12 +85,12 @@ pub(crate) fn lower(
         .map(|point| &point.plan)
         .chain([&plan])
         .for_each(|plan| plan.add_secrets(&mut known));
-    let secrets = Secrets {
-        api_key: environment.key(family),
-        hub: environment.hub(),
-        known,
-        proxies: environment.proxies.clone(),
-    };
+    let api_key = args.target.key()?.or_else(|| environment.key(family));
+    if let Some(key) = &api_key {
+        key.add_to(&mut known);
+    }
+    let secrets =
+        Secrets { api_key, hub: environment.hub(), known, proxies: environment.proxies.clone() };
     lowering.remarks.dedup();
     Ok(Lowered { plan, points, secrets, remarks: lowering.remarks })
 }

@@ -19,7 +19,7 @@ fn lowered(line: &str) -> Lowered {
 }
 
 /// What a bench with these flags is refused with; `None`: it is not.
-fn refused(line: &str) -> Option<String> {
+pub(crate) fn refused(line: &str) -> Option<String> {
     let words: Vec<String> =
         format!("bench {line}").split_whitespace().map(str::to_owned).collect();
     let Ok(typed) = parse(&words) else { return Some("while parsing".to_owned()) };

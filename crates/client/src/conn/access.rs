@@ -77,7 +77,8 @@ impl Access {
             return Ok(given.into_iter().map(Peer::Tcp).collect());
         }
         let unreachable = |source| Error::Reach { address: shown.to_owned(), source };
-        let found = (host, port).to_socket_addrs().map_err(unreachable)?;
+        let found =
+            (host, port).to_socket_addrs().map_err(|why| unreachable(unresolved(host, &why)))?;
         let mut peers: Vec<Peer> = Vec::new();
         for peer in found.map(Peer::Tcp) {
             // A hosts file may list one address twice.
@@ -91,4 +92,12 @@ impl Access {
         }
         Ok(peers)
     }
+}
+
+/// The system's words for a name that has no address have no name in them.
+fn unresolved(host: &str, why: &io::Error) -> io::Error {
+    let why = why.to_string();
+    let why = why.rsplit_once("information: ").map_or(why.as_str(), |(_, why)| why);
+    let message = format!("the host name `{host}` cannot be resolved ({why})");
+    io::Error::new(io::ErrorKind::NotFound, message)
 }

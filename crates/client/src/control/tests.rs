@@ -125,7 +125,7 @@ fn errors_of_control_requests_name_server_and_reason_without_the_key() {
     check(
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
         "cannot read the response of http://127.0.0.1:PORT/reset_prefix_cache: \
-         the connection closed before the end of the response",
+         the connection closed before its end",
     );
 }
 
@@ -275,4 +275,89 @@ fn a_proxy_is_given_the_whole_url_and_its_own_key() {
     let line = "GET http://server.test:8000/v/health HTTP/1.1\r\nHost: server.test:8000\r\n";
     assert!(request.starts_with(line), "{request}");
     assert!(request.contains("Proxy-Authorization: Basic bWU6c2VjcmV0\r\n"), "{request}");
+}
+
+fn moved(status: u16, location: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status} X\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n").into_bytes()
+}
+
+#[test]
+fn redirects_are_followed_on_the_same_server_with_the_key() {
+    let list = r#"{"data":[{"id":"tiny"}]}"#;
+    let (control, server) =
+        serve(vec![moved(307, "/new/v1/models?a=1"), moved(302, "/x"), json_answer(200, list)]);
+    let answer = control.get("/v1/models").unwrap();
+    assert_eq!(answer.status, 200);
+    let port = control.settings.base_url.port;
+    let redirected = answer.redirected.unwrap();
+    assert!(
+        redirected.contains(&format!("redirects to http://127.0.0.1:{port}/x")),
+        "{redirected}"
+    );
+    let requests = server.join().unwrap();
+    let lines: Vec<&str> = requests.iter().map(|text| text.lines().next().unwrap()).collect();
+    assert_eq!(lines[1..], ["GET /new/v1/models?a=1 HTTP/1.1", "GET /x HTTP/1.1"]);
+    assert!(requests[2].contains("Authorization: Bearer hunter22\r\n"), "{requests:?}");
+}
+
+#[test]
+fn another_server_is_followed_without_the_key_and_a_circle_ends() {
+    let (other, stranger) = serve(vec![json_answer(200, "{}")]);
+    let elsewhere = other.settings.base_url.at("/health");
+    let (control, server) = serve(vec![moved(301, &elsewhere)]);
+    let answer = control.get("/health").unwrap();
+    let base = other.settings.base_url.at("");
+    assert!(answer.redirected.unwrap().ends_with(&format!("use `--base-url {base}`")));
+    let asked = &stranger.join().unwrap()[0];
+    assert!(asked.starts_with("GET /health") && !asked.contains("hunter22"), "{asked}");
+    assert_eq!(server.join().unwrap().len(), 1);
+
+    let (control, server) = serve(vec![moved(301, "/again"); MOST_REDIRECTS + 1]);
+    let error = control.get("/again").unwrap_err().to_string();
+    assert!(error.contains("redirected 5 times"), "{error}");
+    assert_eq!(server.join().unwrap().len(), MOST_REDIRECTS + 1);
+
+    let (control, server) = serve(vec![moved(301, "https://h.example/health")]);
+    let error = control.get("/health").unwrap_err().to_string();
+    assert!(error.ends_with("use `--base-url https://h.example`"), "{error}");
+    assert_eq!(server.join().unwrap().len(), 1);
+}
+
+#[test]
+fn compressed_answers_and_web_pages_are_read_or_named() {
+    use flate2::write::GzEncoder;
+    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(br#"{"data":[{"id":"tiny"}]}"#).unwrap();
+    let body = encoder.finish().unwrap();
+    let head = format!(
+        "HTTP/1.1 200 X\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let (control, server) = serve(vec![[head.as_bytes(), &body].concat()]);
+    assert_eq!(control.models().unwrap()[0].id, "tiny");
+    let request = &server.join().unwrap()[0];
+    assert!(request.contains("Accept-Encoding: identity\r\n"), "{request}");
+
+    let check = |answer: Vec<u8>, part: &str| {
+        let (control, server) = serve(vec![answer]);
+        let error = control.models().unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+        assert_eq!(server.join().unwrap().len(), 1);
+    };
+    check(b"HTTP/1.1 200 X\r\nContent-Encoding: br\r\nContent-Length: 1\r\n\r\nx".to_vec(), "(br)");
+    check(json_answer(200, "<html><title>Login</title></html>"), "HTML page (title: Login)");
+    check(json_answer(502, "<html><title>Bad</title></html>"), "502: the server answered with an");
+    check(b"\x15\x03\x01\x00\x02\x02\x46".to_vec(), "speaks TLS on this port; use https://");
+    check(Vec::new(), "closed the connection without a response");
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up_with_the_time_it_had() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let settings = Settings::new(Url::http("127.0.0.1", port), "tiny");
+    let control = Control::new(&settings, Arc::default(), Nanos::from_millis(50));
+    let error = control.get("/health").unwrap_err().to_string();
+    assert!(error.starts_with("no answer from http://127.0.0.1"), "{error}");
+    assert!(error.ends_with("/health within 50.0 ms"), "{error}");
 }

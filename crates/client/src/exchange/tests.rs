@@ -2,6 +2,7 @@
 
 mod choices;
 mod failures;
+mod odd_answers;
 
 use std::fs;
 use std::path::Path;
@@ -360,15 +361,15 @@ fn constructed_streams_end_with_the_expected_outcome() {
         assert_eq!(outcome_of(&timeline), outcome, "{events:?}");
     };
     let cut = "cut the stream ended without its end marker";
-    let none = "no-content the response has no content";
+    let none = |events| format!("no-content the answer ended without content (events: {events})");
     check("vllm", &[r#"{"choices":[{"text":"a"}]}"#], "t", cut);
     check("vllm", &[r#"{"choices":[{"text":"a"}]}"#, "[DONE]"], "t.", "ok");
-    check("vllm", &["[DONE]"], ".", none);
+    check("vllm", &["[DONE]"], ".", &none(1));
     check(
         "openai-chat",
         &[r#"{"choices":[{"delta":{"role":"assistant"}}]}"#, "[DONE]"],
         "r.",
-        none,
+        &none(2),
     );
     // A single token with half a character is a response: the server counted it.
     let half =

@@ -3,6 +3,7 @@
 use tokometer_base::{Nanos, WallNanos};
 
 use super::date;
+use super::encoding::Encoding;
 
 /// Media type from `Content-Type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,6 +36,8 @@ pub struct Head {
     pub keep_alive: bool,
     /// From `Content-Type`.
     pub media: Media,
+    /// From `Content-Encoding`.
+    pub encoding: Encoding,
     /// From `Retry-After`; `None` where absent or unreadable.
     pub retry_after: Option<RetryAfter>,
     /// The server's clock, from `Date`.
@@ -88,6 +91,7 @@ impl Builder {
             status,
             keep_alive: minor_version >= 1,
             media: Media::Other,
+            encoding: Encoding::Identity,
             retry_after: None,
             date: None,
             queue_time: None,
@@ -110,6 +114,8 @@ impl Builder {
         } else if is("connection") {
             self.head.keep_alive =
                 !has_word(text, "close") && (self.head.keep_alive || has_word(text, "keep-alive"));
+        } else if is("content-encoding") {
+            self.head.encoding = Encoding::parse(text);
         } else if is("content-type") {
             self.head.media = media(text);
         } else if is("retry-after") {

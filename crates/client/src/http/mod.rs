@@ -6,8 +6,10 @@
 
 mod chunked;
 mod date;
+mod encoding;
 mod head;
 mod reader;
 
+pub use encoding::{BodyDecoder, Encoding};
 pub use head::{Head, Media, RetryAfter};
 pub use reader::{BodyPart, Error, ResponseReader};

@@ -1,6 +1,7 @@
 //! Reads one HTTP response from its header to its end.
 
 use super::chunked::{Decoder, Piece};
+use super::encoding::Encoding;
 use super::head::{BodyLength, Builder, Head};
 
 /// Longest header that is accepted.
@@ -14,6 +15,12 @@ pub enum Error {
     /// The header is not valid HTTP.
     #[error("the response header is not HTTP/1: {0}")]
     Head(httparse::Error),
+    /// The first bytes are those of a TLS record.
+    #[error("the server speaks TLS on this port; use https:// in `--base-url`")]
+    TlsRecord,
+    /// The first bytes are those of an HTTP/2 frame.
+    #[error("the server speaks only HTTP/2 on this port; HTTP/1.1 is needed")]
+    Http2,
     /// The header exceeds the size limit.
     #[error("the response header is longer than {MAX_HEAD_BYTES} bytes")]
     LongHead,
@@ -26,6 +33,15 @@ pub enum Error {
     /// Invalid chunk sizes, or chunks longer than their size.
     #[error("the response body is not valid chunked encoding")]
     Chunk,
+    /// A compression that cannot be decoded.
+    #[error(
+        "the server compressed the response ({}) though it was asked not to; turn compression off in the server or in the proxy before it",
+        .0.name()
+    )]
+    Encoding(Encoding),
+    /// Compressed bytes that are not what the header says.
+    #[error("the response body is not valid {}", .0.name())]
+    Compressed(Encoding),
 }
 
 /// The next part of a body.
@@ -52,12 +68,14 @@ enum BodyState {
 pub struct ResponseReader {
     /// Bytes of an incomplete header.
     carry: Vec<u8>,
+    /// Status of the last interim answer.
+    interim: Option<u16>,
     body: BodyState,
 }
 
 impl Default for ResponseReader {
     fn default() -> Self {
-        Self { carry: Vec::new(), body: BodyState::Over }
+        Self { carry: Vec::new(), interim: None, body: BodyState::Over }
     }
 }
 
@@ -65,7 +83,13 @@ impl ResponseReader {
     /// Prepares for the next response.
     pub fn reset(&mut self) {
         self.carry.clear();
+        self.interim = None;
         self.body = BodyState::Over;
+    }
+
+    /// Status of an interim answer (1xx) that came before the answer.
+    pub fn interim(&self) -> Option<u16> {
+        self.interim
     }
 
     /// Whether a part of a header has been read.
@@ -90,7 +114,7 @@ impl ResponseReader {
                 }
             }
             let bytes: &[u8] = if carried > 0 { &self.carry } else { input };
-            let Some((length, head)) = parse_head(bytes, &mut on_header)? else {
+            let Some((length, parsed)) = parse_head(bytes, &mut on_header)? else {
                 if carried == 0 {
                     self.carry.extend_from_slice(input);
                 }
@@ -98,14 +122,19 @@ impl ResponseReader {
             };
             *input = &input[length - carried..];
             self.carry.clear();
-            if let Some(head) = head {
-                self.body = match head.length {
-                    BodyLength::Fixed(length) => BodyState::Fixed(length),
-                    BodyLength::Chunked => BodyState::Chunked(Decoder::new()),
-                    BodyLength::UntilEof => BodyState::UntilEof,
-                };
-                return Ok(Some(head));
-            }
+            let head = match parsed {
+                Parsed::Final(head) => head,
+                Parsed::Interim(status) => {
+                    self.interim = Some(status);
+                    continue;
+                }
+            };
+            self.body = match head.length {
+                BodyLength::Fixed(length) => BodyState::Fixed(length),
+                BodyLength::Chunked => BodyState::Chunked(Decoder::new()),
+                BodyLength::UntilEof => BodyState::UntilEof,
+            };
+            return Ok(Some(head));
         }
     }
 
@@ -148,12 +177,25 @@ impl ResponseReader {
     }
 }
 
-/// The header at the front of `bytes`, with its length. The inner `None` is an interim response; the
-/// outer one an incomplete header.
+/// A complete head.
+enum Parsed {
+    /// Of the answer.
+    Final(Head),
+    /// Of an interim answer with this status.
+    Interim(u16),
+}
+
+/// The head at the front of `bytes` and its length; nothing for a head that is not complete.
 fn parse_head(
     bytes: &[u8],
     on_header: &mut impl FnMut(&str, &[u8]),
-) -> Result<Option<(usize, Option<Head>)>, Error> {
+) -> Result<Option<(usize, Parsed)>, Error> {
+    match bytes {
+        [0x15 | 0x16, 0x03, ..] | [0x15 | 0x16] => return Err(Error::TlsRecord),
+        // A frame of settings, which opens every HTTP/2 connection.
+        [0, ..] => return Err(Error::Http2),
+        _ => {}
+    }
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
     let length = match response.parse(bytes).map_err(Error::Head)? {
@@ -163,7 +205,7 @@ fn parse_head(
     let status = response.code.unwrap_or(0);
     match status {
         101 => return Err(Error::Switch),
-        100..200 => return Ok(Some((length, None))),
+        100..200 => return Ok(Some((length, Parsed::Interim(status)))),
         _ => {}
     }
     let mut builder = Builder::new(status, response.version.unwrap_or(0));
@@ -171,7 +213,7 @@ fn parse_head(
         builder.header(header.name, header.value).map_err(|_| Error::BodyLength)?;
         on_header(header.name, header.value);
     }
-    Ok(Some((length, Some(builder.finish()))))
+    Ok(Some((length, Parsed::Final(builder.finish()))))
 }
 
 #[cfg(test)]
@@ -248,6 +290,8 @@ mod tests {
             }
         };
         check(b"SSH-2.0-OpenSSH_9\r\n\r\n", Error::Head(httparse::Error::Version));
+        check(b"\x15\x03\x01\x00\x02\x02\x46", Error::TlsRecord);
+        check(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00", Error::Http2);
         check(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Error::BodyLength);
         check(
             b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",

@@ -2,6 +2,7 @@
 
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::Exchange;
+use tokometer_client::cause;
 use tokometer_client::conn::{Link, Race, Segments, Step, TransportInfo};
 use tokometer_record::FailureKind;
 
@@ -65,10 +66,12 @@ impl<P: Platform> Worker<P> {
                 dial.race.failed().iter().for_each(|failed| rotation.failed(*failed, now));
                 let count = addresses.len();
                 let why = match count {
-                    0 | 1 => error.to_string(),
-                    _ => format!("{error} (the last of {count} addresses)"),
+                    0 | 1 => cause::describe(&error),
+                    _ => format!("{} (the last of {count} addresses)", cause::describe(&error)),
                 };
-                self.undialled(key, dial, FailureKind::Connect, &why);
+                let is_ours = cause::is_client_limit(&error);
+                let kind = if is_ours { FailureKind::Client } else { FailureKind::Connect };
+                self.undialled(key, dial, kind, &why);
             }
         }
     }
@@ -81,7 +84,7 @@ impl<P: Platform> Worker<P> {
         let link = match Link::new(wire, config.endpoint.tls.as_ref()) {
             Ok(link) => link.through(config.endpoint.tunnel.as_ref()),
             Err(error) => {
-                return self.undialled(key, dial, FailureKind::Tls, &error.to_string());
+                return self.undialled(key, dial, FailureKind::Tls, &cause::describe(&error));
             }
         };
         let mut connection = Box::new(Connection {
@@ -116,7 +119,10 @@ impl<P: Platform> Worker<P> {
     /// No connection was made.
     fn undialled(&mut self, key: u64, dial: Dial<WireOf<P>>, kind: FailureKind, why: &str) {
         self.connections.release(key);
-        self.shared.connection_failed(dial.target, self.reader.now);
+        // A limit of this machine says nothing about the target.
+        if kind != FailureKind::Client {
+            self.shared.connection_failed(dial.target, self.reader.now);
+        }
         match dial.flight {
             Some(flight) => self.fail(flight, kind, why),
             None => self.spare_is_open(dial.target),

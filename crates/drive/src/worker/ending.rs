@@ -3,6 +3,7 @@
 use std::io;
 
 use tokometer_base::{Clock, Nanos};
+use tokometer_client::cause;
 use tokometer_client::conn::Wire;
 use tokometer_record::{Failure, FailureKind, Network, Outcome, Phase};
 
@@ -27,6 +28,7 @@ impl<P: Platform> Worker<P> {
         // The rest of a request whose response came early would be taken for the next one.
         let offered = if connection.stage == Stage::Writing { KeepOrClose::Close } else { offered };
         connection.uses += 1;
+        self.account.compressed += u64::from(connection.exchange.is_compressed());
         if flight.timeline.is_success() {
             self.shared.target_responded(connection.target);
         }
@@ -249,14 +251,8 @@ impl<P: Platform> Worker<P> {
             Stage::Writing => FailureKind::Send,
             _ => FailureKind::Cut,
         };
-        let why = match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                "the server closed the connection without a response".to_owned()
-            }
-            _ => error.to_string(),
-        };
         note_network(connection, &mut flight);
-        self.fail(flight, kind, &why);
+        self.fail(flight, kind, &cause::describe(error));
         KeepOrClose::Close
     }
 

@@ -47,6 +47,7 @@ pub(crate) struct Account {
     pub(crate) opened: u64,
     pub(crate) reused: u64,
     pub(crate) reopened: u64,
+    pub(crate) compressed: u64,
     pub(crate) lazy_streams: u64,
     /// Measured requests whose first byte was sent; attempts of one count once.
     pub(crate) started: u64,

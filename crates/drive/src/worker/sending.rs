@@ -1,6 +1,7 @@
 //! Sends flights: from the queue to bytes on the wire.
 
 use tokometer_base::{Clock, Nanos};
+use tokometer_client::cause;
 use tokometer_client::conn::Sent;
 use tokometer_record::{FailureKind, Phase};
 
@@ -130,7 +131,7 @@ impl<P: Platform> Worker<P> {
         use super::reader::ReadEnd;
         let sent = connection.link.flush();
         if let Err(error) = sent {
-            return self.never_opened(connection, &error.to_string());
+            return self.never_opened(connection, &cause::describe(&error));
         }
         while !connection.link.is_open() {
             match self.reader.read(connection, self.shared.live.slot(self.id)) {
@@ -138,7 +139,7 @@ impl<P: Platform> Worker<P> {
                 ReadEnd::Drained if connection.link.is_open() => break,
                 ReadEnd::Drained => return KeepOrClose::Keep,
                 ReadEnd::Broken(error) => {
-                    return self.never_opened(connection, &error.to_string());
+                    return self.never_opened(connection, &cause::describe(&error));
                 }
                 ReadEnd::Done { .. } | ReadEnd::Unexpected | ReadEnd::Closed => {
                     let message = "the server closed the connection during the TLS handshake";

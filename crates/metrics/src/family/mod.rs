@@ -66,6 +66,16 @@ impl Family {
     /// All families.
     pub const ALL: [Self; 4] = [Self::Vllm, Self::OldVllm, Self::VllmRust, Self::Sglang];
 
+    /// The tool whose definitions they are.
+    pub fn tool(self) -> &'static str {
+        match self {
+            Self::Vllm => "vLLM",
+            Self::OldVllm => "benchmark_serving.py",
+            Self::VllmRust => "vLLM's Rust client",
+            Self::Sglang => "SGLang",
+        }
+    }
+
     /// What this family's tool would have recorded for a request.
     pub fn see(self, timeline: &Timeline, route: Route) -> ToolView {
         match self {

@@ -1,7 +1,7 @@
 //! The checks of the table: each returns what it found, with numbers, or `None`.
 
 use tokometer_base::Nanos;
-use tokometer_record::Stop;
+use tokometer_record::FailureKind;
 
 use super::note::CheckInput;
 use crate::observe::Pair;
@@ -358,9 +358,29 @@ pub(super) fn burst(evidence: &CheckInput<'_>, _limit: f64) -> Found {
         .then(|| format!("{sent} requests were sent at once"))
 }
 
+/// Requests that failed for the server's sake, and all that ended.
 fn failed(evidence: &CheckInput<'_>) -> (u64, u64) {
     let counts = &evidence.summary.counts;
-    (counts.failed, counts.failed + counts.succeeded)
+    let by_server = counts.failed.saturating_sub(failed_here(evidence));
+    (by_server, counts.failed + counts.succeeded)
+}
+
+/// Requests that failed for the sake of this machine.
+fn failed_here(evidence: &CheckInput<'_>) -> u64 {
+    let groups = evidence.summary.failures.iter();
+    groups.filter(|group| group.kind == FailureKind::Client).map(|group| group.count).sum()
+}
+
+pub(super) fn client_limit(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let failed = failed_here(evidence);
+    let mut groups = evidence.summary.failures.iter();
+    let group = groups.find(|group| group.kind == FailureKind::Client)?;
+    Some(format!("{failed} requests could not be sent: {}", group.example))
+}
+
+pub(super) fn compressed_stream(evidence: &CheckInput<'_>, _limit: f64) -> Found {
+    let answers = evidence.health?.compressed_answers;
+    (answers > 0).then(|| format!("the server compressed {answers} answers"))
 }
 
 pub(super) fn failures(evidence: &CheckInput<'_>, limit: f64) -> Found {
@@ -380,14 +400,11 @@ pub(super) fn partial_run(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let reason = match evidence.summary.ended {
         Ended::Complete => return None,
         Ended::Killed => "the program was killed",
-        Ended::Early(Stop::Interrupted) => "the run was interrupted",
-        Ended::Early(Stop::Overloaded) => "the run was stopped as overloaded",
         Ended::Early(Stop::DiskFull) => {
             let why = evidence.health.and_then(|health| health.write_failure.as_deref());
-            why.unwrap_or("the record could not be written to disk")
+            why.unwrap_or(Stop::DiskFull.reason())
         }
-        Ended::Early(Stop::TargetLost) => "the server became unreachable",
-        Ended::Early(Stop::Complete) => "the run stopped early",
+        Ended::Early(stop) => stop.reason(),
     };
     let (abandoned, never) = (counts.abandoned, counts.never_sent);
     let unwritten = evidence.health.map_or(0, |health| health.rows_unwritten);

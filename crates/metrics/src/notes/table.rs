@@ -7,7 +7,7 @@ mod invalidating;
 pub(crate) use invalidating::INVALIDATING;
 
 use super::checks;
-use super::note::Severity::{Remark, Suspect};
+use super::note::Severity::{Invalid, Remark, Suspect};
 use super::rule::NoteRule;
 
 /// Notes that leave the figures correct.
@@ -261,6 +261,26 @@ pub(crate) static RULES: &[NoteRule] = &[
         why: "TTFT is mostly the wait in the server's queue, and depends on the number of requests",
         action: "set --max-concurrency or --request-rate to measure a realistic load",
         check: checks::burst,
+    },
+    NoteRule {
+        code: "client-limit",
+        severity: Invalid,
+        figure: "all",
+        limit: 0.0,
+        threshold: "a request failed because this machine could not open a connection",
+        why: "the load was not the requested one, and the server is not to blame",
+        action: "raise the limit that is named, or send from several machines",
+        check: checks::client_limit,
+    },
+    NoteRule {
+        code: "compressed-stream",
+        severity: Suspect,
+        figure: "gap_ms",
+        limit: 0.0,
+        threshold: "the server compressed an answer though it was asked not to",
+        why: "the times of tokens inside a compressed block are unknown: all have the time of its end",
+        action: "turn compression off in the server or in the proxy before it",
+        check: checks::compressed_stream,
     },
     NoteRule {
         code: "failures",

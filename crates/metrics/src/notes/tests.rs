@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 use tokometer_record::health::WorkerHealth;
-use tokometer_record::{Health, RunInfo, Stop};
+use tokometer_record::{FailureKind, Health, RunInfo, Stop};
 
 use super::note::{CheckInput, Note, Severity, Verdict, verdict};
 use super::rule::{find, notes_markdown, rules};
@@ -10,7 +10,7 @@ use crate::observe::{Observed, Pair};
 use crate::sends::{LATE, Sends};
 use crate::server::ServerFigures;
 use crate::steady::{LoadClass, Overload, Unsteady};
-use crate::summary::{Counts, Distribution, Ended, Percentile, Summary};
+use crate::summary::{Counts, Distribution, Ended, FailureGroup, Percentile, Summary};
 use crate::testing;
 
 /// The owned input of a check, so that a test can change one value.
@@ -209,6 +209,16 @@ fn spoil_load(scene: &mut Scene, code: &str) {
             scene.observed.several_choices = 5;
             scene.server().present_max = Some(40.0);
         }
+        "client-limit" => {
+            scene.summary.counts.failed = 3;
+            scene.summary.failures = vec![FailureGroup {
+                kind: FailureKind::Client,
+                status: None,
+                count: 3,
+                example: "raise `ulimit -n`".to_owned(),
+            }];
+        }
+        "compressed-stream" => scene.health.compressed_answers = 5,
         "reopened-connections" => scene.observed.reopened = 3,
         "retries" => scene.summary.counts.retries = 3,
         "preemptions" => scene.server().preemptions = Some(4.0),

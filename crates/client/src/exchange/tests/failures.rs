@@ -90,7 +90,12 @@ fn an_error_document_of_any_content_type_gives_the_servers_message() {
         }
     }
     let page = "<html><body>Service unavailable</body></html>";
-    let expected = format!("protocol the answer has no event: {page}");
-    check("vllm", "text/html", page, &expected);
+    let expected = "protocol the server answered with an HTML page, not an API response; \
+                    check `--base-url` and `--endpoint`";
+    for media in ["application/json", "text/event-stream", "text/html"] {
+        check("vllm", media, page, expected);
+    }
+    check("vllm", "text/event-stream", "", "protocol the response body is empty");
+    check("vllm", "application/json", "", "protocol the response body is empty");
     check("vllm", "text/event-stream", ": ping\n\n", "cut the stream ended without its end marker");
 }

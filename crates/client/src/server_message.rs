@@ -1,0 +1,170 @@
+//! What a server's body says, fit to be shown in one line.
+//!
+//! In: bytes of a body that is not an answer. Out: the server's own error message where there is one,
+//! a description of a web page, else the first bytes; always without secrets, without control
+//! characters and cut to a sane length.
+
+use tokometer_base::redact::Secrets;
+
+/// Bytes of a server's message that are kept.
+const MESSAGE_BYTES: usize = 300;
+
+/// Bytes of a page's title that are kept.
+const TITLE_BYTES: usize = 80;
+
+/// Bodies with which servers refuse plain HTTP on a port for TLS: nginx's, Go's and Apache's.
+const PLAIN_ON_TLS: [&str; 3] = [
+    "plain HTTP request was sent to HTTPS port",
+    "Client sent an HTTP request to an HTTPS server",
+    "speaking plain HTTP to an SSL-enabled server port",
+];
+
+/// What a body says.
+pub(crate) fn message(body: &[u8], secrets: &Secrets) -> String {
+    let text = String::from_utf8_lossy(body);
+    if PLAIN_ON_TLS.iter().any(|words| text.contains(words)) {
+        return "the server speaks TLS on this port; use https:// in `--base-url`".to_owned();
+    }
+    if let Some(page) = html_page(body) {
+        return describe_page(&page, secrets);
+    }
+    fit(&error_message(body).unwrap_or_else(|| text.into_owned()), secrets)
+}
+
+/// A server's words without secrets, in one line, cut.
+pub(crate) fn fit(said: &str, secrets: &Secrets) -> String {
+    // A key that is cut in the middle would not be recognised, so the cut comes last.
+    let line = one_line(&secrets.redact(said));
+    line[..line.floor_char_boundary(MESSAGE_BYTES)].trim().to_owned()
+}
+
+/// Words between single blanks. A server must not be able to move the cursor or to begin a line.
+fn one_line(text: &str) -> String {
+    let is_gap = |character: char| character.is_whitespace() || character.is_control();
+    text.split(is_gap).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// A web page by its title.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct HtmlPage {
+    title: Option<String>,
+}
+
+/// The page that a body is, if it is one.
+pub(crate) fn html_page(body: &[u8]) -> Option<HtmlPage> {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    let starts = ["<!doctype html", "<html", "<head", "<body", "<title", "<h1", "<center"];
+    let lower = text.to_ascii_lowercase();
+    // XHTML pages begin with a declaration.
+    let is_page = starts.iter().any(|start| lower.starts_with(start))
+        || (lower.starts_with("<?xml") && lower.contains("<html"))
+        || (lower.starts_with("<!--") && lower.contains("<html"));
+    is_page.then(|| HtmlPage { title: title(text, &lower) })
+}
+
+fn title(text: &str, lower: &str) -> Option<String> {
+    let open = lower.find("<title")?;
+    let start = open + lower[open..].find('>')? + 1;
+    let end = lower[start..].find("</title").map_or(text.len(), |length| start + length);
+    let title = one_line(&text[start..end]);
+    (!title.is_empty()).then_some(title)
+}
+
+fn describe_page(page: &HtmlPage, secrets: &Secrets) -> String {
+    let title = page.title.as_ref().map(|title| {
+        let title = secrets.redact(title);
+        format!(" (title: {})", &title[..title.floor_char_boundary(TITLE_BYTES)])
+    });
+    format!(
+        "the server answered with an HTML page{}, not an API response; check `--base-url` and `--endpoint`",
+        title.unwrap_or_default()
+    )
+}
+
+/// The finish reason of an event, with the message beside it where there is one.
+pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
+    let document: serde_json::Value = serde_json::from_slice(data).unwrap_or_default();
+    let places = ["/choices/0", "/meta_info", "/details", "/0/details"];
+    let reason = places
+        .iter()
+        .filter_map(|place| document.pointer(place)?.get("finish_reason"))
+        .find(|reason| !reason.is_null());
+    let Some(reason) = reason else { return fit(&String::from_utf8_lossy(data), secrets) };
+    let text = |key: &str| reason.get(key).and_then(serde_json::Value::as_str);
+    let name = reason.as_str().or(text("type")).unwrap_or("unknown");
+    let said = match text("message") {
+        Some(message) => format!("finish reason `{name}`: {message}"),
+        None => format!("finish reason `{name}`"),
+    };
+    fit(&said, secrets)
+}
+
+/// The message inside an error document, with the name of the field it is about: servers are asked
+/// again without a field they refuse, and some name it only there.
+pub(crate) fn error_message(body: &[u8]) -> Option<String> {
+    let document: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let error = document.get("error").unwrap_or(&document);
+    let text = |key: &str| error.get(key).and_then(serde_json::Value::as_str);
+    let said = error.as_str().or(text("message")).or(text("detail"))?;
+    Some(match text("param").filter(|param| !said.contains(param)) {
+        Some(param) => format!("{said} ({param})"),
+        None => said.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets() -> Secrets {
+        let mut secrets = Secrets::new();
+        secrets.add("hunter22");
+        secrets
+    }
+
+    fn check(body: &str, expected: &str) {
+        assert_eq!(message(body.as_bytes(), &secrets()), expected, "{body}");
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_the_servers_own_words() {
+        check(r#"{"error":{"message":"too long","code":400}}"#, "too long");
+        check(r#"{"error":{"message":"unknown field","param":"min_p"}}"#, "unknown field (min_p)");
+        check(r#"{"object":"error","message":"no model"}"#, "no model");
+        check(r#"{"error":"overloaded"}"#, "overloaded");
+        check(r#"{"detail":[{"loc":["body"]}]}"#, r#"{"detail":[{"loc":["body"]}]}"#);
+        check("plain words", "plain words");
+        check("a key: hunter22", "a key: [redacted]");
+        check("two\r\nlines\u{1b}[2J", "two lines [2J");
+    }
+
+    #[test]
+    fn a_web_page_is_named_by_its_title_and_never_quoted() {
+        let named = |title: &str| {
+            format!(
+                "the server answered with an HTML page{title}, not an API response; \
+                 check `--base-url` and `--endpoint`"
+            )
+        };
+        check("<!DOCTYPE html><html><title>Sign in</title>", &named(" (title: Sign in)"));
+        check(
+            "\n <HTML><head><TITLE id=x>\n 502 Bad\n Gateway </TITLE></head>",
+            &named(" (title: 502 Bad Gateway)"),
+        );
+        check("<html><body>It works!</body></html>", &named(""));
+        check("<?xml version='1.0'?><html><title>X</title></html>", &named(" (title: X)"));
+        check("<html><title>hunter22</title>", &named(" (title: [redacted])"));
+        let long = format!("<html><title>{}</title>", "é".repeat(500));
+        check(&long, &named(&format!(" (title: {})", "é".repeat(40))));
+        assert_eq!(html_page(b"{\"a\": \"<html>\"}"), None);
+        assert_eq!(html_page(b"<s> tokens"), None);
+    }
+
+    #[test]
+    fn a_port_for_tls_is_recognised_by_its_refusal_of_plain_http() {
+        let tls = "the server speaks TLS on this port; use https:// in `--base-url`";
+        check("<html><title>400 The plain HTTP request was sent to HTTPS port</title>", tls);
+        check("Client sent an HTTP request to an HTTPS server.\n", tls);
+    }
+}
