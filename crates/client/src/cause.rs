@@ -147,7 +147,7 @@ fn describe_certificate(why: &CertificateError) -> String {
 
 /// Whether a server answered a TLS handshake, so that waiting for it will not help.
 pub fn is_tls_mismatch(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>())
+    error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()).is_some()
 }
 
 /// What to try about a server that cannot be reached.

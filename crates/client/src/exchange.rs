@@ -188,13 +188,13 @@ impl Exchange {
         let stamp = ReadStamp { is_upper_bound: true, ..arrival.stamp };
         let arrival = Arrival { stamp, ..arrival };
         let mut sink = |plain: &[u8]| self.on_data(plain, arrival, timeline);
-        let decoded = match data {
+        let outcome = match data {
             Some(data) => decoder.feed(data, &mut sink),
             None => decoder.finish(&mut sink),
         };
         self.decoder = Some(decoder);
         let encoding = self.head.map(|head| head.encoding).unwrap_or_default();
-        decoded.map_err(|_| http::Error::Compressed(encoding))
+        outcome.map_err(|_| http::Error::Compressed(encoding))
     }
 
     /// Takes bytes of the body.

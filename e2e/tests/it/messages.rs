@@ -139,14 +139,12 @@ fn an_interim_answer_before_the_answer_changes_nothing() {
 #[test]
 fn a_failed_run_groups_its_causes_within_80_columns() {
     let server = Scripted::new(|mut asked| {
-        match asked.number % 2 {
-            0 => {
-                asked.answer("503 Busy", "application/json", format!("\"{}\"", "busy ".repeat(50)))
-            }
-            _ => {
-                asked.start_stream();
-                asked.event(r#"{"choices":[{"index":0,"text":" a"}]}"#);
-            }
+        if asked.number % 2 == 0 {
+            let body = format!("\"{}\"", "busy ".repeat(50));
+            asked.answer("503 Busy", "application/json", body);
+        } else {
+            asked.start_stream();
+            asked.event(r#"{"choices":[{"index":0,"text":" a"}]}"#);
         }
         AfterResponse::Close
     });
@@ -225,9 +223,10 @@ fn a_redirect_at_the_ready_check_is_followed_and_named() {
 fn a_refused_key_is_said_at_once_with_what_was_sent() {
     let folder = tempfile::tempdir().unwrap();
     let server = Scripted::new(|mut asked| {
-        match asked.head.contains("Authorization: Bearer right") {
-            true => asked.good_answer(3),
-            false => asked.answer("401 Unauthorized", "application/json", r#"{"error":"no"}"#),
+        if asked.head.contains("Authorization: Bearer right") {
+            asked.good_answer(3);
+        } else {
+            asked.answer("401 Unauthorized", "application/json", r#"{"error":"no"}"#);
         }
         AfterResponse::Close
     });
@@ -275,6 +274,21 @@ fn a_refused_first_prompt_names_the_route_or_the_field_to_change() {
 }
 
 #[test]
+fn command_lines_that_cannot_be_meant_name_what_to_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let row = |line: &str, parts: &[&str]| check(&run(folder.path(), line), parts, 2);
+    row("bench --random-input-len 4294967295", &["`workload.input_len`: the most is 10000000"]);
+    row("bench --num-prompts 18446744073709551615", &["the most is 1000000000"]);
+    row("bench --num-prompts 0", &["nothing to measure"]);
+    row("bench --random-input-len 0", &["at least one token"]);
+    row("bench --resume", &["cannot use `--resume` without the folder", "`--run-dir DIR`"]);
+    row("bench --ramp-up-strategy linear", &["`--ramp-up-start-rps` and `--ramp-up-end-rps`"]);
+    row("bench --rate 4", &["unknown flag `--rate`", "similar: `--request-rate`"]);
+    row("bench --url http://h", &["similar: `--base-url`"]);
+    row("bench --concurrency 4", &["similar: `--max-concurrency`"]);
+}
+
+#[test]
 fn a_base_url_that_ends_in_v1_reaches_the_same_routes() {
     let server = Scripted::new(|mut asked| {
         assert_eq!(asked.line, "POST /v1/completions");
@@ -290,7 +304,7 @@ fn a_base_url_that_ends_in_v1_reaches_the_same_routes() {
 #[test]
 fn descriptors_that_run_out_are_this_machines_fault_and_not_the_servers() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Scripted::new(|asked| asked.hold());
+    let server = Scripted::new(ScriptedRequest::hold);
     let line = format!(
         "bench --base-url {} --num-prompts 200 --request-rate 2000 --random-input-len 20 \
          --random-output-len 3 --no-run-dir --model scripted --tokenizer cl100k --timeout 1s",

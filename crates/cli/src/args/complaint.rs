@@ -31,6 +31,15 @@ pub(crate) fn complaint(error: &clap::Error, words: &[String]) -> Option<Refusal
             let flag = words.get(at.checked_sub(1)?)?;
             refused(words, flag, &words[at], "it must not be negative")
         }
+        // clap would list both flags under "required" without saying which one needs the other.
+        ErrorKind::MissingRequiredArgument => {
+            let flag =
+                words.iter().find(|word| matches!(word.as_str(), "--resume" | "--overwrite"))?;
+            Some(Refusal::usage(
+                format!("cannot use `{flag}` without the folder of the earlier run"),
+                format!("add `--run-dir DIR` to `{flag}`"),
+            ))
+        }
         _ => None,
     }
 }

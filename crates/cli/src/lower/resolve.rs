@@ -243,7 +243,13 @@ fn complete(part: PartialPlan, situation: &Situation) -> Result<Plan, Refusal> {
     whole.merge(part);
     turns::put_second_target(&mut whole);
     let mut plan = whole.complete().map_err(|why| {
-        Refusal::usage(format!("cannot use the plan: {why}"), "`--print-plan` shows all fields")
+        let is_ramp = why.to_string().contains("`load.ramp.");
+        let hint = if is_ramp {
+            "`--ramp-up-strategy`, `--ramp-up-start-rps` and `--ramp-up-end-rps` go together"
+        } else {
+            "`--print-plan` shows all fields"
+        };
+        Refusal::usage(format!("cannot use the plan: {why}"), hint)
     })?;
     turns::settle(&mut plan)?;
     Ok(plan)
