@@ -304,7 +304,11 @@ fn a_base_url_that_ends_in_v1_reaches_the_same_routes() {
 #[test]
 fn descriptors_that_run_out_are_this_machines_fault_and_not_the_servers() {
     let folder = tempfile::tempdir().unwrap();
-    let server = Scripted::new(ScriptedRequest::hold);
+    let server = Scripted::new(|asked| {
+        let line = asked.line.clone();
+        assert!(line.starts_with("POST"), "{line}");
+        asked.hold()
+    });
     let line = format!(
         "bench --base-url {} --num-prompts 200 --request-rate 2000 --random-input-len 20 \
          --random-output-len 3 --no-run-dir --model scripted --tokenizer cl100k --timeout 1s",
