@@ -60,13 +60,15 @@ pub(crate) fn html_page(body: &[u8]) -> Option<HtmlPage> {
     let is_page = starts.iter().any(|start| lower.starts_with(start))
         || (lower.starts_with("<?xml") && lower.contains("<html"))
         || (lower.starts_with("<!--") && lower.contains("<html"));
-    is_page.then(|| HtmlPage { title: title(text, &lower) })
+    let title = || inside("title", text, &lower).or_else(|| inside("h1", text, &lower));
+    is_page.then(|| HtmlPage { title: title() })
 }
 
-fn title(text: &str, lower: &str) -> Option<String> {
-    let open = lower.find("<title")?;
+/// The text of the first element of this name.
+fn inside(name: &str, text: &str, lower: &str) -> Option<String> {
+    let open = lower.find(&format!("<{name}"))?;
     let start = open + lower[open..].find('>')? + 1;
-    let end = lower[start..].find("</title").map_or(text.len(), |length| start + length);
+    let end = lower[start..].find(&format!("</{name}")).map_or(text.len(), |at| start + at);
     let title = one_line(&text[start..end]);
     (!title.is_empty()).then_some(title)
 }
@@ -154,6 +156,7 @@ mod tests {
         );
         check("<html><body>It works!</body></html>", &named(""));
         check("<?xml version='1.0'?><html><title>X</title></html>", &named(" (title: X)"));
+        check("<html><h1>502 Bad</h1></html>", &named(" (title: 502 Bad)"));
         check("<html><title>hunter22</title>", &named(" (title: [redacted])"));
         let long = format!("<html><title>{}</title>", "é".repeat(500));
         check(&long, &named(&format!(" (title: {})", "é".repeat(40))));

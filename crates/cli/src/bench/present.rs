@@ -9,7 +9,7 @@ use tokometer_decide::compare::{Comparison, Half, compared};
 use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Quantity, Summary};
 use tokometer_plan::{Metrics, Output};
 use tokometer_record::{RunEnd, RunInfo, RunReader, RunState, Timeline};
-use tokometer_report::{self as report, Style};
+use tokometer_report::{self as report, Style, failure_lines};
 
 use crate::compare::{self, halves};
 use crate::exit::{Exit, Refusal};
@@ -229,7 +229,7 @@ impl SummarisedRun {
     pub(crate) fn dead_targets(&self) -> Vec<String> {
         let side = |name: &str, run: &Self| {
             (run.summary.counts.succeeded == 0)
-                .then(|| format!("no request{name} succeeded: {}", run.first_failure()))
+                .then(|| format!("no request{name} succeeded{}", run.causes()))
         };
         match &self.against {
             None => side("", self).into_iter().collect(),
@@ -243,9 +243,19 @@ impl SummarisedRun {
     /// The most frequent failure, in the server's words.
     pub(crate) fn first_failure(&self) -> String {
         let Some(group) = self.summary.failures.first() else { return "none was sent".to_owned() };
-        let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
-        let kind = group.kind;
-        format!("{} of them failed with `{kind:?}{status}`: {}", group.count, group.example)
+        let status = group.status.map(|status| format!(" (status {status})")).unwrap_or_default();
+        let kind = group.kind.describe();
+        format!("{} of them failed with: {kind}{status}: {}", group.count, group.example)
+    }
+
+    /// All causes of failure, on lines of their own.
+    fn causes(&self) -> String {
+        let lines = failure_lines(&self.summary);
+        if lines.is_empty() {
+            ": none was sent".to_owned()
+        } else {
+            format!("\n{}", lines.join("\n"))
+        }
     }
 
     /// Whether all requests failed because the server rejected them as they are, so that others may

@@ -9,7 +9,7 @@ use tokometer_metrics::Verdict;
 use tokometer_metrics::summary::FailureGroup;
 use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, RunReader, Stop};
-use tokometer_report::{Style, TableFormat, failure_lines, table};
+use tokometer_report::{Style, TableFormat, table};
 
 use super::folder::{self, Earlier, RunFolder};
 use super::present::{SummarisedRun, View, summarise_read};
@@ -241,14 +241,7 @@ fn has_refused_connections(shown: &SummarisedRun) -> bool {
     shown.summary.failures.iter().any(|group| group.kind == FailureKind::Connect)
 }
 
-/// The causes of failure, and what to try about the most frequent one.
-fn no_success(shown: &SummarisedRun, plan: &plan::Plan) -> String {
-    let mut lines = failure_lines(&shown.summary);
-    let advice = shown.summary.failures.first().and_then(|group| advice(group, shown, plan));
-    lines.extend(advice.map(|advice| format!("  {advice}")));
-    lines.join("\n")
-}
-
+/// What to try about a cause of failure.
 fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &plan::Plan) -> Option<String> {
     let route = shown.info.targets.first().map_or("", |target| target.endpoint.as_str());
     let backend = plan.targets.first().map_or("", |target| target.backend.name());
@@ -282,8 +275,9 @@ fn judged(stop: Stop, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
             for words in &dead {
                 print_message(&format!("error: {words}"));
             }
-            if shown.summary.counts.succeeded == 0 {
-                print_message(&no_success(shown, plan));
+            let first = shown.summary.failures.first();
+            if let Some(advice) = first.and_then(|group| advice(group, shown, plan)) {
+                print_message(&format!("  {advice}"));
             }
             Exit::NoSuccess
         }

@@ -60,7 +60,7 @@ pub(super) const CASES: &[Case] = &[
     flag("a negative length", "--random-input-len -3").says(&["must not be negative"]),
     flag("a range of lengths above 1", "--random-range-ratio 2")
         .says(&["the range ratio `2` must be"]),
-    flag("no prompts at all", "--num-prompts 0").says(&["there are no prompts to send"]),
+    flag("no prompts at all", "--num-prompts 0").says(&["there would be nothing to measure"]),
     flag("a number of prompts with a fraction", "--num-prompts 3.5").says(&["not a whole number"]),
     flag("a list of points that never ends", "--num-prompts 1,2,...,5").says(&["never reaches 5"]),
     flag("a concurrency of zero", "--max-concurrency 0").says(&["no request could be sent"]),
