@@ -1,7 +1,7 @@
 //! The checks of the table: each returns what it found, with numbers, or `None`.
 
 use tokometer_base::Nanos;
-use tokometer_record::FailureKind;
+use tokometer_record::{FailureKind, Stop};
 
 use super::note::CheckInput;
 use crate::observe::Pair;
