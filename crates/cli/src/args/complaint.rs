@@ -64,10 +64,10 @@ fn reason(said: &str) -> String {
     }
 }
 
-/// A value as it can be repeated. Nothing of a header or of metadata is, because it may be a secret.
+/// A value as it can be repeated. Nothing of a key, a header or metadata is, because it may be a secret.
 fn repeated(name: &str, value: &str) -> String {
     match name {
-        "header" | "metadata" => HIDDEN.to_owned(),
+        "api-key" | "header" | "metadata" => HIDDEN.to_owned(),
         _ => redact(value),
     }
 }
