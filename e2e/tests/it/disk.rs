@@ -5,7 +5,8 @@ use std::process::Command;
 
 use tokometer_record::{Phase, RunEnd, RunReader, RunState, Stop};
 
-use crate::program::{self, Server, Started, command, ended, run, wait_until};
+use crate::killed::recording;
+use crate::program::{self, Server, command, ended, run};
 
 /// The same command with a limit on the size of every file that it writes, in the shell's blocks.
 fn limited(mut bench: Command, blocks: u32) -> Command {
@@ -64,17 +65,8 @@ fn a_record_that_cannot_be_written_ends_the_run_with_its_figures_and_the_reason(
 fn a_run_whose_folder_is_deleted_still_prints_its_figures() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(&["--ttft", "5ms", "--itl", "5ms"]);
-    let line = format!(
-        "bench --base-url {} --duration 2s --max-concurrency 4 --random-input-len 20 \
-         --random-output-len 10 --run-dir r",
-        server.url
-    );
-    let bench = Started::new(folder.path(), &line);
+    let bench = recording(folder.path(), &server, "2s");
     let run_folder = folder.path().join("r");
-    wait_until("some requests are on disk", || {
-        let reader = RunReader::open(&run_folder).ok();
-        reader.is_some_and(|reader| reader.timelines().is_ok_and(|rows| rows.count() >= 8))
-    });
     fs::remove_dir_all(&run_folder).unwrap();
     let bench = bench.wait();
     assert_eq!(bench.code, Some(6), "{}\n{}", bench.stdout, bench.stderr);

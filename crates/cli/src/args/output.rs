@@ -24,10 +24,10 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     pub(crate) no_run_dir: bool,
     /// Skip points of a sweep that are already in --run-dir
-    #[arg(long, requires = "run_dir")]
+    #[arg(long, requires = "run_dir", conflicts_with = "no_run_dir")]
     pub(crate) resume: bool,
     /// Remove an earlier run from --run-dir first
-    #[arg(long, requires = "run_dir", conflicts_with = "resume")]
+    #[arg(long, requires = "run_dir", conflicts_with_all = ["resume", "no_run_dir"])]
     pub(crate) overwrite: bool,
     /// Print the summary as JSON
     #[arg(long)]

@@ -45,6 +45,12 @@ pub(crate) fn key_variable(path: &Path) -> Option<String> {
 /// Reads a plan file.
 pub(crate) fn read(path: &Path) -> Result<PartialPlan, Refusal> {
     let shown = path.display();
+    if path.is_dir() {
+        return Err(Refusal::usage(
+            format!("cannot read the plan `{shown}`: it is a folder"),
+            format!("the plan of a run is `{}`", path.join("plan.json").display()),
+        ));
+    }
     let text = std::fs::read_to_string(path).map_err(|why| {
         Refusal::usage(
             format!("cannot read the plan `{shown}`: {why}"),
