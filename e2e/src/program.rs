@@ -64,7 +64,7 @@ fn build(folder: &Path) {
 
 /// How a command ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProgramExit {
     /// Its exit code. `None` for one that a signal ended.
     pub code: Option<i32>,
     /// What it printed as its result.
@@ -73,7 +73,7 @@ pub struct Ended {
     pub stderr: String,
 }
 
-impl Ended {
+impl ProgramExit {
     /// Stdout as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|why| panic!("{why}: {self:?}"))
@@ -104,12 +104,12 @@ pub fn command(folder: &Path, line: &str) -> Command {
 }
 
 /// Runs a command line to its end.
-pub fn run(folder: &Path, line: &str) -> Ended {
+pub fn run(folder: &Path, line: &str) -> ProgramExit {
     ended(&mut command(folder, line))
 }
 
 /// Runs a command to its end.
-pub fn ended(command: &mut Command) -> Ended {
+pub fn ended(command: &mut Command) -> ProgramExit {
     Started::of(command).wait()
 }
 
@@ -164,14 +164,14 @@ impl Started {
     }
 
     /// Waits for its end, and kills it when that does not come.
-    pub fn wait(self) -> Ended {
+    pub fn wait(self) -> ProgramExit {
         let pid = self.pid();
         let Some(output) = in_time(|| self.child.wait_with_output()) else {
             let _ = kill(pid, Signal::SIGKILL);
             panic!("the program did not end within {LONGEST:?}");
         };
         let Output { status, stdout, stderr } = output.unwrap();
-        Ended {
+        ProgramExit {
             code: status.code(),
             stdout: String::from_utf8(stdout).unwrap(),
             stderr: String::from_utf8(stderr).unwrap(),

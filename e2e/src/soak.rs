@@ -15,7 +15,7 @@ use tokometer_base::seed::unit_float;
 use tokometer_record::{Outcome, Phase, RunReader, Timeline};
 use tokometer_sim::truth::{self, StreamEnd, TrueRequest};
 
-use crate::program::{Ended, Server, Started, command};
+use crate::program::{ProgramExit, Server, Started, command};
 
 /// Backends with the flavour of server that they measure.
 const DIALECTS: [(&str, &str); 5] = [
@@ -162,7 +162,7 @@ struct Usage {
     descriptors: usize,
 }
 
-fn watched(folder: &Path, line: &str) -> (Ended, Usage) {
+fn watched(folder: &Path, line: &str) -> (ProgramExit, Usage) {
     let mut usage = Usage::default();
     let mut program = command(folder, line);
     // Pipes would fill while nobody reads them.
@@ -184,10 +184,10 @@ fn watched(folder: &Path, line: &str) -> (Ended, Usage) {
     }
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
     let code = started.child.wait().unwrap().code();
-    (Ended { code, stdout: read("stdout"), stderr: read("stderr") }, usage)
+    (ProgramExit { code, stdout: read("stdout"), stderr: read("stderr") }, usage)
 }
 
-fn judge(folder: &Path, drawn: &Drawn, ended: &Ended, what: String, usage: &Usage) -> Round {
+fn judge(folder: &Path, drawn: &Drawn, ended: &ProgramExit, what: String, usage: &Usage) -> Round {
     let run = folder.join("r");
     let text = std::fs::read_to_string(run.join("summary.json")).unwrap_or_default();
     let page: Value = serde_json::from_str(&text).unwrap_or_default();

@@ -11,11 +11,13 @@ use std::sync::{Arc, OnceLock};
 
 use tokometer_base::{Nanos, Partial, Seed};
 use tokometer_client::http::{BodyPart, ResponseReader};
-use tokometer_client::{Dialect, Exchange, KeepText, Progress, ReadStamp, Settings, Url, sse};
+use tokometer_client::{
+    Dialect, Exchange, KeepText, ReadStamp, ResponseProgress, Settings, Url, sse,
+};
 use tokometer_plan::PartialPlan;
-use tokometer_record::{Identity, Outcome, Phase, RequestedLengths, RunReader, Timeline};
+use tokometer_record::{AttemptId, Outcome, Phase, RequestedLengths, RunReader, Timeline};
 use tokometer_tokenize::{Choice, Tokenizer, Wish};
-use tokometer_workload::{Context, PartialSpec};
+use tokometer_workload::{DatasetContext, PartialSpec};
 
 /// Panics for bytes that break it.
 pub(crate) type Property = fn(&[u8]);
@@ -58,7 +60,7 @@ fn sse_events(data: &[u8]) {
         let mut parser = sse::Parser::default();
         let mut found = Vec::new();
         let mut sink =
-            |event: sse::Event<'_>| found.push((event.name.to_vec(), event.data.to_vec()));
+            |event: sse::SseEvent<'_>| found.push((event.name.to_vec(), event.data.to_vec()));
         for piece in pieces {
             parser.feed(piece, &mut sink);
         }
@@ -113,11 +115,11 @@ fn exchange(data: &[u8]) {
     let mut exchange = Exchange::new(&dialect, &settings, KeepText::Yes);
     let mut read = |pieces: &[&[u8]]| {
         exchange.reset();
-        let identity = Identity::new(0, Phase::Measure);
+        let identity = AttemptId::new(0, Phase::Measure);
         let mut timeline = Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO);
         let stamp = ReadStamp::exact(Nanos::from_millis(1));
         for piece in pieces {
-            if exchange.on_read(piece, stamp, &mut timeline) != Progress::More {
+            if exchange.on_read(piece, stamp, &mut timeline) != ResponseProgress::More {
                 return timeline;
             }
         }
@@ -157,7 +159,7 @@ fn doctor(data: &[u8]) {
 
 fn prometheus(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let _ = tokometer_metrics::server::parse(text, tokometer_metrics::server::Keep::Buckets);
+    let _ = tokometer_metrics::server::parse(text, tokometer_metrics::server::KeptSeries::Buckets);
 }
 
 /// A plan that can be read is the same when it is written and read again.
@@ -237,7 +239,7 @@ fn dataset(name: &str, extension: &str, data: &[u8]) {
         let spec = serde_json::json!({"dataset": name, "path": path});
         let part: PartialSpec = serde_json::from_value(spec).expect("a dataset with a file");
         let spec = part.complete().expect("a dataset with a file");
-        let context = Context::new(tokenizer(), Seed(1), 3);
+        let context = DatasetContext::new(tokenizer(), Seed(1), 3);
         let Ok(workload) = tokometer_workload::open(&spec, &context) else { return };
         for index in 0..workload.len().min(3) {
             let _ = workload.item(index);

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use tokometer_base::Nanos;
-use tokometer_record::{Identity, Phase, RequestedLengths, RunInfo, RunWriter, Timeline};
+use tokometer_record::{AttemptId, Phase, RequestedLengths, RunInfo, RunWriter, Timeline};
 
 /// Seeds of a target. `scratch` is a folder that may be written to.
 pub(crate) fn seeds(root: &Path, target: &str, scratch: &Path) -> Vec<Vec<u8>> {
@@ -63,7 +63,7 @@ fn record(root: &Path, scratch: &Path) -> Vec<u8> {
     let folder = scratch.join("record");
     let Ok(mut writer) = RunWriter::create(&folder, &info) else { return Vec::new() };
     for index in 0..3 {
-        let identity = Identity::new(index, Phase::Measure);
+        let identity = AttemptId::new(index, Phase::Measure);
         let timeline = Timeline::new(identity, RequestedLengths::default(), Nanos(index));
         let _ = writer.push(timeline);
     }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use rayon::prelude::*;
 use tokometer_base::{Clock, Conventions, MonotonicClock, Partial as _, PromptContent, Seed};
 use tokometer_tokenize::{Choice, Specials, Tokenizer, Wish};
-use tokometer_workload::{Context, PartialSpec, Spec, datasets, open};
+use tokometer_workload::{DatasetContext, PartialSpec, Spec, datasets, open};
 
 /// Measures what the arguments name and prints it.
 pub(crate) fn run(arguments: &[String]) -> Result<()> {
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let spec: PartialSpec =
             serde_json::from_value(serde_json::json!({"dataset": dataset, "path": path}))?;
         let spec = spec.complete()?;
-        let workload = open(&spec, &Context::new(tokenizer, Seed(0), 1_000))?;
+        let workload = open(&spec, &DatasetContext::new(tokenizer, Seed(0), 1_000))?;
         let took = clock.now().saturating_sub(start);
         writeln!(
             out,
@@ -64,7 +64,7 @@ fn lengths(tokenizer: &Arc<dyn Tokenizer>, out: &mut impl Write) -> Result<()> {
             input_len,
             ..datasets::random::Options::by_conventions(Conventions::Vllm)
         };
-        let context = Context::new(Arc::clone(tokenizer), Seed(0), 100);
+        let context = DatasetContext::new(Arc::clone(tokenizer), Seed(0), 100);
         let workload = open(&Spec::Random(options), &context)?;
         let (mut exact, mut counted) = (0, Vec::new());
         for index in 0..100 {
@@ -81,7 +81,7 @@ fn lengths(tokenizer: &Arc<dyn Tokenizer>, out: &mut impl Write) -> Result<()> {
 }
 
 fn speed(tokenizer: &Arc<dyn Tokenizer>, clock: &impl Clock, out: &mut impl Write) -> Result<()> {
-    let context = Context::new(Arc::clone(tokenizer), Seed(0), 10_000);
+    let context = DatasetContext::new(Arc::clone(tokenizer), Seed(0), 10_000);
     let start = clock.now();
     let workload = open(&Spec::Random(datasets::random::Options::default()), &context)?;
     let one_thread: usize = (0..10_000).map(|index| bytes(&workload, index)).sum();

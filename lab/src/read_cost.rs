@@ -5,8 +5,8 @@
 //! protocols. No socket is involved.
 
 use tokometer_base::{Clock, MonotonicClock, Nanos};
-use tokometer_client::{Dialect, Exchange, KeepText, Progress, ReadStamp, Settings, Url};
-use tokometer_record::{RequestedLengths, Identity, Phase, Timeline};
+use tokometer_client::{Dialect, Exchange, KeepText, ResponseProgress, ReadStamp, Settings, Url};
+use tokometer_record::{RequestedLengths, AttemptId, Phase, Timeline};
 
 const EVENTS_PER_READ: usize = 64;
 const READS: usize = 16;
@@ -38,16 +38,16 @@ fn nanos_per_event(backend: &str, keep_text: KeepText, event: impl Fn(usize) -> 
     let (reads, clock) = (reads(event), MonotonicClock);
     let mut best = Nanos::MAX;
     for _ in 0..ROUNDS {
-        let identity = Identity::new(0, Phase::Measure);
+        let identity = AttemptId::new(0, Phase::Measure);
         let mut timeline = Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO);
         exchange.reset();
         let before = clock.now();
-        let mut progress = Progress::More;
+        let mut progress = ResponseProgress::More;
         for read in &reads {
             progress = exchange.on_read(read.as_bytes(), ReadStamp::exact(before), &mut timeline);
         }
         best = best.min(clock.now() - before);
-        assert!(progress != Progress::More && timeline.is_success(), "{:?}", timeline.outcome);
+        assert!(progress != ResponseProgress::More && timeline.is_success(), "{:?}", timeline.outcome);
         assert_eq!(timeline.events.len(), READS * EVENTS_PER_READ + 1);
     }
     best.0 as f64 / (READS * EVENTS_PER_READ) as f64

@@ -12,7 +12,7 @@ use tokometer_base::seed::{unit_float, whole_between};
 use tokometer_base::{Clock, MonotonicClock, Seed};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::{Ask, Options, RequestSource, Workload, predict};
+use tokometer_twin::{Ask, PredictOptions, RequestSource, RequestLoad, predict};
 
 /// Answers like those of seed 000: 57 % stop at the cap of 1,024 tokens, the others earlier.
 struct Percentiles;
@@ -71,12 +71,12 @@ fn percentiles(figures: &tokometer_twin::Figures) -> String {
 
 fn seed_000() {
     let profile = Profile::shipped("vllm-percentiles").expect("the profile is shipped");
-    let workload = Workload::burst(Percentiles).capped(128);
+    let workload = RequestLoad::burst(Percentiles).capped(128);
     let mut best = u64::MAX;
     let mut shown = None;
     for _ in 0..10 {
         let begin = MonotonicClock.now();
-        let prediction = predict(&profile, &workload, Seed(0), Options::default())
+        let prediction = predict(&profile, &workload, Seed(0), PredictOptions::default())
             .expect("the workload fits the engine");
         let text = percentiles(&prediction.figures);
         best = best.min((MonotonicClock.now() - begin).0);
@@ -97,13 +97,13 @@ fn seed_000() {
 fn fleet(replicas: usize, requests: u64, router: &str) {
     let profile = Profile::shipped("default").expect("the profile is shipped");
     let rate = replicas as f64 * 40.0;
-    let mut workload = Workload::burst(Traffic(requests)).arriving(Arrivals::poisson(rate));
+    let mut workload = RequestLoad::burst(Traffic(requests)).arriving(Arrivals::poisson(rate));
     workload.asks = Arc::new(Traffic(requests));
-    let options = Options {
+    let options = PredictOptions {
         replicas,
         routing: router.parse().expect("a router's name"),
         threads: 2,
-        ..Options::default()
+        ..PredictOptions::default()
     };
     let begin = MonotonicClock.now();
     let prediction =

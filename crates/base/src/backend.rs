@@ -26,7 +26,7 @@ pub enum Protocol {
 
 /// The server that a name promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Server {
+pub enum ServerKind {
     /// vLLM's own.
     Vllm,
     /// SGLang's own.
@@ -55,7 +55,7 @@ pub enum Flush {
 pub struct Backend {
     name: &'static str,
     protocol: Protocol,
-    server: Server,
+    server: ServerKind,
     conventions: Option<Conventions>,
     path: &'static str,
     sglang_port: u16,
@@ -64,7 +64,7 @@ pub struct Backend {
 const COMPLETIONS: &str = "/v1/completions";
 const CHAT: &str = "/v1/chat/completions";
 
-const fn row(name: &'static str, protocol: Protocol, server: Server) -> Backend {
+const fn row(name: &'static str, protocol: Protocol, server: ServerKind) -> Backend {
     let path = match protocol {
         Protocol::Completions | Protocol::DeepspeedMii => COMPLETIONS,
         Protocol::Chat => CHAT,
@@ -95,28 +95,28 @@ use Conventions::{Sglang, Vllm};
 
 /// Every backend name. A name that both known clients use (`vllm`, `lmdeploy`) means vLLM's.
 static BACKENDS: [Backend; 19] = [
-    row("openai", Protocol::Completions, Server::Any).of(Vllm),
-    row("vllm", Protocol::Completions, Server::Vllm).of(Vllm).port(8000),
-    row("openai-chat", Protocol::Chat, Server::Any).of(Vllm),
-    row("vllm-chat", Protocol::Chat, Server::Vllm).of(Sglang),
-    row("sglang", Protocol::SglangGenerate, Server::Sglang).of(Sglang),
-    row("sglang-native", Protocol::SglangGenerate, Server::Sglang).of(Sglang),
-    row("sglang-oai", Protocol::Completions, Server::Sglang).of(Sglang),
-    row("sglang-oai-chat", Protocol::Chat, Server::Sglang).of(Sglang),
-    row("tgi", Protocol::TgiGenerate, Server::Tgi).of(Vllm).port(8000),
-    row("tensorrt-llm", Protocol::TensorRtLlm, Server::Any).of(Vllm).port(8000),
-    row("trt", Protocol::TensorRtLlm, Server::Any).of(Sglang).port(8000),
-    row("lmdeploy", Protocol::Completions, Server::Any).of(Vllm).port(23333),
-    row("lmdeploy-chat", Protocol::Chat, Server::Any).of(Sglang),
-    row("scalellm", Protocol::Completions, Server::Any).of(Vllm).port(8000),
-    row("deepspeed-mii", Protocol::DeepspeedMii, Server::Any).of(Vllm).port(8000),
-    row("truss", Protocol::Completions, Server::Any)
+    row("openai", Protocol::Completions, ServerKind::Any).of(Vllm),
+    row("vllm", Protocol::Completions, ServerKind::Vllm).of(Vllm).port(8000),
+    row("openai-chat", Protocol::Chat, ServerKind::Any).of(Vllm),
+    row("vllm-chat", Protocol::Chat, ServerKind::Vllm).of(Sglang),
+    row("sglang", Protocol::SglangGenerate, ServerKind::Sglang).of(Sglang),
+    row("sglang-native", Protocol::SglangGenerate, ServerKind::Sglang).of(Sglang),
+    row("sglang-oai", Protocol::Completions, ServerKind::Sglang).of(Sglang),
+    row("sglang-oai-chat", Protocol::Chat, ServerKind::Sglang).of(Sglang),
+    row("tgi", Protocol::TgiGenerate, ServerKind::Tgi).of(Vllm).port(8000),
+    row("tensorrt-llm", Protocol::TensorRtLlm, ServerKind::Any).of(Vllm).port(8000),
+    row("trt", Protocol::TensorRtLlm, ServerKind::Any).of(Sglang).port(8000),
+    row("lmdeploy", Protocol::Completions, ServerKind::Any).of(Vllm).port(23333),
+    row("lmdeploy-chat", Protocol::Chat, ServerKind::Any).of(Sglang),
+    row("scalellm", Protocol::Completions, ServerKind::Any).of(Vllm).port(8000),
+    row("deepspeed-mii", Protocol::DeepspeedMii, ServerKind::Any).of(Vllm).port(8000),
+    row("truss", Protocol::Completions, ServerKind::Any)
         .of(Sglang)
         .at("/v1/models/model:predict")
         .port(8080),
-    row("llamacpp", Protocol::LlamaCpp, Server::LlamaCpp).port(8080),
-    row("llamacpp-oai", Protocol::Completions, Server::LlamaCpp).port(8080),
-    row("llamacpp-oai-chat", Protocol::Chat, Server::LlamaCpp).port(8080),
+    row("llamacpp", Protocol::LlamaCpp, ServerKind::LlamaCpp).port(8080),
+    row("llamacpp-oai", Protocol::Completions, ServerKind::LlamaCpp).port(8080),
+    row("llamacpp-oai-chat", Protocol::Chat, ServerKind::LlamaCpp).port(8080),
 ];
 
 impl Backend {
@@ -141,7 +141,7 @@ impl Backend {
     }
 
     /// The server that the name promises.
-    pub fn server(&self) -> Server {
+    pub fn server(&self) -> ServerKind {
         self.server
     }
 
@@ -183,24 +183,24 @@ impl Backend {
     /// How its server's prefix cache is flushed.
     pub fn flush_by(&self, conventions: Conventions) -> Flush {
         match (conventions, self.server) {
-            (Vllm, _) | (Sglang, Server::Vllm) => Flush::ResetPrefixCache,
-            (Sglang, Server::Sglang) => Flush::FlushCacheWithin,
-            (Sglang, Server::Tgi | Server::LlamaCpp | Server::Any) => Flush::FlushCache,
+            (Vllm, _) | (Sglang, ServerKind::Vllm) => Flush::ResetPrefixCache,
+            (Sglang, ServerKind::Sglang) => Flush::FlushCacheWithin,
+            (Sglang, ServerKind::Tgi | ServerKind::LlamaCpp | ServerKind::Any) => Flush::FlushCache,
         }
     }
 
     /// Whether its server describes itself at `/server_info`.
     pub fn has_server_info(&self) -> bool {
-        self.server == Server::Sglang
+        self.server == ServerKind::Sglang
     }
 
     /// The flavour of the simulated server whose streams fit it.
     pub fn flavour(&self) -> &'static str {
         match self.server {
-            Server::Sglang => "sglang",
-            Server::Tgi => "tgi",
-            Server::LlamaCpp => "llamacpp",
-            Server::Vllm | Server::Any => "vllm",
+            ServerKind::Sglang => "sglang",
+            ServerKind::Tgi => "tgi",
+            ServerKind::LlamaCpp => "llamacpp",
+            ServerKind::Vllm | ServerKind::Any => "vllm",
         }
     }
 
@@ -233,7 +233,7 @@ impl Backend {
 
     /// Whether its server refuses a model name that it does not list. llama.cpp's answers to any.
     pub fn checks_model(&self) -> bool {
-        self.sends_model() && self.server != Server::LlamaCpp
+        self.sends_model() && self.server != ServerKind::LlamaCpp
     }
 
     /// Whether a prompt may be sent as token ids.

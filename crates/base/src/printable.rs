@@ -53,7 +53,7 @@ pub fn short(text: &str) -> String {
 
 /// Whether colours may be in an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Colours {
+pub enum ColourCodes {
     /// Codes of the form `ESC [ … m` stay.
     Kept,
     /// No code stays.
@@ -61,11 +61,11 @@ pub enum Colours {
 }
 
 /// An output of several lines without control characters other than line ends, tabs and colours.
-pub fn lines(text: &str, colours: Colours) -> String {
+pub fn lines(text: &str, colours: ColourCodes) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(letter) = rest.chars().next() {
-        let code = if colours == Colours::Kept { colour_code(rest) } else { 0 };
+        let code = if colours == ColourCodes::Kept { colour_code(rest) } else { 0 };
         if code > 0 {
             clean.push_str(&rest[..code]);
             rest = &rest[code..];
@@ -113,8 +113,8 @@ mod tests {
     fn an_output_keeps_its_lines_and_its_own_colours() {
         let text = "a\r\n\tb \u{1b}[1;31mred\u{1b}[0m \u{1b}[2J\u{1b}]0;t\u{7} \u{202e}x\r";
         let kept = "a\r\n\tb \u{1b}[1;31mred\u{1b}[0m �[2J�]0;t� �x ";
-        assert_eq!(lines(text, Colours::Kept), kept);
-        assert!(!lines(text, Colours::Dropped).contains('\u{1b}'));
+        assert_eq!(lines(text, ColourCodes::Kept), kept);
+        assert!(!lines(text, ColourCodes::Dropped).contains('\u{1b}'));
     }
 
     /// Texts with many characters that must not be shown: ordinary strings have few of them.
@@ -137,14 +137,14 @@ mod tests {
 
         #[test]
         fn an_output_has_no_control_characters_but_its_own(text in text()) {
-            let clean = lines(&text, Colours::Dropped);
+            let clean = lines(&text, ColourCodes::Dropped);
             let is_bad = |letter: char| {
                 (letter.is_control() && !matches!(letter, '\n' | '\t')) || is_invisible(letter)
             };
             prop_assert!(!clean.replace("\r\n", "\n").chars().any(is_bad));
-            prop_assert_eq!(lines(&clean, Colours::Dropped), clean);
-            let kept = lines(&text, Colours::Kept);
-            prop_assert_eq!(lines(&kept, Colours::Kept), kept);
+            prop_assert_eq!(lines(&clean, ColourCodes::Dropped), clean);
+            let kept = lines(&text, ColourCodes::Kept);
+            prop_assert_eq!(lines(&kept, ColourCodes::Kept), kept);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use tokometer_base::units::nearest_count;
 use tokometer_metrics::figure::Quantity;
-use tokometer_metrics::figures::{Attainment, Probe, SteadyWindow};
+use tokometer_metrics::figures::{Attainment, ProbeFigures, SteadyWindow};
 use tokometer_metrics::server::Speculation;
 use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
 use tokometer_record::{RecordedLoad, RunInfo};
@@ -243,7 +243,7 @@ fn set_stats(report: &mut Report, metric: Metric, stats: &Stats) {
     }
 }
 
-fn set_probe(report: &mut Report, probe: &Probe) {
+fn set_probe(report: &mut Report, probe: &ProbeFigures) {
     report.set_count(Field::ProbesCompleted, probe.completed);
     report.set_count(Field::ProbesFailed, probe.failed);
     report.set_number(Field::ProbeMedian, probe.median);

@@ -13,11 +13,13 @@ use serde_json::{Map, Value};
 use tokometer_base::{Nanos, Seed, WallNanos};
 use tokometer_classic::files::{Extent, ResultFile, sglang_line, vllm_json};
 use tokometer_classic::{Layout, Metric, Selection, from_summary, print};
-use tokometer_metrics::{Collector, Details, FamilyFigures, Objectives, Options, Stats, Summary};
+use tokometer_metrics::{
+    Collector, Details, FamilyFigures, Objectives, Stats, Summary, SummaryOptions,
+};
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 use tokometer_record::{
-    Event, EventKind, Failure, FailureKind, Health, Identity, Outcome, Phase, RecordedLoad,
-    RequestedLengths, RunEnd, RunInfo, RunState, Stop, Target, Timeline, Usage,
+    AttemptId, Event, EventKind, Failure, FailureKind, Health, Outcome, Phase, RecordedLoad,
+    RequestedLengths, RunEnd, RunInfo, RunState, Stop, TargetInfo, Timeline, Usage,
 };
 
 /// A run that every tool is given; `fixtures/parity/timelines.py` says what its fields mean.
@@ -77,7 +79,7 @@ fn timeline(index: u64, phase: Phase, request: &Request, shared: &Shared) -> Tim
         output_tokens: Some(request.asked_tokens),
         body_bytes: 0,
     };
-    let mut timeline = Timeline::new(Identity::new(index, phase), asked, start);
+    let mut timeline = Timeline::new(AttemptId::new(index, phase), asked, start);
     let arrival = Nanos(request.arrival_ns);
     timeline.times.intended = shared.request_rate.map(|_| arrival);
     timeline.times.first_byte_sent = Some(start);
@@ -134,7 +136,7 @@ fn info(shared: &Shared, tool: &str) -> RunInfo {
         seed: Seed(0),
         salt: 0,
         family: tool.parse().unwrap(),
-        targets: vec![Target {
+        targets: vec![TargetInfo {
             base_url: "http://server".to_owned(),
             endpoint: endpoint.to_owned(),
             backend: backend.to_owned(),
@@ -204,7 +206,7 @@ fn reported_accept_length(info: &Value) -> Option<f64> {
 
 fn summary(shared: &Shared, info: &RunInfo, layout: Layout) -> Summary {
     let limit = |name: &str| shared.goodput.as_ref()?.get(name).copied();
-    let options = Options {
+    let options = SummaryOptions {
         percentiles: shown(shared).needed_percentiles(),
         objectives: Objectives {
             ttft_ms: limit("ttft"),

@@ -15,7 +15,7 @@ use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::folder::names;
 use tokometer_record::server::Scrape;
 use tokometer_record::{
-    Event, EventKind, Failure, FailureKind, Health, Identity, Network, Outcome, Phase,
+    AttemptId, Event, EventKind, Failure, FailureKind, Health, Network, Outcome, Phase,
     RequestedLengths, RunEnd, RunInfo, RunWriter, ServerTimings, Stop, Timeline, Usage,
 };
 use tokometer_report::Style;
@@ -82,7 +82,7 @@ fn timeline(index: u64, origin: Nanos) -> Timeline {
     let at = |ms: u64| origin + Nanos::from_millis(ms + 50 * index);
     let asked =
         RequestedLengths { prompt_tokens: Some(10), output_tokens: Some(4), body_bytes: 77 };
-    let mut timeline = Timeline::new(Identity::new(index, Phase::Measure), asked, at(1));
+    let mut timeline = Timeline::new(AttemptId::new(index, Phase::Measure), asked, at(1));
     timeline.times.intended = Some(at(1));
     timeline.times.connect_begin = Some(at(1));
     timeline.times.connect_end = Some(at(2));

@@ -89,8 +89,8 @@ impl From<measure::Error> for Refusal {
     }
 }
 
-impl From<what_if::Error> for Refusal {
-    fn from(error: what_if::Error) -> Self {
+impl From<what_if::WhatIfError> for Refusal {
+    fn from(error: what_if::WhatIfError) -> Self {
         Self::usage(format!("cannot use `--set`: {error}"), "")
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tokometer_decide::AbBlocks;
-use tokometer_metrics::{Collector, Options, Summary};
+use tokometer_metrics::{Collector, Summary, SummaryOptions};
 use tokometer_plan::ab_blocks;
 use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
 
@@ -21,7 +21,7 @@ pub(crate) fn timelines(reader: &RunReader) -> Result<impl Iterator<Item = Timel
 }
 
 /// The summary of a run: requests, scrapes and how it ended.
-pub(crate) fn summary(reader: &RunReader, options: Options) -> Result<Summary, Refusal> {
+pub(crate) fn summary(reader: &RunReader, options: SummaryOptions) -> Result<Summary, Refusal> {
     let mut collector = Collector::new(reader.info(), options);
     for timeline in timelines(reader)? {
         collector.push(&timeline);
@@ -118,7 +118,7 @@ mod tests {
             health: Health::default(),
         };
         writer.finish(&ended).unwrap();
-        let found = summary(&open(&folder).unwrap(), Options::default()).unwrap();
+        let found = summary(&open(&folder).unwrap(), SummaryOptions::default()).unwrap();
         assert_eq!(found.server.and_then(|server| server.running_max), Some(3.0));
         assert_eq!(found.counts.never_sent, 1_000);
         assert_eq!(end(&folder), Some(ended));

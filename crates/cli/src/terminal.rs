@@ -37,7 +37,7 @@ const LINE_CHARS: usize = 4_000;
 
 /// A message without secrets and control characters, in lines of bounded length.
 fn cleaned(text: &str) -> String {
-    let clean = printable::lines(&without_secrets(text), printable::Colours::Dropped);
+    let clean = printable::lines(&without_secrets(text), printable::ColourCodes::Dropped);
     let short = |line: &str| match line.char_indices().nth(LINE_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
@@ -47,7 +47,7 @@ fn cleaned(text: &str) -> String {
 
 /// Writes a piece of the result.
 pub(crate) fn print(text: &str) -> Result<(), Refusal> {
-    let text = printable::lines(&without_secrets(text), printable::Colours::Kept);
+    let text = printable::lines(&without_secrets(text), printable::ColourCodes::Kept);
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     match written {

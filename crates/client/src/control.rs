@@ -12,7 +12,7 @@ use tokometer_base::Nanos;
 
 use crate::Error;
 use crate::conn::{Access, Cancel, Channel, Endpoint, Limit, Peer};
-use crate::http::{BodyDecoder, BodyPart, Encoding, ResponseReader};
+use crate::http::{BodyDecoder, BodyPart, ContentEncoding, ResponseReader};
 use crate::prepare::RequestHead;
 use crate::redirect::{MOST_REDIRECTS, Redirect, is_redirect};
 use crate::server_message::{html_page, message};
@@ -23,7 +23,7 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// A complete HTTP response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpResponse {
     /// The status code, whatever its class.
     pub status: u16,
     /// In the order received; names as the server spelled them.
@@ -34,7 +34,7 @@ pub struct Answer {
     pub redirected: Option<String>,
 }
 
-impl Answer {
+impl HttpResponse {
     /// The first header of this name.
     fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
@@ -43,9 +43,10 @@ impl Answer {
 
     /// The same answer with its body decoded, or why that cannot be done.
     fn decoded(mut self) -> Result<Self, String> {
-        let encoding = Encoding::parse(self.header("content-encoding").unwrap_or_default().trim());
+        let encoding =
+            ContentEncoding::parse(self.header("content-encoding").unwrap_or_default().trim());
         if !encoding.is_readable() {
-            return Err(crate::http::Error::Encoding(encoding).to_string());
+            return Err(crate::http::HttpError::Encoding(encoding).to_string());
         }
         let Some(mut decoder) = BodyDecoder::new(encoding) else { return Ok(self) };
         let mut body = Vec::new();
@@ -56,7 +57,7 @@ impl Answer {
         decoder
             .feed(&self.body, &mut keep)
             .and_then(|()| decoder.finish(&mut keep))
-            .map_err(|_| crate::http::Error::Compressed(encoding).to_string())?;
+            .map_err(|_| crate::http::HttpError::Compressed(encoding).to_string())?;
         self.body = body;
         Ok(self)
     }
@@ -69,7 +70,7 @@ impl Answer {
 
 /// One entry of `/v1/models`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Model {
+pub struct ModelEntry {
     /// The name to send in requests.
     pub id: String,
     /// Origin of the weights, such as a hub id. `None` where the server does not report it.
@@ -133,7 +134,7 @@ impl Control {
 
     /// `GET path`, whatever the status of the answer. Redirects are followed; another server than this
     /// one is sent neither the key nor the user's headers.
-    pub fn get(&self, path: &str) -> Result<Answer, Error> {
+    pub fn get(&self, path: &str) -> Result<HttpResponse, Error> {
         let mut settings = self.settings.clone();
         let mut path = path.to_owned();
         let mut redirected = None;
@@ -143,7 +144,7 @@ impl Control {
             let head = RequestHead::get(url, &full_path(&settings, &path), forward);
             let answer = self.ask((&settings, &endpoint), &path, head, None)?;
             let location = answer.header("location").filter(|_| is_redirect(answer.status));
-            let Some(location) = location else { return Ok(Answer { redirected, ..answer }) };
+            let Some(location) = location else { return Ok(HttpResponse { redirected, ..answer }) };
             let address = settings.base_url.at(&path);
             let route = path.split('?').next().unwrap_or_default();
             let redirect = Redirect::parse(&settings.base_url, route, location)?;
@@ -164,7 +165,7 @@ impl Control {
     }
 
     /// `POST path` with a JSON body or none, whatever the status of the answer.
-    pub fn post(&self, path: &str, body: Option<&Value>) -> Result<Answer, Error> {
+    pub fn post(&self, path: &str, body: Option<&Value>) -> Result<HttpResponse, Error> {
         let settings = &self.settings;
         let endpoint = self.access.endpoint(&settings.base_url)?;
         let (url, forward) = (&settings.base_url, endpoint.forward.as_ref());
@@ -179,7 +180,7 @@ impl Control {
         path: &str,
         mut head: RequestHead,
         body: Option<String>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<HttpResponse, Error> {
         head.header("Accept", "*/*");
         head.header("Accept-Encoding", "identity");
         head.header("Connection", "close");
@@ -216,13 +217,13 @@ impl Control {
         channel: &mut Channel,
         request: &[u8],
         address: &str,
-    ) -> Result<Answer, Error> {
+    ) -> Result<HttpResponse, Error> {
         let reach = |source| Error::Reach { address: address.to_owned(), source };
         let broken = |reason: String| Error::Answer { address: address.to_owned(), reason };
         channel.send(request).map_err(reach)?;
         let mut reader = ResponseReader::default();
         let mut answer =
-            Answer { status: 0, headers: Vec::new(), body: Vec::new(), redirected: None };
+            HttpResponse { status: 0, headers: Vec::new(), body: Vec::new(), redirected: None };
         let mut input = Vec::new();
         let mut has_heard = false;
         loop {
@@ -258,7 +259,7 @@ impl Control {
     }
 
     /// An error unless the status is 2xx.
-    fn accepted(&self, path: &str, answer: Answer) -> Result<Answer, Error> {
+    fn accepted(&self, path: &str, answer: HttpResponse) -> Result<HttpResponse, Error> {
         if (200..300).contains(&answer.status) {
             return Ok(answer);
         }
@@ -300,7 +301,7 @@ impl Control {
     }
 
     /// `GET /v1/models`.
-    pub fn models(&self) -> Result<Vec<Model>, Error> {
+    pub fn models(&self) -> Result<Vec<ModelEntry>, Error> {
         let list = self.get_json("/v1/models")?;
         let models = list["data"].as_array();
         let models = models.ok_or_else(|| self.unexpected("/v1/models", "it lists no models"))?;
@@ -400,10 +401,10 @@ impl Control {
     }
 }
 
-fn model(entry: &Value) -> Option<Model> {
+fn model(entry: &Value) -> Option<ModelEntry> {
     let length = [&entry["max_model_len"], &entry["meta"]["n_ctx"], &entry["meta"]["n_ctx_train"]];
     let length = length.into_iter().find_map(Value::as_u64);
-    Some(Model {
+    Some(ModelEntry {
         id: entry["id"].as_str()?.to_owned(),
         root: entry["root"].as_str().map(str::to_owned),
         max_model_len: length.and_then(|length| u32::try_from(length).ok()),
@@ -422,8 +423,8 @@ fn full_path(settings: &Settings, path: &str) -> String {
 fn take(
     reader: &mut ResponseReader,
     mut input: &[u8],
-    answer: &mut Answer,
-) -> Result<bool, crate::http::Error> {
+    answer: &mut HttpResponse,
+) -> Result<bool, crate::http::HttpError> {
     if answer.status == 0 {
         let headers = &mut answer.headers;
         let head = reader.read_head(&mut input, |name, value| {

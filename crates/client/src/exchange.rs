@@ -52,7 +52,7 @@ pub enum KeepText {
 
 /// Whether a response is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
+pub enum ResponseProgress {
     /// More bytes are expected.
     More,
     /// The response is complete and the timeline's outcome is set.
@@ -64,7 +64,7 @@ pub enum Progress {
     },
 }
 
-const CLOSED: Progress = Progress::Done { keep_alive: false, unread: 0 };
+const CLOSED: ResponseProgress = ResponseProgress::Done { keep_alive: false, unread: 0 };
 
 /// Reads one response at a time.
 #[derive(Debug)]
@@ -123,7 +123,12 @@ impl Exchange {
     }
 
     /// Processes the bytes of one read, exactly as the socket returned them.
-    pub fn on_read(&mut self, bytes: &[u8], stamp: ReadStamp, timeline: &mut Timeline) -> Progress {
+    pub fn on_read(
+        &mut self,
+        bytes: &[u8],
+        stamp: ReadStamp,
+        timeline: &mut Timeline,
+    ) -> ResponseProgress {
         let arrival = Arrival { stamp, read: timeline.reads };
         timeline.reads += 1;
         timeline.merged_reads += u32::from(stamp.is_upper_bound);
@@ -142,7 +147,7 @@ impl Exchange {
         bytes: &[u8],
         arrival: Arrival,
         timeline: &mut Timeline,
-    ) -> Result<Progress, http::Error> {
+    ) -> Result<ResponseProgress, http::HttpError> {
         let mut input = bytes;
         if self.head.is_none() {
             let location = &mut self.location;
@@ -151,15 +156,15 @@ impl Exchange {
                     *location = Some(String::from_utf8_lossy(value).into_owned());
                 }
             })?;
-            let Some(head) = head else { return Ok(Progress::More) };
+            let Some(head) = head else { return Ok(ResponseProgress::More) };
             self.on_head(head, arrival.stamp, timeline);
             if !head.encoding.is_readable() {
-                return Err(http::Error::Encoding(head.encoding));
+                return Err(http::HttpError::Encoding(head.encoding));
             }
         }
         loop {
             match self.http.read_body(&mut input)? {
-                BodyPart::More => return Ok(Progress::More),
+                BodyPart::More => return Ok(ResponseProgress::More),
                 BodyPart::Data(data) if self.decoder.is_some() => {
                     self.on_compressed(Some(data), arrival, timeline)?;
                 }
@@ -170,7 +175,7 @@ impl Exchange {
                     let keep_alive = self.head.is_some_and(|head| head.keep_alive);
                     // Unexpected bytes would be taken for the next response.
                     let keep_alive = keep_alive && input.is_empty();
-                    return Ok(Progress::Done { keep_alive, unread: input.len() });
+                    return Ok(ResponseProgress::Done { keep_alive, unread: input.len() });
                 }
             }
         }
@@ -182,7 +187,7 @@ impl Exchange {
         data: Option<&[u8]>,
         arrival: Arrival,
         timeline: &mut Timeline,
-    ) -> Result<(), http::Error> {
+    ) -> Result<(), http::HttpError> {
         let Some(mut decoder) = self.decoder.take() else { return Ok(()) };
         // A block may hold tokens of any time before it was sent.
         let stamp = ReadStamp { is_upper_bound: true, ..arrival.stamp };
@@ -194,7 +199,7 @@ impl Exchange {
         };
         self.decoder = Some(decoder);
         let encoding = self.head.map(|head| head.encoding).unwrap_or_default();
-        outcome.map_err(|_| http::Error::Compressed(encoding))
+        outcome.map_err(|_| http::HttpError::Compressed(encoding))
     }
 
     /// Takes bytes of the body.
@@ -206,7 +211,7 @@ impl Exchange {
             self.keep_beginning(data);
         }
         let reading = &mut self.reading;
-        let mut sink = |event: crate::sse::Event<'_>| {
+        let mut sink = |event: crate::sse::SseEvent<'_>| {
             reading.on_event(event, arrival, timeline);
         };
         self.framer.feed(data, &mut sink);
@@ -249,7 +254,7 @@ impl Exchange {
         if end == BodyEnd::Announced {
             let is_whole = self.framer.framing() == Framing::WholeJson;
             let reading = &mut self.reading;
-            let mut sink = |event: crate::sse::Event<'_>| {
+            let mut sink = |event: crate::sse::SseEvent<'_>| {
                 if is_whole {
                     reading.on_whole(event.data, arrival, timeline);
                 } else {
@@ -290,7 +295,7 @@ impl Exchange {
     }
 
     /// The server closed the connection, seen at `at`.
-    pub fn on_eof(&mut self, at: Nanos, timeline: &mut Timeline) -> Progress {
+    pub fn on_eof(&mut self, at: Nanos, timeline: &mut Timeline) -> ResponseProgress {
         let arrival =
             Arrival { stamp: ReadStamp::exact(at), read: timeline.reads.saturating_sub(1) };
         if self.head.is_none() {

@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use crate::sse::{self, Event};
+use crate::sse::{self, SseEvent};
 
 /// How a body splits into events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Framer {
 
     /// Calls `sink` for each event that this part of the body completes.
     #[inline]
-    pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) {
+    pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
         match self.framing {
             Framing::Sse => self.sse.feed(bytes, sink),
             Framing::Lines => self.feed_lines(bytes, sink),
@@ -61,7 +61,7 @@ impl Framer {
         self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    fn feed_lines(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) {
+    fn feed_lines(&mut self, bytes: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
         let mut rest = bytes;
         while let Some(length) = memchr(b'\n', rest) {
             let (line, end) = rest.split_at(length);
@@ -78,7 +78,7 @@ impl Framer {
     }
 
     /// Ends the body: calls `sink` for an event that only the end completes.
-    pub fn finish(&mut self, sink: &mut impl FnMut(Event<'_>)) {
+    pub fn finish(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
         match self.framing {
             Framing::Sse => self.sse.finish(sink),
             Framing::Lines | Framing::WholeJson => emit(&self.kept, sink),
@@ -87,10 +87,10 @@ impl Framer {
     }
 }
 
-fn emit(data: &[u8], sink: &mut impl FnMut(Event<'_>)) {
+fn emit(data: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
     let data = data.trim_ascii();
     if !data.is_empty() {
-        sink(Event { name: b"", data });
+        sink(SseEvent { name: b"", data });
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
         let check = |framing, body: &str, expected: &[&str]| {
             for step in 1..=body.len() {
                 let mut events = Vec::new();
-                let mut sink = |event: Event<'_>| {
+                let mut sink = |event: SseEvent<'_>| {
                     events.push(String::from_utf8_lossy(event.data).into_owned());
                 };
                 let mut framer = Framer::new(framing);

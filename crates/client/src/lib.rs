@@ -29,7 +29,7 @@ pub mod url;
 pub use control::Control;
 pub use dialect::{Dialect, Probe};
 pub use error::Error;
-pub use exchange::{Exchange, KeepText, Progress, ReadStamp};
+pub use exchange::{Exchange, KeepText, ReadStamp, ResponseProgress};
 pub use omission::{refused_field, replacement};
 pub use prepare::{PreparedRequest, RequestInput};
 pub use secret::ApiKey;

@@ -78,7 +78,7 @@ impl ResponseReading {
     #[inline]
     pub(crate) fn on_event(
         &mut self,
-        event: sse::Event<'_>,
+        event: sse::SseEvent<'_>,
         arrival: Arrival,
         timeline: &mut Timeline,
     ) {
@@ -94,7 +94,12 @@ impl ResponseReading {
         }
     }
 
-    fn on_new_shape(&mut self, event: sse::Event<'_>, arrival: Arrival, timeline: &mut Timeline) {
+    fn on_new_shape(
+        &mut self,
+        event: sse::SseEvent<'_>,
+        arrival: Arrival,
+        timeline: &mut Timeline,
+    ) {
         let data = event.data.trim_ascii();
         if data == b"[DONE]" {
             self.seen.set(Marks::DONE);

@@ -11,7 +11,7 @@ use crate::framing::MAX_KEPT_BYTES;
 
 /// A complete server-sent event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event<'a> {
+pub struct SseEvent<'a> {
     /// The `event:` field; usually empty.
     pub name: &'a [u8],
     /// The `data:` lines, joined by LF.
@@ -67,7 +67,7 @@ impl Parser {
     }
 
     /// Processes the next slice of the stream.
-    pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) {
+    pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
         let mut rest = bytes;
         if self.is_after_cr && !rest.is_empty() {
             self.is_after_cr = false;
@@ -111,7 +111,7 @@ impl Parser {
     }
 
     /// Completes a line that began in an earlier slice and ends with `end`.
-    fn take_kept_line(&mut self, end: &[u8], sink: &mut impl FnMut(Event<'_>)) {
+    fn take_kept_line(&mut self, end: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
         let mut line = std::mem::take(&mut self.line);
         line.extend_from_slice(end);
         let mut held = None;
@@ -135,11 +135,11 @@ impl Parser {
         &mut self,
         line: &'a [u8],
         held: &mut Option<&'a [u8]>,
-        sink: &mut impl FnMut(Event<'_>),
+        sink: &mut impl FnMut(SseEvent<'_>),
     ) {
         if line.is_empty() {
             if let Some(data) = held.take() {
-                sink(Event { name: &self.name, data });
+                sink(SseEvent { name: &self.name, data });
                 self.name.clear();
             } else {
                 self.dispatch(sink);
@@ -165,15 +165,15 @@ impl Parser {
         }
     }
 
-    fn dispatch(&mut self, sink: &mut impl FnMut(Event<'_>)) {
+    fn dispatch(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
         if let Some(data) = &self.data {
-            sink(Event { name: &self.name, data });
+            sink(SseEvent { name: &self.name, data });
         }
         self.clear_event();
     }
 
     /// Ends the stream. An event without its final blank line counts, because some servers omit it.
-    pub fn finish(&mut self, sink: &mut impl FnMut(Event<'_>)) {
+    pub fn finish(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
         if !self.line.is_empty() {
             self.take_kept_line(&[], sink);
         }
@@ -204,7 +204,7 @@ mod tests {
     fn events_of<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Owned> {
         let mut events = Vec::new();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let mut sink = |event: Event<'_>| events.push((text(event.name), text(event.data)));
+        let mut sink = |event: SseEvent<'_>| events.push((text(event.name), text(event.data)));
         let mut parser = Parser::default();
         for piece in pieces {
             parser.feed(piece, &mut sink);

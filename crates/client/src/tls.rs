@@ -25,7 +25,7 @@ pub enum Trust {
 
 /// The certificate that the client shows, for servers that ask for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct ClientCertificate {
     /// PEM file with the certificate and those that lead to its root.
     pub certificate: PathBuf,
     /// PEM file with its private key, which may be the same file.
@@ -35,7 +35,7 @@ pub struct Identity {
 /// A TLS configuration that speaks HTTP/1.1.
 pub fn client_config(
     trust: &Trust,
-    identity: Option<&Identity>,
+    identity: Option<&ClientCertificate>,
 ) -> Result<Arc<ClientConfig>, Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -59,7 +59,7 @@ pub fn client_config(
     Ok(Arc::new(config))
 }
 
-impl Identity {
+impl ClientCertificate {
     fn refused(&self, why: &rustls::Error) -> Error {
         let reason = match why {
             rustls::Error::InconsistentKeys(_) => {
@@ -252,7 +252,7 @@ mod tests {
         let both = write("both.pem", &(own.cert.pem() + &own.signing_key.serialize_pem()));
         let use_of = |certificate: &Path, key: &Path| {
             let (certificate, key) = (certificate.to_owned(), key.to_owned());
-            let identity = Identity { certificate, key };
+            let identity = ClientCertificate { certificate, key };
             client_config(&Trust::Anybody, Some(&identity)).map_err(|why| why.to_string())
         };
         assert!(use_of(&certificate, &both).is_ok());

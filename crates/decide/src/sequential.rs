@@ -18,7 +18,7 @@ const LEAST_VALUES: usize = 60;
 /// A figure, and the precision at which a run may end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StoredRule", into = "StoredRule")]
-pub struct Until {
+pub struct PrecisionGoal {
     /// The mean or a percentile of one value per request.
     pub figure: Figure,
     /// Half the width of the interval, as a share of the value.
@@ -36,8 +36,8 @@ struct StoredRule {
     margin: f64,
 }
 
-impl From<Until> for StoredRule {
-    fn from(until: Until) -> Self {
+impl From<PrecisionGoal> for StoredRule {
+    fn from(until: PrecisionGoal) -> Self {
         Self {
             key: until.figure.quantity.key().to_owned(),
             percentile: until.figure.statistic.percentile().map(Percentile::percent),
@@ -46,7 +46,7 @@ impl From<Until> for StoredRule {
     }
 }
 
-impl TryFrom<StoredRule> for Until {
+impl TryFrom<StoredRule> for PrecisionGoal {
     type Error = Error;
 
     fn try_from(recorded: StoredRule) -> Result<Self, Error> {
@@ -62,7 +62,7 @@ impl TryFrom<StoredRule> for Until {
     }
 }
 
-impl Until {
+impl PrecisionGoal {
     fn new(figure: Figure, margin: f64) -> Result<Self, Error> {
         let is_known_early = figure.quantity.is_per_request()
             && matches!(figure.statistic, Statistic::Mean | Statistic::Percentile(_));
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn rules_are_read_as_people_type_them() {
         let check = |text: &str, key: &str, margin: f64| {
-            let until = Until::parse(text).unwrap();
+            let until = PrecisionGoal::parse(text).unwrap();
             assert_eq!(until.figure.key(), key, "{text}");
             assert!((until.margin - margin).abs() < 1e-12, "{text}");
         };
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_rule_that_cannot_end_a_run_says_why() {
         let check = |text: &str, expected: &str| {
-            let message = Until::parse(text).unwrap_err().to_string();
+            let message = PrecisionGoal::parse(text).unwrap_err().to_string();
             assert!(message.contains(expected), "{text}: {message}");
         };
         check("p99 ttft", "`±` is missing");
@@ -213,14 +213,15 @@ mod tests {
     #[test]
     fn a_rule_is_stored_as_it_always_was() {
         let check = |text: &str, stored: &str| {
-            let until = Until::parse(text).unwrap();
+            let until = PrecisionGoal::parse(text).unwrap();
             assert_eq!(serde_json::to_string(&until).unwrap(), stored);
-            assert_eq!(serde_json::from_str::<Until>(stored).unwrap(), until);
+            assert_eq!(serde_json::from_str::<PrecisionGoal>(stored).unwrap(), until);
         };
         check("p99 ttft ±10%", r#"{"key":"ttft_ms","percentile":99.0,"margin":0.1}"#);
         check("mean e2e ±25%", r#"{"key":"e2e_ms","percentile":null,"margin":0.25}"#);
         assert!(
-            serde_json::from_str::<Until>(r#"{"key":"x","percentile":1,"margin":0.1}"#).is_err()
+            serde_json::from_str::<PrecisionGoal>(r#"{"key":"x","percentile":1,"margin":0.1}"#)
+                .is_err()
         );
     }
 
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_percentile_is_known_once_its_sample_supports_it_and_is_steady() {
-        let until = Until::parse("p99 ttft ±10%").unwrap();
+        let until = PrecisionGoal::parse("p99 ttft ±10%").unwrap();
         assert_eq!(until.interval(&noise(200)), None, "P99 needs 368 values");
         assert!(until.is_known(&noise(4_000)));
         // The same values, but all large ones together: blocks scatter.

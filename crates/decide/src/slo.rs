@@ -175,7 +175,7 @@ fn parse_limit(text: &str, unit: Unit) -> Result<f64, units::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokometer_metrics::summary::Percentile;
+    use tokometer_metrics::summary::PercentileValue;
 
     #[test]
     fn objectives_are_read_as_people_write_them() {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn summary(p99: Option<f64>, infinite: u64) -> Summary {
-        let percentile = Percentile {
+        let percentile = PercentileValue {
             percent: 99.0,
             value: p99,
             above: None,

@@ -80,7 +80,7 @@ pub const RETRY_MAX_WAIT: Nanos = Nanos::from_secs(60);
 
 /// A server under test, and how its responses are read.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct TargetServer {
     /// Resolved addresses and TLS settings.
     pub endpoint: Endpoint,
     /// How requests are built and responses read.
@@ -93,10 +93,10 @@ pub struct Target {
 
 /// The parameters of a run.
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct RunConfig {
     /// Requests name their target by its index here
-    /// ([`record::Identity::target`](tokometer_record::Identity)).
-    pub targets: Vec<Target>,
+    /// ([`record::Identity::target`](tokometer_record::AttemptId)).
+    pub targets: Vec<TargetServer>,
     /// Intended send times of the measured requests.
     pub arrivals: Arrivals,
     /// Requests in flight, warm-ups, and the end of the run.
@@ -126,9 +126,9 @@ pub struct Config {
 /// More workers have never helped: the server is the bottleneck long before.
 pub(crate) const MOST_WORKERS: u16 = 64;
 
-impl Config {
+impl RunConfig {
     /// All requests at once to these servers; defaults for everything else.
-    pub fn new(targets: Vec<Target>, limits: Limits) -> Self {
+    pub fn new(targets: Vec<TargetServer>, limits: Limits) -> Self {
         Self {
             targets,
             arrivals: Arrivals::AtOnce,
@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn small_machines_get_one_worker_and_larger_ones_half_their_cores() {
-        let mut config = Config::new(Vec::new(), Limits::default());
-        let check = |config: &Config, cores, expected| {
+        let mut config = RunConfig::new(Vec::new(), Limits::default());
+        let check = |config: &RunConfig, cores, expected| {
             assert_eq!(config.worker_count(cores), expected, "{cores} cores");
         };
         check(&config, 1, 1);

@@ -4,7 +4,7 @@ use tokometer_base::Nanos;
 use tokometer_client::{PreparedRequest, refused_field};
 use tokometer_record::{Failure, FailureKind, Outcome, RequestedLengths, Timeline};
 
-use crate::item::Item;
+use crate::item::QueuedRequest;
 
 /// A request in progress, with what is needed to send it again.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ const LONGEST_BACKOFF: Nanos = Nanos::from_secs(30);
 
 impl Flight {
     /// The first attempt of `item`.
-    pub(crate) fn new(item: Item, intended: Option<Nanos>, tries_left: u32) -> Box<Self> {
+    pub(crate) fn new(item: QueuedRequest, intended: Option<Nanos>, tries_left: u32) -> Box<Self> {
         let mut timeline = Timeline::new(item.identity, item.request.requested, Nanos::ZERO);
         timeline.times.intended = intended;
         Box::new(Self {
@@ -173,15 +173,15 @@ fn is_worth_retrying(failure: &Failure) -> bool {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use tokometer_record::{Identity, Phase};
+    use tokometer_record::{AttemptId, Phase};
 
     use super::*;
 
     pub(crate) fn flight(index: u64) -> Box<Flight> {
         let mut request = nothing();
         request.bytes = b"GET / HTTP/1.1\r\n\r\n".to_vec();
-        let identity = Identity::new(index, Phase::Measure);
-        Flight::new(Item { request, identity, due: None }, Some(Nanos(index)), 1)
+        let identity = AttemptId::new(index, Phase::Measure);
+        Flight::new(QueuedRequest { request, identity, due: None }, Some(Nanos(index)), 1)
     }
 
     #[test]

@@ -2,20 +2,20 @@
 
 use tokometer_base::Nanos;
 use tokometer_client::PreparedRequest;
-use tokometer_record::{Identity, Timeline};
+use tokometer_record::{AttemptId, Timeline};
 
 use crate::turns::{FollowUp, TurnEnd};
 
 /// One request, ready to be sent.
 #[derive(Debug, Clone)]
-pub struct Item {
+pub struct QueuedRequest {
     /// With the bytes to send.
     pub request: PreparedRequest,
     /// Items of [`Phase::Warmup`](tokometer_record::Phase) come before all others. The run sets the
     /// attempt number.
-    pub identity: Identity,
+    pub identity: AttemptId,
     /// Intended time of a trace, relative to the start of the measured phase or of its block. `None`
-    /// uses the arrivals of the [`Config`](crate::Config).
+    /// uses the arrivals of the [`Config`](crate::RunConfig).
     pub due: Option<Nanos>,
 }
 
@@ -25,7 +25,7 @@ pub type PrepareError = Box<dyn std::error::Error + Send + Sync>;
 /// Makes items ahead of their time, on a thread of its own.
 pub trait Prepare: Send {
     /// `Ok(None)` when there are no more items.
-    fn prepare(&mut self) -> Result<Option<Item>, PrepareError>;
+    fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError>;
 
     /// The turn that follows one that has ended; `Ok(None)` when the conversation is over. Called
     /// once for each request of a conversation (its identity has a session), whether sent or not.
@@ -36,13 +36,13 @@ pub trait Prepare: Send {
 
     /// Whether the item begins a block: it is sent after everything sent earlier has ended, and the
     /// intended times of its block count from that moment. False in a run without blocks.
-    fn begins_block(&self, _item: &Item) -> bool {
+    fn begins_block(&self, _item: &QueuedRequest) -> bool {
         false
     }
 
     /// Called before the first item of a block is sent, while nothing is in flight. It may take any
     /// time, and its failure ends the run.
-    fn enter_block(&mut self, _item: &Item) -> Result<(), PrepareError> {
+    fn enter_block(&mut self, _item: &QueuedRequest) -> Result<(), PrepareError> {
         Ok(())
     }
 }
@@ -50,9 +50,9 @@ pub trait Prepare: Send {
 /// A closure that returns items is a source.
 impl<F> Prepare for F
 where
-    F: FnMut() -> Result<Option<Item>, PrepareError> + Send,
+    F: FnMut() -> Result<Option<QueuedRequest>, PrepareError> + Send,
 {
-    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+    fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError> {
         self()
     }
 }

@@ -9,7 +9,7 @@ use tokometer_record::health::DelayHistogram;
 use tokometer_record::{Health, Phase, RunEnd, Stop};
 use tokometer_schedule::{Arrivals, Offsets};
 
-use crate::config::{Config, Connections};
+use crate::config::{Connections, RunConfig};
 use crate::error::Error;
 use crate::inbox::Command;
 use crate::interrupt::{Interrupt, Urgency};
@@ -57,14 +57,14 @@ const START_LEAD: Nanos = Nanos::from_millis(2);
 
 /// Executes the run on this machine and blocks until it has ended. Failed requests are notices; an
 /// error means that there is no run.
-pub fn run(config: Config, source: Box<dyn Prepare>, outlets: Outlets) -> Result<RunEnd, Error> {
+pub fn run(config: RunConfig, source: Box<dyn Prepare>, outlets: Outlets) -> Result<RunEnd, Error> {
     run_on(&Native, config, source, outlets)
 }
 
 /// Executes the run on the given platform; otherwise like [`run`].
 pub fn run_on<P: Platform>(
     platform: &P,
-    mut config: Config,
+    mut config: RunConfig,
     source: Box<dyn Prepare>,
     outlets: Outlets,
 ) -> Result<RunEnd, Error> {
@@ -117,7 +117,7 @@ pub fn run_on<P: Platform>(
 /// Checks that the connections fit under the limit, and grows the descriptor table.
 fn make_room(
     platform: &impl Platform,
-    config: &mut Config,
+    config: &mut RunConfig,
     limit: Option<u64>,
 ) -> Result<(), Error> {
     let planned = config.limits.extent.count;
@@ -143,7 +143,7 @@ fn make_room(
 
 /// Connections to open to each target before a phase, where their number is known. A block of
 /// requests may go to one target alone, so each target needs as many as the limit allows.
-fn wanted_per_target(config: &Config) -> Option<u64> {
+fn wanted_per_target(config: &RunConfig) -> Option<u64> {
     let cap = config.limits.max_concurrency.map(u64::from);
     let targets = (config.targets.len() as u64).max(1);
     let planned = config.limits.extent.count.map(|count| count.div_ceil(targets));

@@ -1,6 +1,6 @@
 //! The run: sends requests at their times, reads responses as they arrive, and returns timelines.
 //!
-//! In: a [`Config`], prepared requests from a [`Prepare`], and the channels to report to. Out: one
+//! In: a [`RunConfig`], prepared requests from a [`Prepare`], and the channels to report to. Out: one
 //! [`Notice`] per request sent and per attempt ended, and a
 //! [`record::RunEnd`](tokometer_record::RunEnd) with the health of the client. Worker threads own
 //! their links and exchanges; shared state is used once per request. Time, threads and links come
@@ -33,12 +33,12 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, Connections, Harvest, Target, Timeouts, WarmUps};
+pub use config::{Connections, Harvest, RunConfig, TargetServer, Timeouts, WarmUps};
 pub use descriptors::{most_connections, raise_limit};
 pub use error::Error;
 pub use harvest::Lane;
 pub use interrupt::Interrupt;
-pub use item::{Item, Notice, Prepare, PrepareError};
+pub use item::{Notice, Prepare, PrepareError, QueuedRequest};
 pub use launch::{Between, Outlets, run, run_on};
 pub use live::{Live, LiveCounts, Rates};
 pub use native::{EpollLinks, Native};

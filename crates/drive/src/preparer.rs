@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokometer_base::{Clock, Nanos};
 use tokometer_record::Phase;
-use tokometer_schedule::{Extent, Offsets};
+use tokometer_schedule::{Offsets, SendLimit};
 
 use crate::error::Error;
 use crate::flight::Flight;
-use crate::item::{Item, Prepare};
+use crate::item::{Prepare, QueuedRequest};
 use crate::platform::Platform;
 use crate::shared::Shared;
 use crate::turns::{FollowUp, Places};
@@ -138,7 +138,7 @@ impl<P: Platform> Preparer<P> {
     }
 
     /// Prepares items until there are no more, and feeds those that may be fed by then.
-    fn prepare_ahead(&mut self, held: &mut VecDeque<Item>) -> Result<(), Error> {
+    fn prepare_ahead(&mut self, held: &mut VecDeque<QueuedRequest>) -> Result<(), Error> {
         let mut prepared = 0;
         while !self.shared.is_stopping() {
             self.follow_up()?;
@@ -191,7 +191,7 @@ impl<P: Platform> Preparer<P> {
         Ok(())
     }
 
-    fn check(&self, item: &Item) -> Result<(), Error> {
+    fn check(&self, item: &QueuedRequest) -> Result<(), Error> {
         let (target, targets) = (item.identity.target, self.shared.config.targets.len());
         if usize::from(target) < targets {
             return Ok(());
@@ -208,7 +208,7 @@ impl<P: Platform> Preparer<P> {
     }
 
     /// Feeds held items up to the next block, once the measured phase is open.
-    fn feed_held(&mut self, held: &mut VecDeque<Item>) -> Result<Feed, Error> {
+    fn feed_held(&mut self, held: &mut VecDeque<QueuedRequest>) -> Result<Feed, Error> {
         let Some(start) = self.progress.start() else { return Ok(Feed::GoesOn) };
         let extent = self.shared.config.limits.extent;
         while let Some(item) = held.front() {
@@ -243,13 +243,13 @@ impl<P: Platform> Preparer<P> {
     }
 
     /// Whether the next item is still part of the run. Without an intended time it would start now.
-    fn admits(&self, extent: Extent, start: Nanos, offset: Option<Nanos>) -> bool {
+    fn admits(&self, extent: SendLimit, start: Nanos, offset: Option<Nanos>) -> bool {
         let offset = offset.unwrap_or_else(|| self.clock.now() - start);
         extent.admits(self.progress.fed(), offset)
     }
 
     /// Whether the item begins a conversation while the maximum number is in progress.
-    fn is_full_of(&self, item: &Item) -> bool {
+    fn is_full_of(&self, item: &QueuedRequest) -> bool {
         let config = &self.shared.config;
         let limit = config.limits.max_concurrency.filter(|_| {
             config.places == Places::PerConversation && item.identity.session.is_some()
@@ -268,7 +268,7 @@ impl<P: Platform> Preparer<P> {
 }
 
 /// Whether enough items are held.
-fn is_head_start(held: &VecDeque<Item>) -> bool {
+fn is_head_start(held: &VecDeque<QueuedRequest>) -> bool {
     let bytes = || held.iter().map(|item| item.request.bytes.len() as u64).sum::<u64>();
     held.len() >= HEAD_START || bytes() >= HEAD_START_BYTES
 }

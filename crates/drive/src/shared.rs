@@ -7,7 +7,7 @@ use tokometer_base::Nanos;
 use tokometer_client::replacement;
 use tokometer_record::{Outcome, Phase, Timeline};
 
-use crate::config::{Config, Target, WarmUps};
+use crate::config::{RunConfig, TargetServer, WarmUps};
 use crate::error::Error;
 use crate::flight::Flight;
 use crate::gate::Gate;
@@ -28,7 +28,7 @@ const AHEAD_BYTES: u64 = 256 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) config: Config,
+    pub(crate) config: RunConfig,
     pub(crate) gate: Gate,
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) live: Arc<Live>,
@@ -69,10 +69,10 @@ struct WarmUp {
 
 impl Shared {
     /// A run with one worker per waker.
-    pub(crate) fn new(config: Config, live: Arc<Live>, wakers: Vec<Arc<dyn Wake>>) -> Self {
+    pub(crate) fn new(config: RunConfig, live: Arc<Live>, wakers: Vec<Arc<dyn Wake>>) -> Self {
         let inboxes = wakers.into_iter().map(Inbox::new).collect();
         let connect_failures = config.targets.iter().map(|_| AtomicU32::new(0)).collect();
-        let rotation = |target: &Target| Rotation::new(target.endpoint.addresses.len());
+        let rotation = |target: &TargetServer| Rotation::new(target.endpoint.addresses.len());
         let rotations = config.targets.iter().map(rotation).collect();
         Self {
             gate: Gate::new(config.limits.max_concurrency),

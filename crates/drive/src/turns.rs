@@ -7,16 +7,16 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokometer_base::Nanos;
-use tokometer_record::{Identity, Outcome, Timeline};
+use tokometer_record::{AttemptId, Outcome, Timeline};
 
-use crate::item::Item;
+use crate::item::QueuedRequest;
 use crate::platform::Wake;
 
 /// A turn of a conversation that has ended.
 #[derive(Debug, Clone)]
 pub struct TurnEnd {
     /// Names the turn and its conversation.
-    pub identity: Identity,
+    pub identity: AttemptId,
     /// The response's text; `None` when the response is incomplete or its text was not kept.
     pub answer: Option<String>,
     /// When the response ended. For a turn that was never sent, when it was dismissed.
@@ -27,7 +27,7 @@ pub struct TurnEnd {
 #[derive(Debug, Clone)]
 pub struct FollowUp {
     /// The request to send.
-    pub item: Item,
+    pub item: QueuedRequest,
     /// Think time after the previous response.
     pub think: Nanos,
 }

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::Control;
 use tokometer_decide::AbBlocks;
-use tokometer_drive::{Interrupt, Item, Prepare, PrepareError};
+use tokometer_drive::{Interrupt, Prepare, PrepareError, QueuedRequest};
 use tokometer_plan::ShellCommand;
 use tokometer_record::Phase;
 use tokometer_schedule::Offsets;
@@ -38,7 +38,7 @@ pub(crate) struct Alternating {
 }
 
 impl Prepare for Alternating {
-    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+    fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError> {
         let made = self.made;
         self.made += 1;
         if made < self.warmups {
@@ -62,11 +62,11 @@ impl Prepare for Alternating {
         Ok(Some(item))
     }
 
-    fn begins_block(&self, item: &Item) -> bool {
+    fn begins_block(&self, item: &QueuedRequest) -> bool {
         item.identity.phase == Phase::Measure && self.blocks.is_first(item.identity.index)
     }
 
-    fn enter_block(&mut self, item: &Item) -> Result<(), PrepareError> {
+    fn enter_block(&mut self, item: &QueuedRequest) -> Result<(), PrepareError> {
         match &mut self.switch {
             Some(switch) => switch.to(item.identity.target).map_err(Into::into),
             None => Ok(()),
@@ -245,19 +245,22 @@ fn end(child: &mut Child) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Seed;
-    use tokometer_schedule::{Arrivals, Curve, Extent, First, Pace};
+    use tokometer_schedule::{Arrivals, First, Pace, RateCurve, SendLimit};
 
     use super::*;
 
     fn times(arrivals: &Arrivals) -> BlockTimes {
-        let extent = Extent { count: Some(100), duration: None };
+        let extent = SendLimit { count: Some(100), duration: None };
         BlockTimes::new(Offsets::new(arrivals, extent, Seed(1)).unwrap())
     }
 
     #[test]
     fn both_blocks_of_a_pair_keep_the_same_times() {
-        let pace =
-            Pace { curve: Curve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
+        let pace = Pace {
+            curve: RateCurve::Flat { rate: 10.0 },
+            burstiness: Some(1.0),
+            first: First::Waits,
+        };
         let mut times = times(&Arrivals::Paced(pace));
         let blocks = AbBlocks { block: 3 };
         let dues: Vec<_> = (0..12).map(|index| times.due(blocks, index, None).unwrap()).collect();

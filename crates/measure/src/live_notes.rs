@@ -85,7 +85,7 @@ impl LiveNotes {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
-    use tokometer_record::{Identity, RequestedLengths};
+    use tokometer_record::{AttemptId, RequestedLengths};
 
     use super::*;
 
@@ -95,7 +95,7 @@ mod tests {
     fn the_display_and_the_report_agree_about_late_sends() {
         let at = |millis| Nanos::from_millis(millis);
         let sent = |intended, admitted, connect: Option<(u64, u64)>| {
-            let identity = Identity::new(0, Phase::Measure);
+            let identity = AttemptId::new(0, Phase::Measure);
             let mut timeline = Timeline::new(identity, RequestedLengths::default(), at(admitted));
             timeline.times.intended = Some(at(intended));
             timeline.times.first_byte_sent = Some(at(100));

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::KeepText;
 use tokometer_drive::{self as drive, Interrupt, Live, Outlets};
-use tokometer_metrics::server::{Keep, parse};
+use tokometer_metrics::server::{KeptSeries, parse};
 use tokometer_plan::{self as plan, Plan, Profiler};
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunWriter, Stop};
@@ -22,16 +22,16 @@ use crate::readiness;
 use crate::recorder::{Consumers, Recorder, WAITING_BYTES_MAX, WriteResult};
 use crate::retokenize::{AfterCount, Texts, retokenize};
 use crate::run_config::{config, info, keep_text, preparer, salt, source, switch_command};
-use crate::secrets::Secrets;
+use crate::secrets::Credentials;
 use crate::target::{Reached, reach};
 use crate::tokenizer::tokenizer;
 use crate::watch::Watch;
-use crate::workload::{self, Opened, WorkloadInputs};
+use crate::workload::{self, OpenedWorkload, WorkloadInputs};
 
 /// Everything that a measurement gets from outside.
 pub struct Tools {
     /// Not part of the plan, which is written to disk.
-    pub secrets: Secrets,
+    pub secrets: Credentials,
     /// For waits outside the measured phase; the run has its own.
     pub clock: Arc<dyn Clock>,
     /// Receives progress and remarks.
@@ -72,7 +72,7 @@ fn busy(metrics_text: &str) -> Option<f64> {
     let scrape = Scrape {
         at: Nanos::ZERO,
         endpoint: 0,
-        values: parse(metrics_text, Keep::Values),
+        values: parse(metrics_text, KeptSeries::Values),
         error: None,
     };
     let reading = tokometer_metrics::server::read(&scrape)?;
@@ -245,7 +245,7 @@ impl Measurement {
         &self,
         plan: &Plan,
         ready: &mut ReadyTargets,
-        opened: &Opened,
+        opened: &OpenedWorkload,
     ) -> Result<(), Error> {
         if ready.is_proved {
             return Ok(());
@@ -271,7 +271,7 @@ impl Measurement {
         &self,
         plan: &Plan,
         ready: &ReadyTargets,
-        opened: &Opened,
+        opened: &OpenedWorkload,
         (writer, info): (RunWriter, &RunInfo),
     ) -> Result<(MeasuredRun, bool), Error> {
         let folder = writer.folder().to_owned();
@@ -332,7 +332,7 @@ impl Measurement {
 
 impl ReadyTargets {
     /// Sections of a plan may change fields of the body while the server stays the same.
-    fn settle(&mut self, plan: &Plan, secrets: &Secrets) -> Result<(), Error> {
+    fn settle(&mut self, plan: &Plan, secrets: &Credentials) -> Result<(), Error> {
         self.reached.settle(plan, secrets)?;
         match (&mut self.against, plan.second()) {
             (Some(against), Some(second)) => against.settle(&second, secrets),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokometer_base::seed::unit_float;
 use tokometer_base::{Nanos, Prompt, Seed};
 use tokometer_client::{Dialect, RequestInput, Settings};
-use tokometer_drive::{FollowUp, Item, Prepare, PrepareError, TurnEnd};
-use tokometer_record::{Identity, Phase};
+use tokometer_drive::{FollowUp, Prepare, PrepareError, QueuedRequest, TurnEnd};
+use tokometer_record::{AttemptId, Phase};
 use tokometer_workload::{self as workload, Workload};
 
 use crate::conversation::Conversations;
@@ -38,7 +38,7 @@ pub(crate) struct Preparer {
 }
 
 impl Prepare for Preparer {
-    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+    fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError> {
         let made = self.made;
         self.made += 1;
         if made < self.warmups {
@@ -65,19 +65,19 @@ impl Prepare for Preparer {
 
 impl Preparer {
     /// Warm-up request `at`, with the lengths of one of the measured ones.
-    pub(crate) fn warmup(&self, at: u64) -> Result<Item, PrepareError> {
+    pub(crate) fn warmup(&self, at: u64) -> Result<QueuedRequest, PrepareError> {
         let mut item = self.workload.warmup_item(self.shape_of(at))?;
         if let Some(limit) = self.warmup_output_max {
             item.prompt.output_tokens = item.prompt.output_tokens.map(|tokens| tokens.min(limit));
         }
         item.due = None;
-        self.item(item, &Identity::new(at, Phase::Warmup))
+        self.item(item, &AttemptId::new(at, Phase::Warmup))
     }
 
     /// The ready check: the lengths of the first request, with other content.
-    pub(crate) fn ready_check(&self) -> Result<Item, PrepareError> {
+    pub(crate) fn ready_check(&self) -> Result<QueuedRequest, PrepareError> {
         let item = self.workload.warmup_item(self.shape_of(0))?;
-        self.item(item, &Identity::new(0, Phase::Measure))
+        self.item(item, &AttemptId::new(0, Phase::Measure))
     }
 
     /// The prompt whose lengths warm-up `at` has.
@@ -88,7 +88,7 @@ impl Preparer {
     }
 
     /// The measured request `at`; `None` when there are no more.
-    pub(crate) fn measured(&mut self, at: u64) -> Result<Option<Item>, PrepareError> {
+    pub(crate) fn measured(&mut self, at: u64) -> Result<Option<QueuedRequest>, PrepareError> {
         let index = prompt_of(at, self.kept.as_deref(), self.workload.len(), self.supply);
         let Some(index) = index else { return Ok(None) };
         let item = self.workload.item(index)?;
@@ -100,14 +100,22 @@ impl Preparer {
     }
 
     /// The measured request of a prompt, with its history.
-    fn said(&mut self, mut item: workload::Item, index: u64) -> Result<Item, PrepareError> {
+    fn said(
+        &mut self,
+        mut item: workload::Item,
+        index: u64,
+    ) -> Result<QueuedRequest, PrepareError> {
         if let Some(after) = item.after {
             item.prompt = self.conversations.ask(after.session, item.prompt)?;
         }
-        self.item(item, &Identity::new(index, Phase::Measure))
+        self.item(item, &AttemptId::new(index, Phase::Measure))
     }
 
-    fn item(&self, item: workload::Item, identity: &Identity) -> Result<Item, PrepareError> {
+    fn item(
+        &self,
+        item: workload::Item,
+        identity: &AttemptId,
+    ) -> Result<QueuedRequest, PrepareError> {
         let workload::Item { prompt, due, after, class, .. } = item;
         // A warm-up is a single request, even where the workload has conversations.
         let after = after.filter(|_| identity.phase == Phase::Measure);
@@ -116,7 +124,7 @@ impl Preparer {
             lora.names.get(place as usize).cloned()
         });
         let request = self.request(&prompt, identity.index, lora.as_deref())?;
-        let identity = Identity {
+        let identity = AttemptId {
             session: after.map(|after| after.session),
             turn: after.map_or(0, |after| after.turn),
             class,
@@ -124,7 +132,7 @@ impl Preparer {
             ..identity.clone()
         };
         let due = due.filter(|_| self.timing == Timing::Trace);
-        Ok(Item { request, identity, due })
+        Ok(QueuedRequest { request, identity, due })
     }
 
     fn request(
@@ -161,7 +169,7 @@ fn prompt_of(at: u64, kept: Option<&[u64]>, len: u64, supply: Supply) -> Option<
 
 /// Index of the adapter that a request gets. All turns of a conversation get the same one: the server
 /// keeps the history in that adapter's part of the prefix cache.
-pub fn adapter(lora: &Lora, index: u64, after: Option<workload::After>, seed: Seed) -> u32 {
+pub fn adapter(lora: &Lora, index: u64, after: Option<workload::TurnPlace>, seed: Seed) -> u32 {
     let key = after.map_or(index, |after| after.session);
     let place = place(lora, key, unit_float(&mut seed.stream("lora").at(key)));
     u32::try_from(place).unwrap_or(0)
@@ -232,7 +240,7 @@ mod tests {
         for assignment in [Assignment::RoundRobin, Assignment::Random, Assignment::Skewed] {
             let lora = Lora { names: names.clone(), assignment, alpha: 2.0 };
             let of_turn = |session: u64, turn: u32| {
-                let after = workload::After { session, turn, think: Nanos::ZERO };
+                let after = workload::TurnPlace { session, turn, think: Nanos::ZERO };
                 let index = session + 8 * u64::from(turn);
                 adapter(&lora, index, Some(after), Seed(1))
             };

@@ -10,7 +10,7 @@ use tokometer_base::{Background, Clock, Nanos};
 use tokometer_client::{Control, Probe};
 use tokometer_drive::Notice;
 use tokometer_record::{
-    Event, EventKind, Failure, FailureKind, Identity, Outcome, Phase, RequestedLengths, Timeline,
+    AttemptId, Event, EventKind, Failure, FailureKind, Outcome, Phase, RequestedLengths, Timeline,
 };
 
 /// Running probes. They stop when this is dropped.
@@ -49,7 +49,7 @@ impl Probes {
 fn asked(question: &ProbeRequest, index: u64, clock: &dyn Clock) -> Timeline {
     let asked = RequestedLengths { prompt_tokens: Some(1), output_tokens: Some(1), body_bytes: 0 };
     let begin = clock.now();
-    let mut timeline = Timeline::new(Identity::new(index, Phase::Probe), asked, begin);
+    let mut timeline = Timeline::new(AttemptId::new(index, Phase::Probe), asked, begin);
     timeline.times.first_byte_sent = Some(begin);
     let answer = question.control.post(&question.probe.path, Some(&question.probe.body));
     let end = clock.now();

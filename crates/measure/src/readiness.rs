@@ -9,9 +9,9 @@ use std::sync::mpsc::channel;
 
 use tokometer_base::{Conventions, Nanos};
 use tokometer_client::KeepText;
-use tokometer_drive::{self as drive, Interrupt, Item, Live, Notice, Outlets, Prepare};
+use tokometer_drive::{self as drive, Interrupt, Live, Notice, Outlets, Prepare, QueuedRequest};
 use tokometer_record::{Failure, FailureKind, Outcome};
-use tokometer_schedule::{Extent, Limits};
+use tokometer_schedule::{Limits, SendLimit};
 
 use crate::error::{Error, ErrorKind};
 use crate::measurement::Tools;
@@ -125,15 +125,15 @@ fn try_once(
 ) -> Result<Result<(), Failure>, Error> {
     let unmade = |why: drive::PrepareError| Error::usage(why.to_string(), "");
     let item = first.ready_check().map_err(unmade)?;
-    let target = drive::Target {
+    let target = drive::TargetServer {
         endpoint: reached.endpoint.clone(),
         dialect: reached.dialect,
         settings: Arc::clone(&reached.settings),
         keep_text: KeepText::No,
     };
-    let extent = Extent { count: Some(1), duration: None };
+    let extent = SendLimit { count: Some(1), duration: None };
     let limits = Limits { max_concurrency: Some(1), extent, warmups: 0 };
-    let mut config = drive::Config::new(vec![target], limits);
+    let mut config = drive::RunConfig::new(vec![target], limits);
     config.connections = drive::Connections::PerRequest;
     config.timeouts.total = Some(left);
     let interrupt = Arc::new(Interrupt::default());
@@ -161,10 +161,10 @@ fn try_once(
 }
 
 /// A source of one request.
-struct Once(Option<Item>);
+struct Once(Option<QueuedRequest>);
 
 impl Prepare for Once {
-    fn prepare(&mut self) -> Result<Option<Item>, drive::PrepareError> {
+    fn prepare(&mut self) -> Result<Option<QueuedRequest>, drive::PrepareError> {
         Ok(self.0.take())
     }
 }

@@ -18,7 +18,7 @@ use tokometer_record::server::Scrape;
 use tokometer_record::{Error, Health, Rows, RunWriter, timeline_bytes};
 
 use crate::live_notes::LiveNotes;
-use crate::secrets::Secrets;
+use crate::secrets::Credentials;
 use crate::watch::Tap;
 
 /// Rows are written at least this often; a killed run loses no more than that.
@@ -74,7 +74,7 @@ pub(crate) struct Consumers {
     /// A display.
     pub(crate) notes: Arc<LiveNotes>,
     /// What a server may have sent back, to be removed first.
-    pub(crate) secrets: Secrets,
+    pub(crate) secrets: Credentials,
     /// Raised when the record cannot be written any further.
     pub(crate) interrupt: Arc<Interrupt>,
     /// Measures how long the disk takes.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::{Sender, channel};
 
 use tokometer_base::MonotonicClock;
-use tokometer_record::{Identity, Phase, RequestedLengths, Timeline};
+use tokometer_record::{AttemptId, Phase, RequestedLengths, Timeline};
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn scene(waiting_bytes_max: usize) -> Scene {
     let consumers = Consumers {
         tap: None,
         notes: Arc::new(LiveNotes::new(None)),
-        secrets: Secrets::default(),
+        secrets: Credentials::default(),
         interrupt: Arc::clone(&interrupt),
         clock: Arc::new(MonotonicClock),
         waiting_bytes_max,
@@ -60,7 +60,7 @@ fn scene(waiting_bytes_max: usize) -> Scene {
 
 impl Scene {
     fn end(&self, index: u64) {
-        let identity = Identity::new(index, Phase::Measure);
+        let identity = AttemptId::new(index, Phase::Measure);
         let timeline = Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO);
         self.notices.send(Notice::Ended(Box::new(timeline))).unwrap();
     }

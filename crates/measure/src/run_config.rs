@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokometer_base::{Clock, Conventions, Nanos, Seed, WallNanos};
-use tokometer_client::control::Model;
+use tokometer_client::control::ModelEntry;
 use tokometer_client::{ApiKey, KeepText};
 use tokometer_drive::{self as drive, Interrupt, Prepare};
 use tokometer_plan::{Content, Form, Plan, ShellCommand, Timing};
 use tokometer_record::RunInfo;
 use tokometer_record::run::SCHEMA_VERSION;
-use tokometer_schedule::{Extent, Limits, Offsets};
+use tokometer_schedule::{Limits, Offsets, SendLimit};
 
 use crate::alternating::{Alternating, BlockTimes, Switch};
 use crate::conversation::{Conversations, HistoryForm};
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::measurement::{ReadyTargets, Tools};
 use crate::preparer::{Preparer, Supply};
 use crate::target::Reached;
-use crate::workload::{Opened, prompts_needed};
+use crate::workload::{OpenedWorkload, prompts_needed};
 
 /// The seed of the content: new for every run and point, or fixed by the plan's seed.
 pub(crate) fn salt(plan: &Plan, point: u32, now: WallNanos) -> Seed {
@@ -47,7 +47,7 @@ pub(crate) fn keep_text(plan: &Plan) -> KeepText {
 pub(crate) fn source(
     plan: &Plan,
     ready: &ReadyTargets,
-    opened: &Opened,
+    opened: &OpenedWorkload,
     (interrupt, clock): (&Arc<Interrupt>, &Arc<dyn Clock>),
 ) -> Result<Box<dyn Prepare>, Error> {
     if opened.has_turns() && (opened.against.is_some() || opened.kept.is_some()) {
@@ -70,7 +70,7 @@ pub(crate) fn source(
         Preparer { workload: Arc::clone(&against.workload), ..preparer(plan, reached, opened) };
     let config = config(plan, ready, opened);
     let extent = config.limits.extent;
-    let of_side = Extent { count: extent.count.map(|count| count / 2), ..extent };
+    let of_side = SendLimit { count: extent.count.map(|count| count / 2), ..extent };
     let offsets = Offsets::new(&config.arrivals, of_side, config.seed)
         .map_err(|why| Error::usage(why.to_string(), ""))?;
     let patience = Nanos::from_secs_f64(plan.phases.ready_timeout_s);
@@ -95,7 +95,7 @@ pub(crate) fn switch_command(plan: &Plan) -> Option<&ShellCommand> {
 
 /// A timed run ends by time only, unless its prompts are a trace, conversations, or rows that must
 /// not be repeated.
-fn supply(plan: &Plan, opened: &Opened) -> Supply {
+fn supply(plan: &Plan, opened: &OpenedWorkload) -> Supply {
     let is_timed = plan.load.num_prompts.is_none() && plan.load.duration_s.is_some();
     let is_short = opened.workload.len() < prompts_needed(&plan.load);
     if is_timed && !is_short && plan.load.timing == Timing::Rate && !opened.has_turns() {
@@ -105,7 +105,7 @@ fn supply(plan: &Plan, opened: &Opened) -> Supply {
     }
 }
 
-pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &Opened) -> Preparer {
+pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) -> Preparer {
     Preparer {
         workload: Arc::clone(&opened.workload),
         kept: opened.kept.clone(),
@@ -126,8 +126,12 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &Opened) -> Prepa
     }
 }
 
-pub(crate) fn config(plan: &Plan, ready: &ReadyTargets, opened: &Opened) -> drive::Config {
-    let target = |reached: &Reached| drive::config::Target {
+pub(crate) fn config(
+    plan: &Plan,
+    ready: &ReadyTargets,
+    opened: &OpenedWorkload,
+) -> drive::RunConfig {
+    let target = |reached: &Reached| drive::config::TargetServer {
         endpoint: reached.endpoint.clone(),
         dialect: reached.dialect,
         settings: Arc::clone(&reached.settings),
@@ -135,14 +139,14 @@ pub(crate) fn config(plan: &Plan, ready: &ReadyTargets, opened: &Opened) -> driv
     };
     let targets = ready.all_reached().map(target).collect();
     let load = &plan.load;
-    let extent = Extent {
+    let extent = SendLimit {
         count: load.num_prompts.map(|_| opened.len()),
         duration: load.duration_s.map(Nanos::from_secs_f64),
     };
     let limits =
         Limits { max_concurrency: load.max_concurrency, extent, warmups: plan.phases.warmups };
     let client = &plan.client;
-    drive::Config {
+    drive::RunConfig {
         arrivals: load.arrivals(plan.family),
         seed: Seed(plan.seed),
         connections: client.connections,
@@ -168,14 +172,14 @@ pub(crate) fn config(plan: &Plan, ready: &ReadyTargets, opened: &Opened) -> driv
         retries: client.retries,
         retry_max_wait: Nanos::from_secs_f64(client.retry_max_wait_s),
         workers: client.workers,
-        ..drive::Config::new(targets, limits)
+        ..drive::RunConfig::new(targets, limits)
     }
 }
 
 pub(crate) fn info(
     plan: &Plan,
     ready: &ReadyTargets,
-    opened: &Opened,
+    opened: &OpenedWorkload,
     (salt, tools): (Seed, &Tools),
 ) -> RunInfo {
     let remarks = ready.remarks.iter().chain(&opened.remarks);
@@ -199,7 +203,7 @@ pub(crate) fn info(
 }
 
 /// Facts about the machine, for readers of old results.
-fn environment(model: Option<&Model>, tools: &Tools) -> serde_json::Value {
+fn environment(model: Option<&ModelEntry>, tools: &Tools) -> serde_json::Value {
     let line = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let processor = line("/proc/cpuinfo").and_then(|text| {
         let row = text.lines().find(|row| row.starts_with("model name"))?;

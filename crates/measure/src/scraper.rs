@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos};
 use tokometer_client::Control;
-use tokometer_metrics::server::{Keep, parse};
+use tokometer_metrics::server::{KeptSeries, parse};
 use tokometer_record::server::Scrape;
 
 use crate::devices::Devices;
@@ -44,7 +44,7 @@ impl Scraper {
         let (at_first, first) = channel::<()>();
         let clock = Arc::clone(clock);
         let thread = Background::start("scraper", move |stop| {
-            let baseline = source.scrape(Keep::Buckets, &*clock);
+            let baseline = source.scrape(KeptSeries::Buckets, &*clock);
             let is_useless = baseline.error.is_some();
             let is_unwanted = scrapes.send(baseline).is_err();
             drop(at_first);
@@ -53,7 +53,7 @@ impl Scraper {
             }
             loop {
                 let is_over = stop.is_raised_within(interval.to_duration());
-                let keep = if is_over { Keep::Buckets } else { Keep::Values };
+                let keep = if is_over { KeptSeries::Buckets } else { KeptSeries::Values };
                 if scrapes.send(source.scrape(keep, &*clock)).is_err() || is_over {
                     return;
                 }
@@ -92,7 +92,7 @@ impl MetricsSource {
         Self { origin: Origin::Devices(Box::new(devices)), endpoint }
     }
 
-    fn scrape(&self, keep: Keep, clock: &dyn Clock) -> Scrape {
+    fn scrape(&self, keep: KeptSeries, clock: &dyn Clock) -> Scrape {
         let (values, error) = match &self.origin {
             Origin::Page(control) => match control.metrics_text() {
                 Ok(text) => (parse(&text, keep), None),

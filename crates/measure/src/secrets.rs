@@ -15,18 +15,18 @@ use crate::error::Error;
 
 /// Keys that a measurement may use, and all secrets that it knows.
 #[derive(Debug, Clone, Default)]
-pub struct Secrets {
+pub struct Credentials {
     /// `None` sends none to the target.
     pub api_key: Option<ApiKey>,
     /// For tokenizers and datasets from the hub.
-    pub hub: hub::Access,
+    pub hub: hub::HubAccess,
     /// The environment's proxies, whose URLs may hold passwords.
     pub proxies: Proxies,
     /// Every secret of the command line, the plan and the environment.
     pub known: redact::Secrets,
 }
 
-impl Secrets {
+impl Credentials {
     /// A name or a message from outside, fit to be recorded and shown.
     pub(crate) fn clean(&self, text: &str) -> String {
         printable::short(&self.known.redact(text))

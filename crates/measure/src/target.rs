@@ -6,16 +6,16 @@ use tokometer_base::printable;
 use tokometer_base::redact::hide_in_url;
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::{Access, AccessOptions, Endpoint, Peer};
-use tokometer_client::control::Model;
+use tokometer_client::control::ModelEntry;
 use tokometer_client::proxy::Proxies;
-use tokometer_client::tls::{Identity, Trust};
+use tokometer_client::tls::{ClientCertificate, Trust};
 use tokometer_client::{self as client, Control, Dialect, Settings, Url};
 use tokometer_record as record;
 
 use crate::devices::Devices;
 use crate::error::{Error, ErrorKind};
 use crate::scraper::MetricsSource;
-use crate::secrets::Secrets;
+use crate::secrets::Credentials;
 use crate::simulator::{Simulator, SimulatorOptions};
 use tokometer_plan::{self as plan, Address, Plan, UrlText};
 
@@ -44,9 +44,9 @@ pub struct Reached {
     /// For control requests.
     pub control: Control,
     /// The model's entry in `/v1/models`; `None` where it has none.
-    pub model: Option<Model>,
+    pub model: Option<ModelEntry>,
     /// For the record.
-    pub described: record::Target,
+    pub described: record::TargetInfo,
     /// Messages for the user.
     pub remarks: Vec<String>,
     /// Keeps an embedded server running as long as the measurement.
@@ -103,7 +103,7 @@ impl Reached {
     }
 
     /// Applies another plan's body fields; address and model stay.
-    pub fn settle(&mut self, plan: &Plan, secrets: &Secrets) -> Result<(), Error> {
+    pub fn settle(&mut self, plan: &Plan, secrets: &Credentials) -> Result<(), Error> {
         let target = target_of(plan)?;
         let mut changed = settings(plan, target, self.settings.base_url.clone(), secrets);
         changed.model.clone_from(&self.settings.model);
@@ -115,7 +115,11 @@ impl Reached {
 
 /// Connects to the plan's target: starts the embedded server if it is the target, waits until the
 /// server responds, and determines the model's name.
-pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result<Reached, Error> {
+pub(crate) fn reach(
+    plan: &Plan,
+    secrets: &Credentials,
+    clock: &dyn Clock,
+) -> Result<Reached, Error> {
     let target = target_of(plan)?;
     let dialect = target.backend;
     let simulator = match &target.address {
@@ -143,7 +147,7 @@ pub(crate) fn reach(plan: &Plan, secrets: &Secrets, clock: &dyn Clock) -> Result
     let listed = models(&control(&settings), &settings, dialect)?;
     let model = settle_model(&mut settings, target, &listed.models, dialect)?;
     let control = control(&settings);
-    let described = record::Target {
+    let described = record::TargetInfo {
         base_url: settings.base_url.to_string(),
         endpoint: hide_in_url(&dialect.request_path(&settings)),
         backend: dialect.name().to_owned(),
@@ -180,7 +184,7 @@ fn target_of(plan: &Plan) -> Result<&plan::Target, Error> {
     plan.targets.first().ok_or_else(|| Error::usage("the plan has no target", ""))
 }
 
-fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Secrets) -> Settings {
+fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Credentials) -> Settings {
     let request = &plan.request;
     let name = target.served_model_name.as_ref().or(target.model.as_ref());
     let mut settings = Settings::new(url, name.cloned().unwrap_or_default());
@@ -200,13 +204,13 @@ fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Secrets) -> 
 }
 
 /// How the plan's target is reached.
-fn access(target: &plan::Target, secrets: &Secrets) -> Access {
+fn access(target: &plan::Target, secrets: &Credentials) -> Access {
     let trust = match &target.trust {
         plan::Trust::System => Trust::System,
         plan::Trust::File(path) => Trust::File(path.clone()),
         plan::Trust::Anybody => Trust::Anybody,
     };
-    let identity = target.identity.as_ref().map(|identity| Identity {
+    let identity = target.identity.as_ref().map(|identity| ClientCertificate {
         certificate: identity.certificate.clone(),
         key: identity.key.clone().unwrap_or_else(|| identity.certificate.clone()),
     });
@@ -274,7 +278,7 @@ fn is_final(why: &client::Error) -> bool {
 
 /// The result of `/v1/models`.
 struct ModelList {
-    models: Vec<Model>,
+    models: Vec<ModelEntry>,
     /// Why there are none, as a message for the user.
     remark: Option<String>,
 }
@@ -336,9 +340,9 @@ const MODEL_CHARS: usize = 100;
 fn settle_model(
     settings: &mut Settings,
     target: &plan::Target,
-    models: &[Model],
+    models: &[ModelEntry],
     dialect: Dialect,
-) -> Result<Option<Model>, Error> {
+) -> Result<Option<ModelEntry>, Error> {
     if settings.model.is_empty() {
         let Some(first) = models.first() else {
             return if dialect.sends_model() {
@@ -364,7 +368,7 @@ fn settle_model(
     if models.is_empty() || !dialect.checks_model() {
         return Ok(models.first().cloned());
     }
-    let name_of = |model: &Model| format!("`{}`", printable::line(&model.id, MODEL_CHARS));
+    let name_of = |model: &ModelEntry| format!("`{}`", printable::line(&model.id, MODEL_CHARS));
     let listed: Vec<String> = models.iter().take(MODELS_LISTED).map(name_of).collect();
     Err(Error::new(ErrorKind::Target, format!("the server has no model `{name}`"))
         .hint(format!("available models: {}", listed.join(", "))))

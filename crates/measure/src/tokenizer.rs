@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tokometer_client::control::SpecialTokens;
 use tokometer_client::{Control, Url};
-use tokometer_tokenize::{Choice, Encoding, Opened, ServerCalls, Specials, Wish, open};
+use tokometer_tokenize::{Choice, Encoding, OpenedTokenizer, ServerCalls, Specials, Wish, open};
 
 use crate::error::Error;
-use crate::secrets::Secrets;
+use crate::secrets::Credentials;
 use crate::target::Reached;
 use tokometer_plan::Plan;
 
@@ -16,9 +16,9 @@ use tokometer_plan::Plan;
 /// the hub are searched.
 pub fn tokenizer(
     plan: &Plan,
-    secrets: &Secrets,
+    secrets: &Credentials,
     reached: Option<&Reached>,
-) -> Result<Opened, Error> {
+) -> Result<OpenedTokenizer, Error> {
     let refused = |why: tokometer_tokenize::Error| {
         Error::usage(why.to_string(), "use `--tokenizer cl100k`, which needs no file")
     };

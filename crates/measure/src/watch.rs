@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokometer_base::{Background, Clock, Nanos, StopSignal};
-use tokometer_decide::sequential::{Until, is_running_away};
+use tokometer_decide::sequential::{PrecisionGoal, is_running_away};
 use tokometer_drive::{Interrupt, Live};
 use tokometer_metrics::define::{self, Formula};
 use tokometer_plan::{self as plan, Overload};
@@ -38,7 +38,7 @@ impl Tap {
 }
 
 struct StopRules {
-    until: Option<(Until, Nanos, Arc<Tap>)>,
+    until: Option<(PrecisionGoal, Nanos, Arc<Tap>)>,
     overload: Overload,
     rate: Option<f64>,
 }

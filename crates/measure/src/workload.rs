@@ -6,12 +6,12 @@ use tokometer_base::Seed;
 use tokometer_decide::AbBlocks;
 use tokometer_plan::{Form, Load, Plan};
 use tokometer_tokenize::{Tokenizer, hub};
-use tokometer_workload::{self as workload, Context, Workload};
+use tokometer_workload::{self as workload, DatasetContext, Workload};
 
 use crate::error::Error;
 
 /// An opened dataset, with messages for the user.
-pub struct Opened {
+pub struct OpenedWorkload {
     /// Shared with the preparer's thread.
     pub workload: Arc<Workload>,
     /// Indexes of the prompts to send, where some are skipped. `None` sends all.
@@ -29,7 +29,7 @@ pub struct SecondTarget {
     pub blocks: AbBlocks,
 }
 
-impl Opened {
+impl OpenedWorkload {
     /// Prompts to send. Two targets get complete pairs of blocks.
     pub fn len(&self) -> u64 {
         let all = self.kept.as_ref().map_or(self.workload.len(), |kept| kept.len() as u64);
@@ -54,12 +54,12 @@ pub struct WorkloadInputs {
     /// Seed of the content.
     pub salt: Seed,
     /// For datasets from the hub.
-    pub hub: hub::Access,
+    pub hub: hub::HubAccess,
 }
 
 /// Opens the plan's dataset and skips prompts that exceed `--max-model-len`.
-pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<Opened, Error> {
-    let context = Context {
+pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error> {
+    let context = DatasetContext {
         salt: means.salt,
         conventions: plan.family,
         form: form(plan)?,
@@ -69,7 +69,7 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<Opened, Error> {
         templating: plan.prompts.templating.clone(),
         template_values: plan.prompts.template_values.clone(),
         hub: means.hub,
-        ..Context::new(means.tokenizer, Seed(plan.seed), prompts_needed(&plan.load))
+        ..DatasetContext::new(means.tokenizer, Seed(plan.seed), prompts_needed(&plan.load))
     };
     let refused = |why: workload::Error| Error::usage(why.to_string(), "");
     let workload = workload::open(&plan.workload, &context).map_err(refused)?;
@@ -92,7 +92,7 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<Opened, Error> {
         remarks.push(format!("there are {count} prompts: {what}, even before `--duration`"));
     }
     let against = against(plan, context).map_err(refused)?;
-    let opened = Opened { workload: Arc::new(workload), kept, remarks, against };
+    let opened = OpenedWorkload { workload: Arc::new(workload), kept, remarks, against };
     if opened.is_empty() {
         return Err(Error::usage(
             "there are no prompts to send",
@@ -103,10 +103,10 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<Opened, Error> {
 }
 
 /// Opens the prompts again with another salt, for the second target of an A/B measurement.
-fn against(plan: &Plan, context: Context) -> workload::Result<Option<SecondTarget>> {
+fn against(plan: &Plan, context: DatasetContext) -> workload::Result<Option<SecondTarget>> {
     let Some(interleave) = &plan.interleave else { return Ok(None) };
     let salt = Seed(context.salt.stream("against").draw(0));
-    let workload = workload::open(&plan.workload, &Context { salt, ..context })?;
+    let workload = workload::open(&plan.workload, &DatasetContext { salt, ..context })?;
     let blocks = AbBlocks { block: interleave.block_requests };
     Ok(Some(SecondTarget { workload: Arc::new(workload), blocks }))
 }
@@ -124,17 +124,17 @@ fn fitting(workload: &Workload, limit: u64) -> workload::Result<Vec<u64>> {
     Ok(kept)
 }
 
-fn form(plan: &Plan) -> Result<workload::Form, Error> {
-    let Some(target) = plan.targets.first() else { return Ok(workload::Form::Text) };
+fn form(plan: &Plan) -> Result<workload::WireForm, Error> {
+    let Some(target) = plan.targets.first() else { return Ok(workload::WireForm::Text) };
     let dialect = target.backend;
     match plan.prompts.form {
-        Form::TokenIds if dialect.takes_token_ids() => Ok(workload::Form::TokenIds),
+        Form::TokenIds if dialect.takes_token_ids() => Ok(workload::WireForm::TokenIds),
         Form::TokenIds => Err(Error::usage(
             format!("cannot send token ids with the backend `{}`", dialect.name()),
             "omit `--prompt-token-ids`",
         )),
-        Form::Text if dialect.is_chat() => Ok(workload::Form::Chat),
-        Form::Text => Ok(workload::Form::Text),
+        Form::Text if dialect.is_chat() => Ok(workload::WireForm::Chat),
+        Form::Text => Ok(workload::WireForm::Text),
     }
 }
 

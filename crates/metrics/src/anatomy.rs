@@ -15,7 +15,7 @@ use crate::server::ServerFigures;
 /// How a part is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Known {
+pub enum PartSource {
     /// By the client's clock.
     Measured,
     /// By the server, in the response or in its counters.
@@ -45,7 +45,7 @@ pub struct Part {
     /// Whether it is part of the time to first token.
     pub stage: PartStage,
     /// Shown beside the value.
-    pub known: Known,
+    pub known: PartSource,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -127,15 +127,15 @@ impl Anatomy {
         let queue = reported(self.server_queue, server.and_then(|server| server.queue_ms_mean));
         let prefill = reported(self.prefill, server.and_then(|server| server.prefill_ms_mean));
         let named = [
-            ("client queue", mean(self.client_queue), Known::Measured, PartStage::Before),
-            ("connect", mean(self.connect), Known::Measured, PartStage::Before),
-            ("sending the request", mean(self.send), Known::Measured, PartStage::Within),
-            ("network round trip", network, Known::Inferred, PartStage::Within),
-            ("server queue", queue, Known::Reported, PartStage::Within),
-            ("prefill", prefill, Known::Reported, PartStage::Within),
-            ("rest in the server", Some(rest), Known::Inferred, PartStage::Within),
+            ("client queue", mean(self.client_queue), PartSource::Measured, PartStage::Before),
+            ("connect", mean(self.connect), PartSource::Measured, PartStage::Before),
+            ("sending the request", mean(self.send), PartSource::Measured, PartStage::Within),
+            ("network round trip", network, PartSource::Inferred, PartStage::Within),
+            ("server queue", queue, PartSource::Reported, PartStage::Within),
+            ("prefill", prefill, PartSource::Reported, PartStage::Within),
+            ("rest in the server", Some(rest), PartSource::Inferred, PartStage::Within),
         ];
-        let part = |(name, mean_ms, known, stage): (&str, Option<f64>, Known, PartStage)| {
+        let part = |(name, mean_ms, known, stage): (&str, Option<f64>, PartSource, PartStage)| {
             Some(Part { name: name.to_owned(), mean_ms: mean_ms?, stage, known })
         };
         named.into_iter().filter_map(part).collect()
@@ -145,7 +145,7 @@ impl Anatomy {
 #[cfg(test)]
 mod tests {
     use tokometer_record::{
-        Event, EventKind, Identity, Network, Outcome, RequestedLengths, ServerTimings,
+        AttemptId, Event, EventKind, Network, Outcome, RequestedLengths, ServerTimings,
     };
 
     use super::*;
@@ -153,7 +153,7 @@ mod tests {
     fn request() -> Timeline {
         let at = Nanos::from_millis;
         let mut timeline =
-            Timeline::new(Identity::new(0, Phase::Measure), RequestedLengths::default(), at(15));
+            Timeline::new(AttemptId::new(0, Phase::Measure), RequestedLengths::default(), at(15));
         timeline.times.intended = Some(at(10));
         timeline.times.connect_begin = Some(at(15));
         timeline.times.connect_end = Some(at(17));

@@ -17,7 +17,7 @@ use crate::blocks::Blocks;
 use crate::define::{Formula, METRICS, Unit};
 use crate::family::aggregate::{Details, Frame, GapUnit};
 use crate::family::{Family, FamilyCollector, Route};
-use crate::figures::Probe;
+use crate::figures::ProbeFigures;
 use crate::goodput::{Goodput, Objectives};
 use crate::measure;
 use crate::notes::{self, CheckInput};
@@ -34,7 +34,7 @@ use crate::windows::{self, TokenSeconds};
 
 /// What a summary must contain.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct SummaryOptions {
     /// In the order in which a layout prints them.
     pub percentiles: Vec<f64>,
     /// Limits for a request to count as good.
@@ -45,7 +45,7 @@ pub struct Options {
     pub details: Details,
 }
 
-impl Default for Options {
+impl Default for SummaryOptions {
     fn default() -> Self {
         Self {
             percentiles: vec![99.0],
@@ -60,7 +60,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Collector {
     info: RunInfo,
-    options: Options,
+    options: SummaryOptions,
     routes: Vec<Route>,
     /// One per row of [`METRICS`]; those of whole-run figures stay empty.
     samples: Vec<Sample>,
@@ -73,7 +73,7 @@ pub struct Collector {
     observed: Observed,
     families: Vec<FamilyCollector>,
     scrapes: server::Scrapes,
-    steps: steps::Collector,
+    steps: steps::StepCollector,
     anatomy: Anatomy,
     warmups: u64,
     probes: (Sample, u64),
@@ -81,7 +81,7 @@ pub struct Collector {
 
 impl Collector {
     /// `info` describes the run.
-    pub fn new(info: &RunInfo, options: Options) -> Self {
+    pub fn new(info: &RunInfo, options: SummaryOptions) -> Self {
         let collector =
             |family: &Family| FamilyCollector::new(*family, info.origin, options.details);
         Self {
@@ -96,7 +96,7 @@ impl Collector {
             observed: Observed::default(),
             families: options.families.iter().map(collector).collect(),
             scrapes: server::Scrapes::default(),
-            steps: steps::Collector::default(),
+            steps: steps::StepCollector::default(),
             anatomy: Anatomy::default(),
             warmups: 0,
             probes: (Sample::default(), 0),
@@ -380,12 +380,12 @@ fn take_margins_from(blocks: &Blocks, found: &mut Distribution, unit: f64) {
     }
 }
 
-fn probe((answered, failed): (Sample, u64)) -> Option<Probe> {
+fn probe((answered, failed): (Sample, u64)) -> Option<ProbeFigures> {
     let completed = answered.count();
     (completed + failed > 0).then(|| {
         let stats = answered.into_ordered().stats(&[99.0], Unit::Millis.divisor());
         let p99 = stats.percentile(99.0).unwrap_or(0.0);
-        Probe { completed, failed, median: stats.median, p99, max: stats.max }
+        ProbeFigures { completed, failed, median: stats.median, p99, max: stats.max }
     })
 }
 

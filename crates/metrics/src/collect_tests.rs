@@ -1,7 +1,7 @@
 //! Whole summaries of small records, worked out by hand.
 
 use tokometer_record::EventKind::{Empty, End, Reasoning, Role, Text, Usage};
-use tokometer_record::{Event, EventKind, Failure, FailureKind, Identity};
+use tokometer_record::{AttemptId, Event, EventKind, Failure, FailureKind};
 
 use super::*;
 use crate::notes::Verdict;
@@ -12,7 +12,7 @@ fn at(millis: u64) -> Nanos {
 }
 
 fn collect(load: RecordedLoad, timelines: &[Timeline]) -> Summary {
-    let mut collector = Collector::new(&testing::info(load), Options::default());
+    let mut collector = Collector::new(&testing::info(load), SummaryOptions::default());
     for timeline in timelines {
         collector.push(timeline);
     }
@@ -169,9 +169,9 @@ fn failed(index: u64, start: u64, end: u64) -> Timeline {
 fn failed_requests_are_infinitely_slow_grouped_and_below_the_line_of_goodput() {
     let mut collector = Collector::new(
         &testing::info(testing::load(None, 5)),
-        Options {
+        SummaryOptions {
             objectives: Objectives { ttft_ms: Some(100.0), ..Objectives::default() },
-            ..Options::default()
+            ..SummaryOptions::default()
         },
     );
     collector.push(&testing::answer(0, 1_000, &[(1_100, Text), (1_200, Text)]));
@@ -205,9 +205,9 @@ fn a_request_that_was_tried_again_counts_by_its_last_attempt() {
 #[test]
 fn only_the_measured_phase_enters_and_probes_have_their_own_line() {
     let mut warm = testing::answer(0, 10, &[(20, Text)]);
-    warm.identity = Identity::new(0, Phase::Warmup);
+    warm.identity = AttemptId::new(0, Phase::Warmup);
     let mut probe = testing::answer(0, 1_000, &[(1_030, Text)]);
-    probe.identity = Identity::new(0, Phase::Probe);
+    probe.identity = AttemptId::new(0, Phase::Probe);
     let summary = collect(
         testing::load(None, 1),
         &[warm, probe, testing::answer(0, 1_000, &[(1_500, Text)])],
@@ -220,7 +220,8 @@ fn only_the_measured_phase_enters_and_probes_have_their_own_line() {
 
 #[test]
 fn a_killed_run_is_reported_from_its_rows_and_marked() {
-    let mut collector = Collector::new(&testing::info(testing::load(None, 10)), Options::default());
+    let mut collector =
+        Collector::new(&testing::info(testing::load(None, 10)), SummaryOptions::default());
     collector.push(&testing::answer(0, 1_000, &[(1_500, Text)]));
     collector.push(&testing::answer(1, 1_000, &[(3_000, Text)]));
     let summary = collector.finish(&RunState::Killed { in_flight: 3, retrying: 0 });
@@ -235,7 +236,7 @@ fn a_killed_run_is_reported_from_its_rows_and_marked() {
 fn a_run_that_ends_by_time_counts_what_was_due() {
     let load =
         RecordedLoad { duration: Some(Nanos::from_secs(4)), ..testing::load(Some(1.0), 1_000_000) };
-    let mut collector = Collector::new(&testing::info(load), Options::default());
+    let mut collector = Collector::new(&testing::info(load), SummaryOptions::default());
     collector.push(&testing::answer(0, 1_000, &[(1_500, Text)]));
     let RunState::Ended(mut end) = testing::ended(at(1_000), at(5_000)) else { unreachable!() };
     end.never_sent = 3;
@@ -246,7 +247,8 @@ fn a_run_that_ends_by_time_counts_what_was_due() {
 /// A request whose second attempt was in flight is one request, and not a failed one.
 #[test]
 fn a_request_that_was_being_tried_again_when_the_run_was_killed_counts_once() {
-    let mut collector = Collector::new(&testing::info(testing::load(None, 5)), Options::default());
+    let mut collector =
+        Collector::new(&testing::info(testing::load(None, 5)), SummaryOptions::default());
     collector.push(&testing::answer(0, 1_000, &[(1_500, Text)]));
     let mut failed = testing::answer(1, 1_000, &[]);
     failed.outcome =
@@ -284,7 +286,7 @@ fn an_even_run_is_steady_and_its_figures_are_the_plans() {
         })
         .collect();
     let mut collector =
-        Collector::new(&testing::info(testing::load(Some(20.0), 600)), Options::default());
+        Collector::new(&testing::info(testing::load(Some(20.0), 600)), SummaryOptions::default());
     for timeline in &timelines {
         collector.push(timeline);
     }

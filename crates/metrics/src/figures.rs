@@ -82,7 +82,7 @@ pub struct FamilyFigures {
     /// End-to-end latency including that wait.
     pub e2el_with_queue: Stats,
     /// Side probes beside the load; `None` when there were none.
-    pub probe: Option<Probe>,
+    pub probe: Option<ProbeFigures>,
     /// Steady-state window of vLLM's Rust client; `None` outside a closed loop or where none exists.
     pub steady: Option<SteadyWindow>,
     /// Values per request, where requested.
@@ -106,7 +106,7 @@ pub struct Attainment {
 
 /// Figures of the side probes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Probe {
+pub struct ProbeFigures {
     /// Successful probes.
     pub completed: u64,
     /// Failed probes.

@@ -185,13 +185,13 @@ pub fn events_per_s(timelines: impl Iterator<Item = Timeline>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{Event, EventKind, Identity, RequestedLengths};
+    use tokometer_record::{AttemptId, Event, EventKind, RequestedLengths};
 
     use super::*;
 
     fn timeline(index: u64, at: &[u64]) -> Timeline {
         let mut timeline = Timeline::new(
-            Identity::new(index, Phase::Measure),
+            AttemptId::new(index, Phase::Measure),
             RequestedLengths::default(),
             Nanos(0),
         );

@@ -38,7 +38,7 @@ pub mod windows;
 mod testing;
 
 pub use addresses::AddressShare;
-pub use collect::{Collector, Options};
+pub use collect::{Collector, SummaryOptions};
 pub use define::metrics_markdown;
 pub use family::Family;
 pub use family::aggregate::Details;
@@ -46,7 +46,7 @@ pub use figure::{Better, Figure, Quantity, Statistic};
 pub use figures::{Detail, FamilyFigures, Stats};
 pub use goodput::Objectives;
 pub use notes::{Note, Severity, Verdict, notes_markdown};
-pub use summary::{Distribution, Percentile, Summary};
+pub use summary::{Distribution, PercentileValue, Summary};
 
 #[cfg(test)]
 mod pages {

@@ -188,7 +188,7 @@ pub(crate) fn each_token_arrival(timeline: &Timeline, mut visit: impl FnMut(Nano
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{Identity, Phase, RequestedLengths, Usage};
+    use tokometer_record::{AttemptId, Phase, RequestedLengths, Usage};
 
     use super::*;
 
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn the_tokens_of_further_choices_do_not_shorten_the_time_per_token() {
         let answer = |tokens: Option<u32>| {
-            let identity = Identity::new(0, Phase::Measure);
+            let identity = AttemptId::new(0, Phase::Measure);
             let mut timeline = Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO);
             timeline.times.first_byte_sent = Some(Nanos::ZERO);
             for step in 1..=3 {

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 
 use crate::figures::Stats;
 use crate::statistics;
-use crate::summary::{Distribution, Percentile};
+use crate::summary::{Distribution, PercentileValue};
 
 /// Values kept exactly: two MiB. Beyond it percentiles have three significant digits.
 pub const EXACT_LIMIT: usize = 1 << 18;
@@ -200,7 +200,7 @@ impl Ordered {
         let percentile = |percent: f64| {
             let value = self.percentile(percent).and_then(finite);
             let interval = self.interval(percent);
-            Percentile {
+            PercentileValue {
                 percent,
                 value,
                 above: (sample.infinite > 0).then_some(above),

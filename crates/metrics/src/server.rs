@@ -22,7 +22,7 @@ pub(crate) use change::Scrapes;
 use change::{Mean, ServerCounters};
 use engines::{ENGINES, EngineMetricNames};
 pub use gpu::{GpuFigures, GpuGauges, gauges};
-pub use prometheus::{Keep, parse};
+pub use prometheus::{KeptSeries, parse};
 use prometheus::{bare_name, label};
 
 /// Changes of the server's counters over the measured phase, and peaks of its gauges, summed over

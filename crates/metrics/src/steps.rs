@@ -123,7 +123,7 @@ struct StreamSpan {
 /// Collects the timelines of a run. Failed requests are left out, although they used the engine too,
 /// so a run with many of them shows less.
 #[derive(Debug, Clone)]
-pub struct Collector {
+pub struct StepCollector {
     tokens: Vec<Token>,
     streams: Vec<StreamSpan>,
     shared: usize,
@@ -134,7 +134,7 @@ pub struct Collector {
     tokens_max: usize,
 }
 
-impl Default for Collector {
+impl Default for StepCollector {
     fn default() -> Self {
         Self {
             tokens: Vec::new(),
@@ -166,7 +166,7 @@ fn stretch(at: Nanos) -> u64 {
     at.0 / STRETCH.0
 }
 
-impl Collector {
+impl StepCollector {
     /// Keeps every token, however many there are.
     pub fn unbounded() -> Self {
         Self { tokens_max: usize::MAX, ..Self::default() }

@@ -12,7 +12,7 @@ fn in_step(streams: u64, times: &[u64]) -> Vec<Timeline> {
 }
 
 fn steps(timelines: &[Timeline]) -> Steps {
-    let mut collector = Collector::default();
+    let mut collector = StepCollector::default();
     for timeline in timelines {
         collector.push(timeline);
     }
@@ -83,13 +83,13 @@ fn shared_reads_and_short_runs_are_refused_with_the_reason() {
         refused(&in_step(2, &[20, 40]))
             .contains("only 2 groups of tokens were found, at least 30 are needed")
     );
-    assert_eq!(Collector::default().finish(), None);
+    assert_eq!(StepCollector::default().finish(), None);
 }
 
 #[test]
 fn long_runs_are_seen_in_stretches_and_no_duration_spans_a_hole() {
     let times: Vec<u64> = (1..=2_000).map(|step| step * 20).collect();
-    let mut collector = Collector { tokens_max: 2_000, ..Collector::default() };
+    let mut collector = StepCollector { tokens_max: 2_000, ..StepCollector::default() };
     for timeline in in_step(4, &times) {
         collector.push(&timeline);
     }

@@ -151,21 +151,21 @@ pub struct Distribution {
     /// Largest finite value.
     pub max: Option<f64>,
     /// In ascending order, including the median.
-    pub percentiles: Vec<Percentile>,
+    pub percentiles: Vec<PercentileValue>,
     /// True when the values must not be shown; a note gives the reason.
     pub is_withheld: bool,
 }
 
 impl Distribution {
     /// `None` if it was not requested.
-    pub fn percentile(&self, percent: f64) -> Option<&Percentile> {
+    pub fn percentile(&self, percent: f64) -> Option<&PercentileValue> {
         self.percentiles.iter().find(|entry| (entry.percent - percent).abs() < 1e-9)
     }
 }
 
 /// A percentile with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Percentile {
+pub struct PercentileValue {
     /// From 0 to 100.
     pub percent: f64,
     /// `None` when it lies among the failed requests, above `above`.

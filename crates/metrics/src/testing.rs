@@ -2,8 +2,8 @@
 
 use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
 use tokometer_record::{
-    Event, EventKind, Health, Identity, Outcome, Phase, RecordedLoad, RequestedLengths, RunEnd,
-    RunInfo, RunState, Stop, Target, Timeline, Usage,
+    AttemptId, Event, EventKind, Health, Outcome, Phase, RecordedLoad, RequestedLengths, RunEnd,
+    RunInfo, RunState, Stop, TargetInfo, Timeline, Usage,
 };
 
 use crate::rows::{Fate, RequestRow};
@@ -47,7 +47,7 @@ pub(crate) fn info(load: RecordedLoad) -> RunInfo {
         seed: Seed(0),
         salt: 0,
         family: Conventions::Vllm,
-        targets: vec![Target {
+        targets: vec![TargetInfo {
             base_url: "http://host:8000".into(),
             endpoint: "/v1/completions".into(),
             backend: "vllm".into(),
@@ -81,7 +81,7 @@ pub(crate) fn ended(begin: Nanos, end: Nanos) -> RunState {
 pub(crate) fn answer(index: u64, start: u64, events: &[(u64, EventKind)]) -> Timeline {
     let sent = Nanos::from_millis(start);
     let mut timeline =
-        Timeline::new(Identity::new(index, Phase::Measure), RequestedLengths::default(), sent);
+        Timeline::new(AttemptId::new(index, Phase::Measure), RequestedLengths::default(), sent);
     timeline.times.first_byte_sent = Some(sent);
     for (read, (at, kind)) in (0..).zip(events) {
         timeline.push(Event::new(Nanos::from_millis(*at), read, *kind));

@@ -95,7 +95,7 @@ impl Totals {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{Identity, Phase, RequestedLengths};
+    use tokometer_record::{AttemptId, Phase, RequestedLengths};
 
     use super::*;
 
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_last_token_of_an_answer_is_told_apart_among_merged_ones() {
         let check = |merged: [bool; 3], all: u64, inner: u64| {
-            let identity = Identity::new(0, Phase::Measure);
+            let identity = AttemptId::new(0, Phase::Measure);
             let mut timeline = Timeline::new(identity, RequestedLengths::default(), Nanos(0));
             for (read, merged) in (0..).zip(merged) {
                 let event = Event::new(Nanos(7), read, EventKind::Text);

@@ -8,12 +8,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tokometer_base::neighbours::suggestion;
 use tokometer_base::redact::hide_in_url;
 
-use crate::sweep::Scalar;
+use crate::sweep::SweepValue;
 use crate::{PartialPlan, PartialTarget};
 
 /// Why a field does not take a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum FieldError {
     /// No such field.
     #[error("cannot sweep `{name}`: there is no such field; {near}")]
     Unknown {
@@ -26,7 +26,7 @@ pub enum Error {
     #[error("cannot set `{field}` to `{value}`: {why}")]
     Value {
         /// The field.
-        field: Field,
+        field: PlanField,
         /// As written.
         value: String,
         /// What is wrong with it.
@@ -37,7 +37,7 @@ pub enum Error {
 /// A field of a partial plan, whatever its type.
 trait FieldSlot {
     fn is_set(&self) -> bool;
-    fn set(&mut self, value: &Scalar) -> Result<(), String>;
+    fn set(&mut self, value: &SweepValue) -> Result<(), String>;
 }
 
 impl<T: DeserializeOwned> FieldSlot for Option<T> {
@@ -45,31 +45,31 @@ impl<T: DeserializeOwned> FieldSlot for Option<T> {
         self.is_some()
     }
 
-    fn set(&mut self, value: &Scalar) -> Result<(), String> {
+    fn set(&mut self, value: &SweepValue) -> Result<(), String> {
         *self = Some(value.parse()?);
         Ok(())
     }
 }
 
 macro_rules! fields {
-    ($plan:ident; $( $(#[$doc:meta])* $Field:ident = $name:literal => $slot:expr; )*) => {
+    ($plan:ident; $( $(#[$doc:meta])* $PlanField:ident = $name:literal => $slot:expr; )*) => {
         /// A field of the plan that a sweep can vary.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Field {
-            $( #[doc = concat!("`", $name, "`.")] $Field, )*
+        pub enum PlanField {
+            $( #[doc = concat!("`", $name, "`.")] $PlanField, )*
         }
 
-        impl Field {
+        impl PlanField {
             /// Every field, in the order of the plan.
-            pub const ALL: &'static [Self] = &[$( Self::$Field, )*];
+            pub const ALL: &'static [Self] = &[$( Self::$PlanField, )*];
 
             /// Its path in the plan, such as `load.num_prompts`.
             pub const fn name(self) -> &'static str {
-                match self { $( Self::$Field => $name, )* }
+                match self { $( Self::$PlanField => $name, )* }
             }
 
             fn slot(self, $plan: &mut PartialPlan) -> &mut dyn FieldSlot {
-                match self { $( Self::$Field => &mut $slot, )* }
+                match self { $( Self::$PlanField => &mut $slot, )* }
             }
         }
     };
@@ -150,7 +150,7 @@ fn first(plan: &mut PartialPlan) -> &mut PartialTarget {
     &mut plan.targets[0]
 }
 
-impl Field {
+impl PlanField {
     /// Whether a partial plan sets the field.
     pub fn is_set(self, plan: &PartialPlan) -> bool {
         // A copy, because a field of an absent struct has no place to look at.
@@ -158,45 +158,48 @@ impl Field {
     }
 
     /// A value of the field without what may be secret in it: addresses have parameters.
-    pub fn shown(self, value: &Scalar) -> Scalar {
+    pub fn shown(self, value: &SweepValue) -> SweepValue {
         match (self, value) {
-            (Self::Address | Self::Endpoint, Scalar::Text(text)) => Scalar::Text(hide_in_url(text)),
+            (Self::Address | Self::Endpoint, SweepValue::Text(text)) => {
+                SweepValue::Text(hide_in_url(text))
+            }
             _ => value.clone(),
         }
     }
 
     /// Sets the field.
-    pub fn set(self, plan: &mut PartialPlan, value: &Scalar) -> Result<(), Error> {
-        let refused = |why| Error::Value { field: self, value: self.shown(value).to_string(), why };
+    pub fn set(self, plan: &mut PartialPlan, value: &SweepValue) -> Result<(), FieldError> {
+        let refused =
+            |why| FieldError::Value { field: self, value: self.shown(value).to_string(), why };
         self.slot(plan).set(value).map_err(refused)
     }
 }
 
-impl fmt::Display for Field {
+impl fmt::Display for PlanField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Field {
-    type Err = Error;
+impl FromStr for PlanField {
+    type Err = FieldError;
 
-    fn from_str(name: &str) -> Result<Self, Error> {
+    fn from_str(name: &str) -> Result<Self, FieldError> {
         let found = Self::ALL.iter().find(|field| field.name() == name);
         found.copied().ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|field| field.name()).collect();
-            Error::Unknown { name: name.to_owned(), near: suggestion(name, &names) }
+            FieldError::Unknown { name: name.to_owned(), near: suggestion(name, &names) }
         })
     }
 }
 
-impl Serialize for Field {
+impl Serialize for PlanField {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.name().serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Field {
+impl<'de> Deserialize<'de> for PlanField {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
@@ -208,10 +211,10 @@ mod tests {
 
     #[test]
     fn fields_are_read_by_name_and_an_unknown_one_names_its_neighbours() {
-        for field in Field::ALL {
+        for field in PlanField::ALL {
             assert_eq!(field.name().parse(), Ok(*field));
         }
-        let why = "load.num_promts".parse::<Field>().unwrap_err().to_string();
+        let why = "load.num_promts".parse::<PlanField>().unwrap_err().to_string();
         assert!(why.contains("similar: load.num_prompts"), "{why}");
     }
 
@@ -219,16 +222,16 @@ mod tests {
     #[test]
     fn each_field_sets_the_key_that_it_is_named_after() {
         let values = [
-            Scalar::Whole(1),
-            Scalar::Text("simulator".to_owned()),
-            Scalar::Text("text".to_owned()),
-            Scalar::Text("whole".to_owned()),
-            Scalar::Text("at_end".to_owned()),
-            Scalar::Text("on-demand".to_owned()),
-            Scalar::Text("eager".to_owned()),
-            Scalar::Text("kernel".to_owned()),
+            SweepValue::Whole(1),
+            SweepValue::Text("simulator".to_owned()),
+            SweepValue::Text("text".to_owned()),
+            SweepValue::Text("whole".to_owned()),
+            SweepValue::Text("at_end".to_owned()),
+            SweepValue::Text("on-demand".to_owned()),
+            SweepValue::Text("eager".to_owned()),
+            SweepValue::Text("kernel".to_owned()),
         ];
-        for field in Field::ALL {
+        for field in PlanField::ALL {
             let mut plan = PartialPlan::default();
             assert!(!field.is_set(&plan), "{field}");
             let taken = values.iter().find(|value| field.set(&mut plan, value).is_ok());
@@ -241,13 +244,13 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_refused() {
-        let check = |field: Field, value: Scalar, part: &str| {
+        let check = |field: PlanField, value: SweepValue, part: &str| {
             let why = field.set(&mut PartialPlan::default(), &value).unwrap_err().to_string();
             assert!(why.contains(field.name()) && why.contains(part), "{why}");
         };
-        check(Field::NumPrompts, Scalar::Number(8.5), "8.5");
-        check(Field::Harvest, Scalar::Text("eagre".to_owned()), "eager");
-        check(Field::MaxConcurrency, Scalar::Whole(1 << 40), "u32");
-        check(Field::RequestRate, Scalar::Text("fast".to_owned()), "fast");
+        check(PlanField::NumPrompts, SweepValue::Number(8.5), "8.5");
+        check(PlanField::Harvest, SweepValue::Text("eagre".to_owned()), "eager");
+        check(PlanField::MaxConcurrency, SweepValue::Whole(1 << 40), "u32");
+        check(PlanField::RequestRate, SweepValue::Text("fast".to_owned()), "fast");
     }
 }

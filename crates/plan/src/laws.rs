@@ -250,9 +250,9 @@ fn sections_and_sweeps_survive_toml() {
     "#;
     let part = merged(least(), toml::from_str(text).unwrap());
     let axis = &part.sweep.as_ref().unwrap()[0];
-    let inf = Scalar::Text("inf".to_owned());
-    let values = vec![Scalar::Whole(1), Scalar::Number(2.5), inf];
-    assert_eq!(axis, &Axis { field: Field::RequestRate, values: AxisValues::List(values) });
+    let inf = SweepValue::Text("inf".to_owned());
+    let values = vec![SweepValue::Whole(1), SweepValue::Number(2.5), inf];
+    assert_eq!(axis, &Axis { field: PlanField::RequestRate, values: AxisValues::List(values) });
     let plan = part.complete().unwrap();
     let read: PartialPlan = toml::from_str(&toml::to_string(&plan).unwrap()).unwrap();
     assert_eq!(read.complete().unwrap(), plan);

@@ -28,14 +28,14 @@ mod values;
 
 pub use client::{Client, PartialClient};
 pub use error::Error;
-pub use field::{Error as FieldError, Field};
+pub use field::{FieldError, PlanField};
 pub use interleave::{Interleave, NoBlock, PartialInterleave};
-pub use likeness::{Known, KnownPlan, differing_lines, first_change};
+pub use likeness::{KnownPlan, PlanCoverage, differing_lines, first_change};
 pub use load::{
     Load, Overload, PartialLoad, PartialRamp, PartialUntil, Ramp, Strategy, Timing, Until,
 };
 pub use metrics::{Judgement, Metrics, PartialMetrics};
-pub use object::Object;
+pub use object::PartialObject;
 pub use output::{
     Output, PartialOutput, PartialSglangResult, PartialVllmResult, Record, SglangResult, Shown,
     VllmResult,
@@ -45,6 +45,6 @@ pub use plan::{Content, PartialPlan, Plan, ab_blocks};
 pub use prompts::{Form, PartialPrompts, Prompts};
 pub use request::{Assignment, Lora, PartialLora, PartialRequest, Request};
 pub use secret::{Metadata, Missing, ShellCommand, UrlText};
-pub use sweep::{Axis, AxisValues, Scalar, Section};
-pub use target::{Address, Identity, PartialTarget, ProxyUse, Target, Trust};
-pub use values::{Rate, Term, Values};
+pub use sweep::{Axis, AxisValues, Section, SweepValue};
+pub use target::{Address, CertificateFiles, PartialTarget, ProxyUse, Target, Trust};
+pub use values::{FlagValues, Rate, Term};

@@ -15,7 +15,7 @@ use crate::{Error, PartialPlan, Plan};
 
 /// How much of a plan is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Known {
+pub enum PlanCoverage {
     /// The fields that are set; the others may have any value.
     #[default]
     Partly,
@@ -29,7 +29,7 @@ pub struct KnownPlan {
     /// Its fields.
     pub fields: PartialPlan,
     /// What an unset field means.
-    pub known: Known,
+    pub known: PlanCoverage,
 }
 
 impl KnownPlan {
@@ -38,8 +38,8 @@ impl KnownPlan {
     pub fn of(info: &RunInfo) -> Result<Self, Error> {
         let fields = PartialPlan::of_run(info)?;
         Ok(match fields.clone().complete() {
-            Ok(plan) => Self { fields: PartialPlan::of(plan), known: Known::Wholly },
-            Err(_) => Self { fields, known: Known::Partly },
+            Ok(plan) => Self { fields: PartialPlan::of(plan), known: PlanCoverage::Wholly },
+            Err(_) => Self { fields, known: PlanCoverage::Partly },
         })
     }
 }
@@ -64,7 +64,7 @@ pub fn differing_lines(a: &[KnownPlan], b: &[KnownPlan]) -> Vec<DifferingLine> {
 pub fn first_change(stored: &Plan, meant: &Plan) -> Result<Option<DifferingLine>, Error> {
     let mut found = Differing {
         of_a: 1,
-        known: vec![Known::Wholly; 2],
+        known: vec![PlanCoverage::Wholly; 2],
         weight_of: resumed_weight,
         lines: Vec::new(),
     };
@@ -130,7 +130,7 @@ fn resumed_weight(field: &str) -> Option<Weight> {
 struct Differing {
     /// The first so many plans are those of A.
     of_a: usize,
-    known: Vec<Known>,
+    known: Vec<PlanCoverage>,
     weight_of: fn(&str) -> Option<Weight>,
     lines: Vec<DifferingLine>,
 }
@@ -144,7 +144,7 @@ impl FieldVisitor for Differing {
         }
         let known = values.iter().zip(&self.known);
         let stated =
-            known.map(|(value, known)| (*known == Known::Wholly || value.is_some(), *value));
+            known.map(|(value, known)| (*known == PlanCoverage::Wholly || value.is_some(), *value));
         let stated: Vec<(bool, Option<&T>)> = stated.collect();
         let side = |values: &[(bool, Option<&T>)]| {
             let values = values.iter().filter(|(is_stated, _)| *is_stated);
@@ -185,7 +185,7 @@ mod tests {
         let mut fields = laws::least();
         fields.merge(toml::from_str(change).unwrap());
         let plan = fields.complete().unwrap();
-        KnownPlan { fields: PartialPlan::of(plan), known: Known::Wholly }
+        KnownPlan { fields: PartialPlan::of(plan), known: PlanCoverage::Wholly }
     }
 
     fn lines(a: &[KnownPlan], b: &[KnownPlan]) -> Vec<String> {
@@ -247,7 +247,7 @@ mod tests {
     fn what_a_report_leaves_out_is_not_known_to_differ() {
         let load = PartialLoad { request_rate: Some(Rate(5.0)), ..PartialLoad::default() };
         let fields = PartialPlan { load, ..PartialPlan::default() };
-        let report = KnownPlan { fields, known: Known::Partly };
+        let report = KnownPlan { fields, known: PlanCoverage::Partly };
         let plan = wholly("load = { request_rate = 5.0, max_concurrency = 2 }");
         assert_eq!(lines(std::slice::from_ref(&report), &[plan]), [""; 0]);
         let plan = wholly("load = { request_rate = 6 }");
@@ -271,7 +271,7 @@ mod tests {
         let mut less = whole.clone();
         less["load"].as_object_mut().unwrap().remove("timing").unwrap();
         let less = of(less).unwrap();
-        assert_eq!(less.known, Known::Partly);
+        assert_eq!(less.known, PlanCoverage::Partly);
         assert_eq!(lines(&[less], &[wholly("load = { timing = \"trace\" }")]), [""; 0]);
         let mut later = whole;
         later["load"]["shape"] = "square".into();

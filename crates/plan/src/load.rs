@@ -5,7 +5,7 @@ use tokometer_base::units::nearest_count;
 use tokometer_base::{Conventions, Nanos};
 use tokometer_decide::capacity::LoadKind;
 use tokometer_record as record;
-use tokometer_schedule::{Arrivals, Curve, First, Pace};
+use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
 
 use crate::values::Rate;
 
@@ -47,11 +47,11 @@ impl Load {
         }
         let curve = match self.ramp {
             Some(ramp) => match ramp.strategy {
-                Strategy::Linear => Curve::Linear { from: ramp.from, to: ramp.to },
-                Strategy::Exponential => Curve::Exponential { from: ramp.from, to: ramp.to },
+                Strategy::Linear => RateCurve::Linear { from: ramp.from, to: ramp.to },
+                Strategy::Exponential => RateCurve::Exponential { from: ramp.from, to: ramp.to },
             },
             None if self.request_rate.is_infinite() => return Arrivals::AtOnce,
-            None => Curve::Flat { rate: self.request_rate.0 },
+            None => RateCurve::Flat { rate: self.request_rate.0 },
         };
         let burstiness = Some(self.burstiness.0).filter(|shape| shape.is_finite());
         let first = match conventions {
@@ -124,7 +124,7 @@ tokometer_base::partial! {
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Until / PartialUntil {
         /// The figure and how well it should be known.
-        pub rule: tokometer_decide::sequential::Until,
+        pub rule: tokometer_decide::sequential::PrecisionGoal,
         /// Not before this many seconds.
         pub min_s: f64,
     }

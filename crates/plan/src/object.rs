@@ -11,16 +11,16 @@ use tokometer_client::secret::{hidden_object, merge_objects};
 /// Those keys of an object that are set; `None`: there is no object.
 #[derive(Clone, PartialEq, Default, Deserialize)]
 #[serde(transparent)]
-pub struct Object(pub Option<Map<String, Value>>);
+pub struct PartialObject(pub Option<Map<String, Value>>);
 
 /// Without the values of secrets.
-impl Serialize for Object {
+impl Serialize for PartialObject {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         hidden(&self.0, serializer)
     }
 }
 
-impl fmt::Debug for Object {
+impl fmt::Debug for PartialObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Object").field(&self.0.as_ref().map(hidden_object)).finish()
     }
@@ -35,7 +35,7 @@ pub(crate) fn hidden<S: Serializer>(
     object.as_ref().map(hidden_object).serialize(serializer)
 }
 
-impl Partial for Object {
+impl Partial for PartialObject {
     type Whole = Option<Map<String, Value>>;
 
     fn merge(&mut self, over: Self) {

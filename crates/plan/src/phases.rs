@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::object::{self, Object};
+use crate::object::{self, PartialObject};
 
 tokometer_base::partial! {
     /// What happens around the measured phase.
@@ -24,7 +24,7 @@ tokometer_base::partial! {
         pub profiler: Profiler,
         /// Body of the request that starts it; absent: by the rules of the tool.
         #[serde(skip_serializing_if = "Option::is_none", serialize_with = "object::hidden")]
-        pub profile_request: Option<serde_json::Map<String, Value>> as Object,
+        pub profile_request: Option<serde_json::Map<String, Value>> as PartialObject,
         /// One-token side requests per second.
         pub probe_rate: f64,
     }

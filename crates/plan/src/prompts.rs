@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokometer_workload as workload;
 
-use crate::object::{self, Object};
+use crate::object::{self, PartialObject};
 
 tokometer_base::partial! {
     /// How prompts are made and counted.
@@ -23,7 +23,7 @@ tokometer_base::partial! {
         pub templating: workload::Templating,
         /// Further values for a chat template; absent: none.
         #[serde(skip_serializing_if = "Option::is_none", serialize_with = "object::hidden")]
-        pub template_values: Option<serde_json::Map<String, Value>> as Object,
+        pub template_values: Option<serde_json::Map<String, Value>> as PartialObject,
         /// Longest prompt and answer together; longer ones are left out. Absent: no limit.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub max_model_len: Option<u64> = None,

@@ -8,14 +8,14 @@ use serde::ser::SerializeStruct as _;
 use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
 
 use crate::PartialPlan;
-use crate::field::Field;
+use crate::field::PlanField;
 
 /// A field of the plan that takes several values, one point of the sweep each.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
     /// The field.
-    pub field: Field,
+    pub field: PlanField,
     /// Its values in order: a list, or a text such as `1,2,...,64`.
     pub values: AxisValues,
 }
@@ -23,7 +23,7 @@ pub struct Axis {
 /// Without what may be a secret in swept addresses.
 impl Serialize for Axis {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let shown = |value: &Scalar| self.field.shown(value);
+        let shown = |value: &SweepValue| self.field.shown(value);
         let values = match &self.values {
             AxisValues::List(values) => AxisValues::List(values.iter().map(shown).collect()),
             AxisValues::Text(text) => AxisValues::Text(text.clone()),
@@ -40,7 +40,7 @@ impl Serialize for Axis {
 #[serde(untagged)]
 pub enum AxisValues {
     /// One by one.
-    List(Vec<Scalar>),
+    List(Vec<SweepValue>),
     /// As on the command line.
     Text(String),
 }
@@ -61,7 +61,7 @@ pub struct Section {
 /// One value of a swept field, before the field's own type is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, from = "Written")]
-pub enum Scalar {
+pub enum SweepValue {
     /// A whole number.
     Whole(u64),
     /// A finite number.
@@ -78,7 +78,7 @@ enum Written {
     Text(String),
 }
 
-impl From<Written> for Scalar {
+impl From<Written> for SweepValue {
     fn from(written: Written) -> Self {
         match written {
             Written::Whole(count) => Self::Whole(count),
@@ -88,26 +88,26 @@ impl From<Written> for Scalar {
     }
 }
 
-impl From<u64> for Scalar {
+impl From<u64> for SweepValue {
     fn from(count: u64) -> Self {
         Self::Whole(count)
     }
 }
 
 /// What is not finite becomes a word, because JSON has no number for it.
-impl From<f64> for Scalar {
+impl From<f64> for SweepValue {
     fn from(number: f64) -> Self {
         if number.is_finite() { Self::Number(number) } else { Self::Text(number.to_string()) }
     }
 }
 
-impl From<String> for Scalar {
+impl From<String> for SweepValue {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl fmt::Display for Scalar {
+impl fmt::Display for SweepValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(count) => write!(f, "{count}"),
@@ -118,7 +118,7 @@ impl fmt::Display for Scalar {
     }
 }
 
-impl Scalar {
+impl SweepValue {
     /// The value in the type of a field.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
         T::deserialize(self).map_err(|why| why.to_string())
@@ -126,14 +126,14 @@ impl Scalar {
 }
 
 /// Read like a value of a plan file, so that a swept field takes what a written one takes.
-impl<'de> Deserializer<'de> for &Scalar {
+impl<'de> Deserializer<'de> for &SweepValue {
     type Error = Refused;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {
         match self {
-            Scalar::Whole(count) => visitor.visit_u64(*count),
-            Scalar::Number(number) => visitor.visit_f64(*number),
-            Scalar::Text(text) => visitor.visit_str(text),
+            SweepValue::Whole(count) => visitor.visit_u64(*count),
+            SweepValue::Number(number) => visitor.visit_f64(*number),
+            SweepValue::Text(text) => visitor.visit_str(text),
         }
     }
 

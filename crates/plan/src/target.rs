@@ -76,7 +76,7 @@ tokometer_base::partial! {
         pub trust: Trust = Trust::default(),
         /// The certificate shown to the server, where it asks for one.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub identity: Option<Identity> = None,
+        pub identity: Option<CertificateFiles> = None,
         /// Addresses of names that no name server is asked for.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub resolve: Vec<NamedAddresses> = Vec::new(),
@@ -106,7 +106,7 @@ impl ProxyUse {
 
 /// A client certificate: files in PEM format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub struct CertificateFiles {
     /// The certificate and those that lead to its root.
     pub certificate: PathBuf,
     /// Its private key; absent: in the same file.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tokometer_base::units;
 
-use crate::sweep::Scalar;
+use crate::sweep::SweepValue;
 
 /// Requests per second. `inf` sends without waiting; it is a word and not a number on disk, because
 /// JSON has no infinity.
@@ -58,7 +58,7 @@ pub trait Term: Copy + PartialEq + FromStr {
     /// The term of this number; `None` where the type cannot hold it.
     fn from_number(number: f64) -> Option<Self>;
     /// The term as a swept value.
-    fn scalar(self) -> Scalar;
+    fn scalar(self) -> SweepValue;
 }
 
 impl Term for u64 {
@@ -76,7 +76,7 @@ impl Term for u64 {
         is_whole.then_some(number as Self)
     }
 
-    fn scalar(self) -> Scalar {
+    fn scalar(self) -> SweepValue {
         self.into()
     }
 }
@@ -90,19 +90,19 @@ impl Term for Rate {
         Some(Self(number))
     }
 
-    fn scalar(self) -> Scalar {
+    fn scalar(self) -> SweepValue {
         self.0.into()
     }
 }
 
 /// One or more values for one flag, in the order in which they are to be run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Values<T>(pub Vec<T>);
+pub struct FlagValues<T>(pub Vec<T>);
 
 /// No series is longer: a slip of a digit must not plan a year of runs.
 const SERIES_MAX: usize = 4_096;
 
-impl<T: Term> FromStr for Values<T>
+impl<T: Term> FromStr for FlagValues<T>
 where
     T::Err: std::fmt::Display,
 {
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     fn counts(text: &str) -> Result<Vec<u64>, String> {
-        text.parse::<Values<u64>>().map(|values| values.0)
+        text.parse::<FlagValues<u64>>().map(|values| values.0)
     }
 
     #[test]
@@ -195,10 +195,10 @@ mod tests {
 
     #[test]
     fn rates_may_be_infinite_and_survive_json() {
-        let rates: Values<Rate> = "1,2.5,inf".parse().unwrap();
+        let rates: FlagValues<Rate> = "1,2.5,inf".parse().unwrap();
         let text = serde_json::to_string(&rates.0).unwrap();
         assert_eq!(text, r#"[1.0,2.5,"inf"]"#);
         assert_eq!(serde_json::from_str::<Vec<Rate>>(&text).unwrap(), rates.0);
-        assert!("1,fast".parse::<Values<Rate>>().is_err());
+        assert!("1,fast".parse::<FlagValues<Rate>>().is_err());
     }
 }

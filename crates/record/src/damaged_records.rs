@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::folder::names;
 use crate::server::Scrape;
 use crate::{
-    Error, Event, EventKind, Health, Identity, Outcome, Phase, RequestedLengths, RunEnd, RunInfo,
+    AttemptId, Error, Event, EventKind, Health, Outcome, Phase, RequestedLengths, RunEnd, RunInfo,
     RunReader, RunWriter, Stop, Timeline, Usage,
 };
 use tokometer_base::Nanos;
@@ -31,7 +31,7 @@ fn timeline(index: u64, origin: Nanos) -> Timeline {
     let at = |ms: u64| origin + Nanos::from_millis(ms + 10 * index);
     let asked =
         RequestedLengths { prompt_tokens: Some(10), output_tokens: Some(4), body_bytes: 77 };
-    let mut timeline = Timeline::new(Identity::new(index, Phase::Measure), asked, at(1));
+    let mut timeline = Timeline::new(AttemptId::new(index, Phase::Measure), asked, at(1));
     timeline.times.first_byte_sent = Some(at(2));
     timeline.times.end = Some(at(9));
     timeline.usage = Some(Usage { completion_tokens: Some(4), ..Usage::default() });

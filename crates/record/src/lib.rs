@@ -23,9 +23,9 @@ pub use event::{Event, EventKind};
 pub use failure::{Failure, FailureKind, Outcome};
 pub use folder::{Error, RunReader};
 pub use health::Health;
-pub use run::{RecordedLoad, RunEnd, RunInfo, RunState, Stop, Target};
+pub use run::{RecordedLoad, RunEnd, RunInfo, RunState, Stop, TargetInfo};
 pub use timeline::{
-    Connection, CountSource, Identity, Network, Phase, RequestedLengths, ServerTimings,
+    AttemptId, Connection, CountSource, Network, Phase, RequestedLengths, ServerTimings,
     StampSource, Timeline, Times, Usage,
 };
 pub use whole_file::{WholeFile, write_whole};

@@ -15,7 +15,7 @@ fn infinite_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error>
 
 /// A server that requests were sent to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Target {
+pub struct TargetInfo {
     /// Scheme, host and port, without keys.
     pub base_url: String,
     /// Path of the measured route.
@@ -41,7 +41,7 @@ pub struct Target {
 /// Prefix of `base_url` in a run that was computed; the engine's name follows.
 pub const PREDICTION: &str = "prediction:";
 
-impl Target {
+impl TargetInfo {
     /// The backend's facts; `None` for a name of another version.
     pub fn backend(&self) -> Option<&'static Backend> {
         Backend::named(&self.backend)
@@ -96,7 +96,7 @@ pub struct RunInfo {
     /// The tool whose conventions were followed.
     pub family: Conventions,
     /// Requests name their target by its index here.
-    pub targets: Vec<Target>,
+    pub targets: Vec<TargetInfo>,
     /// As requested, not as achieved.
     pub load: RecordedLoad,
     /// Such as `random` or `sharegpt`.

@@ -47,7 +47,7 @@ impl Phase {
 
 /// Identifies one attempt within a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct AttemptId {
     /// Index in the plan, from zero. Attempts of one request share it.
     pub index: u64,
     /// Part of a distributed run.
@@ -70,7 +70,7 @@ pub struct Identity {
     pub lora: Option<String>,
 }
 
-impl Identity {
+impl AttemptId {
     /// The first attempt of request `index`, without conversation, class or adapter.
     pub fn new(index: u64, phase: Phase) -> Self {
         Self {
@@ -112,7 +112,7 @@ pub struct Connection {
     pub reopened: u32,
     /// Worker thread that owned it.
     pub worker: u16,
-    /// The address it went to, as an index into [`Target::addresses`](crate::Target). `None` when no
+    /// The address it went to, as an index into [`Target::addresses`](crate::TargetInfo). `None` when no
     /// connection was made, and in records of older versions.
     pub address: Option<u16>,
 }
@@ -226,7 +226,7 @@ pub enum CountSource {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
     /// Unique within the run.
-    pub identity: Identity,
+    pub identity: AttemptId,
     /// Lengths that it was made with.
     pub requested: RequestedLengths,
     /// The connection that carried it.
@@ -261,7 +261,7 @@ pub struct Timeline {
 
 impl Timeline {
     /// A request that the gate has just admitted.
-    pub fn new(identity: Identity, requested: RequestedLengths, admitted: Nanos) -> Self {
+    pub fn new(identity: AttemptId, requested: RequestedLengths, admitted: Nanos) -> Self {
         Self {
             identity,
             requested,
@@ -369,7 +369,7 @@ mod tests {
 
     fn timeline() -> Timeline {
         let mut timeline = Timeline::new(
-            Identity::new(0, Phase::Measure),
+            AttemptId::new(0, Phase::Measure),
             RequestedLengths::default(),
             Nanos(1_000),
         );

@@ -4,7 +4,7 @@
 //! keeps the table within 80 characters; a table that lines up with the text around it
 //! ([`Grid::at_least`]) keeps its two. Colour codes have no width. Lines never end in blanks.
 
-use tokometer_base::printable::{self, Colours};
+use tokometer_base::printable::{self, ColourCodes};
 
 /// Characters of a line that fits any terminal.
 const TERMINAL: usize = 80;
@@ -151,7 +151,7 @@ impl Grid {
 
 /// A cell cannot start a line of its own, whatever name stands in it. Colours stay.
 fn one_line(cell: &str) -> String {
-    printable::lines(cell, Colours::Kept).replace(['\r', '\n', '\t'], " ")
+    printable::lines(cell, ColourCodes::Kept).replace(['\r', '\n', '\t'], " ")
 }
 
 fn padded(cell: &str, align: Align, to: usize) -> String {

@@ -21,7 +21,7 @@ use parquet::schema::parser::parse_message_type;
 use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
-use crate::rows::{Cell, Kind, cells, columns};
+use crate::rows::{Cell, ColumnKind, cells, columns};
 
 /// A row group is written once it has this many rows, or this many events: it is held in memory.
 const ROWS: usize = 65_536;
@@ -55,16 +55,16 @@ struct ColumnBuffer {
 }
 
 impl ColumnBuffer {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ColumnKind) -> Self {
         let values = match kind {
-            Kind::Count => ColumnValues::Counts(Vec::new()),
-            Kind::Number => ColumnValues::Numbers(Vec::new()),
-            Kind::Word => ColumnValues::Words(Vec::new()),
+            ColumnKind::Count => ColumnValues::Counts(Vec::new()),
+            ColumnKind::Number => ColumnValues::Numbers(Vec::new()),
+            ColumnKind::Word => ColumnValues::Words(Vec::new()),
         };
         Self { values, definitions: Vec::new(), repetitions: None }
     }
 
-    fn list(kind: Kind) -> Self {
+    fn list(kind: ColumnKind) -> Self {
         Self { repetitions: Some(Vec::new()), ..Self::new(kind) }
     }
 
@@ -133,8 +133,8 @@ impl RowGroup {
     fn new() -> Self {
         Self {
             columns: columns().map(|(_, kind)| ColumnBuffer::new(kind)).collect(),
-            event_ms: ColumnBuffer::list(Kind::Number),
-            event_tokens: ColumnBuffer::list(Kind::Count),
+            event_ms: ColumnBuffer::list(ColumnKind::Number),
+            event_tokens: ColumnBuffer::list(ColumnKind::Count),
             rows: 0,
             events: 0,
         }
@@ -168,9 +168,9 @@ fn schema() -> String {
     let mut text = "message schema {\n".to_owned();
     for (name, kind) in columns() {
         let (physical, logical) = match kind {
-            Kind::Count => ("INT64", " (INTEGER(64,false))"),
-            Kind::Number => ("DOUBLE", ""),
-            Kind::Word => ("BYTE_ARRAY", " (STRING)"),
+            ColumnKind::Count => ("INT64", " (INTEGER(64,false))"),
+            ColumnKind::Number => ("DOUBLE", ""),
+            ColumnKind::Word => ("BYTE_ARRAY", " (STRING)"),
         };
         let _ = writeln!(text, "OPTIONAL {physical} {name}{logical};");
     }

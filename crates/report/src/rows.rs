@@ -13,7 +13,7 @@ use tokometer_record::{CountSource, Outcome, Timeline};
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Whole numbers.
     Count,
     /// Numbers.
@@ -50,48 +50,48 @@ fn seconds(at: Option<Nanos>, begin: Nanos) -> Cell {
     at.map_or(Cell::Absent, |at| Cell::Number(at.signed_since(begin) as f64 / 1e9))
 }
 
-const COLUMNS: [(&str, Kind, Value); 19] = [
-    ("index", Kind::Count, |row, _| Cell::Count(row.identity.index)),
-    ("attempt", Kind::Count, |row, _| Cell::Count(row.identity.attempt.into())),
-    ("phase", Kind::Word, |row, _| Cell::Word(row.identity.phase.name().to_owned())),
-    ("target", Kind::Count, |row, _| Cell::Count(row.identity.target.into())),
-    ("session", Kind::Count, |row, _| count(row.identity.session)),
-    ("turn", Kind::Count, |row, _| Cell::Count(row.identity.turn.into())),
-    ("class", Kind::Word, |row, _| word(row.identity.class.clone())),
-    ("lora", Kind::Word, |row, _| word(row.identity.lora.clone())),
-    ("outcome", Kind::Word, |row, _| {
+const COLUMNS: [(&str, ColumnKind, Value); 19] = [
+    ("index", ColumnKind::Count, |row, _| Cell::Count(row.identity.index)),
+    ("attempt", ColumnKind::Count, |row, _| Cell::Count(row.identity.attempt.into())),
+    ("phase", ColumnKind::Word, |row, _| Cell::Word(row.identity.phase.name().to_owned())),
+    ("target", ColumnKind::Count, |row, _| Cell::Count(row.identity.target.into())),
+    ("session", ColumnKind::Count, |row, _| count(row.identity.session)),
+    ("turn", ColumnKind::Count, |row, _| Cell::Count(row.identity.turn.into())),
+    ("class", ColumnKind::Word, |row, _| word(row.identity.class.clone())),
+    ("lora", ColumnKind::Word, |row, _| word(row.identity.lora.clone())),
+    ("outcome", ColumnKind::Word, |row, _| {
         Cell::Word(match &row.outcome {
             Outcome::Success => "success".to_owned(),
             Outcome::Failed(failure) => failure.kind.name().to_owned(),
             Outcome::Abandoned => "abandoned".to_owned(),
         })
     }),
-    ("status", Kind::Count, |row, _| count(row.status)),
-    ("failure", Kind::Word, |row, _| match &row.outcome {
+    ("status", ColumnKind::Count, |row, _| count(row.status)),
+    ("failure", ColumnKind::Word, |row, _| match &row.outcome {
         Outcome::Failed(failure) => Cell::Word(failure.message.clone()),
         _ => Cell::Absent,
     }),
-    ("asked_prompt_tokens", Kind::Count, |row, _| count(row.requested.prompt_tokens)),
-    ("asked_output_tokens", Kind::Count, |row, _| count(row.requested.output_tokens)),
-    ("count_source", Kind::Word, |row, _| {
+    ("asked_prompt_tokens", ColumnKind::Count, |row, _| count(row.requested.prompt_tokens)),
+    ("asked_output_tokens", ColumnKind::Count, |row, _| count(row.requested.output_tokens)),
+    ("count_source", ColumnKind::Word, |row, _| {
         word(row.output_tokens().map(|(_, source)| match source {
             CountSource::Usage => "usage",
             CountSource::Events => "events",
             CountSource::Retokenized => "retokenized",
         }))
     }),
-    ("intended_s", Kind::Number, |row, begin| seconds(row.times.intended, begin)),
-    ("admitted_s", Kind::Number, |row, begin| seconds(Some(row.times.admitted), begin)),
-    ("sent_s", Kind::Number, |row, begin| seconds(row.times.first_byte_sent, begin)),
-    ("first_content_s", Kind::Number, |row, begin| {
+    ("intended_s", ColumnKind::Number, |row, begin| seconds(row.times.intended, begin)),
+    ("admitted_s", ColumnKind::Number, |row, begin| seconds(Some(row.times.admitted), begin)),
+    ("sent_s", ColumnKind::Number, |row, begin| seconds(row.times.first_byte_sent, begin)),
+    ("first_content_s", ColumnKind::Number, |row, begin| {
         seconds(row.first_content().map(|event| event.at), begin)
     }),
-    ("end_s", Kind::Number, |row, begin| seconds(row.times.end, begin)),
+    ("end_s", ColumnKind::Number, |row, begin| seconds(row.times.end, begin)),
 ];
 
 /// Names and kinds of the columns, in order.
-pub fn columns() -> impl Iterator<Item = (&'static str, Kind)> {
-    let metrics = metrics().map(|(key, _, _)| (key, Kind::Number));
+pub fn columns() -> impl Iterator<Item = (&'static str, ColumnKind)> {
+    let metrics = metrics().map(|(key, _, _)| (key, ColumnKind::Number));
     COLUMNS.iter().map(|(name, kind, _)| (*name, *kind)).chain(metrics)
 }
 
@@ -155,15 +155,18 @@ impl<W: Write> CsvWriter<W> {
 #[cfg(test)]
 pub(crate) mod tests {
     use tokometer_record::{
-        Event, EventKind, Failure, FailureKind, Identity, Phase, RequestedLengths, Usage,
+        AttemptId, Event, EventKind, Failure, FailureKind, Phase, RequestedLengths, Usage,
     };
 
     use super::*;
 
     pub(crate) fn requests() -> Vec<Timeline> {
         let at = Nanos::from_millis;
-        let mut good =
-            Timeline::new(Identity::new(0, Phase::Measure), RequestedLengths::default(), at(1_000));
+        let mut good = Timeline::new(
+            AttemptId::new(0, Phase::Measure),
+            RequestedLengths::default(),
+            at(1_000),
+        );
         good.times.first_byte_sent = Some(at(1_001));
         for (read, ms) in (0..).zip([1_051, 1_061, 1_071]) {
             good.push(Event::new(at(ms), read, EventKind::Text));
@@ -172,8 +175,11 @@ pub(crate) mod tests {
         good.usage = Some(Usage { completion_tokens: Some(3), ..Usage::default() });
         good.status = Some(200);
         good.outcome = Outcome::Success;
-        let mut bad =
-            Timeline::new(Identity::new(1, Phase::Measure), RequestedLengths::default(), at(1_500));
+        let mut bad = Timeline::new(
+            AttemptId::new(1, Phase::Measure),
+            RequestedLengths::default(),
+            at(1_500),
+        );
         bad.outcome =
             Outcome::Failed(Failure::new(FailureKind::Status, "say \"no\",\nthen nothing"));
         bad.status = Some(503);

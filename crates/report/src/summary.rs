@@ -11,7 +11,7 @@ mod latencies;
 mod markdown;
 
 use tokometer_base::Conventions;
-use tokometer_base::backend::Server;
+use tokometer_base::backend::ServerKind;
 use tokometer_base::units::nearest_count;
 use tokometer_classic::{Report, differences, prints_withheld_gaps};
 use tokometer_metrics::figure::{Quantity, Statistic};
@@ -19,7 +19,7 @@ use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
 use tokometer_metrics::{AddressShare, Distribution, Note, Severity, Summary, Verdict};
-use tokometer_record::{RecordedLoad, RunInfo, Target};
+use tokometer_record::{RecordedLoad, RunInfo, TargetInfo};
 
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
@@ -151,8 +151,8 @@ impl SummaryPage<'_> {
     /// The tool whose conventions the run followed, where that is not the default or the backend's name
     /// does not show it: SGLang's tool has a backend `vllm-chat`, too.
     fn conventions(&self) -> Option<String> {
-        let is_sglang = |target: &Target| {
-            target.backend().is_some_and(|backend| backend.server() == Server::Sglang)
+        let is_sglang = |target: &TargetInfo| {
+            target.backend().is_some_and(|backend| backend.server() == ServerKind::Sglang)
         };
         let (whose, other) = match self.info.family {
             Conventions::Sglang => ("SGLang's", "`--compat vllm` follows vLLM's"),

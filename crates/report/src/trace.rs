@@ -157,13 +157,13 @@ impl<W: Write> TraceWriter<W> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{Event, EventKind, Identity, RequestedLengths};
+    use tokometer_record::{AttemptId, Event, EventKind, RequestedLengths};
 
     use super::*;
 
     fn request(index: u64, begin: u64) -> Timeline {
         let mut timeline = Timeline::new(
-            Identity::new(index, Phase::Measure),
+            AttemptId::new(index, Phase::Measure),
             RequestedLengths::default(),
             Nanos(begin),
         );

@@ -36,7 +36,7 @@ pub enum Error {
 /// How the rate moves over the run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "shape")]
-pub enum Curve {
+pub enum RateCurve {
     /// One rate.
     Flat {
         /// Requests per second.
@@ -75,7 +75,7 @@ pub enum First {
 pub struct Pace {
     /// The rate.
     #[serde(flatten)]
-    pub curve: Curve,
+    pub curve: RateCurve,
     /// Shape of the gamma distribution of gaps: 1 is a Poisson process, below 1 is burstier.
     /// `None` stands for an infinite shape: equal gaps.
     pub burstiness: Option<f64>,
@@ -107,7 +107,7 @@ impl Arrivals {
         if rate == f64::INFINITY {
             return Self::AtOnce;
         }
-        let curve = Curve::Flat { rate };
+        let curve = RateCurve::Flat { rate };
         Self::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits })
     }
 
@@ -118,8 +118,8 @@ impl Arrivals {
             return Err(Error::Burstiness(shape));
         }
         match pace.curve {
-            Curve::Flat { rate } => positive(rate),
-            Curve::Linear { from, to } | Curve::Exponential { from, to } => {
+            RateCurve::Flat { rate } => positive(rate),
+            RateCurve::Linear { from, to } | RateCurve::Exponential { from, to } => {
                 positive(from)?;
                 positive(to)?;
                 if from > to { Err(Error::FallingRamp { from, to }) } else { Ok(()) }
@@ -128,7 +128,7 @@ impl Arrivals {
     }
 }
 
-impl Curve {
+impl RateCurve {
     /// The rate at a place of the run between 0 and 1.
     pub fn rate_at(self, place: f64) -> f64 {
         match self {
@@ -148,25 +148,25 @@ mod tests {
         let paced = |curve, burstiness| {
             Arrivals::Paced(Pace { curve, burstiness, first: First::Waits }).check()
         };
-        assert_eq!(paced(Curve::Flat { rate: 0.0 }, None), Err(Error::Rate(0.0)));
-        assert!(matches!(paced(Curve::Flat { rate: f64::NAN }, None), Err(Error::Rate(_))));
-        assert_eq!(paced(Curve::Flat { rate: 1.0 }, Some(0.0)), Err(Error::Burstiness(0.0)));
-        let falling = Curve::Linear { from: 2.0, to: 1.0 };
+        assert_eq!(paced(RateCurve::Flat { rate: 0.0 }, None), Err(Error::Rate(0.0)));
+        assert!(matches!(paced(RateCurve::Flat { rate: f64::NAN }, None), Err(Error::Rate(_))));
+        assert_eq!(paced(RateCurve::Flat { rate: 1.0 }, Some(0.0)), Err(Error::Burstiness(0.0)));
+        let falling = RateCurve::Linear { from: 2.0, to: 1.0 };
         assert_eq!(paced(falling, None), Err(Error::FallingRamp { from: 2.0, to: 1.0 }));
-        assert_eq!(paced(Curve::Linear { from: 0.0, to: 1.0 }, None), Err(Error::Rate(0.0)));
+        assert_eq!(paced(RateCurve::Linear { from: 0.0, to: 1.0 }, None), Err(Error::Rate(0.0)));
         assert_eq!(Arrivals::poisson(3.0).check(), Ok(()));
         assert_eq!(Arrivals::poisson(f64::INFINITY), Arrivals::AtOnce);
     }
 
     #[test]
     fn ramps_meet_their_ends_and_the_middle() {
-        let check = |curve: Curve, place, expected: f64| {
+        let check = |curve: RateCurve, place, expected: f64| {
             assert!((curve.rate_at(place) - expected).abs() < 1e-12, "{curve:?} at {place}");
         };
-        check(Curve::Linear { from: 2.0, to: 10.0 }, 0.0, 2.0);
-        check(Curve::Linear { from: 2.0, to: 10.0 }, 0.5, 6.0);
-        check(Curve::Linear { from: 2.0, to: 10.0 }, 1.0, 10.0);
-        check(Curve::Exponential { from: 1.0, to: 100.0 }, 0.5, 10.0);
-        check(Curve::Flat { rate: 4.0 }, 0.3, 4.0);
+        check(RateCurve::Linear { from: 2.0, to: 10.0 }, 0.0, 2.0);
+        check(RateCurve::Linear { from: 2.0, to: 10.0 }, 0.5, 6.0);
+        check(RateCurve::Linear { from: 2.0, to: 10.0 }, 1.0, 10.0);
+        check(RateCurve::Exponential { from: 1.0, to: 100.0 }, 0.5, 10.0);
+        check(RateCurve::Flat { rate: 4.0 }, 0.3, 4.0);
     }
 }

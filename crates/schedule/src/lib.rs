@@ -9,6 +9,6 @@ mod gamma;
 pub mod limits;
 pub mod offsets;
 
-pub use arrivals::{Arrivals, Curve, Error, First, Pace};
-pub use limits::{Extent, Limits};
+pub use arrivals::{Arrivals, Error, First, Pace, RateCurve};
+pub use limits::{Limits, SendLimit};
 pub use offsets::Offsets;

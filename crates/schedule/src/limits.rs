@@ -6,7 +6,7 @@ use tokometer_base::Nanos;
 /// What ends the sending of measured requests. With both limits the first one reached counts; with
 /// none the source of prompts ends the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Extent {
+pub struct SendLimit {
     /// Requests to send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
@@ -24,13 +24,13 @@ pub struct Limits {
     pub max_concurrency: Option<u32>,
     /// What ends the measured phase.
     #[serde(default)]
-    pub extent: Extent,
+    pub extent: SendLimit,
     /// Requests sent before the measured phase, with content of their own.
     #[serde(default)]
     pub warmups: u64,
 }
 
-impl Extent {
+impl SendLimit {
     /// Whether request number `sent` (from zero), intended `offset` after the start, is still part of
     /// the run.
     pub fn admits(&self, sent: u64, offset: Nanos) -> bool {
@@ -45,13 +45,13 @@ mod tests {
 
     #[test]
     fn the_first_limit_reached_ends_the_run() {
-        let check = |extent: Extent, sent, offset, expected| {
+        let check = |extent: SendLimit, sent, offset, expected| {
             assert_eq!(extent.admits(sent, Nanos(offset)), expected, "{extent:?} {sent} {offset}");
         };
-        let both = Extent { count: Some(2), duration: Some(Nanos(10)) };
+        let both = SendLimit { count: Some(2), duration: Some(Nanos(10)) };
         check(both, 1, 9, true);
         check(both, 2, 9, false);
         check(both, 1, 10, false);
-        check(Extent::default(), u64::MAX, u64::MAX, true);
+        check(SendLimit::default(), u64::MAX, u64::MAX, true);
     }
 }

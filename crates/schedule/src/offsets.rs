@@ -6,15 +6,15 @@
 
 use tokometer_base::{Nanos, Seed, Stream};
 
-use crate::arrivals::{Arrivals, Curve, Error, First, Pace};
+use crate::arrivals::{Arrivals, Error, First, Pace, RateCurve};
 use crate::gamma;
-use crate::limits::Extent;
+use crate::limits::SendLimit;
 
 /// The intended times of a run's measured requests, in order.
 #[derive(Debug, Clone)]
 pub struct Offsets {
     pace: Option<Pace>,
-    extent: Extent,
+    extent: SendLimit,
     stream: Stream,
     stretch: f64,
     index: u64,
@@ -23,14 +23,14 @@ pub struct Offsets {
 
 impl Offsets {
     /// The times of this load under this seed.
-    pub fn new(arrivals: &Arrivals, extent: Extent, seed: Seed) -> Result<Self, Error> {
+    pub fn new(arrivals: &Arrivals, extent: SendLimit, seed: Seed) -> Result<Self, Error> {
         arrivals.check()?;
         let pace = match arrivals {
             Arrivals::Paced(pace) => Some(*pace),
             Arrivals::AtOnce | Arrivals::Traced => None,
         };
-        let is_ramp = pace.is_some_and(|pace| !matches!(pace.curve, Curve::Flat { .. }));
-        if is_ramp && extent == Extent::default() {
+        let is_ramp = pace.is_some_and(|pace| !matches!(pace.curve, RateCurve::Flat { .. }));
+        if is_ramp && extent == SendLimit::default() {
             return Err(Error::EndlessRamp);
         }
         let stream = seed.stream("arrivals");
@@ -44,7 +44,7 @@ impl Offsets {
     /// The factor that puts the last of a known number of requests at number ÷ rate.
     fn stretch(&self) -> Option<f64> {
         let pace = self.pace.filter(|pace| pace.first == First::Waits)?;
-        let (Curve::Flat { rate }, Some(count)) = (pace.curve, self.extent.count) else {
+        let (RateCurve::Flat { rate }, Some(count)) = (pace.curve, self.extent.count) else {
             return None;
         };
         // Equal gaps already end there, and a run cut short by time has no last request to place.
@@ -96,13 +96,13 @@ mod tests {
     use super::*;
 
     fn offsets(pace: Pace, count: u64) -> Vec<Nanos> {
-        let extent = Extent { count: Some(count), duration: None };
+        let extent = SendLimit { count: Some(count), duration: None };
         let mut offsets = Offsets::new(&Arrivals::Paced(pace), extent, Seed(3)).unwrap();
         (0..count).map_while(|_| offsets.advance()).collect()
     }
 
     fn flat(rate: f64, burstiness: Option<f64>, first: First) -> Pace {
-        Pace { curve: Curve::Flat { rate }, burstiness, first }
+        Pace { curve: RateCurve::Flat { rate }, burstiness, first }
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_linear_ramp_of_equal_gaps_is_the_sum_of_its_reciprocals() {
         let pace = Pace {
-            curve: Curve::Linear { from: 1.0, to: 5.0 },
+            curve: RateCurve::Linear { from: 1.0, to: 5.0 },
             burstiness: None,
             first: First::Waits,
         };
@@ -148,11 +148,11 @@ mod tests {
     #[test]
     fn a_ramp_over_time_follows_the_clock_of_the_plan() {
         let pace = Pace {
-            curve: Curve::Linear { from: 10.0, to: 30.0 },
+            curve: RateCurve::Linear { from: 10.0, to: 30.0 },
             burstiness: None,
             first: First::Immediate,
         };
-        let extent = Extent { count: None, duration: Some(Nanos::from_secs(10)) };
+        let extent = SendLimit { count: None, duration: Some(Nanos::from_secs(10)) };
         let mut offsets = Offsets::new(&Arrivals::Paced(pace), extent, Seed(3)).unwrap();
         let sent = std::iter::from_fn(|| offsets.advance())
             .take_while(|offset| *offset < Nanos::from_secs(10))
@@ -160,7 +160,7 @@ mod tests {
         // The integral of the rate over ten seconds is 200; gaps lag by less than one percent.
         assert!((198..=202).contains(&sent), "{sent}");
         assert_eq!(
-            Offsets::new(&Arrivals::Paced(pace), Extent::default(), Seed(3)).unwrap_err(),
+            Offsets::new(&Arrivals::Paced(pace), SendLimit::default(), Seed(3)).unwrap_err(),
             Error::EndlessRamp
         );
     }
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn an_infinite_rate_and_a_trace_have_no_times() {
         for arrivals in [Arrivals::AtOnce, Arrivals::Traced] {
-            let mut offsets = Offsets::new(&arrivals, Extent::default(), Seed(3)).unwrap();
+            let mut offsets = Offsets::new(&arrivals, SendLimit::default(), Seed(3)).unwrap();
             assert_eq!(offsets.advance(), None);
         }
     }
@@ -179,7 +179,7 @@ mod tests {
         let times = offsets(pace, 200);
         assert!(times.is_sorted());
         assert_eq!(times, offsets(pace, 200));
-        let extent = Extent { count: Some(200), duration: None };
+        let extent = SendLimit { count: Some(200), duration: None };
         let mut other = Offsets::new(&Arrivals::Paced(pace), extent, Seed(4)).unwrap();
         assert_ne!(other.advance(), Some(times[0]));
     }

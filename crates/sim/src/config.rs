@@ -9,10 +9,10 @@ use tokometer_base as base;
 use crate::faults::Faults;
 use crate::profile::Profile;
 
-/// What a server does. [`Config::default`] is a server that behaves, on a free loopback port.
+/// What a server does. [`SimConfig::default`] is a server that behaves, on a free loopback port.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct SimConfig {
     /// The address to listen on.
     pub host: String,
     /// The port; 0 takes a free one.
@@ -26,7 +26,7 @@ pub struct Config {
     /// Whose streams the OpenAI routes imitate.
     pub flavour: Flavour,
     /// Where the times of tokens come from.
-    pub pace: Pace,
+    pub pace: TokenTiming,
     /// The root of the server's randomness.
     pub seed: u64,
     /// How long answers are when the client lets them end by themselves.
@@ -43,7 +43,7 @@ pub struct Config {
     pub faults: Faults,
 }
 
-impl Default for Config {
+impl Default for SimConfig {
     fn default() -> Self {
         Self {
             host: "127.0.0.1".to_owned(),
@@ -52,7 +52,7 @@ impl Default for Config {
             model: "simulated".to_owned(),
             loras: Vec::new(),
             flavour: Flavour::default(),
-            pace: Pace::default(),
+            pace: TokenTiming::default(),
             seed: 0,
             answer: AnswerLength::default(),
             api_key: None,
@@ -101,7 +101,7 @@ impl Flavour {
 /// Where the times of tokens come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pace {
+pub enum TokenTiming {
     /// An engine that batches.
     Engine(Box<Profile>),
     /// No engine: each stream has its own absolute schedule.
@@ -118,13 +118,13 @@ pub enum Pace {
     },
 }
 
-impl Default for Pace {
+impl Default for TokenTiming {
     fn default() -> Self {
         Self::Engine(Box::default())
     }
 }
 
-impl Pace {
+impl TokenTiming {
     /// The same pace with every time `factor` times as long.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {

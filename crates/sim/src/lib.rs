@@ -1,7 +1,7 @@
 //! Room `sim`: a simulated inference server.
 //!
 //! [`Engine`] is a pure state machine that batches, schedules and caches like a real engine and says
-//! how long each step takes; [`Server`] puts it behind HTTP in real time, in the words of the servers
+//! how long each step takes; [`SimServer`] puts it behind HTTP in real time, in the words of the servers
 //! it imitates, and can log when each token was handed to the kernel. It shares no wire types with the
 //! client: captured streams of real servers judge both.
 
@@ -17,8 +17,8 @@ mod vocabulary;
 pub mod what_if;
 mod wire;
 
-pub use config::{AnswerLength, Config, Flavour, Pace, Transport};
+pub use config::{AnswerLength, Flavour, SimConfig, TokenTiming, Transport};
 pub use engine::{Engine, Job};
 pub use faults::Faults;
-pub use front::{Error, Server};
+pub use front::{Error, SimServer};
 pub use profile::Profile;

@@ -78,7 +78,7 @@ pub struct Scheduler {
     pub max_seqs: u32,
     /// The order of the queue.
     #[serde(default)]
-    pub order: Order,
+    pub order: AdmissionOrder,
     /// How prompts and decodes share the steps.
     pub policy: Policy,
     /// Adapters that may be resident at once. Absent: all of them.
@@ -90,13 +90,13 @@ pub struct Scheduler {
     pub is_async: bool,
     /// Guessing several tokens ahead. Absent: one token per step.
     #[serde(default)]
-    pub speculation: Option<Speculation>,
+    pub speculation: Option<SpeculativeDecoding>,
 }
 
 /// Speculative decoding.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Speculation {
+pub struct SpeculativeDecoding {
     /// Draft tokens per sequence and step.
     pub tokens: u32,
     /// Probability that a draft token is accepted, given that those before it were.
@@ -106,7 +106,7 @@ pub struct Speculation {
 /// The order in which waiting requests are admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum AdmissionOrder {
     /// First come, first served.
     #[default]
     Fcfs,
@@ -186,7 +186,7 @@ pub struct FrontEnd {
 
 /// Why a profile cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ProfileError {
     /// Neither a shipped name nor a file.
     #[error("unknown engine profile `{name}`\n  use one of {shipped}, or the path of a TOML file")]
     Unknown {
@@ -250,30 +250,32 @@ impl Profile {
     }
 
     /// A shipped profile.
-    pub fn shipped(name: &str) -> Result<Self, Error> {
+    pub fn shipped(name: &str) -> Result<Self, ProfileError> {
         let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) else {
             let shipped = Self::names().collect::<Vec<_>>().join(", ");
-            return Err(Error::Unknown { name: name.to_owned(), shipped });
+            return Err(ProfileError::Unknown { name: name.to_owned(), shipped });
         };
         Self::parse(name, text)
     }
 
     /// A shipped profile by its name, or the profile in the file of that path.
-    pub fn open(name_or_path: &str) -> Result<Self, Error> {
+    pub fn open(name_or_path: &str) -> Result<Self, ProfileError> {
         let path = Path::new(name_or_path);
         let looks_like_a_path = path.extension().is_some() || path.components().count() > 1;
         if !looks_like_a_path {
             return Self::shipped(name_or_path);
         }
         let text = std::fs::read_to_string(path)
-            .map_err(|source| Error::Read { path: name_or_path.to_owned(), source })?;
+            .map_err(|source| ProfileError::Read { path: name_or_path.to_owned(), source })?;
         Self::parse(name_or_path, &text)
     }
 
     /// The profile that `text` describes; `name` is only for messages.
-    pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let profile: Self = toml::from_str(text)
-            .map_err(|error| Error::Syntax { name: name.to_owned(), message: error.to_string() })?;
+    pub fn parse(name: &str, text: &str) -> Result<Self, ProfileError> {
+        let profile: Self = toml::from_str(text).map_err(|error| ProfileError::Syntax {
+            name: name.to_owned(),
+            message: error.to_string(),
+        })?;
         profile.check()?;
         Ok(profile)
     }
@@ -291,9 +293,9 @@ impl Profile {
     }
 
     /// Refuses what no engine can have.
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), ProfileError> {
         let fault = |key: &str, value: String, why| {
-            Err(Error::Value { name: self.name.clone(), key: key.to_owned(), value, why })
+            Err(ProfileError::Value { name: self.name.clone(), key: key.to_owned(), value, why })
         };
         let front_end = [
             ("front_end.arrival_ms", self.front_end.arrival_ms),
@@ -333,10 +335,10 @@ impl Profile {
         self.check_limits()
     }
 
-    fn check_limits(&self) -> Result<(), Error> {
+    fn check_limits(&self) -> Result<(), ProfileError> {
         let fault = |key: &str, value: u64, why| {
             let (name, key) = (self.name.clone(), key.to_owned());
-            Err(Error::Value { name, key, value: value.to_string(), why })
+            Err(ProfileError::Value { name, key, value: value.to_string(), why })
         };
         let positive = "must be at least 1";
         let mut limits = vec![
@@ -405,6 +407,6 @@ mod tests {
     fn an_unknown_name_lists_the_shipped_ones() {
         let error = Profile::open("vllm-406b").unwrap_err().to_string();
         assert!(error.contains("vllm-405b"), "{error}");
-        assert!(matches!(Profile::open("no/such.toml"), Err(Error::Read { .. })));
+        assert!(matches!(Profile::open("no/such.toml"), Err(ProfileError::Read { .. })));
     }
 }

@@ -31,7 +31,7 @@ const BATCH_FACTS: usize = 4096;
 
 /// What an event carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum SentKind {
     /// The head of the answer.
     Head,
     /// A role without text.
@@ -54,17 +54,17 @@ pub enum Kind {
     End,
 }
 
-const KINDS: [(Kind, &str); 10] = [
-    (Kind::Head, "head"),
-    (Kind::Role, "role"),
-    (Kind::Text, "text"),
-    (Kind::Finish, "finish"),
-    (Kind::Usage, "usage"),
-    (Kind::Done, "done"),
-    (Kind::Error, "error"),
-    (Kind::Comment, "comment"),
-    (Kind::Whole, "whole"),
-    (Kind::End, "end"),
+const KINDS: [(SentKind, &str); 10] = [
+    (SentKind::Head, "head"),
+    (SentKind::Role, "role"),
+    (SentKind::Text, "text"),
+    (SentKind::Finish, "finish"),
+    (SentKind::Usage, "usage"),
+    (SentKind::Done, "done"),
+    (SentKind::Error, "error"),
+    (SentKind::Comment, "comment"),
+    (SentKind::Whole, "whole"),
+    (SentKind::End, "end"),
 ];
 
 /// How an answer ended.
@@ -130,7 +130,7 @@ impl TrueRequest {
 
     /// Just before each event with text was handed to the kernel.
     pub fn texts_sent(&self) -> Vec<Nanos> {
-        let texts = self.events.iter().filter(|event| event.kind == Kind::Text);
+        let texts = self.events.iter().filter(|event| event.kind == SentKind::Text);
         texts.map(|event| event.before).collect()
     }
 }
@@ -139,7 +139,7 @@ impl TrueRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrueEvent {
     /// What it carries.
-    pub kind: Kind,
+    pub kind: SentKind,
     /// Tokens in it.
     pub tokens: u32,
     /// Just before the `send` that carried its last byte.
@@ -183,7 +183,7 @@ impl Fact {
 
 /// Why a truth log cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum TruthError {
     /// The file cannot be made, written or read.
     #[error("cannot use the truth log {}: {source}", path.display())]
     Io {
@@ -214,8 +214,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn create(path: &Path) -> Result<Self, Error> {
-        let fault = |source| Error::Io { path: path.to_owned(), source };
+    pub(crate) fn create(path: &Path) -> Result<Self, TruthError> {
+        let fault = |source| TruthError::Io { path: path.to_owned(), source };
         let mut file = BufWriter::new(File::create(path).map_err(fault)?);
         writeln!(file, "{FIRST_LINE}").map_err(fault)?;
         let (sender, receiver) = channel();
@@ -247,12 +247,12 @@ impl Log {
     }
 
     /// Writes everything and waits for it to be done.
-    pub(crate) fn close(mut self) -> Result<(), Error> {
+    pub(crate) fn close(mut self) -> Result<(), TruthError> {
         self.hand_over();
         self.sender = None;
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let result = writer.join().unwrap_or_else(|_| Err(std::io::Error::other("writer died")));
-        result.map_err(|source| Error::Io { path: self.path, source })
+        result.map_err(|source| TruthError::Io { path: self.path, source })
     }
 }
 
@@ -267,9 +267,9 @@ fn write_all(receiver: &Receiver<Vec<Fact>>, file: &mut BufWriter<File>) -> std:
 }
 
 /// Reads a truth log: its requests in order of arrival, each with its events.
-pub fn read(path: &Path) -> Result<Vec<TrueRequest>, Error> {
+pub fn read(path: &Path) -> Result<Vec<TrueRequest>, TruthError> {
     let text = std::fs::read_to_string(path)
-        .map_err(|source| Error::Io { path: path.to_owned(), source })?;
+        .map_err(|source| TruthError::Io { path: path.to_owned(), source })?;
     // A log that is still being written may end in the middle of a line.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let mut requests: Vec<TrueRequest> = Vec::new();
@@ -281,7 +281,7 @@ pub fn read(path: &Path) -> Result<Vec<TrueRequest>, Error> {
         let applied = parse(line).and_then(|fact| apply(fact, &mut requests, &mut places));
         if applied.is_none() {
             let (path, text) = (path.to_owned(), line.to_owned());
-            return Err(Error::Syntax { path, line: index + 1, text });
+            return Err(TruthError::Syntax { path, line: index + 1, text });
         }
     }
     Ok(requests)
@@ -374,7 +374,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("truth");
         let mut log = Log::create(&path).unwrap();
-        let event = TrueEvent { kind: Kind::Text, tokens: 1, before: Nanos(30), after: Nanos(31) };
+        let event =
+            TrueEvent { kind: SentKind::Text, tokens: 1, before: Nanos(30), after: Nanos(31) };
         log.push(Fact::Request(Box::new(request(1))));
         log.push(Fact::Request(Box::new(TrueRequest { request_id: None, ..request(2) })));
         log.push(Fact::Event { stream: 1, event });

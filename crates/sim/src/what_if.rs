@@ -11,7 +11,9 @@ use tokometer_base::neighbours::nearest;
 use toml::{Table, Value};
 
 use crate::cost::{Cost, Experts, PrefillCost};
-use crate::profile::{self, Disaggregation, Kv, PrefixCache, Profile, Scheduler, Speculation};
+use crate::profile::{
+    self, Disaggregation, Kv, PrefixCache, Profile, Scheduler, SpeculativeDecoding,
+};
 
 /// Parts of a profile that say where it comes from.
 const FACTS: [&str; 3] = ["name", "provenance", "evidence"];
@@ -41,7 +43,7 @@ impl Change {
 
 /// Why a profile cannot be changed so.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum WhatIfError {
     /// No value.
     #[error("`{setting}` has no `=`\n  write it as `scheduler.max_seqs=8`")]
     NoValue {
@@ -78,11 +80,14 @@ pub enum Error {
     },
     /// A value that no engine can have.
     #[error(transparent)]
-    Profile(profile::Error),
+    Profile(profile::ProfileError),
 }
 
 /// The profile with the values of all `settings`, and what they were. Of two for one key the last counts.
-pub fn changed(profile: Profile, settings: &[String]) -> Result<(Profile, Vec<Change>), Error> {
+pub fn changed(
+    profile: Profile,
+    settings: &[String],
+) -> Result<(Profile, Vec<Change>), WhatIfError> {
     if settings.is_empty() {
         return Ok((profile, Vec::new()));
     }
@@ -127,7 +132,7 @@ fn with_every_part(profile: Profile) -> Profile {
             policy,
             lora_slots: lora_slots.or(Some(1)),
             is_async,
-            speculation: speculation.or(Some(Speculation { tokens: 1, acceptance: 0.0 })),
+            speculation: speculation.or(Some(SpeculativeDecoding { tokens: 1, acceptance: 0.0 })),
         },
         kv: kv.or(Some(Kv { tokens: 1, block_tokens: 1, prefix_cache: PrefixCache::Off })),
         cost: Cost {
@@ -153,9 +158,9 @@ fn with_every_part(profile: Profile) -> Profile {
 }
 
 /// The change that `KEY=VALUE` asks for.
-fn read(setting: &str, original: &Table, known: &[String]) -> Result<Change, Error> {
+fn read(setting: &str, original: &Table, known: &[String]) -> Result<Change, WhatIfError> {
     let pair = setting.split_once('=');
-    let (key, text) = pair.ok_or_else(|| Error::NoValue { setting: setting.to_owned() })?;
+    let (key, text) = pair.ok_or_else(|| WhatIfError::NoValue { setting: setting.to_owned() })?;
     let (key, text) = (key.trim(), text.trim());
     let before = find(original, key);
     let is_part_of =
@@ -168,7 +173,7 @@ fn read(setting: &str, original: &Table, known: &[String]) -> Result<Change, Err
     let given = value(text);
     let after = match &before {
         None => given,
-        Some(before) => alike(before, given).ok_or_else(|| Error::Type {
+        Some(before) => alike(before, given).ok_or_else(|| WhatIfError::Type {
             key: key.to_owned(),
             kind: kind(before),
             text: text.to_owned(),
@@ -235,7 +240,7 @@ fn insert(table: &mut Table, change: &Change) -> Option<()> {
     Some(())
 }
 
-fn unknown(key: &str, known: &[String]) -> Error {
+fn unknown(key: &str, known: &[String]) -> WhatIfError {
     let last = key.rsplit('.').next().unwrap_or(key);
     let is_last = |known: &&str| known.rsplit('.').next() == Some(last);
     let names = || known.iter().map(String::as_str);
@@ -247,23 +252,25 @@ fn unknown(key: &str, known: &[String]) -> Error {
     } else {
         format!("similar: {}", near.join(", "))
     };
-    Error::Unknown { key: key.to_owned(), hint }
+    WhatIfError::Unknown { key: key.to_owned(), hint }
 }
 
 /// Why the changed profile cannot be used.
-fn refused(why: profile::Error, changes: &[Change]) -> Error {
-    let profile::Error::Syntax { message, .. } = &why else { return Error::Profile(why) };
+fn refused(why: profile::ProfileError, changes: &[Change]) -> WhatIfError {
+    let profile::ProfileError::Syntax { message, .. } = &why else {
+        return WhatIfError::Profile(why);
+    };
     // The parser quotes a text that the user has not written; only its last line is about the keys.
     let reason = message.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
     let keys: Vec<String> = changes.iter().map(|one| format!("`{}`", one.key)).collect();
-    Error::Syntax { keys: keys.join(", "), reason: reason.trim().to_owned() }
+    WhatIfError::Syntax { keys: keys.join(", "), reason: reason.trim().to_owned() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn change(settings: &[&str]) -> Result<(Profile, Vec<Change>), Error> {
+    fn change(settings: &[&str]) -> Result<(Profile, Vec<Change>), WhatIfError> {
         let settings: Vec<String> = settings.iter().map(|one| (*one).to_owned()).collect();
         changed(Profile::default(), &settings)
     }

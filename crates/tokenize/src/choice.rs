@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::hub::{Access, Kind};
+use crate::hub::{HubAccess, RepoKind};
 use crate::{
-    BuiltIn, Config, Encoding, Error, ModelTokenizer, Result, ServerCalls, ServerTokenizer,
-    Specials, Tokenizer, config, model,
+    BuiltIn, Encoding, Error, ModelTokenizer, Result, ServerCalls, ServerTokenizer, Specials,
+    Tokenizer, TokenizerConfig, config, model,
 };
 
 /// A tokenizer as a user names it.
@@ -62,18 +62,18 @@ pub struct Wish {
     /// What is used when nothing else opens.
     pub built_in: Encoding,
     /// The hub.
-    pub hub: Access,
+    pub hub: HubAccess,
 }
 
 /// An opened tokenizer and the story of the choice.
-pub struct Opened {
+pub struct OpenedTokenizer {
     /// The tokenizer.
     pub tokenizer: Arc<dyn Tokenizer>,
     /// What was tried in vain before, one sentence each; empty when the first choice opened.
     pub notes: Vec<String>,
 }
 
-impl std::fmt::Debug for Opened {
+impl std::fmt::Debug for OpenedTokenizer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.tokenizer.name();
         f.debug_struct("Opened").field("tokenizer", &name).field("notes", &self.notes).finish()
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Opened {
 }
 
 /// Opens the first tokenizer that can be had.
-pub fn open(wish: Wish) -> Result<Opened> {
+pub fn open(wish: Wish) -> Result<OpenedTokenizer> {
     let Wish { given, server, model_root, built_in, hub } = wish;
     let mut notes = Vec::new();
     match given {
@@ -123,8 +123,8 @@ pub fn open(wish: Wish) -> Result<Opened> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "every caller returns a result")]
-fn opened(tokenizer: impl Tokenizer + 'static, notes: Vec<String>) -> Result<Opened> {
-    Ok(Opened { tokenizer: Arc::new(tokenizer), notes })
+fn opened(tokenizer: impl Tokenizer + 'static, notes: Vec<String>) -> Result<OpenedTokenizer> {
+    Ok(OpenedTokenizer { tokenizer: Arc::new(tokenizer), notes })
 }
 
 /// The server's tokenizer, if it lies in a folder of this machine too: it needs no round trips. That
@@ -137,7 +137,7 @@ fn same_on_this_machine(server: &ServerTokenizer, root: Option<&str>) -> Option<
     (encodings(server)? == ours).then_some(own)
 }
 
-fn open_root(root: &str, hub: &Access) -> Result<ModelTokenizer> {
+fn open_root(root: &str, hub: &HubAccess) -> Result<ModelTokenizer> {
     match Choice::parse(root)? {
         Choice::File(path) => ModelTokenizer::open(&path),
         Choice::Hub(id) => fetch(&id, hub),
@@ -147,13 +147,13 @@ fn open_root(root: &str, hub: &Access) -> Result<ModelTokenizer> {
 
 /// Fetches a model's tokenizer. Its configuration is fetched with it, but a model without one
 /// still has a tokenizer.
-fn fetch(id: &str, hub: &Access) -> Result<ModelTokenizer> {
-    let repository = hub.repository(id, Kind::Model);
+fn fetch(id: &str, hub: &HubAccess) -> Result<ModelTokenizer> {
+    let repository = hub.repository(id, RepoKind::Model);
     let file = repository.file(model::FILE_NAME)?;
     let has_template = repository
         .file(config::FILE_NAME)
         .ok()
-        .and_then(|_path| Config::beside(&file).ok().flatten())
+        .and_then(|_path| TokenizerConfig::beside(&file).ok().flatten())
         .is_some_and(|config| config.chat_template.is_some());
     if !has_template {
         // Newer models keep the template in its own file; most have none at all.
@@ -167,9 +167,9 @@ mod tests {
     use super::*;
     use crate::hub::Traffic;
 
-    fn offline() -> Access {
+    fn offline() -> HubAccess {
         let cache = Some(PathBuf::from("no-such-folder"));
-        Access { cache, traffic: Traffic::CacheOnly, ..Access::default() }
+        HubAccess { cache, traffic: Traffic::CacheOnly, ..HubAccess::default() }
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
             hub: offline(),
             ..Wish::default()
         };
-        let Opened { tokenizer, notes } = open(wish).unwrap();
+        let OpenedTokenizer { tokenizer, notes } = open(wish).unwrap();
         assert_eq!(tokenizer.name(), "cl100k");
         assert_eq!(notes.len(), 4, "{notes:?}");
         assert!(notes[0].contains("org/gated") && notes[2].contains("org/root"), "{notes:?}");
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn without_any_wish_the_built_in_encoding_is_used_in_silence() {
-        let Opened { tokenizer, notes } = open(Wish::default()).unwrap();
+        let OpenedTokenizer { tokenizer, notes } = open(Wish::default()).unwrap();
         assert_eq!((tokenizer.name(), notes.len()), ("cl100k", 0));
     }
 }

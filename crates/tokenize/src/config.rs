@@ -18,7 +18,7 @@ pub const TEMPLATE_NAME: &str = "chat_template.jinja";
 
 /// The parts of a `tokenizer_config.json` that prompts depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Config {
+pub struct TokenizerConfig {
     /// The Jinja text that turns messages into one prompt.
     pub chat_template: Option<String>,
     /// The text of the token that begins a sequence.
@@ -54,7 +54,7 @@ fn template_text(value: Option<&Value>) -> Option<String> {
     named.get("template")?.as_str().map(str::to_owned)
 }
 
-impl Config {
+impl TokenizerConfig {
     /// Reads the text of a `tokenizer_config.json`.
     pub fn parse(text: &str) -> serde_json::Result<Self> {
         let raw: Raw = serde_json::from_str(text)?;
@@ -86,14 +86,14 @@ mod tests {
 
     #[test]
     fn every_historic_form_of_the_fields_is_read() {
-        let check = |text: &str, expected: Config| {
-            assert_eq!(Config::parse(text).unwrap(), expected, "{text}");
+        let check = |text: &str, expected: TokenizerConfig| {
+            assert_eq!(TokenizerConfig::parse(text).unwrap(), expected, "{text}");
         };
-        check("{}", Config::default());
+        check("{}", TokenizerConfig::default());
         check(
             r#"{"bos_token":"<s>","eos_token":{"content":"</s>","lstrip":false},"add_bos_token":true,
                "chat_template":"{{ messages }}"}"#,
-            Config {
+            TokenizerConfig {
                 chat_template: Some("{{ messages }}".into()),
                 bos_token: Some("<s>".into()),
                 eos_token: Some("</s>".into()),
@@ -102,7 +102,7 @@ mod tests {
         );
         check(
             r#"{"bos_token":null,"chat_template":[{"name":"tool","template":"T"},{"name":"default","template":"D"}]}"#,
-            Config { chat_template: Some("D".into()), ..Config::default() },
+            TokenizerConfig { chat_template: Some("D".into()), ..TokenizerConfig::default() },
         );
     }
 
@@ -111,7 +111,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(FILE_NAME), "{}").unwrap();
         std::fs::write(folder.path().join(TEMPLATE_NAME), "J").unwrap();
-        let config = Config::beside(&folder.path().join("tokenizer.json")).unwrap().unwrap();
+        let config =
+            TokenizerConfig::beside(&folder.path().join("tokenizer.json")).unwrap().unwrap();
         assert_eq!(config.chat_template.as_deref(), Some("J"));
     }
 }

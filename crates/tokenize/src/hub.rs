@@ -13,7 +13,7 @@ use crate::{Error, Result};
 
 /// Where the hub is and how it is asked.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Access {
+pub struct HubAccess {
     /// Another address than the hub's own (`HF_ENDPOINT`).
     pub endpoint: Option<String>,
     /// The key for gated models (`HF_TOKEN`). Without one the cache's own key file is used.
@@ -24,7 +24,7 @@ pub struct Access {
     pub traffic: Traffic,
 }
 
-impl std::fmt::Debug for Access {
+impl std::fmt::Debug for HubAccess {
     /// Leaves the key out: it must not reach a log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Access")
@@ -47,7 +47,7 @@ pub enum Traffic {
 
 /// Models and datasets have separate names on the hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RepoKind {
     /// A model.
     Model,
     /// A dataset.
@@ -56,14 +56,14 @@ pub enum Kind {
 
 /// One model or dataset on the hub.
 pub struct Repository<'a> {
-    access: &'a Access,
+    access: &'a HubAccess,
     id: &'a str,
-    kind: Kind,
+    kind: RepoKind,
 }
 
-impl Access {
+impl HubAccess {
     /// The model or dataset of this id. Nothing is asked yet.
-    pub fn repository<'a>(&'a self, id: &'a str, kind: Kind) -> Repository<'a> {
+    pub fn repository<'a>(&'a self, id: &'a str, kind: RepoKind) -> Repository<'a> {
         Repository { access: self, id, kind }
     }
 
@@ -75,8 +75,8 @@ impl Access {
 impl Repository<'_> {
     fn repo(&self) -> Repo {
         let kind = match self.kind {
-            Kind::Model => RepoType::Model,
-            Kind::Dataset => RepoType::Dataset,
+            RepoKind::Model => RepoType::Model,
+            RepoKind::Dataset => RepoType::Dataset,
         };
         Repo::new(self.id.to_owned(), kind)
     }
@@ -152,7 +152,7 @@ fn reason(error: &ApiError) -> String {
 mod tests {
     use super::*;
 
-    fn cached() -> (tempfile::TempDir, Access) {
+    fn cached() -> (tempfile::TempDir, HubAccess) {
         let folder = tempfile::tempdir().unwrap();
         let repo = folder.path().join("models--org--name");
         std::fs::create_dir_all(repo.join("refs")).unwrap();
@@ -160,13 +160,13 @@ mod tests {
         std::fs::write(repo.join("refs/main"), "abc").unwrap();
         std::fs::write(repo.join("snapshots/abc/tokenizer.json"), "{}").unwrap();
         let cache = Some(folder.path().to_owned());
-        (folder, Access { cache, traffic: Traffic::CacheOnly, ..Access::default() })
+        (folder, HubAccess { cache, traffic: Traffic::CacheOnly, ..HubAccess::default() })
     }
 
     #[test]
     fn a_cached_file_needs_no_network_and_a_missing_one_says_why() {
         let (_folder, access) = cached();
-        let model = access.repository("org/name", Kind::Model);
+        let model = access.repository("org/name", RepoKind::Model);
         assert!(model.file("tokenizer.json").unwrap().ends_with("snapshots/abc/tokenizer.json"));
         assert_eq!(
             model.file("config.json").unwrap_err().to_string(),
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn without_the_hub_the_files_of_the_cache_are_listed() {
         let (folder, mut access) = cached();
-        let files = |access: &Access, id| access.repository(id, Kind::Model).files();
+        let files = |access: &HubAccess, id| access.repository(id, RepoKind::Model).files();
         assert_eq!(files(&access, "org/name").unwrap(), ["tokenizer.json"]);
         assert!(files(&access, "org/other").unwrap_err().to_string().contains("offline"));
         access.traffic = Traffic::Fetch;
@@ -190,14 +190,15 @@ mod tests {
     #[test]
     fn an_unreachable_hub_is_an_error_and_keys_stay_out_of_it() {
         let folder = tempfile::tempdir().unwrap();
-        let access = Access {
+        let access = HubAccess {
             // Port 1 of the loopback refuses at once.
             endpoint: Some("http://127.0.0.1:1".into()),
             token: Some("hf_secret".into()),
             cache: Some(folder.path().to_owned()),
             traffic: Traffic::Fetch,
         };
-        let error = access.repository("org/name", Kind::Model).file("tokenizer.json").unwrap_err();
+        let error =
+            access.repository("org/name", RepoKind::Model).file("tokenizer.json").unwrap_err();
         let text = format!("{error} {access:?}");
         assert!(matches!(error, Error::Hub { .. }), "{text}");
         assert!(!text.contains("hf_secret"), "{text}");

@@ -15,8 +15,8 @@ pub mod server;
 mod tokenizer;
 pub mod words;
 
-pub use choice::{Choice, Opened, Wish, open};
-pub use config::Config;
+pub use choice::{Choice, OpenedTokenizer, Wish, open};
+pub use config::TokenizerConfig;
 pub use encoding::{BuiltIn, Encoding};
 pub use error::{Error, Result};
 pub use model::ModelTokenizer;

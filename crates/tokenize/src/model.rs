@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::{Config, Error, Result, SafeWords, Specials, Tokenizer};
+use crate::{Error, Result, SafeWords, Specials, Tokenizer, TokenizerConfig};
 
 /// The file that holds a whole tokenizer.
 pub const FILE_NAME: &str = "tokenizer.json";
@@ -12,7 +12,7 @@ pub const FILE_NAME: &str = "tokenizer.json";
 pub struct ModelTokenizer {
     name: String,
     inner: tokenizers::Tokenizer,
-    config: Option<Config>,
+    config: Option<TokenizerConfig>,
     /// BOS, where the configuration asks for it and the file's own rules do not add it.
     extra_bos: Option<u32>,
     words: OnceLock<Option<Arc<SafeWords>>>,
@@ -35,7 +35,7 @@ impl ModelTokenizer {
         inner.with_padding(None);
         let _without_limit =
             inner.with_truncation(None).map_err(|error| malformed(file, &error.to_string()))?;
-        let config = Config::beside(file)?;
+        let config = TokenizerConfig::beside(file)?;
         let extra_bos = missing_bos(&inner, config.as_ref());
         Ok(Self { name, inner, config, extra_bos, words: OnceLock::new() })
     }
@@ -50,7 +50,7 @@ fn malformed(path: &Path, reason: &str) -> Error {
 }
 
 /// Some models add BOS by `add_bos_token` alone.
-fn missing_bos(inner: &tokenizers::Tokenizer, config: Option<&Config>) -> Option<u32> {
+fn missing_bos(inner: &tokenizers::Tokenizer, config: Option<&TokenizerConfig>) -> Option<u32> {
     let config = config.filter(|config| config.add_bos_token == Some(true))?;
     let bos = inner.token_to_id(config.bos_token.as_deref()?)?;
     let encoded = inner.encode_fast("a", true).ok()?;
@@ -105,7 +105,7 @@ impl Tokenizer for ModelTokenizer {
         Ok(self.words.get_or_init(|| words).clone())
     }
 
-    fn config(&self) -> Option<&Config> {
+    fn config(&self) -> Option<&TokenizerConfig> {
         self.config.as_ref()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Config, Result, SafeWords};
+use crate::{Result, SafeWords, TokenizerConfig};
 
 /// Whether the special tokens that a server adds to a plain prompt are part of an encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub trait Tokenizer: Send + Sync {
     }
 
     /// The chat template and its special tokens. `None` without a `tokenizer_config.json`.
-    fn config(&self) -> Option<&Config> {
+    fn config(&self) -> Option<&TokenizerConfig> {
         None
     }
 

@@ -15,7 +15,7 @@ const WINDOWS_MAX: usize = 64;
 
 /// Steps of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Steps {
+pub struct StepGroup {
     /// How many.
     pub count: u64,
     /// How long together, in seconds.
@@ -28,7 +28,7 @@ pub struct Steps {
 
 /// The engine over one stretch of time; with several replicas, all of them together.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Window {
+pub struct EngineWindow {
     /// Seconds of steps that began in it.
     pub busy_s: f64,
     /// Sequences running, summed over busy seconds.
@@ -94,11 +94,11 @@ pub struct FirstToken {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Explanation {
     /// Steps that only prefill.
-    pub prefill: Steps,
+    pub prefill: StepGroup,
     /// Steps that only decode.
-    pub decode: Steps,
+    pub decode: StepGroup,
     /// Steps that do both.
-    pub mixed: Steps,
+    pub mixed: StepGroup,
     /// Replicas.
     pub replicas: u64,
     /// Most sequences that ran at once in one replica.
@@ -118,7 +118,7 @@ pub struct Explanation {
     /// Width of a window in seconds.
     pub window_s: f64,
     /// The run over time.
-    pub windows: Vec<Window>,
+    pub windows: Vec<EngineWindow>,
 }
 
 impl FirstToken {
@@ -130,7 +130,7 @@ impl FirstToken {
     }
 }
 
-impl Steps {
+impl StepGroup {
     /// Tokens decoded in one step.
     pub fn decoded_per_step(&self) -> f64 {
         self.decode_tokens as f64 / self.count.max(1) as f64
@@ -151,16 +151,16 @@ impl Steps {
 
 impl Explanation {
     /// Share of the engine's time that these steps took.
-    pub fn time_share(&self, steps: &Steps) -> f64 {
+    pub fn time_share(&self, steps: &StepGroup) -> f64 {
         let all = self.steps_s();
         if all > 0.0 { steps.seconds / all } else { 0.0 }
     }
 
     /// A gauge over the time of the run, window by window, summed over replicas.
-    pub fn course(&self, of: fn(&Window) -> f64) -> Vec<f64> {
+    pub fn course(&self, of: fn(&EngineWindow) -> f64) -> Vec<f64> {
         let replicas = self.replicas.max(1) as f64;
         // A step counts in the window in which it begins, and may be longer than that window.
-        let width = |window: &Window| (window.busy_s / replicas).max(self.window_s);
+        let width = |window: &EngineWindow| (window.busy_s / replicas).max(self.window_s);
         self.windows.iter().map(|window| of(window) / width(window)).collect()
     }
 
@@ -193,7 +193,7 @@ impl Explanation {
             other.widen();
         }
         let count = self.windows.len().max(other.windows.len());
-        self.windows.resize(count, Window::default());
+        self.windows.resize(count, EngineWindow::default());
         for (mine, theirs) in self.windows.iter_mut().zip(&other.windows) {
             *mine = join(*mine, theirs);
         }
@@ -202,7 +202,7 @@ impl Explanation {
     /// Windows of twice the width. Widths are a power of two times the first one.
     fn widen(&mut self) {
         let pairs = self.windows.chunks(2);
-        self.windows = pairs.map(|pair| pair.iter().fold(Window::default(), join)).collect();
+        self.windows = pairs.map(|pair| pair.iter().fold(EngineWindow::default(), join)).collect();
         self.window_s *= 2.0;
     }
 }
@@ -261,7 +261,7 @@ impl Explanation {
         writeln!(f, "{}", has(has_prefixes, "  prefix hits"))?;
         let per_line = self.windows.len().div_ceil(Self::LINES_MAX).max(1);
         for (at, group) in self.windows.chunks(per_line).enumerate() {
-            let window = group.iter().fold(Window::default(), join);
+            let window = group.iter().fold(EngineWindow::default(), join);
             let width = self.window_s * group.len() as f64;
             let mean = |sum: f64| if window.busy_s > 0.0 { sum / window.busy_s } else { 0.0 };
             write!(
@@ -335,7 +335,7 @@ impl Tally {
         window.memory.add(&memory);
     }
 
-    fn window(&mut self, now: Nanos) -> &mut Window {
+    fn window(&mut self, now: Nanos) -> &mut EngineWindow {
         let mut at = usize::try_from(now.0 / self.width.0).unwrap_or(usize::MAX);
         while at >= 2 * WINDOWS_MAX {
             self.explanation.widen();
@@ -344,7 +344,7 @@ impl Tally {
         }
         let windows = &mut self.explanation.windows;
         if windows.len() <= at {
-            windows.resize(at + 1, Window::default());
+            windows.resize(at + 1, EngineWindow::default());
         }
         &mut windows[at]
     }
@@ -375,7 +375,7 @@ impl Tally {
     }
 }
 
-fn join(mut one: Window, other: &Window) -> Window {
+fn join(mut one: EngineWindow, other: &EngineWindow) -> EngineWindow {
     one.busy_s += other.busy_s;
     one.running += other.running;
     one.waiting += other.waiting;
@@ -392,14 +392,17 @@ mod tests {
 
     #[test]
     fn shares_and_courses_are_those_of_all_replicas() {
-        let steps = Steps { count: 4, seconds: 1.0, decode_tokens: 10, prefill_tokens: 2 };
-        let window = Window { busy_s: 2.0, running: 6.0, kv: 1.0, ..Window::default() };
+        let steps = StepGroup { count: 4, seconds: 1.0, decode_tokens: 10, prefill_tokens: 2 };
+        let window = EngineWindow { busy_s: 2.0, running: 6.0, kv: 1.0, ..EngineWindow::default() };
         let explanation = Explanation {
             decode: steps,
-            mixed: Steps { seconds: 3.0, ..steps },
+            mixed: StepGroup { seconds: 3.0, ..steps },
             replicas: 2,
             window_s: 0.5,
-            windows: vec![window, Window { busy_s: 0.2, running: 1.0, ..Window::default() }],
+            windows: vec![
+                window,
+                EngineWindow { busy_s: 0.2, running: 1.0, ..EngineWindow::default() },
+            ],
             ..Explanation::default()
         };
         assert_eq!((steps.decoded_per_step(), steps.prefilled_per_step()), (2.5, 0.5));

@@ -12,8 +12,8 @@ use tokometer_sim as sim;
 use crate::Error;
 use crate::fit::{FIGURES, cells_of};
 use crate::parallel::in_parallel;
-use crate::predict::{Keep, Options, predict};
-use crate::workload::Workload;
+use crate::predict::{KeptDetail, PredictOptions, predict};
+use crate::workload::RequestLoad;
 
 /// Seeds over which a prediction is usually repeated.
 pub const SEEDS: u64 = 20;
@@ -42,12 +42,12 @@ impl Interval {
 /// ranges. The runs are spread over `options.threads` threads.
 pub fn intervals(
     profile: &Profile,
-    workload: &(dyn Fn(Seed) -> Workload + Sync),
+    workload: &(dyn Fn(Seed) -> RequestLoad + Sync),
     (first, seeds): (Seed, u64),
-    options: Options,
+    options: PredictOptions,
 ) -> Result<Vec<Interval>, Error> {
     let numbers: Vec<u64> = (0..seeds.max(1)).collect();
-    let one_thread = Options { threads: 1, keep: Keep::Figures, ..options };
+    let one_thread = PredictOptions { threads: 1, keep: KeptDetail::Figures, ..options };
     let runs = in_parallel(&numbers, options.threads, |number| {
         // The first run is the one that was asked for.
         let seed = if *number == 0 { first } else { Seed(first.stream("seeds").draw(*number)) };
@@ -84,10 +84,10 @@ mod tests {
     fn chance_moves_the_tail_more_than_the_mean_and_threads_move_nothing() {
         let workload = |_: Seed| {
             let asks: Vec<Ask> = (0..200).map(|index| Ask::new(100, 10 + index % 50)).collect();
-            Workload::burst(asks).arriving(Arrivals::poisson(20.0))
+            RequestLoad::burst(asks).arriving(Arrivals::poisson(20.0))
         };
         let run = |threads| {
-            let options = Options { threads, ..Options::default() };
+            let options = PredictOptions { threads, ..PredictOptions::default() };
             intervals(&Profile::default(), &workload, (Seed(1), 20), options).unwrap()
         };
         let found = run(1);

@@ -37,17 +37,17 @@ pub use figures::Figures;
 pub use intervals::{Interval, SEEDS, intervals};
 pub use limit::Limit;
 pub use mechanism::{InPlay, Mechanism, in_play, shown_by};
-pub use predict::{Keep, Options, Prediction, predict};
+pub use predict::{KeptDetail, PredictOptions, Prediction, predict};
 pub use roofline::{DataSheet, Roofline};
 pub use router::Routing;
-pub use workload::{After, Ask, RequestSource, Workload};
+pub use workload::{Ask, PreviousTurn, RequestLoad, RequestSource};
 
 /// Why something could not be predicted or fitted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The profile is not sound.
     #[error(transparent)]
-    Profile(#[from] tokometer_sim::profile::Error),
+    Profile(#[from] tokometer_sim::profile::ProfileError),
     /// The load cannot be made.
     #[error(transparent)]
     Load(#[from] tokometer_schedule::Error),

@@ -2,7 +2,7 @@
 
 use tokometer_sim::Profile;
 
-use crate::explain::{Explanation, Window};
+use crate::explain::{EngineWindow, Explanation};
 use crate::mechanism::{InPlay, Mechanism};
 use crate::predict::Prediction;
 
@@ -63,7 +63,7 @@ impl Explanation {
     }
 
     /// The mean over busy time of a value that windows sum over their busy seconds.
-    pub fn mean_when_busy(&self, of: fn(&Window) -> f64) -> f64 {
+    pub fn mean_when_busy(&self, of: fn(&EngineWindow) -> f64) -> f64 {
         let busy: f64 = self.windows.iter().map(|window| window.busy_s).sum();
         self.windows.iter().map(of).sum::<f64>() / busy.max(f64::MIN_POSITIVE)
     }
@@ -81,32 +81,32 @@ mod tests {
     use tokometer_schedule::Arrivals;
 
     use super::*;
-    use crate::{Ask, Options, Workload, in_play, predict};
+    use crate::{Ask, PredictOptions, RequestLoad, in_play, predict};
 
-    fn limit(workload: &Workload, change: impl Fn(&mut Profile)) -> Limit {
+    fn limit(workload: &RequestLoad, change: impl Fn(&mut Profile)) -> Limit {
         let mut profile = Profile::default();
         change(&mut profile);
-        let run = predict(&profile, workload, Seed(1), Options::default()).unwrap();
+        let run = predict(&profile, workload, Seed(1), PredictOptions::default()).unwrap();
         Limit::of(&run, &profile, &in_play(&profile, workload, &run.explanation))
     }
 
     #[test]
     fn the_narrowest_place_is_found() {
-        let crowd = Workload::burst(vec![Ask::new(40, 60); 400]);
+        let crowd = RequestLoad::burst(vec![Ask::new(40, 60); 400]);
         assert_eq!(limit(&crowd, |_| {}), Limit::Sequences(256));
         let small = |profile: &mut Profile| profile.kv.as_mut().unwrap().tokens = 4_096;
         assert_eq!(limit(&crowd, small), Limit::Memory);
-        let long = Workload::burst(vec![Ask::new(8_000, 2); 30]);
+        let long = RequestLoad::burst(vec![Ask::new(8_000, 2); 30]);
         let found = limit(&long, |_| {});
         assert!(matches!(found, Limit::Prompts { share } if share > 0.5), "{found:?}");
-        let answers = Workload::burst(vec![Ask::new(10, 400); 20]);
+        let answers = RequestLoad::burst(vec![Ask::new(10, 400); 20]);
         assert_eq!(limit(&answers, |_| {}), Limit::Decode);
     }
 
     #[test]
     fn an_engine_that_keeps_up_with_its_rate_is_not_the_limit() {
         let asks = vec![Ask::new(40, 60); 200];
-        let workload = Workload::burst(asks).arriving(Arrivals::poisson(20.0));
+        let workload = RequestLoad::burst(asks).arriving(Arrivals::poisson(20.0));
         let found = limit(&workload, |_| {});
         assert!(matches!(found, Limit::Load { .. }), "{found:?}");
     }

@@ -2,13 +2,13 @@
 
 use schedule::Arrivals;
 use sim::Profile;
-use sim::profile::{Order, Policy};
+use sim::profile::{AdmissionOrder, Policy};
 use tokometer_record::RecordedLoad;
 use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
 use crate::explain::Explanation;
-use crate::workload::Workload;
+use crate::workload::RequestLoad;
 
 /// A part of the model that a workload may exercise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +34,7 @@ pub enum Mechanism {
     /// Adapters.
     Lora,
     /// Speculative decoding: draft tokens.
-    Speculation,
+    SpeculativeDecoding,
     /// Steps scheduled while the one before them runs.
     AsyncScheduling,
     /// Disaggregated prefill and decode.
@@ -59,7 +59,7 @@ impl Mechanism {
             Self::Preemption => "preemption",
             Self::Priority => "priority",
             Self::Lora => "lora",
-            Self::Speculation => "speculation",
+            Self::SpeculativeDecoding => "speculation",
             Self::AsyncScheduling => "async-scheduling",
             Self::Disaggregation => "disaggregation",
             Self::Experts => "mixture-of-experts",
@@ -78,7 +78,11 @@ pub struct InPlay {
 }
 
 /// The mechanisms that a prediction used.
-pub fn in_play(profile: &Profile, workload: &Workload, explanation: &Explanation) -> Vec<InPlay> {
+pub fn in_play(
+    profile: &Profile,
+    workload: &RequestLoad,
+    explanation: &Explanation,
+) -> Vec<InPlay> {
     let first = workload.asks.ask(0);
     let has_cap = workload.max_concurrency.is_some();
     let is_burst = workload.arrivals == Arrivals::AtOnce;
@@ -91,9 +95,9 @@ pub fn in_play(profile: &Profile, workload: &Workload, explanation: &Explanation
         (Mechanism::Rate, !is_burst),
         (Mechanism::PrefixCache, explanation.prefix_hits > 0),
         (Mechanism::Preemption, explanation.preemptions > 0),
-        (Mechanism::Priority, profile.scheduler.order == Order::Priority),
+        (Mechanism::Priority, profile.scheduler.order == AdmissionOrder::Priority),
         (Mechanism::Lora, first.lora.is_some()),
-        (Mechanism::Speculation, profile.scheduler.speculation.is_some()),
+        (Mechanism::SpeculativeDecoding, profile.scheduler.speculation.is_some()),
         (Mechanism::AsyncScheduling, profile.scheduler.is_async),
         (Mechanism::Disaggregation, profile.disaggregation.is_some()),
         (Mechanism::Experts, profile.cost.experts.is_some()),
@@ -157,18 +161,18 @@ mod tests {
     }
     use crate::Ask;
     use sim::cost::Experts;
-    use sim::profile::{Disaggregation, Speculation};
+    use sim::profile::{Disaggregation, SpeculativeDecoding};
 
     #[test]
     fn whatever_the_profile_switches_on_is_in_play_and_not_validated_by_bursts() {
         let mut profile = Profile::default();
-        let workload = Workload::burst(vec![Ask::new(10, 3)]);
+        let workload = RequestLoad::burst(vec![Ask::new(10, 3)]);
         let names = |profile: &Profile| -> Vec<&str> {
             let used = in_play(profile, &workload, &Explanation::default());
             used.iter().map(|one| one.mechanism.name()).collect()
         };
         assert_eq!(names(&profile), ["chunked-prefill", "burst"]);
-        profile.scheduler.speculation = Some(Speculation { tokens: 3, acceptance: 0.7 });
+        profile.scheduler.speculation = Some(SpeculativeDecoding { tokens: 3, acceptance: 0.7 });
         profile.scheduler.is_async = true;
         profile.cost.experts = Some(Experts { all_ms: 10.0, share: 0.1 });
         profile.disaggregation = Some(Disaggregation {

@@ -17,14 +17,14 @@ use crate::router::Routing;
 use crate::sender::{Due, Share};
 use crate::timelines::Timelines;
 use crate::virtual_time::{Active, ReportForm, SeenEvent, Setup, Sink, run};
-use crate::workload::Workload;
+use crate::workload::RequestLoad;
 
 /// Answer tokens of which timelines are kept at most: sixteen bytes each.
 pub(crate) const TIMELINE_TOKENS_MAX: u64 = 60_000_000;
 
 /// What is wanted of a prediction, beyond the engine and the workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Options {
+pub struct PredictOptions {
     /// Servers behind the router.
     pub replicas: usize,
     /// The router.
@@ -32,14 +32,14 @@ pub struct Options {
     /// The client of old tables; the default is a perfect one.
     pub client: OldClient,
     /// What is kept.
-    pub keep: Keep,
+    pub keep: KeptDetail,
     /// Threads that may work at once, where the router lets replicas be computed alone.
     pub threads: usize,
 }
 
 /// What a prediction keeps of each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Keep {
+pub enum KeptDetail {
     /// Figures only: bounded memory.
     #[default]
     Figures,
@@ -47,13 +47,13 @@ pub enum Keep {
     Timelines,
 }
 
-impl Default for Options {
+impl Default for PredictOptions {
     fn default() -> Self {
         Self {
             replicas: 1,
             routing: Routing::default(),
             client: OldClient::default(),
-            keep: Keep::default(),
+            keep: KeptDetail::default(),
             threads: 1,
         }
     }
@@ -103,9 +103,9 @@ impl Sink for Both {
 /// Predicts a run: what a client would have seen of this engine under this workload.
 pub fn predict(
     profile: &Profile,
-    workload: &Workload,
+    workload: &RequestLoad,
     seed: Seed,
-    options: Options,
+    options: PredictOptions,
 ) -> Result<Prediction, Error> {
     if workload.asks.count() == 0 {
         return Err(Error::Empty);
@@ -123,7 +123,7 @@ pub fn predict(
         report_form: report_form(profile, options),
         share: Share::WHOLE,
     };
-    if options.keep == Keep::Timelines {
+    if options.keep == KeptDetail::Timelines {
         check_tokens(workload)?;
         let ended = run(setup, Both::default())?;
         let Both { mut figures, timelines } = ended.sink;
@@ -144,7 +144,7 @@ pub fn predict(
 
 /// Ends suffice for figures, unless the client takes its time for each event, tokens come in runs of
 /// guesses, an answer moves between engines, or a step's budget may not reach all decoding requests.
-fn report_form(profile: &Profile, options: Options) -> ReportForm {
+fn report_form(profile: &Profile, options: PredictOptions) -> ReportForm {
     let reaches_all = match profile.scheduler.policy {
         Policy::Chunked { token_budget } => profile.scheduler.max_seqs <= token_budget,
         Policy::Blocking { .. } | Policy::Tgi { .. } => true,
@@ -154,12 +154,12 @@ fn report_form(profile: &Profile, options: Options) -> ReportForm {
     let is_regular =
         options.client.event_ms <= 0.0 && profile.scheduler.speculation.is_none() && !is_caching;
     match options.keep {
-        Keep::Figures if reaches_all && is_regular => ReportForm::Ends,
-        Keep::Figures | Keep::Timelines => ReportForm::Events,
+        KeptDetail::Figures if reaches_all && is_regular => ReportForm::Ends,
+        KeptDetail::Figures | KeptDetail::Timelines => ReportForm::Events,
     }
 }
 
-fn check_tokens(workload: &Workload) -> Result<(), Error> {
+fn check_tokens(workload: &RequestLoad) -> Result<(), Error> {
     let count = workload.asks.count();
     let tokens = (0..count).map(|index| u64::from(workload.asks.ask(index).output_tokens)).sum();
     if tokens > TIMELINE_TOKENS_MAX {

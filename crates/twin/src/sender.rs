@@ -7,12 +7,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use schedule::{Arrivals, Extent, Offsets};
+use schedule::{Arrivals, Offsets, SendLimit};
 use tokometer_base::{Nanos, Seed};
 use tokometer_schedule as schedule;
 
 use crate::Error;
-use crate::workload::{After, Ask, Workload};
+use crate::workload::{Ask, PreviousTurn, RequestLoad};
 
 /// A request that is about to be sent.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Due {
 }
 
 pub(crate) struct Sender<'a> {
-    workload: &'a Workload,
+    workload: &'a RequestLoad,
     offsets: Offsets,
     /// The order in which a trace sends, where it is not the order of the requests.
     order: Option<Vec<u64>>,
@@ -62,11 +62,11 @@ impl Share {
 
 impl<'a> Sender<'a> {
     /// The sender of the requests that belong to `share`.
-    pub(crate) fn new(workload: &'a Workload, seed: Seed, share: Share) -> Result<Self, Error> {
+    pub(crate) fn new(workload: &'a RequestLoad, seed: Seed, share: Share) -> Result<Self, Error> {
         let count = workload.asks.count();
         // A run that ends by time has no last request that a ramp or a stretch could count to.
         let count_known = workload.duration.is_none().then_some(count);
-        let extent = Extent { count: count_known, duration: workload.duration };
+        let extent = SendLimit { count: count_known, duration: workload.duration };
         let mut sender = Self {
             workload,
             offsets: Offsets::new(&workload.arrivals, extent, seed)?,
@@ -84,7 +84,7 @@ impl<'a> Sender<'a> {
         }
         if workload.asks.has_sessions() {
             for index in 0..count {
-                if let Some(After { request, think }) = workload.asks.ask(index).after {
+                if let Some(PreviousTurn { request, think }) = workload.asks.ask(index).after {
                     sender.followers.entry(request).or_default().push((index, think));
                 }
             }
@@ -175,7 +175,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-fn trace_order(workload: &Workload) -> Vec<u64> {
+fn trace_order(workload: &RequestLoad) -> Vec<u64> {
     let mut order: Vec<(Nanos, u64)> = (0..workload.asks.count())
         .map(|index| (workload.asks.ask(index).due.unwrap_or(Nanos::ZERO), index))
         .collect();

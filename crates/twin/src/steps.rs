@@ -3,7 +3,7 @@
 //! The steps themselves are found by [`tokometer_metrics::steps`]; here every token of a run is kept,
 //! because a fit looks at pairs of neighbouring steps, and a refusal becomes this room's error.
 
-use tokometer_metrics::steps::{Collector, StepsRefusal};
+use tokometer_metrics::steps::{StepCollector, StepsRefusal};
 use tokometer_record::Timeline;
 
 use crate::Error;
@@ -13,7 +13,7 @@ pub use tokometer_metrics::steps::{STEPS_MIN, SeenStep};
 /// The steps of a run. Requests that failed are left out; they held the engine up all the same, so a
 /// run with many of them should not be used.
 pub fn steps(timelines: &[Timeline]) -> Result<Vec<SeenStep>, Error> {
-    let mut collector = Collector::unbounded();
+    let mut collector = StepCollector::unbounded();
     for timeline in timelines.iter().filter(|timeline| timeline.is_success()) {
         collector.add(timeline);
     }
@@ -30,14 +30,14 @@ pub fn steps(timelines: &[Timeline]) -> Result<Vec<SeenStep>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ask, Keep, Options, Workload, predict};
+    use crate::{Ask, KeptDetail, PredictOptions, RequestLoad, predict};
     use tokometer_base::Seed;
     use tokometer_sim::Profile;
 
     fn run(profile: &Profile) -> Vec<Timeline> {
         let asks: Vec<Ask> = (0..40).map(|index| Ask::new(20 + index, 10 + index)).collect();
-        let workload = Workload::burst(asks).capped(8);
-        let options = Options { keep: Keep::Timelines, ..Options::default() };
+        let workload = RequestLoad::burst(asks).capped(8);
+        let options = PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
         predict(profile, &workload, Seed(1), options).unwrap().timelines
     }
 

@@ -10,7 +10,8 @@ use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
 use crate::{
-    After, Ask, Figures, Keep, OldClient, Options, Prediction, Routing, Workload, predict,
+    Ask, Figures, KeptDetail, OldClient, PredictOptions, Prediction, PreviousTurn, RequestLoad,
+    Routing, predict,
 };
 
 fn profile() -> Profile {
@@ -21,12 +22,12 @@ fn asks(count: u32) -> Vec<Ask> {
     (0..count).map(|index| Ask::new(30 + index % 7 * 10, 5 + index % 11 * 3)).collect()
 }
 
-fn with(workload: &Workload, options: Options) -> Prediction {
+fn with(workload: &RequestLoad, options: PredictOptions) -> Prediction {
     predict(&profile(), workload, Seed(7), options).unwrap()
 }
 
-fn timelines(workload: &Workload) -> Prediction {
-    with(workload, Options { keep: Keep::Timelines, ..Options::default() })
+fn timelines(workload: &RequestLoad) -> Prediction {
+    with(workload, PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() })
 }
 
 /// Every figure of a run as text, so that two runs can be compared to the last bit.
@@ -58,9 +59,10 @@ fn the_same_plan_and_seed_give_the_same_bytes_on_any_machine() {
     profile.cost.cliff_tokens = 20.0;
     profile.cost.cliff_steepness = 2.5;
     profile.front_end.coalesce = 0.05;
-    let workload = Workload::burst(asks(300)).arriving(Arrivals::poisson(40.0)).capped(64);
-    let run =
-        |seed| text(&predict(&profile, &workload, Seed(seed), Options::default()).unwrap().figures);
+    let workload = RequestLoad::burst(asks(300)).arriving(Arrivals::poisson(40.0)).capped(64);
+    let run = |seed| {
+        text(&predict(&profile, &workload, Seed(seed), PredictOptions::default()).unwrap().figures)
+    };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
     assert_eq!(fnv(&run(1)), 8_768_940_588_916_304_680, "{}", run(1));
@@ -69,12 +71,12 @@ fn the_same_plan_and_seed_give_the_same_bytes_on_any_machine() {
 #[test]
 fn figures_and_timelines_tell_the_same_run() {
     let loads = [
-        Workload::burst(asks(200)),
-        Workload::burst(asks(200)).capped(16),
-        Workload::burst(asks(200)).arriving(Arrivals::poisson(20.0)),
+        RequestLoad::burst(asks(200)),
+        RequestLoad::burst(asks(200)).capped(16),
+        RequestLoad::burst(asks(200)).arriving(Arrivals::poisson(20.0)),
     ];
     for workload in loads {
-        let (short, long) = (with(&workload, Options::default()), timelines(&workload));
+        let (short, long) = (with(&workload, PredictOptions::default()), timelines(&workload));
         assert_eq!(text(&short.figures), text(&long.figures), "{workload:?}");
         assert!(short.explanation == long.explanation);
         let gaps: u64 = long.timelines.iter().map(|one| one.events.len() as u64 - 1).sum();
@@ -87,12 +89,12 @@ fn figures_and_timelines_tell_the_same_run() {
 fn figures_and_timelines_agree_when_memory_runs_out() {
     let mut profile = profile();
     profile.kv.as_mut().unwrap().tokens = 640;
-    let workload = Workload::burst(asks(60));
+    let workload = RequestLoad::burst(asks(60));
     let run = |keep| {
-        let options = Options { keep, ..Options::default() };
+        let options = PredictOptions { keep, ..PredictOptions::default() };
         predict(&profile, &workload, Seed(1), options).unwrap()
     };
-    let (short, long) = (run(Keep::Figures), run(Keep::Timelines));
+    let (short, long) = (run(KeptDetail::Figures), run(KeptDetail::Timelines));
     assert!(short.explanation.preemptions > 10, "{:?}", short.explanation);
     assert!(short.explanation == long.explanation);
     assert_eq!(short.figures.itl.count(), long.figures.itl.count());
@@ -103,7 +105,7 @@ fn figures_and_timelines_agree_when_memory_runs_out() {
 
 #[test]
 fn a_closed_loop_never_has_more_in_flight_than_its_cap() {
-    let run = timelines(&Workload::burst(asks(100)).capped(9));
+    let run = timelines(&RequestLoad::burst(asks(100)).capped(9));
     let mut changes: Vec<(Nanos, i32)> = Vec::new();
     for timeline in &run.timelines {
         changes.push((timeline.times.first_byte_sent.unwrap(), 1));
@@ -125,7 +127,7 @@ fn a_closed_loop_never_has_more_in_flight_than_its_cap() {
 
 #[test]
 fn an_overloaded_cap_shows_as_waiting_from_the_intended_time() {
-    let workload = Workload::burst(asks(400)).arriving(Arrivals::poisson(400.0)).capped(2);
+    let workload = RequestLoad::burst(asks(400)).arriving(Arrivals::poisson(400.0)).capped(2);
     let run = timelines(&workload);
     let waits = run.timelines.iter().map(|one| one.times.admitted - one.times.intended.unwrap());
     assert!(waits.max().unwrap() > Nanos::from_secs(5));
@@ -135,9 +137,9 @@ fn an_overloaded_cap_shows_as_waiting_from_the_intended_time() {
 fn a_turn_waits_for_the_answer_before_it_and_for_its_reader() {
     let think = Nanos::from_secs(3);
     let mut asks = asks(3);
-    asks[1].after = Some(After { request: 0, think });
-    asks[2].after = Some(After { request: 1, think });
-    let mut run = timelines(&Workload::burst(asks)).timelines;
+    asks[1].after = Some(PreviousTurn { request: 0, think });
+    asks[2].after = Some(PreviousTurn { request: 1, think });
+    let mut run = timelines(&RequestLoad::burst(asks)).timelines;
     run.sort_by_key(|timeline| timeline.identity.index);
     for pair in run.windows(2) {
         let pause = pair[1].times.first_byte_sent.unwrap() - pair[0].times.end.unwrap();
@@ -151,17 +153,17 @@ fn a_trace_is_sent_at_its_own_times_in_any_order() {
     for (ask, at) in asks.iter_mut().zip([5, 0, 2]) {
         ask.due = Some(Nanos::from_secs(at));
     }
-    let run = timelines(&Workload::burst(asks).arriving(Arrivals::Traced)).timelines;
+    let run = timelines(&RequestLoad::burst(asks).arriving(Arrivals::Traced)).timelines;
     let sent: Vec<u64> = run.iter().map(|one| one.times.first_byte_sent.unwrap().0).collect();
     assert_eq!(sent, [0, 2_000_000_000, 5_000_000_000]);
 }
 
 #[test]
 fn the_old_client_delays_what_the_server_did_not() {
-    let workload = Workload::burst(asks(300));
+    let workload = RequestLoad::burst(asks(300));
     let client = OldClient { request_ms: 0.0, event_ms: 1.0 };
-    let perfect = with(&workload, Options::default());
-    let old = with(&workload, Options { client, ..Options::default() });
+    let perfect = with(&workload, PredictOptions::default());
+    let old = with(&workload, PredictOptions { client, ..PredictOptions::default() });
     let added = old.figures.ttft.mean_ms().unwrap() - perfect.figures.ttft.mean_ms().unwrap();
     // Hundreds of first tokens in a few steps, a millisecond each, one after the other.
     assert!(added > 50.0, "{added}");
@@ -173,12 +175,15 @@ fn every_router_serves_all_and_a_divided_fleet_is_the_same_fleet() {
     for (index, ask) in (0_u64..).zip(&mut list) {
         ask.block_hashes = vec![(index % 5).wrapping_mul(0x9e37_79b9_7f4a_7c15)].into();
     }
-    let workload = Workload::burst(list).arriving(Arrivals::poisson(300.0));
+    let workload = RequestLoad::burst(list).arriving(Arrivals::poisson(300.0));
     let routers =
         [Routing::RoundRobin, Routing::LeastLoaded, Routing::PrefixAffinity, Routing::Random2];
     for routing in routers {
         let run = |threads| {
-            with(&workload, Options { replicas: 8, routing, threads, ..Options::default() })
+            with(
+                &workload,
+                PredictOptions { replicas: 8, routing, threads, ..PredictOptions::default() },
+            )
         };
         let (one, two) = (run(1), run(3));
         assert_eq!(one.figures.completed, 2_000, "{routing:?}");
@@ -191,8 +196,8 @@ fn every_router_serves_all_and_a_divided_fleet_is_the_same_fleet() {
 fn an_idle_single_request_takes_what_its_parts_take() {
     let mut profile = profile();
     profile.cost.jitter = 0.0;
-    let workload = Workload::burst(vec![Ask::new(100, 1)]);
-    let run = predict(&profile, &workload, Seed(1), Options::default()).unwrap();
+    let workload = RequestLoad::burst(vec![Ask::new(100, 1)]);
+    let run = predict(&profile, &workload, Seed(1), PredictOptions::default()).unwrap();
     let cost = &profile.cost;
     let step = cost.base_ms + 100.0 * cost.token_ms + cost.pair_ms * 5_000.0 + cost.eager_ms;
     let expected = profile.front_end.arrival_ms + profile.front_end.serial_ms + step;
@@ -205,28 +210,29 @@ fn an_idle_single_request_takes_what_its_parts_take() {
 
 #[test]
 fn what_cannot_be_predicted_is_said_clearly() {
-    let check = |workload: &Workload, profile: &Profile, options: Options, expected: &str| {
-        let error = predict(profile, workload, Seed(1), options).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
-    };
+    let check =
+        |workload: &RequestLoad, profile: &Profile, options: PredictOptions, expected: &str| {
+            let error = predict(profile, workload, Seed(1), options).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        };
     let mut small = profile();
     small.kv.as_mut().unwrap().tokens = 1_024;
-    let one = |prompt, output| Workload::burst(vec![Ask::new(prompt, output)]);
-    let plain = Options::default();
+    let one = |prompt, output| RequestLoad::burst(vec![Ask::new(prompt, output)]);
+    let plain = PredictOptions::default();
     check(&one(2_000, 100), &small, plain, "can never run");
     check(&one(200_000, 1), &profile(), plain, "longest context");
-    check(&Workload::burst(Vec::new()), &profile(), plain, "without requests");
-    check(&one(1, 1), &profile(), Options { replicas: 0, ..plain }, "without replicas");
+    check(&RequestLoad::burst(Vec::new()), &profile(), plain, "without requests");
+    check(&one(1, 1), &profile(), PredictOptions { replicas: 0, ..plain }, "without replicas");
     let mut negative = profile();
     negative.cost.token_ms = -1.0;
     check(&one(1, 1), &negative, plain, "cost.token_ms = -1");
-    let mut flood = Workload::burst(asks(1_000)).arriving(Arrivals::poisson(1e6));
+    let mut flood = RequestLoad::burst(asks(1_000)).arriving(Arrivals::poisson(1e6));
     flood.in_flight_max = 100;
     check(&flood, &profile(), plain, "cannot serve this rate");
     check(&flood.clone().arriving(Arrivals::poisson(0.0)), &profile(), plain, "greater than zero");
     let endless: Arc<dyn crate::RequestSource> = Arc::new(vec![Ask::new(1, 120_000); 600]);
-    let long = Workload { asks: endless, ..one(1, 1) };
-    let keep = Options { keep: Keep::Timelines, ..plain };
+    let long = RequestLoad { asks: endless, ..one(1, 1) };
+    let keep = PredictOptions { keep: KeptDetail::Timelines, ..plain };
     check(&long, &profile(), keep, "do not fit into memory");
 }
 
@@ -239,7 +245,8 @@ fn time_advances_even_when_nothing_costs_anything() {
     free.cost.context_ms = 0.0;
     free.cost.pair_ms = 0.0;
     free.front_end = sim::profile::FrontEnd::default();
-    let run = predict(&free, &Workload::burst(asks(50)).capped(3), Seed(1), Options::default());
+    let run =
+        predict(&free, &RequestLoad::burst(asks(50)).capped(3), Seed(1), PredictOptions::default());
     let run = run.unwrap();
     assert_eq!(run.figures.completed, 50);
     assert!(run.figures.duration_s > 0.0);
@@ -257,9 +264,9 @@ fn answers_written_by_other_engines_are_not_held_up_by_prompts() {
         transfer_token_ms: 0.01,
     });
     let asks: Vec<Ask> = (0..200).map(|index| Ask::new(2_000, 40 + index % 5)).collect();
-    let workload = Workload::burst(asks).arriving(Arrivals::poisson(8.0));
+    let workload = RequestLoad::burst(asks).arriving(Arrivals::poisson(8.0));
     let run = |profile: &Profile| {
-        let options = Options { keep: Keep::Timelines, ..Options::default() };
+        let options = PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
         predict(profile, &workload, Seed(1), options).unwrap()
     };
     let (one, two) = (run(&together), run(&apart));

@@ -1,7 +1,7 @@
 //! A predicted run as the record of a measured one, so that the same code makes the same reports.
 
 use record::{
-    Event, EventKind, Identity, Outcome, Phase, RequestedLengths, StampSource, Timeline, Usage,
+    AttemptId, Event, EventKind, Outcome, Phase, RequestedLengths, StampSource, Timeline, Usage,
 };
 use tokometer_base::Nanos;
 use tokometer_record as record;
@@ -24,7 +24,7 @@ impl Sink for Timelines {
             body_bytes: 0,
         };
         let mut timeline =
-            Timeline::new(Identity::new(request.index, Phase::Measure), asked, request.sent);
+            Timeline::new(AttemptId::new(request.index, Phase::Measure), asked, request.sent);
         timeline.times.intended = due.intended;
         timeline.times.first_byte_sent = Some(request.sent);
         timeline.times.last_byte_sent = Some(request.sent);

@@ -25,7 +25,7 @@ use crate::parts::ReplicaEngines;
 use crate::replica::Replica;
 use crate::router::{Router, Routing};
 use crate::sender::{Due, Sender, Share};
-use crate::workload::{Ask, Workload};
+use crate::workload::{Ask, RequestLoad};
 
 /// A request in flight.
 #[derive(Debug, Clone)]
@@ -82,7 +82,7 @@ pub(crate) enum ReportForm {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setup<'a> {
     pub(crate) profile: &'a Profile,
-    pub(crate) workload: &'a Workload,
+    pub(crate) workload: &'a RequestLoad,
     pub(crate) seed: Seed,
     pub(crate) client: OldClient,
     pub(crate) replicas: usize,

@@ -22,7 +22,7 @@ pub struct Ask {
     /// When a trace wants it sent, from the start of the run.
     pub due: Option<Nanos>,
     /// The turn of a conversation that must be answered first.
-    pub after: Option<After>,
+    pub after: Option<PreviousTurn>,
     /// A hash per full block of the prompt, each covering everything before it.
     pub block_hashes: Box<[u64]>,
     /// Smaller is more urgent.
@@ -33,7 +33,7 @@ pub struct Ask {
 
 /// What a turn of a conversation waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct After {
+pub struct PreviousTurn {
     /// Index of the turn before.
     pub request: u64,
     /// Time between that answer's end and this request.
@@ -75,7 +75,7 @@ impl RequestSource for Vec<Ask> {
 
 /// The requests of a run and the rule by which they are sent.
 #[derive(Clone)]
-pub struct Workload {
+pub struct RequestLoad {
     /// The requests.
     pub asks: Arc<dyn RequestSource>,
     /// When they are intended to start.
@@ -113,7 +113,7 @@ pub fn block_hashes(ids: &[u32], block_tokens: u32) -> Box<[u64]> {
     blocks.map(|block| block.iter().map(&mut mix).last().unwrap_or(ODD)).collect()
 }
 
-impl Workload {
+impl RequestLoad {
     /// All requests at once, without a cap.
     pub fn burst(asks: impl RequestSource + 'static) -> Self {
         Self {
@@ -151,7 +151,7 @@ impl Workload {
     }
 }
 
-impl std::fmt::Debug for Workload {
+impl std::fmt::Debug for RequestLoad {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Workload")
             .field("requests", &self.asks.count())
@@ -174,9 +174,9 @@ mod tests {
 
     #[test]
     fn requests_that_a_run_of_limited_time_did_not_send_are_left_out() {
-        let all = Workload::burst(vec![Ask::new(10, 5); 8]);
+        let all = RequestLoad::burst(vec![Ask::new(10, 5); 8]);
         assert_eq!(all.clone().sent_only(3).asks.count(), 8, "no limit of time");
-        let timed = Workload { duration: Some(Nanos::from_secs(1)), ..all };
+        let timed = RequestLoad { duration: Some(Nanos::from_secs(1)), ..all };
         assert_eq!(timed.clone().sent_only(3).asks.count(), 3);
         assert_eq!(timed.clone().sent_only(0).asks.count(), 8);
         assert_eq!(timed.arriving(Arrivals::Traced).sent_only(3).asks.count(), 8);

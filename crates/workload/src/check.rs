@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use tokometer_tokenize::Reach;
 
-use crate::{Context, Note, Result, Source};
+use crate::{DatasetContext, DatasetNote, Result, Source};
 
 /// At most so many prompts are counted.
 const SAMPLE_PROMPTS: u64 = 300;
@@ -28,10 +28,10 @@ pub struct LengthCheck {
 
 impl LengthCheck {
     /// A note about the misses, if there are any.
-    pub fn note(self) -> Option<Note> {
+    pub fn note(self) -> Option<DatasetNote> {
         let Self { checked, missed, worst } = self;
         (missed > 0).then(|| {
-            Note::new(
+            DatasetNote::new(
                 "prompt-lengths",
                 format!("{missed} of {checked} prompts counted again miss the asked length (worst {worst:+} tokens)"),
             )
@@ -61,7 +61,7 @@ fn larger(left: i64, right: i64) -> i64 {
 
 /// Counts prompts that are evenly spread over the source. Only generated prompts have an asked
 /// length; for any other source the check is empty.
-pub(crate) fn sample(source: &dyn Source, context: &Context) -> Result<LengthCheck> {
+pub(crate) fn sample(source: &dyn Source, context: &DatasetContext) -> Result<LengthCheck> {
     let total = source.len();
     let Some(first_asked) =
         (total > 0).then(|| source.item(0)).transpose()?.and_then(|item| item.asked_tokens)
@@ -82,7 +82,7 @@ pub(crate) fn sample(source: &dyn Source, context: &Context) -> Result<LengthChe
         .try_reduce(LengthCheck::default, |left, right| Ok(left.joined(right)))
 }
 
-fn difference(source: &dyn Source, context: &Context, index: u64) -> Result<Option<i64>> {
+fn difference(source: &dyn Source, context: &DatasetContext, index: u64) -> Result<Option<i64>> {
     let item = source.item(index)?;
     let Some(asked) = item.asked_tokens else { return Ok(None) };
     let counted = context.tokens_of(&item.prompt.content)?;

@@ -11,7 +11,7 @@ use crate::Turns;
 /// How prompts reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum WireForm {
     /// As plain text, to which the server adds its special tokens.
     #[default]
     Text,
@@ -59,7 +59,7 @@ pub enum RowOrder {
 
 /// What a dataset needs to know beside its own options.
 #[derive(Clone)]
-pub struct Context {
+pub struct DatasetContext {
     /// Counts tokens and makes texts of an exact length.
     pub tokenizer: Arc<dyn Tokenizer>,
     /// The root of lengths and of the choice of rows.
@@ -69,7 +69,7 @@ pub struct Context {
     /// Which tool's conventions to follow.
     pub conventions: Conventions,
     /// How prompts reach the server.
-    pub form: Form,
+    pub form: WireForm,
     /// The number of prompts, or of conversations. 0 means every row of a file.
     pub count: u64,
     /// Makes conversations of the prompts. `None` leaves each alone.
@@ -83,10 +83,10 @@ pub struct Context {
     /// A JSON object of further values for the chat template.
     pub template_values: Option<serde_json::Map<String, serde_json::Value>>,
     /// The hub, for datasets that come from there.
-    pub hub: hub::Access,
+    pub hub: hub::HubAccess,
 }
 
-impl Context {
+impl DatasetContext {
     /// A context of vLLM's rules for plain text, with everything else at its default.
     pub fn new(tokenizer: Arc<dyn Tokenizer>, seed: Seed, count: u64) -> Self {
         Self {
@@ -94,14 +94,14 @@ impl Context {
             seed,
             salt: seed,
             conventions: Conventions::default(),
-            form: Form::default(),
+            form: WireForm::default(),
             count,
             turns: None,
             row_order: RowOrder::default(),
             oversample: Oversample::default(),
             templating: Templating::default(),
             template_values: None,
-            hub: hub::Access::default(),
+            hub: hub::HubAccess::default(),
         }
     }
 
@@ -109,16 +109,16 @@ impl Context {
     /// counted apart, and token ids are sent as they are.
     pub fn specials(&self) -> crate::Result<u32> {
         match self.form {
-            Form::Text => Ok(self.tokenizer.added_specials()?),
-            Form::Chat | Form::TokenIds => Ok(0),
+            WireForm::Text => Ok(self.tokenizer.added_specials()?),
+            WireForm::Chat | WireForm::TokenIds => Ok(0),
         }
     }
 
     /// The tokens of a prompt as the server will count them, chat templates apart.
     pub(crate) fn tokens_of(&self, prompt: &PromptContent) -> crate::Result<u32> {
         let specials = match self.form {
-            Form::Text => Specials::Add,
-            Form::Chat | Form::TokenIds => Specials::Skip,
+            WireForm::Text => Specials::Add,
+            WireForm::Chat | WireForm::TokenIds => Specials::Skip,
         };
         let tokens = match prompt {
             PromptContent::Text(text) => self.tokenizer.encode(text, specials)?.len(),

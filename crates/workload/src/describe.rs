@@ -6,7 +6,7 @@ use std::io::Write;
 use serde::Serialize;
 use tokometer_base::PromptContent;
 
-use crate::{Note, Result, Workload};
+use crate::{DatasetNote, Result, Workload};
 
 /// Prompts whose lengths are counted for the histogram.
 const COUNTED_PROMPTS: u64 = 10_000;
@@ -97,7 +97,7 @@ pub struct Description {
     /// The beginnings of the first prompts.
     pub first: Vec<String>,
     /// What was noticed while opening the dataset.
-    pub notes: Vec<Note>,
+    pub notes: Vec<DatasetNote>,
 }
 
 impl Description {
@@ -116,7 +116,7 @@ impl Description {
         for (index, prompt) in self.first.iter().enumerate() {
             let _ = writeln!(text, "prompt {index}: {prompt}");
         }
-        for Note { code, text: note } in &self.notes {
+        for DatasetNote { code, text: note } in &self.notes {
             let _ = writeln!(text, "note[{code}]: {note}");
         }
         text
@@ -218,13 +218,16 @@ mod tests {
 
     use super::*;
     use crate::datasets::{custom, random};
-    use crate::{Context, Ratio, RowOrder, Spec, open};
+    use crate::{DatasetContext, Ratio, RowOrder, Spec, open};
     use tokometer_base::Seed;
     use tokometer_tokenize::{BuiltIn, Encoding};
 
-    fn context() -> Context {
+    fn context() -> DatasetContext {
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        Context { row_order: RowOrder::AsInFile, ..Context::new(tokenizer, Seed(1), 30) }
+        DatasetContext {
+            row_order: RowOrder::AsInFile,
+            ..DatasetContext::new(tokenizer, Seed(1), 30)
+        }
     }
 
     #[test]

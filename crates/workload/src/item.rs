@@ -16,7 +16,7 @@ pub struct Item {
     /// When to send it, counted from the start of the run. `None` leaves it to the arrivals.
     pub due: Option<Nanos>,
     /// The conversation it belongs to. `None` for a prompt that stands alone.
-    pub after: Option<After>,
+    pub after: Option<TurnPlace>,
     /// The dataset's own name for this kind of request, by which a report can split.
     pub class: Option<String>,
 }
@@ -24,7 +24,7 @@ pub struct Item {
 /// The place of a prompt in a conversation. A turn above 0 is sent once the answer to the turn
 /// before it has ended; its prompt holds only what is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct After {
+pub struct TurnPlace {
     /// The conversation.
     pub session: u64,
     /// The turn, counted from 0.
@@ -42,14 +42,14 @@ impl Item {
 
 /// Something the user should know about the dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Note {
+pub struct DatasetNote {
     /// A short fixed name, such as `skipped-rows`.
     pub code: &'static str,
     /// One sentence.
     pub text: String,
 }
 
-impl Note {
+impl DatasetNote {
     pub(crate) fn new(code: &'static str, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }

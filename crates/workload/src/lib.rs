@@ -1,6 +1,6 @@
 //! Where prompts come from: datasets, their lengths, and texts of an exact number of tokens.
 //!
-//! In: a [`Spec`] (which dataset, with which options) and a [`Context`] (tokenizer, seeds, how many).
+//! In: a [`Spec`] (which dataset, with which options) and a [`DatasetContext`] (tokenizer, seeds, how many).
 //! Out: a [`Workload`] whose items can be made in any order and on any thread: item 17 depends on
 //! the seeds and on 17, never on what was asked before. Lengths and the choice of rows come from
 //! the seed, generated content from the salt, so that a repeated run has the same shapes but does
@@ -26,10 +26,10 @@ mod workload;
 
 pub use check::LengthCheck;
 pub use compose::Composer;
-pub use context::{Context, Form, Oversample, RowOrder, Templating};
+pub use context::{DatasetContext, Oversample, RowOrder, Templating, WireForm};
 pub use describe::{Description, Histogram};
 pub use error::{Error, Result};
-pub use item::{After, Item, Note};
+pub use item::{DatasetNote, Item, TurnPlace};
 pub use lengths::Ratio;
 pub use source::Source;
 pub use spec::{OrNone, PartialSpec, Spec};

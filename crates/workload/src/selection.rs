@@ -8,7 +8,9 @@ use rayon::prelude::*;
 use tokometer_base::{Conventions, Prompt};
 
 use crate::rows::Rows;
-use crate::{Context, Error, Item, Note, Oversample, Result, RowOrder, Source, order};
+use crate::{
+    DatasetContext, DatasetNote, Error, Item, Oversample, Result, RowOrder, Source, order,
+};
 
 /// Rows read and counted at once, on all cores.
 const BATCH_ROWS: usize = 256;
@@ -67,8 +69,8 @@ pub(crate) struct Selection<R> {
     reader: R,
     chosen: Vec<Chosen>,
     len: u64,
-    context: Context,
-    notes: Vec<Note>,
+    context: DatasetContext,
+    notes: Vec<DatasetNote>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +90,7 @@ struct Tally {
 
 impl<R: RowReader> Selection<R> {
     /// Chooses rows for the prompts that the context asks for.
-    pub(crate) fn open(rows: Rows, reader: R, context: &Context) -> Result<Self> {
+    pub(crate) fn open(rows: Rows, reader: R, context: &DatasetContext) -> Result<Self> {
         let order = match context.row_order {
             RowOrder::Shuffled => order::shuffled(rows.len(), context.seed, "rows"),
             RowOrder::AsInFile => (0..rows.len()).collect(),
@@ -116,7 +118,7 @@ impl<R: RowReader> Selection<R> {
     }
 
     /// Adds what was noticed before the rows were chosen.
-    pub(crate) fn add_notes(&mut self, notes: Vec<Note>) {
+    pub(crate) fn add_notes(&mut self, notes: Vec<DatasetNote>) {
         self.notes.extend(notes);
     }
 
@@ -135,11 +137,11 @@ impl<R: RowReader> Selection<R> {
                 tally.tried,
                 path.display()
             );
-            self.notes.push(Note::new("skipped-rows", text));
+            self.notes.push(DatasetNote::new("skipped-rows", text));
         }
         if self.rows.is_cut() {
             let text = format!("`{}` ends within an entry, which is left out", path.display());
-            self.notes.push(Note::new("cut-file", text));
+            self.notes.push(DatasetNote::new("cut-file", text));
         }
         let usable = self.chosen.len();
         // Every usable row was asked for: there is nothing to make up.
@@ -162,7 +164,7 @@ impl<R: RowReader> Selection<R> {
                 "`{}` has {usable} usable entries for {wanted} prompts: {what}",
                 path.display()
             );
-            self.notes.push(Note::new("few-rows", text));
+            self.notes.push(DatasetNote::new("few-rows", text));
         }
         Ok(())
     }
@@ -217,7 +219,7 @@ impl<R: RowReader> Source for Selection<R> {
         Ok(Item { class: draft.class, ..Item::new(index, draft.prompt) })
     }
 
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<DatasetNote> {
         self.notes.clone()
     }
 }

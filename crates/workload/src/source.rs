@@ -1,6 +1,6 @@
 //! What every dataset gives.
 
-use crate::{Item, Note, Result};
+use crate::{DatasetNote, Item, Result};
 
 /// A dataset that is ready to give prompts.
 pub trait Source: Send + Sync {
@@ -28,7 +28,7 @@ pub trait Source: Send + Sync {
     }
 
     /// What was noticed while opening the dataset.
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<DatasetNote> {
         Vec::new()
     }
 }

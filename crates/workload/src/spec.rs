@@ -10,12 +10,12 @@ use tokometer_base::neighbours::suggestion;
 use tokometer_base::partial::{FieldVisitor, Incomplete};
 use tokometer_base::{Conventions, Partial};
 
-use crate::datasets::shared_prefix::{Distribution, Order, RoutingKey};
+use crate::datasets::shared_prefix::{GroupSizes, PromptOrder, RoutingKey};
 use crate::datasets::{
     book, burstgpt, custom, hf, mooncake, openai, prefix_repetition, random, random_ids,
     shared_prefix, sharegpt, sonnet, timed_trace,
 };
-use crate::{Context, Ratio, Result, Source};
+use crate::{DatasetContext, Ratio, Result, Source};
 
 tokometer_base::part! {
     /// Those options of a dataset that are set. Which of them a dataset has is checked once its
@@ -37,9 +37,9 @@ tokometer_base::part! {
         pub system_prompt_len: u32,
         pub question_len: u32,
         pub num_turns: u32,
-        pub order: Order,
+        pub order: PromptOrder,
         pub routing_key: RoutingKey,
-        pub group_distribution: Distribution,
+        pub group_distribution: GroupSizes,
         pub zipf_alpha: f64,
         pub subset: OrNone<String>,
         pub split: OrNone<String>,
@@ -199,7 +199,7 @@ macro_rules! datasets {
                 Ok(())
             }
 
-            pub(crate) fn source(&self, context: &Context) -> Result<Box<dyn Source>> {
+            pub(crate) fn source(&self, context: &DatasetContext) -> Result<Box<dyn Source>> {
                 Ok(match self {
                     $( Self::$Variant(options) => Box::new($module::open(options, context)?), )*
                 })

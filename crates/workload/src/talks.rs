@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokometer_base::seed::whole_between;
 use tokometer_base::{Nanos, Seed};
 
-use crate::{After, Context, Error, Item, Note, Result, Source, Spec};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, Spec, TurnPlace};
 
 tokometer_base::partial! {
     /// How long conversations are.
@@ -38,7 +38,7 @@ pub(crate) struct Talks {
 }
 
 impl Talks {
-    pub(crate) fn open(spec: &Spec, context: &Context, turns: &Turns) -> Result<Self> {
+    pub(crate) fn open(spec: &Spec, context: &DatasetContext, turns: &Turns) -> Result<Self> {
         let refused = |reason: String| Error::Options { dataset: spec.name(), reason };
         if turns.least == 0 || turns.least > turns.most {
             let Turns { least, most, .. } = turns;
@@ -51,7 +51,7 @@ impl Talks {
         }
         let levels = levels(context.count, turns, context.seed);
         let total: usize = levels.iter().map(Vec::len).sum();
-        let context = Context { count: total as u64, turns: None, ..context.clone() };
+        let context = DatasetContext { count: total as u64, turns: None, ..context.clone() };
         let later = match (turns.later_input_len, spec) {
             (None, _) => None,
             (Some(input_len), Spec::Random(options)) => {
@@ -103,7 +103,7 @@ impl Source for Talks {
         let mut item = source.item(index)?;
         item.prompt.headers.push((SESSION_HEADER.to_owned(), session.to_string()));
         let think = if turn == 0 { Nanos::ZERO } else { self.think };
-        Ok(Item { after: Some(After { session, turn, think }), ..item })
+        Ok(Item { after: Some(TurnPlace { session, turn, think }), ..item })
     }
 
     fn next_turn(&self, index: u64) -> Option<u64> {
@@ -119,11 +119,11 @@ impl Source for Talks {
             || self.later.as_ref().is_some_and(|later| later.asks_tokenizer())
     }
 
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<DatasetNote> {
         let (conversations, requests) = (self.levels[0].len(), self.len());
         let text = format!("{conversations} conversations make {requests} requests");
         let mut notes = self.first.notes();
-        notes.push(Note::new("conversations", text));
+        notes.push(DatasetNote::new("conversations", text));
         notes
     }
 }
@@ -142,7 +142,8 @@ mod tests {
         let spec = Spec::defaults("random", Conventions::Vllm).unwrap();
         let Spec::Random(options) = spec else { panic!("not random") };
         let options = crate::datasets::random::Options { input_len: 20, output_len: 5, ..options };
-        let context = Context { turns: Some(turns), ..Context::new(tokenizer, Seed(1), 4) };
+        let context =
+            DatasetContext { turns: Some(turns), ..DatasetContext::new(tokenizer, Seed(1), 4) };
         open(&Spec::Random(options), &context)
     }
 
@@ -153,11 +154,11 @@ mod tests {
         let workload = workload(THREE).unwrap();
         assert_eq!(workload.len(), 12);
         let item = workload.item(1).unwrap();
-        assert_eq!(item.after, Some(After { session: 1, turn: 0, think: Nanos::ZERO }));
+        assert_eq!(item.after, Some(TurnPlace { session: 1, turn: 0, think: Nanos::ZERO }));
         assert_eq!((item.prompt.prompt_tokens, workload.next_turn(1)), (Some(20), Some(5)));
         let item = workload.item(5).unwrap();
         let think = Nanos::from_millis(50);
-        assert_eq!(item.after, Some(After { session: 1, turn: 1, think }));
+        assert_eq!(item.after, Some(TurnPlace { session: 1, turn: 1, think }));
         assert_eq!((item.prompt.prompt_tokens, workload.next_turn(9)), (Some(8), None));
         assert_eq!(item.prompt.headers, [("x-session-id".to_owned(), "1".to_owned())]);
     }

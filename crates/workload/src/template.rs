@@ -3,7 +3,7 @@
 use minijinja::{Environment, ErrorKind, Value};
 use tokometer_base::{Conventions, Message};
 
-use crate::{Context, Error, Form, Result, Templating};
+use crate::{DatasetContext, Error, Result, Templating, WireForm};
 
 /// The name under which the one template of an environment is kept.
 const NAME: &str = "chat";
@@ -29,7 +29,7 @@ pub(crate) enum Habit {
 impl Template {
     /// The template to apply to a dataset, if one is wanted and the tokenizer has one. A chat
     /// route's server applies its own, and token ids have no template.
-    pub(crate) fn open(context: &Context, habit: Habit) -> Result<Option<Self>> {
+    pub(crate) fn open(context: &DatasetContext, habit: Habit) -> Result<Option<Self>> {
         let is_wanted = match (&context.templating, habit) {
             (Templating::Apply, _) => true,
             (Templating::Skip, _) | (Templating::ByTool, Habit::Raw) => false,
@@ -37,7 +37,8 @@ impl Template {
         };
         let config = context.tokenizer.config();
         let text = config.and_then(|config| config.chat_template.clone());
-        let (true, Form::Text, Some(config), Some(text)) = (is_wanted, context.form, config, text)
+        let (true, WireForm::Text, Some(config), Some(text)) =
+            (is_wanted, context.form, config, text)
         else {
             return Ok(None);
         };

@@ -5,7 +5,7 @@ use tokometer_tokenize::{Reach, Specials};
 
 use crate::check::{self, LengthCheck};
 use crate::talks::Talks;
-use crate::{Composer, Context, Form, Item, Note, Result, Source, Spec, ahead};
+use crate::{Composer, DatasetContext, DatasetNote, Item, Result, Source, Spec, WireForm, ahead};
 
 /// The prompt length of a warm-up whose dataset does not count tokens.
 const UNCOUNTED_TOKENS: u32 = 32;
@@ -13,14 +13,14 @@ const UNCOUNTED_TOKENS: u32 = 32;
 /// An opened dataset.
 pub struct Workload {
     source: Box<dyn Source>,
-    context: Context,
+    context: DatasetContext,
     composer: Composer,
     /// Prompts made when the dataset was opened, from the first on; see [`ahead`].
     made: Vec<Item>,
 }
 
 /// Opens a dataset.
-pub fn open(spec: &Spec, context: &Context) -> Result<Workload> {
+pub fn open(spec: &Spec, context: &DatasetContext) -> Result<Workload> {
     let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
     let source = match &context.turns {
         None => spec.source(context)?,
@@ -54,7 +54,7 @@ impl Workload {
         let tokenizer = &self.context.tokenizer;
         Ok(tokenizer.reach() == Reach::Remote
             && (self.source.asks_tokenizer()
-                || self.context.form == Form::TokenIds
+                || self.context.form == WireForm::TokenIds
                 || tokenizer.words()?.is_none()))
     }
 
@@ -66,7 +66,7 @@ impl Workload {
 
     fn fresh_item(&self, index: u64) -> Result<Item> {
         let mut item = self.source.item(index)?;
-        if let (Form::TokenIds, PromptContent::Text(text)) =
+        if let (WireForm::TokenIds, PromptContent::Text(text)) =
             (self.context.form, &item.prompt.content)
         {
             let ids = self.context.tokenizer.encode(text, Specials::Skip)?;
@@ -104,13 +104,13 @@ impl Workload {
     }
 
     /// What was noticed while opening the dataset.
-    pub fn notes(&self) -> Vec<Note> {
+    pub fn notes(&self) -> Vec<DatasetNote> {
         let mut notes = self.source.notes();
         let is_late = self.made.is_empty() && self.asks_during_the_run().unwrap_or(false);
         if is_late {
             let text = "there are too many prompts to make them all before the run, so the server's \
                         tokenizer is asked during it: give a tokenizer of your own with `--tokenizer`";
-            notes.push(Note::new("late-prompts", text.to_owned()));
+            notes.push(DatasetNote::new("late-prompts", text.to_owned()));
         }
         notes
     }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use crate::program::{Ended, Server, command, ended, run};
+use crate::program::{ProgramExit, Server, command, ended, run};
 
 /// A small load that ends quickly.
 const SMALL: &str = "--num-prompts 4 --random-input-len 20 --random-output-len 3 --no-run-dir";
 
-fn check(ended: &Ended, parts: &[&str], code: i32) {
+fn check(ended: &ProgramExit, parts: &[&str], code: i32) {
     for part in parts {
         assert!(
             ended.stderr.contains(part),

@@ -2,11 +2,11 @@
 
 use nix::sys::signal::Signal;
 
-use crate::program::{Ended, Server, Started, command, ended, wait_until};
+use crate::program::{ProgramExit, Server, Started, command, ended, wait_until};
 
 const SMALL: &str = "--random-input-len 20 --random-output-len 3 --disable-tqdm --run-dir r";
 
-fn capacity(folder: &std::path::Path, slo: &str, line: &str) -> Ended {
+fn capacity(folder: &std::path::Path, slo: &str, line: &str) -> ProgramExit {
     let mut command = command(folder, &format!("capacity {line} {SMALL}"));
     ended(command.args(["--slo", slo]))
 }

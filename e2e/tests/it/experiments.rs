@@ -1,9 +1,9 @@
 //! The plans in `experiments/` against the simulated server, cut short.
 
-use crate::program::{Ended, root, run};
+use crate::program::{ProgramExit, root, run};
 
 /// Runs an experiment with a few requests per point.
-fn cut_short(name: &str, flags: &str) -> Ended {
+fn cut_short(name: &str, flags: &str) -> ProgramExit {
     let folder = tempfile::tempdir().unwrap();
     let plan = root().join("experiments").join(name);
     run(folder.path(), &format!("bench --plan {} --no-run-dir {flags}", plan.display()))

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::program::{self, Ended, Server, run};
+use crate::program::{self, ProgramExit, Server, run};
 
 const LOAD: &str = "--num-prompts 24 --max-concurrency 4 --random-input-len 20 \
     --random-output-len 20 --no-scrape --quiet --run-dir r";
@@ -26,7 +26,7 @@ fn notes(folder: &Path) -> Vec<String> {
     notes.iter().map(|note| note["code"].as_str().unwrap().to_owned()).collect()
 }
 
-fn bench(folder: &Path, url: &str, flags: &str) -> Ended {
+fn bench(folder: &Path, url: &str, flags: &str) -> ProgramExit {
     run(folder, &format!("bench --base-url {url} {LOAD} {flags}")).succeeded()
 }
 

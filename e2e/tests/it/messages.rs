@@ -7,20 +7,20 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::program::{Ended, command, ended, run};
+use crate::program::{ProgramExit, command, ended, run};
 use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
 
 const SMALL: &str = "--num-prompts 4 --random-input-len 20 --random-output-len 3 --no-run-dir \
                      --model scripted --tokenizer cl100k";
 
 /// Words of all output, so that a test does not depend on where lines are broken.
-fn words(ended: &Ended) -> String {
+fn words(ended: &ProgramExit) -> String {
     let text = format!("{} {}", ended.stdout, ended.stderr);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[track_caller]
-fn check(ended: &Ended, parts: &[&str], code: i32) {
+fn check(ended: &ProgramExit, parts: &[&str], code: i32) {
     let said = words(ended);
     for part in parts {
         assert!(said.contains(part), "`{part}` is not in:\n{}\n{}", ended.stdout, ended.stderr);
@@ -29,13 +29,13 @@ fn check(ended: &Ended, parts: &[&str], code: i32) {
     assert!(!said.contains("os error") && !said.contains("panicked"), "{said}");
 }
 
-fn bench(url: &str, more: &str) -> Ended {
+fn bench(url: &str, more: &str) -> ProgramExit {
     let folder = tempfile::tempdir().unwrap();
     run(folder.path(), &format!("bench --base-url {url} {SMALL} {more}"))
 }
 
 /// Every prompt gets this answer.
-fn answered(script: impl Fn(&mut ScriptedRequest<'_>) + Send + Sync + 'static) -> Ended {
+fn answered(script: impl Fn(&mut ScriptedRequest<'_>) + Send + Sync + 'static) -> ProgramExit {
     let server = Scripted::new(move |mut asked| {
         script(&mut asked);
         AfterResponse::Close

@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::{Map, Value};
 use tokometer_base::redact::HIDDEN;
 
-use crate::program::{self, Ended};
+use crate::program::{self, ProgramExit};
 use crate::scripted::{Scripted, ScriptedRequest, Then};
 
 /// How a marker gets into a command. `URL` is the server's address, `MARK` the marker.
@@ -172,7 +172,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn run(&mut self, command: &mut Command) -> Ended {
+    fn run(&mut self, command: &mut Command) -> ProgramExit {
         let ended = program::ended(command);
         let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
         let of = format!("{} …", words[..words.len().min(3)].join(" "));
@@ -358,7 +358,7 @@ fn a_server_can_neither_print_a_verdict_nor_move_the_cursor() {
     outputs.push(program::run(folder, "report . --format csv"));
     let unknown = format!("bench --base-url {} --model other --no-run-dir {SMALL}", server.url);
     outputs.push(program::run(folder, &unknown));
-    for Ended { stdout, stderr, .. } in &outputs {
+    for ProgramExit { stdout, stderr, .. } in &outputs {
         let all = format!("{stdout}\n{stderr}");
         let is_bad = |letter: char| {
             (letter.is_control() && letter != '\n')

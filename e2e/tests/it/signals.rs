@@ -5,11 +5,11 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 use tokometer_record::{RunReader, RunState, Stop};
 
-use crate::program::{Ended, Server, Started, wait_until};
+use crate::program::{ProgramExit, Server, Started, wait_until};
 use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
 
 /// Starts an endless run, waits until it is under way, and sends signals.
-fn interrupted(server: &Server, signals: &[Signal]) -> (Ended, tempfile::TempDir) {
+fn interrupted(server: &Server, signals: &[Signal]) -> (ProgramExit, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let line = format!(
         "bench --base-url {} --duration 10m --max-concurrency 4 --random-input-len 20 \
@@ -53,7 +53,7 @@ const SMALL: &str = "--num-prompts 4 --max-concurrency 1 --random-input-len 8 \
                      --random-output-len 4 --tokenizer cl100k --disable-tqdm";
 
 /// Starts `line`, sends one signal once `is_there`, and expects the code of an interrupt.
-fn interrupt_when(folder: &Path, line: &str, is_there: impl FnMut() -> bool) -> Ended {
+fn interrupt_when(folder: &Path, line: &str, is_there: impl FnMut() -> bool) -> ProgramExit {
     let started = Started::new(folder, line);
     wait_until("the phase has begun", is_there);
     started.signal(Signal::SIGINT);

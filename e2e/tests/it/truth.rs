@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tokometer_record::timeline::TOLERATED_INVERSION;
 use tokometer_record::{EventKind, Phase, RunReader};
-use tokometer_sim::truth::{self, Kind, TrueRequest};
+use tokometer_sim::truth::{self, SentKind, TrueRequest};
 
 use crate::program::{Server, run};
 
@@ -39,7 +39,8 @@ fn check(server: &[&str], bench: &str) {
         assert!(asked == truth.prompt_tokens || (is_chat && asked < truth.prompt_tokens));
         let seen = row.events.iter().filter(|event| event.kind == EventKind::Text);
         let seen: Vec<_> = seen.map(|event| event.at).collect();
-        let sent: Vec<_> = truth.events.iter().filter(|event| event.kind == Kind::Text).collect();
+        let sent: Vec<_> =
+            truth.events.iter().filter(|event| event.kind == SentKind::Text).collect();
         assert_eq!(seen.len(), sent.len(), "request {}", row.identity.index);
         for (seen, sent) in seen.iter().zip(sent) {
             // Two clocks are compared; they agree to within what the record itself tolerates.

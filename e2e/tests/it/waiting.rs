@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::program::{Ended, run};
+use crate::program::{ProgramExit, run};
 use crate::scripted::{Scripted, ScriptedRequest, Then};
 
 const TOKEN: &str = r#"{"choices":[{"index":0,"text":" word"}]}"#;
 
-fn bench(server: &Scripted, more: &str) -> Ended {
+fn bench(server: &Scripted, more: &str) -> ProgramExit {
     let folder = tempfile::tempdir().unwrap();
     let line = format!(
         "bench --base-url {} --num-prompts 3 --max-concurrency 1 --random-input-len 8 \

@@ -10,12 +10,12 @@ use tokometer_decide::search::{Allowance, SearchResult, PointLength, SearchLimit
 use tokometer_decide::sequential::is_running_away;
 use tokometer_decide::slo::Slo;
 use tokometer_metrics::figure::Quantity;
-use tokometer_metrics::{Collector, Details, Options};
+use tokometer_metrics::{Collector, Details, SummaryOptions};
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_record::{Health, RecordedLoad, RunEnd, RunInfo, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::{self as twin, Ask, Keep, RequestSource, Workload, predict};
+use tokometer_twin::{self as twin, Ask, KeptDetail, RequestSource, RequestLoad, predict};
 
 /// Looks at the number in flight, as often as on the clock.
 const LOOK: Nanos = Nanos::from_millis(250);
@@ -84,7 +84,7 @@ impl RequestSource for Drawn {
 }
 
 impl Case {
-    fn workload(&self, rate: f64, duration: Nanos, seed: Seed) -> Workload {
+    fn workload(&self, rate: f64, duration: Nanos, seed: Seed) -> RequestLoad {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -92,8 +92,8 @@ impl Case {
         )]
         let count = (rate * duration.as_secs_f64() * 2.0) as u64 + 1_000;
         let asks = Drawn { lengths: self.lengths, count, seed };
-        let paced = Workload::burst(asks).arriving(Arrivals::poisson(rate));
-        Workload { duration: Some(duration), ..paced }
+        let paced = RequestLoad::burst(asks).arriving(Arrivals::poisson(rate));
+        RequestLoad { duration: Some(duration), ..paced }
     }
 
     fn profile(&self) -> Profile {
@@ -103,7 +103,7 @@ impl Case {
     /// One point, as `capacity` would have measured it.
     pub(crate) fn point(&self, load: f64, duration: Nanos, seed: Seed) -> Point {
         let slo = Slo::parse(self.slo).expect("a sound objective");
-        let options = twin::Options { keep: Keep::Timelines, ..twin::Options::default() };
+        let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..twin::PredictOptions::default() };
         let workload = self.workload(load, duration, seed);
         let run = predict(&self.profile(), &workload, seed, options).expect("a sound workload");
         let stop = if runs_away(&run.timelines, duration, load) {
@@ -111,7 +111,7 @@ impl Case {
         } else {
             Stop::Complete
         };
-        let options = Options {
+        let options = SummaryOptions {
             percentiles: slo.percentiles(),
             objectives: slo.request_limits(),
             families: Vec::new(),
@@ -155,7 +155,7 @@ impl Case {
             let shares = in_parallel(SEEDS, |seed| {
                 let seed = Seed(1_000 + seed);
                 let workload = self.workload(rate, Nanos::from_secs(3_600), seed);
-                let run = predict(&self.profile(), &workload, seed, twin::Options::default());
+                let run = predict(&self.profile(), &workload, seed, twin::PredictOptions::default());
                 let figures = run.expect("a sound workload").figures;
                 let sample = if objective.figure.quantity == Quantity::Ttft {
                     figures.ttft

@@ -10,7 +10,7 @@ use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Calibration, Candidate, FIGURES, MeasuredRow, Settings, calibrate, errors, main_errors,
+    Accuracy, Calibration, Candidate, FIGURES, MeasuredRow, FitSettings, calibrate, errors, main_errors,
     quantum_of,
 };
 
@@ -129,7 +129,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let mut template = template(table.profile);
         template.profile.cost.quantum_ms = quantum_of(rows.iter()).unwrap_or(0.0);
         let settings =
-            Settings { template, searches, threads: number(4, 2), seed: Seed(number(5, 0) as u64) };
+            FitSettings { template, searches, threads: number(4, 2), seed: Seed(number(5, 0) as u64) };
         let calibration = calibrate(&rows, &settings, &|_| {})?;
         print(table.heading, &rows, &calibration);
         if let Some(out) = out {

@@ -9,7 +9,7 @@ use tokometer_base::Seed;
 use tokometer_sim::Profile;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Candidate, Description, HeldOut, FIGURES, Model, MeasuredRow, Settings, describe, errors,
+    Accuracy, Candidate, FitDescription, HeldOut, FIGURES, EngineModel, MeasuredRow, FitSettings, describe, errors,
     main_errors, predict_rows,
 };
 
@@ -77,14 +77,14 @@ pub(crate) fn describe_all(folder: &Path, searches: usize, (threads, out): (usiz
         let mut profile = Profile::shipped(seeded.profile).expect("the profile is shipped");
         profile.front_end.eos_step = false;
         let template = Candidate { profile, client: OldClient::default(), spread: 0.25 };
-        let mut model = Model::new(template.clone());
+        let mut model = EngineModel::new(template.clone());
         model.parameters.retain(|parameter| FITTED.contains(&parameter.name));
         for parameter in &mut model.parameters {
             if parameter.name == "spread of answer lengths" {
                 parameter.high = seeded.spread;
             }
         }
-        let settings = Settings { template, searches, threads, seed: Seed(1) };
+        let settings = FitSettings { template, searches, threads, seed: Seed(1) };
         let found = describe(&rows, &model, &settings).expect("the seeds fit");
         println!("== {} ({})", seeded.profile, seeded.source);
         for fitted in &found.parameters {
@@ -113,7 +113,7 @@ fn print_cells(rows: &[MeasuredRow], predicted: &[HeldOut]) {
     }
 }
 
-fn keep(out: &Path, seeded: &Seeded, rows: &[MeasuredRow], found: &Description) {
+fn keep(out: &Path, seeded: &Seeded, rows: &[MeasuredRow], found: &FitDescription) {
     let mut profile = found.candidate.profile.clone();
     let accuracy = Accuracy::of(&main_errors(rows, &found.in_sample)).expect("cells");
     profile.provenance = format!(

@@ -3,7 +3,7 @@
 use tokometer_base::WallNanos;
 use tokometer_base::units::nearest_count;
 use tokometer_metrics::figure::Statistic;
-use tokometer_metrics::figures::{Detail, Probe};
+use tokometer_metrics::figures::{Detail, ProbeFigures};
 use tokometer_metrics::server::Speculation;
 use tokometer_metrics::{Family, FamilyFigures, Stats};
 use tokometer_record::{RecordedLoad, RunInfo};
@@ -114,7 +114,7 @@ fn set_figures(object: &mut Object, figures: &FamilyFigures) {
     object.set("rtfx", 0.0);
 }
 
-fn set_probe(object: &mut Object, probe: &Probe) {
+fn set_probe(object: &mut Object, probe: &ProbeFigures) {
     object.set("probe_completed", probe.completed);
     object.set("probe_failed", probe.failed);
     object.set("probe_median_e2el_ms", probe.median);

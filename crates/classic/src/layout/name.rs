@@ -1,7 +1,7 @@
 //! The layouts by name, and the choice among them.
 
 use tokometer_base::Backend;
-use tokometer_base::backend::Server;
+use tokometer_base::backend::ServerKind;
 use tokometer_metrics::Family;
 
 use super::table::LayoutTable;
@@ -107,8 +107,8 @@ impl Layout {
     /// `sglang*`, and for `tgi` the one its fork prints.
     pub fn for_backend(backend: &str) -> Self {
         match Backend::named(backend).map(Backend::server) {
-            Some(Server::Tgi) => Self::V2,
-            Some(Server::Sglang) => Self::S3,
+            Some(ServerKind::Tgi) => Self::V2,
+            Some(ServerKind::Sglang) => Self::S3,
             _ => Self::V4,
         }
     }

@@ -1,7 +1,7 @@
 //! Flags that say when requests are sent.
 
 use clap::Args;
-use tokometer_plan::{Rate, Values};
+use tokometer_plan::{FlagValues, Rate};
 
 /// When requests are sent.
 #[derive(Debug, Clone, Default, Args)]
@@ -9,13 +9,13 @@ use tokometer_plan::{Rate, Values};
 pub(crate) struct ArrivalArgs {
     /// Requests per second, or inf; a list makes a sweep [default: inf]
     #[arg(long, value_name = "RATE")]
-    pub(crate) request_rate: Option<Values<Rate>>,
+    pub(crate) request_rate: Option<FlagValues<Rate>>,
     /// Burstiness of arrivals: 1 is a Poisson process, below 1 burstier, inf constant intervals [default: 1]
     #[arg(long, value_name = "SHAPE")]
     pub(crate) burstiness: Option<Rate>,
     /// Maximum number of requests in flight; a list makes a sweep [default: no limit]
     #[arg(long, value_name = "N")]
-    pub(crate) max_concurrency: Option<Values<u64>>,
+    pub(crate) max_concurrency: Option<FlagValues<u64>>,
     /// Ramp the request rate up, linearly or exponentially
     #[arg(long, value_name = "HOW", value_parser = ["linear", "exponential"])]
     pub(crate) ramp_up_strategy: Option<String>,

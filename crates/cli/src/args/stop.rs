@@ -1,7 +1,7 @@
 //! Flags that say when a run ends.
 
 use clap::Args;
-use tokometer_plan::Values;
+use tokometer_plan::FlagValues;
 
 /// When a run ends.
 #[derive(Debug, Clone, Default, Args)]
@@ -9,7 +9,7 @@ use tokometer_plan::Values;
 pub(crate) struct StopArgs {
     /// Requests to send; a list makes a sweep [default: 1000]
     #[arg(long, value_name = "N")]
-    pub(crate) num_prompts: Option<Values<u64>>,
+    pub(crate) num_prompts: Option<FlagValues<u64>>,
     /// Stop sending after this time, such as 30s or 5m
     #[arg(long, value_name = "TIME")]
     pub(crate) duration: Option<String>,

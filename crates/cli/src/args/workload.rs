@@ -1,7 +1,7 @@
 //! Flags that say what to ask.
 
 use clap::Args;
-use tokometer_plan::Values;
+use tokometer_plan::FlagValues;
 
 /// What to ask.
 #[derive(Debug, Clone, Default, Args)]
@@ -19,10 +19,10 @@ pub(crate) struct WorkloadArgs {
     pub(crate) dataset_path: Option<String>,
     /// Prompt length in tokens, for any dataset
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) input_len: Option<Values<u64>>,
+    pub(crate) input_len: Option<FlagValues<u64>>,
     /// Output length in tokens, for any dataset
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) output_len: Option<Values<u64>>,
+    pub(crate) output_len: Option<FlagValues<u64>>,
     /// Do not repeat rows if the dataset is too short: send fewer requests
     #[arg(long)]
     pub(crate) no_oversample: bool,
@@ -65,10 +65,10 @@ pub(crate) struct WorkloadArgs {
 pub(crate) struct RandomArgs {
     /// Prompt length in tokens [default: 1024]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) random_input_len: Option<Values<u64>>,
+    pub(crate) random_input_len: Option<FlagValues<u64>>,
     /// Output length in tokens [default: 128; SGLang's conventions: 1024]
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) random_output_len: Option<Values<u64>>,
+    pub(crate) random_output_len: Option<FlagValues<u64>>,
     /// Range of the lengths, or {"input": A, "output": B}; --compat decides its meaning
     #[arg(long, value_name = "RATIO")]
     pub(crate) random_range_ratio: Option<String>,
@@ -92,7 +92,7 @@ pub(crate) struct FileArgs {
     pub(crate) custom_output_len: Option<i64>,
     /// Prompt length for book
     #[arg(long, value_name = "TOKENS")]
-    pub(crate) book_input_len: Option<Values<u64>>,
+    pub(crate) book_input_len: Option<FlagValues<u64>>,
     /// Output length for book [default: 150]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) book_output_len: Option<u32>,
@@ -212,7 +212,7 @@ pub(crate) struct TurnArgs {
     pub(crate) multi_turn_max_turns: Option<u32>,
     /// Maximum number of requests in flight; same as --max-concurrency
     #[arg(long, value_name = "N")]
-    pub(crate) multi_turn_concurrency: Option<Values<u64>>,
+    pub(crate) multi_turn_concurrency: Option<FlagValues<u64>>,
     /// Milliseconds between an answer and the next turn [default: 0]
     #[arg(long, value_name = "MS")]
     pub(crate) multi_turn_delay_ms: Option<f64>,

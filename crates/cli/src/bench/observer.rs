@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokometer_base::Clock;
 use tokometer_drive::Interrupt;
-use tokometer_measure::{Error, Guard, Measurement, Observer, RunInProgress, Secrets, Tools};
+use tokometer_measure::{Credentials, Error, Guard, Measurement, Observer, RunInProgress, Tools};
 
 use super::exporter::Exporter;
 use super::progress::{Bar, Progress};
@@ -41,7 +41,7 @@ impl TerminalObserver {
 
 /// A measurement that is shown on the terminal.
 pub(crate) fn measurement(
-    secrets: &Secrets,
+    secrets: &Credentials,
     signals: &Signals,
     bar: Bar,
     clock: &Arc<dyn Clock>,

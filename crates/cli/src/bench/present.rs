@@ -6,7 +6,9 @@ use tokometer_base::Conventions;
 use tokometer_classic::{self as classic, Layout, LayoutChoice, Metric};
 use tokometer_decide::Slo;
 use tokometer_decide::compare::{Comparison, Half, compared};
-use tokometer_metrics::{Collector, Details, Family, Objectives, Options, Quantity, Summary};
+use tokometer_metrics::{
+    Collector, Details, Family, Objectives, Quantity, Summary, SummaryOptions,
+};
 use tokometer_plan::{Metrics, Output};
 use tokometer_record::{RunEnd, RunInfo, RunReader, RunState, Timeline};
 use tokometer_report::{self as report, Style, failure_lines};
@@ -80,12 +82,12 @@ impl View {
         self
     }
 
-    fn options(&self, layout: Layout) -> Options {
+    fn options(&self, layout: Layout) -> SummaryOptions {
         let mut families = self.families.clone();
         families.push(layout.family().unwrap_or(Family::Vllm));
         families.sort_unstable();
         families.dedup();
-        Options {
+        SummaryOptions {
             percentiles: self.shown.needed_percentiles(),
             objectives: self.objectives,
             families,

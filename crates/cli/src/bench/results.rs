@@ -95,7 +95,7 @@ fn rate_changes(plan: &Plan, info: &RunInfo, begin: Nanos) -> Option<Vec<Value>>
     let count = info.load.planned_requests.filter(|_| plan.load.ramp.is_some())?;
     let arrivals = plan.load.arrivals(plan.family);
     let Arrivals::Paced(pace) = arrivals else { return None };
-    let extent = schedule::Extent { count: Some(count), duration: None };
+    let extent = schedule::SendLimit { count: Some(count), duration: None };
     let mut offsets = Offsets::new(&arrivals, extent, Seed(plan.seed)).ok()?;
     let start = info.started.0 + (begin - info.origin).0;
     let last = count.saturating_sub(1).max(1) as f64;

@@ -9,7 +9,7 @@ use tokometer_base::Seed;
 use tokometer_classic::files;
 use tokometer_record::{Phase, RecordedLoad, Timeline, write_whole};
 use tokometer_sim::Profile;
-use tokometer_twin::fit::{self, Calibration, Candidate, MeasuredRow, RunCalibration, Settings};
+use tokometer_twin::fit::{self, Calibration, Candidate, FitSettings, MeasuredRow, RunCalibration};
 use tokometer_twin::{self as twin, OldClient};
 
 use super::rows::CalibrationTable;
@@ -183,10 +183,14 @@ fn from_tables(
     if args.from.is_none() {
         template = best_kind(rows, template);
     }
-    let settings =
-        Settings { template, searches: args.searches, threads: threads(), seed: Seed(args.seed) };
+    let settings = FitSettings {
+        template,
+        searches: args.searches,
+        threads: threads(),
+        seed: Seed(args.seed),
+    };
     let bar = bar();
-    let progress = |progress: fit::Progress| {
+    let progress = |progress: fit::FitProgress| {
         if let Some(bar) = &bar {
             bar.set_length(progress.total as u64);
             bar.set_position(progress.done as u64);

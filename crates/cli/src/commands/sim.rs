@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokometer_base::neighbours::nearest;
 use tokometer_base::{Clock, Nanos, units};
 use tokometer_sim::what_if::changed;
-use tokometer_sim::{Config, Faults, Flavour, Pace, Profile, Server, Transport};
+use tokometer_sim::{Faults, Flavour, Profile, SimConfig, SimServer, TokenTiming, Transport};
 
 use crate::args::SimArgs;
 use crate::bench::heeded;
@@ -17,8 +17,8 @@ use crate::terminal::{print, print_message};
 
 /// Runs until a signal comes, or until the parent goes away.
 pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
-    let server =
-        Server::bind(config(args)?).map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
+    let server = SimServer::bind(config(args)?)
+        .map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in heeded() {
         // The second one does not wait.
@@ -56,7 +56,7 @@ fn follow(stop: &Arc<AtomicBool>) -> std::io::Result<()> {
     std::thread::Builder::new().name("parent".to_owned()).spawn(watch).map(|_thread| ())
 }
 
-fn config(args: &SimArgs) -> Result<Config, Refusal> {
+fn config(args: &SimArgs) -> Result<SimConfig, Refusal> {
     let faults: Faults = match &args.faults {
         None => Faults::default(),
         Some(text) => serde_json::from_str(text).map_err(|why| {
@@ -64,7 +64,7 @@ fn config(args: &SimArgs) -> Result<Config, Refusal> {
         })?,
     };
     let pace = pace(args)?;
-    Ok(Config {
+    Ok(SimConfig {
         host: args.host.clone(),
         port: args.port,
         unix: args.unix.clone(),
@@ -76,18 +76,18 @@ fn config(args: &SimArgs) -> Result<Config, Refusal> {
         transport: if args.tls { Transport::Tls } else { Transport::Plain },
         truth: args.truth.clone(),
         faults,
-        ..Config::default()
+        ..SimConfig::default()
     })
 }
 
-fn pace(args: &SimArgs) -> Result<Pace, Refusal> {
+fn pace(args: &SimArgs) -> Result<TokenTiming, Refusal> {
     let span = |text: &String| {
         units::parse_span(text, Nanos::from_millis(1))
             .map_err(|why| Refusal::usage(why.to_string(), "write it as `20ms`"))
     };
     match (&args.ttft, &args.itl, args.flood) {
-        (Some(ttft), Some(itl), _) => Ok(Pace::Fixed { ttft: span(ttft)?, itl: span(itl)? }),
-        (_, _, Some(events_per_write)) => Ok(Pace::Flood { events_per_write }),
+        (Some(ttft), Some(itl), _) => Ok(TokenTiming::Fixed { ttft: span(ttft)?, itl: span(itl)? }),
+        (_, _, Some(events_per_write)) => Ok(TokenTiming::Flood { events_per_write }),
         _ => {
             let profile = Profile::open(&args.profile).map_err(|why| {
                 let names: Vec<&str> = Profile::names().collect();
@@ -97,7 +97,7 @@ fn pace(args: &SimArgs) -> Result<Pace, Refusal> {
             for change in changes {
                 print_message(&format!("what-if: {change}"));
             }
-            Ok(Pace::Engine(Box::new(profile)))
+            Ok(TokenTiming::Engine(Box::new(profile)))
         }
     }
 }

@@ -7,7 +7,7 @@ use tokometer_decide::AbBlocks;
 use tokometer_decide::compare::{
     Comparison, FailRule, Half, RecordedRun, RuleOutcome, Run, Spans, compared, last_attempts,
 };
-use tokometer_metrics::{Figure, Options};
+use tokometer_metrics::{Figure, SummaryOptions};
 use tokometer_plan::differing_lines;
 use tokometer_record::{self as record, RunReader};
 
@@ -175,7 +175,7 @@ pub(crate) fn of_reader(reader: &RunReader, figures: &[Figure]) -> Result<Compar
 pub(crate) fn halves(
     reader: &RunReader,
     ab: AbBlocks,
-    options: &Options,
+    options: &SummaryOptions,
 ) -> Result<[Half; 2], record::Error> {
     let spans = Spans::of(ab, reader.timelines()?);
     let state = reader.state()?;

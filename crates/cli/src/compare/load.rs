@@ -12,8 +12,8 @@ use tokometer_decide::Error;
 use tokometer_decide::compare::{
     ENOUGH_RUNS, Facts, LATENCIES, Run, block_values, last_attempts, percentiles, throughput_blocks,
 };
-use tokometer_metrics::{Family, Figure, Options};
-use tokometer_plan::{Known, KnownPlan, PartialLoad, PartialPlan, Rate, Timing};
+use tokometer_metrics::{Family, Figure, SummaryOptions};
+use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Timing};
 use tokometer_record::RunReader;
 
 use crate::exit::Refusal;
@@ -150,11 +150,11 @@ fn read(
 }
 
 /// What a summary must hold for a comparison.
-pub(crate) fn options(figures: &[Figure], layout: Option<Layout>) -> Options {
-    Options {
+pub(crate) fn options(figures: &[Figure], layout: Option<Layout>) -> SummaryOptions {
+    SummaryOptions {
         percentiles: percentiles(figures),
         families: layout.map(family).into_iter().collect(),
-        ..Options::default()
+        ..SummaryOptions::default()
     }
 }
 
@@ -230,7 +230,10 @@ fn printed_plan(report: &Report) -> KnownPlan {
         timing: if report.is_traced() { Some(Timing::Trace) } else { rate.map(|_| Timing::Rate) },
         ..PartialLoad::default()
     };
-    KnownPlan { fields: PartialPlan { load, ..PartialPlan::default() }, known: Known::Partly }
+    KnownPlan {
+        fields: PartialPlan { load, ..PartialPlan::default() },
+        known: PlanCoverage::Partly,
+    }
 }
 
 fn whole(count: Option<f64>) -> u64 {

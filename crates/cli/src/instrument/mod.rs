@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use tokometer_base::Nanos;
 use tokometer_client::Url;
 use tokometer_drive::{Connections, Harvest};
-use tokometer_measure::{Secrets, Simulator, StreamLoad};
+use tokometer_measure::{Credentials, Simulator, StreamLoad};
 use tokometer_metrics::instrument::{Emission, ErrorSpread, Fitness, PassError, events_per_s};
 use tokometer_plan::{
     Address, PartialClient, PartialOutput, PartialPlan, PartialRequest, PartialTarget, Plan, Shown,
@@ -210,7 +210,7 @@ fn run(
     let _ = std::fs::remove_dir_all(&place);
     let plan = lower::complete_part(planned(load, harvest, simulator.url())?)?;
     // The simulated server takes no key.
-    let secrets = Secrets { hub: given.environment.hub(), ..Secrets::default() };
+    let secrets = Credentials { hub: given.environment.hub(), ..Credentials::default() };
     let mut measurement = measurement(&secrets, &given.signals, Bar::Hidden, &given.clock);
     if let Some(why) = measurement.run(&plan, 0, &place)?.write_failure {
         return Err(Refusal::new(Exit::Write, why.to_string()).into());

@@ -5,7 +5,7 @@
 
 use tokometer_base::neighbours::suggestion;
 use tokometer_base::{Conventions, Partial};
-use tokometer_plan::{Field, PartialPlan, Values};
+use tokometer_plan::{FlagValues, PartialPlan, PlanField};
 use tokometer_workload::{OrNone, PartialSpec, Ratio, Spec};
 
 use super::flags::{Flags, word};
@@ -51,8 +51,8 @@ impl Typed<'_> {
     fn list(
         &mut self,
         name: Name,
-        values: Option<&Values<u64>>,
-        field: Field,
+        values: Option<&FlagValues<u64>>,
+        field: PlanField,
     ) -> Result<(), Refusal> {
         let Some(values) = values else { return Ok(()) };
         let option = field.is_set(&self.known).then_some(field);
@@ -87,8 +87,8 @@ fn put_any(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
     let path = || args.dataset_path.clone().map(|path| OrNone(Some(path.into())));
     typed.one(("dataset-path", RANDOM), path(), |spec| &mut spec.content_path);
     typed.one(("dataset-path", ANY), path(), |spec| &mut spec.path);
-    typed.list(("input-len", ANY), args.input_len.as_ref(), Field::InputLen)?;
-    typed.list(("output-len", ANY), args.output_len.as_ref(), Field::OutputLen)?;
+    typed.list(("input-len", ANY), args.input_len.as_ref(), PlanField::InputLen)?;
+    typed.list(("output-len", ANY), args.output_len.as_ref(), PlanField::OutputLen)?;
     let suffix = args.prompt_suffix.clone();
     typed.one(("prompt-suffix", ANY), suffix, |spec| &mut spec.prompt_suffix);
     Ok(())
@@ -97,8 +97,8 @@ fn put_any(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
 fn put_random(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
     let random = &args.random;
     let (input, output) = (random.random_input_len.as_ref(), random.random_output_len.as_ref());
-    typed.list(("random-input-len", RANDOM), input, Field::InputLen)?;
-    typed.list(("random-output-len", RANDOM), output, Field::OutputLen)?;
+    typed.list(("random-input-len", RANDOM), input, PlanField::InputLen)?;
+    typed.list(("random-output-len", RANDOM), output, PlanField::OutputLen)?;
     let prefix = random.random_prefix_len;
     typed.one(("random-prefix-len", &["random"]), prefix, |spec| &mut spec.prefix_len);
     let ratio = |text: &String| {
@@ -122,7 +122,11 @@ fn put_files(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> 
     // Below zero each row's own length counts, so a default is taken away.
     let custom = files.custom_output_len.map(|tokens| OrNone(u32::try_from(tokens).ok()));
     typed.one(("custom-output-len", &["custom"]), custom, |spec| &mut spec.output_len);
-    typed.list(("book-input-len", &["book"]), files.book_input_len.as_ref(), Field::InputLen)?;
+    typed.list(
+        ("book-input-len", &["book"]),
+        files.book_input_len.as_ref(),
+        PlanField::InputLen,
+    )?;
     let book = some(files.book_output_len);
     typed.one(("book-output-len", &["book"]), book, |spec| &mut spec.output_len);
     let input = files.sonnet_input_len;
@@ -140,7 +144,7 @@ fn put_files(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> 
 }
 
 fn put_shared(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
-    use tokometer_workload::datasets::shared_prefix::{Order, RoutingKey};
+    use tokometer_workload::datasets::shared_prefix::{PromptOrder, RoutingKey};
 
     let shared = &args.shared;
     let some = |tokens: Option<u32>| tokens.map(|tokens| OrNone(Some(tokens)));
@@ -163,7 +167,7 @@ fn put_shared(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal>
     let ratio = shared.gsp_range_ratio.map(Ratio::both);
     typed.one(("gsp-range-ratio", SHARED), ratio, |spec| &mut spec.range_ratio);
     typed.one(("gsp-num-turns", SHARED), shared.gsp_num_turns, |spec| &mut spec.num_turns);
-    let order = shared.gsp_ordered.then_some(Order::Grouped);
+    let order = shared.gsp_ordered.then_some(PromptOrder::Grouped);
     typed.one(("gsp-ordered", SHARED), order, |spec| &mut spec.order);
     let routing = shared.gsp_send_routing_key.then_some(RoutingKey::Send);
     typed.one(("gsp-send-routing-key", SHARED), routing, |spec| &mut spec.routing_key);

@@ -91,8 +91,8 @@ impl Environment {
     }
 
     /// How the hub is reached.
-    pub(crate) fn hub(&self) -> hub::Access {
-        hub::Access {
+    pub(crate) fn hub(&self) -> hub::HubAccess {
+        hub::HubAccess {
             endpoint: self.hub_endpoint.clone(),
             token: self.hub_token.clone(),
             cache: self.hub_cache.clone(),

@@ -9,11 +9,11 @@ use tokometer_client::settings::Delivery;
 use tokometer_client::{IgnoreEos, PartialSampling, UsageReports};
 use tokometer_decide::sequential;
 use tokometer_plan::{
-    Address, Cache, Content, Field, Form, Identity, Judgement, Metadata, Object, Overload,
-    PartialClient, PartialLoad, PartialLora, PartialMetrics, PartialOutput, PartialPhases,
-    PartialPlan, PartialPrompts, PartialRamp, PartialRequest, PartialSglangResult, PartialTarget,
-    PartialUntil, PartialVllmResult, Profiler, ProxyUse, Record, Scalar, Shown, Term, Timing,
-    Trust, UrlText, Values,
+    Address, Cache, CertificateFiles, Content, FlagValues, Form, Judgement, Metadata, Overload,
+    PartialClient, PartialLoad, PartialLora, PartialMetrics, PartialObject, PartialOutput,
+    PartialPhases, PartialPlan, PartialPrompts, PartialRamp, PartialRequest, PartialSglangResult,
+    PartialTarget, PartialUntil, PartialVllmResult, PlanField, Profiler, ProxyUse, Record, Shown,
+    SweepValue, Term, Timing, Trust, UrlText,
 };
 use tokometer_workload::{Oversample, PartialTurns, RowOrder, Templating};
 
@@ -31,7 +31,7 @@ pub(crate) struct Flags {
     /// Single values.
     pub(crate) part: PartialPlan,
     /// Several values, by the flag's name: the field and its values.
-    pub(crate) lists: Vec<(&'static str, Field, Vec<Scalar>)>,
+    pub(crate) lists: Vec<(&'static str, PlanField, Vec<SweepValue>)>,
 }
 
 impl Flags {
@@ -39,11 +39,11 @@ impl Flags {
     pub(crate) fn put_values<T: Term>(
         &mut self,
         flag: &'static str,
-        field: Field,
-        values: Option<&Values<T>>,
+        field: PlanField,
+        values: Option<&FlagValues<T>>,
     ) -> Result<(), Refusal> {
-        let Some(Values(values)) = values else { return Ok(()) };
-        let values: Vec<Scalar> = values.iter().map(|value| value.scalar()).collect();
+        let Some(FlagValues(values)) = values else { return Ok(()) };
+        let values: Vec<SweepValue> = values.iter().map(|value| value.scalar()).collect();
         if let [only] = values.as_slice() {
             return field
                 .set(&mut self.part, only)
@@ -77,12 +77,16 @@ pub(crate) fn flags(args: &BenchArgs) -> Result<Flags, Refusal> {
     let turns = &args.workload.turns;
     if turns.multi_turn {
         let cap = turns.multi_turn_concurrency.as_ref();
-        flags.put_values("multi-turn-concurrency", Field::MaxConcurrency, cap)?;
+        flags.put_values("multi-turn-concurrency", PlanField::MaxConcurrency, cap)?;
     }
     let (arrival, stop) = (&args.arrival, &args.stop);
-    flags.put_values("request-rate", Field::RequestRate, arrival.request_rate.as_ref())?;
-    flags.put_values("max-concurrency", Field::MaxConcurrency, arrival.max_concurrency.as_ref())?;
-    flags.put_values("num-prompts", Field::NumPrompts, stop.num_prompts.as_ref())?;
+    flags.put_values("request-rate", PlanField::RequestRate, arrival.request_rate.as_ref())?;
+    flags.put_values(
+        "max-concurrency",
+        PlanField::MaxConcurrency,
+        arrival.max_concurrency.as_ref(),
+    )?;
+    flags.put_values("num-prompts", PlanField::NumPrompts, stop.num_prompts.as_ref())?;
     Ok(flags)
 }
 
@@ -103,10 +107,9 @@ fn targets(args: &TargetArgs) -> Result<Vec<PartialTarget>, Refusal> {
         served_model_name: args.served_model_name.clone().map(Some),
         headers: (!args.header.is_empty()).then(|| Headers(args.header.clone())),
         trust: last(args.ca_cert.clone().map(Trust::File), args.insecure.then_some(Trust::Anybody)),
-        identity: args
-            .client_cert
-            .clone()
-            .map(|certificate| Some(Identity { certificate, key: args.client_key.clone() })),
+        identity: args.client_cert.clone().map(|certificate| {
+            Some(CertificateFiles { certificate, key: args.client_key.clone() })
+        }),
         resolve: (!args.resolve.is_empty()).then(|| args.resolve.clone()),
         proxy: args.no_proxy.then_some(ProxyUse::Never),
     };
@@ -132,7 +135,7 @@ fn prompts(target: &TargetArgs, workload: &WorkloadArgs) -> Result<PartialPrompt
             workload.skip_chat_template.then_some(Templating::Skip),
             workload.apply_chat_template.then_some(Templating::Apply),
         ),
-        template_values: Object(kwargs),
+        template_values: PartialObject(kwargs),
         max_model_len: workload.max_model_len.map(Some),
         turns: turns(&workload.turns),
     })
@@ -179,7 +182,7 @@ const UNTIL_AT_LEAST_S: f64 = 5.0;
 
 fn until(stop: &StopArgs) -> Result<Option<PartialUntil>, Refusal> {
     let Some(text) = &stop.until else { return Ok(None) };
-    let rule = sequential::Until::parse(text).map_err(|why| {
+    let rule = sequential::PrecisionGoal::parse(text).map_err(|why| {
         let hint = "write it as `--until \"p99 ttft ±10%\"`";
         Refusal::usage(format!("cannot use `--until`: {why}"), hint)
     })?;
@@ -196,7 +199,7 @@ fn phases(target: &TargetArgs, arrival: &ArrivalArgs) -> PartialPhases {
         cache: target.flush_cache.then_some(Cache::Flush),
         flush_timeout_s: target.flush_cache_timeout,
         profiler: target.profile.then_some(Profiler::On),
-        profile_request: Object(target.profiling.body()),
+        profile_request: PartialObject(target.profiling.body()),
         probe_rate: arrival.probe_request_rate,
     }
 }
@@ -307,7 +310,7 @@ pub(crate) fn word<T: DeserializeOwned>(
     text: Option<&String>,
 ) -> Result<Option<T>, Refusal> {
     let Some(text) = text else { return Ok(None) };
-    let parsed = Scalar::Text(text.clone()).parse();
+    let parsed = SweepValue::Text(text.clone()).parse();
     parsed.map(Some).map_err(|why| Refusal::usage(format!("cannot use `{flag} {text}`: {why}"), ""))
 }
 

@@ -1,6 +1,8 @@
 //! The points of a sweep: a plan with one value of each list in its place.
 
-use tokometer_plan::{Axis, AxisValues, Field, PartialPlan, Plan, Rate, Scalar, Term, Values};
+use tokometer_plan::{
+    Axis, AxisValues, FlagValues, PartialPlan, Plan, PlanField, Rate, SweepValue, Term,
+};
 
 use crate::exit::Refusal;
 
@@ -27,7 +29,7 @@ impl Point {
 const POINTS_MAX: usize = 10_000;
 
 /// A combination of values: field and value, first axis first.
-pub(crate) type Combination = Vec<(Field, Scalar)>;
+pub(crate) type Combination = Vec<(PlanField, SweepValue)>;
 
 /// All combinations of the axes' values. The last axis varies fastest.
 pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination>, Refusal> {
@@ -37,7 +39,7 @@ pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination>, Refusal> {
         combinations = combinations
             .iter()
             .flat_map(|before| {
-                let with = |value: &Scalar| {
+                let with = |value: &SweepValue| {
                     let last = (axis.field, value.clone());
                     before.iter().cloned().chain(std::iter::once(last)).collect::<Combination>()
                 };
@@ -57,11 +59,11 @@ pub(crate) fn combinations(axes: &[Axis]) -> Result<Vec<Combination>, Refusal> {
     Ok(combinations)
 }
 
-fn axis_values(axis: &Axis) -> Result<Vec<Scalar>, Refusal> {
+fn axis_values(axis: &Axis) -> Result<Vec<SweepValue>, Refusal> {
     let values = match &axis.values {
         AxisValues::List(values) => values.clone(),
         AxisValues::Text(text) => {
-            let values: Values<Rate> = text.parse().map_err(|why| {
+            let values: FlagValues<Rate> = text.parse().map_err(|why| {
                 Refusal::usage(format!("cannot sweep `{}` over `{text}`: {why}", axis.field), "")
             })?;
             values.0.into_iter().map(number).collect()
@@ -77,8 +79,8 @@ fn axis_values(axis: &Axis) -> Result<Vec<Scalar>, Refusal> {
 }
 
 /// A number without a fraction is a whole one: counts refuse `8.0`.
-fn number(rate: Rate) -> Scalar {
-    u64::from_number(rate.0).map_or_else(|| rate.scalar(), Scalar::from)
+fn number(rate: Rate) -> SweepValue {
+    u64::from_number(rate.0).map_or_else(|| rate.scalar(), SweepValue::from)
 }
 
 /// Puts a combination in its place.
@@ -95,7 +97,7 @@ pub(crate) fn substituted(
 
 /// The combination as a reader names it.
 pub(crate) fn coordinates(combination: &Combination) -> Vec<(String, String)> {
-    let name = |field: &Field| field.name().rsplit('.').next().unwrap_or_default().to_owned();
+    let name = |field: &PlanField| field.name().rsplit('.').next().unwrap_or_default().to_owned();
     combination.iter().map(|(field, value)| (name(field), field.shown(value).to_string())).collect()
 }
 
@@ -103,13 +105,14 @@ pub(crate) fn coordinates(combination: &Combination) -> Vec<(String, String)> {
 mod tests {
     use super::*;
 
-    fn axis(field: Field, text: &str) -> Axis {
+    fn axis(field: PlanField, text: &str) -> Axis {
         Axis { field, values: AxisValues::Text(text.to_owned()) }
     }
 
     #[test]
     fn the_last_axis_varies_fastest() {
-        let axes = [axis(Field::RequestRate, "1,inf"), axis(Field::NumPrompts, "1,2,...,4")];
+        let axes =
+            [axis(PlanField::RequestRate, "1,inf"), axis(PlanField::NumPrompts, "1,2,...,4")];
         let shown: Vec<String> = combinations(&axes)
             .unwrap()
             .iter()

@@ -1,9 +1,9 @@
 //! Merges the layers of a plan: defaults, file, section, flags.
 
 use tokometer_base::{Conventions, Partial};
-use tokometer_measure::Secrets;
+use tokometer_measure::Credentials;
 use tokometer_plan::{
-    Address, Axis, AxisValues, Field, Missing, PartialPlan, PartialTarget, Plan, Section,
+    Address, Axis, AxisValues, Missing, PartialPlan, PartialTarget, Plan, PlanField, Section,
 };
 use tokometer_workload::PartialSpec;
 
@@ -23,7 +23,7 @@ pub(crate) struct Lowered {
     /// One run each, in order. At least one.
     pub(crate) points: Vec<Point>,
     /// Keys.
-    pub(crate) secrets: Secrets,
+    pub(crate) secrets: Credentials,
     /// Flags that have no effect.
     pub(crate) remarks: Vec<String>,
 }
@@ -89,8 +89,12 @@ pub(crate) fn lower(
     if let Some(key) = &api_key {
         key.add_to(&mut known);
     }
-    let secrets =
-        Secrets { api_key, hub: environment.hub(), known, proxies: environment.proxies.clone() };
+    let secrets = Credentials {
+        api_key,
+        hub: environment.hub(),
+        known,
+        proxies: environment.proxies.clone(),
+    };
     lowering.remarks.dedup();
     Ok(Lowered { plan, points, secrets, remarks: lowering.remarks })
 }
@@ -165,8 +169,8 @@ impl Lowering<'_> {
         let has_load = all.load.request_rate.is_some()
             || all.load.max_concurrency.is_some()
             || all.load.ramp.is_some()
-            || is_listed(Field::RequestRate)
-            || is_listed(Field::MaxConcurrency);
+            || is_listed(PlanField::RequestRate)
+            || is_listed(PlanField::MaxConcurrency);
         let has_duration = all.load.duration_s.is_some();
         let axes = self.axes(section, &flags);
         below.merge(flags.part);
@@ -202,7 +206,7 @@ impl Lowering<'_> {
             let is_listed = flags.lists.iter().any(|(_, field, _)| *field == axis.field);
             !is_listed && !axis.field.is_set(&flags.part)
         };
-        let own = |field: Field| section.sweep.iter().any(|axis| axis.field == field);
+        let own = |field: PlanField| section.sweep.iter().any(|axis| axis.field == field);
         let common = self.common.iter().filter(|axis| !own(axis.field));
         let mut axes: Vec<Axis> = common.chain(&section.sweep).filter(is_free).cloned().collect();
         let place = |flag: &str| self.typed.order.iter().position(|typed| typed == flag);

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use tokometer_base::{Prompt, PromptContent, Seed};
 use tokometer_measure::{
-    Opened, Secrets, WorkloadInputs, adapter, open, prompts_needed, tokenizer,
+    Credentials, OpenedWorkload, WorkloadInputs, adapter, open, prompts_needed, tokenizer,
 };
 use tokometer_plan::{Lora, Plan};
 use tokometer_sim::Profile;
 use tokometer_sim::profile::PrefixCache;
 use tokometer_tokenize::{Specials, Tokenizer};
 use tokometer_twin::workload::block_hashes;
-use tokometer_twin::{After, Ask, RequestSource};
+use tokometer_twin::{Ask, PreviousTurn, RequestSource};
 use tokometer_workload::datasets::random;
 use tokometer_workload::lengths::Span;
 use tokometer_workload::{self as workload, Spec};
@@ -36,7 +36,11 @@ pub(crate) enum Asks {
 
 impl Asks {
     /// Opens the requests of a plan for an engine.
-    pub(crate) fn open(plan: &Plan, profile: &Profile, secrets: &Secrets) -> Result<Self, Refusal> {
+    pub(crate) fn open(
+        plan: &Plan,
+        profile: &Profile,
+        secrets: &Credentials,
+    ) -> Result<Self, Refusal> {
         match &plan.workload {
             Spec::Random(options) if is_drawn(plan, options) => {
                 Drawn::new(plan, options, shared_blocks(profile)).map(Self::Drawn)
@@ -159,7 +163,7 @@ impl RequestSource for Drawn {
 
 /// Requests of a dataset, made as far as they were asked for.
 pub(crate) struct Listed {
-    opened: Opened,
+    opened: OpenedWorkload,
     tokenizer: Arc<dyn Tokenizer>,
     block_tokens: Option<u32>,
     lora: Option<Lora>,
@@ -181,7 +185,7 @@ struct Talk {
 }
 
 impl Listed {
-    fn open(plan: &Plan, profile: &Profile, secrets: &Secrets) -> Result<Self, Refusal> {
+    fn open(plan: &Plan, profile: &Profile, secrets: &Credentials) -> Result<Self, Refusal> {
         let counted = tokenizer(plan, secrets, None)?;
         let mut remarks = counted.notes;
         let means = WorkloadInputs {
@@ -244,7 +248,7 @@ impl Listed {
 
     /// The request of a turn: everything said before it, then what is new. What answers will say is
     /// unknown, so that blocks behind the last prompt are named after their conversation.
-    fn continued(&mut self, at: u64, after: workload::After, mut ask: Ask) -> Ask {
+    fn continued(&mut self, at: u64, after: workload::TurnPlace, mut ask: Ask) -> Ask {
         if let Some(talk) = self.sessions.get(&after.session) {
             ask.prompt_tokens += talk.said_tokens;
             let blocks = self.block_tokens.map_or(0, |block| ask.prompt_tokens / block.max(1));
@@ -253,7 +257,7 @@ impl Listed {
             let known = u32::try_from(talk.hashes.len()).unwrap_or(u32::MAX);
             ask.block_hashes =
                 talk.hashes.iter().copied().chain((known..blocks).map(name)).collect();
-            ask.after = Some(After { request: talk.request, think: after.think });
+            ask.after = Some(PreviousTurn { request: talk.request, think: after.think });
         }
         let talk = Talk {
             request: at,

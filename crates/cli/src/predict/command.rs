@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
 use tokometer_classic::Report;
-use tokometer_measure::Secrets;
+use tokometer_measure::Credentials;
 use tokometer_plan::{self as plan, Plan};
 use tokometer_record::RunInfo;
 use tokometer_report::{self as report, TableFormat};
@@ -66,9 +66,9 @@ pub(crate) struct PredictArgs {
 /// A command under way.
 struct Command<'a> {
     engine: Engine,
-    options: twin::Options,
+    options: twin::PredictOptions,
     explain: Explain,
-    secrets: &'a Secrets,
+    secrets: &'a Credentials,
     style: report::Style,
 }
 
@@ -89,12 +89,12 @@ pub(crate) fn predict(
     }
     let client = args.old_client.as_deref().map(old_client).transpose()?.unwrap_or_default();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let options = twin::Options {
+    let options = twin::PredictOptions {
         replicas: args.replicas,
         routing: args.router,
         client,
         threads,
-        ..twin::Options::default()
+        ..twin::PredictOptions::default()
     };
     let command = Command {
         engine,

@@ -131,12 +131,13 @@ mod tests {
     use super::*;
     use tokometer_base::Seed;
     use tokometer_schedule::Arrivals;
-    use tokometer_twin::{Ask, Options, Workload, in_play, predict};
+    use tokometer_twin::{Ask, PredictOptions, RequestLoad, in_play, predict};
 
     fn explained(asks: Vec<Ask>, change: impl Fn(&mut Profile)) -> String {
         let mut profile = Profile::default();
         change(&mut profile);
-        let run = predict(&profile, &Workload::burst(asks), Seed(1), Options::default()).unwrap();
+        let run = predict(&profile, &RequestLoad::burst(asks), Seed(1), PredictOptions::default())
+            .unwrap();
         text(&run, &profile, &[])
     }
 
@@ -165,8 +166,8 @@ mod tests {
     fn an_engine_that_keeps_up_with_its_rate_is_not_what_limits_it() {
         let profile = Profile::default();
         let asks = vec![Ask::new(40, 60); 200];
-        let workload = Workload::burst(asks).arriving(Arrivals::poisson(20.0));
-        let run = predict(&profile, &workload, Seed(1), Options::default()).unwrap();
+        let workload = RequestLoad::burst(asks).arriving(Arrivals::poisson(20.0));
+        let run = predict(&profile, &workload, Seed(1), PredictOptions::default()).unwrap();
         let in_play = in_play(&profile, &workload, &run.explanation);
         let text = text(&run, &profile, &in_play);
         assert!(text.starts_with("limited by        the load: the engine was busy"), "{text}");

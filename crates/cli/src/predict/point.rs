@@ -9,7 +9,9 @@ use tokometer_plan::Plan;
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::workload::in_flight_max;
-use tokometer_twin::{self as twin, InPlay, Interval, Keep, Prediction, SEEDS, Workload, in_play};
+use tokometer_twin::{
+    self as twin, InPlay, Interval, KeptDetail, Prediction, RequestLoad, SEEDS, in_play,
+};
 
 use super::asks::Asks;
 use crate::exit::Refusal;
@@ -26,7 +28,7 @@ pub(crate) struct Setting<'a> {
     /// The engine.
     pub(crate) profile: &'a Profile,
     /// Fleet, client and threads.
-    pub(crate) options: twin::Options,
+    pub(crate) options: twin::PredictOptions,
     /// Memory that may be used, in bytes; absent where the system does not report it.
     pub(crate) memory_bytes: Option<u64>,
 }
@@ -64,7 +66,7 @@ pub(crate) fn predict(setting: Setting<'_>, asks: &mut Asks) -> Result<Predicted
     }
     let intervals = over_seeds(setting, asks, &workload)?;
     let workload = workload.sent_only(quick.figures.completed);
-    let options = twin::Options { keep: Keep::Timelines, ..setting.options };
+    let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..setting.options };
     let prediction = twin::predict(setting.profile, &workload, seed, options)?;
     let in_play = in_play(setting.profile, &workload, &prediction.explanation);
     Ok(PredictedPoint { prediction, detail: Detail::Exact, intervals, in_play })
@@ -76,7 +78,7 @@ fn settled(
     setting: Setting<'_>,
     asks: &mut Asks,
     seed: Seed,
-) -> Result<(Workload, Prediction), Refusal> {
+) -> Result<(RequestLoad, Prediction), Refusal> {
     let load = &setting.plan.load;
     let arrivals = load.arrivals(setting.plan.family);
     let all = asks.len();
@@ -90,14 +92,14 @@ fn settled(
     }
     let mut count = if is_open_ended { all.min(cap.saturating_mul(4).max(1_024)) } else { all };
     loop {
-        let workload = Workload {
+        let workload = RequestLoad {
             asks: asks.source(count, seed)?,
             arrivals,
             max_concurrency: load.max_concurrency,
             duration: load.duration_s.map(Nanos::from_secs_f64),
             in_flight_max: in_flight_max(setting.memory_bytes),
         };
-        let options = twin::Options { keep: Keep::Figures, ..setting.options };
+        let options = twin::PredictOptions { keep: KeptDetail::Figures, ..setting.options };
         let quick = twin::predict(setting.profile, &workload, seed, options)?;
         let is_used_up = quick.figures.completed >= count;
         if !is_open_ended || !is_used_up || count >= all {
@@ -113,13 +115,13 @@ fn settled(
 fn over_seeds(
     setting: Setting<'_>,
     asks: &Asks,
-    workload: &Workload,
+    workload: &RequestLoad,
 ) -> Result<Vec<Interval>, Refusal> {
     let drawn = asks.drawn();
     let count = workload.asks.count();
     let of_seed = |seed: Seed| match drawn {
         Some(drawn) => {
-            Workload { asks: Arc::new(drawn.with_seed(seed, count)), ..workload.clone() }
+            RequestLoad { asks: Arc::new(drawn.with_seed(seed, count)), ..workload.clone() }
         }
         None => workload.clone(),
     };

@@ -5,7 +5,7 @@ use std::path::Path;
 use tokometer_base::{Nanos, Seed, WallNanos};
 use tokometer_classic::{self as classic, Field, Layout, Metric, Percentile, Report, Stat, Title};
 use tokometer_record::run::{PREDICTION, SCHEMA_VERSION};
-use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, Target, Timeline};
+use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, TargetInfo, Timeline};
 use tokometer_twin::Figures;
 use tokometer_twin::weighted::Weighted;
 
@@ -26,7 +26,7 @@ pub(crate) fn info(setting: Setting<'_>, asks: &Asks) -> RunInfo {
         seed: Seed(plan.seed),
         salt: plan.seed,
         family: plan.family,
-        targets: vec![Target {
+        targets: vec![TargetInfo {
             base_url: format!("{PREDICTION}{engine}"),
             endpoint: String::new(),
             backend: target.map(|target| target.backend.name().to_owned()).unwrap_or_default(),

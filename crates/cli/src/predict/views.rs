@@ -34,7 +34,7 @@ pub(crate) struct PredictionPage<'a> {
     /// The point.
     pub(crate) predicted: &'a PredictedPoint,
     /// Fleet and client.
-    pub(crate) options: twin::Options,
+    pub(crate) options: twin::PredictOptions,
     /// Whether the account of the engine's work is wanted.
     pub(crate) explain: Explain,
     /// Most memory that this process held, in bytes; only for runs where it matters.
@@ -251,11 +251,11 @@ mod tests {
     use super::*;
     use tokometer_base::Seed;
     use tokometer_metrics::Quantity;
-    use tokometer_twin::{Ask, Options, Workload, in_play, predict};
+    use tokometer_twin::{Ask, PredictOptions, RequestLoad, in_play, predict};
 
     fn page(engine: &Engine, explain: Explain) -> (String, Value) {
-        let options = Options { replicas: 2, ..Options::default() };
-        let workload = Workload::burst(vec![Ask::new(20, 5); 4]);
+        let options = PredictOptions { replicas: 2, ..PredictOptions::default() };
+        let workload = RequestLoad::burst(vec![Ask::new(20, 5); 4]);
         let prediction = predict(&engine.profile, &workload, Seed(1), options).unwrap();
         let in_play = in_play(&engine.profile, &workload, &prediction.explanation);
         let figure = Figure::mean(Quantity::Ttft);

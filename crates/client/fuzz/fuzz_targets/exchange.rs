@@ -5,18 +5,18 @@
 
 use libfuzzer_sys::fuzz_target;
 use tokometer_base::Nanos;
-use tokometer_client::{Dialect, Exchange, KeepText, Progress, ReadStamp, Settings, Url};
-use tokometer_record::{RequestedLengths, Identity, Phase, Timeline};
+use tokometer_client::{Dialect, Exchange, KeepText, ResponseProgress, ReadStamp, Settings, Url};
+use tokometer_record::{RequestedLengths, AttemptId, Phase, Timeline};
 
 fn read<'a>(backend: &str, pieces: impl Iterator<Item = &'a [u8]>) -> Timeline {
     let dialect = Dialect::named(backend).expect("a name of the table");
     let settings = Settings::new(Url::http("127.0.0.1", 8000), "tiny");
     let mut exchange = Exchange::new(&dialect, &settings, KeepText::Yes);
     let mut timeline =
-        Timeline::new(Identity::new(0, Phase::Measure), RequestedLengths::default(), Nanos::ZERO);
+        Timeline::new(AttemptId::new(0, Phase::Measure), RequestedLengths::default(), Nanos::ZERO);
     for piece in pieces {
         let stamp = ReadStamp::exact(Nanos::ZERO);
-        if exchange.on_read(piece, stamp, &mut timeline) != Progress::More {
+        if exchange.on_read(piece, stamp, &mut timeline) != ResponseProgress::More {
             return timeline;
         }
     }

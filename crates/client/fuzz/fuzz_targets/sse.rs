@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tokometer_client::sse::{Event, Parser};
+use tokometer_client::sse::{SseEvent, Parser};
 
 fn events_of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut events = Vec::new();
-    let mut sink = |event: Event<'_>| events.push((event.name.to_vec(), event.data.to_vec()));
+    let mut sink = |event: SseEvent<'_>| events.push((event.name.to_vec(), event.data.to_vec()));
     let mut parser = Parser::default();
     for piece in pieces {
         parser.feed(piece, &mut sink);

@@ -12,7 +12,7 @@ use super::peer::{NamedAddresses, Peer};
 use super::tunnel::Tunnel;
 use crate::error::Error;
 use crate::proxy::{Forward, Proxies};
-use crate::tls::{self, Identity, Trust};
+use crate::tls::{self, ClientCertificate, Trust};
 use crate::url::Url;
 
 /// What the user says about reaching servers.
@@ -23,7 +23,7 @@ pub struct AccessOptions {
     /// Whose certificates are accepted.
     pub trust: Trust,
     /// The certificate that is shown to servers.
-    pub identity: Option<Identity>,
+    pub identity: Option<ClientCertificate>,
     /// Proxies.
     pub proxies: Proxies,
 }

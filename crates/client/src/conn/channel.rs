@@ -11,7 +11,7 @@ use super::buffer::ReadBuffer;
 use super::endpoint::Endpoint;
 use super::limit::Limit;
 use super::link::{Link, Sent};
-use super::race::{Race, Step};
+use super::race::{Race, RaceStep};
 use super::socket::{Socket, Stamps};
 
 /// A crowded Unix-domain socket is tried again after this time.
@@ -101,9 +101,9 @@ fn connect(
         let now = MonotonicClock.now();
         let begin = |address: usize| Socket::connect(&endpoint.addresses[address], Stamps::User);
         match race.step(now, begin) {
-            Step::Won { address, wire } => return Ok((wire, address)),
-            Step::Lost(error) => return Err(error),
-            Step::Pending => {}
+            RaceStep::Won { address, wire } => return Ok((wire, address)),
+            RaceStep::Lost(error) => return Err(error),
+            RaceStep::Pending => {}
         }
         let step = limit.step("connection")?;
         let next = if race.is_crowded() { Some(now + CROWDED_PAUSE) } else { race.next_at() };

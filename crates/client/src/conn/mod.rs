@@ -29,7 +29,7 @@ pub use info::TransportInfo;
 pub(crate) use limit::{Cancel, Limit};
 pub use link::{Arrival, Link, Sent};
 pub use peer::{NamedAddresses, Peer};
-pub use race::{HEAD_START, Race, Step};
+pub use race::{HEAD_START, Race, RaceStep};
 pub use segments::Segments;
 pub use socket::{ByteSource, Received, Socket, StampKeeper, Stamps, Wire};
 pub use stamp::{StampClock, StepWatch};

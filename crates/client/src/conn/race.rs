@@ -36,7 +36,7 @@ struct Attempt<W> {
 
 /// How far a race has come.
 #[derive(Debug)]
-pub enum Step<W> {
+pub enum RaceStep<W> {
     /// No connection yet.
     Pending,
     /// This address was connected first.
@@ -64,14 +64,18 @@ impl<W: Wire> Race<W> {
     }
 
     /// Looks at the attempts and begins the next where it is due.
-    pub fn step(&mut self, now: Nanos, mut connect: impl FnMut(usize) -> io::Result<W>) -> Step<W> {
+    pub fn step(
+        &mut self,
+        now: Nanos,
+        mut connect: impl FnMut(usize) -> io::Result<W>,
+    ) -> RaceStep<W> {
         self.is_crowded = false;
         if let Some(winner) = self.look() {
             let Attempt { address, wire, .. } = self.attempts.swap_remove(winner);
             // What was overtaken after its head start is no better than refused.
             let slow = self.attempts.iter().filter(|attempt| now - attempt.begin >= HEAD_START);
             self.failed.extend(slow.map(|attempt| attempt.address));
-            return Step::Won { address, wire };
+            return RaceStep::Won { address, wire };
         }
         while self.attempts.is_empty() || now >= self.latest + HEAD_START {
             let Some(address) = self.untried.pop_front() else { break };
@@ -84,16 +88,16 @@ impl<W: Wire> Race<W> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.untried.push_front(address);
                     self.is_crowded = true;
-                    return Step::Pending;
+                    return RaceStep::Pending;
                 }
                 Err(error) => self.fail(address, error),
             }
         }
         if self.attempts.is_empty() {
             let nowhere = || io::Error::from(io::ErrorKind::AddrNotAvailable);
-            return Step::Lost(self.failure.take().unwrap_or_else(nowhere));
+            return RaceStep::Lost(self.failure.take().unwrap_or_else(nowhere));
         }
-        Step::Pending
+        RaceStep::Pending
     }
 
     /// The place of an attempt that is connected. Attempts that failed are removed.
@@ -211,11 +215,11 @@ mod tests {
             });
             let failed = race.failed().to_vec();
             match step {
-                Step::Pending => {}
-                Step::Won { address, .. } => {
+                RaceStep::Pending => {}
+                RaceStep::Won { address, .. } => {
                     return (format!("{address} at {now_ms}"), tries.take(), failed);
                 }
-                Step::Lost(error) => {
+                RaceStep::Lost(error) => {
                     return (format!("{:?} at {now_ms}", error.kind()), tries.take(), failed);
                 }
             }

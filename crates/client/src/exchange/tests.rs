@@ -8,7 +8,9 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use tokometer_record::{Event, EventKind, Identity, Phase, RequestedLengths, ServerTimings, Usage};
+use tokometer_record::{
+    AttemptId, Event, EventKind, Phase, RequestedLengths, ServerTimings, Usage,
+};
 
 use super::*;
 use crate::settings::{Delivery, UsageReports};
@@ -27,15 +29,15 @@ fn exchange(backend: &str, settings: &Settings) -> Exchange {
 fn read_pieces<'a>(
     exchange: &mut Exchange,
     pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> (Timeline, Progress) {
-    let identity = Identity::new(0, Phase::Measure);
+) -> (Timeline, ResponseProgress) {
+    let identity = AttemptId::new(0, Phase::Measure);
     let mut timeline = Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO);
     let mut now = 0;
     for piece in pieces {
         now += 1;
         let stamp = ReadStamp::exact(Nanos::from_millis(now));
         let progress = exchange.on_read(piece, stamp, &mut timeline);
-        if progress != Progress::More {
+        if progress != ResponseProgress::More {
             return (timeline, progress);
         }
     }
@@ -198,7 +200,7 @@ fn every_capture_gives_the_expected_timeline() {
         let stream = capture(row.name);
         let (timeline, progress) = read_pieces(&mut exchange, [&stream[..]]);
         let name = row.name;
-        assert_eq!(progress, Progress::Done { keep_alive: false, unread: 0 }, "{name}");
+        assert_eq!(progress, ResponseProgress::Done { keep_alive: false, unread: 0 }, "{name}");
         assert_eq!(letters(&timeline.events), row.kinds, "{name}");
         let outcome = outcome_of(&timeline);
         assert!(outcome.starts_with(row.outcome), "{name}: {outcome}");
@@ -276,7 +278,7 @@ fn named_events_of_other_protocols_are_framed() {
 fn event_names(stream: &[u8], step: usize) -> Vec<String> {
     let (mut reader, mut framer) = (ResponseReader::default(), Framer::new(Framing::Sse));
     let (mut head, mut names) = (None, Vec::new());
-    let mut sink = |event: crate::sse::Event<'_>| {
+    let mut sink = |event: crate::sse::SseEvent<'_>| {
         assert!(serde_json::from_slice::<serde_json::Value>(event.data).is_ok());
         names.push(String::from_utf8_lossy(event.name).into_owned());
     };
@@ -411,7 +413,7 @@ fn keys_echoed_by_a_server_do_not_reach_the_record() {
     let head = format!("HTTP/1.1 401 No\r\nContent-Length: {}\r\n\r\n", body.len());
     let answer = [head.as_bytes(), body.as_bytes()].concat();
     let (timeline, progress) = read_pieces(&mut exchange("vllm", &settings), [&answer[..]]);
-    assert_eq!(progress, Progress::Done { keep_alive: true, unread: 0 });
+    assert_eq!(progress, ResponseProgress::Done { keep_alive: true, unread: 0 });
     let outcome = outcome_of(&timeline);
     assert!(outcome.starts_with("status xxx") && !outcome.contains("hunter22"), "{outcome}");
     assert_eq!(outcome.len(), "status ".len() + 300);
@@ -438,10 +440,10 @@ fn bytes_behind_an_answer_end_the_connection() {
     let mut stream = streamed(&["[DONE]"]);
     stream.extend(b"HTTP");
     let (_, progress) = read_pieces(&mut exchange("vllm", &settings()), [&stream[..]]);
-    assert_eq!(progress, Progress::Done { keep_alive: false, unread: 4 });
+    assert_eq!(progress, ResponseProgress::Done { keep_alive: false, unread: 4 });
     let (_, progress) =
         read_pieces(&mut exchange("vllm", &settings()), [&streamed(&["[DONE]"])[..]]);
-    assert_eq!(progress, Progress::Done { keep_alive: true, unread: 0 });
+    assert_eq!(progress, ResponseProgress::Done { keep_alive: true, unread: 0 });
 }
 
 #[test]
@@ -474,7 +476,7 @@ fn an_answer_in_one_piece_is_one_event_with_all_its_tokens() {
 
 #[test]
 fn merged_reads_mark_their_events_as_upper_bounds() {
-    let identity = Identity::new(0, Phase::Measure);
+    let identity = AttemptId::new(0, Phase::Measure);
     let mut timeline = Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO);
     let stamp = ReadStamp { at: Nanos(7), is_upper_bound: true };
     let stream = streamed(&[r#"{"choices":[{"text":"a"}]}"#, "[DONE]"]);

@@ -7,9 +7,9 @@ use std::io::Write as _;
 
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
-/// How a body is compressed, by `Content-Encoding`.
+/// How a body is compressed, by `Content-ContentEncoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Encoding {
+pub enum ContentEncoding {
     /// Not at all.
     #[default]
     Identity,
@@ -25,7 +25,7 @@ pub enum Encoding {
     Other,
 }
 
-impl Encoding {
+impl ContentEncoding {
     pub(crate) fn parse(text: &str) -> Self {
         match text.to_ascii_lowercase().as_str() {
             "" | "identity" => Self::Identity,
@@ -80,10 +80,10 @@ const PIECE_BYTES: usize = 4096;
 
 impl BodyDecoder {
     /// A decoder; `None` for bodies that need none or cannot be decoded.
-    pub fn new(encoding: Encoding) -> Option<Self> {
+    pub fn new(encoding: ContentEncoding) -> Option<Self> {
         let inner = match encoding {
-            Encoding::Gzip => Inner::Gzip(MultiGzDecoder::new(Vec::new())),
-            Encoding::Deflate => Inner::Unknown,
+            ContentEncoding::Gzip => Inner::Gzip(MultiGzDecoder::new(Vec::new())),
+            ContentEncoding::Deflate => Inner::Unknown,
             _ => return None,
         };
         Some(Self { inner, has_input: false })
@@ -155,7 +155,11 @@ mod tests {
 
     use super::*;
 
-    fn decoded(encoding: Encoding, bytes: &[u8], step: usize) -> Result<Vec<u8>, Undecodable> {
+    fn decoded(
+        encoding: ContentEncoding,
+        bytes: &[u8],
+        step: usize,
+    ) -> Result<Vec<u8>, Undecodable> {
         let mut decoder = BodyDecoder::new(encoding).unwrap();
         let mut body = Vec::new();
         for piece in bytes.chunks(step) {
@@ -179,10 +183,10 @@ mod tests {
         let mut raw = DeflateEncoder::new(Vec::new(), Compression::default());
         raw.write_all(&text).unwrap();
         let bodies = [
-            (Encoding::Gzip, gzip(&text)),
-            (Encoding::Gzip, [gzip(&text[..100]), gzip(&text[100..])].concat()),
-            (Encoding::Deflate, zlib.finish().unwrap()),
-            (Encoding::Deflate, raw.finish().unwrap()),
+            (ContentEncoding::Gzip, gzip(&text)),
+            (ContentEncoding::Gzip, [gzip(&text[..100]), gzip(&text[100..])].concat()),
+            (ContentEncoding::Deflate, zlib.finish().unwrap()),
+            (ContentEncoding::Deflate, raw.finish().unwrap()),
         ];
         for (encoding, body) in bodies {
             for step in 1..=body.len() {
@@ -191,8 +195,8 @@ mod tests {
             let cut = decoded(encoding, &body[..body.len() / 2], 7);
             assert_ne!(cut.as_deref(), Ok(&text[..]), "half of it is not all of it");
         }
-        assert_eq!(decoded(Encoding::Gzip, b"this is not gzip", 16), Err(Undecodable));
-        assert_eq!(decoded(Encoding::Gzip, b"", 1).as_deref(), Ok(&b""[..]));
+        assert_eq!(decoded(ContentEncoding::Gzip, b"this is not gzip", 16), Err(Undecodable));
+        assert_eq!(decoded(ContentEncoding::Gzip, b"", 1).as_deref(), Ok(&b""[..]));
     }
 
     /// A server that flushes after each event has its events decoded when they come.
@@ -201,7 +205,7 @@ mod tests {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(b"one").unwrap();
         encoder.flush().unwrap();
-        let mut decoder = BodyDecoder::new(Encoding::Gzip).unwrap();
+        let mut decoder = BodyDecoder::new(ContentEncoding::Gzip).unwrap();
         let mut body = Vec::new();
         let first = encoder.get_ref().clone();
         decoder.feed(&first, |plain| body.extend_from_slice(plain)).unwrap();
@@ -210,10 +214,10 @@ mod tests {
 
     #[test]
     fn encodings_are_known_by_name_and_several_at_once_are_refused() {
-        assert_eq!(Encoding::parse("GZIP"), Encoding::Gzip);
-        assert_eq!(Encoding::parse("identity"), Encoding::Identity);
+        assert_eq!(ContentEncoding::parse("GZIP"), ContentEncoding::Gzip);
+        assert_eq!(ContentEncoding::parse("identity"), ContentEncoding::Identity);
         for (name, shown) in [("br", "br"), ("zstd", "zstd"), ("gzip, br", "an unknown encoding")] {
-            let encoding = Encoding::parse(name);
+            let encoding = ContentEncoding::parse(name);
             assert!(!encoding.is_readable());
             assert_eq!(encoding.name(), shown);
         }

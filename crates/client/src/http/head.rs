@@ -3,7 +3,7 @@
 use tokometer_base::{Nanos, WallNanos};
 
 use super::date;
-use super::encoding::Encoding;
+use super::encoding::ContentEncoding;
 
 /// Media type from `Content-Type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,8 +36,8 @@ pub struct Head {
     pub keep_alive: bool,
     /// From `Content-Type`.
     pub media: Media,
-    /// From `Content-Encoding`.
-    pub encoding: Encoding,
+    /// From `Content-ContentEncoding`.
+    pub encoding: ContentEncoding,
     /// From `Retry-After`; `None` where absent or unreadable.
     pub retry_after: Option<RetryAfter>,
     /// The server's clock, from `Date`.
@@ -91,7 +91,7 @@ impl Builder {
             status,
             keep_alive: minor_version >= 1,
             media: Media::Other,
-            encoding: Encoding::Identity,
+            encoding: ContentEncoding::Identity,
             retry_after: None,
             date: None,
             queue_time: None,
@@ -115,7 +115,7 @@ impl Builder {
             self.head.keep_alive =
                 !has_word(text, "close") && (self.head.keep_alive || has_word(text, "keep-alive"));
         } else if is("content-encoding") {
-            self.head.encoding = Encoding::parse(text);
+            self.head.encoding = ContentEncoding::parse(text);
         } else if is("content-type") {
             self.head.media = media(text);
         } else if is("retry-after") {

@@ -10,6 +10,6 @@ mod encoding;
 mod head;
 mod reader;
 
-pub use encoding::{BodyDecoder, Encoding};
+pub use encoding::{BodyDecoder, ContentEncoding};
 pub use head::{Head, Media, RetryAfter};
-pub use reader::{BodyPart, Error, ResponseReader};
+pub use reader::{BodyPart, HttpError, ResponseReader};

@@ -1,7 +1,7 @@
 //! Reads one HTTP response from its header to its end.
 
 use super::chunked::{Decoder, Piece};
-use super::encoding::Encoding;
+use super::encoding::ContentEncoding;
 use super::head::{BodyLength, Builder, Head};
 
 /// Longest header that is accepted.
@@ -11,7 +11,7 @@ const MAX_HEADERS: usize = 128;
 
 /// Why the bytes are not an HTTP/1 response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum HttpError {
     /// The header is not valid HTTP.
     #[error("the response header is not HTTP/1: {0}")]
     Head(httparse::Error),
@@ -38,10 +38,10 @@ pub enum Error {
         "the server compressed the response ({}) though it was asked not to; turn compression off in the server or in the proxy before it",
         .0.name()
     )]
-    Encoding(Encoding),
+    Encoding(ContentEncoding),
     /// Compressed bytes that are not what the header says.
     #[error("the response body is not valid {}", .0.name())]
-    Compressed(Encoding),
+    Compressed(ContentEncoding),
 }
 
 /// The next part of a body.
@@ -103,7 +103,7 @@ impl ResponseReader {
         &mut self,
         input: &mut &[u8],
         mut on_header: impl FnMut(&str, &[u8]),
-    ) -> Result<Option<Head>, Error> {
+    ) -> Result<Option<Head>, HttpError> {
         loop {
             let carried = self.carry.len();
             if carried > 0 {
@@ -138,23 +138,25 @@ impl ResponseReader {
         }
     }
 
-    fn incomplete_head(&self, input: &mut &[u8]) -> Result<Option<Head>, Error> {
+    fn incomplete_head(&self, input: &mut &[u8]) -> Result<Option<Head>, HttpError> {
         *input = &[];
-        if self.carry.len() > MAX_HEAD_BYTES { Err(Error::LongHead) } else { Ok(None) }
+        if self.carry.len() > MAX_HEAD_BYTES { Err(HttpError::LongHead) } else { Ok(None) }
     }
 
     /// Consumes the next part of the body from the front of `input`.
     #[inline]
-    pub fn read_body<'a>(&mut self, input: &mut &'a [u8]) -> Result<BodyPart<'a>, Error> {
+    pub fn read_body<'a>(&mut self, input: &mut &'a [u8]) -> Result<BodyPart<'a>, HttpError> {
         match &mut self.body {
-            BodyState::Chunked(decoder) => match decoder.next(input).map_err(|_| Error::Chunk)? {
-                Piece::More => Ok(BodyPart::More),
-                Piece::Data(data) => Ok(BodyPart::Data(data)),
-                Piece::End => {
-                    self.body = BodyState::Over;
-                    Ok(BodyPart::End)
+            BodyState::Chunked(decoder) => {
+                match decoder.next(input).map_err(|_| HttpError::Chunk)? {
+                    Piece::More => Ok(BodyPart::More),
+                    Piece::Data(data) => Ok(BodyPart::Data(data)),
+                    Piece::End => {
+                        self.body = BodyState::Over;
+                        Ok(BodyPart::End)
+                    }
                 }
-            },
+            }
             BodyState::Over | BodyState::Fixed(0) => {
                 self.body = BodyState::Over;
                 Ok(BodyPart::End)
@@ -189,28 +191,28 @@ enum Parsed {
 fn parse_head(
     bytes: &[u8],
     on_header: &mut impl FnMut(&str, &[u8]),
-) -> Result<Option<(usize, Parsed)>, Error> {
+) -> Result<Option<(usize, Parsed)>, HttpError> {
     match bytes {
-        [0x15 | 0x16, 0x03, ..] | [0x15 | 0x16] => return Err(Error::TlsRecord),
+        [0x15 | 0x16, 0x03, ..] | [0x15 | 0x16] => return Err(HttpError::TlsRecord),
         // A frame of settings, which opens every HTTP/2 connection.
-        [0, ..] => return Err(Error::Http2),
+        [0, ..] => return Err(HttpError::Http2),
         _ => {}
     }
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut response = httparse::Response::new(&mut headers);
-    let length = match response.parse(bytes).map_err(Error::Head)? {
+    let length = match response.parse(bytes).map_err(HttpError::Head)? {
         httparse::Status::Partial => return Ok(None),
         httparse::Status::Complete(length) => length,
     };
     let status = response.code.unwrap_or(0);
     match status {
-        101 => return Err(Error::Switch),
+        101 => return Err(HttpError::Switch),
         100..200 => return Ok(Some((length, Parsed::Interim(status)))),
         _ => {}
     }
     let mut builder = Builder::new(status, response.version.unwrap_or(0));
     for header in response.headers.iter() {
-        builder.header(header.name, header.value).map_err(|_| Error::BodyLength)?;
+        builder.header(header.name, header.value).map_err(|_| HttpError::BodyLength)?;
         on_header(header.name, header.value);
     }
     Ok(Some((length, Parsed::Final(builder.finish()))))
@@ -226,7 +228,7 @@ mod tests {
     /// Status, keep-alive, body, and whether the end was reached.
     type Read = (u16, bool, Vec<u8>, bool);
 
-    fn read(bytes: &[u8], step: usize) -> Result<Read, Error> {
+    fn read(bytes: &[u8], step: usize) -> Result<Read, HttpError> {
         let mut reader = ResponseReader::default();
         let (mut head, mut body): (Option<Head>, Vec<u8>) = (None, Vec::new());
         for piece in bytes.chunks(step) {
@@ -284,24 +286,24 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_http_are_an_error_at_once() {
-        let check = |bytes: &[u8], expected: Error| {
+        let check = |bytes: &[u8], expected: HttpError| {
             for step in [1, 7, bytes.len()] {
                 assert_eq!(read(bytes, step), Err(expected));
             }
         };
-        check(b"SSH-2.0-OpenSSH_9\r\n\r\n", Error::Head(httparse::Error::Version));
-        check(b"\x15\x03\x01\x00\x02\x02\x46", Error::TlsRecord);
-        check(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00", Error::Http2);
-        check(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Error::BodyLength);
+        check(b"SSH-2.0-OpenSSH_9\r\n\r\n", HttpError::Head(httparse::Error::Version));
+        check(b"\x15\x03\x01\x00\x02\x02\x46", HttpError::TlsRecord);
+        check(b"\x00\x00\x12\x04\x00\x00\x00\x00\x00", HttpError::Http2);
+        check(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", HttpError::BodyLength);
         check(
             b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-            Error::BodyLength,
+            HttpError::BodyLength,
         );
-        check(b"HTTP/1.1 101 Switching\r\n\r\n", Error::Switch);
-        check(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", Error::Chunk);
+        check(b"HTTP/1.1 101 Switching\r\n\r\n", HttpError::Switch);
+        check(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", HttpError::Chunk);
         let mut long = b"HTTP/1.1 200 OK\r\nx: ".to_vec();
         long.resize(MAX_HEAD_BYTES + 100, b'a');
-        assert_eq!(read(&long, 1000), Err(Error::LongHead));
+        assert_eq!(read(&long, 1000), Err(HttpError::LongHead));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use tokometer_base::Nanos;
 use tokometer_metrics::figure::{Figure, Statistic};
-use tokometer_metrics::{Collector, Options, Summary};
+use tokometer_metrics::{Collector, Summary, SummaryOptions};
 use tokometer_record::{Phase, RunInfo, RunState, Timeline};
 
 use super::requests::{self, ComparedRequest};
@@ -125,7 +125,7 @@ pub struct RecordedRun<'a> {
     /// Of the whole run.
     pub state: &'a RunState,
     /// Options for each side's summary.
-    pub options: &'a Options,
+    pub options: &'a SummaryOptions,
 }
 
 impl Spans {

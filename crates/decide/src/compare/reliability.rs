@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use tokometer_base::Seed;
 use tokometer_base::seed::whole_between;
 use tokometer_metrics::figure::{Figure, Quantity};
-use tokometer_schedule::{Arrivals, Curve, First, Pace};
+use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
 use tokometer_sim::Profile;
-use tokometer_twin::{Ask, Options, Workload, predict};
+use tokometer_twin::{Ask, PredictOptions, RequestLoad, predict};
 
 use super::comparison::{ComparedFigure, Comparison};
 use super::difference::Conclusion;
@@ -37,9 +37,9 @@ fn run(scale: f64, seed: Seed) -> Run {
     };
     let asks: Vec<Ask> = (0..REQUESTS).map(ask).collect();
     let pace =
-        Pace { curve: Curve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
-    let workload = Workload::burst(asks).arriving(Arrivals::Paced(pace));
-    let figures = predict(&profile, &workload, seed, Options::default()).unwrap().figures;
+        Pace { curve: RateCurve::Flat { rate: 10.0 }, burstiness: Some(1.0), first: First::Waits };
+    let workload = RequestLoad::burst(asks).arriving(Arrivals::Paced(pace));
+    let figures = predict(&profile, &workload, seed, PredictOptions::default()).unwrap().figures;
     let values = BTreeMap::from([
         (Figure::whole(Quantity::Output), figures.output_throughput()),
         (Figure::mean(Quantity::Ttft), figures.ttft.mean_ms().unwrap()),

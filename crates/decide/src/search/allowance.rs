@@ -156,14 +156,14 @@ fn tally(objective: &Objective, timeline: &Timeline) -> LimitCounts {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Nanos;
-    use tokometer_record::{Event, EventKind, Failure, FailureKind, Identity, RequestedLengths};
+    use tokometer_record::{AttemptId, Event, EventKind, Failure, FailureKind, RequestedLengths};
 
     use super::*;
 
     fn request(index: u64, ttft_ms: u64) -> Timeline {
         let sent = Nanos::from_secs(index);
         let mut timeline =
-            Timeline::new(Identity::new(index, Phase::Measure), RequestedLengths::default(), sent);
+            Timeline::new(AttemptId::new(index, Phase::Measure), RequestedLengths::default(), sent);
         timeline.times.first_byte_sent = Some(sent);
         timeline.push(Event::new(sent + Nanos::from_millis(ttft_ms), 0, EventKind::Text));
         timeline.times.end = Some(sent + Nanos::from_millis(ttft_ms));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn summary(good: f64) -> Summary {
-        let percentile = |percent: f64| tokometer_metrics::Percentile {
+        let percentile = |percent: f64| tokometer_metrics::PercentileValue {
             percent,
             value: Some(1.0),
             above: None,

@@ -10,7 +10,7 @@ use tokometer_client::Dialect;
 use tokometer_record::{
     EventKind, FailureKind, Outcome as End, Phase, StampSource, Stop, Timeline,
 };
-use tokometer_schedule::{Arrivals, Curve, First, Pace};
+use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
 
 use super::server::{
     AfterResponse, answer, config, finish, head, item, read_request, refuse, run, run_source,
@@ -402,7 +402,7 @@ fn a_pace_is_kept_from_the_plan_and_never_early() {
         AfterResponse::Stay
     });
     let mut config = config(address, 40, 100);
-    let curve = Curve::Flat { rate: 1_000.0 };
+    let curve = RateCurve::Flat { rate: 1_000.0 };
     config.arrivals = Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
     config.seed = Seed(9);
     let outcome = run(config);

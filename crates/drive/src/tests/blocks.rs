@@ -7,21 +7,21 @@ use tokometer_base::Nanos;
 use tokometer_record::{Phase, Timeline};
 
 use super::server::{AfterResponse, answer, config, item, run_source, serve, target};
-use crate::{Config, Connections, Interrupt, Item, Prepare, PrepareError};
+use crate::{Connections, Interrupt, Prepare, PrepareError, QueuedRequest, RunConfig};
 
 /// Items in blocks of this many, each due a millisecond after the one before it.
 const BLOCK: u64 = 3;
 
 /// One block for each target in turn.
 struct Blocks {
-    config: Config,
+    config: RunConfig,
     made: u64,
     count: u64,
     entered: Arc<AtomicU64>,
 }
 
 impl Prepare for Blocks {
-    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+    fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError> {
         let index = self.made;
         self.made += 1;
         let due = Some(Nanos::from_millis(index % BLOCK));
@@ -31,14 +31,14 @@ impl Prepare for Blocks {
         let mut item = item(&self.config, index, Phase::Measure);
         let targets = u64::try_from(self.config.targets.len())?;
         item.identity.target = u16::try_from(index / BLOCK % targets)?;
-        Ok(Some(Item { due, ..item }))
+        Ok(Some(QueuedRequest { due, ..item }))
     }
 
-    fn begins_block(&self, item: &Item) -> bool {
+    fn begins_block(&self, item: &QueuedRequest) -> bool {
         item.identity.index.is_multiple_of(BLOCK)
     }
 
-    fn enter_block(&mut self, item: &Item) -> Result<(), PrepareError> {
+    fn enter_block(&mut self, item: &QueuedRequest) -> Result<(), PrepareError> {
         let before = self.entered.fetch_add(1, Ordering::SeqCst);
         assert_eq!(before, item.identity.index / BLOCK, "each block is entered once, in order");
         Ok(())

@@ -7,12 +7,12 @@ use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome as End, Timeline};
 
 use super::server::{AfterResponse, FinishedRun, answer, config, head, run, serve};
-use crate::Config;
+use crate::RunConfig;
 
 /// Long enough for any machine, but finite for a test whose request would wait for ever.
 const FOR_EVER: Nanos = Nanos::from_secs(10);
 
-fn patient(mut config: Config) -> Config {
+fn patient(mut config: RunConfig) -> RunConfig {
     config.timeouts.total = Some(FOR_EVER);
     // The time that a busy machine takes to close a connection is not under test.
     config.timeouts.stale = FOR_EVER;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokometer_base::{Nanos, Prompt};
 use tokometer_client::RequestInput;
-use tokometer_record::{Failure, FailureKind, Identity, Outcome as End, Phase};
+use tokometer_record::{AttemptId, Failure, FailureKind, Outcome as End, Phase};
 
 use super::server::{FinishedRun, config, finish, head, run_source, token};
-use crate::{Interrupt, Item};
+use crate::{Interrupt, QueuedRequest};
 
 /// More than the socket buffers of both ends hold, so that the client is still writing when the
 /// response arrives.
@@ -48,9 +48,9 @@ fn run_large(address: SocketAddr, count: u64) -> FinishedRun {
         let prompt = Prompt { output_tokens: Some(2), ..Prompt::text(text.clone()) };
         let request =
             target.dialect.prepare(&target.settings, &RequestInput::new(&prompt, next)).unwrap();
-        let identity = Identity::new(next, Phase::Measure);
+        let identity = AttemptId::new(next, Phase::Measure);
         next += 1;
-        Ok((next <= count).then_some(Item { request, identity, due: None }))
+        Ok((next <= count).then_some(QueuedRequest { request, identity, due: None }))
     };
     run_source(config, Box::new(prepare), Arc::new(Interrupt::default()))
 }

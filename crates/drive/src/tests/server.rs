@@ -5,12 +5,14 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 
-use crate::{Config, Interrupt, Item, Live, Notice, Outlets, Prepare, PrepareError, Target};
+use crate::{
+    Interrupt, Live, Notice, Outlets, Prepare, PrepareError, QueuedRequest, RunConfig, TargetServer,
+};
 use tokometer_base::{Nanos, Prompt};
 use tokometer_client::conn::Endpoint;
 use tokometer_client::{Dialect, KeepText, RequestInput, Settings, Url};
-use tokometer_record::{Identity, Phase, RunEnd, Timeline};
-use tokometer_schedule::{Extent, Limits};
+use tokometer_record::{AttemptId, Phase, RunEnd, Timeline};
+use tokometer_schedule::{Limits, SendLimit};
 
 /// One request to the script.
 pub(crate) struct ScriptedRequest<'a> {
@@ -123,9 +125,9 @@ pub(crate) fn refuse(stream: &mut TcpStream, status: &str, headers: &str, body: 
     stream.write_all(text.as_bytes()).unwrap();
 }
 
-pub(crate) fn target(address: SocketAddr) -> Target {
+pub(crate) fn target(address: SocketAddr) -> TargetServer {
     let settings = Settings::new(Url::http(address.ip().to_string(), address.port()), "tiny");
-    Target {
+    TargetServer {
         endpoint: Endpoint::plain(address),
         dialect: Dialect::named("vllm").unwrap(),
         settings: Arc::new(settings),
@@ -134,21 +136,21 @@ pub(crate) fn target(address: SocketAddr) -> Target {
 }
 
 /// A run of `count` requests, at most `cap` of them in flight.
-pub(crate) fn config(address: SocketAddr, count: u64, cap: u32) -> Config {
+pub(crate) fn config(address: SocketAddr, count: u64, cap: u32) -> RunConfig {
     let limits = Limits {
         max_concurrency: Some(cap),
-        extent: Extent { count: Some(count), duration: None },
+        extent: SendLimit { count: Some(count), duration: None },
         warmups: 0,
     };
-    Config::new(vec![target(address)], limits)
+    RunConfig::new(vec![target(address)], limits)
 }
 
-pub(crate) fn item(config: &Config, index: u64, phase: Phase) -> Item {
+pub(crate) fn item(config: &RunConfig, index: u64, phase: Phase) -> QueuedRequest {
     let target = &config.targets[0];
     let prompt = Prompt { output_tokens: Some(3), ..Prompt::text(format!("prompt {index}")) };
     let request =
         target.dialect.prepare(&target.settings, &RequestInput::new(&prompt, index)).unwrap();
-    Item { request, identity: Identity::new(index, phase), due: None }
+    QueuedRequest { request, identity: AttemptId::new(index, phase), due: None }
 }
 
 /// Results of a run.
@@ -171,15 +173,15 @@ impl FinishedRun {
     }
 }
 
-pub(crate) fn run(config: Config) -> FinishedRun {
+pub(crate) fn run(config: RunConfig) -> FinishedRun {
     run_with(config, Arc::new(Interrupt::default()))
 }
 
-pub(crate) fn run_with(config: Config, interrupt: Arc<Interrupt>) -> FinishedRun {
+pub(crate) fn run_with(config: RunConfig, interrupt: Arc<Interrupt>) -> FinishedRun {
     let source = config.clone();
     let warmups = config.limits.warmups;
     let mut next = 0;
-    let prepare = move || -> Result<Option<Item>, PrepareError> {
+    let prepare = move || -> Result<Option<QueuedRequest>, PrepareError> {
         next += 1;
         Ok(Some(if next <= warmups {
             item(&source, next - 1, Phase::Warmup)
@@ -192,7 +194,7 @@ pub(crate) fn run_with(config: Config, interrupt: Arc<Interrupt>) -> FinishedRun
 
 /// Runs the items of `source`.
 pub(crate) fn run_source(
-    config: Config,
+    config: RunConfig,
     source: Box<dyn Prepare>,
     interrupt: Arc<Interrupt>,
 ) -> FinishedRun {

@@ -5,36 +5,38 @@ use std::sync::{Arc, Mutex};
 
 use tokometer_base::{Nanos, Prompt};
 use tokometer_client::RequestInput;
-use tokometer_record::{Identity, Phase, Timeline};
+use tokometer_record::{AttemptId, Phase, Timeline};
 
 use super::server::{AfterResponse, FinishedRun, answer, config, refuse, run_source, serve};
-use crate::{Config, FollowUp, Interrupt, Item, Places, Prepare, PrepareError, TurnEnd};
+use crate::{
+    FollowUp, Interrupt, Places, Prepare, PrepareError, QueuedRequest, RunConfig, TurnEnd,
+};
 
 const TURNS: u32 = 3;
 
 /// Conversations of three turns; each prompt repeats the previous response.
 struct Conversations {
-    config: Config,
+    config: RunConfig,
     begun: u64,
     count: u64,
     think: Nanos,
 }
 
 impl Conversations {
-    fn turn(&self, session: u64, turn: u32, text: String) -> Item {
+    fn turn(&self, session: u64, turn: u32, text: String) -> QueuedRequest {
         let target = &self.config.targets[0];
         let index = session + u64::from(turn) * self.count;
         let prompt = Prompt { output_tokens: Some(2), ..Prompt::text(text) };
         let request =
             target.dialect.prepare(&target.settings, &RequestInput::new(&prompt, index)).unwrap();
-        let place = Identity::new(index, Phase::Measure);
-        let identity = Identity { session: Some(session), turn, ..place };
-        Item { request, identity, due: None }
+        let place = AttemptId::new(index, Phase::Measure);
+        let identity = AttemptId { session: Some(session), turn, ..place };
+        QueuedRequest { request, identity, due: None }
     }
 }
 
 impl Prepare for Conversations {
-    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+    fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError> {
         let session = self.begun;
         self.begun += 1;
         Ok((session < self.count).then(|| self.turn(session, 0, format!("talk {session}"))))
@@ -48,7 +50,7 @@ impl Prepare for Conversations {
     }
 }
 
-fn run(config: Config, count: u64, think: Nanos) -> FinishedRun {
+fn run(config: RunConfig, count: u64, think: Nanos) -> FinishedRun {
     let talks = Conversations { config: config.clone(), begun: 0, count, think };
     run_source(config, Box::new(talks), Arc::new(Interrupt::default()))
 }

@@ -3,7 +3,7 @@
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::Exchange;
 use tokometer_client::cause;
-use tokometer_client::conn::{Link, Race, Segments, Step, TransportInfo};
+use tokometer_client::conn::{Link, Race, RaceStep, Segments, TransportInfo};
 use tokometer_record::FailureKind;
 
 use super::connection::{Connection, Setup, Stage};
@@ -51,18 +51,18 @@ impl<P: Platform> Worker<P> {
         let step = dial.race.step(now, |address| links.connect(&addresses[address], stamps, key));
         let rotation = &self.shared.rotations[usize::from(dial.target)];
         match step {
-            Step::Pending => {
+            RaceStep::Pending => {
                 if dial.race.is_crowded() {
                     self.crowded.push_back(key);
                 }
                 self.dials.insert(key, dial);
             }
-            Step::Won { address, wire } => {
+            RaceStep::Won { address, wire } => {
                 dial.race.failed().iter().for_each(|failed| rotation.failed(*failed, now));
                 rotation.worked(address);
                 self.connected(key, dial, (address, wire));
             }
-            Step::Lost(error) => {
+            RaceStep::Lost(error) => {
                 dial.race.failed().iter().for_each(|failed| rotation.failed(*failed, now));
                 let count = addresses.len();
                 let why = match count {

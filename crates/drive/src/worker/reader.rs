@@ -7,7 +7,7 @@ use std::io;
 
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::{ReadBuffer, StampClock, Wire};
-use tokometer_client::{Progress, ReadStamp};
+use tokometer_client::{ReadStamp, ResponseProgress};
 use tokometer_record::health::DelayHistogram;
 use tokometer_record::{Event, EventKind, StampSource, Timeline};
 
@@ -90,8 +90,8 @@ impl<C: Clock> Reader<C> {
         let (bytes, has_more, is_last) = (arrival.bytes, arrival.has_more, arrival.is_last);
         if !bytes.is_empty() {
             match feed(connection, bytes, &stamped, live) {
-                Some(Progress::More) => {}
-                Some(Progress::Done { keep_alive, unread }) => {
+                Some(ResponseProgress::More) => {}
+                Some(ResponseProgress::Done { keep_alive, unread }) => {
                     // Bytes after a response belong to no request: the connection is not kept.
                     return ReadEnd::Done { keep_alive: keep_alive && unread == 0 && !is_last };
                 }
@@ -130,7 +130,7 @@ fn feed<W: Wire>(
     bytes: &[u8],
     stamped: &Stamped,
     live: &WorkerCounters,
-) -> Option<Progress> {
+) -> Option<ResponseProgress> {
     let flight = connection.flight.as_deref_mut()?;
     let timeline = &mut flight.timeline;
     if flight.has_response {
@@ -150,7 +150,7 @@ fn feed<W: Wire>(
         + usize::from(!had_headers && timeline.times.headers.is_some());
     // An event that ends the read is stamped exactly: the stamp is that of its last byte. The end of
     // the body may follow the last event in a segment of its own.
-    let is_last_exact = progress == Progress::More && ends_with_event(bytes);
+    let is_last_exact = progress == ResponseProgress::More && ends_with_event(bytes);
     if completed > 1 || (completed == 1 && !is_last_exact) {
         let info = connection.link.source().info();
         if connection.segments.merged(info) {
@@ -164,7 +164,7 @@ fn feed<W: Wire>(
         connection.pulse.beat(stamped.at, contents.events, contents.tokens);
         connection.last_content = Some(stamped.at);
     }
-    if progress == Progress::More
+    if progress == ResponseProgress::More
         && connection.end_marker.is_none()
         && connection.exchange.has_end_marker()
     {

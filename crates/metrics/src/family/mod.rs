@@ -18,7 +18,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Backend;
-use tokometer_record::{Target, Timeline};
+use tokometer_record::{TargetInfo, Timeline};
 
 pub use aggregate::FamilyCollector;
 pub use lens::{Gap, ToolView};
@@ -50,7 +50,7 @@ pub enum Route {
 
 impl Route {
     /// The route of a target's requests.
-    pub fn of(target: &Target) -> Self {
+    pub fn of(target: &TargetInfo) -> Self {
         let path = target.endpoint.split('?').next().unwrap_or_default().trim_end_matches('/');
         if path.ends_with("/chat/completions") || target.backend().is_some_and(Backend::is_chat) {
             Self::Chat

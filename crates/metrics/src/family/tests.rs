@@ -3,7 +3,7 @@
 use tokometer_base::Nanos;
 use tokometer_record::EventKind::{Empty, End, Reasoning, Role, Text, Usage};
 use tokometer_record::{
-    Event, EventKind, Failure, FailureKind, Outcome, RecordedLoad, Target, Timeline,
+    Event, EventKind, Failure, FailureKind, Outcome, RecordedLoad, TargetInfo, Timeline,
 };
 
 use super::aggregate::{Details, Frame, GapUnit};
@@ -205,7 +205,7 @@ fn a_connection_made_on_demand_belongs_to_the_latency_and_one_made_before_does_n
 #[test]
 fn routes_are_read_from_the_target() {
     let check = |endpoint: &str, backend: &str, expected: Route| {
-        let target = Target {
+        let target = TargetInfo {
             endpoint: endpoint.into(),
             backend: backend.into(),
             ..testing::info(testing::load(None, 1)).targets[0].clone()

@@ -10,7 +10,7 @@ use crate::observe::{Observed, Pair};
 use crate::sends::{LATE, Sends};
 use crate::server::ServerFigures;
 use crate::steady::{LoadClass, Overload, Unsteady};
-use crate::summary::{Counts, Distribution, Ended, FailureGroup, Percentile, Summary};
+use crate::summary::{Counts, Distribution, Ended, FailureGroup, PercentileValue, Summary};
 use crate::testing;
 
 /// The owned input of a check, so that a test can change one value.
@@ -65,7 +65,7 @@ fn sound() -> Scene {
         last_due: Some(Nanos::from_secs(91)),
         ..Observed::default()
     };
-    let percentile = Percentile {
+    let percentile = PercentileValue {
         percent: 99.0,
         value: Some(80.0),
         above: None,

@@ -222,10 +222,10 @@ fn counted_energy(device: &[(Nanos, Device)]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::prometheus::{Keep, parse};
+    use crate::server::prometheus::{KeptSeries, parse};
 
     fn reading(at: u64, text: &str) -> GpuReading {
-        let values = parse(text, Keep::Values);
+        let values = parse(text, KeptSeries::Values);
         read(&Scrape { at: Nanos::from_secs(at), endpoint: 0, values, error: None }).unwrap()
     }
 

@@ -11,7 +11,7 @@ use super::gpu;
 
 /// How much of a page is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub enum KeptSeries {
     /// Gauges, counters, and sums and counts of histograms, so that a scrape per second stays small.
     Values,
     /// Also the buckets of the TTFT histogram, which the first and the last scrape need.
@@ -19,7 +19,7 @@ pub enum Keep {
 }
 
 /// The samples of known engines and GPU exporters.
-pub fn parse(text: &str, keep: Keep) -> BTreeMap<String, f64> {
+pub fn parse(text: &str, keep: KeptSeries) -> BTreeMap<String, f64> {
     text.lines().filter_map(line).filter(|(name, _)| is_kept(name, keep)).collect()
 }
 
@@ -38,7 +38,7 @@ pub(super) fn label<'a>(name: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-fn is_kept(name: &str, keep: Keep) -> bool {
+fn is_kept(name: &str, keep: KeptSeries) -> bool {
     let bare = bare_name(name);
     if gpu::is_known(bare) {
         return true;
@@ -47,7 +47,7 @@ fn is_kept(name: &str, keep: Keep) -> bool {
         return false;
     };
     match bare.strip_suffix("_bucket") {
-        Some(histogram) => keep == Keep::Buckets && engine.ttft == Some(histogram),
+        Some(histogram) => keep == KeptSeries::Buckets && engine.ttft == Some(histogram),
         None => !bare.ends_with("_created"),
     }
 }
@@ -97,8 +97,8 @@ mod tests {
                     vllm:a_sum 4\nllamacpp:b 5\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 7\n";
         let names = |keep| parse(text, keep).into_keys().collect::<Vec<_>>();
         let few = ["DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"}", "llamacpp:b", "vllm:a_sum"];
-        assert_eq!(names(Keep::Values), few);
-        assert_eq!(names(Keep::Buckets).len(), 4);
+        assert_eq!(names(KeptSeries::Values), few);
+        assert_eq!(names(KeptSeries::Buckets).len(), 4);
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_without_a_panic(text in "[ -~é\\n]{0,200}") {
-            let _values = parse(&format!("vllm:{text}"), Keep::Buckets);
+            let _values = parse(&format!("vllm:{text}"), KeptSeries::Buckets);
             let _label = label(&text, "le");
         }
     }

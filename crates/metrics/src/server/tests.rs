@@ -4,7 +4,12 @@ use super::*;
 use crate::rows::TimeSpan;
 
 fn scrape(at: u64, endpoint: u16, text: &str) -> Scrape {
-    Scrape { at: Nanos::from_secs(at), endpoint, values: parse(text, Keep::Buckets), error: None }
+    Scrape {
+        at: Nanos::from_secs(at),
+        endpoint,
+        values: parse(text, KeptSeries::Buckets),
+        error: None,
+    }
 }
 
 fn over(scrapes: &[Scrape]) -> ServerFigures {
@@ -116,7 +121,7 @@ fn captured_pages_of_real_servers_are_read() {
         43.0,
         44.0,
     );
-    let values = parse(vllm, Keep::Values);
+    let values = parse(vllm, KeptSeries::Values);
     assert!(values.len() < 150, "{} values are too many to keep each second", values.len());
 }
 

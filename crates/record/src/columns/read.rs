@@ -13,7 +13,7 @@ use super::{POINTS, event_base};
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
 use crate::timeline::{
-    Connection, Identity, Network, Phase, RequestedLengths, ServerTimings, StampSource, Timeline,
+    AttemptId, Connection, Network, Phase, RequestedLengths, ServerTimings, StampSource, Timeline,
     Times, Usage,
 };
 
@@ -138,8 +138,8 @@ impl Identities {
         self.phase.at(row).map_or(Phase::Measure, Phase::from_name)
     }
 
-    fn at(&self, row: usize) -> Identity {
-        Identity {
+    fn at(&self, row: usize) -> AttemptId {
+        AttemptId {
             index: self.index.at(row).unwrap_or(0),
             shard: self.shard.at(row).unwrap_or(0),
             point: self.point.at(row).unwrap_or(0),

@@ -4,8 +4,8 @@ use super::*;
 use crate::RunWriter;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
-use crate::run::{RecordedLoad, Stop, Target};
-use crate::timeline::{Identity, Network, Phase, RequestedLengths, Usage};
+use crate::run::{RecordedLoad, Stop, TargetInfo};
+use crate::timeline::{AttemptId, Network, Phase, RequestedLengths, Usage};
 use crate::{Health, StampSource};
 use proptest::prelude::*;
 use tokometer_base::{Conventions, Seed, WallNanos};
@@ -20,7 +20,7 @@ fn info() -> RunInfo {
         seed: Seed(0),
         salt: 0,
         family: Conventions::Vllm,
-        targets: vec![Target {
+        targets: vec![TargetInfo {
             base_url: "http://127.0.0.1:1".into(),
             endpoint: "/v1/completions".into(),
             backend: "vllm".into(),
@@ -59,7 +59,8 @@ fn end() -> RunEnd {
 }
 
 fn timeline(index: u64) -> Timeline {
-    let identity = Identity { class: Some("gold".into()), ..Identity::new(index, Phase::Measure) };
+    let identity =
+        AttemptId { class: Some("gold".into()), ..AttemptId::new(index, Phase::Measure) };
     let asked = RequestedLengths { prompt_tokens: Some(10), output_tokens: None, body_bytes: 77 };
     let mut timeline = Timeline::new(identity, asked, Nanos(5_000));
     timeline.times.lost_send = Some(Nanos(5_500));

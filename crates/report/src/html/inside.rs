@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
-use tokometer_metrics::anatomy::{Known, Part, PartStage};
+use tokometer_metrics::anatomy::{Part, PartSource, PartStage};
 use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::server::{self, BucketQuantile, GpuFigures, GpuGauges, ServerFigures};
-use tokometer_metrics::steps::{Collector, SeenStep, Stalls, StepFigures, Steps};
+use tokometer_metrics::steps::{SeenStep, Stalls, StepCollector, StepFigures, Steps};
 use tokometer_metrics::summary::Summary;
 use tokometer_record::server::Scrape;
 
@@ -118,7 +118,7 @@ fn rounded(value: f64) -> f64 {
 }
 
 /// The engine's steps over time: `null` where nothing was streamed, a reason where they are not seen.
-pub(super) fn steps(found: Option<&Steps>, collected: Collector, begin: Nanos) -> Value {
+pub(super) fn steps(found: Option<&Steps>, collected: StepCollector, begin: Nanos) -> Value {
     let figures = match found {
         None => return Value::Null,
         Some(Steps::Refused { why }) => return json!({ "refused": why }),
@@ -189,10 +189,10 @@ fn step_remark(figures: &StepFigures, group: usize) -> String {
 
 /// Mean parts of the time to first token, with how each is known.
 pub(super) fn split(parts: &[Part]) -> Vec<Value> {
-    let known = |known: Known| match known {
-        Known::Measured => "measured",
-        Known::Reported => "reported by the server",
-        Known::Inferred => "inferred",
+    let known = |known: PartSource| match known {
+        PartSource::Measured => "measured",
+        PartSource::Reported => "reported by the server",
+        PartSource::Inferred => "inferred",
     };
     parts
         .iter()
@@ -315,7 +315,7 @@ mod tests {
     use crate::testing;
 
     fn scrape(at: u64, endpoint: u16, text: &str) -> Scrape {
-        let values = server::parse(text, server::Keep::Values);
+        let values = server::parse(text, server::KeptSeries::Values);
         Scrape { at: Nanos::from_secs(at), endpoint, values, error: None }
     }
 
@@ -349,8 +349,8 @@ mod tests {
     #[test]
     fn a_refusal_reaches_the_page_with_its_reason() {
         let refused = Steps::Refused { why: "because".to_owned() };
-        let page = steps(Some(&refused), Collector::default(), Nanos::ZERO);
+        let page = steps(Some(&refused), StepCollector::default(), Nanos::ZERO);
         assert_eq!(page, json!({"refused": "because"}));
-        assert_eq!(steps(None, Collector::default(), Nanos::ZERO), Value::Null);
+        assert_eq!(steps(None, StepCollector::default(), Nanos::ZERO), Value::Null);
     }
 }

@@ -81,7 +81,7 @@ fn lane(timeline: &Timeline, origin: Nanos) -> Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokometer_record::{Identity, Phase, RequestedLengths};
+    use tokometer_record::{AttemptId, Phase, RequestedLengths};
 
     /// The page said "Every 2th of 20001 requests."
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         let remark = |requests: u64| {
             let mut lanes = Lanes::default();
             for index in 0..requests {
-                let identity = Identity::new(index, Phase::Measure);
+                let identity = AttemptId::new(index, Phase::Measure);
                 lanes.add(
                     &Timeline::new(identity, RequestedLengths::default(), Nanos::ZERO),
                     Nanos::ZERO,

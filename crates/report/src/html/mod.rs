@@ -119,7 +119,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use tokometer_base::Nanos;
     use tokometer_record::{
-        Event, EventKind, Identity, Outcome, Phase, RequestedLengths, Timeline,
+        AttemptId, Event, EventKind, Outcome, Phase, RequestedLengths, Timeline,
     };
 
     use super::*;
@@ -171,7 +171,7 @@ mod tests {
         for index in 0..100_000 {
             let at = |ms: u64| Nanos::from_millis(index * 3 + ms);
             let mut timeline = Timeline::new(
-                Identity::new(index, Phase::Measure),
+                AttemptId::new(index, Phase::Measure),
                 RequestedLengths::default(),
                 at(1),
             );

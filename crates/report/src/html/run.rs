@@ -52,7 +52,7 @@ pub struct RunPage {
     spreads: BTreeMap<&'static str, Spread>,
     lanes: Lanes,
     scrapes: Vec<Scrape>,
-    steps: steps::Collector,
+    steps: steps::StepCollector,
     summary: Summary,
 }
 
@@ -65,7 +65,7 @@ impl RunPage {
             spreads: BTreeMap::new(),
             lanes: Lanes::default(),
             scrapes: Vec::new(),
-            steps: steps::Collector::default(),
+            steps: steps::StepCollector::default(),
             summary,
         }
     }

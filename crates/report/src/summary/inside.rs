@@ -2,7 +2,7 @@
 //!
 //! An unknown part has no line; what could not be inferred has a line with the reason.
 
-use tokometer_metrics::anatomy::{Known, Part, PartStage};
+use tokometer_metrics::anatomy::{Part, PartSource, PartStage};
 use tokometer_metrics::figure::Statistic;
 use tokometer_metrics::server::BucketQuantile;
 use tokometer_metrics::steps::{Stalls, StepFigures, Steps};
@@ -123,13 +123,13 @@ impl SummaryPage<'_> {
                 parts.iter().filter(is_shown).filter(|part| choose(part)).map(named).collect();
             (!chosen.is_empty()).then(|| format!("{word}: {}", chosen.join(", ")))
         };
-        let within = |known: Known| {
+        let within = |known: PartSource| {
             move |part: &Part| part.stage == PartStage::Within && part.known == known
         };
         let groups: Vec<String> = [
-            of("measured", &within(Known::Measured)),
-            of("reported", &within(Known::Reported)),
-            of("inferred", &within(Known::Inferred)),
+            of("measured", &within(PartSource::Measured)),
+            of("reported", &within(PartSource::Reported)),
+            of("inferred", &within(PartSource::Inferred)),
             of("before sending", &|part| part.stage == PartStage::Before),
         ]
         .into_iter()

@@ -1,7 +1,7 @@
 //! The grid of latencies: one row per metric, one column per statistic.
 
 use tokometer_metrics::figure::Statistic;
-use tokometer_metrics::{Distribution, Percentile};
+use tokometer_metrics::{Distribution, PercentileValue};
 
 use super::{CELL, COLUMNS, LABEL, LATENCIES, SummaryPage};
 use crate::grid::{GAP, Grid};
@@ -87,11 +87,11 @@ impl SummaryPage<'_> {
     pub(super) fn percentile(&self, values: &Distribution, percent: f64) -> String {
         match values.percentile(percent) {
             None => "- ".to_owned(),
-            Some(Percentile { value: None, above, .. }) => above.map_or_else(
+            Some(PercentileValue { value: None, above, .. }) => above.map_or_else(
                 || "failed ".to_owned(),
                 |above| format!("> {} ", self.style.millis(above)),
             ),
-            Some(Percentile { value: Some(value), is_supported, .. }) => {
+            Some(PercentileValue { value: Some(value), is_supported, .. }) => {
                 let sure = if *is_supported { " " } else { "?" };
                 self.style.millis(*value) + sure
             }

@@ -13,7 +13,7 @@ use super::ids::IdHasher;
 use super::job::{Job, Rank, Refusal, Sequence, State};
 use super::reports::{Counters, Occupancy, Produced, Step, StepKind};
 use crate::cost::Batch;
-use crate::profile::{Order, Policy, Profile};
+use crate::profile::{AdmissionOrder, Policy, Profile};
 
 /// No step is shorter: with a profile of zero costs virtual time would otherwise stand still.
 const STEP_MIN: Nanos = Nanos(1_000);
@@ -132,8 +132,8 @@ impl Engine {
             self.wake_at = now + Nanos::from_millis_f64(self.profile.front_end.gather_ms);
         }
         let urgency = match self.profile.scheduler.order {
-            Order::Fcfs => 0,
-            Order::Priority => job.priority,
+            AdmissionOrder::Fcfs => 0,
+            AdmissionOrder::Priority => job.priority,
         };
         let rank = (urgency, self.counters.submitted);
         self.counters.submitted += 1;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tokometer_base as base;
 
 use super::{Engine, Job, Refusal, StepKind};
-use crate::profile::{Kv, Policy, PrefixCache, Profile, Speculation};
+use crate::profile::{Kv, Policy, PrefixCache, Profile, SpeculativeDecoding};
 
 /// No test here needs as many steps.
 const STEPS: usize = 100_000;
@@ -327,7 +327,7 @@ fn right_guesses_come_in_one_step_and_wrong_ones_cost_their_check() {
     let steps = |acceptance: f64| {
         let mut profile =
             profile("kind = 'blocking', prefill_budget = 64", Some((64, 4, PrefixCache::Off)));
-        profile.scheduler.speculation = Some(Speculation { tokens: 3, acceptance });
+        profile.scheduler.speculation = Some(SpeculativeDecoding { tokens: 3, acceptance });
         let mut engine = Engine::new(profile, Seed(1));
         engine.submit(Nanos::ZERO, job(0, 4, 9)).unwrap();
         let (mut now, mut tokens) = (Nanos::ZERO, Vec::new());

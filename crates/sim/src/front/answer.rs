@@ -7,11 +7,11 @@ use super::http::{Framing, Persistence, Request, RequestProgress, head};
 use super::reactor::Reactor;
 use super::stream::{Opening, ResponseStream};
 use super::timers::Alarm;
-use crate::config::Pace;
+use crate::config::TokenTiming;
 use crate::engine::Job;
 use crate::faults::PacketFault;
 use crate::profile::Profile;
-use crate::truth::{Fact, Kind, TrueRequest};
+use crate::truth::{Fact, SentKind, TrueRequest};
 use crate::vocabulary::{block_hashes, scramble};
 use crate::wire::{
     Complaint, Control, Delivery, Desk, EngineRequest, Hex, Reply, Response, Script, refuse, route,
@@ -123,8 +123,8 @@ impl Reactor<'_> {
         let made_id = || format!("{:016x}", scramble(self.config.seed ^ scramble(number)));
         let request_id = request.request_id.clone().unwrap_or_else(made_id);
         let max_model_len = match &self.config.pace {
-            Pace::Engine(profile) => profile.max_model_len,
-            Pace::Fixed { .. } | Pace::Flood { .. } => 1 << 20,
+            TokenTiming::Engine(profile) => profile.max_model_len,
+            TokenTiming::Fixed { .. } | TokenTiming::Flood { .. } => 1 << 20,
         };
         let wall = self.clock.wall();
         let mut desk = Desk {
@@ -152,7 +152,7 @@ impl Reactor<'_> {
         connection.queue(text.as_bytes());
         connection.queue(&response.body);
         if let Some(number) = stream.filter(|_| self.truth.is_some()) {
-            connection.note(number, Kind::Whole, 0);
+            connection.note(number, SentKind::Whole, 0);
         }
         connection.seal();
         connection.persistence = persistence;
@@ -168,7 +168,7 @@ impl Reactor<'_> {
         request: &Request,
     ) {
         let mut stream = ResponseStream::new(opening, ask, script);
-        if matches!(&self.config.pace, Pace::Engine(profile) if profile.front_end.eos_step) {
+        if matches!(&self.config.pace, TokenTiming::Engine(profile) if profile.front_end.eos_step) {
             stream.expect_end_token();
         }
         let (answer_tokens, seed) = (stream.answer_tokens, stream.seed());
@@ -209,9 +209,9 @@ impl Reactor<'_> {
     /// Sees to it that the stream gets its tokens.
     pub(super) fn schedule(&mut self, key: u64, now: Nanos, ask: &EngineRequest, seed: u64) {
         match &self.config.pace {
-            Pace::Fixed { ttft, .. } => self.timers.set(now + *ttft, Alarm::Token(key)),
-            Pace::Flood { .. } => self.ready.push(key),
-            Pace::Engine(profile) => {
+            TokenTiming::Fixed { ttft, .. } => self.timers.set(now + *ttft, Alarm::Token(key)),
+            TokenTiming::Flood { .. } => self.ready.push(key),
+            TokenTiming::Engine(profile) => {
                 let front_end = &profile.front_end;
                 let serial = Nanos::from_millis_f64(front_end.serial_ms);
                 let arrival = Nanos::from_millis_f64(front_end.arrival_ms);

@@ -15,7 +15,7 @@ use nix::sys::socket::{MsgFlags, send};
 use tokometer_base as base;
 
 use super::http::{Persistence, Reader};
-use crate::truth::{Fact, Kind, Log, TrueEvent};
+use crate::truth::{Fact, Log, SentKind, TrueEvent};
 
 /// Output that a client does not read is kept up to here; then the connection is given up.
 const BACKLOG_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -26,7 +26,7 @@ struct Leaving {
     /// Bytes queued since the connection began, this event's last one included.
     end: u64,
     stream: u64,
-    kind: Kind,
+    kind: SentKind,
     tokens: u32,
 }
 
@@ -197,7 +197,7 @@ impl Connection {
     }
 
     /// Notes, for the truth log, that an event ends with the bytes queued so far.
-    pub(super) fn note(&mut self, stream: u64, kind: Kind, tokens: u32) {
+    pub(super) fn note(&mut self, stream: u64, kind: SentKind, tokens: u32) {
         // Under TLS the event's place in the output is known when its record is made.
         let end = if self.tls.is_some() { u64::MAX } else { self.queued };
         self.leaving.push_back(Leaving { end, stream, kind, tokens });

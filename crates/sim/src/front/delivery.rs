@@ -6,8 +6,8 @@ use tokometer_base as base;
 use super::reactor::Reactor;
 use super::stream::Voice;
 use super::timers::Alarm;
-use crate::config::Pace;
-use crate::truth::{Kind, StreamEnd};
+use crate::config::TokenTiming;
+use crate::truth::{SentKind, StreamEnd};
 use crate::wire::{Complaint, Delivery, Sheet};
 
 /// A step that ends later than this is not made up for: the next one begins when it was noticed.
@@ -64,7 +64,7 @@ impl Reactor<'_> {
 
     /// The next token of a stream with a schedule of its own.
     pub(super) fn pace(&mut self, key: u64, at: Nanos, now: Nanos) {
-        let Pace::Fixed { itl, .. } = self.config.pace else { return };
+        let TokenTiming::Fixed { itl, .. } = self.config.pace else { return };
         self.snapshot.lateness.add(now - at);
         self.deliver(key, 1);
         if self.streams.get_mut(key).is_some() {
@@ -74,7 +74,7 @@ impl Reactor<'_> {
 
     /// Lets flooding streams send until their sockets are full.
     pub(super) fn pump_ready(&mut self) {
-        let Pace::Flood { events_per_write } = self.config.pace else { return };
+        let TokenTiming::Flood { events_per_write } = self.config.pace else { return };
         for key in std::mem::take(&mut self.ready) {
             for _ in 0..FLOOD_WRITES_MAX {
                 self.flood(key, events_per_write);
@@ -112,8 +112,8 @@ impl Reactor<'_> {
     fn deliver(&mut self, key: u64, tokens: u32) {
         let now = self.clock.now();
         let coalesce = match &self.config.pace {
-            Pace::Engine(profile) => profile.front_end.coalesce,
-            Pace::Fixed { .. } | Pace::Flood { .. } => 0.0,
+            TokenTiming::Engine(profile) => profile.front_end.coalesce,
+            TokenTiming::Fixed { .. } | TokenTiming::Flood { .. } => 0.0,
         };
         let Some(stream) = self.streams.get_mut(key) else { return };
         if stream.holds_back(tokens, coalesce) {
@@ -186,7 +186,7 @@ impl Reactor<'_> {
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.queue(b"0\r\n\r\n");
         if let Some(number) = stream.filter(|_| self.truth.is_some()) {
-            connection.note(number, Kind::End, 0);
+            connection.note(number, SentKind::End, 0);
         }
         connection.seal();
         connection.end_answer(now);
@@ -204,7 +204,7 @@ impl Reactor<'_> {
         if stream.has_head {
             let mut sheet = Sheet::default();
             let text = String::from_utf8_lossy(&response.body);
-            sheet.put("data: ").put(&text).close(Kind::Error, 0);
+            sheet.put("data: ").put(&text).close(SentKind::Error, 0);
             self.post(stream.connection, Some(stream.number), &sheet, stream.script.hex());
             self.finish_answer(stream.connection, Some(stream.number));
         } else {

@@ -18,7 +18,7 @@ use tokometer_base::Clock;
 
 use super::incoming::Incoming;
 use super::reactor::Reactor;
-use crate::config::{Config, Pace, Transport};
+use crate::config::{SimConfig, TokenTiming, Transport};
 use crate::{profile, truth};
 
 /// Connections that may wait to be accepted: a burst of thousands must not be refused.
@@ -45,10 +45,10 @@ pub enum Error {
     },
     /// The engine profile is not sound.
     #[error(transparent)]
-    Profile(#[from] profile::Error),
+    Profile(#[from] profile::ProfileError),
     /// The truth log cannot be written.
     #[error(transparent)]
-    Truth(#[from] truth::Error),
+    Truth(#[from] truth::TruthError),
     /// No certificate could be made.
     #[error("cannot create a TLS certificate: {0}")]
     Certificate(String),
@@ -58,8 +58,8 @@ pub enum Error {
 }
 
 /// A simulated server that is bound to an address but does not answer yet.
-pub struct Server {
-    config: Config,
+pub struct SimServer {
+    config: SimConfig,
     listener: Incoming,
     local_addr: Option<SocketAddr>,
     tls: Option<Tls>,
@@ -71,11 +71,11 @@ struct Tls {
     certificate_pem: String,
 }
 
-impl Server {
+impl SimServer {
     /// Checks the configuration and starts to listen. Clients may connect from now on; they are
-    /// answered once [`Server::run`] is called.
-    pub fn bind(config: Config) -> Result<Self, Error> {
-        if let Pace::Engine(profile) = &config.pace {
+    /// answered once [`SimServer::run`] is called.
+    pub fn bind(config: SimConfig) -> Result<Self, Error> {
+        if let TokenTiming::Engine(profile) = &config.pace {
             profile.check()?;
         }
         raise_descriptor_limit();

@@ -18,4 +18,4 @@ mod stream;
 mod timers;
 
 pub(crate) use http::Request;
-pub use listener::{Error, Server};
+pub use listener::{Error, SimServer};

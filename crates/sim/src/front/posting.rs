@@ -12,7 +12,7 @@ use super::http::{Framing, head};
 use super::reactor::Reactor;
 use super::timers::Alarm;
 use crate::faults::{Faults, PacketFault};
-use crate::truth::{Kind, StreamEnd};
+use crate::truth::{SentKind, StreamEnd};
 use crate::wire::{Hex, Joint, Mark, Sheet};
 
 impl Reactor<'_> {
@@ -55,7 +55,7 @@ impl Reactor<'_> {
         let Some(connection) = self.connections.get_mut(connection_key) else { return };
         connection.queue(text.as_bytes());
         if self.truth.is_some() {
-            connection.note(number, Kind::Head, 0);
+            connection.note(number, SentKind::Head, 0);
         }
         connection.seal();
         self.flush(connection_key);
@@ -97,7 +97,7 @@ impl Reactor<'_> {
         let (connection, number, hex) = (stream.connection, stream.number, stream.script.hex());
         if stream.has_head {
             let mut sheet = Sheet::default();
-            sheet.put(": ping").close(Kind::Comment, 0);
+            sheet.put(": ping").close(SentKind::Comment, 0);
             self.post(connection, Some(number), &sheet, hex);
         }
         self.timers.set(now + interval, Alarm::Comment(key));

@@ -17,7 +17,7 @@ use super::incoming::Incoming;
 use super::listener::Error;
 use super::stream::ResponseStream;
 use super::timers::{Alarm, Timers};
-use crate::config::{Config, Pace};
+use crate::config::{SimConfig, TokenTiming};
 use crate::engine::Engine;
 use crate::faults::PacketFault;
 use crate::slots::Slots;
@@ -44,7 +44,7 @@ const ACCEPT_PAUSE: Nanos = Nanos::from_millis(50);
 
 /// Everything the server holds while it runs.
 pub(super) struct Reactor<'a> {
-    pub(super) config: Config,
+    pub(super) config: SimConfig,
     listener: Incoming,
     tls: Option<Arc<rustls::ServerConfig>>,
     epoll: Epoll,
@@ -74,7 +74,7 @@ pub(super) struct Reactor<'a> {
 
 impl<'a> Reactor<'a> {
     pub(super) fn new(
-        config: Config,
+        config: SimConfig,
         listener: Incoming,
         tls: Option<Arc<rustls::ServerConfig>>,
         clock: &'a dyn Clock,
@@ -86,8 +86,10 @@ impl<'a> Reactor<'a> {
         epoll.add(timer.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
         let truth = config.truth.as_deref().map(Log::create).transpose()?;
         let engine = match &config.pace {
-            Pace::Engine(profile) => Some(Engine::new((**profile).clone(), Seed(config.seed))),
-            Pace::Fixed { .. } | Pace::Flood { .. } => None,
+            TokenTiming::Engine(profile) => {
+                Some(Engine::new((**profile).clone(), Seed(config.seed)))
+            }
+            TokenTiming::Fixed { .. } | TokenTiming::Flood { .. } => None,
         };
         // Token ids need a vocabulary that takes a while to load. No request should wait for it.
         let _ = std::thread::Builder::new().name("vocabulary".to_owned()).spawn(warm_up);
@@ -235,7 +237,7 @@ impl<'a> Reactor<'a> {
     fn attend(&mut self, key: u64, flags: EpollFlags) {
         if flags.contains(EpollFlags::EPOLLOUT) {
             self.flush(key);
-            let is_flood = matches!(self.config.pace, Pace::Flood { .. });
+            let is_flood = matches!(self.config.pace, TokenTiming::Flood { .. });
             let roomy = self.connections.get_mut(key).filter(|one| is_flood && !one.waits_for_room);
             self.ready.extend(roomy.and_then(|connection| connection.stream));
         }

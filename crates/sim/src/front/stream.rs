@@ -8,7 +8,7 @@ use super::http::Persistence;
 use crate::config::AnswerLength;
 use crate::engine::Job;
 use crate::faults::{DoneFault, Faults, UsageFault};
-use crate::truth::Kind;
+use crate::truth::SentKind;
 use crate::vocabulary::{Vocabulary, scramble};
 use crate::wire::{
     Delivery, Ending, EngineRequest, Length, Piece, Reason, Response, Script, Sheet, Usage,
@@ -178,7 +178,8 @@ impl ResponseStream {
             if self.is_complete() {
                 let ending = self.ending(now, faults);
                 self.script.end(&ending, sheet);
-                let is_announced = sheet.marks.last().is_some_and(|mark| mark.kind == Kind::Done);
+                let is_announced =
+                    sheet.marks.last().is_some_and(|mark| mark.kind == SentKind::Done);
                 if is_announced && faults.done == DoneFault::Twice {
                     sheet.done();
                 }
@@ -189,7 +190,7 @@ impl ResponseStream {
     fn speak_range(&mut self, from: u32, voice: &Voice<'_>, sheet: &mut Sheet) {
         let vocabulary = voice.vocabulary;
         if self.malformed_after.is_some_and(|after| from < after && self.sent_tokens >= after) {
-            sheet.put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te").close(Kind::Error, 0);
+            sheet.put("data: {\"id\":\"cmpl-broken\",\"choices\":[{\"te").close(SentKind::Error, 0);
         }
         let ids: Vec<u32> = if self.script.wants_ids() {
             (from..self.sent_tokens).map(|at| vocabulary.id(self.seed, at)).collect()

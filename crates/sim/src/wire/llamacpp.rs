@@ -13,7 +13,7 @@ use super::complaint::Complaint;
 use super::openai::{Route, UsageWish, is_set, token_id, whole_number};
 use super::route::{Accepted, Desk, Response, hash_ids};
 use super::sheet::Sheet;
-use crate::truth::Kind;
+use crate::truth::SentKind;
 
 const FINGERPRINT: &str = "b0-tokometer-sim";
 
@@ -101,7 +101,7 @@ impl Script for OpenAi {
                 if is_first {
                     let role = "{\"finish_reason\":null,\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null}}";
                     self.put_event(sheet, role, "");
-                    sheet.close_joined(Kind::Role, 0);
+                    sheet.close_joined(SentKind::Role, 0);
                 }
                 format!(
                     "{{\"finish_reason\":null,\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}"
@@ -109,7 +109,7 @@ impl Script for OpenAi {
             }
         };
         self.put_event(sheet, &choice, "");
-        sheet.close(Kind::Text, piece.tokens);
+        sheet.close(SentKind::Text, piece.tokens);
     }
 
     fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
@@ -122,19 +122,19 @@ impl Script for OpenAi {
                     "{{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"{reason}\"}}"
                 );
                 self.put_event(sheet, &choice, &figures);
-                sheet.close(Kind::Finish, 0);
+                sheet.close(SentKind::Finish, 0);
             }
             Route::Chat => {
                 let choice =
                     format!("{{\"finish_reason\":\"{reason}\",\"index\":0,\"delta\":{{}}}}");
                 if self.usage == UsageWish::Never {
                     self.put_event(sheet, &choice, &format!(",\"timings\":{timings}"));
-                    sheet.close(Kind::Finish, 0);
+                    sheet.close(SentKind::Finish, 0);
                 } else {
                     self.put_event(sheet, &choice, "");
-                    sheet.close_joined(Kind::Finish, 0);
+                    sheet.close_joined(SentKind::Finish, 0);
                     self.put_event(sheet, "", &figures);
-                    sheet.close(Kind::Usage, 0);
+                    sheet.close(SentKind::Usage, 0);
                 }
             }
         }
@@ -219,12 +219,12 @@ impl Script for Native {
         sheet.put("\",\"tokens\":").put_numbers(piece.ids);
         sheet.put(",\"stop\":false,\"id_slot\":-1,\"tokens_predicted\":");
         sheet.put_number(piece.usage.completion_tokens).put(",\"tokens_evaluated\":");
-        sheet.put_number(piece.usage.prompt_tokens).put("}").close(Kind::Text, piece.tokens);
+        sheet.put_number(piece.usage.prompt_tokens).put("}").close(SentKind::Text, piece.tokens);
     }
 
     fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
         let event = self.last_event("", &[], ending);
-        sheet.put(&format!("data: {event}")).close(Kind::Finish, 0);
+        sheet.put(&format!("data: {event}")).close(SentKind::Finish, 0);
     }
 
     fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {

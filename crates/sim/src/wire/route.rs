@@ -8,14 +8,14 @@ use super::metrics::Snapshot;
 use super::openai::{self, Route};
 use super::sheet::Sheet;
 use super::{llamacpp, metrics, mii, sglang, tgi, tokens, transformers, triton, vllm};
-use crate::config::{Config, Flavour};
+use crate::config::{Flavour, SimConfig};
 use crate::front::Request;
-use crate::truth::Kind;
+use crate::truth::SentKind;
 use crate::vocabulary::{Vocabulary, scramble};
 
 /// What the routes know of the server while they answer one request.
 pub(crate) struct Desk<'a> {
-    pub(crate) config: &'a Config,
+    pub(crate) config: &'a SimConfig,
     pub(crate) vocabulary: &'a mut Vocabulary,
     pub(crate) max_model_len: u32,
     /// Seconds since the epoch.
@@ -163,7 +163,7 @@ pub(crate) fn route(desk: &mut Desk<'_>, request: &Request) -> Reply {
     }
 }
 
-fn is_allowed(config: &Config, request: &Request) -> bool {
+fn is_allowed(config: &SimConfig, request: &Request) -> bool {
     let Some(key) = &config.api_key else { return true };
     let is_open = matches!(request.path.as_str(), "/health" | "/metrics" | "/ping");
     let given = request.authorization.as_deref().unwrap_or_default();
@@ -182,13 +182,13 @@ pub(crate) fn refuse(
     match path {
         "/generate_stream" if is_json => {
             let body = complaint.tgi_body();
-            sheet.put(&format!("data: {body}")).close(Kind::Error, 0);
+            sheet.put(&format!("data: {body}")).close(SentKind::Error, 0);
             Reply::Events { headers: tgi::stream_headers(0), sheet }
         }
         "/generate" if delivery == Delivery::Streamed && is_json => {
             let (message, code) = (&complaint.message, complaint.status);
             let error = json!({ "message": message, "type": "invalid_request_error", "code": code, "retryable": false });
-            sheet.put(&format!("data: {}", json!({ "error": error }))).close(Kind::Error, 0);
+            sheet.put(&format!("data: {}", json!({ "error": error }))).close(SentKind::Error, 0);
             sheet.done();
             Reply::Events { headers: vllm::headers(), sheet }
         }

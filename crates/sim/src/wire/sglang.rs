@@ -8,7 +8,7 @@ use super::openai::{Route, UsageWish, is_set, token_id, whole_number};
 use super::route::{Accepted, Desk, Response, hash_ids};
 use super::sheet::Sheet;
 use super::vllm::headers;
-use crate::truth::Kind;
+use crate::truth::SentKind;
 
 struct OpenAi {
     route: Route,
@@ -87,15 +87,15 @@ impl Script for OpenAi {
                         sheet.put("null");
                     }
                 }
-                sheet.put("}").close(Kind::Text, piece.tokens);
+                sheet.put("}").close(SentKind::Text, piece.tokens);
             }
             Route::Chat => {
                 if is_first {
                     self.put_delta(sheet, ",\"role\":\"assistant\"", Some(""), "null");
-                    sheet.close(Kind::Role, 0);
+                    sheet.close(SentKind::Role, 0);
                 }
                 self.put_delta(sheet, "", Some(piece.text), "null");
-                sheet.close(Kind::Text, piece.tokens);
+                sheet.close(SentKind::Text, piece.tokens);
             }
         }
     }
@@ -103,12 +103,12 @@ impl Script for OpenAi {
     fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
         if self.route == Route::Chat {
             self.put_delta(sheet, "", None, &format!("\"{}\"", ending.reason.name()));
-            sheet.close(Kind::Finish, 0);
+            sheet.close(SentKind::Finish, 0);
         }
         if let Some(usage) = ending.usage.filter(|_| self.usage != UsageWish::Never) {
             let usage = self.usage_json(usage);
             sheet.put("data: ").put(&self.opening).put("],\"usage\":").put(&usage);
-            sheet.put("}").close(Kind::Usage, 0);
+            sheet.put("}").close(SentKind::Usage, 0);
         }
         sheet.done();
     }
@@ -227,7 +227,7 @@ impl Script for Native {
         self.ids.extend_from_slice(piece.ids);
         sheet.put("data: ");
         self.put_object(sheet, piece);
-        sheet.close(Kind::Text, piece.tokens);
+        sheet.close(SentKind::Text, piece.tokens);
     }
 
     fn end(&mut self, _: &Ending, sheet: &mut Sheet) {

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::truth::Kind;
+use crate::truth::SentKind;
 
 /// Events that were written, with where each ends and what it carries.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Sheet {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) end: usize,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SentKind,
     pub(crate) tokens: u32,
     pub(crate) joint: Joint,
 }
@@ -59,22 +59,22 @@ impl Sheet {
     }
 
     /// Ends an event that has a chunk of its own.
-    pub(crate) fn close(&mut self, kind: Kind, tokens: u32) {
+    pub(crate) fn close(&mut self, kind: SentKind, tokens: u32) {
         self.mark(kind, tokens, Joint::Apart);
     }
 
     /// Ends an event that shares its chunk with the next one.
-    pub(crate) fn close_joined(&mut self, kind: Kind, tokens: u32) {
+    pub(crate) fn close_joined(&mut self, kind: SentKind, tokens: u32) {
         self.mark(kind, tokens, Joint::WithNext);
     }
 
-    fn mark(&mut self, kind: Kind, tokens: u32, joint: Joint) {
+    fn mark(&mut self, kind: SentKind, tokens: u32, joint: Joint) {
         self.put("\n\n");
         self.marks.push(Mark { end: self.bytes.len(), kind, tokens, joint });
     }
 
     /// The announced end of a stream.
     pub(crate) fn done(&mut self) {
-        self.put("data: [DONE]").close(Kind::Done, 0);
+        self.put("data: [DONE]").close(SentKind::Done, 0);
     }
 }

@@ -7,7 +7,7 @@ use super::complaint::Complaint;
 use super::openai::{Route, UsageWish, is_set, whole_number};
 use super::route::{Accepted, Desk, Response};
 use super::sheet::{Hex, Sheet};
-use crate::truth::Kind;
+use crate::truth::SentKind;
 
 const FINGERPRINT: &str = "3.3.6-dev0-native";
 
@@ -137,7 +137,7 @@ impl Script for Native {
                     sheet.put(",\"generated_text\":null,\"details\":null}");
                 }
             }
-            sheet.close(Kind::Text, 1);
+            sheet.close(SentKind::Text, 1);
         }
     }
 
@@ -240,14 +240,14 @@ impl Script for OpenAi {
                 self.chat_event(&choice, "null")
             }
         };
-        sheet.put(&event).close(Kind::Text, piece.tokens);
+        sheet.put(&event).close(SentKind::Text, piece.tokens);
     }
 
     fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
         let wants_usage = self.route == Route::Chat && self.usage != UsageWish::Never;
         if let Some(usage) = ending.usage.filter(|_| wants_usage) {
             let event = self.chat_event("", &usage_json(usage));
-            sheet.put(&event).close(Kind::Usage, 0);
+            sheet.put(&event).close(SentKind::Usage, 0);
         }
         sheet.done();
     }

@@ -8,7 +8,7 @@ use super::complaint::Complaint;
 use super::openai::Route;
 use super::route::{Desk, Response};
 use super::sheet::Sheet;
-use crate::truth::Kind;
+use crate::truth::SentKind;
 
 const KNOWN_FIELDS: [&str; 22] = [
     "model",
@@ -94,7 +94,13 @@ impl Script for Transformers {
         let (opening, closing) = (&self.opening, &self.closing);
         if self.route == Route::Chat && !self.has_begun {
             let role = "{\"delta\":{\"role\":\"assistant\"},\"index\":0}";
-            sheet.put("data: ").put(opening).put(role).put(closing).put("}").close(Kind::Role, 0);
+            sheet
+                .put("data: ")
+                .put(opening)
+                .put(role)
+                .put(closing)
+                .put("}")
+                .close(SentKind::Role, 0);
         }
         self.has_begun = true;
         let (before, after) = match self.route {
@@ -102,7 +108,7 @@ impl Script for Transformers {
             Route::Chat => ("{\"delta\":{\"content\":\"", "\"},\"index\":0}"),
         };
         sheet.put("data: ").put(opening).put(before).put(piece.text).put(after);
-        sheet.put(closing).put("}").close(Kind::Text, piece.tokens);
+        sheet.put(closing).put("}").close(SentKind::Text, piece.tokens);
     }
 
     fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
@@ -117,7 +123,7 @@ impl Script for Transformers {
         if let Some(usage) = ending.usage {
             sheet.put(&format!(",\"usage\":{}", usage_json(usage)));
         }
-        sheet.put("}").close(Kind::Finish, 0);
+        sheet.put("}").close(SentKind::Finish, 0);
     }
 
     fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {

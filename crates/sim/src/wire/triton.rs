@@ -7,7 +7,7 @@ use super::complaint::Complaint;
 use super::openai::{is_set, whole_number};
 use super::route::{Accepted, Desk, Response};
 use super::sheet::Sheet;
-use crate::truth::Kind;
+use crate::truth::SentKind;
 
 pub(super) fn generate(
     desk: &mut Desk<'_>,
@@ -45,7 +45,7 @@ impl Script for Triton {
     }
 
     fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
-        sheet.put(&format!("data: {}", event(piece.text))).close(Kind::Text, piece.tokens);
+        sheet.put(&format!("data: {}", event(piece.text))).close(SentKind::Text, piece.tokens);
     }
 
     fn end(&mut self, _: &Ending, _: &mut Sheet) {}

@@ -9,7 +9,7 @@ use super::ask::{Ending, Piece, Script, Usage};
 use super::openai::{Route, UsageWish, Wishes};
 use super::route::{Desk, Response};
 use super::sheet::Sheet;
-use crate::truth::Kind;
+use crate::truth::SentKind;
 
 const FINGERPRINT: &str = "tokometer-sim";
 
@@ -86,7 +86,7 @@ impl Vllm {
         self.put_running_usage(sheet, Usage { completion_tokens: 0, ..usage });
         sheet.put(",\"prompt_token_ids\":");
         self.put_prompt_ids(sheet);
-        sheet.put(",\"prompt_text\":null}").close(Kind::Role, 0);
+        sheet.put(",\"prompt_text\":null}").close(SentKind::Role, 0);
     }
 
     fn put_choice(&self, piece: &Piece<'_>, sheet: &mut Sheet) {
@@ -138,7 +138,7 @@ impl Script for Vllm {
         if piece.last.is_some() && self.wishes.usage == UsageWish::Never {
             sheet.put(",\"system_fingerprint\":\"").put(FINGERPRINT).put("\"");
         }
-        sheet.put("}").close(Kind::Text, piece.tokens);
+        sheet.put("}").close(SentKind::Text, piece.tokens);
     }
 
     fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
@@ -146,7 +146,7 @@ impl Script for Vllm {
             sheet.put("data: ").put(&self.opening).put("]");
             put_usage(sheet, usage);
             sheet.put("},\"system_fingerprint\":\"").put(FINGERPRINT);
-            sheet.put("\"}").close(Kind::Usage, 0);
+            sheet.put("\"}").close(SentKind::Usage, 0);
         }
         sheet.done();
     }

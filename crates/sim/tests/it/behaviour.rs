@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_sim::config::{Flavour, Transport};
-use tokometer_sim::truth::{self, Kind, StreamEnd};
-use tokometer_sim::{Config, Pace};
+use tokometer_sim::truth::{self, SentKind, StreamEnd};
+use tokometer_sim::{SimConfig, TokenTiming};
 
 use crate::client::{Answer, Running, post, quick};
 
@@ -98,7 +98,7 @@ fn a_repeated_prompt_meets_the_prefix_cache_until_it_is_reset() {
 
 #[test]
 fn other_routes_answer_as_their_clients_expect() {
-    let server = Running::start(Config { loras: vec!["adapter".to_owned()], ..quick() });
+    let server = Running::start(SimConfig { loras: vec!["adapter".to_owned()], ..quick() });
     let models = server.get("/v1/models").json();
     let names: Vec<&str> =
         models["data"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
@@ -127,7 +127,7 @@ fn other_routes_answer_as_their_clients_expect() {
 
 #[test]
 fn a_key_is_asked_for_where_one_is_set() {
-    let server = Running::start(Config { api_key: Some("secret".to_owned()), ..quick() });
+    let server = Running::start(SimConfig { api_key: Some("secret".to_owned()), ..quick() });
     assert_eq!(server.get("/v1/models").status, 401);
     assert_eq!(server.get("/health").status, 200);
     let request =
@@ -139,7 +139,7 @@ fn a_key_is_asked_for_where_one_is_set() {
 fn the_truth_log_holds_every_event_of_every_request() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("truth");
-    let server = Running::start(Config { truth: Some(path.clone()), ..quick() });
+    let server = Running::start(SimConfig { truth: Some(path.clone()), ..quick() });
     let headers = "Connection: close\r\nX-Request-Id: bench-7\r\n";
     let request = post("/v1/completions", &completion(5), headers);
     let answer = server.exchange(request.as_bytes());
@@ -155,9 +155,12 @@ fn the_truth_log_holds_every_event_of_every_request() {
     assert_eq!(request.request_id.as_deref(), Some("bench-7"));
     assert_eq!((request.prompt_tokens, request.answer_tokens, request.nth), (4, 5, 0));
     assert_eq!(request.end.unwrap().1, StreamEnd::Complete);
-    let kinds: Vec<Kind> = request.events.iter().map(|event| event.kind).collect();
-    let text = [Kind::Text; 5];
-    assert_eq!(kinds, [&[Kind::Head][..], &text, &[Kind::Usage, Kind::Done, Kind::End]].concat());
+    let kinds: Vec<SentKind> = request.events.iter().map(|event| event.kind).collect();
+    let text = [SentKind::Text; 5];
+    assert_eq!(
+        kinds,
+        [&[SentKind::Head][..], &text, &[SentKind::Usage, SentKind::Done, SentKind::End]].concat()
+    );
     assert_eq!(request.events.iter().map(|event| event.tokens).sum::<u32>(), 5);
     assert!(request.first_byte <= request.complete);
     assert!(request.events.is_sorted_by_key(|event| event.before));
@@ -169,12 +172,12 @@ fn fixed_pacing_keeps_an_absolute_schedule() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("truth");
     let (ttft, itl) = (Nanos::from_millis(30), Nanos::from_millis(4));
-    let pace = Pace::Fixed { ttft, itl };
-    let server = Running::start(Config { pace, truth: Some(path.clone()), ..quick() });
+    let pace = TokenTiming::Fixed { ttft, itl };
+    let server = Running::start(SimConfig { pace, truth: Some(path.clone()), ..quick() });
     assert_eq!(server.post("/v1/completions", &completion(20)).events().len(), 22);
     server.stop();
     let request = truth::read(&path).unwrap().remove(0);
-    let tokens = request.events.iter().filter(|event| event.kind == Kind::Text);
+    let tokens = request.events.iter().filter(|event| event.kind == SentKind::Text);
     for (index, event) in tokens.enumerate() {
         let due = request.complete + ttft + Nanos(itl.0 * index as u64);
         // Late is the machine's doing; early would be ours.
@@ -185,8 +188,8 @@ fn fixed_pacing_keeps_an_absolute_schedule() {
 #[test]
 fn a_flood_sends_everything_it_was_asked_for() {
     for events_per_write in [1, 64] {
-        let pace = Pace::Flood { events_per_write };
-        let server = Running::start(Config { pace, ..quick() });
+        let pace = TokenTiming::Flood { events_per_write };
+        let server = Running::start(SimConfig { pace, ..quick() });
         let answer = server.post("/v1/completions", &completion(20_000));
         assert_eq!(answer.events().len(), 20_002);
         assert!(answer.is_complete);
@@ -213,7 +216,7 @@ fn a_client_that_leaves_frees_its_place() {
 #[test]
 fn the_default_answer_of_each_flavour_is_read_to_its_end() {
     for flavour in Flavour::ALL {
-        let server = Running::start(Config { flavour, ..quick() });
+        let server = Running::start(SimConfig { flavour, ..quick() });
         let body = r#"{"model":"tiny","prompt":"Hello","max_tokens":3,"stream":false}"#;
         let answer = server.post("/v1/completions", body).json();
         let text = answer["choices"][0]["text"].as_str().unwrap();
@@ -228,7 +231,7 @@ fn the_default_answer_of_each_flavour_is_read_to_its_end() {
 
 #[test]
 fn tls_carries_the_same_stream() {
-    let server = Running::start(Config { transport: Transport::Tls, ..quick() });
+    let server = Running::start(SimConfig { transport: Transport::Tls, ..quick() });
     let pem = server.certificate.clone().unwrap();
     assert!(pem.starts_with("-----BEGIN CERTIFICATE-----"));
     let mut roots = rustls::RootCertStore::empty();
@@ -250,9 +253,9 @@ fn tls_carries_the_same_stream() {
 }
 
 /// The quick configuration with a changed engine.
-fn with_profile(change: impl FnOnce(&mut tokometer_sim::Profile)) -> Config {
+fn with_profile(change: impl FnOnce(&mut tokometer_sim::Profile)) -> SimConfig {
     let mut config = quick();
-    if let Pace::Engine(profile) = &mut config.pace {
+    if let TokenTiming::Engine(profile) = &mut config.pace {
         change(profile);
     }
     config

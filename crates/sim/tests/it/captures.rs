@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tokometer_sim::Config;
+use tokometer_sim::SimConfig;
 use tokometer_sim::config::Flavour;
 use tokometer_sim::faults::{Errors, Which};
 
@@ -70,7 +70,7 @@ fn model_in(request: &[u8]) -> Option<String> {
     Some(body.get("model")?.as_str()?.to_owned())
 }
 
-fn check_with(config: Config, name: &str) {
+fn check_with(config: SimConfig, name: &str) {
     let (request, captured) = capture(name);
     let server = Running::start(config);
     let answer = server.exchange(&request);
@@ -81,7 +81,7 @@ fn check_with(config: Config, name: &str) {
 fn check(flavour: Flavour, name: &str) {
     let (request, _) = capture(name);
     let model = model_in(&request).unwrap_or_else(|| "tiny".to_owned());
-    check_with(Config { flavour, model, ..quick() }, name);
+    check_with(SimConfig { flavour, model, ..quick() }, name);
 }
 
 #[test]
@@ -140,13 +140,13 @@ fn refusals_are_worded_like_those_of_the_servers_they_imitate() {
             check(flavour, name);
         }
     }
-    check_with(Config { flavour: Flavour::Vllm, ..quick() }, "vllm-err-model");
+    check_with(SimConfig { flavour: Flavour::Vllm, ..quick() }, "vllm-err-model");
     // The last two are plain texts: only their status and kind are compared.
     for (flavour, name) in
         [(Flavour::Transformers, "hf-err-model"), (Flavour::Tgi, "tgi-err-badjson")]
     {
         let (request, captured) = capture(name);
-        let answer = Running::start(Config { flavour, ..quick() }).exchange(&request);
+        let answer = Running::start(SimConfig { flavour, ..quick() }).exchange(&request);
         assert_eq!(shape(&answer)[0], shape(&captured)[0], "{name}");
     }
 }
@@ -154,7 +154,7 @@ fn refusals_are_worded_like_those_of_the_servers_they_imitate() {
 #[test]
 fn an_overloaded_router_says_so_inside_the_stream_and_outside_it() {
     for name in ["tgi-err-overloaded", "tgi-generate-overloaded"] {
-        let mut config = Config { flavour: Flavour::Tgi, ..quick() };
+        let mut config = SimConfig { flavour: Flavour::Tgi, ..quick() };
         config.faults.errors =
             Some(Errors { status: 429, which: Which::Every(1), retry_after_s: None });
         check_with(config, name);
@@ -167,7 +167,7 @@ fn the_metrics_pages_use_names_that_the_servers_have() {
         [(Flavour::Vllm, "vllm-metrics"), (Flavour::Llamacpp, "llamacpp-metrics")]
     {
         let (request, captured) = capture(name);
-        let answer = Running::start(Config { flavour, ..quick() }).exchange(&request);
+        let answer = Running::start(SimConfig { flavour, ..quick() }).exchange(&request);
         let captured = captured.text();
         let page = answer.text();
         let names = page.lines().filter(|line| !line.starts_with('#'));

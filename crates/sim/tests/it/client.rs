@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokometer_base::MonotonicClock;
-use tokometer_sim::{AnswerLength, Config, Error, Pace, Profile, Server};
+use tokometer_sim::{AnswerLength, Error, Profile, SimConfig, SimServer, TokenTiming};
 
 /// Far beyond any answer of these tests: a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,8 +23,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(config: Config) -> Self {
-        let server = Server::bind(config).unwrap();
+    pub(crate) fn start(config: SimConfig) -> Self {
+        let server = SimServer::bind(config).unwrap();
         let address = server.local_addr().unwrap();
         let certificate = server.certificate_pem().map(str::to_owned);
         let stop = Arc::new(AtomicBool::new(false));
@@ -82,13 +82,13 @@ pub(crate) fn post(path: &str, body: &str, headers: &str) -> String {
 }
 
 /// A configuration whose engine takes a millisecond per step and whose answers never stop early.
-pub(crate) fn quick() -> Config {
+pub(crate) fn quick() -> SimConfig {
     let mut profile = Profile { max_model_len: 4096, ..Profile::default() };
     profile.cost.base_ms = 1.0;
     profile.front_end.arrival_ms = 0.0;
     let answer = AnswerLength { median_tokens: 1e9, sigma: 0.0 };
-    let pace = Pace::Engine(Box::new(profile));
-    Config { model: "tiny".to_owned(), pace, answer, ..Config::default() }
+    let pace = TokenTiming::Engine(Box::new(profile));
+    SimConfig { model: "tiny".to_owned(), pace, answer, ..SimConfig::default() }
 }
 
 /// An HTTP answer, taken apart.

@@ -4,9 +4,9 @@ use std::io::{ErrorKind, Read, Write};
 
 use serde_json::{Value, json};
 use tokometer_base::Nanos;
-use tokometer_sim::Config;
+use tokometer_sim::SimConfig;
 use tokometer_sim::faults::{DoneFault, Errors, Faults, PacketFault, Stall, UsageFault, Which};
-use tokometer_sim::truth::{self, Kind, TrueRequest};
+use tokometer_sim::truth::{self, SentKind, TrueRequest};
 
 use crate::client::{Answer, Running, post, quick};
 
@@ -19,7 +19,7 @@ fn body(tokens: u32) -> String {
 }
 
 fn server(faults: Faults) -> Running {
-    Running::start(Config { faults, ..quick() })
+    Running::start(SimConfig { faults, ..quick() })
 }
 
 fn answer(faults: Faults, tokens: u32) -> Answer {
@@ -36,7 +36,7 @@ fn answer(faults: Faults, tokens: u32) -> Answer {
 fn truth_of(faults: Faults, tokens: u32) -> TrueRequest {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("truth");
-    let server = Running::start(Config { faults, truth: Some(path.clone()), ..quick() });
+    let server = Running::start(SimConfig { faults, truth: Some(path.clone()), ..quick() });
     let answer = server.post("/v1/completions", &body(tokens));
     assert!(answer.is_complete);
     server.stop();
@@ -140,7 +140,7 @@ fn a_stall_holds_the_stream_and_a_slow_start_holds_everything() {
     let span = Nanos::from_millis(60);
     let stall = Some(Stall { after_tokens: 2, span });
     let request = truth_of(Faults { stall, ..Faults::default() }, 5);
-    let text: Vec<_> = request.events.iter().filter(|event| event.kind == Kind::Text).collect();
+    let text: Vec<_> = request.events.iter().filter(|event| event.kind == SentKind::Text).collect();
     assert!(text[2].after - text[1].before >= span);
     let slow = truth_of(Faults { first_byte_delay: Some(span), ..Faults::default() }, 5);
     assert!(slow.events[0].after - slow.complete >= span);
@@ -151,7 +151,7 @@ fn a_tight_start_sends_the_head_with_the_first_token() {
     let faults = Faults { packets: PacketFault::TightStart, ..Faults::default() };
     let request = truth_of(faults, 5);
     let (head, first) = (&request.events[0], &request.events[1]);
-    assert_eq!((head.kind, first.kind), (Kind::Head, Kind::Text));
+    assert_eq!((head.kind, first.kind), (SentKind::Head, SentKind::Text));
     // The engine's first step comes before the head, not after it.
     assert!(head.before - request.complete >= Nanos::from_millis(1));
     assert!(head.before < first.before);

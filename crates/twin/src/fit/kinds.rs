@@ -8,7 +8,7 @@ use sim::Profile;
 use sim::profile::Policy;
 use tokometer_sim as sim;
 
-use super::model::{Candidate, Model};
+use super::model::{Candidate, EngineModel};
 use super::search::promise;
 use super::{MeasuredRow, Prepared, kept};
 use crate::client::OldClient;
@@ -16,7 +16,7 @@ use crate::parallel::in_parallel;
 
 /// A kind of engine and how well it describes a table.
 #[derive(Debug, Clone)]
-pub struct Kind {
+pub struct EngineFit {
     /// What it is called.
     pub name: String,
     /// The template of its fits.
@@ -36,14 +36,14 @@ pub fn kinds(
     rows: &[MeasuredRow],
     base: &Profile,
     (client, threads): (OldClient, usize),
-) -> Vec<Kind> {
+) -> Vec<EngineFit> {
     let set = kept(rows).0;
     let prepared = Prepared::new(rows);
     let templates = declared(base);
     let mut kinds = in_parallel(&templates, threads, |(name, profile)| {
         let template = Candidate { profile: profile.clone(), client, spread: super::SPREAD };
-        let loss = promise(&prepared, &Model::new(template.clone()), &set);
-        Kind { name: name.clone(), template, loss }
+        let loss = promise(&prepared, &EngineModel::new(template.clone()), &set);
+        EngineFit { name: name.clone(), template, loss }
     });
     kinds.sort_by(|one, other| one.loss.total_cmp(&other.loss));
     kinds
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    fn losses(kinds: &[Kind]) -> Vec<(&str, f64)> {
+    fn losses(kinds: &[EngineFit]) -> Vec<(&str, f64)> {
         kinds.iter().map(|kind| (kind.name.as_str(), kind.loss)).collect()
     }
 }

@@ -30,8 +30,8 @@ use crate::mechanism::Mechanism;
 use crate::parallel::in_parallel;
 pub use accuracy::{Accuracy, errors, main_errors};
 use descent::{Best, Miss};
-pub use kinds::{Kind, kinds};
-pub use model::{Candidate, Model, Parameter, STARTS, cells_of};
+pub use kinds::{EngineFit, kinds};
+pub use model::{Candidate, EngineModel, Parameter, STARTS, cells_of};
 pub use row::{Cells, FIGURES, MeasuredRow, is_main};
 pub use runs::{Measured, RunCalibration, calibrate_runs};
 pub use screen::{LeftOut, quantum_of, stalls};
@@ -39,7 +39,7 @@ use search::Search;
 
 /// How to calibrate.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct FitSettings {
     /// The kind of engine and everything that is not fitted.
     pub template: Candidate,
     /// Searches from each of the three declared points: the first begins there, the others near it.
@@ -52,7 +52,7 @@ pub struct Settings {
 
 /// How far a calibration has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct FitProgress {
     /// Searches that have ended.
     pub done: usize,
     /// Searches in all.
@@ -194,8 +194,8 @@ fn kept(rows: &[MeasuredRow]) -> (Vec<usize>, Vec<LeftOut>) {
 /// Fits an engine to the rows of a table.
 pub fn calibrate(
     rows: &[MeasuredRow],
-    settings: &Settings,
-    progress: &(dyn Fn(Progress) + Sync),
+    settings: &FitSettings,
+    progress: &(dyn Fn(FitProgress) + Sync),
 ) -> Result<Calibration, Error> {
     screen::check(rows)?;
     let (kept, left_out) = kept(rows);
@@ -205,7 +205,7 @@ pub fn calibrate(
     let prepared = Prepared::new(rows);
     let even: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 0).collect();
     let odd: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 1).collect();
-    let model = Model::new(settings.template.clone());
+    let model = EngineModel::new(settings.template.clone());
     let search = Search::run(&prepared, &model, &[&kept, &even, &odd], (settings, progress));
     let fits: Vec<(Candidate, &[usize])> = search
         .refined
@@ -242,7 +242,7 @@ pub fn calibrate(
 
 /// What a fit to too few rows for folds found: a description, not a prediction.
 #[derive(Debug, Clone)]
-pub struct Description {
+pub struct FitDescription {
     /// The engine.
     pub candidate: Candidate,
     /// Its parameters.
@@ -254,16 +254,16 @@ pub struct Description {
 /// Fits a model to rows that are too few to hold any out.
 pub fn describe(
     rows: &[MeasuredRow],
-    model: &Model,
-    settings: &Settings,
-) -> Result<Description, Error> {
+    model: &EngineModel,
+    settings: &FitSettings,
+) -> Result<FitDescription, Error> {
     let all: Vec<usize> = (0..rows.len()).collect();
     let prepared = Prepared::new(rows);
     let search = Search::run(&prepared, model, &[&all], (settings, &|_| {}));
     let candidate = model.candidate(&search.refined[0].point);
     let in_sample = predict_rows(&candidate, rows, &all, REPORT_SEEDS)?;
     let parameters = fitted(model, search.of_set(0), &search.refined[0]);
-    Ok(Description { candidate, parameters, in_sample })
+    Ok(FitDescription { candidate, parameters, in_sample })
 }
 
 /// What a candidate predicts for each of these rows of a table, as means over `seeds` seeds.
@@ -318,7 +318,7 @@ impl Prepared<'_> {
 /// Largest ratio between ends of an identified parameter.
 const IDENTIFIED_RATIO: f64 = 1.2;
 
-fn fitted(model: &Model, fits: &[Best], best: &Best) -> Vec<Fitted> {
+fn fitted(model: &EngineModel, fits: &[Best], best: &Best) -> Vec<Fitted> {
     let parameters = model.parameters.iter().enumerate();
     parameters
         .map(|(at, parameter)| {

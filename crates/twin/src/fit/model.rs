@@ -20,8 +20,8 @@ use super::row::{Cells, FIGURES, MeasuredRow, weight};
 use crate::Error;
 use crate::client::OldClient;
 use crate::figures::Figures;
-use crate::predict::{Options, predict};
-use crate::workload::Workload;
+use crate::predict::{PredictOptions, predict};
+use crate::workload::RequestLoad;
 
 /// Places of the three declared starting points in every parameter's range.
 pub const STARTS: [f64; 3] = [0.35, 0.5, 0.65];
@@ -198,14 +198,14 @@ const ROUTER: [Parameter; 2] = [
 
 /// What is fitted: a template and the numbers that may change in it.
 #[derive(Clone)]
-pub struct Model {
+pub struct EngineModel {
     /// Everything that is set.
     pub template: Candidate,
     /// Everything that is searched.
     pub parameters: Vec<Parameter>,
 }
 
-impl Model {
+impl EngineModel {
     /// The parameters that make sense for a template's policy. Where prompts have steps of their own, the
     /// jump of the other steps is a plain saturation: decodes alone do not determine its steepness.
     pub fn new(mut template: Candidate) -> Self {
@@ -272,12 +272,12 @@ pub(crate) fn predict_row(
     let mut sums = [0.0; 10];
     for seed in (0..seeds).map(Seed) {
         let asks = lengths::asks(row, blocks, candidate.spread, seed);
-        let mut workload = Workload::burst(asks);
+        let mut workload = RequestLoad::burst(asks);
         if let Some(rate) = row.request_rate {
             workload = workload.arriving(Arrivals::poisson(rate));
         }
         workload.max_concurrency = row.max_concurrency;
-        let options = Options { client: candidate.client, ..Options::default() };
+        let options = PredictOptions { client: candidate.client, ..PredictOptions::default() };
         let prediction = predict(&candidate.profile, &workload, seed, options)?;
         for (sum, value) in sums.iter_mut().zip(figures(&prediction.figures)) {
             *sum += value / seeds as f64;

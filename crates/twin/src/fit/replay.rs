@@ -20,12 +20,12 @@ use super::row::{Cells, MeasuredRow};
 use super::{HeldOut, IDENTIFIED_RATIO};
 use crate::figures::Figures;
 use crate::parallel::in_parallel;
-use crate::predict::{Options, predict};
-use crate::workload::{Ask, Workload};
+use crate::predict::{PredictOptions, predict};
+use crate::workload::{Ask, RequestLoad};
 
 /// A recorded run as a workload, with what was measured.
 pub(super) struct Replay {
-    workload: Workload,
+    workload: RequestLoad,
     row: MeasuredRow,
 }
 
@@ -53,7 +53,7 @@ impl Replay {
         let cells = cells_of(&figures(&sent)?);
         let row = MeasuredRow { requests: asks.len() as u64, cells, ..MeasuredRow::default() };
         let is_capped = !is_timed && (peak as usize) < asks.len();
-        let mut workload = Workload::burst(asks);
+        let mut workload = RequestLoad::burst(asks);
         if is_timed {
             workload = workload.arriving(Arrivals::Traced);
         }
@@ -64,7 +64,7 @@ impl Replay {
     }
 
     fn predicted(&self, profile: &Profile) -> Option<Cells> {
-        let found = predict(profile, &self.workload, Seed(0), Options::default());
+        let found = predict(profile, &self.workload, Seed(0), PredictOptions::default());
         found.ok().map(|prediction| cells_of(&prediction.figures))
     }
 }

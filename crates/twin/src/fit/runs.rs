@@ -344,7 +344,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ask, Keep, Options, Workload, predict};
+    use crate::{Ask, KeptDetail, PredictOptions, RequestLoad, predict};
     use tokometer_base::Seed;
     use tokometer_schedule::Arrivals;
 
@@ -352,8 +352,8 @@ mod tests {
         let asks: Vec<Ask> = (0_u32..150)
             .map(|index| Ask::new(50 + index * 37 % 700, 20 + index * 13 % 90))
             .collect();
-        let workload = Workload::burst(asks).arriving(Arrivals::poisson(rate));
-        let options = Options { keep: Keep::Timelines, ..Options::default() };
+        let workload = RequestLoad::burst(asks).arriving(Arrivals::poisson(rate));
+        let options = PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
         predict(profile, &workload, Seed(3), options).unwrap().timelines
     }
 
@@ -385,8 +385,8 @@ mod tests {
     #[test]
     fn a_run_without_a_steady_part_is_refused() {
         let profile = Profile::default();
-        let workload = Workload::burst(vec![Ask::new(10, 3)]);
-        let options = Options { keep: Keep::Timelines, ..Options::default() };
+        let workload = RequestLoad::burst(vec![Ask::new(10, 3)]);
+        let options = PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
         let run = predict(&profile, &workload, Seed(3), options).unwrap().timelines;
         assert!(matches!(calibrate_runs(&[run], profile, 1), Err(Error::TooFewSteps { .. })));
     }

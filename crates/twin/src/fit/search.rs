@@ -13,8 +13,8 @@ use base::seed::normal;
 use tokometer_base as base;
 
 use super::descent::{self, Best, Pull, Rounds, descend, reflect};
-use super::model::{Model, STARTS};
-use super::{Prepared, Progress, Settings};
+use super::model::{EngineModel, STARTS};
+use super::{FitProgress, FitSettings, Prepared};
 use crate::parallel::in_parallel;
 
 /// How far from a declared point the further descents begin, as a share of every range.
@@ -48,16 +48,16 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn run(
         prepared: &Prepared<'_>,
-        model: &Model,
+        model: &EngineModel,
         sets: &[&[usize]],
-        (settings, progress): (&Settings, &(dyn Fn(Progress) + Sync)),
+        (settings, progress): (&FitSettings, &(dyn Fn(FitProgress) + Sync)),
     ) -> Self {
         let searches = settings.searches.max(1);
         let total = sets.len() * (STARTS.len() * (searches + 1) + 1);
         let done = AtomicUsize::new(0);
         let ended = |best: Best| {
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            progress(Progress { done, total });
+            progress(FitProgress { done, total });
             best
         };
         let pulls = model.pulls();
@@ -95,7 +95,7 @@ impl Search {
 
 /// How well a template can describe the cheap rows, from the declared points alone: enough to tell one kind
 /// of engine from another.
-pub(super) fn promise(prepared: &Prepared<'_>, model: &Model, set: &[usize]) -> f64 {
+pub(super) fn promise(prepared: &Prepared<'_>, model: &EngineModel, set: &[usize]) -> f64 {
     let small = prepared.small_rows(set);
     let slope = Slope { prepared, model, pulls: &model.pulls(), set: &small };
     let ends = STARTS.map(|place| {
@@ -123,7 +123,7 @@ fn beside(start: &[f64], seed: Seed, (first, heat): (u64, u64)) -> Vec<f64> {
 /// The loss of a model on some rows, to go down on.
 struct Slope<'a> {
     prepared: &'a Prepared<'a>,
-    model: &'a Model,
+    model: &'a EngineModel,
     pulls: &'a [Pull],
     set: &'a [usize],
 }

@@ -12,7 +12,7 @@ use tokometer_base::{Prompt, PromptContent};
 use tokometer_tokenize::{Reach, Specials, Tokenizer};
 
 use crate::compose::{Composed, Composer};
-use crate::{Context, Error, Item, Note, Result, Source};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source};
 
 /// How often the end of a slice is estimated anew before words are taken instead of the text.
 const ESTIMATES: u32 = 12;
@@ -40,14 +40,14 @@ impl Default for Options {
 /// The opened dataset.
 pub(crate) struct Book {
     options: Options,
-    context: Context,
+    context: DatasetContext,
     composer: Composer,
     specials: u32,
     text: String,
     ruler: Ruler,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<Book> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Book> {
     let path = &options.path;
     if path.as_os_str().is_empty() {
         return Err(Error::NoFile("book"));
@@ -287,7 +287,7 @@ impl Source for Book {
         true
     }
 
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<DatasetNote> {
         let (slices, wanted) = (self.slices(), self.len());
         if wanted <= slices {
             return Vec::new();
@@ -301,7 +301,7 @@ impl Source for Book {
             "`{}` has {has} for {wanted} prompts: it starts again at a shifted place",
             self.options.path.display()
         );
-        vec![Note::new("book-restarts", text)]
+        vec![DatasetNote::new("book-restarts", text)]
     }
 }
 
@@ -326,7 +326,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("book.txt");
         std::fs::write(&path, text).unwrap();
-        let context = Context::new(tokenizer, Seed(1), 40);
+        let context = DatasetContext::new(tokenizer, Seed(1), 40);
         open(&Spec::Book(Options { path, input_len, ..Options::default() }), &context)
     }
 

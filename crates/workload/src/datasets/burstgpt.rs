@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokometer_base::{Prompt, PromptContent};
 
 use crate::compose::Composer;
-use crate::{Context, Error, Form, Item, Note, Result, RowOrder, Source, order};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, RowOrder, Source, WireForm, order};
 
 /// The options of `burstgpt`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -27,14 +27,14 @@ struct Lengths {
 
 /// The opened dataset.
 pub(crate) struct BurstGpt {
-    context: Context,
+    context: DatasetContext,
     composer: Composer,
     specials: u32,
     rows: Vec<Lengths>,
     order: Vec<usize>,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<BurstGpt> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<BurstGpt> {
     if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("burstgpt"));
     }
@@ -104,10 +104,10 @@ impl Source for BurstGpt {
         let tokens = prompt.saturating_sub(self.specials).max(1);
         let mut generator = self.context.salt.stream("content").at(index);
         let (content, counted) = match self.context.form {
-            Form::TokenIds => {
+            WireForm::TokenIds => {
                 (PromptContent::TokenIds(self.composer.ids(tokens, &mut generator)?), tokens)
             }
-            Form::Text | Form::Chat => {
+            WireForm::Text | WireForm::Chat => {
                 let composed = self.composer.text(tokens, &mut generator)?;
                 (PromptContent::Text(composed.text), composed.tokens)
             }
@@ -121,11 +121,11 @@ impl Source for BurstGpt {
         Ok(Item { asked_tokens: Some(tokens + self.specials), ..Item::new(index, prompt) })
     }
 
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<DatasetNote> {
         let (rows, wanted) = (self.rows.len() as u64, self.len());
         let text =
             format!("the file has {rows} usable rows for {wanted} prompts: some are repeated");
-        if rows < wanted { vec![Note::new("few-rows", text)] } else { Vec::new() }
+        if rows < wanted { vec![DatasetNote::new("few-rows", text)] } else { Vec::new() }
     }
 }
 
@@ -143,8 +143,10 @@ mod tests {
         let path = folder.path().join("burst.csv");
         std::fs::write(&path, text).unwrap();
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context =
-            Context { row_order: RowOrder::AsInFile, ..Context::new(tokenizer, Seed(1), 3) };
+        let context = DatasetContext {
+            row_order: RowOrder::AsInFile,
+            ..DatasetContext::new(tokenizer, Seed(1), 3)
+        };
         open(&Spec::Burstgpt(Options { path }), &context)
     }
 

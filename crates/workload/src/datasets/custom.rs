@@ -12,7 +12,7 @@ use crate::datasets::sharegpt::{self, ShareGpt};
 use crate::rows::Rows;
 use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts, Tolerance};
 use crate::template::{Habit, Template};
-use crate::{Context, Error, Result};
+use crate::{DatasetContext, Error, Result};
 
 /// The options of `custom`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -53,11 +53,11 @@ pub(crate) enum Custom {
 /// Reads lines with a `prompt`.
 pub(crate) struct Lines {
     output_len: Option<u32>,
-    context: Context,
+    context: DatasetContext,
     template: Option<Template>,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Custom>> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Selection<Custom>> {
     if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("custom"));
     }
@@ -170,13 +170,13 @@ mod tests {
     fn workload(
         text: &str,
         count: u64,
-        adjust: impl FnOnce(&mut Context, &mut Options),
+        adjust: impl FnOnce(&mut DatasetContext, &mut Options),
     ) -> Result<Workload> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prompts.jsonl");
         std::fs::write(&path, text).unwrap();
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let mut context = Context::new(tokenizer, Seed(1), count);
+        let mut context = DatasetContext::new(tokenizer, Seed(1), count);
         let mut options = Options { path, ..Options::default() };
         adjust(&mut context, &mut options);
         open(&Spec::Custom(options), &context)

@@ -14,7 +14,7 @@ use tokometer_base::{Prompt, PromptContent};
 
 use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts};
 use crate::template::{Habit, Template};
-use crate::{Context, Error, Result};
+use crate::{DatasetContext, Error, Result};
 
 /// Columns that hold a conversation.
 const CONVERSATIONS: [&str; 3] = ["conversations", "conversation", "messages"];
@@ -55,11 +55,11 @@ impl Default for Options {
 /// Reads rows.
 pub(crate) struct Hf {
     options: Options,
-    context: Context,
+    context: DatasetContext,
     template: Option<Template>,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Hf>> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Selection<Hf>> {
     if options.path.is_empty() {
         return Err(Error::NoFile("hf"));
     }
@@ -153,8 +153,10 @@ mod tests {
 
     fn workload(path: &std::path::Path, options: Options) -> Result<Workload> {
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context =
-            Context { row_order: RowOrder::AsInFile, ..Context::new(tokenizer, Seed(1), 0) };
+        let context = DatasetContext {
+            row_order: RowOrder::AsInFile,
+            ..DatasetContext::new(tokenizer, Seed(1), 0)
+        };
         let path = path.display().to_string();
         open(&Spec::Hf(Options { path, ..options }), &context)
     }
@@ -233,7 +235,7 @@ mod tests {
         std::fs::write(snapshot.join("train-00000.jsonl"), "{\"prompt\":\"a\"}\n").unwrap();
         std::fs::write(snapshot.join("train-00001.jsonl"), "{\"prompt\":\"b\"}\n").unwrap();
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let mut context = Context::new(tokenizer, Seed(1), 0);
+        let mut context = DatasetContext::new(tokenizer, Seed(1), 0);
         context.hub.cache = Some(folder.path().to_owned());
         context.hub.traffic = tokometer_tokenize::hub::Traffic::CacheOnly;
         let spec = |path: &str| Spec::Hf(Options { path: path.to_owned(), ..Options::default() });

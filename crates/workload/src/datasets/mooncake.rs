@@ -12,7 +12,7 @@ use tokometer_base::{Message, Nanos, Prompt, PromptContent};
 
 use crate::datasets::openai::joined;
 use crate::datasets::timed_trace::{Record, Trace};
-use crate::{Context, Error, Form, Item, Note, Result, Source};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, WireForm};
 
 /// Words behind each block's id.
 const BLOCK_WORDS: usize = 128;
@@ -43,11 +43,11 @@ impl Default for Options {
 /// The opened dataset.
 pub(crate) struct Mooncake {
     options: Options,
-    context: Context,
+    context: DatasetContext,
     trace: Trace,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<Mooncake> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Mooncake> {
     if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("mooncake"));
     }
@@ -97,8 +97,8 @@ impl Source for Mooncake {
         let (record, time) = self.trace.at(index / rounds);
         let messages = self.messages(record, index % rounds);
         let content = match self.context.form {
-            Form::Chat => PromptContent::Messages(messages),
-            Form::Text | Form::TokenIds => PromptContent::Text(joined(&messages)),
+            WireForm::Chat => PromptContent::Messages(messages),
+            WireForm::Text | WireForm::TokenIds => PromptContent::Text(joined(&messages)),
         };
         let prompt = Prompt {
             prompt_tokens: Some(self.context.tokens_of(&content)?),
@@ -111,7 +111,7 @@ impl Source for Mooncake {
         Ok(Item { due: Some(due), ..Item::new(index, prompt) })
     }
 
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<DatasetNote> {
         self.trace.notes.clone()
     }
 }
@@ -135,7 +135,8 @@ mod tests {
         ];
         std::fs::write(&path, lines.join("\n")).unwrap();
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = Context { form: Form::Chat, ..Context::new(tokenizer, Seed(1), 0) };
+        let context =
+            DatasetContext { form: WireForm::Chat, ..DatasetContext::new(tokenizer, Seed(1), 0) };
         let options = Options { path, slowdown_factor: 2.0, num_rounds: 2 };
         let workload = open(&Spec::Mooncake(options), &context).unwrap();
         assert_eq!(workload.len(), 4);

@@ -11,7 +11,7 @@ use tokometer_base::{Message, Prompt, PromptContent};
 
 use crate::rows::Rows;
 use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts, Tolerance};
-use crate::{Context, Error, Form, Result, RowOrder};
+use crate::{DatasetContext, Error, Result, RowOrder, WireForm};
 
 /// The answer length of a line that names none.
 const OUTPUT_LEN: u32 = 256;
@@ -32,15 +32,15 @@ pub struct Options {
 /// Reads requests.
 pub(crate) struct OpenAi {
     output_len: Option<u32>,
-    context: Context,
+    context: DatasetContext,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<OpenAi>> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Selection<OpenAi>> {
     if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("openai"));
     }
     // The tool that has this dataset sends the lines as they stand.
-    let context = Context { row_order: RowOrder::AsInFile, ..context.clone() };
+    let context = DatasetContext { row_order: RowOrder::AsInFile, ..context.clone() };
     let reader = OpenAi { output_len: options.output_len, context: context.clone() };
     Selection::open(Rows::open(&options.path)?, reader, &context)
 }
@@ -60,8 +60,8 @@ impl RowReader for OpenAi {
         let extra: Map<String, Value> =
             fields.into_iter().filter(|(name, _)| !OWN_FIELDS.contains(&name.as_str())).collect();
         let content = match self.context.form {
-            Form::Chat => PromptContent::Messages(messages),
-            Form::Text | Form::TokenIds => PromptContent::Text(joined(&messages)),
+            WireForm::Chat => PromptContent::Messages(messages),
+            WireForm::Text | WireForm::TokenIds => PromptContent::Text(joined(&messages)),
         };
         let prompt = Prompt {
             content,
@@ -126,7 +126,8 @@ mod tests {
         ];
         std::fs::write(&path, lines.join("\n")).unwrap();
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = Context { form: Form::Chat, ..Context::new(tokenizer, Seed(1), 0) };
+        let context =
+            DatasetContext { form: WireForm::Chat, ..DatasetContext::new(tokenizer, Seed(1), 0) };
         let workload = open(&Spec::Openai(Options { path, output_len: None }), &context).unwrap();
         let prompt = workload.item(0).unwrap().prompt;
         let PromptContent::Messages(messages) = &prompt.content else { panic!("no messages") };
@@ -142,7 +143,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("requests.jsonl");
         std::fs::write(&path, "{\"prompt\":\"x\"}\n").unwrap();
-        let context = Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 0);
+        let context = DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 0);
         let error =
             open(&Spec::Openai(Options { path, output_len: None }), &context).err().unwrap();
         assert!(error.to_string().contains("line 1: it has no `messages`"), "{error}");

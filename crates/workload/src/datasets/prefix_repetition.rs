@@ -4,7 +4,7 @@ use serde::Serialize;
 use tokometer_base::{Prompt, PromptContent};
 
 use crate::compose::Composer;
-use crate::{Context, Error, Form, Item, Note, Result, Source, order};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, WireForm, order};
 
 /// The options of `prefix_repetition`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,14 +28,14 @@ impl Default for Options {
 /// The opened dataset.
 pub(crate) struct PrefixRepetition {
     options: Options,
-    context: Context,
+    context: DatasetContext,
     composer: Composer,
     specials: u32,
     /// The prefix of each prompt.
     prefixes: Vec<usize>,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<PrefixRepetition> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<PrefixRepetition> {
     let prefixes = u64::from(options.num_prefixes.max(1));
     if context.count < prefixes {
         let reason = format!("{} prompts are fewer than {prefixes} prefixes", context.count);
@@ -66,12 +66,12 @@ impl Source for PrefixRepetition {
         let mut own = self.context.salt.stream("content").at(index);
         let suffix_tokens = suffix_len.saturating_sub(self.specials);
         let (content, counted) = match self.context.form {
-            Form::TokenIds => {
+            WireForm::TokenIds => {
                 let mut ids = self.composer.ids(prefix_len, &mut shared)?;
                 ids.extend(self.composer.ids(suffix_tokens, &mut own)?);
                 (PromptContent::TokenIds(ids), prefix_len + suffix_tokens)
             }
-            Form::Text | Form::Chat => {
+            WireForm::Text | WireForm::Chat => {
                 let prefix = self.composer.text(prefix_len, &mut shared)?;
                 let suffix = self.composer.continuation(suffix_tokens, &mut own)?;
                 let text = PromptContent::Text(prefix.text + &suffix.text);
@@ -88,11 +88,11 @@ impl Source for PrefixRepetition {
         Ok(Item { asked_tokens, ..Item::new(index, prompt) })
     }
 
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<DatasetNote> {
         let (planned, asked) = (self.len(), self.context.count);
         let text =
             format!("{planned} of {asked} prompts are sent, so that every prefix has as many");
-        if planned < asked { vec![Note::new("rounded-down", text)] } else { Vec::new() }
+        if planned < asked { vec![DatasetNote::new("rounded-down", text)] } else { Vec::new() }
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn every_prefix_has_as_many_prompts_and_the_rest_is_left_out() {
         let options = Options { prefix_len: 5, suffix_len: 7, num_prefixes: 4, output_len: 3 };
-        let context = Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 30);
+        let context = DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 30);
         let workload = open(&Spec::PrefixRepetition(options), &context).unwrap();
         assert_eq!(workload.len(), 28);
         assert_eq!(workload.notes()[0].code, "rounded-down");

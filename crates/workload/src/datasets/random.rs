@@ -13,7 +13,7 @@ use tokometer_tokenize::Specials;
 use crate::compose::{Composed, Composer};
 use crate::datasets::sharegpt;
 use crate::lengths::Span;
-use crate::{Context, Error, Form, Item, Note, Ratio, Result, Source};
+use crate::{DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, WireForm};
 
 /// The options of `random`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -67,7 +67,11 @@ pub(crate) struct Shapes {
 }
 
 impl Shapes {
-    pub(crate) fn new(dataset: &'static str, options: &Options, context: &Context) -> Result<Self> {
+    pub(crate) fn new(
+        dataset: &'static str,
+        options: &Options,
+        context: &DatasetContext,
+    ) -> Result<Self> {
         let ratio = options.range_ratio;
         if let Some(reason) = ratio.fault(context.conventions) {
             return Err(Error::Options { dataset, reason });
@@ -86,7 +90,7 @@ impl Shapes {
         })
     }
 
-    pub(crate) fn at(&self, index: u64, context: &Context) -> Shape {
+    pub(crate) fn at(&self, index: u64, context: &DatasetContext) -> Shape {
         let mut generator = context.seed.stream("lengths").at(index);
         let drawn = self.text.draw(&mut generator);
         let text = match self.conventions {
@@ -104,7 +108,7 @@ impl Shapes {
 /// The opened dataset.
 pub(crate) struct Random {
     input_len: u32,
-    context: Context,
+    context: DatasetContext,
     composer: Composer,
     shapes: Shapes,
     prefix: Prefix,
@@ -117,14 +121,16 @@ struct Prefix {
     start: PromptContent,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<Random> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random> {
     let shapes = Shapes::new("random", options, context)?;
     let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
     let mut generator = context.salt.stream("prefix").at(0);
     let tokens = options.prefix_len;
     let start = match context.form {
-        Form::TokenIds => PromptContent::TokenIds(composer.ids(tokens, &mut generator)?),
-        Form::Text | Form::Chat => PromptContent::Text(composer.text(tokens, &mut generator)?.text),
+        WireForm::TokenIds => PromptContent::TokenIds(composer.ids(tokens, &mut generator)?),
+        WireForm::Text | WireForm::Chat => {
+            PromptContent::Text(composer.text(tokens, &mut generator)?.text)
+        }
     };
     let filling = options.content_path.as_deref().map(|path| sharegpt::Texts::open(path, context));
     Ok(Random {
@@ -196,13 +202,13 @@ impl Source for Random {
         Ok(Item { asked_tokens: Some(shape.text + around), ..Item::new(index, prompt) })
     }
 
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<DatasetNote> {
         let (asked, specials) = (self.input_len, self.shapes.specials());
         let text = format!(
             "prompts of {asked} tokens become {}: the server adds {specials} special tokens to at least one of text",
             specials + 1
         );
-        if asked <= specials { vec![Note::new("short-prompts", text)] } else { Vec::new() }
+        if asked <= specials { vec![DatasetNote::new("short-prompts", text)] } else { Vec::new() }
     }
 }
 
@@ -215,8 +221,8 @@ mod tests {
     use tokometer_base::Seed;
     use tokometer_tokenize::{BuiltIn, Encoding};
 
-    fn context() -> Context {
-        Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(7), 50)
+    fn context() -> DatasetContext {
+        DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(7), 50)
     }
 
     fn text(item: &Item) -> &str {
@@ -229,7 +235,7 @@ mod tests {
     #[test]
     fn every_prompt_has_exactly_the_asked_tokens() {
         let check = |options: Options, conventions| {
-            let context = Context { conventions, ..context() };
+            let context = DatasetContext { conventions, ..context() };
             let workload = open(&Spec::Random(options), &context).unwrap();
             for index in 0..workload.len() {
                 let item = workload.item(index).unwrap();
@@ -251,7 +257,7 @@ mod tests {
         let options = Options { range_ratio: Ratio::both(0.5), ..Options::default() };
         let spec = Spec::Random(options);
         let first = open(&spec, &context()).unwrap();
-        let again = open(&spec, &Context { salt: Seed(8), ..context() }).unwrap();
+        let again = open(&spec, &DatasetContext { salt: Seed(8), ..context() }).unwrap();
         for index in [0, 3, 49, 1_000] {
             let (left, right) = (first.item(index).unwrap(), again.item(index).unwrap());
             assert_eq!(left.asked_tokens, right.asked_tokens);
@@ -275,7 +281,7 @@ mod tests {
 
     #[test]
     fn token_ids_are_ordinary_ones_and_as_many_as_asked() {
-        let context = Context { form: Form::TokenIds, ..context() };
+        let context = DatasetContext { form: WireForm::TokenIds, ..context() };
         let workload = open(&Spec::Random(Options::default()), &context).unwrap();
         let PromptContent::TokenIds(ids) = workload.item(0).unwrap().prompt.content else {
             panic!("not ids");

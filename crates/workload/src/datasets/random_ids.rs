@@ -9,7 +9,7 @@ use tokometer_base::{Conventions, Prompt, PromptContent};
 
 use crate::compose::Composer;
 use crate::datasets::random::{self, Shapes};
-use crate::{Context, Form, Item, Ratio, Result, Source};
+use crate::{DatasetContext, Item, Ratio, Result, Source, WireForm};
 
 /// The options of `random-ids`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -39,12 +39,12 @@ impl Options {
 
 /// The opened dataset.
 pub(crate) struct RandomIds {
-    context: Context,
+    context: DatasetContext,
     composer: Composer,
     shapes: Shapes,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<RandomIds> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<RandomIds> {
     let &Options { input_len, output_len, range_ratio } = options;
     let lengths =
         random::Options { input_len, output_len, range_ratio, ..random::Options::default() };
@@ -69,8 +69,8 @@ impl Source for RandomIds {
         let ids: Vec<u32> =
             ordinary.iter().copied().cycle().skip(start).take(shape.text as usize).collect();
         let (content, counted) = match self.context.form {
-            Form::TokenIds => (PromptContent::TokenIds(ids), shape.text),
-            Form::Text | Form::Chat => {
+            WireForm::TokenIds => (PromptContent::TokenIds(ids), shape.text),
+            WireForm::Text | WireForm::Chat => {
                 let composed = self.composer.fitted(ids, shape.text)?;
                 (PromptContent::Text(composed.text), composed.tokens)
             }
@@ -99,10 +99,10 @@ mod tests {
     fn ids_are_consecutive_and_texts_are_mended_to_the_asked_length() {
         let options =
             Options { input_len: 64, range_ratio: Ratio::both(1.0), ..Options::default() };
-        let context = Context {
+        let context = DatasetContext {
             conventions: Conventions::Sglang,
-            form: Form::TokenIds,
-            ..Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 40)
+            form: WireForm::TokenIds,
+            ..DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 40)
         };
         let workload = open(&Spec::RandomIds(options.clone()), &context).unwrap();
         let PromptContent::TokenIds(ids) = workload.item(3).unwrap().prompt.content else {
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(ids.len(), 64);
         assert!(ids.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 50_256));
 
-        let context = Context { form: Form::Text, ..context };
+        let context = DatasetContext { form: WireForm::Text, ..context };
         let workload = open(&Spec::RandomIds(options), &context).unwrap();
         let check = workload.check_lengths().unwrap();
         assert_eq!((check.checked, check.missed), (40, 0));

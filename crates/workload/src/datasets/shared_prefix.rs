@@ -10,7 +10,7 @@ use tokometer_base::{Conventions, Nanos, Prompt, PromptContent};
 
 use crate::compose::Composer;
 use crate::lengths::Span;
-use crate::{After, Context, Error, Form, Item, Note, Result, Source, order};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, TurnPlace, WireForm, order};
 
 /// Between the system prompt and the question.
 const JOINT: &str = "\n\n";
@@ -36,11 +36,11 @@ pub struct Options {
     /// Questions in a conversation.
     pub num_turns: u32,
     /// The order of the prompts.
-    pub order: Order,
+    pub order: PromptOrder,
     /// Whether a routing key is sent.
     pub routing_key: RoutingKey,
     /// How prompts fall upon groups.
-    pub group_distribution: Distribution,
+    pub group_distribution: GroupSizes,
     /// The steepness of the Zipf distribution.
     pub zipf_alpha: f64,
 }
@@ -48,7 +48,7 @@ pub struct Options {
 /// The order of the prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum PromptOrder {
     /// Mixed by the seed.
     #[default]
     Shuffled,
@@ -70,7 +70,7 @@ pub enum RoutingKey {
 /// How prompts fall upon groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Distribution {
+pub enum GroupSizes {
     /// Every group has as many.
     #[default]
     Uniform,
@@ -88,9 +88,9 @@ impl Default for Options {
             output_len: 256,
             range_ratio: 1.0,
             num_turns: 1,
-            order: Order::default(),
+            order: PromptOrder::default(),
             routing_key: RoutingKey::default(),
-            group_distribution: Distribution::default(),
+            group_distribution: GroupSizes::default(),
             zipf_alpha: 1.0,
         }
     }
@@ -99,7 +99,7 @@ impl Default for Options {
 /// The opened dataset.
 pub(crate) struct SharedPrefix {
     options: Options,
-    context: Context,
+    context: DatasetContext,
     composer: Composer,
     specials: u32,
     joint_tokens: u32,
@@ -107,7 +107,7 @@ pub(crate) struct SharedPrefix {
     groups: Vec<usize>,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<SharedPrefix> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<SharedPrefix> {
     let refused = |reason: String| Error::Options { dataset: "generated-shared-prefix", reason };
     if !(0.0..=1.0).contains(&options.range_ratio) {
         let ratio = options.range_ratio;
@@ -118,8 +118,8 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<SharedPrefix>
     }
     let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
     let joint_tokens = match context.form {
-        Form::TokenIds => 0,
-        Form::Text | Form::Chat => joint_tokens(&composer)?,
+        WireForm::TokenIds => 0,
+        WireForm::Text | WireForm::Chat => joint_tokens(&composer)?,
     };
     Ok(SharedPrefix {
         groups: groups(options, context),
@@ -139,11 +139,11 @@ fn joint_tokens(composer: &Composer) -> Result<u32> {
     Ok(u32::try_from(joined.saturating_sub(apart)).unwrap_or(0))
 }
 
-fn groups(options: &Options, context: &Context) -> Vec<usize> {
+fn groups(options: &Options, context: &DatasetContext) -> Vec<usize> {
     let (number, each) = (options.num_groups as usize, options.prompts_per_group as usize);
     let mut groups: Vec<usize> = match options.group_distribution {
-        Distribution::Uniform => (0..number * each).map(|prompt| prompt / each).collect(),
-        Distribution::Zipf => {
+        GroupSizes::Uniform => (0..number * each).map(|prompt| prompt / each).collect(),
+        GroupSizes::Zipf => {
             let shares: Vec<f64> =
                 (1..=number).map(|rank| (rank as f64).powf(-options.zipf_alpha)).collect();
             let draw =
@@ -152,8 +152,8 @@ fn groups(options: &Options, context: &Context) -> Vec<usize> {
         }
     };
     match options.order {
-        Order::Grouped => groups.sort_unstable(),
-        Order::Shuffled => {
+        PromptOrder::Grouped => groups.sort_unstable(),
+        PromptOrder::Shuffled => {
             let order = order::shuffled(groups.len(), context.seed, "rows");
             groups = order.into_iter().map(|place| groups[place]).collect();
         }
@@ -203,7 +203,7 @@ impl SharedPrefix {
     }
 
     fn plain(&self, tokens: u32, generator: &mut Generator) -> Result<(PromptContent, u32)> {
-        if self.context.form == Form::TokenIds {
+        if self.context.form == WireForm::TokenIds {
             return Ok((PromptContent::TokenIds(self.composer.ids(tokens, generator)?), tokens));
         }
         let composed = self.composer.text(tokens, generator)?;
@@ -236,7 +236,7 @@ impl Source for SharedPrefix {
         }
         let turn = u32::try_from(turn).unwrap_or(0);
         let after =
-            (self.options.num_turns > 1).then_some(After { session, turn, think: Nanos::ZERO });
+            (self.options.num_turns > 1).then_some(TurnPlace { session, turn, think: Nanos::ZERO });
         let class = Some(format!("group-{group}"));
         Ok(Item { asked_tokens: Some(tokens), after, class, ..Item::new(index, prompt) })
     }
@@ -246,10 +246,10 @@ impl Source for SharedPrefix {
         (next < self.len()).then_some(next)
     }
 
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<DatasetNote> {
         let (planned, asked) = (self.len(), self.context.count);
         let text = format!("{planned} prompts are sent (groups × prompts × turns), not {asked}");
-        if planned == asked { Vec::new() } else { vec![Note::new("own-count", text)] }
+        if planned == asked { Vec::new() } else { vec![DatasetNote::new("own-count", text)] }
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
     fn workload(options: Options) -> Workload {
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
         let conventions = Conventions::Sglang;
-        let context = Context { conventions, ..Context::new(tokenizer, Seed(1), 12) };
+        let context = DatasetContext { conventions, ..DatasetContext::new(tokenizer, Seed(1), 12) };
         open(&Spec::SharedPrefix(options), &context).unwrap()
     }
 
@@ -306,16 +306,16 @@ mod tests {
             let workload = workload(options);
             (0..12).map(|index| workload.item(index).unwrap().class.unwrap()).collect()
         };
-        let grouped = groups(Options { order: Order::Grouped, ..small() });
+        let grouped = groups(Options { order: PromptOrder::Grouped, ..small() });
         assert!(grouped.is_sorted());
         assert_ne!(groups(small()), grouped);
-        let steep = Options { group_distribution: Distribution::Zipf, zipf_alpha: 50.0, ..small() };
+        let steep = Options { group_distribution: GroupSizes::Zipf, zipf_alpha: 50.0, ..small() };
         assert_eq!(groups(steep), vec!["group-0"; 12]);
 
         let talks = workload(Options { num_turns: 2, ..small() });
         assert_eq!(talks.len(), 24);
         let later = talks.item(13).unwrap();
-        assert_eq!(later.after, Some(After { session: 1, turn: 1, think: Nanos::ZERO }));
+        assert_eq!(later.after, Some(TurnPlace { session: 1, turn: 1, think: Nanos::ZERO }));
         assert_eq!(later.prompt.prompt_tokens, Some(6));
         assert_eq!((talks.next_turn(1), talks.next_turn(13)), (Some(13), None));
     }

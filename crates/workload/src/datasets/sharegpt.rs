@@ -12,7 +12,7 @@ use tokometer_tokenize::{Specials, Tokenizer};
 use crate::rows::Rows;
 use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts};
 use crate::template::{Habit, Template};
-use crate::{Context, Error, Form, Result, order};
+use crate::{DatasetContext, Error, Result, WireForm, order};
 
 /// What SGLang keeps at the end of a prompt when it adds a suffix.
 const ASSISTANT: &str = "Assistant:";
@@ -59,12 +59,12 @@ impl Limits {
 /// Reads and filters entries.
 pub(crate) struct ShareGpt {
     options: Options,
-    context: Context,
+    context: DatasetContext,
     limits: Limits,
     template: Option<Template>,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<ShareGpt>> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Selection<ShareGpt>> {
     if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("sharegpt"));
     }
@@ -73,7 +73,7 @@ pub(crate) fn open(options: &Options, context: &Context) -> Result<Selection<Sha
 }
 
 impl ShareGpt {
-    pub(crate) fn new(options: Options, context: &Context) -> Result<Self> {
+    pub(crate) fn new(options: Options, context: &DatasetContext) -> Result<Self> {
         if options.output_len.is_some_and(|length| length < 4)
             && context.conventions == Conventions::Sglang
         {
@@ -138,8 +138,8 @@ impl RowReader for ShareGpt {
         };
         let Limits { prompt_min, output_min, prompt_max, total_max } = self.limits;
         let specials = match self.context.form {
-            Form::Text => Specials::Add,
-            Form::Chat | Form::TokenIds => Specials::Skip,
+            WireForm::Text => Specials::Add,
+            WireForm::Chat | WireForm::TokenIds => Specials::Skip,
         };
         let Some(prompt) = count_within(&*self.context.tokenizer, text, specials, prompt_max)?
         else {
@@ -187,7 +187,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    pub(crate) fn open(path: &Path, context: &Context) -> Result<Self> {
+    pub(crate) fn open(path: &Path, context: &DatasetContext) -> Result<Self> {
         let rows = Rows::open(path)?;
         if rows.len() == 0 {
             let reason = "it has no conversation".to_owned();
@@ -240,7 +240,7 @@ mod tests {
         let path = folder.path().join("conversations.json");
         std::fs::write(&path, format!("[{}]", entries.join(",\n"))).unwrap();
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = Context { conventions, ..Context::new(tokenizer, Seed(1), 0) };
+        let context = DatasetContext { conventions, ..DatasetContext::new(tokenizer, Seed(1), 0) };
         open(&Spec::Sharegpt(Options { path, ..options }), &context)
     }
 

@@ -11,7 +11,7 @@ use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Prompt, PromptContent};
 
 use crate::template::{Habit, Template};
-use crate::{Context, Error, Item, Result, Source};
+use crate::{DatasetContext, Error, Item, Result, Source};
 
 /// The poems.
 const SONNETS: &str = include_str!("../../assets/sonnets.txt");
@@ -44,14 +44,14 @@ impl Default for Options {
 /// The opened dataset.
 pub(crate) struct Sonnet {
     options: Options,
-    context: Context,
+    context: DatasetContext,
     template: Option<Template>,
     lines: Vec<String>,
     line_count: usize,
     prefix_lines: usize,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<Sonnet> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Sonnet> {
     let text = match &options.path {
         None => SONNETS.to_owned(),
         Some(path) => std::fs::read_to_string(path).map_err(Error::read(path))?,
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn prompts_share_their_first_lines_and_are_no_longer_than_asked() {
-        let context = Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 20);
+        let context = DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 20);
         let workload = open(&Spec::Sonnet(Options::default()), &context).unwrap();
         let texts: Vec<String> = (0..20)
             .map(|index| {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_length_below_the_request_itself_is_refused() {
-        let context = Context::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 20);
+        let context = DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 20);
         let options = Options { input_len: 5, prefix_len: 2, ..Options::default() };
         let error = open(&Spec::Sonnet(options), &context).err().unwrap();
         assert!(error.to_string().contains("too short"), "{error}");

@@ -10,7 +10,7 @@ use tokometer_base::{Nanos, Prompt, PromptContent};
 
 use crate::compose::Composer;
 use crate::rows::Rows;
-use crate::{Context, Error, Form, Item, Note, Result, Source};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, WireForm};
 
 /// The options of `timed_trace`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,7 +43,7 @@ pub(crate) struct Record {
 /// A trace, sorted by time.
 pub(crate) struct Trace {
     pub(crate) records: Vec<Record>,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<DatasetNote>,
 }
 
 impl Trace {
@@ -81,13 +81,13 @@ impl Trace {
                 path.display(),
                 rows.line(*first)
             );
-            notes.push(Note::new("trace-order", text));
+            notes.push(DatasetNote::new("trace-order", text));
             records.sort_by(|left, right| left.timestamp.total_cmp(&right.timestamp));
         }
         let has = records.len() as u64;
         if count > has {
             let text = format!("`{}` has {has} requests, not {count}", path.display());
-            notes.push(Note::new("few-rows", text));
+            notes.push(DatasetNote::new("few-rows", text));
         } else if count > 0 {
             records.truncate(usize::try_from(count).unwrap_or(usize::MAX));
         }
@@ -106,13 +106,13 @@ impl Trace {
 /// The opened dataset.
 pub(crate) struct TimedTrace {
     options: Options,
-    context: Context,
+    context: DatasetContext,
     composer: Composer,
     specials: u32,
     trace: Trace,
 }
 
-pub(crate) fn open(options: &Options, context: &Context) -> Result<TimedTrace> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<TimedTrace> {
     if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("timed_trace"));
     }
@@ -146,7 +146,7 @@ impl TimedTrace {
                 Some(id) => self.context.salt.stream("block").at(id),
                 None => self.context.salt.stream("content").at(index),
             };
-            if self.context.form == Form::TokenIds {
+            if self.context.form == WireForm::TokenIds {
                 ids.extend(self.composer.ids(length, &mut generator)?);
                 tokens += length;
             } else if length > 0 {
@@ -160,8 +160,8 @@ impl TimedTrace {
             }
         }
         let content = match self.context.form {
-            Form::TokenIds => PromptContent::TokenIds(ids),
-            Form::Text | Form::Chat => PromptContent::Text(text),
+            WireForm::TokenIds => PromptContent::TokenIds(ids),
+            WireForm::Text | WireForm::Chat => PromptContent::Text(text),
         };
         Ok((content, tokens + self.specials))
     }
@@ -186,7 +186,7 @@ impl Source for TimedTrace {
         Ok(Item { asked_tokens, due, ..Item::new(index, prompt) })
     }
 
-    fn notes(&self) -> Vec<Note> {
+    fn notes(&self) -> Vec<DatasetNote> {
         self.trace.notes.clone()
     }
 }
@@ -200,12 +200,12 @@ mod tests {
     use tokometer_base::Seed;
     use tokometer_tokenize::{BuiltIn, Encoding};
 
-    fn workload(text: &str, form: Form) -> Result<Workload> {
+    fn workload(text: &str, form: WireForm) -> Result<Workload> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace.jsonl");
         std::fs::write(&path, text).unwrap();
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context = Context { form, ..Context::new(tokenizer, Seed(1), 0) };
+        let context = DatasetContext { form, ..DatasetContext::new(tokenizer, Seed(1), 0) };
         open(
             &Spec::TimedTrace(Options { path, sec_multiplier: 0.5, ..Options::default() }),
             &context,
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn times_are_kept_in_order_and_equal_ids_give_equal_blocks() {
-        let workload = workload(TRACE, Form::TokenIds).unwrap();
+        let workload = workload(TRACE, WireForm::TokenIds).unwrap();
         let [first, second] = [0, 1].map(|index| workload.item(index).unwrap());
         assert_eq!(first.due, Some(Nanos::from_millis(750)));
         assert_eq!(second.due, Some(Nanos::from_secs(1)));
@@ -238,15 +238,16 @@ mod tests {
 
     #[test]
     fn text_has_the_recorded_lengths_too() {
-        let check = workload(TRACE, Form::Text).unwrap().check_lengths().unwrap();
+        let check = workload(TRACE, WireForm::Text).unwrap().check_lengths().unwrap();
         assert_eq!((check.checked, check.missed), (2, 0));
     }
 
     #[test]
     fn a_line_that_is_no_request_is_named() {
-        let error = workload("{\"timestamp\":1}\n", Form::Text).err().unwrap().to_string();
+        let error = workload("{\"timestamp\":1}\n", WireForm::Text).err().unwrap().to_string();
         assert!(error.contains("line 1: missing field `output_length`"), "{error}");
-        let error = workload("{\"timestamp\":-1,\"output_length\":1}\n", Form::Text).err().unwrap();
+        let error =
+            workload("{\"timestamp\":-1,\"output_length\":1}\n", WireForm::Text).err().unwrap();
         assert!(error.to_string().contains("`-1` is no time"), "{error}");
     }
 }

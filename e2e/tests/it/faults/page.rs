@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::GROUPS;
 use super::case::Case;
-use crate::program::{Ended, root};
+use crate::program::{ProgramExit, root};
 
 /// Characters of a message that a row shows.
 const MESSAGE_LONGEST: usize = 260;
@@ -23,7 +23,12 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(case: &Case, ended: &Ended, counts: Option<String>, folder: &Path) -> Self {
+    pub(super) fn new(
+        case: &Case,
+        ended: &ProgramExit,
+        counts: Option<String>,
+        folder: &Path,
+    ) -> Self {
         let printed = format!("{}{}", ended.stderr, ended.stdout);
         let message = case.says.first().map(|part| message(&printed, part));
         Self {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::case::{Case, Counted, Moment, Target};
 use super::page::Row;
 use super::scripts::good;
-use crate::program::{Ended, Server, Started, command, ended, run, wait_until};
+use crate::program::{ProgramExit, Server, Started, command, ended, run, wait_until};
 use crate::scripted::Scripted;
 
 /// Cases that run at the same time. Most of them wait for something.
@@ -125,7 +125,7 @@ fn main_command(case: &Case, line: &str, folder: &Path) -> Command {
     shell
 }
 
-fn signalled(case: &Case, command: &mut Command, server: &Running, folder: &Path) -> Ended {
+fn signalled(case: &Case, command: &mut Command, server: &Running, folder: &Path) -> ProgramExit {
     let started = Started::of(command);
     for (moment, signal) in case.signals {
         wait_until(case.fault, || match moment {
@@ -157,7 +157,7 @@ struct Counts {
 
 impl Counts {
     /// `None` when the run has no summary.
-    fn read(folder: &Path, ended: &Ended) -> Option<Self> {
+    fn read(folder: &Path, ended: &ProgramExit) -> Option<Self> {
         let text = std::fs::read_to_string(folder.join("r/summary.json")).ok()?;
         let page: Value = serde_json::from_str(&text).unwrap();
         let counts = &page["summary"]["counts"];
@@ -189,7 +189,7 @@ impl Counts {
     }
 }
 
-fn check(case: &Case, ended: &Ended, counts: Option<&Counts>, wrong: &mut String) {
+fn check(case: &Case, ended: &ProgramExit, counts: Option<&Counts>, wrong: &mut String) {
     let printed = format!("{}{}", ended.stderr, ended.stdout);
     if ended.code != Some(case.exit) {
         writeln!(wrong, "  exit code {:?}, expected {:?}", ended.code, case.exit).unwrap();

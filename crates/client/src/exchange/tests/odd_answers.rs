@@ -32,7 +32,7 @@ fn a_compressed_stream_is_decoded_and_its_times_are_upper_bounds() {
             let mut exchange = exchange("vllm", &settings());
             let (timeline, progress) = read_pieces(&mut exchange, answer.chunks(step));
             assert_eq!(outcome_of(&timeline), "ok", "{name} by {step}");
-            assert_eq!(progress, Progress::Done { keep_alive: true, unread: 0 });
+            assert_eq!(progress, ResponseProgress::Done { keep_alive: true, unread: 0 });
             assert_eq!(letters(&timeline.events), "tt.");
             assert!(timeline.events.iter().all(Event::is_upper_bound), "{name}");
             assert!(exchange.is_compressed());

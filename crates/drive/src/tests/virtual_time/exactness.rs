@@ -1,7 +1,7 @@
 //! Times of a run, exact to the nanosecond.
 
 use tokometer_base::Nanos;
-use tokometer_schedule::{Arrivals, Curve, First, Pace};
+use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
 
 use super::faults::check;
 use super::scenario::Scenario;
@@ -26,7 +26,7 @@ fn streams_that_are_read_lazily_keep_exact_times() {
 #[test]
 fn a_pace_is_kept_to_the_cost_of_the_calls() {
     let mut scenario = Scenario::plain(2, 200, 1_000);
-    let curve = Curve::Flat { rate: 500.0 };
+    let curve = RateCurve::Flat { rate: 500.0 };
     scenario.config.arrivals =
         Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
     scenario.config.connections = Connections::Preopen;

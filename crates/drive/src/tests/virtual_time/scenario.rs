@@ -7,15 +7,15 @@ use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Nanos, Prompt, Seed};
 use tokometer_client::RequestInput;
 use tokometer_client::conn::{Peer, Stamps};
-use tokometer_record::{Identity, Phase, RunEnd, Timeline};
-use tokometer_schedule::{Arrivals, Curve, Extent, First, Limits, Pace};
+use tokometer_record::{AttemptId, Phase, RunEnd, Timeline};
+use tokometer_schedule::{Arrivals, First, Limits, Pace, RateCurve, SendLimit};
 
 use super::super::server::target;
 use super::platform::Virtual;
 use super::server::{Habits, REFUSING, SILENT, Served, Server};
 use crate::{
-    Config, Connections, Error, FollowUp, Harvest, Interrupt, Item, Notice, Outlets, Places,
-    Prepare, PrepareError, Timeouts, TurnEnd, run_on,
+    Connections, Error, FollowUp, Harvest, Interrupt, Notice, Outlets, Places, Prepare,
+    PrepareError, QueuedRequest, RunConfig, Timeouts, TurnEnd, run_on,
 };
 
 /// Turns of a conversation.
@@ -24,7 +24,7 @@ const TURNS: u32 = 3;
 #[derive(Debug, Clone)]
 pub(super) struct Scenario {
     pub(super) seed: Seed,
-    pub(super) config: Config,
+    pub(super) config: RunConfig,
     pub(super) habits: Habits,
     /// Output tokens requested of each response.
     pub(super) tokens: u32,
@@ -55,7 +55,7 @@ impl Ran {
 }
 
 /// The tag by which the server recognises a request.
-pub(super) fn tag(identity: &Identity) -> String {
+pub(super) fn tag(identity: &AttemptId) -> String {
     let phase = if identity.phase == Phase::Warmup { "w" } else { "m" };
     format!("{phase}{}", identity.index)
 }
@@ -66,10 +66,10 @@ impl Scenario {
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
         let limits = Limits {
             max_concurrency: Some(cap),
-            extent: Extent { count: Some(count), duration: None },
+            extent: SendLimit { count: Some(count), duration: None },
             warmups: 0,
         };
-        let mut config = Config::new(vec![target(address)], limits);
+        let mut config = RunConfig::new(vec![target(address)], limits);
         config.seed = Seed(seed);
         config.workers = Some(1);
         Self {
@@ -133,7 +133,7 @@ impl Scenario {
             ..Timeouts::default()
         };
         if between(0, 1) == 0 {
-            let curve = Curve::Flat { rate: between(20, 400) as f64 };
+            let curve = RateCurve::Flat { rate: between(20, 400) as f64 };
             let pace = Pace { curve, burstiness: Some(1.0), first: First::Waits };
             config.arrivals = Arrivals::Paced(pace);
         }
@@ -189,27 +189,27 @@ impl Source {
         Self { scenario: scenario.clone(), made: 0, turns: 1_000_000 }
     }
 
-    fn item(&self, identity: Identity, more: &str) -> Item {
+    fn item(&self, identity: AttemptId, more: &str) -> QueuedRequest {
         let target = &self.scenario.config.targets[0];
         let text = format!("#{}#{more}", tag(&identity));
         let prompt = Prompt { output_tokens: Some(self.scenario.tokens), ..Prompt::text(text) };
         let ask = RequestInput::new(&prompt, identity.index);
         let request = target.dialect.prepare(&target.settings, &ask).unwrap();
-        Item { request, identity, due: None }
+        QueuedRequest { request, identity, due: None }
     }
 }
 
 impl Prepare for Source {
-    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+    fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError> {
         let warmups = self.scenario.config.limits.warmups;
         let made = self.made;
         self.made += 1;
         let identity = if made < warmups {
-            Identity::new(made, Phase::Warmup)
+            AttemptId::new(made, Phase::Warmup)
         } else {
             let index = made - warmups;
             let session = self.scenario.think.map(|_| index);
-            Identity { session, ..Identity::new(index, Phase::Measure) }
+            AttemptId { session, ..AttemptId::new(index, Phase::Measure) }
         };
         Ok(Some(self.item(identity, "")))
     }
@@ -220,8 +220,8 @@ impl Prepare for Source {
         let think = self.scenario.think.unwrap_or_default();
         let index = self.turns;
         self.turns += 1;
-        let identity = Identity { index, turn, ..ended.identity.clone() };
-        let identity = Identity { attempt: 0, ..identity };
+        let identity = AttemptId { index, turn, ..ended.identity.clone() };
+        let identity = AttemptId { attempt: 0, ..identity };
         Ok(Some(FollowUp { item: self.item(identity, answer), think }))
     }
 }

@@ -2,16 +2,16 @@
 
 use tokometer_base::Nanos;
 use tokometer_record::{Stop, Timeline};
-use tokometer_schedule::{Arrivals, Curve, Extent, First, Pace};
+use tokometer_schedule::{Arrivals, First, Pace, RateCurve, SendLimit};
 
 use super::faults::check;
 use super::scenario::{Scenario, Source};
 use super::server::PANIC;
-use crate::{Error, Item, Prepare, PrepareError};
+use crate::{Error, Prepare, PrepareError, QueuedRequest};
 
 fn for_a_time(seed: u64, duration: Nanos) -> Scenario {
     let mut scenario = Scenario::plain(seed, 1, 3);
-    scenario.config.limits.extent = Extent { count: None, duration: Some(duration) };
+    scenario.config.limits.extent = SendLimit { count: None, duration: Some(duration) };
     scenario
 }
 
@@ -34,7 +34,7 @@ fn a_duration_ends_the_sending_and_not_what_is_under_way() {
 fn requests_that_were_due_and_never_sent_before_the_time_was_over_are_counted() {
     let mut scenario = for_a_time(7, Nanos::from_millis(500));
     scenario.config.limits.max_concurrency = Some(1);
-    let pace = Pace { curve: Curve::Flat { rate: 1e5 }, burstiness: None, first: First::Waits };
+    let pace = Pace { curve: RateCurve::Flat { rate: 1e5 }, burstiness: None, first: First::Waits };
     scenario.config.arrivals = Arrivals::Paced(pace);
     let ran = check(&scenario);
     let end = ran.end.as_ref().unwrap();
@@ -59,7 +59,8 @@ fn first_turns_that_were_due_and_never_sent_are_counted_beside_later_turns() {
     let mut scenario = for_a_time(9, Nanos::from_millis(500));
     scenario.think = Some(Nanos::ZERO);
     scenario.config.limits.max_concurrency = Some(1);
-    let pace = Pace { curve: Curve::Flat { rate: 200.0 }, burstiness: None, first: First::Waits };
+    let pace =
+        Pace { curve: RateCurve::Flat { rate: 200.0 }, burstiness: None, first: First::Waits };
     scenario.config.arrivals = Arrivals::Paced(pace);
     let ran = check(&scenario);
     let first = ran.measured().filter(|timeline| timeline.identity.turn == 0).count() as u64;
@@ -84,10 +85,10 @@ fn first_turns_that_were_due_and_never_sent_are_counted_beside_later_turns() {
 struct Trace(Source, u64);
 
 impl Prepare for Trace {
-    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+    fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError> {
         self.1 += 1;
         let due = Some(Nanos::from_millis(self.1));
-        Ok(self.0.prepare()?.map(|item| Item { due, ..item }))
+        Ok(self.0.prepare()?.map(|item| QueuedRequest { due, ..item }))
     }
 }
 
@@ -110,7 +111,7 @@ fn requests_of_a_trace_that_were_due_and_never_sent_are_counted() {
 struct Fragile(Source, u32);
 
 impl Prepare for Fragile {
-    fn prepare(&mut self) -> Result<Option<Item>, PrepareError> {
+    fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError> {
         self.1 += 1;
         assert!(self.1 <= 10, "{PANIC}");
         self.0.prepare()

@@ -2,7 +2,7 @@
 
 use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome, Stop, Timeline};
-use tokometer_schedule::Extent;
+use tokometer_schedule::SendLimit;
 
 use super::faults::check;
 use super::scenario::{Ran, Scenario};
@@ -148,7 +148,7 @@ fn a_further_attempt_takes_the_next_free_place() {
 fn a_timed_run_does_not_wait_for_an_attempt_after_its_end() {
     let mut scenario = Scenario::plain(8, 1, 2);
     let duration = Nanos::from_millis(500);
-    scenario.config.limits.extent = Extent { count: None, duration: Some(duration) };
+    scenario.config.limits.extent = SendLimit { count: None, duration: Some(duration) };
     scenario.habits.first = Some((3, Fault::Status(429)));
     scenario.habits.retry_after = Some(30);
     scenario.config.retries = 5;

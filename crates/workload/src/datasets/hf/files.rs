@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use tokometer_tokenize::hub::{Kind, Repository};
+use tokometer_tokenize::hub::{RepoKind, Repository};
 
 use super::{Options, tables};
 use crate::rows::Rows;
-use crate::{Context, Error, Note, Result};
+use crate::{DatasetContext, DatasetNote, Error, Result};
 
 /// File name endings that can be read, best first.
 const FORMATS: &[&str] = if cfg!(feature = "parquet") {
@@ -21,10 +21,10 @@ const FORMATS: &[&str] = if cfg!(feature = "parquet") {
 /// The rows of a dataset, and what is worth knowing about them.
 pub(super) struct Found {
     pub(super) rows: Rows,
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<DatasetNote>,
 }
 
-pub(super) fn find(options: &Options, context: &Context) -> Result<Found> {
+pub(super) fn find(options: &Options, context: &DatasetContext) -> Result<Found> {
     let path = Path::new(&options.path);
     if path.is_file() {
         return Ok(Found { rows: tables::open(path, options)?, notes: Vec::new() });
@@ -44,7 +44,7 @@ pub(super) fn find(options: &Options, context: &Context) -> Result<Found> {
         // A file name that does not exist is a mistake, not an id on the hub.
         return Err(Error::read(path)(std::io::ErrorKind::NotFound.into()));
     }
-    let repository = context.hub.repository(&options.path, Kind::Dataset);
+    let repository = context.hub.repository(&options.path, RepoKind::Dataset);
     let names = wanted(&repository.files()?, options);
     if names.is_empty() {
         return Err(too_short(format!(
@@ -60,7 +60,7 @@ fn fetch(
     repository: &Repository<'_>,
     names: &[String],
     options: &Options,
-    context: &Context,
+    context: &DatasetContext,
 ) -> Result<Found> {
     let enough = usize::try_from(context.count).ok().filter(|count| *count > 0);
     let (mut parts, mut rows) = (Vec::new(), 0);
@@ -80,7 +80,7 @@ fn fetch(
             names.len(),
             parts.len()
         );
-        notes.push(Note::new("some-files", text));
+        notes.push(DatasetNote::new("some-files", text));
     }
     Ok(Found { rows: Rows::join(PathBuf::from(&options.path), parts), notes })
 }

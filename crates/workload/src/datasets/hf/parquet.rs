@@ -70,7 +70,7 @@ mod tests {
     use tokometer_tokenize::{BuiltIn, Encoding};
 
     use super::*;
-    use crate::{Context, RowOrder, Spec, Workload, open};
+    use crate::{DatasetContext, RowOrder, Spec, Workload, open};
 
     const SCHEMA: &str = "message schema {
         REQUIRED INT64 id;
@@ -104,8 +104,10 @@ mod tests {
 
     fn workload(path: &Path, options: Options) -> Result<Workload> {
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
-        let context =
-            Context { row_order: RowOrder::AsInFile, ..Context::new(tokenizer, Seed(1), 0) };
+        let context = DatasetContext {
+            row_order: RowOrder::AsInFile,
+            ..DatasetContext::new(tokenizer, Seed(1), 0)
+        };
         open(&Spec::Hf(Options { path: path.display().to_string(), ..options }), &context)
     }
 
