@@ -53,7 +53,7 @@ impl RequestSource for Traffic {
     }
 }
 
-fn percentiles(figures: &tokometer_twin::Figures) -> String {
+fn percentiles(figures: &tokometer_twin::PredictedFigures) -> String {
     let mut text = String::new();
     let named = [
         ("TTFT", &figures.ttft),

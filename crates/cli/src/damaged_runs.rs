@@ -15,12 +15,12 @@ use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::folder::names;
 use tokometer_record::server::Scrape;
 use tokometer_record::{
-    AttemptId, Event, EventKind, Failure, FailureKind, Health, Network, Outcome, Phase,
-    RequestedLengths, RunEnd, RunInfo, RunWriter, ServerTimings, Stop, Timeline, Usage,
+    AttemptId, Event, EventKind, Failure, FailureKind, Health, Outcome, Phase, RequestedLengths,
+    RunEnd, RunInfo, RunWriter, ServerTimings, Stop, TcpStats, Timeline, Usage,
 };
 use tokometer_report::Style;
 
-use crate::bench::{View, summarise};
+use crate::bench::{RunView, summarise};
 use crate::commands::{csv, html, markdown, parquet, trace};
 use crate::compare;
 use crate::exit::{Exit, Refusal};
@@ -98,7 +98,7 @@ fn timeline(index: u64, origin: Nanos) -> Timeline {
     });
     timeline.server_timings =
         Some(ServerTimings { queue: Some(Nanos(5_000)), prefill: None, decode: None });
-    timeline.network = Some(Network { round_trip: Nanos(40_000), retransmits: 0, segments_in: 5 });
+    timeline.network = Some(TcpStats { round_trip: Nanos(40_000), retransmits: 0, segments_in: 5 });
     timeline.outcome = match index % 12 {
         11 => Outcome::Failed(Failure {
             kind: FailureKind::Protocol,
@@ -219,7 +219,7 @@ fn replace_number(bytes: &mut Vec<u8>, from: usize, dice: &mut Dice) {
     drop(bytes.splice(begin..begin + length, number.bytes()));
 }
 
-fn view() -> View {
+fn view() -> RunView {
     let metrics = Metrics {
         layout: "auto".to_owned(),
         sections: ["ttft", "tpot", "itl", "e2el"].map(str::to_owned).to_vec(),
@@ -227,7 +227,7 @@ fn view() -> View {
         goodput: [("ttft".to_owned(), 50.0)].into(),
         judgement: Judgement::Lenient,
     };
-    View::new(&metrics).unwrap()
+    RunView::new(&metrics).unwrap()
 }
 
 /// A request that became due in the last of 31 days and had ended in the first second: the windows over

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokometer_base::Nanos;
 
 use crate::Error;
-use crate::conn::{Access, Cancel, Channel, Endpoint, Limit, Peer};
+use crate::conn::{Access, Cancel, Channel, Endpoint, ExchangeDeadline, Peer};
 use crate::http::{BodyDecoder, BodyPart, ContentEncoding, ResponseReader};
 use crate::prepare::RequestHead;
 use crate::redirect::{MOST_REDIRECTS, Redirect, is_redirect};
@@ -199,7 +199,7 @@ impl Control {
     }
 
     fn connect(&self, endpoint: &Endpoint) -> io::Result<Channel> {
-        let limit = Limit::new(self.timeout, self.cancel.clone());
+        let limit = ExchangeDeadline::new(self.timeout, self.cancel.clone());
         let addresses = &endpoint.addresses;
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let first = last.and_then(|last| addresses.iter().position(|address| *address == last));

@@ -12,9 +12,9 @@ use tokometer_base::{Nanos, WallNanos};
 use tokometer_record::{Failure, FailureKind, Outcome, Timeline};
 
 use crate::dialect::{Dialect, Rules, rules_of};
-use crate::framing::{Framer, Framing};
+use crate::framing::{EventFraming, Framer};
 use crate::http::{self, BodyDecoder, BodyPart, Head, Media, ResponseReader};
-use crate::reading::{Arrival, BodyEnd, ResponseReading};
+use crate::reading::{BodyEnd, EventArrival, ResponseReading};
 use crate::redirect::{Redirect, is_redirect};
 use crate::server_message::{fit, message};
 use crate::settings::Settings;
@@ -70,7 +70,7 @@ const CLOSED: ResponseProgress = ResponseProgress::Done { keep_alive: false, unr
 #[derive(Debug)]
 pub struct Exchange {
     rules: Rules,
-    framing: Framing,
+    framing: EventFraming,
     secrets: Arc<Secrets>,
     /// The server and the route, for what is said of a redirect.
     base_url: Url,
@@ -92,7 +92,7 @@ impl Exchange {
     pub fn new(dialect: &Dialect, settings: &Settings, keep_text: KeepText) -> Self {
         let rules = *rules_of(dialect.protocol());
         let framing =
-            if dialect.is_streamed(settings) { rules.framing } else { Framing::WholeJson };
+            if dialect.is_streamed(settings) { rules.framing } else { EventFraming::WholeJson };
         let secrets = settings.shared_secrets();
         let reading = ResponseReading::new(rules, settings.usage, keep_text, Arc::clone(&secrets));
         Self {
@@ -129,7 +129,7 @@ impl Exchange {
         stamp: ReadStamp,
         timeline: &mut Timeline,
     ) -> ResponseProgress {
-        let arrival = Arrival { stamp, read: timeline.reads };
+        let arrival = EventArrival { stamp, read: timeline.reads };
         timeline.reads += 1;
         timeline.merged_reads += u32::from(stamp.is_upper_bound);
         match self.read(bytes, arrival, timeline) {
@@ -145,7 +145,7 @@ impl Exchange {
     fn read(
         &mut self,
         bytes: &[u8],
-        arrival: Arrival,
+        arrival: EventArrival,
         timeline: &mut Timeline,
     ) -> Result<ResponseProgress, http::HttpError> {
         let mut input = bytes;
@@ -185,13 +185,13 @@ impl Exchange {
     fn on_compressed(
         &mut self,
         data: Option<&[u8]>,
-        arrival: Arrival,
+        arrival: EventArrival,
         timeline: &mut Timeline,
     ) -> Result<(), http::HttpError> {
         let Some(mut decoder) = self.decoder.take() else { return Ok(()) };
         // A block may hold tokens of any time before it was sent.
         let stamp = ReadStamp { is_upper_bound: true, ..arrival.stamp };
-        let arrival = Arrival { stamp, ..arrival };
+        let arrival = EventArrival { stamp, ..arrival };
         let mut sink = |plain: &[u8]| self.on_data(plain, arrival, timeline);
         let outcome = match data {
             Some(data) => decoder.feed(data, &mut sink),
@@ -203,7 +203,7 @@ impl Exchange {
     }
 
     /// Takes bytes of the body.
-    fn on_data(&mut self, data: &[u8], arrival: Arrival, timeline: &mut Timeline) {
+    fn on_data(&mut self, data: &[u8], arrival: EventArrival, timeline: &mut Timeline) {
         if self.is_refusal() {
             return self.keep_beginning(data);
         }
@@ -225,9 +225,9 @@ impl Exchange {
         }
         // The response's content type takes precedence over what was requested.
         let framing = match head.media {
-            Media::EventStream => Framing::Sse,
-            Media::JsonLines => Framing::Lines,
-            Media::Json => Framing::WholeJson,
+            Media::EventStream => EventFraming::Sse,
+            Media::JsonLines => EventFraming::Lines,
+            Media::Json => EventFraming::WholeJson,
             Media::Other => self.framing,
         };
         self.framer.reset(framing);
@@ -245,14 +245,14 @@ impl Exchange {
         self.beginning.extend_from_slice(&data[..data.len().min(room)]);
     }
 
-    fn finish(&mut self, end: BodyEnd, arrival: Arrival, timeline: &mut Timeline) {
+    fn finish(&mut self, end: BodyEnd, arrival: EventArrival, timeline: &mut Timeline) {
         timeline.times.end = Some(arrival.stamp.at);
         if self.is_refusal() {
             return self.fail(FailureKind::Status, self.refusal(), timeline);
         }
         // An incomplete event at the end of a cut stream is not reliable.
         if end == BodyEnd::Announced {
-            let is_whole = self.framer.framing() == Framing::WholeJson;
+            let is_whole = self.framer.framing() == EventFraming::WholeJson;
             let reading = &mut self.reading;
             let mut sink = |event: crate::sse::SseEvent<'_>| {
                 if is_whole {
@@ -297,7 +297,7 @@ impl Exchange {
     /// The server closed the connection, seen at `at`.
     pub fn on_eof(&mut self, at: Nanos, timeline: &mut Timeline) -> ResponseProgress {
         let arrival =
-            Arrival { stamp: ReadStamp::exact(at), read: timeline.reads.saturating_sub(1) };
+            EventArrival { stamp: ReadStamp::exact(at), read: timeline.reads.saturating_sub(1) };
         if self.head.is_none() {
             timeline.times.end = Some(at);
             let message = match self.http.interim() {

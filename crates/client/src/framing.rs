@@ -6,7 +6,7 @@ use crate::sse::{self, SseEvent};
 
 /// How a body splits into events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
+pub enum EventFraming {
     /// Server-sent events.
     Sse,
     /// One JSON value per line.
@@ -22,7 +22,7 @@ pub(crate) const MAX_KEPT_BYTES: usize = 256 << 20;
 /// Splits a body in any framing. Buffers are reused for the next response.
 #[derive(Debug)]
 pub struct Framer {
-    framing: Framing,
+    framing: EventFraming,
     sse: sse::Parser,
     /// An incomplete line, or the whole body so far.
     kept: Vec<u8>,
@@ -30,19 +30,19 @@ pub struct Framer {
 
 impl Framer {
     /// For the first response; [`Framer::reset`] prepares for others.
-    pub fn new(framing: Framing) -> Self {
+    pub fn new(framing: EventFraming) -> Self {
         Self { framing, sse: sse::Parser::default(), kept: Vec::new() }
     }
 
     /// Prepares for the next response.
-    pub fn reset(&mut self, framing: Framing) {
+    pub fn reset(&mut self, framing: EventFraming) {
         self.framing = framing;
         self.sse.reset();
         self.kept.clear();
     }
 
     /// As set by [`Framer::new`] or [`Framer::reset`].
-    pub fn framing(&self) -> Framing {
+    pub fn framing(&self) -> EventFraming {
         self.framing
     }
 
@@ -50,9 +50,9 @@ impl Framer {
     #[inline]
     pub fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(SseEvent<'_>)) {
         match self.framing {
-            Framing::Sse => self.sse.feed(bytes, sink),
-            Framing::Lines => self.feed_lines(bytes, sink),
-            Framing::WholeJson => self.keep(bytes),
+            EventFraming::Sse => self.sse.feed(bytes, sink),
+            EventFraming::Lines => self.feed_lines(bytes, sink),
+            EventFraming::WholeJson => self.keep(bytes),
         }
     }
 
@@ -80,8 +80,8 @@ impl Framer {
     /// Ends the body: calls `sink` for an event that only the end completes.
     pub fn finish(&mut self, sink: &mut impl FnMut(SseEvent<'_>)) {
         match self.framing {
-            Framing::Sse => self.sse.finish(sink),
-            Framing::Lines | Framing::WholeJson => emit(&self.kept, sink),
+            EventFraming::Sse => self.sse.finish(sink),
+            EventFraming::Lines | EventFraming::WholeJson => emit(&self.kept, sink),
         }
         self.kept.clear();
     }
@@ -113,11 +113,11 @@ mod tests {
             }
         };
         check(
-            Framing::Lines,
+            EventFraming::Lines,
             "{\"a\":1}\r\n\n{\"b\":2}\n{\"c\":3}",
             &[r#"{"a":1}"#, r#"{"b":2}"#, r#"{"c":3}"#],
         );
-        check(Framing::WholeJson, "{\n\"a\":1}\n", &["{\n\"a\":1}"]);
-        check(Framing::WholeJson, " \n", &[]);
+        check(EventFraming::WholeJson, "{\n\"a\":1}\n", &["{\n\"a\":1}"]);
+        check(EventFraming::WholeJson, " \n", &[]);
     }
 }

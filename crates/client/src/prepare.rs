@@ -14,7 +14,7 @@ use tokometer_record::RequestedLengths;
 
 use crate::dialect::{Dialect, rules_of, write_body};
 use crate::error::Error;
-use crate::framing::Framing;
+use crate::framing::EventFraming;
 use crate::proxy::Forward;
 use crate::settings::{Delivery, Settings};
 use crate::url::Url;
@@ -128,7 +128,7 @@ impl Dialect {
     /// Whether responses are streamed under these settings.
     pub(crate) fn is_streamed(self, settings: &Settings) -> bool {
         settings.delivery == Delivery::Streamed
-            && rules_of(self.protocol()).framing != Framing::WholeJson
+            && rules_of(self.protocol()).framing != EventFraming::WholeJson
     }
 }
 

@@ -11,8 +11,8 @@ use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline
 
 use crate::dialect::{Counting, EndRule, Rules, TextForm};
 use crate::exchange::{KeepText, ReadStamp};
-use crate::framing::Framing;
-use crate::scan::{Fields, Marks, Template, Text, scan};
+use crate::framing::EventFraming;
+use crate::scan::{EventTemplate, Fields, Marks, Text, scan};
 use crate::server_message::{abort_reason, error_message, html_page, message};
 use crate::settings::UsageReports;
 use crate::sse;
@@ -26,7 +26,7 @@ pub(crate) struct ResponseReading {
     usage_reports: UsageReports,
     keep_text: KeepText,
     secrets: Arc<Secrets>,
-    template: Template,
+    template: EventTemplate,
     seen: Marks,
     /// Tokens reported by events so far.
     counted: u32,
@@ -38,7 +38,7 @@ pub(crate) struct ResponseReading {
 
 /// One event's place in time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Arrival {
+pub(crate) struct EventArrival {
     pub(crate) stamp: ReadStamp,
     pub(crate) read: u32,
 }
@@ -55,7 +55,7 @@ impl ResponseReading {
             usage_reports,
             keep_text,
             secrets,
-            template: Template::default(),
+            template: EventTemplate::default(),
             seen: Marks::default(),
             counted: 0,
             text_len: 0,
@@ -79,7 +79,7 @@ impl ResponseReading {
     pub(crate) fn on_event(
         &mut self,
         event: sse::SseEvent<'_>,
-        arrival: Arrival,
+        arrival: EventArrival,
         timeline: &mut Timeline,
     ) {
         if event.name.is_empty()
@@ -97,7 +97,7 @@ impl ResponseReading {
     fn on_new_shape(
         &mut self,
         event: sse::SseEvent<'_>,
-        arrival: Arrival,
+        arrival: EventArrival,
         timeline: &mut Timeline,
     ) {
         let data = event.data.trim_ascii();
@@ -159,7 +159,7 @@ impl ResponseReading {
         &mut self,
         choices: &[Fields<'_>],
         data: &[u8],
-        arrival: Arrival,
+        arrival: EventArrival,
         timeline: &mut Timeline,
     ) {
         for fields in choices {
@@ -174,7 +174,7 @@ impl ResponseReading {
     }
 
     /// Processes the value of a response that is not streamed.
-    pub(crate) fn on_whole(&mut self, data: &[u8], arrival: Arrival, timeline: &mut Timeline) {
+    pub(crate) fn on_whole(&mut self, data: &[u8], arrival: EventArrival, timeline: &mut Timeline) {
         let Ok(mut fields) = scan(data) else {
             let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
             self.fail(FailureKind::Protocol, what, data);
@@ -383,10 +383,10 @@ impl ResponseReading {
     }
 
     /// A response without streaming does not use a stream's end rule.
-    pub(crate) fn set_framing(&mut self, framing: Framing, rules: Rules) {
+    pub(crate) fn set_framing(&mut self, framing: EventFraming, rules: Rules) {
         self.rules = match framing {
-            Framing::WholeJson => Rules { end: EndRule::Body, ..rules },
-            Framing::Sse | Framing::Lines => rules,
+            EventFraming::WholeJson => Rules { end: EndRule::Body, ..rules },
+            EventFraming::Sse | EventFraming::Lines => rules,
         };
     }
 }
@@ -402,7 +402,7 @@ pub(crate) enum BodyEnd {
 }
 
 #[inline]
-fn push(timeline: &mut Timeline, arrival: Arrival, kind: EventKind, tokens: Option<u32>) {
+fn push(timeline: &mut Timeline, arrival: EventArrival, kind: EventKind, tokens: Option<u32>) {
     let event = Event::new(arrival.stamp.at, arrival.read, kind)
         .with_tokens(tokens)
         .with_upper_bound(arrival.stamp.is_upper_bound);

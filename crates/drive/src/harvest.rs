@@ -26,13 +26,13 @@ const DENSE_UNTIL: u64 = 4_000;
 
 /// Reads per second of a worker.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Traffic {
+pub(crate) struct ReadCounts {
     reads: u64,
     since: Nanos,
     is_dense: bool,
 }
 
-impl Traffic {
+impl ReadCounts {
     /// Counts a read.
     pub(crate) fn read(&mut self) {
         self.reads += 1;
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn only_a_worker_with_many_reads_reads_lazily() {
-        let mut traffic = Traffic::default();
+        let mut traffic = ReadCounts::default();
         let mut second = 0;
         let mut after = |reads| {
             (0..reads).for_each(|_| traffic.read());

@@ -7,7 +7,7 @@ use crate::flight::Flight;
 use crate::platform::Wake;
 
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum WorkerCommand {
     /// Send this flight now; the gate has admitted it.
     Send(Box<Flight>),
     /// Send this flight at its intended time, if the gate admits it then.
@@ -21,7 +21,7 @@ pub(crate) enum Command {
 /// A worker's queue of commands. Wakes the worker when one arrives.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    commands: Mutex<Vec<Command>>,
+    commands: Mutex<Vec<WorkerCommand>>,
     has_commands: AtomicBool,
     waker: Arc<dyn Wake>,
 }
@@ -32,7 +32,7 @@ impl Inbox {
     }
 
     /// Queues a command. Only the first one in an empty queue wakes the worker.
-    pub(crate) fn post(&self, command: Command) {
+    pub(crate) fn post(&self, command: WorkerCommand) {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
         if !self.has_commands.swap(true, Ordering::AcqRel) {
             self.wake();
@@ -45,7 +45,7 @@ impl Inbox {
     }
 
     /// Moves all queued commands to `commands`.
-    pub(crate) fn take(&self, commands: &mut Vec<Command>) {
+    pub(crate) fn take(&self, commands: &mut Vec<WorkerCommand>) {
         // A plain load first: the queue is usually empty, and a swap locks the cache line.
         if self.has_commands.load(Ordering::Relaxed)
             && self.has_commands.swap(false, Ordering::AcqRel)

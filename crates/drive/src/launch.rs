@@ -11,7 +11,7 @@ use tokometer_schedule::{Arrivals, Offsets};
 
 use crate::config::{Connections, RunConfig};
 use crate::error::Error;
-use crate::inbox::Command;
+use crate::inbox::WorkerCommand;
 use crate::interrupt::{Interrupt, Urgency};
 use crate::item::{Notice, Prepare};
 use crate::live::Live;
@@ -20,7 +20,7 @@ use crate::platform::{Platform, Wake};
 use crate::preparer::{Preparer, PreparerProgress};
 use crate::shared::Shared;
 use crate::thread::{self, Thread};
-use crate::vitals::{self, Sample};
+use crate::vitals::{self, VitalsSample};
 use crate::worker::{Account, Worker};
 use crate::{control, descriptors};
 
@@ -236,10 +236,10 @@ impl<P: Platform> Owner<P> {
     }
 
     fn measure(&mut self, preparer: &dyn Wake) -> Measured {
-        let sample = Sample::take(&self.platform);
+        let sample = VitalsSample::take(&self.platform);
         self.shared.gate.take_waits();
         for inbox in &self.shared.inboxes {
-            inbox.post(Command::Measure);
+            inbox.post(WorkerCommand::Measure);
         }
         let lead =
             if self.shared.config.arrivals == Arrivals::AtOnce { Nanos::ZERO } else { START_LEAD };
@@ -287,7 +287,7 @@ impl<P: Platform> Owner<P> {
             let count = u32::try_from(share).unwrap_or(u32::MAX);
             for target in 0..targets {
                 total += u64::from(count);
-                inbox.post(Command::Preopen { target, count });
+                inbox.post(WorkerCommand::Preopen { target, count });
             }
         }
         let opening = &self.shared.opening;

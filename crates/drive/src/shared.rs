@@ -11,7 +11,7 @@ use crate::config::{RunConfig, TargetServer, WarmUps};
 use crate::error::Error;
 use crate::flight::Flight;
 use crate::gate::Gate;
-use crate::inbox::{Command, Inbox};
+use crate::inbox::{Inbox, WorkerCommand};
 use crate::live::Live;
 use crate::platform::Wake;
 use crate::rotation::Rotation;
@@ -284,9 +284,9 @@ impl Shared {
         self.fed(&flight);
         let inbox = self.inbox_of(flight.timeline.identity.index);
         if flight.timeline.times.intended.is_some() {
-            inbox.post(Command::Pace(flight));
+            inbox.post(WorkerCommand::Pace(flight));
         } else if let Some(flight) = self.gate.admit(flight, now) {
-            inbox.post(Command::Send(flight));
+            inbox.post(WorkerCommand::Send(flight));
         } else if self.is_stopping() {
             // The queue was emptied just before this flight joined it, so it has to be emptied again.
             self.dismiss(self.gate.dismiss(now), now);

@@ -60,14 +60,14 @@ fn field(text: &str, name: &str) -> Option<u64> {
 
 /// Values of the process and the machine at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Sample {
+pub(crate) struct VitalsSample {
     cpu: Option<Nanos>,
     pressure: Option<Nanos>,
     throttled: Option<Nanos>,
     stolen: Option<Nanos>,
 }
 
-impl Sample {
+impl VitalsSample {
     pub(crate) fn take(kernel: &impl Kernel) -> Self {
         Self {
             cpu: kernel.process_cpu(),
@@ -202,7 +202,7 @@ mod tests {
         let mut health = WorkerHealth::default();
         ThreadSample::take(&fake(&[])).finish(&fake(&[]), &mut health);
         assert_eq!(health, WorkerHealth::default());
-        let sample = Sample::take(&fake(&[]));
+        let sample = VitalsSample::take(&fake(&[]));
         assert_eq!((sample.pressure, sample.throttled, sample.stolen), (None, None, None));
         assert_eq!(port_limit(&fake(&[])), None);
     }

@@ -19,12 +19,12 @@ use tokometer_record::Phase;
 use tokometer_schedule::Offsets;
 
 use crate::error::{Error, ErrorKind};
-use crate::preparer::Preparer;
+use crate::preparer::RequestPreparer;
 
 /// The requests for two targets, block by block.
 pub(crate) struct Alternating {
     /// One per target.
-    pub(crate) sides: [Preparer; 2],
+    pub(crate) sides: [RequestPreparer; 2],
     /// Which target a request goes to.
     pub(crate) blocks: AbBlocks,
     /// Warm-up requests; they go to both targets alternately.

@@ -19,13 +19,13 @@ use crate::target::Reached;
 use tokometer_plan::{Cache, Phases, Plan, Profiler};
 
 /// Threads that run beside the measured phase.
-pub(crate) struct Running {
+pub(crate) struct SideThreads {
     _scrapers: Vec<Scraper>,
     _probes: Option<Probes>,
 }
 
 /// Set when the measured phase begins, taken when it has ended.
-pub(crate) type BesidePlace = Arc<Mutex<Option<Running>>>;
+pub(crate) type BesidePlace = Arc<Mutex<Option<SideThreads>>>;
 
 /// Where the threads beside the load send their results, and where they are stored.
 pub(crate) struct Beside {
@@ -84,7 +84,7 @@ pub(crate) fn between(
         let readers = sources.into_iter().map(start).collect();
         let probes =
             question.map(|question| Probes::start(question, phases.probe_rate, notices, &clock));
-        let started = Running { _scrapers: readers, _probes: probes };
+        let started = SideThreads { _scrapers: readers, _probes: probes };
         *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
     }))
 }

@@ -20,7 +20,7 @@ use crate::live_notes::LiveNotes;
 use crate::observer::{Goal, Observer, RunInProgress};
 use crate::readiness;
 use crate::recorder::{Consumers, Recorder, WAITING_BYTES_MAX, WriteResult};
-use crate::retokenize::{AfterCount, Texts, retokenize};
+use crate::retokenize::{AfterCount, CountedTexts, retokenize};
 use crate::run_config::{config, info, keep_text, preparer, salt, source, switch_command};
 use crate::secrets::Credentials;
 use crate::target::{Reached, reach};
@@ -94,7 +94,7 @@ pub struct MeasuredRun {
 
 impl MeasuredRun {
     /// Counts kept texts. Where the counts cannot be written they are in the reader.
-    fn count(&mut self, tokenizer: &dyn Tokenizer, texts: Texts) -> Result<(), Error> {
+    fn count(&mut self, tokenizer: &dyn Tokenizer, texts: CountedTexts) -> Result<(), Error> {
         let unreadable = |why: record::Error| Error::new(ErrorKind::Write, why.to_string());
         let (mut reader, is_kept) = match self.reader.take() {
             Some(reader) => (reader, true),
@@ -190,10 +190,10 @@ impl Measurement {
             .map_err(|why| Error::new(ErrorKind::Write, why.to_string()))?;
         let (mut measured, has_text) = self.drive(plan, ready, &opened, (writer, &info))?;
         let texts = match keep_text(plan) {
-            KeepText::Yes => Texts::All,
+            KeepText::Yes => CountedTexts::All,
             // Responses of a conversation stay in the record with its prompts.
-            _ if opened.has_turns() => Texts::Uncounted(AfterCount::Kept),
-            _ => Texts::Uncounted(AfterCount::Dropped),
+            _ if opened.has_turns() => CountedTexts::Uncounted(AfterCount::Kept),
+            _ => CountedTexts::Uncounted(AfterCount::Dropped),
         };
         if has_text {
             measured.count(&*ready.tokenizer, texts)?;

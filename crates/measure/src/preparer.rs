@@ -13,7 +13,7 @@ use crate::conversation::Conversations;
 use tokometer_plan::{Assignment, Lora, Timing};
 
 /// Returns the warm-up requests, then the measured ones.
-pub(crate) struct Preparer {
+pub(crate) struct RequestPreparer {
     pub(crate) workload: Arc<Workload>,
     /// Indexes of the prompts to send. `None` sends all.
     pub(crate) kept: Option<Vec<u64>>,
@@ -37,7 +37,7 @@ pub(crate) struct Preparer {
     pub(crate) made: u64,
 }
 
-impl Prepare for Preparer {
+impl Prepare for RequestPreparer {
     fn prepare(&mut self) -> Result<Option<QueuedRequest>, PrepareError> {
         let made = self.made;
         self.made += 1;
@@ -63,7 +63,7 @@ impl Prepare for Preparer {
     }
 }
 
-impl Preparer {
+impl RequestPreparer {
     /// Warm-up request `at`, with the lengths of one of the measured ones.
     pub(crate) fn warmup(&self, at: u64) -> Result<QueuedRequest, PrepareError> {
         let mut item = self.workload.warmup_item(self.shape_of(at))?;

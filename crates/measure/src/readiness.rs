@@ -16,7 +16,7 @@ use tokometer_schedule::{Limits, SendLimit};
 use crate::error::{Error, ErrorKind};
 use crate::measurement::Tools;
 use crate::observer::Observer;
-use crate::preparer::Preparer;
+use crate::preparer::RequestPreparer;
 use crate::target::{Reached, key_advice};
 use tokometer_plan::Plan;
 
@@ -34,7 +34,7 @@ const LEAST_TRIES: f64 = 10.0;
 pub(crate) fn prove(
     plan: &Plan,
     reached: &Reached,
-    first: &Preparer,
+    first: &RequestPreparer,
     tools: &Tools,
 ) -> Result<(), Error> {
     let timeout_s = plan.phases.ready_timeout_s;
@@ -119,7 +119,7 @@ fn said(failure: &Failure) -> String {
 /// Sends one request and returns its outcome.
 fn try_once(
     reached: &Reached,
-    first: &Preparer,
+    first: &RequestPreparer,
     left: Nanos,
     observer: &dyn Observer,
 ) -> Result<Result<(), Failure>, Error> {

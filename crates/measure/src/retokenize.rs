@@ -22,7 +22,7 @@ fn key(timeline: &Timeline) -> Key {
 
 /// Which texts are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Texts {
+pub(crate) enum CountedTexts {
     /// Every kept one.
     All,
     /// Those of responses without a token count in usage. Texts kept only for this are dropped.
@@ -40,11 +40,11 @@ pub(crate) enum AfterCount {
 pub(crate) fn retokenize(
     reader: &mut RunReader,
     tokenizer: &dyn Tokenizer,
-    texts: Texts,
+    texts: CountedTexts,
 ) -> Result<(), folder::Error> {
     let is_wanted = |timeline: &Timeline| {
         let told = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
-        texts == Texts::All || told == 0
+        texts == CountedTexts::All || told == 0
     };
     let mut counts: HashMap<Key, u32> = HashMap::new();
     let mut batch: Vec<(Key, String)> = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn retokenize(
     }
     reader.rewrite(|timeline| {
         timeline.retokenized_tokens = counts.get(&key(timeline)).copied();
-        if texts == Texts::Uncounted(AfterCount::Dropped) {
+        if texts == CountedTexts::Uncounted(AfterCount::Dropped) {
             timeline.text = None;
         }
     })

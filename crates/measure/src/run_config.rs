@@ -16,7 +16,7 @@ use crate::alternating::{Alternating, BlockTimes, Switch};
 use crate::conversation::{Conversations, HistoryForm};
 use crate::error::Error;
 use crate::measurement::{ReadyTargets, Tools};
-use crate::preparer::{Preparer, Supply};
+use crate::preparer::{RequestPreparer, Supply};
 use crate::target::Reached;
 use crate::workload::{OpenedWorkload, prompts_needed};
 
@@ -66,8 +66,10 @@ pub(crate) fn source(
     let Some((against, reached)) = opened.against.as_ref().zip(ready.against.as_ref()) else {
         return Ok(Box::new(own));
     };
-    let other =
-        Preparer { workload: Arc::clone(&against.workload), ..preparer(plan, reached, opened) };
+    let other = RequestPreparer {
+        workload: Arc::clone(&against.workload),
+        ..preparer(plan, reached, opened)
+    };
     let config = config(plan, ready, opened);
     let extent = config.limits.extent;
     let of_side = SendLimit { count: extent.count.map(|count| count / 2), ..extent };
@@ -105,8 +107,8 @@ fn supply(plan: &Plan, opened: &OpenedWorkload) -> Supply {
     }
 }
 
-pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) -> Preparer {
-    Preparer {
+pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) -> RequestPreparer {
+    RequestPreparer {
         workload: Arc::clone(&opened.workload),
         kept: opened.kept.clone(),
         dialect: reached.dialect,

@@ -145,7 +145,7 @@ impl Anatomy {
 #[cfg(test)]
 mod tests {
     use tokometer_record::{
-        AttemptId, Event, EventKind, Network, Outcome, RequestedLengths, ServerTimings,
+        AttemptId, Event, EventKind, Outcome, RequestedLengths, ServerTimings, TcpStats,
     };
 
     use super::*;
@@ -186,7 +186,7 @@ mod tests {
     fn what_the_server_tells_is_taken_from_what_is_left_over() {
         let mut timeline = request();
         timeline.network =
-            Some(Network { round_trip: Nanos::from_millis(2), ..Network::default() });
+            Some(TcpStats { round_trip: Nanos::from_millis(2), ..TcpStats::default() });
         timeline.server_timings = Some(ServerTimings {
             prefill: Some(Nanos::from_millis(30)),
             ..ServerTimings::default()

@@ -45,6 +45,6 @@ pub use plan::{Content, PartialPlan, Plan, ab_blocks};
 pub use prompts::{Form, PartialPrompts, Prompts};
 pub use request::{Assignment, Lora, PartialLora, PartialRequest, Request};
 pub use secret::{Metadata, Missing, ShellCommand, UrlText};
-pub use sweep::{Axis, AxisValues, Section, SweepValue};
+pub use sweep::{Axis, AxisValues, PlanSection, SweepValue};
 pub use target::{Address, CertificateFiles, PartialTarget, ProxyUse, Target, Trust};
 pub use values::{FlagValues, Rate, Term};

@@ -15,7 +15,7 @@ use crate::output::{Output, PartialOutput};
 use crate::phases::{PartialPhases, Phases};
 use crate::prompts::{PartialPrompts, Prompts};
 use crate::request::{PartialRequest, Request};
-use crate::sweep::{Axis, Section};
+use crate::sweep::{Axis, PlanSection};
 use crate::target::{PartialTarget, Target};
 
 tokometer_base::partial! {
@@ -56,7 +56,7 @@ tokometer_base::partial! {
         pub interleave: Option<Interleave> as Option<PartialInterleave>,
         /// Parts with a heading and values of their own. Empty for a plan without parts.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        pub sections: Vec<Section> = Vec::new(),
+        pub sections: Vec<PlanSection> = Vec::new(),
     }
 }
 

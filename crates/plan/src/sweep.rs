@@ -47,7 +47,7 @@ pub enum AxisValues {
 
 /// A part of a plan: values that replace the plan's own, under a heading.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Section {
+pub struct PlanSection {
     /// Printed before its blocks, as it is.
     pub heading: String,
     /// Fields that take several values in this part.

@@ -25,8 +25,8 @@ pub use folder::{Error, RunReader};
 pub use health::Health;
 pub use run::{RecordedLoad, RunEnd, RunInfo, RunState, Stop, TargetInfo};
 pub use timeline::{
-    AttemptId, Connection, CountSource, Network, Phase, RequestedLengths, ServerTimings,
-    StampSource, Timeline, Times, Usage,
+    AttemptId, Connection, CountSource, Phase, RequestedLengths, ServerTimings, StampSource,
+    TcpStats, Timeline, Times, Usage,
 };
 pub use whole_file::{WholeFile, write_whole};
 pub use writer::{Rows, RunWriter, timeline_bytes};

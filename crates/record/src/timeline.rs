@@ -201,7 +201,7 @@ pub struct ServerTimings {
 
 /// TCP statistics at the end of the request, from `TCP_INFO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Network {
+pub struct TcpStats {
     /// Smoothed round-trip time.
     pub round_trip: Nanos,
     /// Segments retransmitted by the client during this request.
@@ -248,7 +248,7 @@ pub struct Timeline {
     /// The server's own durations. `None` where it reported none.
     pub server_timings: Option<ServerTimings>,
     /// TCP statistics. `None` where the kernel gave none.
-    pub network: Option<Network>,
+    pub network: Option<TcpStats>,
     /// HTTP status. `None` when no header arrived.
     pub status: Option<u16>,
     /// [`Outcome::Abandoned`] until the attempt ends.

@@ -165,11 +165,11 @@ fn fetch(id: &str, hub: &HubAccess) -> Result<ModelTokenizer> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::Traffic;
+    use crate::hub::NetworkUse;
 
     fn offline() -> HubAccess {
         let cache = Some(PathBuf::from("no-such-folder"));
-        HubAccess { cache, traffic: Traffic::CacheOnly, ..HubAccess::default() }
+        HubAccess { cache, traffic: NetworkUse::CacheOnly, ..HubAccess::default() }
     }
 
     #[test]

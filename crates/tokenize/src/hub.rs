@@ -21,7 +21,7 @@ pub struct HubAccess {
     /// The cache folder (`HF_HUB_CACHE`, or `hub` below `HF_HOME`). `None` is the usual one.
     pub cache: Option<PathBuf>,
     /// Whether the network may be used.
-    pub traffic: Traffic,
+    pub traffic: NetworkUse,
 }
 
 impl std::fmt::Debug for HubAccess {
@@ -37,7 +37,7 @@ impl std::fmt::Debug for HubAccess {
 
 /// Whether the network may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Traffic {
+pub enum NetworkUse {
     /// Fetch what the cache lacks.
     #[default]
     Fetch,
@@ -100,7 +100,7 @@ impl Repository<'_> {
         if let Some(path) = self.access.cache().repo(self.repo()).get(name) {
             return Ok(path);
         }
-        if self.access.traffic == Traffic::CacheOnly {
+        if self.access.traffic == NetworkUse::CacheOnly {
             return Err(self.failed(name, "it is not in the cache and the hub is offline".into()));
         }
         self.api()
@@ -111,7 +111,7 @@ impl Repository<'_> {
     /// The names of all files; without the hub those of the cache's current snapshot.
     pub fn files(&self) -> Result<Vec<String>> {
         let unlisted = |reason| self.failed("the list of files", reason);
-        if self.access.traffic == Traffic::CacheOnly {
+        if self.access.traffic == NetworkUse::CacheOnly {
             let reason = "it is not in the cache and the hub is offline";
             return self.cached_files().ok_or_else(|| unlisted(reason.to_owned()));
         }
@@ -160,7 +160,7 @@ mod tests {
         std::fs::write(repo.join("refs/main"), "abc").unwrap();
         std::fs::write(repo.join("snapshots/abc/tokenizer.json"), "{}").unwrap();
         let cache = Some(folder.path().to_owned());
-        (folder, HubAccess { cache, traffic: Traffic::CacheOnly, ..HubAccess::default() })
+        (folder, HubAccess { cache, traffic: NetworkUse::CacheOnly, ..HubAccess::default() })
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         let files = |access: &HubAccess, id| access.repository(id, RepoKind::Model).files();
         assert_eq!(files(&access, "org/name").unwrap(), ["tokenizer.json"]);
         assert!(files(&access, "org/other").unwrap_err().to_string().contains("offline"));
-        access.traffic = Traffic::Fetch;
+        access.traffic = NetworkUse::Fetch;
         access.endpoint = Some("http://127.0.0.1:1".into());
         assert_eq!(files(&access, "org/name").unwrap(), ["tokenizer.json"]);
         drop(folder);
@@ -195,7 +195,7 @@ mod tests {
             endpoint: Some("http://127.0.0.1:1".into()),
             token: Some("hf_secret".into()),
             cache: Some(folder.path().to_owned()),
-            traffic: Traffic::Fetch,
+            traffic: NetworkUse::Fetch,
         };
         let error =
             access.repository("org/name", RepoKind::Model).file("tokenizer.json").unwrap_err();

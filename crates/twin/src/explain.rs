@@ -291,7 +291,7 @@ impl Explanation {
 
 /// Counts while a run goes on.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct RunTally {
     explanation: Explanation,
     width: Nanos,
     /// Front end, queue and prefill of all first tokens. Whole numbers, so that the order in which
@@ -299,7 +299,7 @@ pub(crate) struct Tally {
     first_token: [u64; 3],
 }
 
-impl Tally {
+impl RunTally {
     pub(crate) fn new(replicas: usize) -> Self {
         let explanation = Explanation { replicas: replicas as u64, ..Explanation::default() };
         Self { explanation, width: Nanos::from_millis(100), first_token: [0; 3] }

@@ -13,7 +13,7 @@ use crate::weighted::Weighted;
 
 /// Distributions and totals of a run.
 #[derive(Debug, Clone, Default)]
-pub struct Figures {
+pub struct PredictedFigures {
     /// Requests answered.
     pub completed: u64,
     /// From the first request's send to the last answer's end, in seconds.
@@ -35,7 +35,7 @@ pub struct Figures {
     first_send: Option<Nanos>,
 }
 
-impl Figures {
+impl PredictedFigures {
     /// Answer tokens per second; zero for a run without length.
     pub fn output_throughput(&self) -> f64 {
         self.per_second(self.output_tokens).unwrap_or(0.0)
@@ -82,7 +82,7 @@ impl Figures {
     }
 }
 
-impl Sink for Figures {
+impl Sink for PredictedFigures {
     fn sent(&mut self, _slot: usize, request: &Active, due: &Due) {
         self.input_tokens += u64::from(due.ask.prompt_tokens);
         self.first_send.get_or_insert(request.sent);
@@ -121,7 +121,8 @@ mod tests {
 
     #[test]
     fn a_run_without_length_has_no_rate() {
-        let mut figures = Figures { input_tokens: 30, output_tokens: 10, ..Figures::default() };
+        let mut figures =
+            PredictedFigures { input_tokens: 30, output_tokens: 10, ..PredictedFigures::default() };
         assert_eq!(figures.per_second(figures.total_tokens()), None);
         figures.duration_s = 4.0;
         assert_eq!(figures.per_second(figures.total_tokens()), Some(10.0));

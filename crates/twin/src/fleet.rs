@@ -5,15 +5,15 @@
 //! Routers that look at loads, and caps that couple the replicas, need one driver for all.
 
 use crate::Error;
-use crate::figures::Figures;
+use crate::figures::PredictedFigures;
 use crate::parallel::in_parallel;
 use crate::predict::Prediction;
 use crate::router::Routing;
 use crate::sender::Share;
-use crate::virtual_time::{Setup, run};
+use crate::virtual_time::{VirtualSetup, run};
 
 /// Runs a fleet, in parts on several threads where that changes nothing.
-pub(crate) fn in_shares(setup: Setup<'_>, threads: usize) -> Result<Vec<Prediction>, Error> {
+pub(crate) fn in_shares(setup: VirtualSetup<'_>, threads: usize) -> Result<Vec<Prediction>, Error> {
     let workload = setup.workload;
     let is_divisible = setup.routing == Routing::RoundRobin
         && workload.max_concurrency.is_none()
@@ -23,7 +23,7 @@ pub(crate) fn in_shares(setup: Setup<'_>, threads: usize) -> Result<Vec<Predicti
     if parts == 1 {
         return Ok(vec![one(setup)?]);
     }
-    let shares: Vec<Setup<'_>> = (0..parts)
+    let shares: Vec<VirtualSetup<'_>> = (0..parts)
         .map(|part| {
             let first = setup.replicas * part / parts;
             let end = setup.replicas * (part + 1) / parts;
@@ -32,14 +32,14 @@ pub(crate) fn in_shares(setup: Setup<'_>, threads: usize) -> Result<Vec<Predicti
                 count: (end - first) as u64,
                 of: setup.replicas as u64,
             };
-            Setup { replicas: end - first, share, ..setup }
+            VirtualSetup { replicas: end - first, share, ..setup }
         })
         .collect();
     in_parallel(&shares, parts, |share| one(*share)).into_iter().collect()
 }
 
-fn one(setup: Setup<'_>) -> Result<Prediction, Error> {
-    let ended = run(setup, Figures::default())?;
+fn one(setup: VirtualSetup<'_>) -> Result<Prediction, Error> {
+    let ended = run(setup, PredictedFigures::default())?;
     let mut figures = ended.sink;
     figures.flush();
     let explanation = ended.tally.explanation();

@@ -20,7 +20,7 @@ pub const SEEDS: u64 = 20;
 
 /// A figure over several seeds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Interval {
+pub struct SeedInterval {
     /// Which figure.
     pub figure: Figure,
     /// Mean over the seeds.
@@ -31,7 +31,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-impl Interval {
+impl SeedInterval {
     /// The mean less and plus this share of it.
     pub fn around(&self, share: f64) -> (f64, f64) {
         (self.mean * (1.0 - share), self.mean * (1.0 + share))
@@ -45,7 +45,7 @@ pub fn intervals(
     workload: &(dyn Fn(Seed) -> RequestLoad + Sync),
     (first, seeds): (Seed, u64),
     options: PredictOptions,
-) -> Result<Vec<Interval>, Error> {
+) -> Result<Vec<SeedInterval>, Error> {
     let numbers: Vec<u64> = (0..seeds.max(1)).collect();
     let one_thread = PredictOptions { threads: 1, keep: KeptDetail::Figures, ..options };
     let runs = in_parallel(&numbers, options.threads, |number| {
@@ -61,7 +61,7 @@ pub fn intervals(
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let tail = values.len() / 20;
         let (low, high) = (values[tail], values[values.len() - 1 - tail]);
-        Interval { figure, mean, low, high }
+        SeedInterval { figure, mean, low, high }
     };
     Ok(FIGURES.into_iter().map(interval).collect())
 }
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_share_lies_on_both_sides_of_the_mean() {
         let figure = Figure::mean(Quantity::Ttft);
-        let interval = Interval { figure, mean: 20.0, low: 18.0, high: 23.5 };
+        let interval = SeedInterval { figure, mean: 20.0, low: 18.0, high: 23.5 };
         assert_eq!(interval.around(0.5), (10.0, 30.0));
     }
 

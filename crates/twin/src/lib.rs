@@ -33,9 +33,9 @@ mod tests;
 
 pub use client::OldClient;
 pub use explain::Explanation;
-pub use figures::Figures;
-pub use intervals::{Interval, SEEDS, intervals};
-pub use limit::Limit;
+pub use figures::PredictedFigures;
+pub use intervals::{SEEDS, SeedInterval, intervals};
+pub use limit::Bottleneck;
 pub use mechanism::{InPlay, Mechanism, in_play, shown_by};
 pub use predict::{KeptDetail, PredictOptions, Prediction, predict};
 pub use roofline::{DataSheet, Roofline};
@@ -59,7 +59,7 @@ pub enum Error {
         /// Which request.
         index: u64,
         /// The engine's reason.
-        why: tokometer_sim::engine::Refusal,
+        why: tokometer_sim::engine::JobRefusal,
     },
     /// A request beyond the longest context.
     #[error(

@@ -13,7 +13,7 @@ const QUEUE_MIN: f64 = 1.0;
 
 /// The narrowest place of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Limit {
+pub enum Bottleneck {
     /// The KV cache: running requests were preempted.
     Memory,
     /// The load: the engine could have done more.
@@ -32,7 +32,7 @@ pub enum Limit {
     Decode,
 }
 
-impl Limit {
+impl Bottleneck {
     /// What limited this run.
     pub fn of(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> Self {
         let explanation = &prediction.explanation;
@@ -83,24 +83,24 @@ mod tests {
     use super::*;
     use crate::{Ask, PredictOptions, RequestLoad, in_play, predict};
 
-    fn limit(workload: &RequestLoad, change: impl Fn(&mut Profile)) -> Limit {
+    fn limit(workload: &RequestLoad, change: impl Fn(&mut Profile)) -> Bottleneck {
         let mut profile = Profile::default();
         change(&mut profile);
         let run = predict(&profile, workload, Seed(1), PredictOptions::default()).unwrap();
-        Limit::of(&run, &profile, &in_play(&profile, workload, &run.explanation))
+        Bottleneck::of(&run, &profile, &in_play(&profile, workload, &run.explanation))
     }
 
     #[test]
     fn the_narrowest_place_is_found() {
         let crowd = RequestLoad::burst(vec![Ask::new(40, 60); 400]);
-        assert_eq!(limit(&crowd, |_| {}), Limit::Sequences(256));
+        assert_eq!(limit(&crowd, |_| {}), Bottleneck::Sequences(256));
         let small = |profile: &mut Profile| profile.kv.as_mut().unwrap().tokens = 4_096;
-        assert_eq!(limit(&crowd, small), Limit::Memory);
+        assert_eq!(limit(&crowd, small), Bottleneck::Memory);
         let long = RequestLoad::burst(vec![Ask::new(8_000, 2); 30]);
         let found = limit(&long, |_| {});
-        assert!(matches!(found, Limit::Prompts { share } if share > 0.5), "{found:?}");
+        assert!(matches!(found, Bottleneck::Prompts { share } if share > 0.5), "{found:?}");
         let answers = RequestLoad::burst(vec![Ask::new(10, 400); 20]);
-        assert_eq!(limit(&answers, |_| {}), Limit::Decode);
+        assert_eq!(limit(&answers, |_| {}), Bottleneck::Decode);
     }
 
     #[test]
@@ -108,6 +108,6 @@ mod tests {
         let asks = vec![Ask::new(40, 60); 200];
         let workload = RequestLoad::burst(asks).arriving(Arrivals::poisson(20.0));
         let found = limit(&workload, |_| {});
-        assert!(matches!(found, Limit::Load { .. }), "{found:?}");
+        assert!(matches!(found, Bottleneck::Load { .. }), "{found:?}");
     }
 }

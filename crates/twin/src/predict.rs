@@ -11,12 +11,12 @@ use tokometer_sim as sim;
 use crate::Error;
 use crate::client::OldClient;
 use crate::explain::Explanation;
-use crate::figures::Figures;
+use crate::figures::PredictedFigures;
 use crate::fleet;
 use crate::router::Routing;
 use crate::sender::{Due, Share};
 use crate::timelines::Timelines;
-use crate::virtual_time::{Active, ReportForm, SeenEvent, Setup, Sink, run};
+use crate::virtual_time::{Active, ReportForm, SeenEvent, Sink, VirtualSetup, run};
 use crate::workload::RequestLoad;
 
 /// Answer tokens of which timelines are kept at most: sixteen bytes each.
@@ -63,7 +63,7 @@ impl Default for PredictOptions {
 #[derive(Debug)]
 pub struct Prediction {
     /// The figures.
-    pub figures: Figures,
+    pub figures: PredictedFigures,
     /// The requests in the order in which they ended; empty unless they were asked for.
     pub timelines: Vec<Timeline>,
     /// What limited the run.
@@ -75,7 +75,7 @@ pub struct Prediction {
 /// Both ways of keeping, in one pass.
 #[derive(Default)]
 struct Both {
-    figures: Figures,
+    figures: PredictedFigures,
     timelines: Timelines,
 }
 
@@ -113,7 +113,7 @@ pub fn predict(
     if options.replicas == 0 {
         return Err(Error::NoReplicas);
     }
-    let setup = Setup {
+    let setup = VirtualSetup {
         profile,
         workload,
         seed,

@@ -10,8 +10,8 @@ use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
 use crate::{
-    Ask, Figures, KeptDetail, OldClient, PredictOptions, Prediction, PreviousTurn, RequestLoad,
-    Routing, predict,
+    Ask, KeptDetail, OldClient, PredictOptions, PredictedFigures, Prediction, PreviousTurn,
+    RequestLoad, Routing, predict,
 };
 
 fn profile() -> Profile {
@@ -31,7 +31,7 @@ fn timelines(workload: &RequestLoad) -> Prediction {
 }
 
 /// Every figure of a run as text, so that two runs can be compared to the last bit.
-fn text(figures: &Figures) -> String {
+fn text(figures: &PredictedFigures) -> String {
     let all = [&figures.ttft, &figures.tpot, &figures.itl, &figures.e2el].map(|samples| {
         let percents = samples.percentiles_ms(&[0.0, 10.0, 50.0, 90.0, 99.0, 100.0]);
         format!("{} {:?} {percents:?}", samples.count(), samples.mean_ms())

@@ -20,7 +20,7 @@ use tokometer_sim as sim;
 
 use crate::Error;
 use crate::client::{Bench, OldClient};
-use crate::explain::{Memory, Tally};
+use crate::explain::{Memory, RunTally};
 use crate::parts::ReplicaEngines;
 use crate::replica::Replica;
 use crate::router::{Router, Routing};
@@ -80,7 +80,7 @@ pub(crate) enum ReportForm {
 
 /// What a run is made of.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Setup<'a> {
+pub(crate) struct VirtualSetup<'a> {
     pub(crate) profile: &'a Profile,
     pub(crate) workload: &'a RequestLoad,
     pub(crate) seed: Seed,
@@ -93,8 +93,8 @@ pub(crate) struct Setup<'a> {
 }
 
 /// One run in virtual time.
-pub(crate) struct World<'a, K> {
-    setup: Setup<'a>,
+pub(crate) struct VirtualRun<'a, K> {
+    setup: VirtualSetup<'a>,
     now: Nanos,
     last_end: Nanos,
     sender: Sender<'a>,
@@ -107,7 +107,7 @@ pub(crate) struct World<'a, K> {
     free_slots: Vec<usize>,
     client: Bench,
     coalescing: Generator,
-    pub(crate) tally: Tally,
+    pub(crate) tally: RunTally,
     pub(crate) sink: K,
 }
 
@@ -115,23 +115,23 @@ pub(crate) struct World<'a, K> {
 #[derive(Debug)]
 pub(crate) struct RunRemainder<K> {
     pub(crate) sink: K,
-    pub(crate) tally: Tally,
+    pub(crate) tally: RunTally,
     /// When the last answer ended.
     pub(crate) at: Nanos,
 }
 
 /// Runs to the last answer.
-pub(crate) fn run<K: Sink>(setup: Setup<'_>, sink: K) -> Result<RunRemainder<K>, Error> {
+pub(crate) fn run<K: Sink>(setup: VirtualSetup<'_>, sink: K) -> Result<RunRemainder<K>, Error> {
     setup.profile.check()?;
-    let mut world = World::new(setup, sink)?;
+    let mut world = VirtualRun::new(setup, sink)?;
     while world.advance()? {}
     let counters: Vec<_> = world.engines.iter().map(|replica| replica.engine.counters()).collect();
     world.tally.close(&counters);
     Ok(RunRemainder { sink: world.sink, tally: world.tally, at: world.last_end })
 }
 
-impl<'a, K: Sink> World<'a, K> {
-    fn new(setup: Setup<'a>, sink: K) -> Result<Self, Error> {
+impl<'a, K: Sink> VirtualRun<'a, K> {
+    fn new(setup: VirtualSetup<'a>, sink: K) -> Result<Self, Error> {
         let parts = ReplicaEngines::new(setup.profile.disaggregation);
         let engine = |number: usize| {
             let engine = Engine::new(setup.profile.clone(), engine_seed(setup.seed, number));
@@ -154,7 +154,7 @@ impl<'a, K: Sink> World<'a, K> {
             free_slots: Vec::new(),
             client: Bench::new(setup.client),
             coalescing: setup.seed.stream("coalescing").at(setup.share.first),
-            tally: Tally::new(setup.replicas),
+            tally: RunTally::new(setup.replicas),
             sink,
             setup,
         })

@@ -25,10 +25,10 @@ struct RowSpan {
 
 /// Rows of one file, rows that were made in memory from another format, or several of those.
 #[derive(Debug)]
-pub(crate) enum Rows {
+pub(crate) enum FileRows {
     File(RowFile),
     Memory { path: PathBuf, rows: Vec<String> },
-    Joined { path: PathBuf, parts: Vec<Rows> },
+    Joined { path: PathBuf, parts: Vec<FileRows> },
 }
 
 /// A file whose rows are known by place.
@@ -56,7 +56,7 @@ impl RowFile {
     }
 }
 
-impl Rows {
+impl FileRows {
     /// The rows of several files, one file after the other. `path` is what they have in common.
     pub(crate) fn join(path: PathBuf, mut parts: Vec<Self>) -> Self {
         match parts.len() {
@@ -318,11 +318,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn rows_of(text: &str) -> Result<Rows> {
+    fn rows_of(text: &str) -> Result<FileRows> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.json");
         std::fs::write(&path, text).unwrap();
-        Rows::open(&path)
+        FileRows::open(&path)
     }
 
     fn texts(text: &str) -> Vec<String> {

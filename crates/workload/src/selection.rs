@@ -7,7 +7,7 @@
 use rayon::prelude::*;
 use tokometer_base::{Conventions, Prompt};
 
-use crate::rows::Rows;
+use crate::rows::FileRows;
 use crate::{
     DatasetContext, DatasetNote, Error, Item, Oversample, Result, RowOrder, Source, order,
 };
@@ -64,8 +64,8 @@ pub(crate) enum Tolerance {
 }
 
 /// The chosen rows of a file.
-pub(crate) struct Selection<R> {
-    rows: Rows,
+pub(crate) struct ChosenRows<R> {
+    rows: FileRows,
     reader: R,
     chosen: Vec<Chosen>,
     len: u64,
@@ -88,9 +88,9 @@ struct Tally {
     first_broken: Option<(usize, String)>,
 }
 
-impl<R: RowReader> Selection<R> {
+impl<R: RowReader> ChosenRows<R> {
     /// Chooses rows for the prompts that the context asks for.
-    pub(crate) fn open(rows: Rows, reader: R, context: &DatasetContext) -> Result<Self> {
+    pub(crate) fn open(rows: FileRows, reader: R, context: &DatasetContext) -> Result<Self> {
         let order = match context.row_order {
             RowOrder::Shuffled => order::shuffled(rows.len(), context.seed, "rows"),
             RowOrder::AsInFile => (0..rows.len()).collect(),
@@ -176,7 +176,7 @@ enum Verdict {
     Broken(String),
 }
 
-fn judge<R: RowReader>(rows: &Rows, reader: &R, row: usize) -> Result<Verdict> {
+fn judge<R: RowReader>(rows: &FileRows, reader: &R, row: usize) -> Result<Verdict> {
     Ok(match reader.read(&rows.text(row)?) {
         RowReading::Draft(draft) => reader.measure(&draft)?.map_or(Verdict::Unfit, Verdict::Keep),
         RowReading::Unfit => Verdict::Unfit,
@@ -200,7 +200,7 @@ impl Tally {
     }
 }
 
-impl<R: RowReader> Source for Selection<R> {
+impl<R: RowReader> Source for ChosenRows<R> {
     fn len(&self) -> u64 {
         self.len
     }

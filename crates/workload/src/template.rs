@@ -9,7 +9,7 @@ use crate::{DatasetContext, Error, Result, Templating, WireForm};
 const NAME: &str = "chat";
 
 /// A tokenizer's chat template, ready to be applied.
-pub(crate) struct Template {
+pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
     values: serde_json::Map<String, serde_json::Value>,
     tokenizer: String,
@@ -26,7 +26,7 @@ pub(crate) enum Habit {
     VllmApplies,
 }
 
-impl Template {
+impl ChatTemplate {
     /// The template to apply to a dataset, if one is wanted and the tokenizer has one. A chat
     /// route's server applies its own, and token ids have no template.
     pub(crate) fn open(context: &DatasetContext, habit: Habit) -> Result<Option<Self>> {
@@ -105,7 +105,7 @@ mod tests {
     fn templates_use_pythons_methods_and_refuse_what_they_want() {
         let mut values = serde_json::Map::new();
         values.insert("bos_token".into(), "<s>".into());
-        let template = Template::compile(TEMPLATE.into(), "tiny".into(), values).unwrap();
+        let template = ChatTemplate::compile(TEMPLATE.into(), "tiny".into(), values).unwrap();
         assert_eq!(
             template.apply_to_text(" hello ").unwrap(),
             "<s><|user|>hello<|end|>\n<|assistant|>"
@@ -113,7 +113,7 @@ mod tests {
         let bad = [Message { role: "badger".into(), content: String::new() }];
         let error = template.apply(&bad).unwrap_err().to_string();
         assert!(error.contains("tiny") && error.contains("no such role"), "{error}");
-        let stripping = Template { bos: Some("<s>".into()), ..template };
+        let stripping = ChatTemplate { bos: Some("<s>".into()), ..template };
         assert!(stripping.apply_to_text("x").unwrap().starts_with("<|user|>"));
     }
 }

@@ -95,7 +95,7 @@ pub(crate) struct BenchArgs {
 
 /// The look of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum TableFormatArg {
     /// Aligned columns.
     #[default]
     Text,
@@ -118,7 +118,7 @@ pub(crate) struct ReportArgs {
     pub(crate) layout: Option<String>,
     /// Print a table with one row per report instead
     #[arg(long, value_enum)]
-    pub(crate) format: Option<Format>,
+    pub(crate) format: Option<TableFormatArg>,
     /// Write a self-contained HTML page with figures, distributions, time series, swim lanes and curves
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -182,7 +182,7 @@ pub(crate) struct DoctorArgs {
     pub(crate) load: Option<String>,
     /// Print in this format instead of text
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: Format,
+    pub(crate) format: TableFormatArg,
 }
 
 /// `tokometer sim`.
@@ -243,7 +243,7 @@ pub(crate) struct SimArgs {
 
 /// A command, and remarks about the arguments it was parsed from.
 #[derive(Debug)]
-pub(crate) struct Typed {
+pub(crate) struct ParsedArguments {
     /// The command.
     pub(crate) command: Command,
     /// Flags of a bench in the order of typing: the last list varies fastest.
@@ -256,12 +256,12 @@ pub(crate) struct Typed {
 const REWRITTEN: [&str; 5] = ["bench", "sweep", "dataset", "capacity", "predict"];
 
 /// Reads the words after the program's name.
-pub(crate) fn parse(words: &[String]) -> Result<Typed, ParseOutcome> {
+pub(crate) fn parse(words: &[String]) -> Result<ParsedArguments, ParseOutcome> {
     let (words, remarks) = rewritten(words)?;
     let named = std::iter::once("tokometer".to_owned()).chain(words.iter().cloned());
     let matches = Cli::command().try_get_matches_from(named).map_err(ParseOutcome::Clap)?;
     let cli = Cli::from_arg_matches(&matches).map_err(ParseOutcome::Clap)?;
-    Ok(Typed { command: cli.command, order: order(&matches), remarks })
+    Ok(ParsedArguments { command: cli.command, order: order(&matches), remarks })
 }
 
 /// Why there is no command: help was requested, or the arguments are invalid.
@@ -316,7 +316,7 @@ fn order(matches: &ArgMatches) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn typed(line: &str) -> Typed {
+    fn typed(line: &str) -> ParsedArguments {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         parse(&words).unwrap()
     }

@@ -17,7 +17,7 @@ use table::{CompatFlag, ROWS};
 
 /// What becomes of another tool's flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum FlagSupport {
     /// Accepted with its meaning; the text says what is worth knowing, if anything.
     Kept(&'static str),
     /// Accepted under another name.
@@ -49,14 +49,14 @@ pub(crate) fn rewrite(words: &[String], own: &BTreeSet<String>) -> Result<Rewrit
         let (name, value) =
             typed.split_once('=').map_or((typed, None), |(name, value)| (name, Some(value)));
         let flag = complete(&format!("--{}", name.replace('_', "-")), own)?;
-        let fate = find(&flag).map_or(Fate::Kept(""), |row| row.fate);
+        let fate = find(&flag).map_or(FlagSupport::Kept(""), |row| row.fate);
         let spelled = match fate {
-            Fate::Kept(_) => flag,
-            Fate::Renamed(ours) => ours.to_owned(),
-            Fate::Refused(why) => {
+            FlagSupport::Kept(_) => flag,
+            FlagSupport::Renamed(ours) => ours.to_owned(),
+            FlagSupport::Refused(why) => {
                 return Err(Refusal::usage(format!("unsupported flag `{flag}`"), why));
             }
-            Fate::Ignored(why) => {
+            FlagSupport::Ignored(why) => {
                 let remark = format!("`{flag}` has no effect here: {why}");
                 if !rewritten.remarks.contains(&remark) {
                     rewritten.remarks.push(remark);
@@ -153,9 +153,9 @@ fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
     let meant = SYNONYMS.iter().find(|(habit, _)| *habit == typed).map(|(_, ours)| *ours);
     // A flag that is refused or ignored would only be the next disappointment.
     let rows = ROWS.iter().filter_map(|row| match row.fate {
-        Fate::Kept(_) => Some(row.flag),
-        Fate::Renamed(ours) => Some(ours),
-        Fate::Ignored(_) | Fate::Refused(_) => None,
+        FlagSupport::Kept(_) => Some(row.flag),
+        FlagSupport::Renamed(ours) => Some(ours),
+        FlagSupport::Ignored(_) | FlagSupport::Refused(_) => None,
     });
     let names = own.iter().map(String::as_str).chain(rows);
     let near = match meant.filter(|ours| own.contains(*ours)) {
@@ -178,10 +178,10 @@ pub(crate) fn migrating_markdown() -> String {
     let mut page = String::from(MIGRATING_HEAD);
     for row in ROWS {
         let (fate, remark) = match row.fate {
-            Fate::Kept(remark) => ("kept", remark.to_owned()),
-            Fate::Renamed(ours) => ("kept", format!("spelled `{ours}`")),
-            Fate::Ignored(why) => ("ignored", why.to_owned()),
-            Fate::Refused(why) => ("refused", why.to_owned()),
+            FlagSupport::Kept(remark) => ("kept", remark.to_owned()),
+            FlagSupport::Renamed(ours) => ("kept", format!("spelled `{ours}`")),
+            FlagSupport::Ignored(why) => ("ignored", why.to_owned()),
+            FlagSupport::Refused(why) => ("refused", why.to_owned()),
         };
         let tools: Vec<&str> = row.tools.chars().filter_map(tool_name).collect();
         let _ = writeln!(page, "| `{}` | {} | {fate} | {remark} |", row.flag, tools.join(", "));
@@ -317,9 +317,11 @@ mod tests {
         let own = own();
         for row in ROWS {
             match row.fate {
-                Fate::Kept(_) => assert!(own.contains(row.flag), "{} is not declared", row.flag),
-                Fate::Renamed(ours) => assert!(own.contains(ours), "{ours} is not declared"),
-                Fate::Ignored(_) | Fate::Refused(_) => {
+                FlagSupport::Kept(_) => {
+                    assert!(own.contains(row.flag), "{} is not declared", row.flag)
+                }
+                FlagSupport::Renamed(ours) => assert!(own.contains(ours), "{ours} is not declared"),
+                FlagSupport::Ignored(_) | FlagSupport::Refused(_) => {
                     assert!(!own.contains(row.flag), "{} is declared", row.flag);
                 }
             }

@@ -23,8 +23,8 @@ pub(crate) use client::ClientArgs;
 #[cfg(test)]
 pub(crate) use command::bench_flags;
 pub(crate) use command::{
-    BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, Format, ParseOutcome, ReportArgs,
-    SimArgs, Typed, parse,
+    BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, ParseOutcome, ParsedArguments,
+    ReportArgs, SimArgs, TableFormatArg, parse,
 };
 pub(crate) use complaint::complaint;
 pub(crate) use metric::MetricArgs;

@@ -9,7 +9,7 @@ use tokometer_measure::{Credentials, Error, Guard, Measurement, Observer, RunInP
 use super::exporter::Exporter;
 use super::progress::{Bar, Progress};
 use super::signals::Signals;
-use crate::dashboard::{Dashboard, Watched};
+use crate::dashboard::{Dashboard, DashboardSource};
 use crate::terminal::{self, print_message, print_message_once};
 use crate::version;
 use tokometer_plan::Shown;
@@ -27,7 +27,7 @@ impl TerminalObserver {
         if self.bar != Bar::Live {
             return Ok(None);
         }
-        let watched = Watched {
+        let watched = DashboardSource {
             title: run.plan.name.clone(),
             goal: run.goal,
             clock: Arc::clone(&self.clock),

@@ -19,7 +19,7 @@ use crate::runs;
 
 /// How a run is to be looked at.
 #[derive(Debug, Clone)]
-pub(crate) struct View {
+pub(crate) struct RunView {
     /// The classic block.
     pub(crate) layout: LayoutChoice,
     /// Its sections and percentiles.
@@ -32,7 +32,7 @@ pub(crate) struct View {
     details: Details,
 }
 
-impl View {
+impl RunView {
     /// The view that a plan asks for.
     pub(crate) fn new(metrics: &Metrics) -> Result<Self, Refusal> {
         let layout = LayoutChoice::named(&metrics.layout)
@@ -149,12 +149,12 @@ pub(crate) fn layout_of(choice: LayoutChoice, info: &RunInfo) -> Layout {
 }
 
 /// Reads a run and computes its summary.
-pub(crate) fn summarise(folder: &Path, view: &View) -> Result<SummarisedRun, Refusal> {
+pub(crate) fn summarise(folder: &Path, view: &RunView) -> Result<SummarisedRun, Refusal> {
     summarise_read(&runs::open(folder)?, view)
 }
 
 /// The same of a run that is open.
-pub(crate) fn summarise_read(reader: &RunReader, view: &View) -> Result<SummarisedRun, Refusal> {
+pub(crate) fn summarise_read(reader: &RunReader, view: &RunView) -> Result<SummarisedRun, Refusal> {
     let info = reader.info().clone();
     let layout = layout_of(view.layout, &info);
     if let Some(ab) = runs::blocks_of(&info)? {
@@ -183,7 +183,7 @@ pub(crate) fn summarise_kept(
     info: RunInfo,
     timelines: &[Timeline],
     end: RunEnd,
-    view: &View,
+    view: &RunView,
 ) -> SummarisedRun {
     let layout = layout_of(view.layout, &info);
     let mut collector = Collector::new(&info, view.options(layout));

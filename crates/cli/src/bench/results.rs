@@ -61,7 +61,7 @@ fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
 
 /// What is known of a run besides its record.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct RunFacts {
     /// When the measured phase began; absent: it never did, or time is not the wall's.
     pub(crate) begin: Option<Nanos>,
     /// What SGLang's server says of itself; absent: it was not asked, or did not answer.
@@ -72,7 +72,7 @@ pub(crate) struct Facts {
 pub(crate) fn write(
     shown: &SummarisedRun,
     plan: &Plan,
-    facts: &Facts,
+    facts: &RunFacts,
 ) -> Result<Vec<PathBuf>, Refusal> {
     let mut workload = workload(plan);
     let mut written = Vec::new();

@@ -12,10 +12,10 @@ use tokometer_record::{FailureKind, RunReader, Stop};
 use tokometer_report::{Style, TableFormat, table};
 
 use super::folder::{self, Earlier, RunFolder};
-use super::present::{SummarisedRun, View, summarise_read};
+use super::present::{RunView, SummarisedRun, summarise_read};
 use super::{results, resume};
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Lowered, Point};
+use crate::lower::{Lowered, PlannedPoint};
 use crate::runs;
 use crate::terminal::{print, print_message};
 
@@ -113,13 +113,13 @@ fn check_stored(place: &Path, lowered: &Lowered, size: Size) -> Result<(), Refus
 }
 
 /// The lines before a point's report: a blank line after the previous point, and the heading.
-fn above(number: u32, point: &Point) -> String {
+fn above(number: u32, point: &PlannedPoint) -> String {
     let gap = if number > 0 { "\n" } else { "" };
     let heading = point.heading.as_ref().map(|heading| format!("{heading}\n"));
     format!("{gap}{}", heading.unwrap_or_default())
 }
 
-fn point_folder(place: &Path, number: u32, point: &Point, size: Size) -> PathBuf {
+fn point_folder(place: &Path, number: u32, point: &PlannedPoint, size: Size) -> PathBuf {
     if size == Size::Single {
         return place.to_owned();
     }
@@ -127,7 +127,7 @@ fn point_folder(place: &Path, number: u32, point: &Point, size: Size) -> PathBuf
 }
 
 /// A point that cannot be measured does not end a sweep; a single run ends the program.
-fn failed(refusal: Refusal, size: Size, point: &Point) -> Result<Exit, Refusal> {
+fn failed(refusal: Refusal, size: Size, point: &PlannedPoint) -> Result<Exit, Refusal> {
     if size == Size::Single {
         return Err(refusal);
     }
@@ -185,7 +185,7 @@ impl Course {
 
 fn one(
     measurement: &mut Measurement,
-    point: &Point,
+    point: &PlannedPoint,
     number: u32,
     folder: &Path,
     style: Style,
@@ -197,7 +197,7 @@ fn one(
         None => show(&runs::open(folder)?, plan, style)?,
     };
     let begin = Some(measured.end.measure_begin);
-    let facts = results::Facts { begin, server_info: measurement.server_info(plan) };
+    let facts = results::RunFacts { begin, server_info: measurement.server_info(plan) };
     for path in results::write(&shown, plan, &facts)? {
         print_message(&format!("results: {}", path.display()));
     }
@@ -216,7 +216,7 @@ fn one(
 
 /// A point that an earlier session measured: shown and judged like a fresh one.
 fn stored_point(
-    point: &Point,
+    point: &PlannedPoint,
     stop: Stop,
     folder: &Path,
     style: Style,
@@ -227,7 +227,7 @@ fn stored_point(
 }
 
 fn show(reader: &RunReader, plan: &plan::Plan, style: Style) -> Result<SummarisedRun, Refusal> {
-    let view = View::new(&plan.metrics)?.with_files(&plan.output);
+    let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
     let shown = summarise_read(reader, &view)?;
     match plan.output.shown {
         plan::Shown::Text => print(&shown.text(style)?)?,

@@ -109,7 +109,7 @@ fn figure(value: f64) -> String {
 mod tests {
     use tokometer_sim::Profile;
     use tokometer_twin::OldClient;
-    use tokometer_twin::fit::{Candidate, Cells, Fitted, LeftOut, Measured};
+    use tokometer_twin::fit::{Candidate, Cells, Fitted, LeftOut, MeasuredConstant};
 
     use tokometer_metrics::{Figure, Quantity};
 
@@ -136,8 +136,12 @@ mod tests {
 
     #[test]
     fn constants_from_runs_stand_with_their_errors() {
-        let constant =
-            |name, value, error, is_identified| Measured { name, value, error, is_identified };
+        let constant = |name, value, error, is_identified| MeasuredConstant {
+            name,
+            value,
+            error,
+            is_identified,
+        };
         let found = RunCalibration {
             profile: Profile::default(),
             constants: vec![

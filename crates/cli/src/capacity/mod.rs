@@ -22,7 +22,7 @@ use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, lower};
 use crate::terminal::{print, print_message};
 
-use search::Search;
+use search::CapacitySearch;
 
 /// What `--over` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -88,7 +88,7 @@ pub(crate) fn capacity(
         print_message(&format!("note: {remark}"));
     }
     lowered.require_secrets()?;
-    let mut search = Search::new(args, &lowered)?;
+    let mut search = CapacitySearch::new(args, &lowered)?;
     let earlier = Earlier::from(&args.bench.output);
     let begin = (given.clock.wall(), earlier);
     let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, begin)?;

@@ -13,7 +13,7 @@ use tokometer_plan::{self as plan, Cache, Overload, Plan};
 use tokometer_record::Stop;
 
 use super::CapacityArgs;
-use crate::bench::{Earlier, View, check_resumed, summarise};
+use crate::bench::{Earlier, RunView, check_resumed, summarise};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Lowered;
 use crate::runs;
@@ -23,20 +23,20 @@ use crate::terminal::print_message;
 type Measured = (MeasuredPoint, Option<String>);
 
 /// A search under way.
-pub(crate) struct Search {
+pub(crate) struct CapacitySearch {
     /// The objectives.
     pub(crate) slo: Slo,
     over: LoadKind,
     limits: SearchLimits,
     length: PointLength,
-    view: View,
+    view: RunView,
     /// The points so far.
     pub(crate) readings: Vec<MeasuredPoint>,
     /// For each point, why it has no success, if it has none.
     dead: Vec<Option<String>>,
 }
 
-impl Search {
+impl CapacitySearch {
     /// A search as it was asked for, or why it cannot be made.
     pub(crate) fn new(args: &CapacityArgs, lowered: &Lowered) -> Result<Self, Refusal> {
         // The error brings its own hint.
@@ -60,7 +60,7 @@ impl Search {
                 "",
             ));
         }
-        let view = View::new(&lowered.plan.metrics)?.with_objectives(&slo);
+        let view = RunView::new(&lowered.plan.metrics)?.with_objectives(&slo);
         let limits = options.limits();
         Ok(Self { limits, slo, over, length, view, readings: Vec::new(), dead: Vec::new() })
     }

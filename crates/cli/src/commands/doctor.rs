@@ -6,8 +6,8 @@ use tokometer_classic::{Report, Selection};
 
 use super::Given;
 use super::source::ReportSource;
-use crate::args::{DoctorArgs, Format};
-use crate::bench::View;
+use crate::args::{DoctorArgs, TableFormatArg};
+use crate::bench::RunView;
 use crate::exit::{Exit, Refusal};
 use crate::instrument;
 use crate::terminal::print;
@@ -18,15 +18,15 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
         let load = instrument::load_of(load, given)?;
         return instrument::doctor(&load, given, args.format);
     }
-    let sources = ReportSource::open_all(&args.files, &View::plain(Selection::default()))?;
+    let sources = ReportSource::open_all(&args.files, &RunView::plain(Selection::default()))?;
     let named = |(name, source): (String, ReportSource)| Ok((name, source.reports()?));
     let files: Vec<(String, Vec<Report>)> =
         sources.into_iter().map(named).collect::<Result<_, Refusal>>()?;
     let examined: Vec<Examination> = files.iter().map(|(_, reports)| examine(reports)).collect();
     match args.format {
-        Format::Markdown => print(&doctor_markdown(&files))?,
-        Format::Json => print(&findings(&files, &examined))?,
-        Format::Text | Format::Csv => {
+        TableFormatArg::Markdown => print(&doctor_markdown(&files))?,
+        TableFormatArg::Json => print(&findings(&files, &examined))?,
+        TableFormatArg::Text | TableFormatArg::Csv => {
             for ((name, reports), examination) in files.iter().zip(&examined) {
                 print(&doctor_text(name, reports, examination))?;
             }

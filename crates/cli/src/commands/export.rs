@@ -10,7 +10,7 @@ use tokometer_report::rows::CsvWriter;
 use tokometer_report::summary_markdown;
 use tokometer_report::trace::TraceWriter;
 
-use crate::bench::{SummarisedRun, View, summarise};
+use crate::bench::{RunView, SummarisedRun, summarise};
 use crate::exit::{Exit, Refusal};
 use crate::runs;
 
@@ -32,7 +32,7 @@ const RUNS_IN_FULL: usize = 4;
 /// Writes one page about these runs.
 pub(crate) fn html(
     folders: &[PathBuf],
-    view: &View,
+    view: &RunView,
     gpus: Option<u32>,
     out: &Path,
 ) -> Result<(), Refusal> {
@@ -73,7 +73,7 @@ fn run_page(folder: &Path, shown: &SummarisedRun) -> Result<RunPage, Refusal> {
 }
 
 /// Writes the summaries of these runs, one after the other.
-pub(crate) fn markdown(folders: &[PathBuf], view: &View, out: &Path) -> Result<(), Refusal> {
+pub(crate) fn markdown(folders: &[PathBuf], view: &RunView, out: &Path) -> Result<(), Refusal> {
     let mut parts = Vec::new();
     for folder in folders {
         let shown = summarise(folder, view)?;

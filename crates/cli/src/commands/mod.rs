@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use tokometer_base::Clock;
 
-use crate::args::{Command, DocPage, Typed};
+use crate::args::{Command, DocPage, ParsedArguments};
 use crate::bench::Signals;
 use crate::exit::Exit;
 use crate::lower::Environment;
@@ -33,8 +33,8 @@ pub(crate) struct Given {
 }
 
 /// Does what was asked.
-pub(crate) fn run(typed: Typed, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
-    let Typed { command, order, remarks } = typed;
+pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
+    let ParsedArguments { command, order, remarks } = typed;
     let environment = Environment::read();
     hide(&environment.secrets);
     for remark in remarks {

@@ -10,8 +10,8 @@ use tokometer_report::{Style, TableFormat, print_report};
 
 use super::export::{csv, html, markdown, parquet, trace};
 use super::source::{ReportSource, expanded};
-use crate::args::{Format, ReportArgs};
-use crate::bench::View;
+use crate::args::{ReportArgs, TableFormatArg};
+use crate::bench::RunView;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, objective, percentiles, sections};
 use crate::terminal::{print, print_message, style};
@@ -25,7 +25,7 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
             }
         }
     }
-    let view = View::new(&metrics(args)?)?;
+    let view = RunView::new(&metrics(args)?)?;
     let files = [&args.html, &args.trace, &args.csv, &args.parquet, &args.markdown];
     if files.iter().any(|file| file.is_some()) {
         return export(args, &view);
@@ -34,8 +34,8 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
     let style = style(environment);
     let text = match (&sources[..], args.format, &args.layout) {
         ([(_, ReportSource::Run(run))], None, _) => run.text(style)?,
-        ([(_, ReportSource::Run(run))], Some(Format::Json), _) => run.json(),
-        ([(_, ReportSource::Run(run))], Some(Format::Csv), _) => run.csv(),
+        ([(_, ReportSource::Run(run))], Some(TableFormatArg::Json), _) => run.json(),
+        ([(_, ReportSource::Run(run))], Some(TableFormatArg::Csv), _) => run.csv(),
         (_, None, Some(name)) => blocks(&sources, name, style)?,
         (_, format, _) => table(&sources, format.unwrap_or_default())?,
     };
@@ -47,7 +47,7 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
 type Write = fn(&Path, &Path) -> Result<(), Refusal>;
 
 /// Writes files instead of printing.
-fn export(args: &ReportArgs, view: &View) -> anyhow::Result<Exit> {
+fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     let mut folders = Vec::new();
     for source in &args.sources {
         folders.extend(expanded(source)?);
@@ -102,12 +102,12 @@ fn mend(folder: &Path) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn table(sources: &[(String, ReportSource)], format: Format) -> Result<String, Refusal> {
+fn table(sources: &[(String, ReportSource)], format: TableFormatArg) -> Result<String, Refusal> {
     let format = match format {
-        Format::Text => TableFormat::Text,
-        Format::Csv => TableFormat::Csv,
-        Format::Json => TableFormat::Json,
-        Format::Markdown => TableFormat::Markdown,
+        TableFormatArg::Text => TableFormat::Text,
+        TableFormatArg::Csv => TableFormat::Csv,
+        TableFormatArg::Json => TableFormat::Json,
+        TableFormatArg::Markdown => TableFormat::Markdown,
     };
     let named = |(name, source): &(String, ReportSource)| Ok((name.clone(), source.reports()?));
     let files: Vec<(String, Vec<Report>)> =

@@ -6,7 +6,7 @@ use tokometer_base::printable;
 use tokometer_classic::{Report, files};
 use tokometer_record::folder::names;
 
-use crate::bench::{SummarisedRun, View, summarise};
+use crate::bench::{RunView, SummarisedRun, summarise};
 use crate::exit::Refusal;
 
 /// One thing that can be shown.
@@ -19,7 +19,10 @@ pub(crate) enum ReportSource {
 
 impl ReportSource {
     /// Opens every path; a folder of runs gives each of them.
-    pub(crate) fn open_all(paths: &[PathBuf], view: &View) -> Result<Vec<(String, Self)>, Refusal> {
+    pub(crate) fn open_all(
+        paths: &[PathBuf],
+        view: &RunView,
+    ) -> Result<Vec<(String, Self)>, Refusal> {
         let mut sources = Vec::new();
         for path in paths {
             for path in expanded(path)? {
@@ -32,7 +35,7 @@ impl ReportSource {
         Ok(sources)
     }
 
-    fn open(path: &Path, view: &View) -> Result<Self, Refusal> {
+    fn open(path: &Path, view: &RunView) -> Result<Self, Refusal> {
         if path.is_dir() {
             return summarise(path, view).map(|shown| Self::Run(Box::new(shown)));
         }

@@ -19,7 +19,7 @@ use crate::terminal::{print, print_message};
 
 /// The look of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum View {
+pub(crate) enum ComparisonView {
     /// For a terminal.
     #[default]
     Text,
@@ -46,7 +46,7 @@ pub(crate) struct CompareArgs {
     pub(crate) fail_if: Vec<String>,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) format: View,
+    pub(crate) format: ComparisonView,
     /// Also write the comparison as an HTML page to this file
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -122,11 +122,11 @@ fn exit(comparison: &Comparison) -> Exit {
 }
 
 /// The comparison in the look asked for.
-fn shown(comparison: &Comparison, view: View) -> anyhow::Result<String> {
+fn shown(comparison: &Comparison, view: ComparisonView) -> anyhow::Result<String> {
     Ok(match view {
-        View::Text => views::text(comparison),
-        View::Markdown => views::markdown(comparison),
-        View::Json => format!("{}\n", serde_json::to_string_pretty(comparison)?),
+        ComparisonView::Text => views::text(comparison),
+        ComparisonView::Markdown => views::markdown(comparison),
+        ComparisonView::Json => format!("{}\n", serde_json::to_string_pretty(comparison)?),
     })
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Dashboard {
 }
 
 /// What a dashboard watches.
-pub(crate) struct Watched {
+pub(crate) struct DashboardSource {
     pub(crate) title: String,
     pub(crate) goal: Goal,
     pub(crate) clock: Arc<dyn Clock>,
@@ -52,7 +52,7 @@ fn give_back() {
 
 impl Dashboard {
     /// Takes the terminal. Standard error is drawn on: standard output is the result.
-    pub(crate) fn open(watched: Watched) -> Result<Self> {
+    pub(crate) fn open(watched: DashboardSource) -> Result<Self> {
         enable_raw_mode().context("cannot switch the terminal to full screen for `--live`")?;
         execute!(stderr(), EnterAlternateScreen)
             .context("cannot switch the terminal to full screen for `--live`")?;
@@ -81,7 +81,7 @@ impl Drop for Dashboard {
     }
 }
 
-fn show(watched: &Watched, stop: &AtomicBool) {
+fn show(watched: &DashboardSource, stop: &AtomicBool) {
     let mut board = Board::new(watched.title.clone(), watched.goal);
     let Ok(mut terminal) = Terminal::new(CrosstermBackend::new(stderr())) else { return };
     while !stop.load(Ordering::Relaxed) {

@@ -24,7 +24,7 @@ use tokometer_report::Grid;
 use tokometer_sim::truth;
 use tokometer_workload::{OrNone, PartialSpec};
 
-use crate::args::{self, Command, Format, ParseOutcome};
+use crate::args::{self, Command, ParseOutcome, TableFormatArg};
 use crate::bench::{Bar, measurement};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
@@ -99,10 +99,14 @@ fn spread(spread: &ErrorSpread) -> String {
 }
 
 /// Runs the check and prints it.
-pub(crate) fn doctor(load: &StreamLoad, given: &Given, format: Format) -> anyhow::Result<Exit> {
+pub(crate) fn doctor(
+    load: &StreamLoad,
+    given: &Given,
+    format: TableFormatArg,
+) -> anyhow::Result<Exit> {
     let fitness = examine(load, given, &PASSES)?;
     let text = match format {
-        Format::Json => serde_json::to_string(&fitness)? + "\n",
+        TableFormatArg::Json => serde_json::to_string(&fitness)? + "\n",
         _ => text(&fitness),
     };
     print(&text)?;

@@ -23,7 +23,7 @@ const ANY: &[&str] = &[];
 type Name = (&'static str, &'static [&'static str]);
 
 /// The options of one dataset, as typed.
-struct Typed<'a> {
+struct DatasetFlags<'a> {
     dataset: &'a str,
     /// A plan in which all options that the dataset has are set.
     known: PartialPlan,
@@ -32,7 +32,7 @@ struct Typed<'a> {
     unused: Vec<&'static str>,
 }
 
-impl Typed<'_> {
+impl DatasetFlags<'_> {
     /// An option, where it was typed.
     fn one<T>(
         &mut self,
@@ -83,7 +83,7 @@ impl Typed<'_> {
     }
 }
 
-fn put_any(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
+fn put_any(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
     let path = || args.dataset_path.clone().map(|path| OrNone(Some(path.into())));
     typed.one(("dataset-path", RANDOM), path(), |spec| &mut spec.content_path);
     typed.one(("dataset-path", ANY), path(), |spec| &mut spec.path);
@@ -94,7 +94,7 @@ fn put_any(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn put_random(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
+fn put_random(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
     let random = &args.random;
     let (input, output) = (random.random_input_len.as_ref(), random.random_output_len.as_ref());
     typed.list(("random-input-len", RANDOM), input, PlanField::InputLen)?;
@@ -111,7 +111,7 @@ fn put_random(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal>
     Ok(())
 }
 
-fn put_files(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
+fn put_files(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
     let files = &args.files;
     let some = |tokens: Option<u32>| tokens.map(|tokens| OrNone(Some(tokens)));
     let text = |text: &Option<String>| text.clone().map(|text| OrNone(Some(text)));
@@ -143,7 +143,7 @@ fn put_files(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> 
     Ok(())
 }
 
-fn put_shared(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
+fn put_shared(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
     use tokometer_workload::datasets::shared_prefix::{PromptOrder, RoutingKey};
 
     let shared = &args.shared;
@@ -177,7 +177,7 @@ fn put_shared(typed: &mut Typed<'_>, args: &WorkloadArgs) -> Result<(), Refusal>
     Ok(())
 }
 
-fn put_traces(typed: &mut Typed<'_>, args: &WorkloadArgs) {
+fn put_traces(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) {
     let trace = &args.trace;
     let chunk = trace.timed_trace_chunk_hash_size;
     typed.one(("timed-trace-chunk-hash-size", TRACE), chunk, |spec| &mut spec.chunk_hash_size);
@@ -208,7 +208,7 @@ pub(crate) fn put_options(
         workload: PartialSpec::of(defaults(dataset, Conventions::Vllm)?),
         ..PartialPlan::default()
     };
-    let mut typed = Typed { dataset, known, flags, used: Vec::new(), unused: Vec::new() };
+    let mut typed = DatasetFlags { dataset, known, flags, used: Vec::new(), unused: Vec::new() };
     put_any(&mut typed, args)?;
     put_random(&mut typed, args)?;
     put_files(&mut typed, args)?;

@@ -97,9 +97,9 @@ impl Environment {
             token: self.hub_token.clone(),
             cache: self.hub_cache.clone(),
             traffic: if self.is_hub_offline {
-                hub::Traffic::CacheOnly
+                hub::NetworkUse::CacheOnly
             } else {
-                hub::Traffic::Fetch
+                hub::NetworkUse::Fetch
             },
         }
     }
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(environment.key(Conventions::Vllm), None);
         assert_eq!(environment.key(Conventions::Sglang), Some(ApiKey::Raw("raw".to_owned())));
         assert_eq!(environment.hub().cache, Some(PathBuf::from("/h/hub")));
-        assert_eq!(environment.hub().traffic, hub::Traffic::CacheOnly);
+        assert_eq!(environment.hub().traffic, hub::NetworkUse::CacheOnly);
     }
 
     #[test]

@@ -26,6 +26,6 @@ pub(crate) use environment::Environment;
 pub(crate) use figures::{objective, sections};
 pub(crate) use file::{key_variable, written};
 pub(crate) use flags::percentiles;
-pub(crate) use points::Point;
+pub(crate) use points::PlannedPoint;
 pub(crate) use resolve::{Lowered, complete_part, lower};
 pub(crate) use secrets::of_words;

@@ -8,7 +8,7 @@ use crate::exit::Refusal;
 
 /// One run of a measurement.
 #[derive(Debug, Clone)]
-pub(crate) struct Point {
+pub(crate) struct PlannedPoint {
     /// Printed before the point's block, when the point is the first of its section.
     pub(crate) heading: Option<String>,
     /// The values that make this point, by the last part of their field's name.
@@ -17,7 +17,7 @@ pub(crate) struct Point {
     pub(crate) plan: Plan,
 }
 
-impl Point {
+impl PlannedPoint {
     /// `num_prompts=8,request_rate=inf`; empty for a single run.
     pub(crate) fn label(&self) -> String {
         let pair = |(name, value): &(String, String)| format!("{name}={value}");

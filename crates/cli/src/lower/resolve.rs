@@ -3,14 +3,14 @@
 use tokometer_base::{Conventions, Partial};
 use tokometer_measure::Credentials;
 use tokometer_plan::{
-    Address, Axis, AxisValues, Missing, PartialPlan, PartialTarget, Plan, PlanField, Section,
+    Address, Axis, AxisValues, Missing, PartialPlan, PartialTarget, Plan, PlanField, PlanSection,
 };
 use tokometer_workload::PartialSpec;
 
 use super::check::check;
 use super::defaults::{self, Addressed, Situation};
 use super::flags::{Flags, address, flags};
-use super::points::{self, Point};
+use super::points::{self, PlannedPoint};
 use super::{Environment, dataset, figures, file, turns};
 use crate::args::BenchArgs;
 use crate::exit::Refusal;
@@ -21,7 +21,7 @@ pub(crate) struct Lowered {
     /// The whole plan, sweeps and sections unresolved, as `--print-plan` shows it.
     pub(crate) plan: Plan,
     /// One run each, in order. At least one.
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<PlannedPoint>,
     /// Keys.
     pub(crate) secrets: Credentials,
     /// Flags that have no effect.
@@ -69,7 +69,7 @@ pub(crate) fn lower(
     let mut lowering = Lowering { typed, file, common, remarks: Vec::new() };
 
     let unchanged =
-        Section { heading: String::new(), sweep: Vec::new(), changes: PartialPlan::default() };
+        PlanSection { heading: String::new(), sweep: Vec::new(), changes: PartialPlan::default() };
     let mut points = Vec::new();
     if sections.is_empty() {
         points = lowering.points(&unchanged)?;
@@ -120,7 +120,7 @@ struct Stack {
 }
 
 impl Lowering<'_> {
-    fn points(&mut self, section: &Section) -> Result<Vec<Point>, Refusal> {
+    fn points(&mut self, section: &PlanSection) -> Result<Vec<PlannedPoint>, Refusal> {
         let stack = self.stack(section)?;
         let mut heading = Some(section.heading.clone()).filter(|heading| !heading.is_empty());
         let mut points = Vec::new();
@@ -130,18 +130,22 @@ impl Lowering<'_> {
             check(&plan)?;
             self.remarks.extend(turns::remarks(&plan));
             let coordinates = points::coordinates(&combination);
-            points.push(Point { heading: heading.take(), coordinates, plan });
+            points.push(PlannedPoint { heading: heading.take(), coordinates, plan });
         }
         Ok(points)
     }
 
-    fn whole(&mut self, unchanged: &Section, sections: Vec<Section>) -> Result<Plan, Refusal> {
+    fn whole(
+        &mut self,
+        unchanged: &PlanSection,
+        sections: Vec<PlanSection>,
+    ) -> Result<Plan, Refusal> {
         let stack = self.stack(unchanged)?;
         let plan = complete(stack.part, &stack.situation)?;
         Ok(Plan { sweep: stack.axes, sections, ..plan })
     }
 
-    fn stack(&mut self, section: &Section) -> Result<Stack, Refusal> {
+    fn stack(&mut self, section: &PlanSection) -> Result<Stack, Refusal> {
         let args = self.typed.args;
         let mut below = self.file.clone();
         below.merge(section.changes.clone());
@@ -201,7 +205,7 @@ impl Lowering<'_> {
     }
 
     /// The file's axes that no flag has taken over, then the flags' own in the order of typing.
-    fn axes(&self, section: &Section, flags: &Flags) -> Vec<Axis> {
+    fn axes(&self, section: &PlanSection, flags: &Flags) -> Vec<Axis> {
         let is_free = |axis: &&Axis| {
             let is_listed = flags.lists.iter().any(|(_, field, _)| *field == axis.field);
             !is_listed && !axis.field.is_set(&flags.part)

@@ -29,7 +29,7 @@ use crate::exit::Refusal;
 /// The requests of a plan.
 pub(crate) enum Asks {
     /// Drawn by index.
-    Drawn(Drawn),
+    Drawn(RandomLengths),
     /// Taken from a dataset.
     Listed(Box<Listed>),
 }
@@ -43,7 +43,7 @@ impl Asks {
     ) -> Result<Self, Refusal> {
         match &plan.workload {
             Spec::Random(options) if is_drawn(plan, options) => {
-                Drawn::new(plan, options, shared_blocks(profile)).map(Self::Drawn)
+                RandomLengths::new(plan, options, shared_blocks(profile)).map(Self::Drawn)
             }
             _ => Listed::open(plan, profile, secrets).map(|listed| Self::Listed(Box::new(listed))),
         }
@@ -74,7 +74,7 @@ impl Asks {
     }
 
     /// Lengths that are drawn, which another seed draws anew; `None` for rows of a dataset.
-    pub(crate) fn drawn(&self) -> Option<&Drawn> {
+    pub(crate) fn drawn(&self) -> Option<&RandomLengths> {
         match self {
             Self::Drawn(drawn) => Some(drawn),
             Self::Listed(_) => None,
@@ -110,7 +110,7 @@ fn shared_blocks(profile: &Profile) -> Option<u32> {
 
 /// Random lengths.
 #[derive(Debug, Clone)]
-pub(crate) struct Drawn {
+pub(crate) struct RandomLengths {
     prompt: Span,
     output: Span,
     prefix_tokens: u32,
@@ -120,7 +120,7 @@ pub(crate) struct Drawn {
     count: u64,
 }
 
-impl Drawn {
+impl RandomLengths {
     fn new(plan: &Plan, options: &random::Options, block: Option<u32>) -> Result<Self, Refusal> {
         let ratio = options.range_ratio;
         if let Some(fault) = ratio.fault(plan.family) {
@@ -145,7 +145,7 @@ impl Drawn {
     }
 }
 
-impl RequestSource for Drawn {
+impl RequestSource for RandomLengths {
     fn count(&self) -> u64 {
         self.count
     }

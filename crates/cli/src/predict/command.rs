@@ -13,14 +13,16 @@ use tokometer_report::{self as report, TableFormat};
 use tokometer_twin::{self as twin, Routing};
 
 use super::asks::Asks;
-use super::engine::{Engine, old_client};
-use super::point::{self, Detail, PredictedPoint, Setting};
+use super::engine::{EngineChoice, old_client};
+use super::point::{self, PredictedDetail, PredictedPoint, PredictionSetting};
 use super::shown;
 use super::views::{Explain, PredictionPage};
 use crate::args::BenchArgs;
-use crate::bench::{Earlier, Facts, RunFolder, View, layout_of, summarise_kept, write_results};
+use crate::bench::{
+    Earlier, RunFacts, RunFolder, RunView, layout_of, summarise_kept, write_results,
+};
 use crate::exit::{Exit, Refusal};
-use crate::lower::{Environment, Lowered, Point, lower, written};
+use crate::lower::{Environment, Lowered, PlannedPoint, lower, written};
 use crate::terminal::{print, print_message, style};
 
 /// Flags of `tokometer predict`, besides those of `bench`, of which the target's have no effect.
@@ -64,8 +66,8 @@ pub(crate) struct PredictArgs {
 }
 
 /// A command under way.
-struct Command<'a> {
-    engine: Engine,
+struct PredictRun<'a> {
+    engine: EngineChoice,
     options: twin::PredictOptions,
     explain: Explain,
     secrets: &'a Credentials,
@@ -78,7 +80,8 @@ pub(crate) fn predict(
     order: &[String],
     environment: &Environment,
 ) -> anyhow::Result<Exit> {
-    let engine = Engine::open(args.engine.as_deref(), args.roofline.as_deref())?.set(&args.set)?;
+    let engine =
+        EngineChoice::open(args.engine.as_deref(), args.roofline.as_deref())?.set(&args.set)?;
     let lowered = lowered(args, order, environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));
@@ -96,7 +99,7 @@ pub(crate) fn predict(
         threads,
         ..twin::PredictOptions::default()
     };
-    let command = Command {
+    let command = PredictRun {
         engine,
         options,
         explain: if args.explain { Explain::Yes } else { Explain::No },
@@ -142,7 +145,7 @@ fn lowered(
     Ok(lowered)
 }
 
-impl Command<'_> {
+impl PredictRun<'_> {
     fn all(&self, lowered: &Lowered) -> Result<Exit, Refusal> {
         let is_single = lowered.points.len() == 1;
         let is_text = lowered.plan.output.shown == plan::Shown::Text;
@@ -170,7 +173,7 @@ impl Command<'_> {
         Ok(exit)
     }
 
-    fn one(&self, point: &Point, folder: Option<PathBuf>) -> Result<Report, Refusal> {
+    fn one(&self, point: &PlannedPoint, folder: Option<PathBuf>) -> Result<Report, Refusal> {
         let plan = &point.plan;
         let profile = &self.engine.profile;
         let mut asks = Asks::open(plan, profile, self.secrets)?;
@@ -178,11 +181,11 @@ impl Command<'_> {
             print_message(&format!("note: {remark}"));
         }
         let memory_bytes = kibibytes("/proc/meminfo", "MemAvailable:");
-        let setting = Setting { plan, profile, options: self.options, memory_bytes };
+        let setting = PredictionSetting { plan, profile, options: self.options, memory_bytes };
         let mut predicted = point::predict(setting, &mut asks)?;
         let mut info = shown::info(setting, &asks);
         info.remarks.extend(self.engine.changes.iter().map(|change| format!("what-if: {change}")));
-        let view = View::new(&plan.metrics)?.with_files(&plan.output);
+        let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
         let (text, json, block) = self.views(&info, &predicted, &view, plan)?;
         match plan.output.shown {
             plan::Shown::Text => print(&text)?,
@@ -203,10 +206,10 @@ impl Command<'_> {
         &self,
         info: &RunInfo,
         predicted: &PredictedPoint,
-        view: &View,
+        view: &RunView,
         plan: &Plan,
     ) -> Result<(String, Value, Report), Refusal> {
-        let is_large = predicted.detail == Detail::Figures || self.options.replicas > 1;
+        let is_large = predicted.detail == PredictedDetail::Figures || self.options.replicas > 1;
         let peak = || kibibytes("/proc/self/status", "VmHWM:");
         let page = PredictionPage {
             engine: &self.engine,
@@ -215,7 +218,7 @@ impl Command<'_> {
             explain: self.explain,
             peak_memory_bytes: if is_large { peak() } else { None },
         };
-        if predicted.detail == Detail::Figures {
+        if predicted.detail == PredictedDetail::Figures {
             let layout = layout_of(view.layout, info);
             let block = shown::block(info, &predicted.prediction.figures, layout, &view.shown);
             let text =
@@ -224,7 +227,7 @@ impl Command<'_> {
         }
         let end = shown::end(predicted, info);
         let run = summarise_kept(info.clone(), &predicted.prediction.timelines, end, view);
-        for path in write_results(&run, plan, &Facts::default())? {
+        for path in write_results(&run, plan, &RunFacts::default())? {
             print_message(&format!("results: {}", path.display()));
         }
         let mut json: Value = serde_json::from_str(&run.json()).unwrap_or_default();
@@ -235,7 +238,7 @@ impl Command<'_> {
 
 /// Leaves the run in a folder, where a plan names one.
 fn save(folder: &Path, info: &RunInfo, predicted: &mut PredictedPoint) -> Result<(), Refusal> {
-    if predicted.detail == Detail::Figures {
+    if predicted.detail == PredictedDetail::Figures {
         return Err(Refusal::usage(
             "cannot save the run: a prediction of this size keeps figures only, no timelines",
             "omit `--run-dir`, or predict fewer requests",

@@ -9,7 +9,7 @@ use crate::exit::Refusal;
 
 /// An engine and how far its times may be off by construction.
 #[derive(Debug, Clone)]
-pub(crate) struct Engine {
+pub(crate) struct EngineChoice {
     /// Its rules and costs.
     pub(crate) profile: Profile,
     /// Share by which times may be off; absent where the profile has its own evidence.
@@ -18,7 +18,7 @@ pub(crate) struct Engine {
     pub(crate) changes: Vec<Change>,
 }
 
-impl Engine {
+impl EngineChoice {
     /// The engine of this name or file, with the costs of a data sheet where one is given.
     pub(crate) fn open(name: Option<&str>, sheet: Option<&str>) -> Result<Self, Refusal> {
         let template = Profile::open(name.unwrap_or("default"))
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_data_sheet_becomes_an_engine_that_says_it_was_not_measured() {
         let sheet = "params=70e9 bytes=2 gpus=8 tflops=800 gbs=3350";
-        let engine = Engine::open(None, Some(sheet)).unwrap();
+        let engine = EngineChoice::open(None, Some(sheet)).unwrap();
         assert_eq!(engine.uncertainty, Some(0.5));
         // 140 GB over 60 % of 26.8 TB/s.
         assert!((engine.profile.cost.base_ms - 8.706).abs() < 0.01, "{:?}", engine.profile.cost);
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn an_unknown_engine_is_refused_with_the_shipped_ones() {
-        let refusal = Engine::open(Some("vllm-406b"), None).unwrap_err().to_string();
+        let refusal = EngineChoice::open(Some("vllm-406b"), None).unwrap_err().to_string();
         assert!(refusal.contains("vllm-405b"), "{refusal}");
     }
 }

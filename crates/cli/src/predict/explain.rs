@@ -6,7 +6,7 @@ use tokometer_report::Grid;
 use tokometer_report::grid::GAP;
 use tokometer_report::sparkline::sparkline;
 use tokometer_sim::Profile;
-use tokometer_twin::{Explanation, InPlay, Limit, Prediction};
+use tokometer_twin::{Bottleneck, Explanation, InPlay, Prediction};
 
 use super::views::LABEL;
 
@@ -16,7 +16,7 @@ const COURSE: usize = 50;
 /// The account of a run.
 pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay]) -> String {
     let explanation = &prediction.explanation;
-    let limit = Limit::of(prediction, profile, in_play);
+    let limit = Bottleneck::of(prediction, profile, in_play);
     let mut text = format!("limited by        {}\n", sentence(limit));
     text.push_str(&steps(explanation));
     let _ = writeln!(
@@ -56,18 +56,18 @@ pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
 }
 
 /// One sentence on the narrowest place.
-fn sentence(limit: Limit) -> String {
+fn sentence(limit: Bottleneck) -> String {
     match limit {
-        Limit::Memory => "KV-cache memory: running requests were preempted".to_owned(),
-        Limit::Load { busy_share } => {
+        Bottleneck::Memory => "KV-cache memory: running requests were preempted".to_owned(),
+        Bottleneck::Load { busy_share } => {
             format!("the load: the engine was busy {:.0} % of the time", 100.0 * busy_share)
         }
-        Limit::Sequences(most) => format!("the limit of {most} running sequences"),
-        Limit::Prompts { share } => format!(
+        Bottleneck::Sequences(most) => format!("the limit of {most} running sequences"),
+        Bottleneck::Prompts { share } => format!(
             "prefill: {:.0} % of the engine's time was in steps with prompt tokens",
             100.0 * share
         ),
-        Limit::Decode => "the engine's decode steps".to_owned(),
+        Bottleneck::Decode => "the engine's decode steps".to_owned(),
     }
 }
 

@@ -10,7 +10,7 @@ use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::workload::in_flight_max;
 use tokometer_twin::{
-    self as twin, InPlay, Interval, KeptDetail, Prediction, RequestLoad, SEEDS, in_play,
+    self as twin, InPlay, KeptDetail, Prediction, RequestLoad, SEEDS, SeedInterval, in_play,
 };
 
 use super::asks::Asks;
@@ -22,7 +22,7 @@ pub(crate) const EXACT_TOKENS_MAX: u64 = 8_000_000;
 
 /// What is predicted, and how.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Setting<'a> {
+pub(crate) struct PredictionSetting<'a> {
     /// The plan of the point.
     pub(crate) plan: &'a Plan,
     /// The engine.
@@ -35,7 +35,7 @@ pub(crate) struct Setting<'a> {
 
 /// How a predicted run is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub(crate) enum PredictedDetail {
     /// By its timelines.
     Exact,
     /// By weighted figures.
@@ -48,20 +48,23 @@ pub(crate) struct PredictedPoint {
     /// The run of the plan's seed.
     pub(crate) prediction: Prediction,
     /// How it is known.
-    pub(crate) detail: Detail,
+    pub(crate) detail: PredictedDetail,
     /// The main figures over [`SEEDS`] seeds; empty for a run that is known by figures alone.
-    pub(crate) intervals: Vec<Interval>,
+    pub(crate) intervals: Vec<SeedInterval>,
     /// Parts of the model that it used.
     pub(crate) in_play: Vec<InPlay>,
 }
 
 /// Predicts one point.
-pub(crate) fn predict(setting: Setting<'_>, asks: &mut Asks) -> Result<PredictedPoint, Refusal> {
+pub(crate) fn predict(
+    setting: PredictionSetting<'_>,
+    asks: &mut Asks,
+) -> Result<PredictedPoint, Refusal> {
     let seed = Seed(setting.plan.seed);
     let (workload, quick) = settled(setting, asks, seed)?;
     if quick.figures.output_tokens > EXACT_TOKENS_MAX {
         let in_play = in_play(setting.profile, &workload, &quick.explanation);
-        let (prediction, detail) = (quick, Detail::Figures);
+        let (prediction, detail) = (quick, PredictedDetail::Figures);
         return Ok(PredictedPoint { prediction, detail, intervals: Vec::new(), in_play });
     }
     let intervals = over_seeds(setting, asks, &workload)?;
@@ -69,13 +72,13 @@ pub(crate) fn predict(setting: Setting<'_>, asks: &mut Asks) -> Result<Predicted
     let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..setting.options };
     let prediction = twin::predict(setting.profile, &workload, seed, options)?;
     let in_play = in_play(setting.profile, &workload, &prediction.explanation);
-    Ok(PredictedPoint { prediction, detail: Detail::Exact, intervals, in_play })
+    Ok(PredictedPoint { prediction, detail: PredictedDetail::Exact, intervals, in_play })
 }
 
 /// The workload of the plan and its figures. A run that ends by time at an infinite rate is tried with
 /// more and more requests until it leaves some unsent.
 fn settled(
-    setting: Setting<'_>,
+    setting: PredictionSetting<'_>,
     asks: &mut Asks,
     seed: Seed,
 ) -> Result<(RequestLoad, Prediction), Refusal> {
@@ -113,10 +116,10 @@ fn settled(
 /// dataset stay the plan's own. Figures that no request has, such as the TPOT of single tokens, have
 /// no interval.
 fn over_seeds(
-    setting: Setting<'_>,
+    setting: PredictionSetting<'_>,
     asks: &Asks,
     workload: &RequestLoad,
-) -> Result<Vec<Interval>, Refusal> {
+) -> Result<Vec<SeedInterval>, Refusal> {
     let drawn = asks.drawn();
     let count = workload.asks.count();
     let of_seed = |seed: Seed| match drawn {

@@ -6,14 +6,14 @@ use tokometer_base::{Nanos, Seed, WallNanos};
 use tokometer_classic::{self as classic, Field, Layout, Metric, Percentile, Report, Stat, Title};
 use tokometer_record::run::{PREDICTION, SCHEMA_VERSION};
 use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, TargetInfo, Timeline};
-use tokometer_twin::Figures;
+use tokometer_twin::PredictedFigures;
 use tokometer_twin::weighted::Weighted;
 
 use super::asks::Asks;
-use super::point::{PredictedPoint, Setting};
+use super::point::{PredictedPoint, PredictionSetting};
 
 /// What is known of the run. It has no date: virtual time begins at zero.
-pub(crate) fn info(setting: Setting<'_>, asks: &Asks) -> RunInfo {
+pub(crate) fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
     let plan = setting.plan;
     let target = plan.targets.first();
     let engine = &setting.profile.name;
@@ -78,7 +78,7 @@ pub(crate) fn write(
 /// The block of a run of which only figures were kept. Peaks and standard deviations have no line.
 pub(crate) fn block(
     info: &RunInfo,
-    figures: &Figures,
+    figures: &PredictedFigures,
     layout: Layout,
     wanted: &classic::Selection,
 ) -> Report {

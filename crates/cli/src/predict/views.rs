@@ -8,11 +8,11 @@ use tokometer_metrics::figure::{Figure, Statistic};
 use tokometer_report::Grid;
 use tokometer_sim::what_if::Change;
 use tokometer_twin::weighted::PRECISION;
-use tokometer_twin::{self as twin, Interval, SEEDS};
+use tokometer_twin::{self as twin, SEEDS, SeedInterval};
 
-use super::engine::Engine;
+use super::engine::EngineChoice;
 use super::explain;
-use super::point::{Detail, EXACT_TOKENS_MAX, PredictedPoint};
+use super::point::{EXACT_TOKENS_MAX, PredictedDetail, PredictedPoint};
 
 /// Width of the labels, and of lines of running text.
 pub(super) const LABEL: usize = 17;
@@ -30,7 +30,7 @@ pub(crate) enum Explain {
 /// A prediction with what it was made from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PredictionPage<'a> {
-    pub(crate) engine: &'a Engine,
+    pub(crate) engine: &'a EngineChoice,
     /// The point.
     pub(crate) predicted: &'a PredictedPoint,
     /// Fleet and client.
@@ -151,7 +151,7 @@ impl PredictionPage<'_> {
     }
 
     fn intervals(&self) -> Vec<String> {
-        if self.predicted.detail == Detail::Figures {
+        if self.predicted.detail == PredictedDetail::Figures {
             let text = format!(
                 "one: above {EXACT_TOKENS_MAX} answer tokens figures are kept instead of timelines, percentiles \
                  to within {:.2} %, and no other seeds are tried",
@@ -166,7 +166,7 @@ impl PredictionPage<'_> {
         }
         let span = |(low, high): (f64, f64)| format!("{} … {}", digits(low), digits(high));
         for interval in &self.predicted.intervals {
-            let Interval { figure, mean, low, high } = *interval;
+            let SeedInterval { figure, mean, low, high } = *interval;
             let cells = [figure.label(), digits(mean), span((low, high))];
             let by_profile = self.engine.uncertainty.map(|share| span(interval.around(share)));
             grid.push(cells.into_iter().chain(by_profile));
@@ -195,7 +195,7 @@ impl PredictionPage<'_> {
             "replicas": self.options.replicas,
             "router": self.options.routing,
             "old_client": self.options.client,
-            "is_exact": self.predicted.detail == Detail::Exact,
+            "is_exact": self.predicted.detail == PredictedDetail::Exact,
             "completed": figures.completed,
             "duration_s": figures.duration_s,
             "output_tokens": figures.output_tokens,
@@ -253,14 +253,15 @@ mod tests {
     use tokometer_metrics::Quantity;
     use tokometer_twin::{Ask, PredictOptions, RequestLoad, in_play, predict};
 
-    fn page(engine: &Engine, explain: Explain) -> (String, Value) {
+    fn page(engine: &EngineChoice, explain: Explain) -> (String, Value) {
         let options = PredictOptions { replicas: 2, ..PredictOptions::default() };
         let workload = RequestLoad::burst(vec![Ask::new(20, 5); 4]);
         let prediction = predict(&engine.profile, &workload, Seed(1), options).unwrap();
         let in_play = in_play(&engine.profile, &workload, &prediction.explanation);
         let figure = Figure::mean(Quantity::Ttft);
-        let intervals = vec![Interval { figure, mean: 20.0, low: 18.0, high: 23.5 }];
-        let predicted = PredictedPoint { prediction, detail: Detail::Exact, intervals, in_play };
+        let intervals = vec![SeedInterval { figure, mean: 20.0, low: 18.0, high: 23.5 }];
+        let predicted =
+            PredictedPoint { prediction, detail: PredictedDetail::Exact, intervals, in_play };
         let page = PredictionPage {
             engine,
             predicted: &predicted,
@@ -273,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_page_says_where_the_figures_come_from_and_what_nobody_confirmed() {
-        let mut engine = Engine::open(Some("default"), None).unwrap();
+        let mut engine = EngineChoice::open(Some("default"), None).unwrap();
         "Made by hand.".clone_into(&mut engine.profile.provenance);
         engine.profile.evidence = Some(tokometer_sim::profile::Evidence {
             held_out_median: Some(0.029),
@@ -302,7 +303,7 @@ mod tests {
     #[test]
     fn a_data_sheet_s_figures_carry_their_uncertainty() {
         let sheet = "params=8e9 bytes=2 gpus=1 tflops=900 gbs=3350";
-        let engine = Engine::open(None, Some(sheet)).unwrap();
+        let engine = EngineChoice::open(None, Some(sheet)).unwrap();
         let (text, value) = page(&engine, Explain::Yes);
         assert!(text.contains("±50 %") && text.contains("10.00 … 30.00"), "{text}");
         assert!(text.contains("limited by"), "{text}");

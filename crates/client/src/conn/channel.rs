@@ -9,7 +9,7 @@ use tokometer_base::{Clock, MonotonicClock, Nanos};
 
 use super::buffer::ReadBuffer;
 use super::endpoint::Endpoint;
-use super::limit::Limit;
+use super::limit::ExchangeDeadline;
 use super::link::{Link, Sent};
 use super::race::{Race, RaceStep};
 use super::socket::{Socket, Stamps};
@@ -24,7 +24,7 @@ const RESPONSE: &str = "complete response";
 pub(crate) struct Channel {
     link: Link<Socket>,
     buffer: ReadBuffer,
-    limit: Limit,
+    limit: ExchangeDeadline,
 }
 
 impl Channel {
@@ -33,7 +33,7 @@ impl Channel {
     pub(crate) fn open(
         endpoint: &Endpoint,
         order: impl IntoIterator<Item = usize>,
-        limit: Limit,
+        limit: ExchangeDeadline,
     ) -> io::Result<(Self, usize)> {
         let (socket, address) = connect(endpoint, order, &limit)?;
         let link = Link::new(socket, endpoint.tls.as_ref())?.through(endpoint.tunnel.as_ref());
@@ -94,7 +94,7 @@ impl Channel {
 fn connect(
     endpoint: &Endpoint,
     order: impl IntoIterator<Item = usize>,
-    limit: &Limit,
+    limit: &ExchangeDeadline,
 ) -> io::Result<(Socket, usize)> {
     let mut race = Race::new(order);
     loop {

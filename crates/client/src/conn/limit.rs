@@ -21,13 +21,13 @@ impl fmt::Debug for Cancel {
 
 /// The end of an exchange.
 #[derive(Debug, Clone)]
-pub(crate) struct Limit {
+pub(crate) struct ExchangeDeadline {
     span: Nanos,
     deadline: Nanos,
     cancel: Option<Cancel>,
 }
 
-impl Limit {
+impl ExchangeDeadline {
     /// `span` from now on, or until `cancel` says so.
     pub(crate) fn new(span: Nanos, cancel: Option<Cancel>) -> Self {
         Self { span, deadline: MonotonicClock.now() + span, cancel }

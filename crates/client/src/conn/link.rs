@@ -13,7 +13,7 @@ use tokometer_record::StampSource;
 use super::buffer::ReadBuffer;
 use super::endpoint::TlsClient;
 use super::socket::ByteSource;
-use super::tunnel::{Opening, Tunnel};
+use super::tunnel::{OpeningTunnel, Tunnel};
 
 /// A byte source, with TLS on top where configured.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Link<S> {
     source: S,
     tls: Option<Box<Tls>>,
     /// The tunnel that is being opened below TLS.
-    opening: Option<Box<Opening>>,
+    opening: Option<Box<OpeningTunnel>>,
 }
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub enum Sent {
 
 /// The result of one read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrival<'a> {
+pub struct LinkRead<'a> {
     /// Decrypted bytes. Empty under TLS while a record is incomplete.
     pub bytes: &'a [u8],
     /// Bytes read from the socket, before decryption.
@@ -80,7 +80,7 @@ impl<S: ByteSource> Link<S> {
     /// The same link through a proxy's tunnel, which is opened first.
     #[must_use]
     pub fn through(self, tunnel: Option<&Tunnel>) -> Self {
-        Self { opening: tunnel.map(|tunnel| Box::new(Opening::new(tunnel))), ..self }
+        Self { opening: tunnel.map(|tunnel| Box::new(OpeningTunnel::new(tunnel))), ..self }
     }
 
     /// Whether a proxy has not opened its tunnel yet.
@@ -134,20 +134,20 @@ impl<S: ByteSource> Link<S> {
     }
 
     /// Performs one read without blocking.
-    pub fn read<'b>(&mut self, buffer: &'b mut ReadBuffer) -> io::Result<Arrival<'b>> {
+    pub fn read<'b>(&mut self, buffer: &'b mut ReadBuffer) -> io::Result<LinkRead<'b>> {
         let received = self.source.receive(buffer)?;
         let (wire_bytes, has_more, stamp) = (received.bytes, received.is_full, received.stamp);
         let mut start = 0;
         if let Some(opening) = &mut self.opening {
             let Some(behind) = opening.read(&buffer.wire[..wire_bytes])? else {
-                return Ok(Arrival { bytes: &[], wire_bytes, is_last: false, has_more, stamp });
+                return Ok(LinkRead { bytes: &[], wire_bytes, is_last: false, has_more, stamp });
             };
             self.opening = None;
             start = wire_bytes - behind;
         }
         let Some(tls) = &mut self.tls else {
             let (bytes, is_last) = (&buffer.wire[start..wire_bytes], wire_bytes == 0);
-            return Ok(Arrival { bytes, wire_bytes, is_last, has_more, stamp });
+            return Ok(LinkRead { bytes, wire_bytes, is_last, has_more, stamp });
         };
         buffer.plain.clear();
         let is_closed = tls.decrypt(&buffer.wire[start..wire_bytes], &mut buffer.plain)?;
@@ -157,7 +157,7 @@ impl<S: ByteSource> Link<S> {
             let _is_flushed = flushed?;
         }
         let is_last = wire_bytes == 0 || is_closed;
-        Ok(Arrival { bytes: &buffer.plain, wire_bytes, is_last, has_more, stamp })
+        Ok(LinkRead { bytes: &buffer.plain, wire_bytes, is_last, has_more, stamp })
     }
 }
 

@@ -46,13 +46,13 @@ impl Tunnel {
 
 /// A tunnel on its way.
 #[derive(Debug)]
-pub(super) struct Opening {
+pub(super) struct OpeningTunnel {
     tunnel: Tunnel,
     sent: usize,
     answer: Vec<u8>,
 }
 
-impl Opening {
+impl OpeningTunnel {
     pub(super) fn new(tunnel: &Tunnel) -> Self {
         Self { tunnel: tunnel.clone(), sent: 0, answer: Vec::new() }
     }

@@ -10,11 +10,11 @@ use tokometer_base::{Conventions, PromptContent};
 use super::completions::write_shared;
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
-use crate::framing::Framing;
+use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
 
 pub(super) const RULES: Rules = Rules {
-    framing: Framing::Sse,
+    framing: EventFraming::Sse,
     counting: Counting::WhenReported,
     text: TextForm::Piece,
     end: EndRule::DoneOrFinish,

@@ -7,12 +7,12 @@ use tokometer_base::PromptContent;
 
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
-use crate::framing::Framing;
+use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
 use crate::settings::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
-    framing: Framing::Sse,
+    framing: EventFraming::Sse,
     counting: Counting::RunningCount,
     text: TextForm::Piece,
     end: EndRule::FinalEvent,

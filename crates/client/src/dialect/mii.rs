@@ -5,11 +5,11 @@ use tokometer_base::PromptContent;
 
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
-use crate::framing::Framing;
+use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
 
 pub(super) const RULES: Rules = Rules {
-    framing: Framing::WholeJson,
+    framing: EventFraming::WholeJson,
     counting: Counting::WhenReported,
     text: TextForm::Piece,
     end: EndRule::Body,

@@ -5,7 +5,7 @@ use tokometer_base::{Conventions, Prompt, PromptContent};
 
 use super::{chat, completions, llamacpp, mii, sglang, tensorrt, tgi};
 use crate::Error;
-use crate::framing::Framing;
+use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
 use crate::settings::{Delivery, Settings};
 
@@ -44,7 +44,7 @@ pub enum EndRule {
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
     /// How a streamed body is split into events.
-    pub framing: Framing,
+    pub framing: EventFraming,
     /// Where token counts of single events come from.
     pub counting: Counting,
     /// Whether events carry new text or all text.

@@ -9,12 +9,12 @@ use tokometer_base::{Conventions, PromptContent};
 
 use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
-use crate::framing::Framing;
+use crate::framing::EventFraming;
 use crate::prepare::{JsonBody, object_of};
 use crate::settings::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
-    framing: Framing::Sse,
+    framing: EventFraming::Sse,
     counting: Counting::OnePerEvent,
     text: TextForm::Piece,
     end: EndRule::FinalEvent,

@@ -276,7 +276,7 @@ fn named_events_of_other_protocols_are_framed() {
 }
 
 fn event_names(stream: &[u8], step: usize) -> Vec<String> {
-    let (mut reader, mut framer) = (ResponseReader::default(), Framer::new(Framing::Sse));
+    let (mut reader, mut framer) = (ResponseReader::default(), Framer::new(EventFraming::Sse));
     let (mut head, mut names) = (None, Vec::new());
     let mut sink = |event: crate::sse::SseEvent<'_>| {
         assert!(serde_json::from_slice::<serde_json::Value>(event.data).is_ok());

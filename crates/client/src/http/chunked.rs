@@ -15,7 +15,7 @@ enum At {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(super) enum ChunkPiece<'a> {
     More,
     Data(&'a [u8]),
     End,
@@ -46,13 +46,13 @@ impl Decoder {
         Self { at: At::Size, left: 0, seen: 0 }
     }
 
-    /// Consumes bytes from the front of `input`; [`Piece::More`] means that all were consumed.
-    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Piece<'a>, Malformed> {
+    /// Consumes bytes from the front of `input`; [`ChunkPiece::More`] means that all were consumed.
+    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<ChunkPiece<'a>, Malformed> {
         loop {
             if self.at == At::Data {
                 let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len());
                 if length == 0 {
-                    return Ok(Piece::More);
+                    return Ok(ChunkPiece::More);
                 }
                 let (data, rest) = input.split_at(length);
                 *input = rest;
@@ -60,12 +60,12 @@ impl Decoder {
                 if self.left == 0 {
                     self.at = At::DataEnd;
                 }
-                return Ok(Piece::Data(data));
+                return Ok(ChunkPiece::Data(data));
             }
-            let Some((&byte, rest)) = input.split_first() else { return Ok(Piece::More) };
+            let Some((&byte, rest)) = input.split_first() else { return Ok(ChunkPiece::More) };
             *input = rest;
             if self.step(byte)? {
-                return Ok(Piece::End);
+                return Ok(ChunkPiece::End);
             }
         }
     }
@@ -113,9 +113,9 @@ mod tests {
             let mut input = piece;
             loop {
                 match decoder.next(&mut input) {
-                    Ok(Piece::Data(data)) => body.extend_from_slice(data),
-                    Ok(Piece::More) => break,
-                    Ok(Piece::End) => {
+                    Ok(ChunkPiece::Data(data)) => body.extend_from_slice(data),
+                    Ok(ChunkPiece::More) => break,
+                    Ok(ChunkPiece::End) => {
                         let read = number * step + piece.len() - input.len();
                         return (body, Ok(true), bytes.len() - read);
                     }

@@ -1,6 +1,6 @@
 //! Reads one HTTP response from its header to its end.
 
-use super::chunked::{Decoder, Piece};
+use super::chunked::{ChunkPiece, Decoder};
 use super::encoding::ContentEncoding;
 use super::head::{BodyLength, Builder, Head};
 
@@ -149,9 +149,9 @@ impl ResponseReader {
         match &mut self.body {
             BodyState::Chunked(decoder) => {
                 match decoder.next(input).map_err(|_| HttpError::Chunk)? {
-                    Piece::More => Ok(BodyPart::More),
-                    Piece::Data(data) => Ok(BodyPart::Data(data)),
-                    Piece::End => {
+                    ChunkPiece::More => Ok(BodyPart::More),
+                    ChunkPiece::Data(data) => Ok(BodyPart::Data(data)),
+                    ChunkPiece::End => {
                         self.body = BodyState::Over;
                         Ok(BodyPart::End)
                     }

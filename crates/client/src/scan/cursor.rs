@@ -2,7 +2,7 @@
 
 use memchr::memchr2;
 
-use super::fields::{Fields, KeyUse, KnownObject, Value, slot};
+use super::fields::{Fields, JsonValue, KeyUse, KnownObject, slot};
 use super::text::Text;
 
 /// A construct that is left to the full parser.
@@ -161,21 +161,21 @@ impl<'a> Cursor<'a> {
         if is_there { Ok(()) } else { Err(Unusual) }
     }
 
-    fn value(&mut self) -> Result<Value<'a>> {
+    fn value(&mut self) -> Result<JsonValue<'a>> {
         match self.peek()? {
-            b'"' => self.string().map(Value::Text),
-            b'n' => self.literal(b"null").map(|()| Value::Null),
-            b't' => self.literal(b"true").map(|()| Value::Bool(true)),
-            b'f' => self.literal(b"false").map(|()| Value::Bool(false)),
-            b'{' => self.skip_value().map(|()| Value::Object),
+            b'"' => self.string().map(JsonValue::Text),
+            b'n' => self.literal(b"null").map(|()| JsonValue::Null),
+            b't' => self.literal(b"true").map(|()| JsonValue::Bool(true)),
+            b'f' => self.literal(b"false").map(|()| JsonValue::Bool(false)),
+            b'{' => self.skip_value().map(|()| JsonValue::Object),
             b'[' => self.array(),
-            _ => self.number().map(Value::Number),
+            _ => self.number().map(JsonValue::Number),
         }
     }
 
-    fn array(&mut self) -> Result<Value<'a>> {
+    fn array(&mut self) -> Result<JsonValue<'a>> {
         if self.is_empty_list(b']')? {
-            return Ok(Value::Array(0, None));
+            return Ok(JsonValue::Array(0, None));
         }
         let first = if self.peek()? == b'"' {
             Some(self.string()?)
@@ -188,7 +188,7 @@ impl<'a> Cursor<'a> {
             self.skip_value()?;
             count += 1;
         }
-        Ok(Value::Array(count, first))
+        Ok(JsonValue::Array(count, first))
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::NotJson;
-use super::fields::{Fields, KeyUse, KnownObject, Value, slot};
+use super::fields::{Fields, JsonValue, KeyUse, KnownObject, slot};
 use super::text::Text;
 
 pub(super) fn fields(data: &[u8]) -> Result<Fields<'static>, NotJson> {
@@ -37,17 +37,17 @@ fn enter(place: KnownObject, json: &Json, fields: &mut Fields<'static>) {
     }
 }
 
-fn value(json: &Json) -> Value<'static> {
+fn value(json: &Json) -> JsonValue<'static> {
     match json {
-        Json::Null => Value::Null,
-        Json::Bool(value) => Value::Bool(*value),
-        Json::Number(number) => Value::Number(number.as_f64().unwrap_or(f64::NAN)),
-        Json::String(text) => Value::Text(Text::Owned(text.clone())),
+        Json::Null => JsonValue::Null,
+        Json::Bool(value) => JsonValue::Bool(*value),
+        Json::Number(number) => JsonValue::Number(number.as_f64().unwrap_or(f64::NAN)),
+        Json::String(text) => JsonValue::Text(Text::Owned(text.clone())),
         Json::Array(items) => {
             let first = items.first().and_then(Json::as_str);
             let count = u32::try_from(items.len()).unwrap_or(u32::MAX);
-            Value::Array(count, first.map(|text| Text::Owned(text.to_owned())))
+            JsonValue::Array(count, first.map(|text| Text::Owned(text.to_owned())))
         }
-        Json::Object(_) => Value::Object,
+        Json::Object(_) => JsonValue::Object,
     }
 }

@@ -92,7 +92,7 @@ pub struct Fields<'a> {
 
 /// A JSON value, reduced to what a field may need.
 #[derive(Debug)]
-pub(super) enum Value<'a> {
+pub(super) enum JsonValue<'a> {
     Null,
     Bool(bool),
     Number(f64),
@@ -208,8 +208,8 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
     }
 }
 
-fn whole_number(value: &Value<'_>) -> Option<u32> {
-    let Value::Number(number) = value else { return None };
+fn whole_number(value: &JsonValue<'_>) -> Option<u32> {
+    let JsonValue::Number(number) = value else { return None };
     let is_count = (0.0..=f64::from(u32::MAX)).contains(number) && number.fract() == 0.0;
     #[expect(
         clippy::cast_possible_truncation,
@@ -219,16 +219,16 @@ fn whole_number(value: &Value<'_>) -> Option<u32> {
     is_count.then_some(*number as u32)
 }
 
-fn span(value: &Value<'_>) -> Option<Nanos> {
+fn span(value: &JsonValue<'_>) -> Option<Nanos> {
     match value {
-        Value::Number(millis) => Some(Nanos::from_millis_f64(*millis)),
+        JsonValue::Number(millis) => Some(Nanos::from_millis_f64(*millis)),
         _ => None,
     }
 }
 
-fn text(value: Value<'_>) -> Option<Text<'_>> {
+fn text(value: JsonValue<'_>) -> Option<Text<'_>> {
     match value {
-        Value::Text(text) | Value::Array(_, Some(text)) => Some(text),
+        JsonValue::Text(text) | JsonValue::Array(_, Some(text)) => Some(text),
         _ => None,
     }
 }
@@ -247,8 +247,8 @@ impl<'a> Fields<'a> {
     }
 
     /// Stores the value of a known field. A null is ignored.
-    pub(super) fn take(&mut self, field: EventField, value: Value<'a>) {
-        if matches!(value, Value::Null) {
+    pub(super) fn take(&mut self, field: EventField, value: JsonValue<'a>) {
+        if matches!(value, JsonValue::Null) {
             return;
         }
         match field {
@@ -260,7 +260,7 @@ impl<'a> Fields<'a> {
                 self.whole_text = text(value);
             }
             EventField::TokenIds => {
-                if let Value::Array(count, _) = value {
+                if let JsonValue::Array(count, _) = value {
                     self.token_ids = Some(count);
                 }
             }
@@ -274,7 +274,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn take_count(&mut self, field: EventField, value: &Value<'_>) {
+    fn take_count(&mut self, field: EventField, value: &JsonValue<'_>) {
         let Some(count) = whole_number(value) else { return };
         let usage = self.usage.get_or_insert_default();
         match field {
@@ -285,23 +285,23 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn take_mark(&mut self, field: EventField, value: &Value<'_>) {
+    fn take_mark(&mut self, field: EventField, value: &JsonValue<'_>) {
         let mark = match (field, value) {
-            (EventField::Role, Value::Text(_)) => Marks::ROLE,
-            (EventField::ToolCalls, Value::Array(1.., _)) => Marks::TOOL_CALL,
+            (EventField::Role, JsonValue::Text(_)) => Marks::ROLE,
+            (EventField::ToolCalls, JsonValue::Array(1.., _)) => Marks::TOOL_CALL,
             // TGI's completions have an empty finish reason in every event except the last.
-            (EventField::Finish, Value::Text(reason)) if reason.is_empty() => return,
-            (EventField::Finish, Value::Text(reason))
+            (EventField::Finish, JsonValue::Text(reason)) if reason.is_empty() => return,
+            (EventField::Finish, JsonValue::Text(reason))
                 if ABORTS.iter().any(|word| reason.is(word)) =>
             {
                 Marks::FINISHED.and(Marks::ABORTED)
             }
             (EventField::Finish, _) => Marks::FINISHED,
             (EventField::Error, _) => Marks::ERROR,
-            (EventField::Object, Value::Text(kind)) if kind.is("error") => Marks::ERROR,
-            (EventField::ChoiceIndex, Value::Number(index)) if *index > 0.0 => Marks::FURTHER,
-            (EventField::Last, Value::Bool(true)) => Marks::LAST,
-            (EventField::Special, Value::Bool(true)) => Marks::SPECIAL,
+            (EventField::Object, JsonValue::Text(kind)) if kind.is("error") => Marks::ERROR,
+            (EventField::ChoiceIndex, JsonValue::Number(index)) if *index > 0.0 => Marks::FURTHER,
+            (EventField::Last, JsonValue::Bool(true)) => Marks::LAST,
+            (EventField::Special, JsonValue::Bool(true)) => Marks::SPECIAL,
             _ => return,
         };
         self.marks.set(mark);

@@ -12,7 +12,7 @@ mod template;
 mod text;
 
 pub use fields::{Fields, Marks};
-pub use template::Template;
+pub use template::EventTemplate;
 pub use text::Text;
 
 /// The data is not a JSON document.

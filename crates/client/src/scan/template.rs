@@ -12,13 +12,13 @@ use super::text::Text;
 
 /// The bytes around the text of an event.
 #[derive(Debug, Default)]
-pub struct Template {
+pub struct EventTemplate {
     before: Vec<u8>,
     after: Vec<u8>,
     kind: Option<EventKind>,
 }
 
-impl Template {
+impl EventTemplate {
     /// Discards the stored bytes.
     pub fn forget(&mut self) {
         self.kind = None;
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn only_events_that_differ_in_their_text_are_recognised() {
         let learned = br#"{"c":[{"text":"one","f":null}]}"#;
-        let mut template = Template::default();
+        let mut template = EventTemplate::default();
         assert_eq!(template.matched(learned), None);
         template.learn(learned, &Text::Plain(&learned[15..18]), EventKind::Text);
         let check = |event: &str, expected: Option<Text<'_>>| {

@@ -164,7 +164,7 @@ proptest! {
     ) {
         let event = |text: &str| format!(r#"{{"choices":[{{"text":{},"f":0}}]}}"#, json!(text));
         let learned = event(&first);
-        let mut template = Template::default();
+        let mut template = EventTemplate::default();
         let fields = scan(learned.as_bytes()).unwrap();
         template.learn(learned.as_bytes(), fields.text.as_ref().unwrap(), tokometer_record::EventKind::Text);
         let broken = learned.replace(&first, &format!("{first}{after}"));

@@ -8,7 +8,7 @@ use crate::flight::Flight;
 use crate::harvest::{Lane, Pulse};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ConnectionStage {
     /// A proxy's tunnel or TLS is being set up.
     Securing,
     /// Open, without a request.
@@ -21,7 +21,7 @@ pub(crate) enum Stage {
 
 /// Times at which the connection was made.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Setup {
+pub(crate) struct ConnectionSetup {
     pub(crate) begin: Nanos,
     pub(crate) connected: Option<Nanos>,
     pub(crate) secured: Option<Nanos>,
@@ -29,15 +29,15 @@ pub(crate) struct Setup {
 
 /// One connection with the request it carries, if any.
 #[derive(Debug)]
-pub(crate) struct Connection<W> {
+pub(crate) struct OpenConnection<W> {
     pub(crate) link: Link<W>,
     pub(crate) key: u64,
     pub(crate) id: u64,
     pub(crate) target: u16,
     /// Index of its address among the target's.
     pub(crate) address: usize,
-    pub(crate) stage: Stage,
-    pub(crate) setup: Setup,
+    pub(crate) stage: ConnectionStage,
+    pub(crate) setup: ConnectionSetup,
     /// Requests completed on it.
     pub(crate) uses: u32,
     pub(crate) flight: Option<Box<Flight>>,
@@ -59,7 +59,7 @@ pub(crate) struct Connection<W> {
     pub(crate) account: TransportInfo,
 }
 
-impl<W: Wire> Connection<W> {
+impl<W: Wire> OpenConnection<W> {
     /// Whether it was open before its current request: the server may have closed it in the meantime.
     pub(crate) fn was_kept(&self) -> bool {
         self.uses > 0 || self.is_preopened
@@ -76,7 +76,7 @@ pub(crate) struct Slab<W> {
 #[derive(Debug)]
 struct SlabSlot<W> {
     generation: u32,
-    connection: Option<Box<Connection<W>>>,
+    connection: Option<Box<OpenConnection<W>>>,
 }
 
 impl<W> Default for Slab<W> {
@@ -110,11 +110,11 @@ impl<W> Slab<W> {
     }
 
     /// Removes a connection while it is worked on. Insert it again, or release its key.
-    pub(crate) fn take(&mut self, key: u64) -> Option<Box<Connection<W>>> {
+    pub(crate) fn take(&mut self, key: u64) -> Option<Box<OpenConnection<W>>> {
         self.slot(key)?.connection.take()
     }
 
-    pub(crate) fn put(&mut self, connection: Box<Connection<W>>) {
+    pub(crate) fn put(&mut self, connection: Box<OpenConnection<W>>) {
         let key = connection.key;
         if let Some(slot) = self.slot(key) {
             slot.connection = Some(connection);
@@ -129,7 +129,7 @@ impl<W> Slab<W> {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Connection<W>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &OpenConnection<W>> {
         self.slots.iter().filter_map(|slot| slot.connection.as_deref())
     }
 }

@@ -6,7 +6,7 @@ use tokometer_client::cause;
 use tokometer_client::conn::{Link, Race, RaceStep, Segments, TransportInfo};
 use tokometer_record::FailureKind;
 
-use super::connection::{Connection, Setup, Stage};
+use super::connection::{ConnectionSetup, ConnectionStage, OpenConnection};
 use super::{WireOf, Worker};
 use crate::config::Timeouts;
 use crate::flight::Flight;
@@ -87,14 +87,14 @@ impl<P: Platform> Worker<P> {
                 return self.undialled(key, dial, FailureKind::Tls, &cause::describe(&error));
             }
         };
-        let mut connection = Box::new(Connection {
+        let mut connection = Box::new(OpenConnection {
             link,
             key,
             id: dial.id,
             target: dial.target,
             address,
-            stage: Stage::Securing,
-            setup: Setup { begin: dial.begin, connected: Some(now), secured: None },
+            stage: ConnectionStage::Securing,
+            setup: ConnectionSetup { begin: dial.begin, connected: Some(now), secured: None },
             uses: 0,
             is_preopened: dial.flight.is_none(),
             flight: dial.flight,

@@ -5,9 +5,9 @@ use std::io;
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::cause;
 use tokometer_client::conn::Wire;
-use tokometer_record::{Failure, FailureKind, Network, Outcome, Phase};
+use tokometer_record::{Failure, FailureKind, Outcome, Phase, TcpStats};
 
-use super::connection::{Connection, Stage};
+use super::connection::{ConnectionStage, OpenConnection};
 use super::reader::ReadEnd;
 use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
@@ -26,7 +26,8 @@ impl<P: Platform> Worker<P> {
     ) -> KeepOrClose {
         let Some(mut flight) = connection.flight.take() else { return KeepOrClose::Close };
         // The rest of a request whose response came early would be taken for the next one.
-        let offered = if connection.stage == Stage::Writing { KeepOrClose::Close } else { offered };
+        let offered =
+            if connection.stage == ConnectionStage::Writing { KeepOrClose::Close } else { offered };
         connection.uses += 1;
         self.account.compressed += u64::from(connection.exchange.is_compressed());
         if flight.timeline.is_success() {
@@ -85,7 +86,7 @@ impl<P: Platform> Worker<P> {
 
     fn rest(&mut self, connection: &mut WorkerConnection<P>) {
         self.shift(connection, Lane::Eager);
-        connection.stage = Stage::Idle;
+        connection.stage = ConnectionStage::Idle;
         self.idle[usize::from(connection.target)].push(connection.key);
     }
 
@@ -236,7 +237,7 @@ impl<P: Platform> Worker<P> {
     ) -> KeepOrClose {
         let has_response = connection.flight.as_ref().is_some_and(|flight| flight.has_response);
         let is_complete = connection.end_marker.is_some();
-        if is_complete || (has_response && connection.stage == Stage::Writing) {
+        if is_complete || (has_response && connection.stage == ConnectionStage::Writing) {
             return self.on_closed(connection);
         }
         let Some(mut flight) = connection.flight.take() else { return KeepOrClose::Close };
@@ -248,7 +249,7 @@ impl<P: Platform> Worker<P> {
             return KeepOrClose::Close;
         }
         let kind = match connection.stage {
-            Stage::Writing => FailureKind::Send,
+            ConnectionStage::Writing => FailureKind::Send,
             _ => FailureKind::Cut,
         };
         note_network(connection, &mut flight);
@@ -267,10 +268,10 @@ impl<P: Platform> Worker<P> {
 }
 
 /// Adds the kernel's statistics of the connection during this request.
-fn note_network(connection: &mut Connection<impl Wire>, flight: &mut Flight) {
+fn note_network(connection: &mut OpenConnection<impl Wire>, flight: &mut Flight) {
     let Some(info) = connection.link.source().info() else { return };
     let before = std::mem::replace(&mut connection.account, info);
-    flight.timeline.network = Some(Network {
+    flight.timeline.network = Some(TcpStats {
         round_trip: info.round_trip,
         retransmits: info.retransmits.wrapping_sub(before.retransmits),
         segments_in: info.data_segments_in.wrapping_sub(before.data_segments_in),

@@ -20,15 +20,15 @@ use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::Wire;
 use tokometer_record::health::{DelayHistogram, WorkerHealth};
 
-use connection::{Connection, Slab, Stage};
+use connection::{ConnectionStage, OpenConnection, Slab};
 use dial::Dial;
-use reader::{ReadEnd, Reader};
+use reader::{LinkReader, ReadEnd};
 use spares::Spares;
 
 use crate::config::Harvest;
 use crate::flight::Flight;
-use crate::harvest::{self, Lane, Traffic};
-use crate::inbox::Command;
+use crate::harvest::{self, Lane, ReadCounts};
+use crate::inbox::WorkerCommand;
 use crate::item::Notice;
 use crate::pacer::{self, Wait};
 use crate::platform::{BATCH, Links, Patience, Platform, Ready};
@@ -58,7 +58,7 @@ pub(crate) struct Account {
     pub(crate) last_end: Nanos,
 }
 
-type WorkerConnection<P> = Connection<WireOf<P>>;
+type WorkerConnection<P> = OpenConnection<WireOf<P>>;
 type WireOf<P> = <<P as Platform>::Links as Links>::Wire;
 
 pub(crate) struct Worker<P: Platform> {
@@ -68,7 +68,7 @@ pub(crate) struct Worker<P: Platform> {
     platform: P,
     clock: P::Clock,
     links: P::Links,
-    reader: Reader<P::Clock>,
+    reader: LinkReader<P::Clock>,
     connections: Slab<WireOf<P>>,
     /// Connections that are being made, by the keys they will have.
     dials: BTreeMap<u64, Dial<WireOf<P>>>,
@@ -85,7 +85,7 @@ pub(crate) struct Worker<P: Platform> {
     /// Retries, with their times. Usually empty.
     deferred: Vec<(Nanos, Box<Flight>)>,
     lazy: usize,
-    traffic: Traffic,
+    traffic: ReadCounts,
     last_harvest: Nanos,
     last_sweep: Nanos,
     spin: Nanos,
@@ -122,7 +122,7 @@ impl<P: Platform> Worker<P> {
             id,
             links,
             notices,
-            reader: Reader::new(clock.clone()),
+            reader: LinkReader::new(clock.clone()),
             clock,
             connections: Slab::default(),
             dials: BTreeMap::new(),
@@ -133,7 +133,7 @@ impl<P: Platform> Worker<P> {
             spares: Spares::new(targets),
             deferred: Vec::new(),
             lazy: 0,
-            traffic: Traffic::default(),
+            traffic: ReadCounts::default(),
             last_harvest: Nanos::ZERO,
             last_sweep: Nanos::ZERO,
             spin: if has_cores { pacer::SPIN } else { Nanos::ZERO },
@@ -156,7 +156,7 @@ impl<P: Platform> Worker<P> {
         self.account
     }
 
-    fn turn(&mut self, commands: &mut Vec<Command>) {
+    fn turn(&mut self, commands: &mut Vec<WorkerCommand>) {
         self.shared.inboxes[usize::from(self.id)].take(commands);
         for command in commands.drain(..) {
             self.receive(command);
@@ -202,12 +202,14 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    fn receive(&mut self, command: Command) {
+    fn receive(&mut self, command: WorkerCommand) {
         match command {
-            Command::Send(flight) => self.ready.push_back(flight),
-            Command::Pace(flight) => self.line_up(flight),
-            Command::Preopen { target, count } => (0..count).for_each(|_| self.open_spare(target)),
-            Command::Measure => {
+            WorkerCommand::Send(flight) => self.ready.push_back(flight),
+            WorkerCommand::Pace(flight) => self.line_up(flight),
+            WorkerCommand::Preopen { target, count } => {
+                (0..count).for_each(|_| self.open_spare(target))
+            }
+            WorkerCommand::Measure => {
                 self.account = Account::default();
                 self.reader.kernel_to_user = DelayHistogram::default();
                 self.sample = ThreadSample::take(&self.platform);
@@ -260,9 +262,11 @@ impl<P: Platform> Worker<P> {
     fn attend(&mut self, key: u64, readiness: Readiness) {
         let Some(mut connection) = self.connections.take(key) else { return self.on_dial(key) };
         let disposition = match connection.stage {
-            Stage::Securing => self.secure(&mut connection),
-            Stage::Idle | Stage::Reading => self.drain(&mut connection, readiness),
-            Stage::Writing => match self.write_on(&mut connection) {
+            ConnectionStage::Securing => self.secure(&mut connection),
+            ConnectionStage::Idle | ConnectionStage::Reading => {
+                self.drain(&mut connection, readiness)
+            }
+            ConnectionStage::Writing => match self.write_on(&mut connection) {
                 // A server may refuse a request before it has read all of it.
                 KeepOrClose::Keep if readiness.is_readable => {
                     self.drain(&mut connection, readiness)
@@ -284,7 +288,7 @@ impl<P: Platform> Worker<P> {
     /// Removes a connection, which closes when it is dropped.
     fn forget(&mut self, connection: &WorkerConnection<P>) {
         self.lazy -= usize::from(connection.lane == Lane::Lazy);
-        if connection.stage == Stage::Idle {
+        if connection.stage == ConnectionStage::Idle {
             self.idle[usize::from(connection.target)].retain(|key| *key != connection.key);
         }
         self.connections.release(connection.key);
@@ -298,7 +302,7 @@ impl<P: Platform> Worker<P> {
             let live = self.shared.live.slot(self.id);
             match self.reader.read(connection, live) {
                 ReadEnd::More => {}
-                ReadEnd::Drained if is_ending && connection.stage != Stage::Idle => {
+                ReadEnd::Drained if is_ending && connection.stage != ConnectionStage::Idle => {
                     match self.reader.read(connection, self.shared.live.slot(self.id)) {
                         ReadEnd::Drained => return KeepOrClose::Keep,
                         ReadEnd::More => {}

@@ -11,7 +11,7 @@ use tokometer_client::{ReadStamp, ResponseProgress};
 use tokometer_record::health::DelayHistogram;
 use tokometer_record::{Event, EventKind, StampSource, Timeline};
 
-use super::connection::{Connection, Stage};
+use super::connection::{ConnectionStage, OpenConnection};
 use crate::live::WorkerCounters;
 
 /// A kernel stamp further than this before the user's clock does not belong to this read.
@@ -19,7 +19,7 @@ const LONGEST_DELAY: Nanos = Nanos::from_secs(600);
 /// A stamp may lie after the user's clock by the error of the measured clock offset.
 const LONGEST_ADVANCE: Nanos = Nanos::from_micros(100);
 
-pub(crate) struct Reader<C> {
+pub(crate) struct LinkReader<C> {
     clock: C,
     buffer: ReadBuffer,
     pub(crate) stamps: StampClock,
@@ -50,7 +50,7 @@ struct Stamped {
     source: StampSource,
 }
 
-impl<C: Clock> Reader<C> {
+impl<C: Clock> LinkReader<C> {
     pub(crate) fn new(clock: C) -> Self {
         Self {
             buffer: ReadBuffer::default(),
@@ -69,7 +69,7 @@ impl<C: Clock> Reader<C> {
     /// Performs one read and passes the bytes to the connection's flight.
     pub(crate) fn read<W: Wire>(
         &mut self,
-        connection: &mut Connection<W>,
+        connection: &mut OpenConnection<W>,
         live: &WorkerCounters,
     ) -> ReadEnd {
         let arrival = match connection.link.read(&mut self.buffer) {
@@ -126,7 +126,7 @@ fn judge(kernel: Option<Nanos>, now: Nanos, source: StampSource) -> Stamped {
 
 /// Passes the bytes to the exchange. `None` when no request is in flight.
 fn feed<W: Wire>(
-    connection: &mut Connection<W>,
+    connection: &mut OpenConnection<W>,
     bytes: &[u8],
     stamped: &Stamped,
     live: &WorkerCounters,
@@ -170,7 +170,7 @@ fn feed<W: Wire>(
     {
         connection.end_marker = Some(stamped.at);
     }
-    if connection.stage != Stage::Writing && !flight.may_be_resent() {
+    if connection.stage != ConnectionStage::Writing && !flight.may_be_resent() {
         flight.request.bytes = Vec::new();
     }
     Some(progress)

@@ -5,7 +5,7 @@ use tokometer_client::cause;
 use tokometer_client::conn::Sent;
 use tokometer_record::{FailureKind, Phase};
 
-use super::connection::Stage;
+use super::connection::ConnectionStage;
 use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Connections;
 use crate::flight::Flight;
@@ -155,7 +155,7 @@ impl<P: Platform> Worker<P> {
     pub(super) fn on_open(&mut self, connection: &mut WorkerConnection<P>) -> KeepOrClose {
         let Some(flight) = connection.flight.take() else {
             self.spare_is_open(connection.target);
-            connection.stage = Stage::Idle;
+            connection.stage = ConnectionStage::Idle;
             self.idle[usize::from(connection.target)].push(connection.key);
             return KeepOrClose::Keep;
         };
@@ -193,7 +193,7 @@ impl<P: Platform> Worker<P> {
         self.reader.now = now;
         timeline.times.first_byte_sent = Some(now);
         connection.last_activity = now;
-        connection.stage = Stage::Writing;
+        connection.stage = ConnectionStage::Writing;
         let (index, attempt) = (timeline.identity.index, timeline.identity.attempt);
         let turn = timeline.identity.turn;
         let is_measured = timeline.identity.phase == Phase::Measure;
@@ -240,7 +240,7 @@ impl<P: Platform> Worker<P> {
         match connection.link.write(&flight.request.bytes[flight.written..]) {
             Ok(Sent::All) => {
                 flight.timeline.times.last_byte_sent = Some(self.clock.now());
-                connection.stage = Stage::Reading;
+                connection.stage = ConnectionStage::Reading;
                 KeepOrClose::Keep
             }
             Ok(Sent::Part(count)) => {

@@ -3,7 +3,7 @@
 use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Timeline};
 
-use super::connection::{Connection, Stage};
+use super::connection::{ConnectionStage, OpenConnection};
 use super::{KeepOrClose, Worker, WorkerConnection};
 use crate::config::Timeouts;
 use crate::platform::Platform;
@@ -147,17 +147,19 @@ fn tokens(timeline: &Timeline) -> u64 {
     contents.map(|event| u64::from(event.tokens().unwrap_or(1))).sum()
 }
 
-fn expiry<W>(connection: &Connection<W>, now: Nanos, timeouts: &Timeouts) -> Option<Expiry> {
+fn expiry<W>(connection: &OpenConnection<W>, now: Nanos, timeouts: &Timeouts) -> Option<Expiry> {
     match connection.stage {
-        Stage::Securing => (now - connection.setup.begin > timeouts.connect)
+        ConnectionStage::Securing => (now - connection.setup.begin > timeouts.connect)
             .then_some(Expiry::Failed(Limit::Connect)),
-        Stage::Idle => None,
-        Stage::Writing | Stage::Reading => reading_expiry(connection, now, timeouts),
+        ConnectionStage::Idle => None,
+        ConnectionStage::Writing | ConnectionStage::Reading => {
+            reading_expiry(connection, now, timeouts)
+        }
     }
 }
 
 fn reading_expiry<W>(
-    connection: &Connection<W>,
+    connection: &OpenConnection<W>,
     now: Nanos,
     timeouts: &Timeouts,
 ) -> Option<Expiry> {

@@ -6,7 +6,7 @@
 use tokometer_base::Nanos;
 use tokometer_record::{Outcome, RecordedLoad, Timeline};
 
-use super::buckets::{self, Flight};
+use super::buckets::{self, RequestSpan};
 use super::lens::ToolView;
 use super::{Family, Route, rust_steady};
 use crate::attempts;
@@ -194,9 +194,9 @@ impl FamilyCollector {
             (sum(|row| u64::from(row.input_tokens)), sum(|row| u64::from(row.output_tokens)));
         let is_good = |row: &&&ToolRow| frame.objectives.are_met_by(row.latencies());
         let good = done.iter().filter(is_good).count() as f64;
-        let flights: Vec<Flight> = done
+        let flights: Vec<RequestSpan> = done
             .iter()
-            .map(|row| Flight { start: row.start, end: row.start + row.latency })
+            .map(|row| RequestSpan { start: row.start, end: row.start + row.latency })
             .collect();
         let peaks = buckets::peaks(&flights, &self.chunks);
         let mut chunks = 0;
@@ -279,7 +279,7 @@ fn detail(timeline: &Timeline, seen: &ToolView, key: (u32, u64)) -> DetailRow {
         Outcome::Success => "no valid chunk was received".to_owned(),
         Outcome::Abandoned => "abandoned by the client".to_owned(),
     };
-    let repeated = |gap: &super::Gap| {
+    let repeated = |gap: &super::RepeatedGap| {
         let repeats = gap.repeats.min(TOKENS_PER_EVENT_MAX);
         std::iter::repeat_n(gap.nanos / 1e9, usize::try_from(repeats).unwrap_or(0))
     };

@@ -10,7 +10,7 @@ const MOST_BUCKETS: u64 = 86_400;
 
 /// First and last instant of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Flight {
+pub(super) struct RequestSpan {
     pub(super) start: Nanos,
     pub(super) end: Nanos,
 }
@@ -23,7 +23,7 @@ pub(super) struct Peaks {
 }
 
 /// A request counts in every second that it overlaps, so two short ones in one second count twice.
-pub(super) fn peaks(flights: &[Flight], chunks: &Ticks) -> Peaks {
+pub(super) fn peaks(flights: &[RequestSpan], chunks: &Ticks) -> Peaks {
     let Some(first) = flights.iter().map(|flight| flight.start).min() else {
         return Peaks::default();
     };

@@ -5,7 +5,7 @@ use tokometer_record::{Event, EventKind, FailureKind, Outcome, Timeline};
 
 /// A gap that occurs `repeats` times in the tool's list.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Gap {
+pub struct RepeatedGap {
     /// Length in nanoseconds.
     pub nanos: f64,
     /// Entries of this length.
@@ -20,9 +20,9 @@ pub struct ToolView {
     /// Zero when no token arrived.
     pub ttft: Nanos,
     /// Entries of the list of inter-token latencies.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<RepeatedGap>,
     /// The same divided among the tokens of each event, where the tool has such a list too.
-    pub token_gaps: Vec<Gap>,
+    pub token_gaps: Vec<RepeatedGap>,
     /// End-to-end latency.
     pub latency: Nanos,
     /// By the tool's rule.
@@ -47,7 +47,7 @@ pub(super) fn first_and_gaps(
     timeline: &Timeline,
     start: Nanos,
     is_counted: impl Fn(EventKind) -> bool,
-) -> (Nanos, Vec<Gap>) {
+) -> (Nanos, Vec<RepeatedGap>) {
     let mut counted = timeline.events.iter().filter(|event| is_counted(event.kind));
     let Some(first) = counted.next() else { return (Nanos::ZERO, Vec::new()) };
     let mut previous = first.at;
@@ -55,7 +55,7 @@ pub(super) fn first_and_gaps(
         .map(|event| {
             let gap = event.at - previous;
             previous = event.at;
-            Gap { nanos: gap.0 as f64, repeats: 1 }
+            RepeatedGap { nanos: gap.0 as f64, repeats: 1 }
         })
         .collect();
     (first.at - start, gaps)

@@ -21,7 +21,7 @@ use tokometer_base::Backend;
 use tokometer_record::{TargetInfo, Timeline};
 
 pub use aggregate::FamilyCollector;
-pub use lens::{Gap, ToolView};
+pub use lens::{RepeatedGap, ToolView};
 
 /// Tools that share their definitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

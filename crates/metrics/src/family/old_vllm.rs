@@ -8,7 +8,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
 
 use super::Route;
-use super::lens::{self, Gap, ToolView};
+use super::lens::{self, RepeatedGap, ToolView};
 
 /// That tool reads `choices[0]` of every event, whichever choice it is.
 fn is_text(kind: EventKind) -> bool {
@@ -43,11 +43,11 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> ToolView {
 }
 
 /// The first event with text, and for each later one the time since the previous event.
-fn chat_gaps(timeline: &Timeline, start: Nanos) -> (Nanos, Vec<Gap>) {
+fn chat_gaps(timeline: &Timeline, start: Nanos) -> (Nanos, Vec<RepeatedGap>) {
     let (mut first, mut previous, mut gaps) = (None, start, Vec::new());
     for event in timeline.events.iter().filter(|event| event.kind.has_choice()) {
         if is_text(event.kind) && first.is_some() {
-            gaps.push(Gap { nanos: (event.at - previous).0 as f64, repeats: 1 });
+            gaps.push(RepeatedGap { nanos: (event.at - previous).0 as f64, repeats: 1 });
         } else if is_text(event.kind) {
             first = Some(event.at - start);
         }

@@ -11,7 +11,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
 
 use super::Route;
-use super::lens::{self, Gap, ToolView};
+use super::lens::{self, RepeatedGap, ToolView};
 
 fn has_text(kind: EventKind) -> bool {
     matches!(kind, EventKind::Text | EventKind::Reasoning | EventKind::FurtherChoice)
@@ -63,7 +63,7 @@ fn ends_with_text(timeline: &Timeline) -> bool {
 
 /// Each gap divided among the tokens of the event that ends it. SGLang tokenizes the event's text; a
 /// record has the server's count, otherwise the response's tokens are spread over its events.
-fn divided(timeline: &Timeline, gaps: &[Gap]) -> Vec<Gap> {
+fn divided(timeline: &Timeline, gaps: &[RepeatedGap]) -> Vec<RepeatedGap> {
     let texts = || timeline.events.iter().filter(|event| has_text(event.kind));
     let known = timeline.output_tokens().map(|(tokens, _)| tokens);
     let tokens = f64::from(timeline.retokenized_tokens.or(known).unwrap_or(0));
@@ -76,14 +76,14 @@ fn divided(timeline: &Timeline, gaps: &[Gap]) -> Vec<Gap> {
         .map(|((event, place), gap)| {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
             let repeats = event.tokens().unwrap_or(spread(place) as u32).max(1);
-            Gap { nanos: gap.nanos / f64::from(repeats), repeats }
+            RepeatedGap { nanos: gap.nanos / f64::from(repeats), repeats }
         })
         .collect()
 }
 
 /// One entry per token: an event's gap divided by the tokens it added. An event that added none is
 /// skipped, and its time goes to the next.
-fn native_gaps(timeline: &Timeline, start: Nanos) -> (Nanos, Vec<Gap>) {
+fn native_gaps(timeline: &Timeline, start: Nanos) -> (Nanos, Vec<RepeatedGap>) {
     let mut events = timeline.events.iter().filter(|event| event.kind.has_choice());
     let Some(first) = events.find(|event| has_text(event.kind)) else {
         return (Nanos::ZERO, Vec::new());
@@ -94,7 +94,7 @@ fn native_gaps(timeline: &Timeline, start: Nanos) -> (Nanos, Vec<Gap>) {
         let tokens = event.tokens().unwrap_or(1);
         if tokens > 0 {
             let nanos = (event.at - previous).0 as f64 / f64::from(tokens);
-            gaps.push(Gap { nanos, repeats: tokens });
+            gaps.push(RepeatedGap { nanos, repeats: tokens });
             previous = event.at;
         }
     }

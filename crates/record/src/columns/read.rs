@@ -13,7 +13,7 @@ use super::{POINTS, event_base};
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
 use crate::timeline::{
-    AttemptId, Connection, Network, Phase, RequestedLengths, ServerTimings, StampSource, Timeline,
+    AttemptId, Connection, Phase, RequestedLengths, ServerTimings, StampSource, TcpStats, Timeline,
     Times, Usage,
 };
 
@@ -192,8 +192,8 @@ impl Connections {
         }
     }
 
-    fn network(&self, row: usize) -> Option<Network> {
-        self.round_trip.span(row).map(|round_trip| Network {
+    fn network(&self, row: usize) -> Option<TcpStats> {
+        self.round_trip.span(row).map(|round_trip| TcpStats {
             round_trip,
             retransmits: self.retransmits.at(row).unwrap_or(0),
             segments_in: self.segments_in.at(row).unwrap_or(0),

@@ -5,7 +5,7 @@ use crate::RunWriter;
 use crate::event::{Event, EventKind};
 use crate::failure::{Failure, FailureKind, Outcome};
 use crate::run::{RecordedLoad, Stop, TargetInfo};
-use crate::timeline::{AttemptId, Network, Phase, RequestedLengths, Usage};
+use crate::timeline::{AttemptId, Phase, RequestedLengths, TcpStats, Usage};
 use crate::{Health, StampSource};
 use proptest::prelude::*;
 use tokometer_base::{Conventions, Seed, WallNanos};
@@ -68,7 +68,7 @@ fn timeline(index: u64) -> Timeline {
     timeline.times.end = Some(Nanos(90_000));
     timeline.stamp_source = StampSource::Kernel;
     timeline.usage = Some(Usage { completion_tokens: Some(3), ..Usage::default() });
-    timeline.network = Some(Network { round_trip: Nanos(7), retransmits: 1, segments_in: 4 });
+    timeline.network = Some(TcpStats { round_trip: Nanos(7), retransmits: 1, segments_in: 4 });
     timeline.outcome = Outcome::Success;
     timeline.push(Event::new(Nanos(7_000), 0, EventKind::Text).with_tokens(Some(1)));
     timeline.push(Event::new(Nanos(8_000), 1, EventKind::Text).with_upper_bound(true));

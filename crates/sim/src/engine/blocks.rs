@@ -19,7 +19,7 @@ struct CachedBlock {
 
 /// The block pool of one engine.
 #[derive(Debug)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockPool {
     tokens_per_block: u32,
     /// `None` when memory never runs out.
     total: Option<u32>,
@@ -30,7 +30,7 @@ pub(crate) struct Blocks {
     departures: u64,
 }
 
-impl Blocks {
+impl BlockPool {
     pub(crate) fn new(kv: Option<&Kv>) -> Self {
         let total = kv.map(|kv| {
             let blocks = kv.tokens / u64::from(kv.block_tokens);
@@ -159,9 +159,9 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    fn pool(blocks: u64) -> Blocks {
+    fn pool(blocks: u64) -> BlockPool {
         let kv = Kv { tokens: blocks * 16, block_tokens: 16, prefix_cache: PrefixCache::Lru };
-        Blocks::new(Some(&kv))
+        BlockPool::new(Some(&kv))
     }
 
     #[test]

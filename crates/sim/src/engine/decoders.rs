@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 /// What a request brings when it enters and takes when it leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct DecoderEntry {
     /// Tokens in the cache.
     pub(super) computed: u32,
     /// Tokens still to be produced.
@@ -32,7 +32,7 @@ pub(super) struct Decoders {
     /// Requests by relative context, the longest first; those that left are skipped here too.
     depths: BinaryHeap<(i64, usize)>,
     /// What each slot entered with, and when; `None` once it has left.
-    entries: Vec<Option<(Entry, u64)>>,
+    entries: Vec<Option<(DecoderEntry, u64)>>,
 }
 
 fn relative(computed: u32, clock: u64) -> i64 {
@@ -87,7 +87,7 @@ impl Decoders {
     }
 
     /// Takes a request in.
-    pub(super) fn enter(&mut self, slot: usize, entry: Entry) {
+    pub(super) fn enter(&mut self, slot: usize, entry: DecoderEntry) {
         let relative = relative(entry.computed, self.clock);
         self.count += 1;
         self.context += relative;

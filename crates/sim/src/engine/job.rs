@@ -25,7 +25,7 @@ pub struct Job {
 
 /// Why a request is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum JobRefusal {
     /// It would not fit even alone.
     #[error(
         "the request can never run: {prompt_tokens} prompt and {output_tokens} answer tokens do not fit into {what} of {capacity} tokens"
@@ -46,13 +46,13 @@ pub enum Refusal {
 }
 
 /// A request's place in the queue: urgency first, then order of arrival.
-pub(crate) type Rank = (i32, u64);
+pub(crate) type QueuePlace = (i32, u64);
 
 /// A request inside the engine.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     pub(crate) job: Job,
-    pub(crate) rank: Rank,
+    pub(crate) rank: QueuePlace,
     /// Answer tokens produced so far.
     pub(crate) generated: u32,
     /// Tokens whose keys and values are in the cache.
@@ -65,7 +65,7 @@ pub(crate) struct Sequence {
     pub(crate) shared: Vec<u64>,
     /// Full blocks that were offered to the prefix cache or found in it.
     pub(crate) offered: u32,
-    pub(crate) state: State,
+    pub(crate) state: JobState,
     /// The first step that can admit it.
     pub(crate) visible_from: u64,
     /// Whether the decoders hold it; its counts stand still while they do.
@@ -74,7 +74,7 @@ pub(crate) struct Sequence {
 
 /// Where a request stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum JobState {
     /// In the queue, with nothing in the cache.
     Waiting,
     /// Running, its prompt not wholly computed.
@@ -86,7 +86,7 @@ pub(crate) enum State {
 }
 
 impl Sequence {
-    pub(crate) fn new(job: Job, rank: Rank) -> Self {
+    pub(crate) fn new(job: Job, rank: QueuePlace) -> Self {
         let target = job.prompt_tokens.max(1);
         Self {
             job,
@@ -97,7 +97,7 @@ impl Sequence {
             held: 0,
             shared: Vec::new(),
             offered: 0,
-            state: State::Waiting,
+            state: JobState::Waiting,
             visible_from: 0,
             is_entered: false,
         }

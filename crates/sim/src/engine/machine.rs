@@ -7,10 +7,10 @@ use base::seed::{Generator, unit_float};
 use base::{Nanos, Seed};
 use tokometer_base as base;
 
-use super::blocks::Blocks;
-use super::decoders::{Decoders, Entry};
+use super::blocks::BlockPool;
+use super::decoders::{DecoderEntry, Decoders};
 use super::ids::IdHasher;
-use super::job::{Job, Rank, Refusal, Sequence, State};
+use super::job::{Job, JobRefusal, JobState, QueuePlace, Sequence};
 use super::reports::{Counters, Occupancy, Produced, Step, StepKind};
 use crate::cost::Batch;
 use crate::profile::{AdmissionOrder, Policy, Profile};
@@ -22,11 +22,11 @@ const STEP_MIN: Nanos = Nanos(1_000);
 #[derive(Debug)]
 pub struct Engine {
     pub(super) profile: Profile,
-    pub(super) blocks: Blocks,
+    pub(super) blocks: BlockPool,
     pub(super) sequences: Vec<Option<Sequence>>,
     free_slots: Vec<usize>,
     slots: HashMap<u64, usize, BuildHasherDefault<IdHasher>>,
-    pub(super) waiting: BTreeMap<Rank, usize>,
+    pub(super) waiting: BTreeMap<QueuePlace, usize>,
     /// Slots of the running requests, most urgent first: the last one is preempted first.
     pub(super) running: Vec<usize>,
     pub(super) produced: Vec<Produced>,
@@ -51,7 +51,7 @@ impl Engine {
     /// An empty engine.
     pub fn new(profile: Profile, seed: Seed) -> Self {
         Self {
-            blocks: Blocks::new(profile.kv.as_ref()),
+            blocks: BlockPool::new(profile.kv.as_ref()),
             profile,
             sequences: Vec::new(),
             free_slots: Vec::new(),
@@ -123,9 +123,9 @@ impl Engine {
     }
 
     /// Takes a request into the queue.
-    pub fn submit(&mut self, now: Nanos, job: Job) -> Result<(), Refusal> {
+    pub fn submit(&mut self, now: Nanos, job: Job) -> Result<(), JobRefusal> {
         if self.slots.contains_key(&job.id) {
-            return Err(Refusal::DuplicateId(job.id));
+            return Err(JobRefusal::DuplicateId(job.id));
         }
         self.check_fit(&job)?;
         if self.slots.is_empty() {
@@ -154,9 +154,9 @@ impl Engine {
     }
 
     /// Rejects a request that could never run.
-    fn check_fit(&self, job: &Job) -> Result<(), Refusal> {
+    fn check_fit(&self, job: &Job) -> Result<(), JobRefusal> {
         let refuse = |output_tokens: u32, what, capacity| {
-            Err(Refusal::NeverFits {
+            Err(JobRefusal::NeverFits {
                 prompt_tokens: job.prompt_tokens,
                 output_tokens,
                 what,
@@ -186,16 +186,16 @@ impl Engine {
         let sequence = self.sequence(slot);
         let (rank, state) = (sequence.rank, sequence.state);
         match state {
-            State::Waiting => {
+            JobState::Waiting => {
                 self.waiting.remove(&rank);
             }
-            State::Prefilling | State::Decoding | State::Finished => {
+            JobState::Prefilling | JobState::Decoding | JobState::Finished => {
                 self.running.retain(|running| *running != slot);
                 self.reserved_tokens -= reservation(&self.sequence(slot).job);
             }
         }
         match state {
-            State::Finished => self.counters.finished += 1,
+            JobState::Finished => self.counters.finished += 1,
             _ => self.counters.cancelled += 1,
         }
         self.remove(slot);
@@ -247,7 +247,7 @@ impl Engine {
         let mut running = std::mem::take(&mut self.running);
         let before = running.len();
         running.retain(|slot| {
-            let is_finished = self.sequence(*slot).state == State::Finished;
+            let is_finished = self.sequence(*slot).state == JobState::Finished;
             if is_finished {
                 self.counters.finished += 1;
                 self.reserved_tokens -= reservation(&self.sequence(*slot).job);
@@ -309,7 +309,7 @@ impl Engine {
         let before = sequence.computed;
         sequence.computed += tokens;
         batch.longest_context = batch.longest_context.max(sequence.computed);
-        if sequence.state == State::Decoding {
+        if sequence.state == JobState::Decoding {
             batch.decodes += 1;
             batch.decode_context += u64::from(before);
         } else {
@@ -322,7 +322,7 @@ impl Engine {
             sequence.generated += 1;
             sequence.target += 1;
             let is_last = sequence.generated >= sequence.job.output_tokens;
-            sequence.state = if is_last { State::Finished } else { State::Decoding };
+            sequence.state = if is_last { JobState::Finished } else { JobState::Decoding };
             self.has_finished |= is_last;
             self.counters.generation_tokens += 1;
             if sequence.generated == 1 {
@@ -345,11 +345,11 @@ impl Engine {
         let has_offers = self.blocks.is_caching()
             && (sequence.offered as usize) < sequence.job.block_hashes.len();
         let is_irregular = has_offers || self.profile.scheduler.speculation.is_some();
-        if sequence.state != State::Decoding || sequence.is_entered || is_irregular {
+        if sequence.state != JobState::Decoding || sequence.is_entered || is_irregular {
             return;
         }
         let remaining = sequence.job.output_tokens - sequence.generated;
-        decoders.enter(slot, Entry { computed: sequence.computed, remaining });
+        decoders.enter(slot, DecoderEntry { computed: sequence.computed, remaining });
         sequence.is_entered = true;
     }
 
@@ -394,7 +394,7 @@ impl Engine {
             self.withdraw(slot);
             self.has_finished = true;
             let sequence = self.sequence_mut(slot);
-            sequence.state = State::Finished;
+            sequence.state = JobState::Finished;
             let (id, generated) = (sequence.job.id, sequence.generated);
             self.produced.push(Produced { id, tokens: 1, generated, is_last: true });
         }
@@ -425,7 +425,7 @@ impl Engine {
         sequence.generated += right;
         let is_last = sequence.generated >= sequence.job.output_tokens;
         if is_last {
-            sequence.state = State::Finished;
+            sequence.state = JobState::Finished;
             self.has_finished = true;
         }
         self.counters.generation_tokens += u64::from(right);

@@ -15,6 +15,6 @@ mod reports;
 #[cfg(test)]
 mod tests;
 
-pub use job::{Job, Refusal};
+pub use job::{Job, JobRefusal};
 pub use machine::Engine;
 pub use reports::{Counters, Occupancy, Produced, Step, StepKind};

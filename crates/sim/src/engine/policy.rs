@@ -4,7 +4,7 @@
 //! returns the shape of the step. Each makes some progress whenever a request is in the engine: a
 //! request that could not run alone was refused on arrival.
 
-use super::job::State;
+use super::job::JobState;
 use super::machine::{Engine, reservation};
 use crate::cost::Batch;
 use crate::profile::Policy;
@@ -42,7 +42,7 @@ impl Engine {
             self.admit(slot);
             let sequence = self.sequence_mut(slot);
             sequence.computed = computed;
-            sequence.state = State::Decoding;
+            sequence.state = JobState::Decoding;
             self.enter(slot);
         }
     }
@@ -52,8 +52,8 @@ impl Engine {
         let mut batch = Batch::default();
         let preemptions = self.counters.preemptions;
         let budget = token_budget - self.advance_decoders(token_budget, &mut batch);
-        let budget = budget - self.run(State::Decoding, budget, &mut batch);
-        let mut budget = budget - self.run(State::Prefilling, budget, &mut batch);
+        let budget = budget - self.run(JobState::Decoding, budget, &mut batch);
+        let mut budget = budget - self.run(JobState::Prefilling, budget, &mut batch);
         // A just preempted request must not displace those for which it made room.
         while budget > 0 && preemptions == self.counters.preemptions {
             let Some(slot) = self.next_waiting() else { break };
@@ -76,7 +76,7 @@ impl Engine {
     }
 
     /// Gives tokens to the running requests in this state, most urgent first, and returns how many.
-    fn run(&mut self, state: State, budget: u32, batch: &mut Batch) -> u32 {
+    fn run(&mut self, state: JobState, budget: u32, batch: &mut Batch) -> u32 {
         let entered = self.decoders.as_ref().map_or(0, |decoders| decoders.count() as usize);
         let mut left = budget;
         let mut at = self.first_walked(entered);
@@ -88,7 +88,7 @@ impl Engine {
                 continue;
             }
             let tokens = sequence.missing().min(left);
-            let drafts = if state == State::Decoding { self.drafts(slot, left) } else { 0 };
+            let drafts = if state == JobState::Decoding { self.drafts(slot, left) } else { 0 };
             if !self.make_room(slot, tokens + drafts) {
                 break;
             }
@@ -171,7 +171,7 @@ impl Engine {
 
     fn decode_all(&mut self, batch: &mut Batch) {
         self.advance_decoders(u32::MAX, batch);
-        self.run(State::Decoding, u32::MAX, batch);
+        self.run(JobState::Decoding, u32::MAX, batch);
     }
 
     /// The request to admit next, if there is a place for one.
@@ -208,7 +208,7 @@ impl Engine {
     fn admit(&mut self, slot: usize) -> u32 {
         let loads = self.load_lora(slot);
         let sequence = self.sequence_mut(slot);
-        sequence.state = State::Prefilling;
+        sequence.state = JobState::Prefilling;
         let (rank, asked, cached) = (sequence.rank, sequence.target, sequence.computed);
         if self.blocks.is_caching() {
             self.counters.prefix_queries += u64::from(asked);
@@ -244,7 +244,7 @@ impl Engine {
         self.withdraw(slot);
         self.release(slot);
         let sequence = self.sequence_mut(slot);
-        sequence.state = State::Waiting;
+        sequence.state = JobState::Waiting;
         sequence.job.has_kv = false;
         let (rank, id, reserved) = (sequence.rank, sequence.job.id, reservation(&sequence.job));
         self.preempted.push(id);

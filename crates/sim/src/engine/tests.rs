@@ -6,7 +6,7 @@ use base::{Nanos, Seed};
 use proptest::prelude::*;
 use tokometer_base as base;
 
-use super::{Engine, Job, Refusal, StepKind};
+use super::{Engine, Job, JobRefusal, StepKind};
 use crate::profile::{Kv, Policy, PrefixCache, Profile, SpeculativeDecoding};
 
 /// No test here needs as many steps.
@@ -179,7 +179,7 @@ fn what_can_never_run_is_refused_with_the_limit() {
     assert_eq!(engine.submit(Nanos::ZERO, job(1, 10, 7)), Ok(()));
     let refusal = engine.submit(Nanos::ZERO, job(2, 10, 8)).unwrap_err();
     insta::assert_snapshot!(refusal, @"the request can never run: 10 prompt and 8 answer tokens do not fit into a KV cache of 16 tokens");
-    assert_eq!(engine.submit(Nanos::ZERO, job(1, 1, 1)), Err(Refusal::DuplicateId(1)));
+    assert_eq!(engine.submit(Nanos::ZERO, job(1, 1, 1)), Err(JobRefusal::DuplicateId(1)));
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use base::Nanos;
 use tokometer_base as base;
 
-use super::http::{Framing, Persistence, Request, RequestProgress, head};
+use super::http::{BodyFraming, HttpRequest, Persistence, RequestProgress, head};
 use super::reactor::Reactor;
-use super::stream::{Opening, ResponseStream};
+use super::stream::{OpeningStream, ResponseStream};
 use super::timers::Alarm;
 use crate::config::TokenTiming;
 use crate::engine::Job;
@@ -14,7 +14,8 @@ use crate::profile::Profile;
 use crate::truth::{Fact, SentKind, TrueRequest};
 use crate::vocabulary::{block_hashes, scramble};
 use crate::wire::{
-    Complaint, Control, Delivery, Desk, EngineRequest, Hex, Reply, Response, Script, refuse, route,
+    AnswerDelivery, AnswerWriter, Complaint, ControlRequest, Desk, EngineRequest, Hex, Reply,
+    Response, refuse, route,
 };
 
 impl Reactor<'_> {
@@ -43,7 +44,7 @@ impl Reactor<'_> {
         }
     }
 
-    pub(super) fn answer(&mut self, key: u64, request: &Request) {
+    pub(super) fn answer(&mut self, key: u64, request: &HttpRequest) {
         let now = self.clock.now();
         let number = self.requests;
         let is_generation = request.method == "POST";
@@ -60,7 +61,7 @@ impl Reactor<'_> {
         };
         match reply {
             Reply::Now(response) => self.respond(key, None, &response, request.persistence),
-            Reply::Control(Control::ResetPrefixCache, response) => {
+            Reply::Control(ControlRequest::ResetPrefixCache, response) => {
                 if let Some(engine) = &mut self.engine {
                     engine.reset_prefix_cache();
                 }
@@ -68,7 +69,7 @@ impl Reactor<'_> {
             }
             Reply::Events { headers, sheet } => {
                 let Some(connection) = self.connections.get_mut(key) else { return };
-                let text = head(200, &headers, Framing::Chunked, request.persistence);
+                let text = head(200, &headers, BodyFraming::Chunked, request.persistence);
                 connection.queue(text.as_bytes());
                 connection.seal();
                 connection.persistence = request.persistence;
@@ -76,7 +77,7 @@ impl Reactor<'_> {
                 self.finish_answer(key, None);
             }
             Reply::Later(ask, script) => {
-                let opening = Opening {
+                let opening = OpeningStream {
                     number,
                     connection: key,
                     persistence: request.persistence,
@@ -92,7 +93,7 @@ impl Reactor<'_> {
         }
     }
 
-    fn injected_error(&self, request: &Request, number: u64) -> Option<Reply> {
+    fn injected_error(&self, request: &HttpRequest, number: u64) -> Option<Reply> {
         let errors = self.config.faults.errors.as_ref()?;
         let is_hit = errors.hits(base::Seed(self.config.seed), number);
         if request.method != "POST" || !is_hit {
@@ -105,14 +106,15 @@ impl Reactor<'_> {
             _ => "Injected engine error",
         };
         let complaint = Complaint::new(errors.status, message);
-        let mut reply = refuse(self.config.flavour, &request.path, &complaint, Delivery::Whole);
+        let mut reply =
+            refuse(self.config.flavour, &request.path, &complaint, AnswerDelivery::Whole);
         if let (Reply::Now(response), Some(seconds)) = (&mut reply, errors.retry_after_s) {
             response.headers.push(("retry-after", seconds.to_string()));
         }
         Some(reply)
     }
 
-    pub(super) fn route(&mut self, request: &Request, number: u64) -> Reply {
+    pub(super) fn route(&mut self, request: &HttpRequest, number: u64) -> Reply {
         if let Some(engine) = &self.engine {
             self.snapshot.load = engine.load();
             self.snapshot.counters = engine.counters();
@@ -147,7 +149,7 @@ impl Reactor<'_> {
         persistence: Persistence,
     ) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let framing = Framing::Length(response.body.len());
+        let framing = BodyFraming::Length(response.body.len());
         let text = head(response.status, &response.headers, framing, persistence);
         connection.queue(text.as_bytes());
         connection.queue(&response.body);
@@ -162,10 +164,10 @@ impl Reactor<'_> {
 
     fn open_stream(
         &mut self,
-        opening: &Opening,
+        opening: &OpeningStream,
         ask: &EngineRequest,
-        script: Box<dyn Script>,
-        request: &Request,
+        script: Box<dyn AnswerWriter>,
+        request: &HttpRequest,
     ) {
         let mut stream = ResponseStream::new(opening, ask, script);
         if matches!(&self.config.pace, TokenTiming::Engine(profile) if profile.front_end.eos_step) {
@@ -197,7 +199,7 @@ impl Reactor<'_> {
             self.hold(connection_key, opening.arrived + delay);
         }
         let waits_for_token = self.config.faults.packets == PacketFault::TightStart;
-        if ask.delivery == Delivery::Streamed && !waits_for_token {
+        if ask.delivery == AnswerDelivery::Streamed && !waits_for_token {
             self.send_head(key);
         }
         if let Some(interval) = self.config.faults.comment_interval {

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, send};
 use tokometer_base as base;
 
-use super::http::{Persistence, Reader};
+use super::http::{Persistence, RequestReader};
 use crate::truth::{Fact, Log, SentKind, TrueEvent};
 
 /// Output that a client does not read is kept up to here; then the connection is given up.
@@ -42,12 +42,12 @@ pub(super) enum Flushed {
 }
 
 /// A client's connection.
-pub(super) struct Connection {
+pub(super) struct ClientConnection {
     pub(super) socket: TcpStream,
     tls: Option<Box<rustls::ServerConnection>>,
     pub(super) number: u64,
     pub(super) peer_port: u16,
-    pub(super) reader: Reader,
+    pub(super) reader: RequestReader,
     /// When the first byte of the request being read came.
     pub(super) first_byte: Option<Nanos>,
     /// The stream that is being answered.
@@ -76,7 +76,7 @@ pub(super) struct Connection {
     left: u64,
 }
 
-impl Connection {
+impl ClientConnection {
     pub(super) fn new(
         socket: TcpStream,
         tls: Option<Box<rustls::ServerConnection>>,
@@ -89,7 +89,7 @@ impl Connection {
             tls,
             number,
             peer_port,
-            reader: Reader::default(),
+            reader: RequestReader::default(),
             first_byte: None,
             stream: None,
             served: 0,
@@ -183,7 +183,7 @@ impl Connection {
         self.out_start < self.out.len()
     }
 
-    /// Queues bytes that belong into one parcel. [`Connection::seal`] ends it.
+    /// Queues bytes that belong into one parcel. [`ClientConnection::seal`] ends it.
     pub(super) fn queue(&mut self, bytes: &[u8]) {
         match &mut self.tls {
             None => {

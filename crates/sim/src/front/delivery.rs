@@ -8,7 +8,7 @@ use super::stream::Voice;
 use super::timers::Alarm;
 use crate::config::TokenTiming;
 use crate::truth::{SentKind, StreamEnd};
-use crate::wire::{Complaint, Delivery, Sheet};
+use crate::wire::{AnswerDelivery, Complaint, Sheet};
 
 /// A step that ends later than this is not made up for: the next one begins when it was noticed.
 const LATENESS_MAX: Nanos = Nanos::from_millis(20);
@@ -136,7 +136,7 @@ impl Reactor<'_> {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let (connection, number, hex) = (stream.connection, stream.number, stream.script.hex());
         let (sent_tokens, is_complete) = (stream.sent_tokens, stream.is_complete());
-        if stream.delivery == Delivery::Streamed {
+        if stream.delivery == AnswerDelivery::Streamed {
             if !stream.has_head {
                 self.send_head(key);
             }
@@ -166,11 +166,11 @@ impl Reactor<'_> {
         let Some(connection) = self.connections.get_mut(connection_key) else { return };
         connection.stream = None;
         match stream.delivery {
-            Delivery::Streamed => {
+            AnswerDelivery::Streamed => {
                 connection.persistence = stream.persistence;
                 self.finish_answer(connection_key, Some(number));
             }
-            Delivery::Whole => {
+            AnswerDelivery::Whole => {
                 let voice =
                     Voice { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
                 let response = stream.whole(&voice);

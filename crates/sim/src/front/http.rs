@@ -15,7 +15,7 @@ const HEADERS_MAX: usize = 100;
 
 /// A whole request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Request {
+pub(crate) struct HttpRequest {
     pub(crate) method: String,
     /// The path without its query.
     pub(crate) path: String,
@@ -41,7 +41,7 @@ pub(crate) enum RequestProgress {
     /// The client waits for leave to send its body.
     WantsContinue,
     /// A request.
-    Complete(Request),
+    Complete(HttpRequest),
     /// Not HTTP that this server reads; the reason.
     Broken(&'static str),
 }
@@ -54,20 +54,20 @@ enum Body {
 
 #[derive(Debug)]
 struct Head {
-    request: Request,
+    request: HttpRequest,
     body: Body,
     wants_continue: bool,
 }
 
 /// Collects bytes until they are a request.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
+pub(crate) struct RequestReader {
     bytes: Vec<u8>,
     /// The head, once it is whole; its bytes are gone from `bytes`.
     head: Option<Head>,
 }
 
-impl Reader {
+impl RequestReader {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -128,10 +128,10 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, &'static str> {
         Err(_) => return Err("the head is not HTTP/1.1"),
     };
     let target = parsed.path.unwrap_or("/");
-    let mut request = Request {
+    let mut request = HttpRequest {
         method: parsed.method.unwrap_or("GET").to_owned(),
         path: target.split('?').next().unwrap_or(target).to_owned(),
-        ..Request::default()
+        ..HttpRequest::default()
     };
     if parsed.version == Some(0) {
         request.persistence = Persistence::Close;
@@ -198,7 +198,7 @@ fn take_chunks(bytes: &mut Vec<u8>, body: &mut Vec<u8>) -> Result<bool, &'static
 
 /// How the body of an answer is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub(crate) enum BodyFraming {
     Length(usize),
     Chunked,
 }
@@ -207,7 +207,7 @@ pub(crate) enum Framing {
 pub(crate) fn head(
     status: u16,
     headers: &[(&str, String)],
-    framing: Framing,
+    framing: BodyFraming,
     persistence: Persistence,
 ) -> String {
     let mut text = format!("HTTP/1.1 {status} {}\r\n", reason(status));
@@ -215,8 +215,8 @@ pub(crate) fn head(
         let _ = write!(text, "{name}: {value}\r\n");
     }
     let _ = match framing {
-        Framing::Length(length) => write!(text, "content-length: {length}\r\n"),
-        Framing::Chunked => write!(text, "transfer-encoding: chunked\r\n"),
+        BodyFraming::Length(length) => write!(text, "content-length: {length}\r\n"),
+        BodyFraming::Chunked => write!(text, "transfer-encoding: chunked\r\n"),
     };
     if persistence == Persistence::Close {
         text.push_str("connection: close\r\n");
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     fn read_in_pieces(bytes: &[u8], size: usize) -> Vec<RequestProgress> {
-        let mut reader = Reader::default();
+        let mut reader = RequestReader::default();
         let mut seen = Vec::new();
         for piece in bytes.chunks(size) {
             reader.push(piece);
@@ -269,20 +269,20 @@ mod tests {
         let bytes = b"POST /v1/completions?x=1 HTTP/1.1\r\nHost: a\r\nX-Request-Id: bench-1\r\n\
             Content-Length: 4\r\n\r\nbodyPOST /two HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\
             Connection: close\r\nAuthorization: Bearer k\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
-        let first = Request {
+        let first = HttpRequest {
             method: "POST".to_owned(),
             path: "/v1/completions".to_owned(),
             request_id: Some("bench-1".to_owned()),
             body: b"body".to_vec(),
-            ..Request::default()
+            ..HttpRequest::default()
         };
-        let second = Request {
+        let second = HttpRequest {
             method: "POST".to_owned(),
             path: "/two".to_owned(),
             authorization: Some("Bearer k".to_owned()),
             persistence: Persistence::Close,
             body: b"abcde".to_vec(),
-            ..Request::default()
+            ..HttpRequest::default()
         };
         let expected = [RequestProgress::Complete(first), RequestProgress::Complete(second)];
         for size in 1..=bytes.len() {

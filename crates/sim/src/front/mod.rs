@@ -17,5 +17,5 @@ mod reactor;
 mod stream;
 mod timers;
 
-pub(crate) use http::Request;
+pub(crate) use http::HttpRequest;
 pub use listener::{Error, SimServer};

@@ -7,13 +7,13 @@ use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
 use tokometer_base as base;
 
-use super::connection::Connection;
-use super::http::{Framing, head};
+use super::connection::ClientConnection;
+use super::http::{BodyFraming, head};
 use super::reactor::Reactor;
 use super::timers::Alarm;
 use crate::faults::{Faults, PacketFault};
 use crate::truth::{SentKind, StreamEnd};
-use crate::wire::{Hex, Joint, Mark, Sheet};
+use crate::wire::{EventEnd, Hex, Joint, Sheet};
 
 impl Reactor<'_> {
     /// Sends the events of a sheet, each in a write of its own unless a fault says otherwise.
@@ -51,7 +51,7 @@ impl Reactor<'_> {
         let Some(stream) = self.streams.get_mut(key) else { return };
         stream.has_head = true;
         let (connection_key, number) = (stream.connection, stream.number);
-        let text = head(200, &stream.script.headers(), Framing::Chunked, stream.persistence);
+        let text = head(200, &stream.script.headers(), BodyFraming::Chunked, stream.persistence);
         let Some(connection) = self.connections.get_mut(connection_key) else { return };
         connection.queue(text.as_bytes());
         if self.truth.is_some() {
@@ -107,7 +107,7 @@ impl Reactor<'_> {
 /// One HTTP chunk of a sheet.
 struct Chunk<'a> {
     bytes: &'a [u8],
-    marks: &'a [Mark],
+    marks: &'a [EventEnd],
 }
 
 /// The chunks of a sheet: one per event, except that some events share theirs with the next.
@@ -139,9 +139,9 @@ fn parts_of(faults: &Faults) -> WriteParts {
     }
 }
 
-impl Connection {
+impl ClientConnection {
     /// Notes the ends of events, if they are to be logged as some stream's.
-    fn note_all(&mut self, stream: Option<u64>, marks: &[Mark]) {
+    fn note_all(&mut self, stream: Option<u64>, marks: &[EventEnd]) {
         let Some(stream) = stream else { return };
         for mark in marks {
             self.note(stream, mark.kind, mark.tokens);

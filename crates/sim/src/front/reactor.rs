@@ -12,7 +12,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use tokometer_base as base;
 
-use super::connection::{Connection, Flushed};
+use super::connection::{ClientConnection, Flushed};
 use super::incoming::Incoming;
 use super::listener::Error;
 use super::stream::ResponseStream;
@@ -51,7 +51,7 @@ pub(super) struct Reactor<'a> {
     timer: TimerFd,
     timer_set_to: Option<Nanos>,
     pub(super) timers: Timers,
-    pub(super) connections: Slots<Connection>,
+    pub(super) connections: Slots<ClientConnection>,
     pub(super) streams: Slots<ResponseStream>,
     /// Streams that may send more without waiting.
     pub(super) ready: Vec<u64>,
@@ -223,7 +223,7 @@ impl<'a> Reactor<'a> {
             let Ok(tls) = tls.transpose() else { continue };
             self.accepted += 1;
             let now = self.clock.now();
-            let connection = Connection::new(socket, tls.map(Box::new), self.accepted, now);
+            let connection = ClientConnection::new(socket, tls.map(Box::new), self.accepted, now);
             let key = self.connections.insert(connection);
             let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP;
             if let Some(connection) = self.connections.get_mut(key) {

@@ -11,7 +11,8 @@ use crate::faults::{DoneFault, Faults, UsageFault};
 use crate::truth::SentKind;
 use crate::vocabulary::{Vocabulary, scramble};
 use crate::wire::{
-    Delivery, Ending, EngineRequest, Length, Piece, Reason, Response, Script, Sheet, Usage,
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds, Reason,
+    ReportedUsage, Response, Sheet,
 };
 
 /// An answer on its way.
@@ -19,8 +20,8 @@ pub(super) struct ResponseStream {
     /// Its number, in order of arrival.
     pub(super) number: u64,
     pub(super) connection: u64,
-    pub(super) script: Box<dyn Script>,
-    pub(super) delivery: Delivery,
+    pub(super) script: Box<dyn AnswerWriter>,
+    pub(super) delivery: AnswerDelivery,
     pub(super) persistence: Persistence,
     /// What its words are drawn from.
     seed: u64,
@@ -55,7 +56,7 @@ pub(super) struct Voice<'a> {
 }
 
 /// A request that is about to become a stream.
-pub(super) struct Opening {
+pub(super) struct OpeningStream {
     pub(super) number: u64,
     pub(super) connection: u64,
     pub(super) persistence: Persistence,
@@ -66,7 +67,7 @@ pub(super) struct Opening {
 }
 
 /// How many tokens an answer has, and why it ends there.
-fn plan(length: Length, answer: AnswerLength, generator: &mut Generator) -> (u32, Reason) {
+fn plan(length: LengthBounds, answer: AnswerLength, generator: &mut Generator) -> (u32, Reason) {
     if length.ignores_eos {
         return (length.limit, Reason::Length);
     }
@@ -81,7 +82,11 @@ fn plan(length: Length, answer: AnswerLength, generator: &mut Generator) -> (u32
 }
 
 impl ResponseStream {
-    pub(super) fn new(opening: &Opening, ask: &EngineRequest, script: Box<dyn Script>) -> Self {
+    pub(super) fn new(
+        opening: &OpeningStream,
+        ask: &EngineRequest,
+        script: Box<dyn AnswerWriter>,
+    ) -> Self {
         // The same prompt gets the same answer, whenever it comes.
         let content = ask.prompt.iter().fold(opening.seed.0, |hash, token| scramble(hash ^ token));
         let mut generator = Seed(content).stream("answer").at(0);
@@ -151,14 +156,17 @@ impl ResponseStream {
         is_held
     }
 
-    fn usage(&self, faults: &Faults) -> Option<Usage> {
-        let honest =
-            Usage { prompt_tokens: self.prompt_tokens, completion_tokens: self.sent_tokens };
+    fn usage(&self, faults: &Faults) -> Option<ReportedUsage> {
+        let honest = ReportedUsage {
+            prompt_tokens: self.prompt_tokens,
+            completion_tokens: self.sent_tokens,
+        };
         match faults.usage {
             UsageFault::Honest => Some(honest),
-            UsageFault::Wrong => {
-                Some(Usage { completion_tokens: 2 * honest.completion_tokens + 1, ..honest })
-            }
+            UsageFault::Wrong => Some(ReportedUsage {
+                completion_tokens: 2 * honest.completion_tokens + 1,
+                ..honest
+            }),
             UsageFault::Missing => None,
         }
     }
@@ -173,7 +181,7 @@ impl ResponseStream {
         if self.first_token.is_none() {
             self.first_token = Some(now);
         }
-        if self.delivery == Delivery::Streamed {
+        if self.delivery == AnswerDelivery::Streamed {
             self.speak_range(from, voice, sheet);
             if self.is_complete() {
                 let ending = self.ending(now, faults);
@@ -207,12 +215,12 @@ impl ResponseStream {
         };
         let usage = self.usage(voice.faults).unwrap_or_default();
         let last = self.is_complete().then_some(self.reason);
-        self.script.speak(&Piece { text, ids: &ids, tokens, usage, last }, sheet);
+        self.script.speak(&AnswerPiece { text, ids: &ids, tokens, usage, last }, sheet);
     }
 
-    fn ending(&self, now: Nanos, faults: &Faults) -> Ending {
+    fn ending(&self, now: Nanos, faults: &Faults) -> AnswerEnd {
         let first = self.first_token.unwrap_or(now);
-        Ending {
+        AnswerEnd {
             reason: self.reason,
             usage: self.usage(faults),
             first_token: first - self.arrived,
@@ -233,7 +241,7 @@ impl ResponseStream {
         };
         let (tokens, last) = (self.answer_tokens, Some(self.reason));
         let usage = self.usage(faults).unwrap_or_default();
-        let piece = Piece { text: &text, ids: &ids, tokens, usage, last };
+        let piece = AnswerPiece { text: &text, ids: &ids, tokens, usage, last };
         let ending = self.ending(now, faults);
         self.script.whole(&piece, &ending)
     }
@@ -245,13 +253,13 @@ mod tests {
 
     #[test]
     fn answers_end_by_themselves_within_their_limits() {
-        let draw = |length: Length, index: u64| {
+        let draw = |length: LengthBounds, index: u64| {
             let mut generator = Seed(1).stream("test").at(index);
             plan(length, AnswerLength { median_tokens: 50.0, sigma: 0.5 }, &mut generator)
         };
-        let fixed = Length { limit: 7, least: 0, ignores_eos: true };
+        let fixed = LengthBounds { limit: 7, least: 0, ignores_eos: true };
         assert_eq!(draw(fixed, 0), (7, Reason::Length));
-        let free = Length { limit: 60, least: 20, ignores_eos: false };
+        let free = LengthBounds { limit: 60, least: 20, ignores_eos: false };
         let drawn: Vec<(u32, Reason)> = (0..200).map(|index| draw(free, index)).collect();
         assert!(drawn.iter().all(|(tokens, _)| (20..=60).contains(tokens)));
         let stops = drawn.iter().filter(|(_, reason)| *reason == Reason::Stop).count();

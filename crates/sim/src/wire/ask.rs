@@ -11,15 +11,15 @@ use super::sheet::{Hex, Sheet};
 pub(crate) struct EngineRequest {
     /// One hash per token of the prompt, template included.
     pub(crate) prompt: Vec<u64>,
-    pub(crate) length: Length,
-    pub(crate) delivery: Delivery,
+    pub(crate) length: LengthBounds,
+    pub(crate) delivery: AnswerDelivery,
     pub(crate) priority: i32,
     pub(crate) lora: Option<u32>,
 }
 
 /// How long the answer may and must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Length {
+pub(crate) struct LengthBounds {
     pub(crate) limit: u32,
     pub(crate) least: u32,
     /// The answer goes on to its limit.
@@ -37,7 +37,7 @@ pub(crate) struct LengthWish {
 
 /// How the answer travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Delivery {
+pub(crate) enum AnswerDelivery {
     Streamed,
     #[default]
     Whole,
@@ -63,12 +63,12 @@ impl Reason {
 
 /// The figures that a server gives about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Usage {
+pub(crate) struct ReportedUsage {
     pub(crate) prompt_tokens: u32,
     pub(crate) completion_tokens: u32,
 }
 
-impl Usage {
+impl ReportedUsage {
     pub(crate) fn total(self) -> u32 {
         self.prompt_tokens + self.completion_tokens
     }
@@ -76,19 +76,19 @@ impl Usage {
 
 /// Some tokens of an answer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct AnswerPiece<'a> {
     /// Text in need of no escape.
     pub(crate) text: &'a str,
     /// Token ids, if the script wants them.
     pub(crate) ids: &'a [u32],
     pub(crate) tokens: u32,
     /// Figures with these tokens included.
-    pub(crate) usage: Usage,
+    pub(crate) usage: ReportedUsage,
     /// Why the answer ends, if these are its last tokens.
     pub(crate) last: Option<Reason>,
 }
 
-impl Piece<'_> {
+impl AnswerPiece<'_> {
     /// `null` or the quoted reason.
     pub(crate) fn finish_reason(&self) -> &'static str {
         match self.last {
@@ -101,10 +101,10 @@ impl Piece<'_> {
 
 /// What is known when an answer is complete.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ending {
+pub(crate) struct AnswerEnd {
     pub(crate) reason: Reason,
     /// `None` when figures are held back on purpose.
-    pub(crate) usage: Option<Usage>,
+    pub(crate) usage: Option<ReportedUsage>,
     /// From the request's arrival to its first token.
     pub(crate) first_token: Nanos,
     /// From the first token to the last.
@@ -114,18 +114,18 @@ pub(crate) struct Ending {
 }
 
 /// Speaks one answer in the words of one protocol.
-pub(crate) trait Script {
+pub(crate) trait AnswerWriter {
     /// Headers of a streamed answer, framing left out.
     fn headers(&self) -> Vec<(&'static str, String)>;
 
     /// Events for some tokens, with what must precede the first.
-    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet);
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet);
 
     /// Events after the last token.
-    fn end(&mut self, ending: &Ending, sheet: &mut Sheet);
+    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet);
 
     /// The answer as a whole; `piece` holds all of it.
-    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response;
+    fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response;
 
     /// Whether pieces should carry token ids.
     fn wants_ids(&self) -> bool {

@@ -8,9 +8,11 @@ use base::Nanos;
 use serde_json::{Value, json};
 use tokometer_base as base;
 
-use super::ask::{Delivery, Ending, EngineRequest, LengthWish, Piece, Script, Usage};
+use super::ask::{
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthWish, ReportedUsage,
+};
 use super::complaint::Complaint;
-use super::openai::{Route, UsageWish, is_set, token_id, whole_number};
+use super::openai::{OpenAiRoute, UsageWish, is_set, token_id, whole_number};
 use super::route::{Accepted, Desk, Response, hash_ids};
 use super::sheet::Sheet;
 use crate::truth::SentKind;
@@ -25,7 +27,7 @@ fn stream_headers() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn timings(ending: &Ending) -> Value {
+fn timings(ending: &AnswerEnd) -> Value {
     let usage = ending.usage.unwrap_or_default();
     let per = |span: Nanos, tokens: u32| span.as_millis_f64() / f64::from(tokens.max(1));
     let rate = |span: Nanos, tokens: u32| f64::from(tokens) / span.as_secs_f64().max(1e-9);
@@ -43,7 +45,7 @@ fn timings(ending: &Ending) -> Value {
     })
 }
 
-fn usage_json(usage: Usage) -> Value {
+fn usage_json(usage: ReportedUsage) -> Value {
     let (completion, prompt) = (usage.completion_tokens, usage.prompt_tokens);
     json!({
         "completion_tokens": completion, "prompt_tokens": prompt, "total_tokens": usage.total(),
@@ -51,8 +53,8 @@ fn usage_json(usage: Usage) -> Value {
     })
 }
 
-struct OpenAi {
-    route: Route,
+struct LlamaCppOpenAi {
+    route: OpenAiRoute,
     /// Everything after the choices, up to the closing brace.
     closing: String,
     usage: UsageWish,
@@ -61,43 +63,43 @@ struct OpenAi {
 
 pub(super) fn script(
     desk: &Desk<'_>,
-    route: Route,
+    route: OpenAiRoute,
     model: &str,
     usage: UsageWish,
-) -> Box<dyn Script> {
+) -> Box<dyn AnswerWriter> {
     let id = json!(format!("chatcmpl-{}", desk.request_id));
     let (created, model) = (desk.created, json!(model));
     let closing = match route {
-        Route::Completions => format!(
+        OpenAiRoute::Completions => format!(
             "],\"created\":{created},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"object\":\"text_completion\",\"id\":{id}"
         ),
-        Route::Chat => format!(
+        OpenAiRoute::Chat => format!(
             "],\"created\":{created},\"id\":{id},\"model\":{model},\"system_fingerprint\":\"{FINGERPRINT}\",\"object\":\"chat.completion.chunk\""
         ),
     };
-    Box::new(OpenAi { route, closing, usage, has_begun: false })
+    Box::new(LlamaCppOpenAi { route, closing, usage, has_begun: false })
 }
 
-impl OpenAi {
+impl LlamaCppOpenAi {
     fn put_event(&self, sheet: &mut Sheet, choice: &str, extra: &str) {
         sheet.put("data: {\"choices\":[").put(choice).put(&self.closing);
         sheet.put(extra).put("}");
     }
 }
 
-impl Script for OpenAi {
+impl AnswerWriter for LlamaCppOpenAi {
     fn headers(&self) -> Vec<(&'static str, String)> {
         stream_headers()
     }
 
-    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         let text = piece.text;
         let choice = match self.route {
-            Route::Completions => format!(
+            OpenAiRoute::Completions => format!(
                 "{{\"text\":\"{text}\",\"index\":0,\"logprobs\":null,\"finish_reason\":null}}"
             ),
-            Route::Chat => {
+            OpenAiRoute::Chat => {
                 if is_first {
                     let role = "{\"finish_reason\":null,\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null}}";
                     self.put_event(sheet, role, "");
@@ -112,19 +114,19 @@ impl Script for OpenAi {
         sheet.close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
         let (reason, timings) = (ending.reason.name(), timings(ending));
         let usage = ending.usage.map_or(json!(null), usage_json);
         let figures = format!(",\"usage\":{usage},\"timings\":{timings}");
         match self.route {
-            Route::Completions => {
+            OpenAiRoute::Completions => {
                 let choice = format!(
                     "{{\"text\":\"\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"{reason}\"}}"
                 );
                 self.put_event(sheet, &choice, &figures);
                 sheet.close(SentKind::Finish, 0);
             }
-            Route::Chat => {
+            OpenAiRoute::Chat => {
                 let choice =
                     format!("{{\"finish_reason\":\"{reason}\",\"index\":0,\"delta\":{{}}}}");
                 if self.usage == UsageWish::Never {
@@ -141,13 +143,13 @@ impl Script for OpenAi {
         sheet.done();
     }
 
-    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+    fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let (reason, timings) = (ending.reason.name(), timings(ending));
         let choice = match self.route {
-            Route::Completions => {
+            OpenAiRoute::Completions => {
                 json!({ "text": piece.text, "index": 0, "logprobs": null, "finish_reason": reason })
             }
-            Route::Chat => {
+            OpenAiRoute::Chat => {
                 let message = json!({ "role": "assistant", "content": piece.text });
                 json!({ "finish_reason": reason, "index": 0, "message": message })
             }
@@ -182,17 +184,18 @@ pub(super) fn completion(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, 
     };
     let wish = LengthWish { limit: asked, least: 0, ignores_eos: is_set(body, "ignore_eos") };
     let length = desk.length(prompt.len(), wish)?;
-    let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
-    let script = Native { model: desk.config.model.clone() };
+    let delivery =
+        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
+    let script = LlamaCppStream { model: desk.config.model.clone() };
     Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(script)))
 }
 
-struct Native {
+struct LlamaCppStream {
     model: String,
 }
 
-impl Native {
-    fn last_event(&self, text: &str, ids: &[u32], ending: &Ending) -> Value {
+impl LlamaCppStream {
+    fn last_event(&self, text: &str, ids: &[u32], ending: &AnswerEnd) -> Value {
         let usage = ending.usage.unwrap_or_default();
         let stop_type = if ending.reason.name() == "stop" { "eos" } else { "limit" };
         json!({
@@ -205,7 +208,7 @@ impl Native {
     }
 }
 
-impl Script for Native {
+impl AnswerWriter for LlamaCppStream {
     fn headers(&self) -> Vec<(&'static str, String)> {
         stream_headers()
     }
@@ -214,7 +217,7 @@ impl Script for Native {
         true
     }
 
-    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
         sheet.put("data: {\"index\":0,\"content\":\"").put(piece.text);
         sheet.put("\",\"tokens\":").put_numbers(piece.ids);
         sheet.put(",\"stop\":false,\"id_slot\":-1,\"tokens_predicted\":");
@@ -222,12 +225,12 @@ impl Script for Native {
         sheet.put_number(piece.usage.prompt_tokens).put("}").close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
         let event = self.last_event("", &[], ending);
         sheet.put(&format!("data: {event}")).close(SentKind::Finish, 0);
     }
 
-    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+    fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         Response::json(200, &self.last_event(piece.text, piece.ids, ending))
     }
 }

@@ -18,7 +18,7 @@ const TTFT_BOUNDS: [f64; 16] =
 pub(crate) struct Snapshot {
     pub(crate) load: Occupancy,
     pub(crate) counters: Counters,
-    pub(crate) ttft: Histogram,
+    pub(crate) ttft: FixedHistogram,
     pub(crate) lateness: Lateness,
     stopped: u64,
     cut_at_limit: u64,
@@ -52,13 +52,13 @@ impl Lateness {
 
 /// A histogram with fixed bounds.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Histogram {
+pub(crate) struct FixedHistogram {
     counts: [u64; TTFT_BOUNDS.len()],
     count: u64,
     sum: f64,
 }
 
-impl Histogram {
+impl FixedHistogram {
     pub(crate) fn add(&mut self, span: Nanos) {
         let seconds = span.as_secs_f64();
         self.count += 1;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Delivery, Ending, EngineRequest, LengthWish, Piece, Script};
+use super::ask::{AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthWish};
 use super::complaint::Complaint;
 use super::openai::whole_number;
 use super::route::{Accepted, Desk, Response};
@@ -18,23 +18,27 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
     };
     let wish = LengthWish { limit: asked.or(Some(128)), least: 0, ignores_eos: true };
     let length = desk.length(prompt.len(), wish)?;
-    let ask =
-        EngineRequest { prompt, length, delivery: Delivery::Whole, ..EngineRequest::default() };
+    let ask = EngineRequest {
+        prompt,
+        length,
+        delivery: AnswerDelivery::Whole,
+        ..EngineRequest::default()
+    };
     Ok((ask, Box::new(Mii)))
 }
 
 struct Mii;
 
-impl Script for Mii {
+impl AnswerWriter for Mii {
     fn headers(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
-    fn speak(&mut self, _: &Piece<'_>, _: &mut Sheet) {}
+    fn speak(&mut self, _: &AnswerPiece<'_>, _: &mut Sheet) {}
 
-    fn end(&mut self, _: &Ending, _: &mut Sheet) {}
+    fn end(&mut self, _: &AnswerEnd, _: &mut Sheet) {}
 
-    fn whole(&mut self, piece: &Piece<'_>, _: &Ending) -> Response {
+    fn whole(&mut self, piece: &AnswerPiece<'_>, _: &AnswerEnd) -> Response {
         Response::json(200, &json!({ "text": [piece.text] }))
     }
 }

@@ -20,8 +20,11 @@ mod transformers;
 mod triton;
 mod vllm;
 
-pub(crate) use ask::{Delivery, Ending, EngineRequest, Length, Piece, Reason, Script, Usage};
+pub(crate) use ask::{
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds, Reason,
+    ReportedUsage,
+};
 pub(crate) use complaint::Complaint;
 pub(crate) use metrics::Snapshot;
-pub(crate) use route::{Control, Desk, Reply, Response, refuse, route};
-pub(crate) use sheet::{Hex, Joint, Mark, Sheet};
+pub(crate) use route::{ControlRequest, Desk, Reply, Response, refuse, route};
+pub(crate) use sheet::{EventEnd, Hex, Joint, Sheet};

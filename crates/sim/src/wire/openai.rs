@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::ask::{Delivery, EngineRequest, Length, LengthWish};
+use super::ask::{AnswerDelivery, EngineRequest, LengthBounds, LengthWish};
 use super::complaint::Complaint;
 use super::route::{Desk, hash_ids};
 
@@ -29,7 +29,7 @@ pub(super) struct Wishes {
 
 /// The two routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Route {
+pub(super) enum OpenAiRoute {
     Completions,
     Chat,
 }
@@ -58,12 +58,12 @@ pub(super) fn token_id(value: &Value) -> Option<u32> {
 pub(super) fn read(
     desk: &mut Desk<'_>,
     body: &Value,
-    route: Route,
+    route: OpenAiRoute,
 ) -> Result<(EngineRequest, Wishes), Complaint> {
     let wants_ids = is_set(body, "return_token_ids");
     let (prompt, ids) = match route {
-        Route::Completions => read_prompt(desk, body.get("prompt").unwrap_or(&Value::Null))?,
-        Route::Chat => {
+        OpenAiRoute::Completions => read_prompt(desk, body.get("prompt").unwrap_or(&Value::Null))?,
+        OpenAiRoute::Chat => {
             let messages = body.get("messages").unwrap_or(&Value::Null);
             (hash_conversation(desk, messages)?, None)
         }
@@ -80,7 +80,8 @@ pub(super) fn read(
         _ => UsageWish::Never,
     };
     let length = read_length(desk, body, route, prompt.len())?;
-    let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
+    let delivery =
+        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
     let priority = body.get("priority").and_then(Value::as_i64).unwrap_or(0);
     let ask = EngineRequest {
         prompt,
@@ -95,16 +96,16 @@ pub(super) fn read(
 fn read_length(
     desk: &Desk<'_>,
     body: &Value,
-    route: Route,
+    route: OpenAiRoute,
     prompt_tokens: usize,
-) -> Result<Length, Complaint> {
+) -> Result<LengthBounds, Complaint> {
     let asked = match whole_number(body, "max_completion_tokens")? {
         Some(limit) => Some(limit),
         None => whole_number(body, "max_tokens")?,
     };
     let fallback = match route {
-        Route::Completions => Some(16),
-        Route::Chat => None,
+        OpenAiRoute::Completions => Some(16),
+        OpenAiRoute::Chat => None,
     };
     let wish = LengthWish {
         limit: asked.or(fallback),

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Delivery, EngineRequest, Length, LengthWish, Script};
+use super::ask::{AnswerDelivery, AnswerWriter, EngineRequest, LengthBounds, LengthWish};
 use super::complaint::Complaint;
 use super::metrics::Snapshot;
-use super::openai::{self, Route};
+use super::openai::{self, OpenAiRoute};
 use super::sheet::Sheet;
 use super::{llamacpp, metrics, mii, sglang, tgi, tokens, transformers, triton, vllm};
 use crate::config::{Flavour, SimConfig};
-use crate::front::Request;
+use crate::front::HttpRequest;
 use crate::truth::SentKind;
 use crate::vocabulary::{Vocabulary, scramble};
 
@@ -55,19 +55,19 @@ pub(crate) enum Reply {
     /// It is answered at once with events.
     Events { headers: Vec<(&'static str, String)>, sheet: Sheet },
     /// The engine has work to do.
-    Later(Box<EngineRequest>, Box<dyn Script>),
+    Later(Box<EngineRequest>, Box<dyn AnswerWriter>),
     /// Changes the engine, then responds.
-    Control(Control, Response),
+    Control(ControlRequest, Response),
 }
 
 /// What a client may request of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Control {
+pub(crate) enum ControlRequest {
     ResetPrefixCache,
 }
 
 /// An ask and its script.
-pub(super) type Accepted = (EngineRequest, Box<dyn Script>);
+pub(super) type Accepted = (EngineRequest, Box<dyn AnswerWriter>);
 
 impl Desk<'_> {
     pub(super) fn hash_text(&mut self, text: &str) -> Vec<u64> {
@@ -93,7 +93,7 @@ impl Desk<'_> {
         &self,
         prompt_tokens: usize,
         wish: LengthWish,
-    ) -> Result<Length, Complaint> {
+    ) -> Result<LengthBounds, Complaint> {
         let max = self.max_model_len;
         let prompt_tokens = u32::try_from(prompt_tokens).unwrap_or(u32::MAX);
         if prompt_tokens == 0 {
@@ -118,7 +118,7 @@ impl Desk<'_> {
             _ => {
                 let limit = wish.limit.unwrap_or(room);
                 let least = wish.least.min(limit);
-                Ok(Length { limit, least, ignores_eos: wish.ignores_eos })
+                Ok(LengthBounds { limit, least, ignores_eos: wish.ignores_eos })
             }
         }
     }
@@ -130,7 +130,7 @@ pub(super) fn hash_ids(ids: &[u32]) -> Vec<u64> {
 }
 
 /// Answers a request or prepares its answer.
-pub(crate) fn route(desk: &mut Desk<'_>, request: &Request) -> Reply {
+pub(crate) fn route(desk: &mut Desk<'_>, request: &HttpRequest) -> Reply {
     let flavour = desk.config.flavour;
     if !is_allowed(desk.config, request) {
         let complaint = Complaint::new(401, "Invalid or missing API key");
@@ -150,20 +150,28 @@ pub(crate) fn route(desk: &mut Desk<'_>, request: &Request) -> Reply {
     let body: Value = match serde_json::from_slice(&request.body) {
         Ok(body) => body,
         Err(error) => {
-            return refuse(flavour, &request.path, &Complaint::bad_json(&error), Delivery::Whole);
+            return refuse(
+                flavour,
+                &request.path,
+                &Complaint::bad_json(&error),
+                AnswerDelivery::Whole,
+            );
         }
     };
     match post(desk, &request.path, &body) {
         Ok(reply) => reply,
         Err(complaint) => {
-            let delivery =
-                if openai::is_set(&body, "stream") { Delivery::Streamed } else { Delivery::Whole };
+            let delivery = if openai::is_set(&body, "stream") {
+                AnswerDelivery::Streamed
+            } else {
+                AnswerDelivery::Whole
+            };
             refuse(flavour, &request.path, &complaint, delivery)
         }
     }
 }
 
-fn is_allowed(config: &SimConfig, request: &Request) -> bool {
+fn is_allowed(config: &SimConfig, request: &HttpRequest) -> bool {
     let Some(key) = &config.api_key else { return true };
     let is_open = matches!(request.path.as_str(), "/health" | "/metrics" | "/ping");
     let given = request.authorization.as_deref().unwrap_or_default();
@@ -175,7 +183,7 @@ pub(crate) fn refuse(
     flavour: Flavour,
     path: &str,
     complaint: &Complaint,
-    delivery: Delivery,
+    delivery: AnswerDelivery,
 ) -> Reply {
     let is_json = complaint.param.as_deref() != Some("body");
     let mut sheet = Sheet::default();
@@ -185,7 +193,7 @@ pub(crate) fn refuse(
             sheet.put(&format!("data: {body}")).close(SentKind::Error, 0);
             Reply::Events { headers: tgi::stream_headers(0), sheet }
         }
-        "/generate" if delivery == Delivery::Streamed && is_json => {
+        "/generate" if delivery == AnswerDelivery::Streamed && is_json => {
             let (message, code) = (&complaint.message, complaint.status);
             let error = json!({ "message": message, "type": "invalid_request_error", "code": code, "retryable": false });
             sheet.put(&format!("data: {}", json!({ "error": error }))).close(SentKind::Error, 0);
@@ -202,11 +210,11 @@ pub(crate) fn refuse(
 fn control(path: &str) -> Option<Reply> {
     match path {
         "/reset_prefix_cache" => {
-            Some(Reply::Control(Control::ResetPrefixCache, Response::text(200, "")))
+            Some(Reply::Control(ControlRequest::ResetPrefixCache, Response::text(200, "")))
         }
         "/flush_cache" => {
             let response = Response::text(200, "Cache flushed.\n");
-            Some(Reply::Control(Control::ResetPrefixCache, response))
+            Some(Reply::Control(ControlRequest::ResetPrefixCache, response))
         }
         "/start_profile" | "/stop_profile" => Some(Reply::Now(Response::text(200, ""))),
         _ => None,
@@ -271,8 +279,10 @@ fn post(desk: &mut Desk<'_>, path: &str, body: &Value) -> Result<Reply, Complain
         }
     }
     let (ask, script) = match path {
-        "/v1/completions" | "/v1/models/model:predict" => openai(desk, body, Route::Completions)?,
-        "/v1/chat/completions" => openai(desk, body, Route::Chat)?,
+        "/v1/completions" | "/v1/models/model:predict" => {
+            openai(desk, body, OpenAiRoute::Completions)?
+        }
+        "/v1/chat/completions" => openai(desk, body, OpenAiRoute::Chat)?,
         "/generate" if body.get("inputs").is_some() => tgi::generate(desk, body)?,
         "/generate" => sglang::generate(desk, body)?,
         "/generate_stream" => tgi::generate_stream(desk, body)?,
@@ -288,7 +298,7 @@ fn post(desk: &mut Desk<'_>, path: &str, body: &Value) -> Result<Reply, Complain
     Ok(Reply::Later(Box::new(ask), script))
 }
 
-fn openai(desk: &mut Desk<'_>, body: &Value, route: Route) -> Result<Accepted, Complaint> {
+fn openai(desk: &mut Desk<'_>, body: &Value, route: OpenAiRoute) -> Result<Accepted, Complaint> {
     let flavour = desk.config.flavour;
     if flavour == Flavour::Transformers {
         transformers::check_fields(body)?;

@@ -2,16 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Delivery, Ending, EngineRequest, LengthWish, Piece, Reason, Script, Usage};
+use super::ask::{
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthWish, Reason,
+    ReportedUsage,
+};
 use super::complaint::Complaint;
-use super::openai::{Route, UsageWish, is_set, token_id, whole_number};
+use super::openai::{OpenAiRoute, UsageWish, is_set, token_id, whole_number};
 use super::route::{Accepted, Desk, Response, hash_ids};
 use super::sheet::Sheet;
 use super::vllm::headers;
 use crate::truth::SentKind;
 
-struct OpenAi {
-    route: Route,
+struct SglangOpenAi {
+    route: OpenAiRoute,
     /// `{"id":…,"object":…,"created":…,"model":…,"choices":[`
     opening: String,
     usage: UsageWish,
@@ -20,28 +23,28 @@ struct OpenAi {
 
 pub(super) fn script(
     desk: &Desk<'_>,
-    route: Route,
+    route: OpenAiRoute,
     model: &str,
     usage: UsageWish,
-) -> Box<dyn Script> {
+) -> Box<dyn AnswerWriter> {
     let object = match route {
-        Route::Completions => "text_completion",
-        Route::Chat => "chat.completion.chunk",
+        OpenAiRoute::Completions => "text_completion",
+        OpenAiRoute::Chat => "chat.completion.chunk",
     };
     let (id, created, model) = (json!(desk.request_id), desk.created, json!(model));
     let opening = format!(
         "{{\"id\":{id},\"object\":\"{object}\",\"created\":{created},\"model\":{model},\"choices\":["
     );
-    Box::new(OpenAi { route, opening, usage, has_begun: false })
+    Box::new(SglangOpenAi { route, opening, usage, has_begun: false })
 }
 
-impl OpenAi {
-    fn usage_json(&self, usage: Usage) -> String {
+impl SglangOpenAi {
+    fn usage_json(&self, usage: ReportedUsage) -> String {
         let (prompt, total, completion) =
             (usage.prompt_tokens, usage.total(), usage.completion_tokens);
         let (before, after) = match self.route {
-            Route::Completions => ("", ""),
-            Route::Chat => {
+            OpenAiRoute::Completions => ("", ""),
+            OpenAiRoute::Chat => {
                 ("\"prompt_tokens_details\":null,", ",\"completion_tokens_details\":null")
             }
         };
@@ -62,15 +65,15 @@ impl OpenAi {
     }
 }
 
-impl Script for OpenAi {
+impl AnswerWriter for SglangOpenAi {
     fn headers(&self) -> Vec<(&'static str, String)> {
         headers()
     }
 
-    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         match self.route {
-            Route::Completions => {
+            OpenAiRoute::Completions => {
                 sheet
                     .put("data: ")
                     .put(&self.opening)
@@ -89,7 +92,7 @@ impl Script for OpenAi {
                 }
                 sheet.put("}").close(SentKind::Text, piece.tokens);
             }
-            Route::Chat => {
+            OpenAiRoute::Chat => {
                 if is_first {
                     self.put_delta(sheet, ",\"role\":\"assistant\"", Some(""), "null");
                     sheet.close(SentKind::Role, 0);
@@ -100,8 +103,8 @@ impl Script for OpenAi {
         }
     }
 
-    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
-        if self.route == Route::Chat {
+    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+        if self.route == OpenAiRoute::Chat {
             self.put_delta(sheet, "", None, &format!("\"{}\"", ending.reason.name()));
             sheet.close(SentKind::Finish, 0);
         }
@@ -113,13 +116,13 @@ impl Script for OpenAi {
         sheet.done();
     }
 
-    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+    fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let reason = ending.reason.name();
         let choice = match self.route {
-            Route::Completions => json!({
+            OpenAiRoute::Completions => json!({
                 "index": 0, "text": piece.text, "logprobs": null, "finish_reason": reason, "matched_stop": null,
             }),
-            Route::Chat => {
+            OpenAiRoute::Chat => {
                 let message = json!({ "role": "assistant", "content": piece.text, "reasoning_content": null, "tool_calls": null });
                 json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": reason, "matched_stop": null })
             }
@@ -146,9 +149,10 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
     let least = whole_number(sampling, "min_new_tokens")?.unwrap_or(0);
     let wish = LengthWish { limit: asked, least, ignores_eos: is_set(sampling, "ignore_eos") };
     let length = desk.length(prompt.len(), wish)?;
-    let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
+    let delivery =
+        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
     let lora = desk.lora(body.get("lora_path").and_then(Value::as_str));
-    let script = Native {
+    let script = SglangStream {
         id: json!(desk.request_id).to_string(),
         created: desk.created,
         returns_logprobs: is_set(body, "return_logprob"),
@@ -158,7 +162,7 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
     Ok((EngineRequest { prompt, length, delivery, lora, priority: 0 }, Box::new(script)))
 }
 
-struct Native {
+struct SglangStream {
     /// Quoted.
     id: String,
     created: u64,
@@ -167,9 +171,9 @@ struct Native {
     ids: Vec<u32>,
 }
 
-impl Native {
+impl SglangStream {
     /// The object of an event, with everything said so far.
-    fn put_object(&self, sheet: &mut Sheet, piece: &Piece<'_>) {
+    fn put_object(&self, sheet: &mut Sheet, piece: &AnswerPiece<'_>) {
         let (usage, last) = (piece.usage, piece.last);
         // Only the first message of an answer says when it was sent.
         let has_time = usage.completion_tokens == piece.tokens;
@@ -213,7 +217,7 @@ impl Native {
     }
 }
 
-impl Script for Native {
+impl AnswerWriter for SglangStream {
     fn headers(&self) -> Vec<(&'static str, String)> {
         headers()
     }
@@ -222,7 +226,7 @@ impl Script for Native {
         true
     }
 
-    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
         self.text.push_str(piece.text);
         self.ids.extend_from_slice(piece.ids);
         sheet.put("data: ");
@@ -230,11 +234,11 @@ impl Script for Native {
         sheet.close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, _: &Ending, sheet: &mut Sheet) {
+    fn end(&mut self, _: &AnswerEnd, sheet: &mut Sheet) {
         sheet.done();
     }
 
-    fn whole(&mut self, piece: &Piece<'_>, _: &Ending) -> Response {
+    fn whole(&mut self, piece: &AnswerPiece<'_>, _: &AnswerEnd) -> Response {
         piece.text.clone_into(&mut self.text);
         self.ids = piece.ids.to_vec();
         let mut sheet = Sheet::default();

@@ -8,12 +8,12 @@ use crate::truth::SentKind;
 #[derive(Debug, Default)]
 pub(crate) struct Sheet {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Vec<EventEnd>,
 }
 
 /// The end of one event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct EventEnd {
     pub(crate) end: usize,
     pub(crate) kind: SentKind,
     pub(crate) tokens: u32,
@@ -70,7 +70,7 @@ impl Sheet {
 
     fn mark(&mut self, kind: SentKind, tokens: u32, joint: Joint) {
         self.put("\n\n");
-        self.marks.push(Mark { end: self.bytes.len(), kind, tokens, joint });
+        self.marks.push(EventEnd { end: self.bytes.len(), kind, tokens, joint });
     }
 
     /// The announced end of a stream.

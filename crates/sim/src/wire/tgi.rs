@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Delivery, Ending, EngineRequest, LengthWish, Piece, Script, Usage};
+use super::ask::{
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthWish, ReportedUsage,
+};
 use super::complaint::Complaint;
-use super::openai::{Route, UsageWish, is_set, whole_number};
+use super::openai::{OpenAiRoute, UsageWish, is_set, whole_number};
 use super::route::{Accepted, Desk, Response};
 use super::sheet::{Hex, Sheet};
 use crate::truth::SentKind;
@@ -34,7 +36,11 @@ pub(super) fn info(desk: &Desk<'_>) -> Value {
 }
 
 /// The native routes' common part.
-fn read(desk: &mut Desk<'_>, body: &Value, delivery: Delivery) -> Result<Accepted, Complaint> {
+fn read(
+    desk: &mut Desk<'_>,
+    body: &Value,
+    delivery: AnswerDelivery,
+) -> Result<Accepted, Complaint> {
     let inputs = body.get("inputs").and_then(Value::as_str);
     let inputs = inputs.ok_or_else(|| Complaint::new(400, "`inputs` must be a text"))?;
     let prompt = desk.hash_text(inputs);
@@ -53,7 +59,7 @@ fn read(desk: &mut Desk<'_>, body: &Value, delivery: Delivery) -> Result<Accepte
         ));
     }
     let length = desk.length(prompt.len(), LengthWish { limit: asked, least: 0, ignores_eos })?;
-    let script = Native {
+    let script = TgiStream {
         characters: inputs.len(),
         prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
         text: String::new(),
@@ -64,16 +70,17 @@ fn read(desk: &mut Desk<'_>, body: &Value, delivery: Delivery) -> Result<Accepte
 }
 
 pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
-    let delivery = if is_set(body, "stream") { Delivery::Streamed } else { Delivery::Whole };
+    let delivery =
+        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
     read(desk, body, delivery)
 }
 
 pub(super) fn generate_stream(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
-    read(desk, body, Delivery::Streamed)
+    read(desk, body, AnswerDelivery::Streamed)
 }
 
 /// One event per token, counted from one; the last also carries the whole text.
-struct Native {
+struct TgiStream {
     characters: usize,
     prompt_tokens: u32,
     text: String,
@@ -92,7 +99,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     starts.zip(ends).map(|(start, end)| &text[start..end])
 }
 
-impl Script for Native {
+impl AnswerWriter for TgiStream {
     fn headers(&self) -> Vec<(&'static str, String)> {
         stream_headers(self.characters)
     }
@@ -105,7 +112,7 @@ impl Script for Native {
         Hex::Upper
     }
 
-    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
         self.text.push_str(piece.text);
         // The token that ends an answer has an event of its own, without text. Like every other it is
         // counted by the server.
@@ -141,9 +148,9 @@ impl Script for Native {
         }
     }
 
-    fn end(&mut self, _: &Ending, _: &mut Sheet) {}
+    fn end(&mut self, _: &AnswerEnd, _: &mut Sheet) {}
 
-    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+    fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let mut body = json!({ "generated_text": piece.text });
         let generated = piece.tokens + ending.end_tokens;
         if self.wants_details {
@@ -174,8 +181,8 @@ fn tgi_reason(reason: &str) -> &str {
     if reason == "stop" { "eos_token" } else { reason }
 }
 
-struct OpenAi {
-    route: Route,
+struct TgiOpenAi {
+    route: OpenAiRoute,
     characters: usize,
     created: u64,
     /// Quoted.
@@ -183,20 +190,24 @@ struct OpenAi {
     usage: UsageWish,
 }
 
-pub(super) fn script(desk: &Desk<'_>, route: Route, usage: UsageWish) -> Box<dyn Script> {
+pub(super) fn script(
+    desk: &Desk<'_>,
+    route: OpenAiRoute,
+    usage: UsageWish,
+) -> Box<dyn AnswerWriter> {
     let model = json!(desk.config.model).to_string();
     let created = desk.created;
-    Box::new(OpenAi { route, characters: 0, created, model, usage })
+    Box::new(TgiOpenAi { route, characters: 0, created, model, usage })
 }
 
-fn usage_json(usage: Usage) -> String {
+fn usage_json(usage: ReportedUsage) -> String {
     let (prompt, completion, total) = (usage.prompt_tokens, usage.completion_tokens, usage.total());
     format!(
         "{{\"prompt_tokens\":{prompt},\"completion_tokens\":{completion},\"total_tokens\":{total}}}"
     )
 }
 
-impl OpenAi {
+impl TgiOpenAi {
     fn chat_event(&self, choices: &str, usage: &str) -> String {
         let (created, model) = (self.created, &self.model);
         format!(
@@ -204,7 +215,7 @@ impl OpenAi {
         )
     }
 
-    fn completion_event(&self, piece: &Piece<'_>) -> String {
+    fn completion_event(&self, piece: &AnswerPiece<'_>) -> String {
         let (created, model, text) = (self.created, &self.model, piece.text);
         match piece.last {
             None => format!(
@@ -220,7 +231,7 @@ impl OpenAi {
     }
 }
 
-impl Script for OpenAi {
+impl AnswerWriter for TgiOpenAi {
     fn headers(&self) -> Vec<(&'static str, String)> {
         stream_headers(self.characters)
     }
@@ -229,10 +240,10 @@ impl Script for OpenAi {
         Hex::Upper
     }
 
-    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
         let event = match self.route {
-            Route::Completions => self.completion_event(piece),
-            Route::Chat => {
+            OpenAiRoute::Completions => self.completion_event(piece),
+            OpenAiRoute::Chat => {
                 let (text, reason) = (piece.text, piece.finish_reason());
                 let choice = format!(
                     "{{\"index\":0,\"delta\":{{\"role\":\"assistant\",\"content\":\"{text}\"}},\"logprobs\":null,\"finish_reason\":{reason}}}"
@@ -243,8 +254,8 @@ impl Script for OpenAi {
         sheet.put(&event).close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
-        let wants_usage = self.route == Route::Chat && self.usage != UsageWish::Never;
+    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+        let wants_usage = self.route == OpenAiRoute::Chat && self.usage != UsageWish::Never;
         if let Some(usage) = ending.usage.filter(|_| wants_usage) {
             let event = self.chat_event("", &usage_json(usage));
             sheet.put(&event).close(SentKind::Usage, 0);
@@ -252,14 +263,14 @@ impl Script for OpenAi {
         sheet.done();
     }
 
-    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+    fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let reason = ending.reason.name();
         let (object, choice) = match self.route {
-            Route::Completions => {
+            OpenAiRoute::Completions => {
                 let choice = json!({ "index": 0, "text": piece.text, "logprobs": null, "finish_reason": reason });
                 ("text_completion", choice)
             }
-            Route::Chat => {
+            OpenAiRoute::Chat => {
                 let message = json!({ "role": "assistant", "content": piece.text });
                 let choice = json!({ "index": 0, "message": message, "logprobs": null, "finish_reason": reason });
                 ("chat.completion", choice)

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Ending, Piece, Script, Usage};
+use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, ReportedUsage};
 use super::complaint::Complaint;
-use super::openai::Route;
+use super::openai::OpenAiRoute;
 use super::route::{Desk, Response};
 use super::sheet::Sheet;
 use crate::truth::SentKind;
@@ -49,7 +49,7 @@ pub(super) fn check_fields(body: &Value) -> Result<(), Complaint> {
 }
 
 struct Transformers {
-    route: Route,
+    route: OpenAiRoute,
     /// `{"id":…,"choices":[`
     opening: String,
     /// `],"created":…,"model":…,"object":…`
@@ -58,12 +58,12 @@ struct Transformers {
     has_begun: bool,
 }
 
-pub(super) fn script(desk: &Desk<'_>, route: Route, model: &str) -> Box<dyn Script> {
+pub(super) fn script(desk: &Desk<'_>, route: OpenAiRoute, model: &str) -> Box<dyn AnswerWriter> {
     let (id, created) = (json!(desk.request_id), desk.created);
     let model = json!(format!("{model}@main"));
     let (object, extra) = match route {
-        Route::Completions => ("text_completion", ""),
-        Route::Chat => ("chat.completion.chunk", ",\"system_fingerprint\":\"\""),
+        OpenAiRoute::Completions => ("text_completion", ""),
+        OpenAiRoute::Chat => ("chat.completion.chunk", ",\"system_fingerprint\":\"\""),
     };
     Box::new(Transformers {
         route,
@@ -76,12 +76,12 @@ pub(super) fn script(desk: &Desk<'_>, route: Route, model: &str) -> Box<dyn Scri
     })
 }
 
-fn usage_json(usage: Usage) -> Value {
+fn usage_json(usage: ReportedUsage) -> Value {
     let (completion, prompt) = (usage.completion_tokens, usage.prompt_tokens);
     json!({ "completion_tokens": completion, "prompt_tokens": prompt, "total_tokens": usage.total() })
 }
 
-impl Script for Transformers {
+impl AnswerWriter for Transformers {
     fn headers(&self) -> Vec<(&'static str, String)> {
         vec![
             ("server", "uvicorn".to_owned()),
@@ -90,9 +90,9 @@ impl Script for Transformers {
         ]
     }
 
-    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
         let (opening, closing) = (&self.opening, &self.closing);
-        if self.route == Route::Chat && !self.has_begun {
+        if self.route == OpenAiRoute::Chat && !self.has_begun {
             let role = "{\"delta\":{\"role\":\"assistant\"},\"index\":0}";
             sheet
                 .put("data: ")
@@ -104,20 +104,22 @@ impl Script for Transformers {
         }
         self.has_begun = true;
         let (before, after) = match self.route {
-            Route::Completions => ("{\"index\":0,\"text\":\"", "\"}"),
-            Route::Chat => ("{\"delta\":{\"content\":\"", "\"},\"index\":0}"),
+            OpenAiRoute::Completions => ("{\"index\":0,\"text\":\"", "\"}"),
+            OpenAiRoute::Chat => ("{\"delta\":{\"content\":\"", "\"},\"index\":0}"),
         };
         sheet.put("data: ").put(opening).put(before).put(piece.text).put(after);
         sheet.put(closing).put("}").close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
         let reason = ending.reason.name();
         let choice = match self.route {
-            Route::Completions => {
+            OpenAiRoute::Completions => {
                 format!("{{\"finish_reason\":\"{reason}\",\"index\":0,\"text\":\"\"}}")
             }
-            Route::Chat => format!("{{\"delta\":{{}},\"index\":0,\"finish_reason\":\"{reason}\"}}"),
+            OpenAiRoute::Chat => {
+                format!("{{\"delta\":{{}},\"index\":0,\"finish_reason\":\"{reason}\"}}")
+            }
         };
         sheet.put("data: ").put(&self.opening).put(&choice).put(&self.closing);
         if let Some(usage) = ending.usage {
@@ -126,13 +128,13 @@ impl Script for Transformers {
         sheet.put("}").close(SentKind::Finish, 0);
     }
 
-    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+    fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let reason = ending.reason.name();
         let choice = match self.route {
-            Route::Completions => {
+            OpenAiRoute::Completions => {
                 json!({ "finish_reason": reason, "index": 0, "text": piece.text })
             }
-            Route::Chat => {
+            OpenAiRoute::Chat => {
                 let message = json!({ "content": piece.text, "role": "assistant" });
                 json!({ "finish_reason": reason, "index": 0, "message": message })
             }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{Delivery, Ending, EngineRequest, LengthWish, Piece, Script};
+use super::ask::{AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthWish};
 use super::complaint::Complaint;
 use super::openai::{is_set, whole_number};
 use super::route::{Accepted, Desk, Response};
@@ -25,7 +25,7 @@ pub(super) fn generate(
     let length = desk.length(prompt.len(), wish)?;
     let is_streamed =
         path.ends_with("_stream") && body.get("stream").is_none_or(|_| is_set(body, "stream"));
-    let delivery = if is_streamed { Delivery::Streamed } else { Delivery::Whole };
+    let delivery = if is_streamed { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
     Ok((EngineRequest { prompt, length, delivery, ..EngineRequest::default() }, Box::new(Triton)))
 }
 
@@ -39,18 +39,18 @@ fn event(text: &str) -> Value {
     })
 }
 
-impl Script for Triton {
+impl AnswerWriter for Triton {
     fn headers(&self) -> Vec<(&'static str, String)> {
         vec![("content-type", "text/event-stream; charset=utf-8".to_owned())]
     }
 
-    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
         sheet.put(&format!("data: {}", event(piece.text))).close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, _: &Ending, _: &mut Sheet) {}
+    fn end(&mut self, _: &AnswerEnd, _: &mut Sheet) {}
 
-    fn whole(&mut self, piece: &Piece<'_>, _: &Ending) -> Response {
+    fn whole(&mut self, piece: &AnswerPiece<'_>, _: &AnswerEnd) -> Response {
         Response::json(200, &event(piece.text))
     }
 }

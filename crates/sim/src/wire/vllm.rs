@@ -5,8 +5,8 @@
 
 use serde_json::json;
 
-use super::ask::{Ending, Piece, Script, Usage};
-use super::openai::{Route, UsageWish, Wishes};
+use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, ReportedUsage};
+use super::openai::{OpenAiRoute, UsageWish, Wishes};
 use super::route::{Desk, Response};
 use super::sheet::Sheet;
 use crate::truth::SentKind;
@@ -23,7 +23,7 @@ pub(super) fn headers() -> Vec<(&'static str, String)> {
 }
 
 struct Vllm {
-    route: Route,
+    route: OpenAiRoute,
     /// `{"id":…,"object":…,"created":…,"model":…,"choices":[`
     opening: String,
     wishes: Wishes,
@@ -32,13 +32,13 @@ struct Vllm {
 
 pub(super) fn script(
     desk: &Desk<'_>,
-    route: Route,
+    route: OpenAiRoute,
     model: &str,
     wishes: Wishes,
-) -> Box<dyn Script> {
+) -> Box<dyn AnswerWriter> {
     let (prefix, object) = match route {
-        Route::Completions => ("cmpl", "text_completion"),
-        Route::Chat => ("chatcmpl", "chat.completion.chunk"),
+        OpenAiRoute::Completions => ("cmpl", "text_completion"),
+        OpenAiRoute::Chat => ("chatcmpl", "chat.completion.chunk"),
     };
     let id = json!(format!("{prefix}-{}", desk.request_id));
     let (created, model) = (desk.created, json!(model));
@@ -48,7 +48,7 @@ pub(super) fn script(
     Box::new(Vllm { route, opening, wishes, has_begun: false })
 }
 
-fn put_usage(sheet: &mut Sheet, usage: Usage) {
+fn put_usage(sheet: &mut Sheet, usage: ReportedUsage) {
     sheet
         .put(",\"usage\":{\"prompt_tokens\":")
         .put_number(usage.prompt_tokens)
@@ -60,12 +60,12 @@ fn put_usage(sheet: &mut Sheet, usage: Usage) {
 
 impl Vllm {
     /// Usage in an event that is not about usage.
-    fn put_running_usage(&self, sheet: &mut Sheet, usage: Usage) {
+    fn put_running_usage(&self, sheet: &mut Sheet, usage: ReportedUsage) {
         if self.wishes.usage == UsageWish::Continuous {
             put_usage(sheet, usage);
             let details = match self.route {
-                Route::Completions => "}",
-                Route::Chat => ",\"completion_tokens_details\":null}",
+                OpenAiRoute::Completions => "}",
+                OpenAiRoute::Chat => ",\"completion_tokens_details\":null}",
             };
             sheet.put(details);
         }
@@ -79,19 +79,19 @@ impl Vllm {
         };
     }
 
-    fn role(&self, usage: Usage, sheet: &mut Sheet) {
+    fn role(&self, usage: ReportedUsage, sheet: &mut Sheet) {
         sheet.put("data: ").put(&self.opening).put(
             "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]",
         );
-        self.put_running_usage(sheet, Usage { completion_tokens: 0, ..usage });
+        self.put_running_usage(sheet, ReportedUsage { completion_tokens: 0, ..usage });
         sheet.put(",\"prompt_token_ids\":");
         self.put_prompt_ids(sheet);
         sheet.put(",\"prompt_text\":null}").close(SentKind::Role, 0);
     }
 
-    fn put_choice(&self, piece: &Piece<'_>, sheet: &mut Sheet) {
+    fn put_choice(&self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
         match self.route {
-            Route::Completions => {
+            OpenAiRoute::Completions => {
                 sheet
                     .put("{\"index\":0,\"text\":\"")
                     .put(piece.text)
@@ -100,7 +100,7 @@ impl Vllm {
                     .put(",\"stop_reason\":null,\"prompt_token_ids\":");
                 self.put_prompt_ids(sheet);
             }
-            Route::Chat => {
+            OpenAiRoute::Chat => {
                 sheet
                     .put("{\"index\":0,\"delta\":{\"content\":\"")
                     .put(piece.text)
@@ -117,7 +117,7 @@ impl Vllm {
     }
 }
 
-impl Script for Vllm {
+impl AnswerWriter for Vllm {
     fn headers(&self) -> Vec<(&'static str, String)> {
         headers()
     }
@@ -126,8 +126,8 @@ impl Script for Vllm {
         self.wishes.prompt_ids.is_some()
     }
 
-    fn speak(&mut self, piece: &Piece<'_>, sheet: &mut Sheet) {
-        if self.route == Route::Chat && !self.has_begun {
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+        if self.route == OpenAiRoute::Chat && !self.has_begun {
             self.role(piece.usage, sheet);
             self.has_begun = true;
         }
@@ -141,7 +141,7 @@ impl Script for Vllm {
         sheet.put("}").close(SentKind::Text, piece.tokens);
     }
 
-    fn end(&mut self, ending: &Ending, sheet: &mut Sheet) {
+    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
         if let Some(usage) = ending.usage.filter(|_| self.wishes.usage != UsageWish::Never) {
             sheet.put("data: ").put(&self.opening).put("]");
             put_usage(sheet, usage);
@@ -151,16 +151,16 @@ impl Script for Vllm {
         sheet.done();
     }
 
-    fn whole(&mut self, piece: &Piece<'_>, ending: &Ending) -> Response {
+    fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
         let opening = self.opening.replace("chat.completion.chunk", "chat.completion");
         let reason = ending.reason.name();
         let ids = if piece.ids.is_empty() { json!(null) } else { json!(piece.ids) };
         let choice = match self.route {
-            Route::Completions => json!({
+            OpenAiRoute::Completions => json!({
                 "index": 0, "text": piece.text, "logprobs": null, "finish_reason": reason,
                 "stop_reason": null, "token_ids": ids, "prompt_logprobs": null, "prompt_token_ids": self.wishes.prompt_ids,
             }),
-            Route::Chat => json!({
+            OpenAiRoute::Chat => json!({
                 "index": 0, "message": { "role": "assistant", "content": piece.text, "tool_calls": [] },
                 "logprobs": null, "finish_reason": reason, "stop_reason": null, "token_ids": ids,
             }),

@@ -33,9 +33,9 @@ use descent::{Best, Miss};
 pub use kinds::{EngineFit, kinds};
 pub use model::{Candidate, EngineModel, Parameter, STARTS, cells_of};
 pub use row::{Cells, FIGURES, MeasuredRow, is_main};
-pub use runs::{Measured, RunCalibration, calibrate_runs};
+pub use runs::{MeasuredConstant, RunCalibration, calibrate_runs};
 pub use screen::{LeftOut, quantum_of, stalls};
-use search::Search;
+use search::FitSearch;
 
 /// How to calibrate.
 #[derive(Debug, Clone)]
@@ -206,7 +206,7 @@ pub fn calibrate(
     let even: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 0).collect();
     let odd: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 1).collect();
     let model = EngineModel::new(settings.template.clone());
-    let search = Search::run(&prepared, &model, &[&kept, &even, &odd], (settings, progress));
+    let search = FitSearch::run(&prepared, &model, &[&kept, &even, &odd], (settings, progress));
     let fits: Vec<(Candidate, &[usize])> = search
         .refined
         .iter()
@@ -259,7 +259,7 @@ pub fn describe(
 ) -> Result<FitDescription, Error> {
     let all: Vec<usize> = (0..rows.len()).collect();
     let prepared = Prepared::new(rows);
-    let search = Search::run(&prepared, model, &[&all], (settings, &|_| {}));
+    let search = FitSearch::run(&prepared, model, &[&all], (settings, &|_| {}));
     let candidate = model.candidate(&search.refined[0].point);
     let in_sample = predict_rows(&candidate, rows, &all, REPORT_SEEDS)?;
     let parameters = fitted(model, search.of_set(0), &search.refined[0]);

@@ -19,7 +19,7 @@ use super::lengths::{self, LengthBlock};
 use super::row::{Cells, FIGURES, MeasuredRow, weight};
 use crate::Error;
 use crate::client::OldClient;
-use crate::figures::Figures;
+use crate::figures::PredictedFigures;
 use crate::predict::{PredictOptions, predict};
 use crate::workload::RequestLoad;
 
@@ -295,12 +295,12 @@ fn cells(values: [f64; 10]) -> Cells {
 }
 
 /// The figures of a predicted run, by name.
-pub fn cells_of(run: &Figures) -> Cells {
+pub fn cells_of(run: &PredictedFigures) -> Cells {
     cells(figures(run))
 }
 
 /// The figures of a run in the order of [`FIGURES`].
-fn figures(figures: &Figures) -> [f64; 10] {
+fn figures(figures: &PredictedFigures) -> [f64; 10] {
     let of = |samples: &crate::weighted::Weighted| {
         let percentiles = samples.percentiles_ms(&[50.0, 99.0]);
         [samples.mean_ms().unwrap_or(0.0), percentiles[0], percentiles[1]]

@@ -18,7 +18,7 @@ use super::descent::{Best, Pull, Rounds, descend};
 use super::model::{cells_of, misses, value_at};
 use super::row::{Cells, MeasuredRow};
 use super::{HeldOut, IDENTIFIED_RATIO};
-use crate::figures::Figures;
+use crate::figures::PredictedFigures;
 use crate::parallel::in_parallel;
 use crate::predict::{PredictOptions, predict};
 use crate::workload::{Ask, RequestLoad};
@@ -83,8 +83,8 @@ fn peak_in_flight(sent: &[(Nanos, Nanos, &Timeline)]) -> u32 {
 }
 
 /// The figures of a measured run, by the definitions of the predicted ones.
-fn figures(sent: &[(Nanos, Nanos, &Timeline)]) -> Option<Figures> {
-    let mut figures = Figures::default();
+fn figures(sent: &[(Nanos, Nanos, &Timeline)]) -> Option<PredictedFigures> {
+    let mut figures = PredictedFigures::default();
     let mut end = Nanos::ZERO;
     for (at, _, one) in sent {
         let (first, last) = (one.first_content()?.at, one.last_content()?.at);

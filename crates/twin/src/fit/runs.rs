@@ -22,7 +22,7 @@ use crate::steps::{STEPS_MIN, SeenStep, steps};
 
 /// A constant found from steps.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct MeasuredConstant {
     /// Its name in a profile.
     pub name: &'static str,
     /// Its value.
@@ -39,7 +39,7 @@ pub struct RunCalibration {
     /// The engine.
     pub profile: Profile,
     /// Its constants.
-    pub constants: Vec<Measured>,
+    pub constants: Vec<MeasuredConstant>,
     /// Steps seen.
     pub steps: usize,
     /// Steps that only decode.
@@ -67,7 +67,7 @@ pub fn calibrate_runs(
         return Err(Error::TooFewSteps { steps: quiet.len(), least: STEPS_MIN });
     }
     let decode = Decode::fit(&quiet).ok_or(Error::OneBatchSize)?;
-    let mut found = Found { profile: template, constants: Vec::new() };
+    let mut found = StepsOfRun { profile: template, constants: Vec::new() };
     found.set_decode(&decode);
     found.set_prefill(&decode, &all);
     found.set_arrival(runs);
@@ -78,7 +78,7 @@ pub fn calibrate_runs(
     if let Some(refined) = refined {
         found.take(refined);
     }
-    let Found { mut profile, constants } = found;
+    let StepsOfRun { mut profile, constants } = found;
     profile.provenance = provenance((runs.len(), all.len(), quiet.len()), held_out_median);
     if let Some(accuracy) = held_out_runs {
         let _ = write!(
@@ -204,15 +204,15 @@ fn held_out(steps: &[&SeenStep], whole: &Decode) -> f64 {
     errors.get(errors.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-struct Found {
+struct StepsOfRun {
     profile: Profile,
-    constants: Vec<Measured>,
+    constants: Vec<MeasuredConstant>,
 }
 
-impl Found {
+impl StepsOfRun {
     fn note(&mut self, name: &'static str, (value, error): (f64, f64)) {
         let is_identified = error < 0.1 * value;
-        self.constants.push(Measured { name, value, error: Some(error), is_identified });
+        self.constants.push(MeasuredConstant { name, value, error: Some(error), is_identified });
     }
 
     fn set_decode(&mut self, decode: &Decode) {
@@ -230,10 +230,10 @@ impl Found {
         self.note("cost.context_ms", decode.context);
         if decode.context_free > 0.0 {
             let (name, value) = ("cost.context_free", decode.context_free);
-            self.constants.push(Measured { name, value, error: None, is_identified: true });
+            self.constants.push(MeasuredConstant { name, value, error: None, is_identified: true });
         }
         let (name, value) = ("cost.jitter", decode.jitter);
-        self.constants.push(Measured { name, value, error: None, is_identified: true });
+        self.constants.push(MeasuredConstant { name, value, error: None, is_identified: true });
     }
 
     /// What first tokens cost beyond the decodes of their step.
@@ -255,7 +255,12 @@ impl Found {
         let enough = inputs.len() >= 8;
         let Some(line) = enough.then(|| regress(&inputs, &targets)).flatten() else {
             let name = "cost of prompt tokens (kept from the template)";
-            self.constants.push(Measured { name, value: 0.0, error: None, is_identified: false });
+            self.constants.push(MeasuredConstant {
+                name,
+                value: 0.0,
+                error: None,
+                is_identified: false,
+            });
             return;
         };
         let base = (line.coefficients[0].max(0.0), line.errors[0]);
@@ -292,7 +297,7 @@ impl Found {
         }
         let (name, value) = ("front_end.arrival_ms", self.profile.front_end.arrival_ms);
         let is_identified = delays.len() >= 8;
-        self.constants.push(Measured { name, value, error: None, is_identified });
+        self.constants.push(MeasuredConstant { name, value, error: None, is_identified });
     }
 
     /// Takes over what whole runs say.
@@ -305,7 +310,12 @@ impl Found {
                     known.is_identified &= is_identified;
                 }
                 None => {
-                    self.constants.push(Measured { name, value, error: None, is_identified });
+                    self.constants.push(MeasuredConstant {
+                        name,
+                        value,
+                        error: None,
+                        is_identified,
+                    });
                 }
             }
         }

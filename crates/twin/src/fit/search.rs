@@ -38,14 +38,14 @@ const COARSE: Scan = Scan { places: 20, turns: 1 };
 const FINE: Scan = Scan { places: 48, turns: 2 };
 
 /// The fits of several sets of rows.
-pub(super) struct Search {
+pub(super) struct FitSearch {
     /// From every declared point, set by set.
     ends: Vec<Best>,
     /// The best of each set, refined.
     pub(super) refined: Vec<Best>,
 }
 
-impl Search {
+impl FitSearch {
     pub(super) fn run(
         prepared: &Prepared<'_>,
         model: &EngineModel,

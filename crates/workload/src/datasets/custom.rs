@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::{Conventions, Message, Prompt, PromptContent};
 
 use crate::datasets::sharegpt::{self, ShareGpt};
-use crate::rows::Rows;
-use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts, Tolerance};
-use crate::template::{Habit, Template};
+use crate::rows::FileRows;
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
+use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Result};
 
 /// The options of `custom`.
@@ -54,19 +54,19 @@ pub(crate) enum Custom {
 pub(crate) struct Lines {
     output_len: Option<u32>,
     context: DatasetContext,
-    template: Option<Template>,
+    template: Option<ChatTemplate>,
 }
 
-pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Selection<Custom>> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<Custom>> {
     if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("custom"));
     }
-    let rows = Rows::open(&options.path)?;
+    let rows = FileRows::open(&options.path)?;
     let reader = match context.conventions {
         Conventions::Vllm => Custom::Vllm(Box::new(Lines {
             output_len: options.output_len,
             context: context.clone(),
-            template: Template::open(context, Habit::VllmApplies)?,
+            template: ChatTemplate::open(context, Habit::VllmApplies)?,
         })),
         Conventions::Sglang => {
             let like_sharegpt = sharegpt::Options {
@@ -78,7 +78,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Select
             Custom::Sglang(Box::new(ShareGpt::new(like_sharegpt, context)?))
         }
     };
-    Selection::open(rows, reader, context)
+    ChosenRows::open(rows, reader, context)
 }
 
 /// A line in vLLM's form, or of an export.

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokometer_base::{Prompt, PromptContent};
 
-use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts};
-use crate::template::{Habit, Template};
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts};
+use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Result};
 
 /// Columns that hold a conversation.
@@ -56,17 +56,17 @@ impl Default for Options {
 pub(crate) struct Hf {
     options: Options,
     context: DatasetContext,
-    template: Option<Template>,
+    template: Option<ChatTemplate>,
 }
 
-pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Selection<Hf>> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<Hf>> {
     if options.path.is_empty() {
         return Err(Error::NoFile("hf"));
     }
     let found = files::find(options, context)?;
-    let template = Template::open(context, Habit::VllmApplies)?;
+    let template = ChatTemplate::open(context, Habit::VllmApplies)?;
     let reader = Hf { options: options.clone(), context: context.clone(), template };
-    let mut selection = Selection::open(found.rows, reader, context)?;
+    let mut selection = ChosenRows::open(found.rows, reader, context)?;
     selection.add_notes(found.notes);
     Ok(selection)
 }
@@ -237,7 +237,7 @@ mod tests {
         let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
         let mut context = DatasetContext::new(tokenizer, Seed(1), 0);
         context.hub.cache = Some(folder.path().to_owned());
-        context.hub.traffic = tokometer_tokenize::hub::Traffic::CacheOnly;
+        context.hub.traffic = tokometer_tokenize::hub::NetworkUse::CacheOnly;
         let spec = |path: &str| Spec::Hf(Options { path: path.to_owned(), ..Options::default() });
         assert_eq!(open(&spec("org/name"), &context).unwrap().len(), 2);
         let refused = open(&spec("org/missing"), &context).err().unwrap().to_string();

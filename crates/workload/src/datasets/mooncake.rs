@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokometer_base::{Message, Nanos, Prompt, PromptContent};
 
 use crate::datasets::openai::joined;
-use crate::datasets::timed_trace::{Record, Trace};
+use crate::datasets::timed_trace::{SortedTrace, TraceLine};
 use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, WireForm};
 
 /// Words behind each block's id.
@@ -44,7 +44,7 @@ impl Default for Options {
 pub(crate) struct Mooncake {
     options: Options,
     context: DatasetContext,
-    trace: Trace,
+    trace: SortedTrace,
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Mooncake> {
@@ -57,13 +57,13 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Moonca
         return Err(Error::Options { dataset: "mooncake", reason });
     }
     let lines = context.count.div_ceil(u64::from(options.num_rounds));
-    let trace = Trace::open(&options.path, lines)?;
+    let trace = SortedTrace::open(&options.path, lines)?;
     Ok(Mooncake { options: options.clone(), context: context.clone(), trace })
 }
 
 impl Mooncake {
     /// The user's part of the first round.
-    fn question(&self, record: &Record) -> String {
+    fn question(&self, record: &TraceLine) -> String {
         // One number in front keeps a repeated run apart; within a run prefixes stay shared.
         let mut text = format!("{:08x}", self.context.salt.stream("prefix").draw(0) >> 32);
         for id in &record.hash_ids {
@@ -75,7 +75,7 @@ impl Mooncake {
         text
     }
 
-    fn messages(&self, record: &Record, round: u64) -> Vec<Message> {
+    fn messages(&self, record: &TraceLine, round: u64) -> Vec<Message> {
         let message =
             |role: &str, content: &str| Message { role: role.into(), content: content.into() };
         let mut messages = vec![message("user", &self.question(record))];

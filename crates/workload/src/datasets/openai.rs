@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokometer_base::{Message, Prompt, PromptContent};
 
-use crate::rows::Rows;
-use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts, Tolerance};
+use crate::rows::FileRows;
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
 use crate::{DatasetContext, Error, Result, RowOrder, WireForm};
 
 /// The answer length of a line that names none.
@@ -30,22 +30,25 @@ pub struct Options {
 }
 
 /// Reads requests.
-pub(crate) struct OpenAi {
+pub(crate) struct OpenAiBodies {
     output_len: Option<u32>,
     context: DatasetContext,
 }
 
-pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Selection<OpenAi>> {
+pub(crate) fn open(
+    options: &Options,
+    context: &DatasetContext,
+) -> Result<ChosenRows<OpenAiBodies>> {
     if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("openai"));
     }
     // The tool that has this dataset sends the lines as they stand.
     let context = DatasetContext { row_order: RowOrder::AsInFile, ..context.clone() };
-    let reader = OpenAi { output_len: options.output_len, context: context.clone() };
-    Selection::open(Rows::open(&options.path)?, reader, &context)
+    let reader = OpenAiBodies { output_len: options.output_len, context: context.clone() };
+    ChosenRows::open(FileRows::open(&options.path)?, reader, &context)
 }
 
-impl RowReader for OpenAi {
+impl RowReader for OpenAiBodies {
     fn read(&self, row: &str) -> RowReading {
         let fields: Map<String, Value> = match serde_json::from_str(row) {
             Ok(fields) => fields,

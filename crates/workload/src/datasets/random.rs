@@ -50,7 +50,7 @@ impl Options {
 
 /// The lengths of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shape {
+pub(crate) struct RequestShape {
     /// Tokens of the prompt's own text, special tokens not counted.
     pub(crate) text: u32,
     /// Tokens of the answer.
@@ -90,14 +90,14 @@ impl Shapes {
         })
     }
 
-    pub(crate) fn at(&self, index: u64, context: &DatasetContext) -> Shape {
+    pub(crate) fn at(&self, index: u64, context: &DatasetContext) -> RequestShape {
         let mut generator = context.seed.stream("lengths").at(index);
         let drawn = self.text.draw(&mut generator);
         let text = match self.conventions {
             Conventions::Vllm => drawn,
             Conventions::Sglang => drawn.saturating_sub(self.specials).max(1),
         };
-        Shape { text, output: self.output.draw(&mut generator) }
+        RequestShape { text, output: self.output.draw(&mut generator) }
     }
 
     pub(crate) const fn specials(&self) -> u32 {
@@ -112,7 +112,7 @@ pub(crate) struct Random {
     composer: Composer,
     shapes: Shapes,
     prefix: Prefix,
-    filling: Option<sharegpt::Texts>,
+    filling: Option<sharegpt::FirstMessages>,
 }
 
 /// What all prompts begin with.
@@ -132,7 +132,8 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Random
             PromptContent::Text(composer.text(tokens, &mut generator)?.text)
         }
     };
-    let filling = options.content_path.as_deref().map(|path| sharegpt::Texts::open(path, context));
+    let filling =
+        options.content_path.as_deref().map(|path| sharegpt::FirstMessages::open(path, context));
     Ok(Random {
         input_len: options.input_len,
         context: context.clone(),

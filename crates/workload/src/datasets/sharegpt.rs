@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::{Conventions, Prompt, PromptContent};
 use tokometer_tokenize::{Specials, Tokenizer};
 
-use crate::rows::Rows;
-use crate::selection::{Draft, RowReader, RowReading, Selection, TokenCounts};
-use crate::template::{Habit, Template};
+use crate::rows::FileRows;
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts};
+use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Result, WireForm, order};
 
 /// What SGLang keeps at the end of a prompt when it adds a suffix.
@@ -61,15 +61,15 @@ pub(crate) struct ShareGpt {
     options: Options,
     context: DatasetContext,
     limits: Limits,
-    template: Option<Template>,
+    template: Option<ChatTemplate>,
 }
 
-pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Selection<ShareGpt>> {
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<ShareGpt>> {
     if options.path.as_os_str().is_empty() {
         return Err(Error::NoFile("sharegpt"));
     }
-    let rows = Rows::open(&options.path)?;
-    Selection::open(rows, ShareGpt::new(options.clone(), context)?, context)
+    let rows = FileRows::open(&options.path)?;
+    ChosenRows::open(rows, ShareGpt::new(options.clone(), context)?, context)
 }
 
 impl ShareGpt {
@@ -81,7 +81,7 @@ impl ShareGpt {
             return Err(Error::Options { dataset: "sharegpt", reason });
         }
         let limits = Limits::of(context.conventions, options.context_len);
-        let template = Template::open(context, Habit::Raw)?;
+        let template = ChatTemplate::open(context, Habit::Raw)?;
         Ok(Self { options, context: context.clone(), limits, template })
     }
 
@@ -181,14 +181,14 @@ fn count_within(
 }
 
 /// The first messages of a file's conversations, for datasets that only need text.
-pub(crate) struct Texts {
-    rows: Rows,
+pub(crate) struct FirstMessages {
+    rows: FileRows,
     order: Vec<usize>,
 }
 
-impl Texts {
+impl FirstMessages {
     pub(crate) fn open(path: &Path, context: &DatasetContext) -> Result<Self> {
-        let rows = Rows::open(path)?;
+        let rows = FileRows::open(path)?;
         if rows.len() == 0 {
             let reason = "it has no conversation".to_owned();
             return Err(Error::TooShort { path: path.to_owned(), reason });

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Prompt, PromptContent};
 
-use crate::template::{Habit, Template};
+use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Item, Result, Source};
 
 /// The poems.
@@ -45,7 +45,7 @@ impl Default for Options {
 pub(crate) struct Sonnet {
     options: Options,
     context: DatasetContext,
-    template: Option<Template>,
+    template: Option<ChatTemplate>,
     lines: Vec<String>,
     line_count: usize,
     prefix_lines: usize,
@@ -61,7 +61,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Sonnet
     if lines.is_empty() {
         return Err(Error::Empty(options.path.clone().unwrap_or_default()));
     }
-    let template = Template::open(context, Habit::VllmApplies)?;
+    let template = ChatTemplate::open(context, Habit::VllmApplies)?;
     let mut sonnet = Sonnet {
         options: options.clone(),
         context: context.clone(),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, Prompt, PromptContent};
 
 use crate::compose::Composer;
-use crate::rows::Rows;
+use crate::rows::FileRows;
 use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, WireForm};
 
 /// The options of `timed_trace`.
@@ -31,7 +31,7 @@ impl Default for Options {
 
 /// One line of a trace.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct TraceLine {
     pub(crate) timestamp: f64,
     #[serde(default)]
     pub(crate) input_length: u32,
@@ -41,22 +41,22 @@ pub(crate) struct Record {
 }
 
 /// A trace, sorted by time.
-pub(crate) struct Trace {
-    pub(crate) records: Vec<Record>,
+pub(crate) struct SortedTrace {
+    pub(crate) records: Vec<TraceLine>,
     pub(crate) notes: Vec<DatasetNote>,
 }
 
-impl Trace {
+impl SortedTrace {
     /// Reads all lines, or the first `count` of them by time. Lines out of order are put in order,
     /// with a note.
     pub(crate) fn open(path: &Path, count: u64) -> Result<Self> {
-        let rows = Rows::open(path)?;
+        let rows = FileRows::open(path)?;
         let malformed =
             |row, reason| Error::Malformed { path: path.to_owned(), line: rows.line(row), reason };
-        let mut records: Vec<Record> = Vec::with_capacity(rows.len());
+        let mut records: Vec<TraceLine> = Vec::with_capacity(rows.len());
         let mut late: Vec<usize> = Vec::new();
         for row in 0..rows.len() {
-            let record: Record = serde_json::from_str(&rows.text(row)?)
+            let record: TraceLine = serde_json::from_str(&rows.text(row)?)
                 .map_err(|error| malformed(row, error.to_string()))?;
             if !record.timestamp.is_finite() || record.timestamp < 0.0 {
                 return Err(malformed(row, format!("`{}` is no time", record.timestamp)));
@@ -95,7 +95,7 @@ impl Trace {
     }
 
     /// The record for an index; beyond the end the trace is repeated, each time later by its length.
-    pub(crate) fn at(&self, index: u64) -> (&Record, f64) {
+    pub(crate) fn at(&self, index: u64) -> (&TraceLine, f64) {
         let len = self.records.len() as u64;
         let record = &self.records[usize::try_from(index % len).unwrap_or(0)];
         let length = self.records.last().map_or(0.0, |last| last.timestamp);
@@ -109,7 +109,7 @@ pub(crate) struct TimedTrace {
     context: DatasetContext,
     composer: Composer,
     specials: u32,
-    trace: Trace,
+    trace: SortedTrace,
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<TimedTrace> {
@@ -124,7 +124,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<TimedT
         return Err(Error::Options { dataset: "timed_trace", reason });
     }
     Ok(TimedTrace {
-        trace: Trace::open(&options.path, context.count)?,
+        trace: SortedTrace::open(&options.path, context.count)?,
         options: options.clone(),
         composer: Composer::new(std::sync::Arc::clone(&context.tokenizer)),
         specials: context.specials()?,
@@ -133,7 +133,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<TimedT
 }
 
 impl TimedTrace {
-    fn content(&self, record: &Record, index: u64) -> Result<(PromptContent, u32)> {
+    fn content(&self, record: &TraceLine, index: u64) -> Result<(PromptContent, u32)> {
         let block = self.options.chunk_hash_size;
         let (mut ids, mut text, mut tokens) = (Vec::new(), String::new(), 0);
         let mut left = record.input_length.saturating_sub(self.specials).max(1);

@@ -3,7 +3,7 @@
 //! `docs/migrating.md` and the rewriting of command lines both read this table and nothing else. A
 //! row whose flag ends in `*` stands for all flags that start so.
 
-use super::Fate::{self, Ignored, Kept, Refused, Renamed};
+use super::FlagSupport::{self, Ignored, Kept, Refused, Renamed};
 
 /// A flag of another tool and what becomes of it here.
 #[derive(Debug)]
@@ -14,10 +14,10 @@ pub(crate) struct CompatFlag {
     /// `bench_serving`, `O` the older `benchmark_serving.py` and its forks.
     pub(crate) tools: &'static str,
     /// What becomes of it.
-    pub(crate) fate: Fate,
+    pub(crate) fate: FlagSupport,
 }
 
-const fn row(flag: &'static str, tools: &'static str, fate: Fate) -> CompatFlag {
+const fn row(flag: &'static str, tools: &'static str, fate: FlagSupport) -> CompatFlag {
     CompatFlag { flag, tools, fate }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tokometer_tokenize::hub::{RepoKind, Repository};
 
 use super::{Options, tables};
-use crate::rows::Rows;
+use crate::rows::FileRows;
 use crate::{DatasetContext, DatasetNote, Error, Result};
 
 /// File name endings that can be read, best first.
@@ -19,15 +19,15 @@ const FORMATS: &[&str] = if cfg!(feature = "parquet") {
 };
 
 /// The rows of a dataset, and what is worth knowing about them.
-pub(super) struct Found {
-    pub(super) rows: Rows,
+pub(super) struct DatasetRows {
+    pub(super) rows: FileRows,
     pub(super) notes: Vec<DatasetNote>,
 }
 
-pub(super) fn find(options: &Options, context: &DatasetContext) -> Result<Found> {
+pub(super) fn find(options: &Options, context: &DatasetContext) -> Result<DatasetRows> {
     let path = Path::new(&options.path);
     if path.is_file() {
-        return Ok(Found { rows: tables::open(path, options)?, notes: Vec::new() });
+        return Ok(DatasetRows { rows: tables::open(path, options)?, notes: Vec::new() });
     }
     let formats = FORMATS.join(", ");
     let too_short = |reason: String| Error::TooShort { path: path.to_owned(), reason };
@@ -38,7 +38,7 @@ pub(super) fn find(options: &Options, context: &DatasetContext) -> Result<Found>
         }
         let paths = names.iter().map(|name| path.join(name));
         let parts = paths.map(|path| tables::open(&path, options)).collect::<Result<Vec<_>>>()?;
-        return Ok(Found { rows: Rows::join(path.to_owned(), parts), notes: Vec::new() });
+        return Ok(DatasetRows { rows: FileRows::join(path.to_owned(), parts), notes: Vec::new() });
     }
     if FORMATS.iter().any(|format| path.extension().is_some_and(|extension| extension == *format)) {
         // A file name that does not exist is a mistake, not an id on the hub.
@@ -61,7 +61,7 @@ fn fetch(
     names: &[String],
     options: &Options,
     context: &DatasetContext,
-) -> Result<Found> {
+) -> Result<DatasetRows> {
     let enough = usize::try_from(context.count).ok().filter(|count| *count > 0);
     let (mut parts, mut rows) = (Vec::new(), 0);
     for name in names {
@@ -82,7 +82,7 @@ fn fetch(
         );
         notes.push(DatasetNote::new("some-files", text));
     }
-    Ok(Found { rows: Rows::join(PathBuf::from(&options.path), parts), notes })
+    Ok(DatasetRows { rows: FileRows::join(PathBuf::from(&options.path), parts), notes })
 }
 
 /// What was asked for, for a message.

@@ -13,10 +13,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::Type;
 
 use super::{Options, is_wanted};
-use crate::rows::{RowFile, Rows};
+use crate::rows::{FileRows, RowFile};
 use crate::{Error, Result};
 
-pub(super) fn rows(path: &Path, options: &Options) -> Result<Rows> {
+pub(super) fn rows(path: &Path, options: &Options) -> Result<FileRows> {
     let malformed = |error: ParquetError| Error::Malformed {
         path: path.to_owned(),
         line: 1,
@@ -41,7 +41,7 @@ pub(super) fn rows(path: &Path, options: &Options) -> Result<Rows> {
     }
     out.flush().map_err(Error::read(path))?;
     drop(out);
-    Ok(Rows::File(RowFile::spooled(path.to_owned(), spool, &lengths)))
+    Ok(FileRows::File(RowFile::spooled(path.to_owned(), spool, &lengths)))
 }
 
 /// The schema with only the wanted columns; `None` when there are none.

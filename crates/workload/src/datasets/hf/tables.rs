@@ -5,19 +5,19 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::Options;
-use crate::rows::Rows;
+use crate::rows::FileRows;
 use crate::{Error, Result};
 
 /// The rows of a file; its name says the format.
-pub(super) fn open(path: &Path, options: &Options) -> Result<Rows> {
+pub(super) fn open(path: &Path, options: &Options) -> Result<FileRows> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("csv") => csv_rows(path),
         Some("parquet") => parquet_rows(path, options),
-        _ => Rows::open(path),
+        _ => FileRows::open(path),
     }
 }
 
-fn csv_rows(path: &Path) -> Result<Rows> {
+fn csv_rows(path: &Path) -> Result<FileRows> {
     let malformed = |error: csv::Error| {
         let line = error.position().map_or(1, csv::Position::line);
         Error::Malformed { path: path.to_owned(), line, reason: error.to_string() }
@@ -33,16 +33,16 @@ fn csv_rows(path: &Path) -> Result<Rows> {
             fields.map(|(name, value)| (name.to_owned(), value.into())).collect();
         rows.push(Value::Object(row).to_string());
     }
-    Ok(Rows::Memory { path: path.to_owned(), rows })
+    Ok(FileRows::Memory { path: path.to_owned(), rows })
 }
 
 #[cfg(feature = "parquet")]
-fn parquet_rows(path: &Path, options: &Options) -> Result<Rows> {
+fn parquet_rows(path: &Path, options: &Options) -> Result<FileRows> {
     super::parquet::rows(path, options)
 }
 
 #[cfg(not(feature = "parquet"))]
-fn parquet_rows(path: &Path, _options: &Options) -> Result<Rows> {
+fn parquet_rows(path: &Path, _options: &Options) -> Result<FileRows> {
     let reason = "this build does not read Parquet\n  try a JSON or CSV export, or build with `--features parquet`";
     Err(Error::Malformed { path: path.to_owned(), line: 1, reason: reason.to_owned() })
 }
