@@ -89,11 +89,9 @@ pub enum AfterResponse {
     Close,
 }
 
-pub use self::AfterResponse as Then;
-
 /// Who answers what a client asks before it measures.
 #[derive(Clone, Copy)]
-enum Control {
+enum ControlReplies {
     Answered,
     Scripted,
 }
@@ -110,14 +108,14 @@ impl Scripted {
     pub fn new(
         script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
     ) -> Self {
-        Self::start(script, Control::Answered)
+        Self::start(script, ControlReplies::Answered)
     }
 
     /// A server whose `script` answers everything.
     pub fn raw(
         script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
     ) -> Self {
-        Self::start(script, Control::Scripted)
+        Self::start(script, ControlReplies::Scripted)
     }
 
     /// A server on this listener whose `script` answers what is sent to measured routes.
@@ -125,7 +123,7 @@ impl Scripted {
         listener: TcpListener,
         script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
     ) -> Self {
-        Self::listen(listener, script, Control::Answered)
+        Self::listen(listener, script, ControlReplies::Answered)
     }
 
     /// How many requests reached the script.
@@ -135,7 +133,7 @@ impl Scripted {
 
     fn start(
         script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
-        control: Control,
+        control: ControlReplies,
     ) -> Self {
         Self::listen(TcpListener::bind("127.0.0.1:0").unwrap(), script, control)
     }
@@ -143,7 +141,7 @@ impl Scripted {
     fn listen(
         listener: TcpListener,
         script: impl Fn(ScriptedRequest<'_>) -> AfterResponse + Send + Sync + 'static,
-        control: Control,
+        control: ControlReplies,
     ) -> Self {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(AtomicU32::new(0));
@@ -165,12 +163,12 @@ fn converse(
     mut stream: TcpStream,
     script: &dyn Fn(ScriptedRequest<'_>) -> AfterResponse,
     counter: &AtomicU32,
-    control: Control,
+    control: ControlReplies,
 ) {
     stream.set_nodelay(true).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     while let Some((line, head, body)) = read_request(&mut reader) {
-        let is_control = matches!(control, Control::Answered) && line.starts_with("GET ");
+        let is_control = matches!(control, ControlReplies::Answered) && line.starts_with("GET ");
         let number = if is_control { 0 } else { counter.fetch_add(1, Ordering::SeqCst) };
         let mut asked = ScriptedRequest { number, line, head, body, stream: &mut stream };
         let then = if is_control {

@@ -157,13 +157,13 @@ pub fn round(folder: &Path, seed: Seed, number: u64, length: Length) -> Round {
 
 /// Memory and descriptors of a process while it ran.
 #[derive(Default)]
-struct Usage {
+struct ProcessUsage {
     memory_mib: Vec<u64>,
     descriptors: usize,
 }
 
-fn watched(folder: &Path, line: &str) -> (ProgramExit, Usage) {
-    let mut usage = Usage::default();
+fn watched(folder: &Path, line: &str) -> (ProgramExit, ProcessUsage) {
+    let mut usage = ProcessUsage::default();
     let mut program = command(folder, line);
     // Pipes would fill while nobody reads them.
     let [stdout, stderr] =
@@ -187,7 +187,13 @@ fn watched(folder: &Path, line: &str) -> (ProgramExit, Usage) {
     (ProgramExit { code, stdout: read("stdout"), stderr: read("stderr") }, usage)
 }
 
-fn judge(folder: &Path, drawn: &Drawn, ended: &ProgramExit, what: String, usage: &Usage) -> Round {
+fn judge(
+    folder: &Path,
+    drawn: &Drawn,
+    ended: &ProgramExit,
+    what: String,
+    usage: &ProcessUsage,
+) -> Round {
     let run = folder.join("r");
     let text = std::fs::read_to_string(run.join("summary.json")).unwrap_or_default();
     let page: Value = serde_json::from_str(&text).unwrap_or_default();

@@ -4,6 +4,8 @@
 //! what a compiler cannot: the map in ARCHITECTURE.md against the territory, file sizes, words that
 //! must not stay in the code, fixtures that no test reads.
 
+mod names;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -91,6 +93,7 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(unfinished(&sources));
     findings.extend(hot_path(&sources));
     findings.extend(module_heads(&sources));
+    findings.extend(names::types_of_one_name(&sources));
     findings.extend(rooms()?);
     findings.extend(lab_stands_apart(&read("Cargo.toml")?, &read("lab/Cargo.toml")?)?);
     findings.extend(named_places()?);

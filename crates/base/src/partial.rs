@@ -326,9 +326,9 @@ macro_rules! part {
             fn deserialize<D: ::serde::Deserializer<'de>>(
                 deserializer: D,
             ) -> ::std::result::Result<Self, D::Error> {
-                struct Fields;
+                struct PartialVisitor;
 
-                impl<'de> ::serde::de::Visitor<'de> for Fields {
+                impl<'de> ::serde::de::Visitor<'de> for PartialVisitor {
                     type Value = $Part;
 
                     fn expecting(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
@@ -355,7 +355,7 @@ macro_rules! part {
                     }
                 }
 
-                deserializer.deserialize_map(Fields)
+                deserializer.deserialize_map(PartialVisitor)
             }
         }
     };

@@ -3,7 +3,7 @@
 //! A classic block and our summary stand one above the other; two figures of one name that differ
 //! must be explained.
 
-use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
+use tokometer_metrics::{Family, FamilyFigures, ListStats, Summary};
 
 use crate::layout::{Layout, shows};
 use crate::model::{Field, Key, Metric, Report, Stat};
@@ -13,7 +13,7 @@ const WORTH_SAYING: f64 = 0.01;
 
 /// One figure that another tool's block shows otherwise.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Difference {
+pub struct FigureDifference {
     /// The figure.
     pub key: Key,
     /// What the block calls it.
@@ -33,7 +33,7 @@ fn is_apart(theirs: f64, ours: f64) -> bool {
 }
 
 /// The figures of this run that `block` shows and that differ from ours by more than one percent.
-pub fn differences(summary: &Summary, block: &Report) -> Vec<Difference> {
+pub fn differences(summary: &Summary, block: &Report) -> Vec<FigureDifference> {
     let family = block.layout.and_then(Layout::family);
     let mut found = family.map(|family| all(summary, family)).unwrap_or_default();
     found.retain(|difference| shows(block, difference.key));
@@ -48,17 +48,17 @@ pub fn prints_withheld_gaps(summary: &Summary, block: &Report) -> bool {
 
 /// All differences between our figures and those of `family`. Statistics of an empty list, which the
 /// tools print as zero, are not compared.
-fn all(summary: &Summary, family: Family) -> Vec<Difference> {
+fn all(summary: &Summary, family: Family) -> Vec<FigureDifference> {
     let Some(figures) = summary.families.get(&family) else { return Vec::new() };
     let mut found = Vec::new();
     let mut compare = |figure: Named, theirs: f64, ours: Option<f64>, why| {
         if let Some(ours) = ours.filter(|ours| is_apart(theirs, *ours)) {
             let (key, label, unit) = figure;
-            found.push(Difference { key, label, unit, theirs, ours, why });
+            found.push(FigureDifference { key, label, unit, theirs, ours, why });
         }
     };
     let mean = |key: &str| summary.distribution(key).and_then(|values| values.mean);
-    let has = |stats: &Stats| stats.count > 0;
+    let has = |stats: &ListStats| stats.count > 0;
     let output = summary.figure("total_output_tokens");
     let output_differs = output.is_some_and(|ours| is_apart(figures.total_output as f64, ours));
     compare(OUTPUT_TOKENS, figures.total_output as f64, output, output_reason(family));

@@ -4,7 +4,7 @@ use tokometer_base::units::nearest_count;
 use tokometer_metrics::figure::Quantity;
 use tokometer_metrics::figures::{Attainment, ProbeFigures, SteadyWindow};
 use tokometer_metrics::server::Speculation;
-use tokometer_metrics::{Family, FamilyFigures, Stats, Summary};
+use tokometer_metrics::{Family, FamilyFigures, ListStats, Summary};
 use tokometer_record::{RecordedLoad, RunInfo};
 
 use crate::Error;
@@ -44,13 +44,13 @@ impl Selection {
     }
 
     /// The statistics with only these percentiles, in this order.
-    pub(crate) fn of(&self, stats: &Stats) -> Stats {
+    pub(crate) fn of(&self, stats: &ListStats) -> ListStats {
         let shown = self
             .percentiles
             .iter()
             .filter_map(|percent| Some((*percent, stats.percentile(*percent)?)))
             .collect();
-        Stats { percentiles: shown, ..stats.clone() }
+        ListStats { percentiles: shown, ..stats.clone() }
     }
 }
 
@@ -220,7 +220,7 @@ fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown:
     }
 }
 
-pub(crate) fn stats_of(figures: &FamilyFigures, metric: Metric) -> &Stats {
+pub(crate) fn stats_of(figures: &FamilyFigures, metric: Metric) -> &ListStats {
     match metric {
         Metric::Ttft | Metric::SteadyTtft => &figures.ttft,
         Metric::Tpot | Metric::SteadyTpot => &figures.tpot,
@@ -231,7 +231,7 @@ pub(crate) fn stats_of(figures: &FamilyFigures, metric: Metric) -> &Stats {
     }
 }
 
-fn set_stats(report: &mut Report, metric: Metric, stats: &Stats) {
+fn set_stats(report: &mut Report, metric: Metric, stats: &ListStats) {
     report.set_latency(metric, Stat::Mean, stats.mean);
     report.set_latency(metric, Stat::Median, stats.median);
     report.set_latency(metric, Stat::Std, stats.std);

@@ -18,7 +18,7 @@ pub mod quantity;
 #[cfg(test)]
 mod testing;
 
-pub use differences::{Difference, differences, prints_withheld_gaps};
+pub use differences::{FigureDifference, differences, prints_withheld_gaps};
 pub use error::Error;
 pub use from_summary::{Selection, from_summary};
 pub use layout::{Layout, LayoutChoice, print, print_same};

@@ -14,7 +14,7 @@ use tokometer_base::{Nanos, Seed, WallNanos};
 use tokometer_classic::files::{Extent, ResultFile, sglang_line, vllm_json};
 use tokometer_classic::{Layout, Metric, Selection, from_summary, print};
 use tokometer_metrics::{
-    Collector, Details, FamilyFigures, Objectives, Stats, Summary, SummaryOptions,
+    Collector, Details, FamilyFigures, ListStats, Objectives, Summary, SummaryOptions,
 };
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 use tokometer_record::{
@@ -282,7 +282,7 @@ fn ours(figures: &FamilyFigures, key: &str) -> Option<f64> {
         "rtfx" => 0.0,
         statistic => {
             let (stat, metric) = statistic.strip_suffix("_ms")?.split_once('_')?;
-            let stats: &Stats = match metric {
+            let stats: &ListStats = match metric {
                 "ttft" => &figures.ttft,
                 "tpot" => &figures.tpot,
                 "itl" => &figures.itl,

@@ -95,7 +95,7 @@ pub struct TargetServer {
 #[derive(Debug, Clone)]
 pub struct RunConfig {
     /// Requests name their target by its index here
-    /// ([`record::Identity::target`](tokometer_record::AttemptId)).
+    /// ([`record::AttemptId::target`](tokometer_record::AttemptId)).
     pub targets: Vec<TargetServer>,
     /// Intended send times of the measured requests.
     pub arrivals: Arrivals,

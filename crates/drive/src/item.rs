@@ -15,7 +15,7 @@ pub struct QueuedRequest {
     /// attempt number.
     pub identity: AttemptId,
     /// Intended time of a trace, relative to the start of the measured phase or of its block. `None`
-    /// uses the arrivals of the [`Config`](crate::RunConfig).
+    /// uses the arrivals of the [`RunConfig`](crate::RunConfig).
     pub due: Option<Nanos>,
 }
 

@@ -198,20 +198,20 @@ struct Owner<P: Platform> {
 
 /// Measured requests whose sending began.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sent {
+struct BegunRequests {
     all: u64,
     /// Those of them that are later turns of a conversation.
     turns: u64,
 }
 
 /// Results of the measured phase.
-struct Measured {
+struct PhaseResults {
     begin: Nanos,
     health: Health,
 }
 
 impl<P: Platform> Owner<P> {
-    fn conduct(&mut self, between: Option<Between>, preparer: &dyn Wake) -> Measured {
+    fn conduct(&mut self, between: Option<Between>, preparer: &dyn Wake) -> PhaseResults {
         self.preopen();
         if self.shared.config.limits.warmups > 0 {
             self.shared.live.begin(Phase::Warmup, self.clock.now());
@@ -222,7 +222,7 @@ impl<P: Platform> Owner<P> {
             let now = self.clock.now();
             progress.fail(error);
             self.shared.stop(now);
-            return Measured { begin: now, health: Health::default() };
+            return PhaseResults { begin: now, health: Health::default() };
         }
         if let Some(between) = between.filter(|_| self.stop.is_none()) {
             between();
@@ -235,7 +235,7 @@ impl<P: Platform> Owner<P> {
         self.measure(preparer)
     }
 
-    fn measure(&mut self, preparer: &dyn Wake) -> Measured {
+    fn measure(&mut self, preparer: &dyn Wake) -> PhaseResults {
         let sample = VitalsSample::take(&self.platform);
         self.shared.gate.take_waits();
         for inbox in &self.shared.inboxes {
@@ -258,7 +258,7 @@ impl<P: Platform> Owner<P> {
         self.shared.finish();
         health.pacing_control = control.and_then(Thread::join).unwrap_or_default();
         health.cap_waits = self.shared.gate.take_waits();
-        Measured { begin, health }
+        PhaseResults { begin, health }
     }
 
     /// The reference thread runs only where sends have intended times.
@@ -371,7 +371,7 @@ impl<P: Platform> Owner<P> {
 
     /// Requests of the plan. Where time ends the run: requests that were due before that. A closed
     /// loop has no intended times: there a request is due when it can be sent.
-    fn due(&self, begin: Nanos, sent: Sent) -> u64 {
+    fn due(&self, begin: Nanos, sent: BegunRequests) -> u64 {
         let (config, fed) = (&self.shared.config, self.progress.fed());
         let extent = config.limits.extent;
         let Some(duration) = extent.duration else {
@@ -404,10 +404,10 @@ impl<P: Platform> Owner<P> {
     }
 
     /// Adds up the workers' results.
-    fn close(&self, measured: Measured, accounts: Vec<Account>) -> RunEnd {
+    fn close(&self, measured: PhaseResults, accounts: Vec<Account>) -> RunEnd {
         let mut health = measured.health;
         let mut end = measured.begin;
-        let (mut abandoned, mut sent) = (0, Sent::default());
+        let (mut abandoned, mut sent) = (0, BegunRequests::default());
         for account in accounts {
             health.workers.push(account.health);
             health.refill_delay.merge(&account.refill_delay);

@@ -48,7 +48,7 @@ pub(crate) fn between(
         Arc::new(move || observer.is_interrupted())
     };
     let control = reached.control.cancelled_by(is_interrupted);
-    let flush = (phases.cache == Cache::Flush).then(|| Flush::new(plan, reached, &control));
+    let flush = (phases.cache == Cache::Flush).then(|| CacheFlush::new(plan, reached, &control));
     let pause = pause(plan.family, &phases);
     let profile = (phases.profiler == Profiler::On).then(|| profile_body(plan.family, &phases));
     let question = if phases.probe_rate > 0.0 {
@@ -106,7 +106,7 @@ fn profile_body(family: Conventions, phases: &Phases) -> Option<Value> {
 }
 
 /// Flushes the server's prefix cache.
-struct Flush {
+struct CacheFlush {
     control: Control,
     route: FlushRoute,
     /// How long the server may wait for running requests.
@@ -116,7 +116,7 @@ struct Flush {
 /// Time for the response, on top of the server's own wait.
 const ANSWER_SLACK: Nanos = Nanos::from_secs(5);
 
-impl Flush {
+impl CacheFlush {
     fn new(plan: &Plan, reached: &Reached, control: &Control) -> Self {
         let patience = Nanos::from_secs_f64(plan.phases.flush_timeout_s);
         let control = control.with_timeout(patience + ANSWER_SLACK);

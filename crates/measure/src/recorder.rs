@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokometer_base::{Clock, Nanos};
 use tokometer_drive::{Interrupt, Notice};
 use tokometer_record::server::Scrape;
-use tokometer_record::{Error, Health, Rows, RunWriter, timeline_bytes};
+use tokometer_record::{Error, Health, PendingRows, RunWriter, timeline_bytes};
 
 use crate::live_notes::LiveNotes;
 use crate::secrets::Credentials;
@@ -45,13 +45,13 @@ const SLOW: Nanos = Nanos::from_secs(1);
 /// What rows are written to.
 pub(crate) trait Disk: Send + 'static {
     /// Writes rows; those that cannot be written are kept.
-    fn write(&mut self, rows: &Rows) -> Result<(), Error>;
+    fn write(&mut self, rows: &PendingRows) -> Result<(), Error>;
     /// For messages.
     fn folder(&self) -> &Path;
 }
 
 impl Disk for RunWriter {
-    fn write(&mut self, rows: &Rows) -> Result<(), Error> {
+    fn write(&mut self, rows: &PendingRows) -> Result<(), Error> {
         self.add(rows);
         self.flush()
     }
@@ -88,7 +88,7 @@ pub(crate) struct WriteResult<D> {
     /// The writer, to be finished. Absent while it still waits for the disk.
     pub(crate) disk: Option<D>,
     /// Rows that never reached it.
-    pub(crate) unwritten: Rows,
+    pub(crate) unwritten: PendingRows,
     /// Why writing stopped.
     pub(crate) failure: Option<Error>,
     /// Longest wait for the disk, and most rows that waited.
@@ -115,7 +115,7 @@ impl<D: Disk> Recorder<D> {
         scrapes: Receiver<Scrape>,
         consumers: Consumers,
     ) -> std::io::Result<Self> {
-        let (to_disk, from_intake) = sync_channel::<Arc<Rows>>(1);
+        let (to_disk, from_intake) = sync_channel::<Arc<PendingRows>>(1);
         let (report, reports) = channel();
         let folder = disk.folder().to_owned();
         let clock = Arc::clone(&consumers.clock);
@@ -128,7 +128,7 @@ impl<D: Disk> Recorder<D> {
             reports,
             writing,
             has_failed: false,
-            rows: Rows::default(),
+            rows: PendingRows::default(),
             bytes: 0,
             in_hand: None,
             longest_wait: Nanos::ZERO,
@@ -147,7 +147,7 @@ impl<D: Disk> Recorder<D> {
     pub(crate) fn finish(self) -> WriteResult<D> {
         self.thread.join().unwrap_or_else(|_panic| WriteResult {
             disk: None,
-            unwritten: Rows::default(),
+            unwritten: PendingRows::default(),
             failure: Some(internal_error(self.folder)),
             longest_wait: Nanos::ZERO,
             rows_waiting_max: 0,
@@ -169,7 +169,7 @@ struct WriteReport {
 /// Writes until the channel is closed or a write fails.
 fn write<D: Disk>(
     mut disk: D,
-    rows: &Receiver<Arc<Rows>>,
+    rows: &Receiver<Arc<PendingRows>>,
     clock: &dyn Clock,
     report: &Sender<WriteReport>,
 ) -> (D, Option<Error>) {
@@ -190,15 +190,15 @@ fn write<D: Disk>(
 struct Intake<D> {
     folder: PathBuf,
     consumers: Consumers,
-    to_disk: Option<SyncSender<Arc<Rows>>>,
+    to_disk: Option<SyncSender<Arc<PendingRows>>>,
     reports: Receiver<WriteReport>,
     writing: JoinHandle<(D, Option<Error>)>,
     /// Whether the disk takes no more rows.
     has_failed: bool,
-    rows: Rows,
+    rows: PendingRows,
     bytes: usize,
     /// Rows that are being written, and since when.
-    in_hand: Option<(Arc<Rows>, Nanos)>,
+    in_hand: Option<(Arc<PendingRows>, Nanos)>,
     longest_wait: Nanos,
     rows_waiting_max: u64,
     /// Why the run was asked to stop, if not because a write failed.
@@ -304,7 +304,7 @@ impl<D: Disk> Intake<D> {
         // The last report may have come after the last look.
         self.hear();
         let now = self.consumers.clock.now();
-        let mut unwritten = Rows::default();
+        let mut unwritten = PendingRows::default();
         if let Some((rows, since)) = self.in_hand {
             self.longest_wait = self.longest_wait.max(now - since);
             unwritten = Arc::unwrap_or_clone(rows);

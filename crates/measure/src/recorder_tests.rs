@@ -16,7 +16,7 @@ struct ScriptedDisk {
 }
 
 impl Disk for ScriptedDisk {
-    fn write(&mut self, rows: &Rows) -> Result<(), Error> {
+    fn write(&mut self, rows: &PendingRows) -> Result<(), Error> {
         let indexes = rows.ended.iter().map(|row| row.identity.index);
         // Without further orders it writes at once.
         let order = self.orders.recv().unwrap_or(Ok(()));
@@ -93,7 +93,7 @@ fn a_stalled_disk_ends_the_run_at_a_limit_and_loses_no_row() {
     );
 }
 
-/// Rows that ended after the disk had failed were lost: the run no longer had anyone to tell.
+/// PendingRows that ended after the disk had failed were lost: the run no longer had anyone to tell.
 #[test]
 fn a_failed_write_ends_the_run_and_keeps_what_is_measured_afterwards() {
     let scene = scene(usize::MAX);

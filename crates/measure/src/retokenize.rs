@@ -13,9 +13,9 @@ use tokometer_tokenize::Tokenizer;
 const BATCH: usize = 2_048;
 
 /// Phase, index and attempt of a request.
-type Key = (Phase, u64, u32);
+type RequestKey = (Phase, u64, u32);
 
-fn key(timeline: &Timeline) -> Key {
+fn key(timeline: &Timeline) -> RequestKey {
     let identity = &timeline.identity;
     (identity.phase, identity.index, identity.attempt)
 }
@@ -46,8 +46,8 @@ pub(crate) fn retokenize(
         let told = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
         texts == CountedTexts::All || told == 0
     };
-    let mut counts: HashMap<Key, u32> = HashMap::new();
-    let mut batch: Vec<(Key, String)> = Vec::new();
+    let mut counts: HashMap<RequestKey, u32> = HashMap::new();
+    let mut batch: Vec<(RequestKey, String)> = Vec::new();
     for timeline in reader.timelines()?.filter(is_wanted) {
         let key = key(&timeline);
         batch.extend(timeline.text.map(|text| (key, text)));
@@ -69,13 +69,14 @@ pub(crate) fn retokenize(
 }
 
 /// A text that the tokenizer cannot encode has no count.
-fn counted(batch: &[(Key, String)], tokenizer: &dyn Tokenizer) -> Vec<(Key, u32)> {
+fn counted(batch: &[(RequestKey, String)], tokenizer: &dyn Tokenizer) -> Vec<(RequestKey, u32)> {
     let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let count = |(key, text): &(Key, String)| {
+    let count = |(key, text): &(RequestKey, String)| {
         let tokens = tokenizer.count(text).ok()?;
         Some((*key, u32::try_from(tokens).ok()?))
     };
-    let count_all = |part: &[(Key, String)]| part.iter().filter_map(count).collect::<Vec<_>>();
+    let count_all =
+        |part: &[(RequestKey, String)]| part.iter().filter_map(count).collect::<Vec<_>>();
     std::thread::scope(|scope| {
         let parts = batch.chunks(batch.len().div_ceil(workers).max(1));
         let threads: Vec<_> = parts.map(|part| scope.spawn(move || count_all(part))).collect();

@@ -8,7 +8,7 @@ use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::{Access, AccessOptions, Endpoint, Peer};
 use tokometer_client::control::ModelEntry;
 use tokometer_client::proxy::Proxies;
-use tokometer_client::tls::{ClientCertificate, Trust};
+use tokometer_client::tls::ClientCertificate;
 use tokometer_client::{self as client, Control, Dialect, Settings, Url};
 use tokometer_record as record;
 
@@ -205,11 +205,7 @@ fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Credentials)
 
 /// How the plan's target is reached.
 fn access(target: &plan::Target, secrets: &Credentials) -> Access {
-    let trust = match &target.trust {
-        plan::Trust::System => Trust::System,
-        plan::Trust::File(path) => Trust::File(path.clone()),
-        plan::Trust::Anybody => Trust::Anybody,
-    };
+    let trust = target.trust.clone();
     let identity = target.identity.as_ref().map(|identity| ClientCertificate {
         certificate: identity.certificate.clone(),
         key: identity.key.clone().unwrap_or_else(|| identity.certificate.clone()),

@@ -9,7 +9,7 @@ use crate::goodput::Objectives;
 
 /// Statistics of one list, in milliseconds. All zero when the list was empty.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Stats {
+pub struct ListStats {
     /// Length of the list.
     pub count: u64,
     /// Arithmetic mean.
@@ -24,7 +24,7 @@ pub struct Stats {
     pub percentiles: Vec<(f64, f64)>,
 }
 
-impl Stats {
+impl ListStats {
     /// `None` if it was not requested.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
         let is_same = |asked: f64| (asked - percent).abs() < 1e-9;
@@ -70,17 +70,17 @@ pub struct FamilyFigures {
     /// Sum of latencies over the duration.
     pub concurrency: f64,
     /// Time to first token.
-    pub ttft: Stats,
+    pub ttft: ListStats,
     /// Time per output token after the first.
-    pub tpot: Stats,
+    pub tpot: ListStats,
     /// Time between chunks, pooled over all requests.
-    pub itl: Stats,
+    pub itl: ListStats,
     /// End-to-end latency.
-    pub e2el: Stats,
+    pub e2el: ListStats,
     /// Time that a request waited inside the client before it was sent.
-    pub client_queue: Stats,
+    pub client_queue: ListStats,
     /// End-to-end latency including that wait.
-    pub e2el_with_queue: Stats,
+    pub e2el_with_queue: ListStats,
     /// Side probes beside the load; `None` when there were none.
     pub probe: Option<ProbeFigures>,
     /// Steady-state window of vLLM's Rust client; `None` outside a closed loop or where none exists.
@@ -151,9 +151,9 @@ pub struct SteadyWindow {
     /// Sum of the last two.
     pub total_throughput: f64,
     /// Time to first token of the requests that started in the window.
-    pub ttft: Stats,
+    pub ttft: ListStats,
     /// Time per output token of the same, with P90 and P99.
-    pub tpot: Stats,
+    pub tpot: ListStats,
 }
 
 /// Values per request in the order of the plan. A failed request has the first token and the gaps

@@ -43,7 +43,7 @@ pub use define::metrics_markdown;
 pub use family::Family;
 pub use family::aggregate::Details;
 pub use figure::{Better, Figure, Quantity, Statistic};
-pub use figures::{Detail, FamilyFigures, Stats};
+pub use figures::{Detail, FamilyFigures, ListStats};
 pub use goodput::Objectives;
 pub use notes::{Note, Severity, Verdict, notes_markdown};
 pub use summary::{Distribution, PercentileValue, Summary};

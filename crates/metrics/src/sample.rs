@@ -6,7 +6,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::figures::Stats;
+use crate::figures::ListStats;
 use crate::statistics;
 use crate::summary::{Distribution, PercentileValue};
 
@@ -179,9 +179,9 @@ impl Ordered {
     }
 
     /// Statistics as other tools save them, each value divided by `unit`; all zero when empty.
-    pub fn stats(&self, percentiles: &[f64], unit: f64) -> Stats {
+    pub fn stats(&self, percentiles: &[f64], unit: f64) -> ListStats {
         let value = |percent: f64| self.percentile(percent).unwrap_or(0.0) / unit;
-        Stats {
+        ListStats {
             count: self.sample.count(),
             mean: self.sample.mean().unwrap_or(0.0) / unit,
             median: value(50.0),

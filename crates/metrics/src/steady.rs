@@ -161,7 +161,7 @@ fn has_slope(part: TimeSpan, value: impl Fn(TimeSpan) -> f64) -> bool {
 
 /// A backlog that grew while requests kept arriving.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Overload {
+pub(crate) struct GrowingBacklog {
     /// Requests by which it grew per second.
     pub(crate) growth_per_s: f64,
     /// Requests due and not ended at the last arrival.
@@ -170,7 +170,7 @@ pub(crate) struct Overload {
 
 /// Whether, in an open loop, ever more requests were due and not ended. The start is left out,
 /// because the backlog first has to build up to its normal level.
-pub(crate) fn overload(rows: &[RequestRow], load: &RecordedLoad) -> Option<Overload> {
+pub(crate) fn overload(rows: &[RequestRow], load: &RecordedLoad) -> Option<GrowingBacklog> {
     if LoadClass::of(load) != LoadClass::Open {
         return None;
     }
@@ -201,7 +201,7 @@ pub(crate) fn overload(rows: &[RequestRow], load: &RecordedLoad) -> Option<Overl
     let growth = slope.per_x * part.length().as_secs_f64();
     let arrivals = passed(&due, part.end).saturating_sub(passed(&due, part.begin)) as f64;
     let grows = slope.p_value < SIGNIFICANT && growth > (BACKLOG_SHARE * arrivals).max(5.0);
-    grows.then(|| Overload { growth_per_s: slope.per_x, backlog: backlog(last) as u64 })
+    grows.then(|| GrowingBacklog { growth_per_s: slope.per_x, backlog: backlog(last) as u64 })
 }
 
 #[cfg(test)]

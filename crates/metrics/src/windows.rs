@@ -82,7 +82,7 @@ impl TokenSeconds {
 }
 
 /// Maps times to windows.
-struct Grid {
+struct WindowGrid {
     origin: Nanos,
     width: u64,
     skipped: u64,
@@ -90,7 +90,7 @@ struct Grid {
     last: usize,
 }
 
-impl Grid {
+impl WindowGrid {
     /// The narrowest grid that covers both times with few enough windows.
     fn over(origin: Nanos, first: Nanos, last: Nanos) -> Self {
         let second = |at: Nanos| (at - origin).0 / SECOND;
@@ -118,7 +118,7 @@ impl Grid {
 pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) -> Vec<Window> {
     let Some(last) = rows.iter().map(|row| row.end).max() else { return Vec::new() };
     let first = rows.iter().map(|row| row.due.min(row.start)).min().unwrap_or(last);
-    let grid = Grid::over(origin, first, last);
+    let grid = WindowGrid::over(origin, first, last);
     let mut windows: Vec<Window> = (0..=grid.last as u64)
         .map(|window| Window {
             at_s: ((grid.skipped + window) * grid.width) as f64,
@@ -147,7 +147,7 @@ pub(crate) fn series(origin: Nanos, rows: &[RequestRow], tokens: &TokenSeconds) 
 
 /// A request counts as one in every window between its start and its end, and in proportion in these
 /// two. Differences are summed up, so that a long request costs no more than a short one.
-fn add_in_flight(windows: &mut [Window], rows: &[RequestRow], grid: &Grid) {
+fn add_in_flight(windows: &mut [Window], rows: &[RequestRow], grid: &WindowGrid) {
     let mut steps = vec![0.0; windows.len() + 1];
     for row in rows {
         let (from, to) = (grid.place(row.start), grid.place(row.end));

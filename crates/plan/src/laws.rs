@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::strategy::Strategy;
 use tokometer_base::Partial;
 use tokometer_client::secret::Headers;
+use tokometer_client::tls::Trust;
 use tokometer_client::{IgnoreEos, PartialSampling};
 use tokometer_drive::Connections;
 use tokometer_workload::{OrNone, PartialSpec, PartialTurns, Ratio};

@@ -46,5 +46,5 @@ pub use prompts::{Form, PartialPrompts, Prompts};
 pub use request::{Assignment, Lora, PartialLora, PartialRequest, Request};
 pub use secret::{Metadata, Missing, ShellCommand, UrlText};
 pub use sweep::{Axis, AxisValues, PlanSection, SweepValue};
-pub use target::{Address, CertificateFiles, PartialTarget, ProxyUse, Target, Trust};
+pub use target::{Address, CertificateFiles, PartialTarget, ProxyUse, Target};
 pub use values::{FlagValues, Rate, Term};

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_client as client;
 use tokometer_client::conn::NamedAddresses;
 use tokometer_client::secret::Headers;
+use tokometer_client::tls::Trust;
 
 use crate::secret::UrlText;
 
@@ -112,19 +113,6 @@ pub struct CertificateFiles {
     /// Its private key; absent: in the same file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-}
-
-/// Whose certificates are believed.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Trust {
-    /// The system's roots.
-    #[default]
-    System,
-    /// These as well.
-    File(PathBuf),
-    /// Anybody's.
-    Anybody,
 }
 
 #[cfg(test)]

@@ -32,13 +32,13 @@ impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Typed {
+        enum WrittenValues {
             Number(f64),
             Word(String),
         }
-        match Typed::deserialize(deserializer)? {
-            Typed::Number(rate) => Ok(Self(rate)),
-            Typed::Word(word) => word.parse().map_err(serde::de::Error::custom),
+        match WrittenValues::deserialize(deserializer)? {
+            WrittenValues::Number(rate) => Ok(Self(rate)),
+            WrittenValues::Word(word) => word.parse().map_err(serde::de::Error::custom),
         }
     }
 }

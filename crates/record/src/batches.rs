@@ -60,12 +60,12 @@ const HEAD_BYTES_MAX: u64 = 1 << 20;
 const TRIES_MAX: u32 = 1_000;
 
 /// A message of the stream as stored on disk.
-struct Message {
+struct StreamMessage {
     head: Vec<u8>,
     body: Buffer,
 }
 
-impl Message {
+impl StreamMessage {
     fn is_batch(&self) -> bool {
         let head = ipc::root_as_message(&self.head);
         head.is_ok_and(|head| head.header_type() == MessageHeader::RecordBatch)
@@ -140,7 +140,7 @@ impl Batches {
         Ok(bytes)
     }
 
-    fn message(&mut self) -> Result<Message, Stopped> {
+    fn message(&mut self) -> Result<StreamMessage, Stopped> {
         if self.at == self.size {
             return Err(Stopped::Over);
         }
@@ -162,7 +162,7 @@ impl Batches {
         let length = u64::try_from(message.bodyLength())
             .map_err(|_| Stopped::Damaged("its length is negative".to_owned()))?;
         let body = self.take(length)?.into();
-        Ok(Message { head: head.to_vec(), body })
+        Ok(StreamMessage { head: head.to_vec(), body })
     }
 
     /// Goes on behind what could not be read, and notes it. A message that is cut at the end of the
@@ -232,7 +232,7 @@ impl Batches {
     }
 
     /// The batch in a message; `None` for the schema, which is stored.
-    fn decode(&mut self, message: &Message) -> Result<Option<RecordBatch>, String> {
+    fn decode(&mut self, message: &StreamMessage) -> Result<Option<RecordBatch>, String> {
         let head = ipc::root_as_message(&message.head).map_err(|why| why.to_string())?;
         match (head.header_type(), &self.schema) {
             (MessageHeader::Schema, None) => {

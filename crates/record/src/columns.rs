@@ -98,9 +98,9 @@ fn add_identity(table: &mut ColumnBuilder, timelines: &[Timeline]) {
 }
 
 /// The name of a time column, and the field that it holds.
-type Point = (&'static str, fn(&mut Times) -> &mut Option<Nanos>);
+type TimeColumn = (&'static str, fn(&mut Times) -> &mut Option<Nanos>);
 
-const POINTS: [Point; 9] = [
+const POINTS: [TimeColumn; 9] = [
     ("intended_ns", |times| &mut times.intended),
     ("connect_begin_ns", |times| &mut times.connect_begin),
     ("connect_end_ns", |times| &mut times.connect_end),

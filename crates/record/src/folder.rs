@@ -19,7 +19,7 @@ use crate::columns;
 use crate::run::{RunEnd, RunInfo, RunState, SCHEMA_VERSION};
 use crate::server::Scrape;
 use crate::timeline::Timeline;
-use crate::writer::{BatchFile, Rows};
+use crate::writer::{BatchFile, PendingRows};
 
 /// File names inside a run folder.
 pub mod names {
@@ -204,7 +204,12 @@ impl RunReader {
     /// Reads a folder whose writer still waits for the disk, with the rows that it has not reported as
     /// written. Some of them may be in the folder by now: they are taken once, and nothing that is
     /// written later is.
-    pub fn with_unwritten(folder: &Path, info: &RunInfo, unwritten: Rows, end: &RunEnd) -> Self {
+    pub fn with_unwritten(
+        folder: &Path,
+        info: &RunInfo,
+        unwritten: PendingRows,
+        end: &RunEnd,
+    ) -> Self {
         let requests = File::open(folder.join(names::REQUESTS)).ok();
         let server = File::open(folder.join(names::SERVER)).ok();
         let kept =

@@ -29,4 +29,4 @@ pub use timeline::{
     TcpStats, Timeline, Times, Usage,
 };
 pub use whole_file::{WholeFile, write_whole};
-pub use writer::{Rows, RunWriter, timeline_bytes};
+pub use writer::{PendingRows, RunWriter, timeline_bytes};

@@ -112,7 +112,7 @@ pub struct Connection {
     pub reopened: u32,
     /// Worker thread that owned it.
     pub worker: u16,
-    /// The address it went to, as an index into [`Target::addresses`](crate::TargetInfo). `None` when no
+    /// The address it went to, as an index into [`TargetInfo::addresses`](crate::TargetInfo). `None` when no
     /// connection was made, and in records of older versions.
     pub address: Option<u16>,
 }

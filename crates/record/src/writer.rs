@@ -88,7 +88,7 @@ fn cut(file: &mut File, length: u64) {
 
 /// Rows and scrapes that reach the disk together.
 #[derive(Debug, Clone, Default)]
-pub struct Rows {
+pub struct PendingRows {
     /// Measured requests that were sent: index, attempt and time.
     pub started: Vec<(u64, u32, Nanos)>,
     /// Requests that ended.
@@ -97,7 +97,7 @@ pub struct Rows {
     pub scrapes: Vec<Scrape>,
 }
 
-impl Rows {
+impl PendingRows {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.started.is_empty() && self.ended.is_empty() && self.scrapes.is_empty()
@@ -128,7 +128,7 @@ pub struct RunWriter {
     requests: BatchFile,
     starts: BatchFile,
     server: Option<(File, u64)>,
-    waiting: Rows,
+    waiting: PendingRows,
     waiting_bytes: usize,
     has_text: bool,
 }
@@ -156,7 +156,7 @@ impl RunWriter {
             requests: BatchFile::create(folder.join(names::REQUESTS))?,
             starts: BatchFile::create(folder.join(names::STARTS))?,
             server: None,
-            waiting: Rows::default(),
+            waiting: PendingRows::default(),
             waiting_bytes: 0,
             has_text: false,
         })
@@ -200,7 +200,7 @@ impl RunWriter {
     }
 
     /// Writes rows and takes out those that were written.
-    fn write(&mut self, rows: &mut Rows) -> Result<(), Error> {
+    fn write(&mut self, rows: &mut PendingRows) -> Result<(), Error> {
         if !rows.started.is_empty() {
             let batch = starts_batch(&rows.started, self.info.origin)?;
             self.starts.append(&batch)?;
@@ -244,7 +244,7 @@ impl RunWriter {
     }
 
     /// Adds rows, written with the next flush.
-    pub fn add(&mut self, rows: &Rows) {
+    pub fn add(&mut self, rows: &PendingRows) {
         self.waiting.started.extend(&rows.started);
         self.waiting.scrapes.extend(rows.scrapes.iter().cloned());
         rows.ended.iter().for_each(|timeline| self.hold(timeline.clone()));
@@ -281,7 +281,7 @@ impl RunWriter {
     /// Ends a run whose record could not be written to its end. What is still possible is written: the
     /// reason at least, since its place was reserved. The reader has every row, also those that are only
     /// in memory or in files that somebody has deleted.
-    pub fn give_up(mut self, unwritten: &Rows, mut end: RunEnd) -> RunReader {
+    pub fn give_up(mut self, unwritten: &PendingRows, mut end: RunEnd) -> RunReader {
         self.add(unwritten);
         // Space may have been freed since; if not, the reason is known already.
         let _ = self.flush();

@@ -35,7 +35,7 @@ pub enum Cell {
     Word(String),
 }
 
-type Value = fn(&Timeline, Nanos) -> Cell;
+type CellOf = fn(&Timeline, Nanos) -> Cell;
 
 fn count(value: Option<impl Into<u64>>) -> Cell {
     value.map_or(Cell::Absent, |value| Cell::Count(value.into()))
@@ -50,7 +50,7 @@ fn seconds(at: Option<Nanos>, begin: Nanos) -> Cell {
     at.map_or(Cell::Absent, |at| Cell::Number(at.signed_since(begin) as f64 / 1e9))
 }
 
-const COLUMNS: [(&str, ColumnKind, Value); 19] = [
+const COLUMNS: [(&str, ColumnKind, CellOf); 19] = [
     ("index", ColumnKind::Count, |row, _| Cell::Count(row.identity.index)),
     ("attempt", ColumnKind::Count, |row, _| Cell::Count(row.identity.attempt.into())),
     ("phase", ColumnKind::Word, |row, _| Cell::Word(row.identity.phase.name().to_owned())),

@@ -13,7 +13,7 @@ use tokometer_base::Conventions;
 
 /// The spread of lengths: one number for both, or one for each.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Typed", into = "Typed")]
+#[serde(from = "WrittenRatio", into = "WrittenRatio")]
 pub struct Ratio {
     /// For prompts.
     pub input: f64,
@@ -24,21 +24,21 @@ pub struct Ratio {
 /// A ratio as it is typed.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Typed {
+enum WrittenRatio {
     Both(f64),
     Each { input: f64, output: f64 },
 }
 
-impl From<Typed> for Ratio {
-    fn from(typed: Typed) -> Self {
+impl From<WrittenRatio> for Ratio {
+    fn from(typed: WrittenRatio) -> Self {
         match typed {
-            Typed::Both(ratio) => Self { input: ratio, output: ratio },
-            Typed::Each { input, output } => Self { input, output },
+            WrittenRatio::Both(ratio) => Self { input: ratio, output: ratio },
+            WrittenRatio::Each { input, output } => Self { input, output },
         }
     }
 }
 
-impl From<Ratio> for Typed {
+impl From<Ratio> for WrittenRatio {
     fn from(ratio: Ratio) -> Self {
         if ratio.input.to_bits() == ratio.output.to_bits() {
             Self::Both(ratio.input)
@@ -71,9 +71,9 @@ impl Ratio {
 
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Typed::from(*self) {
-            Typed::Both(ratio) => write!(f, "{ratio}"),
-            Typed::Each { input, output } => {
+        match WrittenRatio::from(*self) {
+            WrittenRatio::Both(ratio) => write!(f, "{ratio}"),
+            WrittenRatio::Each { input, output } => {
                 write!(f, r#"{{"input":{input},"output":{output}}}"#)
             }
         }

@@ -81,7 +81,7 @@ struct Chosen {
 
 /// What was seen on the way.
 #[derive(Default)]
-struct Tally {
+struct SkippedRows {
     tried: usize,
     unfit: usize,
     broken: usize,
@@ -99,7 +99,7 @@ impl<R: RowReader> ChosenRows<R> {
             Ok(count @ 1..) => count,
             _ => rows.len(),
         };
-        let (mut chosen, mut tally) = (Vec::new(), Tally::default());
+        let (mut chosen, mut tally) = (Vec::new(), SkippedRows::default());
         for batch in order.chunks(BATCH_ROWS) {
             if chosen.len() >= wanted {
                 break;
@@ -123,7 +123,7 @@ impl<R: RowReader> ChosenRows<R> {
     }
 
     /// Decides how many prompts there are, and what must be said about it.
-    fn settle(&mut self, wanted: usize, tally: &Tally) -> Result<()> {
+    fn settle(&mut self, wanted: usize, tally: &SkippedRows) -> Result<()> {
         let path = self.rows.path().to_owned();
         if let Some((row, reason)) = &tally.first_broken {
             let line = self.rows.line(*row);
@@ -170,27 +170,27 @@ impl<R: RowReader> ChosenRows<R> {
     }
 }
 
-enum Verdict {
+enum RowCheck {
     Keep(TokenCounts),
     Unfit,
     Broken(String),
 }
 
-fn judge<R: RowReader>(rows: &FileRows, reader: &R, row: usize) -> Result<Verdict> {
+fn judge<R: RowReader>(rows: &FileRows, reader: &R, row: usize) -> Result<RowCheck> {
     Ok(match reader.read(&rows.text(row)?) {
-        RowReading::Draft(draft) => reader.measure(&draft)?.map_or(Verdict::Unfit, Verdict::Keep),
-        RowReading::Unfit => Verdict::Unfit,
-        RowReading::Broken(reason) => Verdict::Broken(reason),
+        RowReading::Draft(draft) => reader.measure(&draft)?.map_or(RowCheck::Unfit, RowCheck::Keep),
+        RowReading::Unfit => RowCheck::Unfit,
+        RowReading::Broken(reason) => RowCheck::Broken(reason),
     })
 }
 
-impl Tally {
-    fn take(&mut self, row: usize, verdict: Verdict, chosen: &mut Vec<Chosen>) {
+impl SkippedRows {
+    fn take(&mut self, row: usize, verdict: RowCheck, chosen: &mut Vec<Chosen>) {
         self.tried += 1;
         match verdict {
-            Verdict::Keep(counts) => chosen.push(Chosen { row, counts }),
-            Verdict::Unfit => self.unfit += 1,
-            Verdict::Broken(reason) => {
+            RowCheck::Keep(counts) => chosen.push(Chosen { row, counts }),
+            RowCheck::Unfit => self.unfit += 1,
+            RowCheck::Broken(reason) => {
                 self.broken += 1;
                 if self.first_broken.as_ref().is_none_or(|(first, _)| row < *first) {
                     self.first_broken = Some((row, reason));

@@ -73,26 +73,26 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrNone<T> {
         }
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Typed<T> {
+        enum WrittenOption<T> {
             Absent(Word),
             Value(Option<T>),
         }
-        Ok(Self(match Typed::deserialize(deserializer)? {
-            Typed::Absent(Word::None) => None,
-            Typed::Value(value) => value,
+        Ok(Self(match WrittenOption::deserialize(deserializer)? {
+            WrittenOption::Absent(Word::None) => None,
+            WrittenOption::Value(value) => value,
         }))
     }
 }
 
 /// How an option fits the type that a dataset has for it.
-trait Fit<To>: Sized {
+trait FitOption<To>: Sized {
     /// The dataset's own value. `None`: the dataset needs one.
     fn fit(self) -> Option<To>;
     /// The option of a dataset's own value.
     fn from_fitted(value: To) -> Self;
 }
 
-impl<T> Fit<T> for T {
+impl<T> FitOption<T> for T {
     fn fit(self) -> Option<T> {
         Some(self)
     }
@@ -102,7 +102,7 @@ impl<T> Fit<T> for T {
     }
 }
 
-impl<T> Fit<Option<T>> for OrNone<T> {
+impl<T> FitOption<Option<T>> for OrNone<T> {
     fn fit(self) -> Option<Option<T>> {
         Some(self.0)
     }
@@ -112,7 +112,7 @@ impl<T> Fit<Option<T>> for OrNone<T> {
     }
 }
 
-impl Fit<u32> for OrNone<u32> {
+impl FitOption<u32> for OrNone<u32> {
     fn fit(self) -> Option<u32> {
         self.0
     }
@@ -122,7 +122,7 @@ impl Fit<u32> for OrNone<u32> {
     }
 }
 
-impl Fit<PathBuf> for OrNone<PathBuf> {
+impl FitOption<PathBuf> for OrNone<PathBuf> {
     fn fit(self) -> Option<PathBuf> {
         self.0
     }
@@ -132,7 +132,7 @@ impl Fit<PathBuf> for OrNone<PathBuf> {
     }
 }
 
-impl Fit<String> for OrNone<PathBuf> {
+impl FitOption<String> for OrNone<PathBuf> {
     fn fit(self) -> Option<String> {
         self.0.map(|path| path.to_string_lossy().into_owned())
     }
@@ -142,7 +142,7 @@ impl Fit<String> for OrNone<PathBuf> {
     }
 }
 
-impl Fit<f64> for Ratio {
+impl FitOption<f64> for Ratio {
     fn fit(self) -> Option<f64> {
         (self.input.to_bits() == self.output.to_bits()).then_some(self.input)
     }
@@ -212,7 +212,7 @@ macro_rules! datasets {
                 match spec {
                     $( Spec::$Variant(options) => Self {
                         dataset,
-                        $( $option: Some(Fit::from_fitted(options.$option)), )*
+                        $( $option: Some(FitOption::from_fitted(options.$option)), )*
                         ..Self::default()
                     }, )*
                 }

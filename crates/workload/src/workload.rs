@@ -4,7 +4,7 @@ use tokometer_base::PromptContent;
 use tokometer_tokenize::{Reach, Specials};
 
 use crate::check::{self, LengthCheck};
-use crate::talks::Talks;
+use crate::conversations::ConversationSource;
 use crate::{Composer, DatasetContext, DatasetNote, Item, Result, Source, Spec, WireForm, ahead};
 
 /// The prompt length of a warm-up whose dataset does not count tokens.
@@ -24,7 +24,7 @@ pub fn open(spec: &Spec, context: &DatasetContext) -> Result<Workload> {
     let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
     let source = match &context.turns {
         None => spec.source(context)?,
-        Some(turns) => Box::new(Talks::open(spec, context, turns)?),
+        Some(turns) => Box::new(ConversationSource::open(spec, context, turns)?),
     };
     let mut workload = Workload { source, context: context.clone(), composer, made: Vec::new() };
     if workload.asks_during_the_run()? && workload.len() <= ahead::MOST_PROMPTS {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use tokometer_base::redact::HIDDEN;
 
 use crate::program::{self, ProgramExit};
-use crate::scripted::{Scripted, ScriptedRequest, Then};
+use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
 
 /// How a marker gets into a command. `URL` is the server's address, `MARK` the marker.
 enum Input {
@@ -132,7 +132,7 @@ fn echo(asked: &ScriptedRequest<'_>) -> String {
     format!("{all} {} {}", percent(&all), base64(all.as_bytes()))
 }
 
-fn answer(mut asked: ScriptedRequest<'_>) -> Then {
+fn answer(mut asked: ScriptedRequest<'_>) -> AfterResponse {
     let echo = echo(&asked);
     let quoted = serde_json::to_string(&echo).unwrap();
     let path = asked.line.split(['?', ' ']).nth(1).unwrap_or_default().to_owned();
@@ -156,14 +156,14 @@ fn answer(mut asked: ScriptedRequest<'_>) -> Then {
             asked.event(format!(r#"{{"choices":[{{"index":0,"text":{quoted}}}]}}"#));
             asked.event(r#"{"choices":[{"index":0,"text":"","finish_reason":"length"}]}"#);
             asked.event("[DONE]");
-            return Then::Close;
+            return AfterResponse::Close;
         }
         "/v1/completions" if asked.number % 3 == 1 => {
             asked.answer("400 Bad Request", json, format!(r#"{{"error":{{"message":{quoted}}}}}"#));
         }
         _ => asked.answer("404 Not Found", "text/plain", &echo),
     }
-    Then::Stay
+    AfterResponse::Stay
 }
 
 /// All that is looked through: what was printed, and every file below the folder.
@@ -304,7 +304,7 @@ fn a_stored_plan_says_which_secrets_it_needs_again() {
     let folder = place.path();
     let server = Scripted::new(|mut asked| {
         asked.good_answer(4);
-        Then::Close
+        AfterResponse::Close
     });
     let secret = format!(
         "--model scripted --base-url {}?code=hunter22 --header x-tenant=hunter22 --extra-body {{\"api_key\":\"hunter22\"}}",
@@ -348,7 +348,7 @@ fn a_server_can_neither_print_a_verdict_nor_move_the_cursor() {
             }
             _ => asked.answer("404 Not Found", "text/plain", EVIL),
         }
-        Then::Stay
+        AfterResponse::Stay
     });
     let bench = format!("bench --base-url {} --num-prompts 3 --run-dir r {SMALL}", server.url);
     let mut outputs = vec![program::run(folder, &bench)];

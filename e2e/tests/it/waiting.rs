@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::program::{ProgramExit, run};
-use crate::scripted::{Scripted, ScriptedRequest, Then};
+use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
 
 const TOKEN: &str = r#"{"choices":[{"index":0,"text":" word"}]}"#;
 
@@ -50,7 +50,7 @@ fn an_answer_that_only_pings_fails_after_the_stall_limit_and_names_its_last_toke
             asked.event(TOKEN);
         }
         ping(&mut asked);
-        Then::Close
+        AfterResponse::Close
     });
     let ended = bench(&server, "--stall-timeout 200ms");
     assert_eq!(ended.code, Some(7), "{}", ended.stderr);
@@ -66,7 +66,7 @@ fn an_answer_without_content_has_the_whole_time_of_a_request() {
     let server = Scripted::new(|mut asked| {
         asked.start_stream();
         ping(&mut asked);
-        Then::Close
+        AfterResponse::Close
     });
     let page = bench(&server, "--stall-timeout 20ms --timeout 300ms").json();
     assert_eq!(page["summary"]["failures"][0]["kind"], "timeout", "{page:#}");
@@ -131,10 +131,10 @@ fn the_wait_that_a_server_asks_for_is_limited() {
                     "HTTP/1.1 429 Too Many Requests\r\nretry-after: {wait}\r\n\
                      content-length: 4\r\n\r\nbusy"
                 ));
-                return Then::Stay;
+                return AfterResponse::Stay;
             }
             asked.good_answer(4);
-            Then::Close
+            AfterResponse::Close
         });
         let page = bench(&server, "--retries 1 --retry-max-wait 100ms").succeeded().json();
         assert_eq!(counts(&page), (3, 0), "{page:#}");
@@ -150,7 +150,7 @@ fn a_server_that_drips_its_list_of_models_is_given_up() {
         while asked.stream.write_all(b" ").is_ok() {
             std::thread::sleep(Duration::from_millis(50));
         }
-        Then::Close
+        AfterResponse::Close
     });
     let ended = bench(&server, "--ready-check-timeout-sec 0.5");
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);

@@ -5,7 +5,7 @@ use tokometer_base::units::nearest_count;
 use tokometer_metrics::figure::Statistic;
 use tokometer_metrics::figures::{Detail, ProbeFigures};
 use tokometer_metrics::server::Speculation;
-use tokometer_metrics::{Family, FamilyFigures, Stats};
+use tokometer_metrics::{Family, FamilyFigures, ListStats};
 use tokometer_record::{RecordedLoad, RunInfo};
 
 use super::object::Object;
@@ -157,7 +157,7 @@ fn stat_key(statistic: Statistic, metric: &str) -> String {
 }
 
 /// Mean, median and standard deviation, and one key per percentile.
-pub(super) fn set_stats(object: &mut Object, metric: &str, stats: &Stats) {
+pub(super) fn set_stats(object: &mut Object, metric: &str, stats: &ListStats) {
     object.set(stat_key(Statistic::Mean, metric), stats.mean);
     object.set(stat_key(Statistic::MEDIAN, metric), stats.median);
     object.set(stat_key(Statistic::Std, metric), stats.std);

@@ -118,7 +118,7 @@ fn change(rate: f64, wall_ns: u64) -> Value {
     serde_json::json!({ "rps": rate, "timestamp": time.unwrap_or_default() })
 }
 
-type Workload = Vec<(String, Value)>;
+type WorkloadKeys = Vec<(String, Value)>;
 
 fn unmade(why: &tokometer_classic::Error) -> Refusal {
     Refusal::new(Exit::Write, format!("cannot make the result file: {why}"))
@@ -127,7 +127,7 @@ fn unmade(why: &tokometer_classic::Error) -> Refusal {
 fn write_vllm(
     shown: &SummarisedRun,
     file: &VllmResult,
-    workload: &Workload,
+    workload: &WorkloadKeys,
 ) -> Result<PathBuf, Refusal> {
     let result = ResultFile {
         summary: &shown.summary,
@@ -155,7 +155,7 @@ fn write_vllm(
 fn write_sglang(
     shown: &SummarisedRun,
     file: &SglangResult,
-    workload: &Workload,
+    workload: &WorkloadKeys,
 ) -> Result<PathBuf, Refusal> {
     let result = ResultFile {
         summary: &shown.summary,
@@ -180,7 +180,7 @@ fn write_sglang(
 }
 
 /// Options of the workload under the names that the tools save them by.
-fn workload(plan: &Plan) -> Workload {
+fn workload(plan: &Plan) -> WorkloadKeys {
     let Ok(Value::Object(options)) = serde_json::to_value(&plan.workload) else {
         return Vec::new();
     };

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::Nanos;
 use tokometer_client::Url;
+use tokometer_client::tls::Trust;
 use tokometer_drive::{Connections, Harvest};
 use tokometer_measure::{Credentials, Simulator, StreamLoad};
 use tokometer_metrics::instrument::{Emission, ErrorSpread, Fitness, PassError, events_per_s};
 use tokometer_plan::{
     Address, PartialClient, PartialOutput, PartialPlan, PartialRequest, PartialTarget, Plan, Shown,
-    Trust,
 };
 use tokometer_record::Timeline;
 use tokometer_report::Grid;

@@ -6,6 +6,7 @@ use tokometer_base::redact::hide_in_url;
 use tokometer_base::{Nanos, units};
 use tokometer_client::secret::{ExtraBody, Headers};
 use tokometer_client::settings::Delivery;
+use tokometer_client::tls::Trust;
 use tokometer_client::{IgnoreEos, PartialSampling, UsageReports};
 use tokometer_decide::sequential;
 use tokometer_plan::{
@@ -13,7 +14,7 @@ use tokometer_plan::{
     PartialClient, PartialLoad, PartialLora, PartialMetrics, PartialObject, PartialOutput,
     PartialPhases, PartialPlan, PartialPrompts, PartialRamp, PartialRequest, PartialSglangResult,
     PartialTarget, PartialUntil, PartialVllmResult, PlanField, Profiler, ProxyUse, Record, Shown,
-    SweepValue, Term, Timing, Trust, UrlText,
+    SweepValue, Term, Timing, UrlText,
 };
 use tokometer_workload::{Oversample, PartialTurns, RowOrder, Templating};
 

@@ -52,7 +52,7 @@ pub(crate) fn lower(
     order: &[String],
     environment: &Environment,
 ) -> Result<Lowered, Refusal> {
-    let typed = Typed { args, order, flags: flags(args)? };
+    let typed = FlagLayer { args, order, flags: flags(args)? };
     let mut file = args.plan.as_deref().map(file::read).transpose()?.unwrap_or_default();
     let mut sections = file.sections.take().unwrap_or_default();
     for part in std::iter::once(&mut file).chain(sections.iter_mut().map(|one| &mut one.changes)) {
@@ -99,14 +99,14 @@ pub(crate) fn lower(
     Ok(Lowered { plan, points, secrets, remarks: lowering.remarks })
 }
 
-struct Typed<'a> {
+struct FlagLayer<'a> {
     args: &'a BenchArgs,
     order: &'a [String],
     flags: Flags,
 }
 
 struct Lowering<'a> {
-    typed: Typed<'a>,
+    typed: FlagLayer<'a>,
     file: PartialPlan,
     common: Vec<Axis>,
     remarks: Vec<String>,

@@ -171,11 +171,11 @@ pub(crate) struct Listed {
     remarks: Vec<String>,
     made: Arc<Vec<Ask>>,
     /// Conversations so far.
-    sessions: BTreeMap<u64, Talk>,
+    sessions: BTreeMap<u64, ConversationSoFar>,
 }
 
 /// A conversation up to its last turn.
-struct Talk {
+struct ConversationSoFar {
     /// The last turn's request.
     request: u64,
     /// Tokens said, its answer included.
@@ -259,7 +259,7 @@ impl Listed {
                 talk.hashes.iter().copied().chain((known..blocks).map(name)).collect();
             ask.after = Some(PreviousTurn { request: talk.request, think: after.think });
         }
-        let talk = Talk {
+        let talk = ConversationSoFar {
             request: at,
             said_tokens: ask.prompt_tokens + ask.output_tokens,
             hashes: ask.block_hashes.clone(),

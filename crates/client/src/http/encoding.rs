@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
-/// How a body is compressed, by `Content-ContentEncoding`.
+/// How a body is compressed, by `Content-Encoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ContentEncoding {
     /// Not at all.

@@ -36,7 +36,7 @@ pub struct Head {
     pub keep_alive: bool,
     /// From `Content-Type`.
     pub media: Media,
-    /// From `Content-ContentEncoding`.
+    /// From `Content-Encoding`.
     pub encoding: ContentEncoding,
     /// From `Retry-After`; `None` where absent or unreadable.
     pub retry_after: Option<RetryAfter>,

@@ -51,8 +51,8 @@ impl Prepare for Conversations {
 }
 
 fn run(config: RunConfig, count: u64, think: Nanos) -> FinishedRun {
-    let talks = Conversations { config: config.clone(), begun: 0, count, think };
-    run_source(config, Box::new(talks), Arc::new(Interrupt::default()))
+    let conversations = Conversations { config: config.clone(), begun: 0, count, think };
+    run_source(config, Box::new(conversations), Arc::new(Interrupt::default()))
 }
 
 fn by_session(outcome: &FinishedRun, session: u64) -> Vec<&Timeline> {

@@ -10,7 +10,7 @@ use super::buckets::{self, RequestSpan};
 use super::lens::ToolView;
 use super::{Family, Route, rust_steady};
 use crate::attempts;
-use crate::figures::{Attainment, Detail, FamilyFigures, Stats};
+use crate::figures::{Attainment, Detail, FamilyFigures, ListStats};
 use crate::goodput::{Latencies, Objectives};
 use crate::sample::Sample;
 use crate::ticks::Ticks;
@@ -203,7 +203,7 @@ impl FamilyCollector {
         self.chunks.for_each(|_, count| chunks += count);
         let retokenized: Option<u64> = done.iter().map(|row| row.retokenized.map(u64::from)).sum();
         let steady = rust_steady::window(frame.load, &done, &self.chunks, frame.percentiles);
-        let stats = |value: &dyn Fn(&ToolRow) -> Option<f64>| -> Stats {
+        let stats = |value: &dyn Fn(&ToolRow) -> Option<f64>| -> ListStats {
             let values: Sample = done.iter().filter_map(|row| value(row)).collect();
             values.into_ordered().stats(frame.percentiles, NANOS_PER_MILLI)
         };

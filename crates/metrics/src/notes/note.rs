@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_record::{Health, RunInfo};
 
 use crate::observe::Observed;
-use crate::steady::{Overload, Unsteady};
+use crate::steady::{GrowingBacklog, Unsteady};
 use crate::summary::Summary;
 
 /// How a note affects the verdict, from harmless to fatal.
@@ -90,5 +90,5 @@ pub(crate) struct CheckInput<'a> {
     pub(crate) observed: &'a Observed,
     /// Why there is no steady part.
     pub(crate) unsteady: Option<Unsteady>,
-    pub(crate) overload: Option<Overload>,
+    pub(crate) overload: Option<GrowingBacklog>,
 }

@@ -9,7 +9,7 @@ use super::rule::{find, notes_markdown, rules};
 use crate::observe::{Observed, Pair};
 use crate::sends::{LATE, Sends};
 use crate::server::ServerFigures;
-use crate::steady::{LoadClass, Overload, Unsteady};
+use crate::steady::{GrowingBacklog, LoadClass, Unsteady};
 use crate::summary::{Counts, Distribution, Ended, FailureGroup, PercentileValue, Summary};
 use crate::testing;
 
@@ -20,7 +20,7 @@ struct Scene {
     health: Health,
     observed: Observed,
     unsteady: Option<Unsteady>,
-    overload: Option<Overload>,
+    overload: Option<GrowingBacklog>,
 }
 
 impl Scene {
@@ -184,7 +184,7 @@ fn spoil_load(scene: &mut Scene, code: &str) {
             ttft.percentiles[0].is_supported = false;
         }
         "no-steady-state" => scene.unsteady = Some(Unsteady::Sloping),
-        "overloaded" => scene.overload = Some(Overload { growth_per_s: 3.0, backlog: 200 }),
+        "overloaded" => scene.overload = Some(GrowingBacklog { growth_per_s: 3.0, backlog: 200 }),
         "burst" => scene.summary.load_class = LoadClass::Burst,
         "failures" => scene.summary.counts.failed = 100,
         "few-failures" => scene.summary.counts.failed = 1,

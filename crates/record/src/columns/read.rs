@@ -51,9 +51,9 @@ impl Numbers<UInt32Type> {
 }
 
 /// A column of texts.
-struct Texts(Option<StringArray>);
+struct TextColumn(Option<StringArray>);
 
-impl Texts {
+impl TextColumn {
     fn of(batch: &RecordBatch, name: &str) -> Self {
         Self(batch.column_by_name(name).and_then(|column| column.as_string_opt().cloned()))
     }
@@ -108,13 +108,13 @@ struct Identities {
     index: U64s,
     shard: U32s,
     point: U32s,
-    phase: Texts,
+    phase: TextColumn,
     target: U32s,
     session: U64s,
     turn: U32s,
     attempt: U32s,
-    class: Texts,
-    lora: Texts,
+    class: TextColumn,
+    lora: TextColumn,
 }
 
 impl Identities {
@@ -123,13 +123,13 @@ impl Identities {
             index: U64s::of(batch, "index"),
             shard: U32s::of(batch, "shard"),
             point: U32s::of(batch, "point"),
-            phase: Texts::of(batch, "phase"),
+            phase: TextColumn::of(batch, "phase"),
             target: U32s::of(batch, "target"),
             session: U64s::of(batch, "session"),
             turn: U32s::of(batch, "turn"),
             attempt: U32s::of(batch, "attempt"),
-            class: Texts::of(batch, "class"),
-            lora: Texts::of(batch, "lora"),
+            class: TextColumn::of(batch, "class"),
+            lora: TextColumn::of(batch, "lora"),
         }
     }
 
@@ -154,7 +154,7 @@ impl Identities {
     }
 }
 
-struct Connections {
+struct ConnectionColumns {
     id: U64s,
     uses_before: U32s,
     age: U64s,
@@ -166,7 +166,7 @@ struct Connections {
     segments_in: U32s,
 }
 
-impl Connections {
+impl ConnectionColumns {
     fn of(batch: &RecordBatch) -> Self {
         Self {
             id: U64s::of(batch, "connection"),
@@ -201,7 +201,7 @@ impl Connections {
     }
 }
 
-struct Counts {
+struct CountColumns {
     asked_prompt: U32s,
     asked_output: U32s,
     body_bytes: U64s,
@@ -215,7 +215,7 @@ struct Counts {
     decode: U64s,
 }
 
-impl Counts {
+impl CountColumns {
     fn of(batch: &RecordBatch) -> Self {
         Self {
             asked_prompt: U32s::of(batch, "asked_prompt_tokens"),
@@ -261,27 +261,27 @@ impl Counts {
 }
 
 struct Outcomes {
-    outcome: Texts,
+    outcome: TextColumn,
     status: U32s,
     failure_status: U32s,
-    failure: Texts,
+    failure: TextColumn,
     reads: U32s,
     merged_reads: U32s,
     clock_faults: U32s,
-    text: Texts,
+    text: TextColumn,
 }
 
 impl Outcomes {
     fn of(batch: &RecordBatch) -> Self {
         Self {
-            outcome: Texts::of(batch, "outcome"),
+            outcome: TextColumn::of(batch, "outcome"),
             status: U32s::of(batch, "status"),
             failure_status: U32s::of(batch, "failure_status"),
-            failure: Texts::of(batch, "failure"),
+            failure: TextColumn::of(batch, "failure"),
             reads: U32s::of(batch, "reads"),
             merged_reads: U32s::of(batch, "merged_reads"),
             clock_faults: U32s::of(batch, "clock_faults"),
-            text: Texts::of(batch, "text"),
+            text: TextColumn::of(batch, "text"),
         }
     }
 
@@ -338,32 +338,32 @@ impl Events {
 }
 
 /// The rows of a batch, one after the other.
-pub(crate) struct Rows {
+pub(crate) struct BatchRows {
     origin: Nanos,
     row: usize,
     length: usize,
     identities: Identities,
-    connections: Connections,
-    stamp_source: Texts,
+    connections: ConnectionColumns,
+    stamp_source: TextColumn,
     admitted: U64s,
     points: [U64s; POINTS.len()],
-    counts: Counts,
+    counts: CountColumns,
     outcomes: Outcomes,
     events: Events,
 }
 
-impl Rows {
+impl BatchRows {
     fn of(batch: &RecordBatch, origin: Nanos) -> Self {
         Self {
             origin,
             row: 0,
             length: batch.num_rows(),
             identities: Identities::of(batch),
-            connections: Connections::of(batch),
-            stamp_source: Texts::of(batch, "stamp_source"),
+            connections: ConnectionColumns::of(batch),
+            stamp_source: TextColumn::of(batch, "stamp_source"),
             admitted: U64s::of(batch, "admitted_ns"),
             points: POINTS.map(|(name, _)| U64s::of(batch, name)),
-            counts: Counts::of(batch),
+            counts: CountColumns::of(batch),
             outcomes: Outcomes::of(batch),
             events: Events::of(batch),
         }
@@ -412,7 +412,7 @@ impl Rows {
     }
 }
 
-impl Iterator for Rows {
+impl Iterator for BatchRows {
     type Item = Timeline;
 
     fn next(&mut self) -> Option<Timeline> {
@@ -423,8 +423,8 @@ impl Iterator for Rows {
 }
 
 /// All rows of a batch, or the reason why it is damaged.
-pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<Rows, String> {
-    let rows = Rows::of(batch, origin);
+pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<BatchRows, String> {
+    let rows = BatchRows::of(batch, origin);
     match (0..rows.length).find(|row| rows.latest(*row) - origin > LONGEST) {
         Some(row) => Err(format!("the times of row {row} lie outside of the run")),
         None => Ok(rows),

@@ -223,7 +223,7 @@ fn indexes(reader: &RunReader) -> Vec<u64> {
     reader.timelines().unwrap().map(|row| row.identity.index).collect()
 }
 
-/// Rows in the deleted files, rows of the writer and rows that never reached it are all read, also by
+/// PendingRows in the deleted files, rows of the writer and rows that never reached it are all read, also by
 /// two readers in turn.
 #[test]
 fn a_record_that_is_given_up_returns_every_row_from_deleted_files() {
@@ -234,7 +234,7 @@ fn a_record_that_is_given_up_returns_every_row_from_deleted_files() {
     let mut stopped = end();
     stopped.stop = Stop::DiskFull;
     assert!(writer.end(&stopped).is_err());
-    let unwritten = Rows { ended: vec![timeline(3)], ..Rows::default() };
+    let unwritten = PendingRows { ended: vec![timeline(3)], ..PendingRows::default() };
     let mut reader = writer.give_up(&unwritten, stopped.clone());
     assert_eq!(indexes(&reader), [0, 1, 2, 3]);
     let (first, second) = (reader.timelines().unwrap(), reader.timelines().unwrap());
@@ -252,7 +252,7 @@ fn rows_of_a_disk_that_still_writes_are_read_once() {
     let (folder, mut writer) = written(3);
     writer.flush().unwrap();
     let ended = vec![timeline(2), timeline(3)];
-    let unwritten = Rows { ended, ..Rows::default() };
+    let unwritten = PendingRows { ended, ..PendingRows::default() };
     let reader = RunReader::with_unwritten(folder.path(), &info(), unwritten, &end());
     writer.push(timeline(3)).unwrap();
     writer.flush().unwrap();

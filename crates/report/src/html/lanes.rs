@@ -9,7 +9,7 @@ const LANES_MAX: usize = 20_000;
 
 /// Five points of a request in seconds since the run began, and whether it failed.
 #[derive(Debug, Clone, Copy)]
-struct Lane {
+struct RequestLane {
     index: u64,
     points: [f64; 5],
     has_failed: bool,
@@ -18,7 +18,7 @@ struct Lane {
 /// Lanes of a run, thinned evenly when there are too many.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    lanes: Vec<Lane>,
+    lanes: Vec<RequestLane>,
     seen: u64,
     stride: u64,
 }
@@ -63,7 +63,7 @@ impl Lanes {
     }
 }
 
-fn lane(timeline: &Timeline, origin: Nanos) -> Lane {
+fn lane(timeline: &Timeline, origin: Nanos) -> RequestLane {
     let times = &timeline.times;
     let begin = times.intended.unwrap_or(times.admitted).min(times.admitted);
     let connect = times.connect_begin.unwrap_or(times.admitted).max(times.admitted);
@@ -71,7 +71,7 @@ fn lane(timeline: &Timeline, origin: Nanos) -> Lane {
     let end = timeline.last_content().map(|event| event.at).or(times.end).unwrap_or(sent).max(sent);
     let first = timeline.first_content().map_or(end, |event| event.at).max(sent);
     let seconds = |at: Nanos| (at - origin).as_secs_f64();
-    Lane {
+    RequestLane {
         index: timeline.identity.index,
         points: [begin, connect, sent, first, end].map(seconds),
         has_failed: !timeline.is_success(),

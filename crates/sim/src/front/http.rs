@@ -53,7 +53,7 @@ enum Body {
 }
 
 #[derive(Debug)]
-struct Head {
+struct ParsedHead {
     request: HttpRequest,
     body: Body,
     wants_continue: bool,
@@ -64,7 +64,7 @@ struct Head {
 pub(crate) struct RequestReader {
     bytes: Vec<u8>,
     /// The head, once it is whole; its bytes are gone from `bytes`.
-    head: Option<Head>,
+    head: Option<ParsedHead>,
 }
 
 impl RequestReader {
@@ -119,7 +119,7 @@ impl RequestReader {
     }
 }
 
-fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, &'static str> {
+fn parse_head(bytes: &[u8]) -> Result<Option<(ParsedHead, usize)>, &'static str> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut parsed = httparse::Request::new(&mut headers);
     let length = match parsed.parse(bytes) {
@@ -136,14 +136,14 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, &'static str> {
     if parsed.version == Some(0) {
         request.persistence = Persistence::Close;
     }
-    let mut head = Head { request, body: Body::Length(0), wants_continue: false };
+    let mut head = ParsedHead { request, body: Body::Length(0), wants_continue: false };
     for header in parsed.headers.iter() {
         head.apply(header.name, String::from_utf8_lossy(header.value).trim())?;
     }
     Ok(Some((head, length)))
 }
 
-impl Head {
+impl ParsedHead {
     fn apply(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         if name.eq_ignore_ascii_case("content-length") {
             let length = value.parse().map_err(|_| "the content length is not a number")?;

@@ -84,7 +84,7 @@ impl FixedHistogram {
 }
 
 /// One figure of a page.
-struct Figure {
+struct PageMetric {
     name: &'static str,
     kind: &'static str,
     /// Labels beside those that all figures have.
@@ -92,12 +92,12 @@ struct Figure {
     value: f64,
 }
 
-const fn gauge(name: &'static str, value: f64) -> Figure {
-    Figure { name, kind: "gauge", label: "", value }
+const fn gauge(name: &'static str, value: f64) -> PageMetric {
+    PageMetric { name, kind: "gauge", label: "", value }
 }
 
-const fn counter(name: &'static str, value: f64) -> Figure {
-    Figure { name, kind: "counter", label: "", value }
+const fn counter(name: &'static str, value: f64) -> PageMetric {
+    PageMetric { name, kind: "counter", label: "", value }
 }
 
 /// The page of metrics.
@@ -133,9 +133,9 @@ pub(super) fn render(flavour: Flavour, model: &str, snapshot: &Snapshot) -> Stri
     text
 }
 
-fn vllm(snapshot: &Snapshot) -> Vec<Figure> {
+fn vllm(snapshot: &Snapshot) -> Vec<PageMetric> {
     let (load, counters) = (&snapshot.load, &snapshot.counters);
-    let success = |label, value: u64| Figure {
+    let success = |label, value: u64| PageMetric {
         name: "vllm:request_success_total",
         kind: "counter",
         label,
@@ -156,7 +156,7 @@ fn vllm(snapshot: &Snapshot) -> Vec<Figure> {
     ]
 }
 
-fn sglang(snapshot: &Snapshot) -> Vec<Figure> {
+fn sglang(snapshot: &Snapshot) -> Vec<PageMetric> {
     let (load, counters) = (&snapshot.load, &snapshot.counters);
     let hit_rate = match counters.prefix_queries {
         0 => 0.0,
@@ -174,7 +174,7 @@ fn sglang(snapshot: &Snapshot) -> Vec<Figure> {
     ]
 }
 
-fn llamacpp(snapshot: &Snapshot) -> Vec<Figure> {
+fn llamacpp(snapshot: &Snapshot) -> Vec<PageMetric> {
     let (load, counters) = (&snapshot.load, &snapshot.counters);
     // This server counts cached prompt tokens apart from those it computed.
     let computed = counters.prompt_tokens.saturating_sub(counters.prefix_hits);
@@ -188,7 +188,7 @@ fn llamacpp(snapshot: &Snapshot) -> Vec<Figure> {
     ]
 }
 
-fn tgi(snapshot: &Snapshot) -> Vec<Figure> {
+fn tgi(snapshot: &Snapshot) -> Vec<PageMetric> {
     let (load, counters) = (&snapshot.load, &snapshot.counters);
     let success = snapshot.stopped + snapshot.cut_at_limit;
     vec![

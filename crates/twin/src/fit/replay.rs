@@ -225,12 +225,12 @@ struct Start {
     /// Share of the front end's delay that is taken for the cost of prompts instead: steps with prompts are
     /// few, and where they do not show what a prompt costs, all of it looks like a delay.
     prompted: f64,
-    prompts: Prompts,
+    prompts: PromptCost,
 }
 
 /// What the tokens of prompts add to a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Prompts {
+enum PromptCost {
     /// Their cost is added to the time of reading the weights.
     Added,
     /// Arithmetic hides behind reading the weights until it takes longer.
@@ -238,12 +238,12 @@ enum Prompts {
 }
 
 const STARTS: [Start; 6] = [
-    Start { serial: 0.15, prompted: 0.0, prompts: Prompts::Added },
-    Start { serial: 0.35, prompted: 0.0, prompts: Prompts::Added },
-    Start { serial: 0.55, prompted: 0.0, prompts: Prompts::Added },
-    Start { serial: 0.35, prompted: 0.9, prompts: Prompts::Added },
-    Start { serial: 0.35, prompted: 0.0, prompts: Prompts::Hidden },
-    Start { serial: 0.35, prompted: 0.9, prompts: Prompts::Hidden },
+    Start { serial: 0.15, prompted: 0.0, prompts: PromptCost::Added },
+    Start { serial: 0.35, prompted: 0.0, prompts: PromptCost::Added },
+    Start { serial: 0.55, prompted: 0.0, prompts: PromptCost::Added },
+    Start { serial: 0.35, prompted: 0.9, prompts: PromptCost::Added },
+    Start { serial: 0.35, prompted: 0.0, prompts: PromptCost::Hidden },
+    Start { serial: 0.35, prompted: 0.9, prompts: PromptCost::Hidden },
 ];
 const ROUNDS: Rounds = Rounds { most: 15, step: 0.04 };
 
@@ -317,7 +317,7 @@ fn mean_prompt(replays: &[Replay]) -> f64 {
 impl Start {
     fn point(self, profile: &Profile, knobs: &[Knob], prompt: f64) -> Vec<f64> {
         let moved = self.prompted * profile.front_end.arrival_ms;
-        let is_hidden = self.prompts == Prompts::Hidden;
+        let is_hidden = self.prompts == PromptCost::Hidden;
         let added = profile.cost.token_ms + moved / prompt;
         let hidden = added + profile.cost.base_ms / prompt;
         let place = |knob: &Knob| {

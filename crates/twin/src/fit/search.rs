@@ -61,7 +61,7 @@ impl FitSearch {
             best
         };
         let pulls = model.pulls();
-        let on = |set| Slope { prepared, model, pulls: &pulls, set };
+        let on = |set| LossSlope { prepared, model, pulls: &pulls, set };
         let mut heats = Vec::new();
         for set in sets {
             for (number, place) in STARTS.into_iter().enumerate() {
@@ -97,7 +97,7 @@ impl FitSearch {
 /// of engine from another.
 pub(super) fn promise(prepared: &Prepared<'_>, model: &EngineModel, set: &[usize]) -> f64 {
     let small = prepared.small_rows(set);
-    let slope = Slope { prepared, model, pulls: &model.pulls(), set: &small };
+    let slope = LossSlope { prepared, model, pulls: &model.pulls(), set: &small };
     let ends = STARTS.map(|place| {
         let start = vec![place; model.parameters.len()];
         let begun = slope.down(&start, CHEAP);
@@ -121,17 +121,17 @@ fn beside(start: &[f64], seed: Seed, (first, heat): (u64, u64)) -> Vec<f64> {
 }
 
 /// The loss of a model on some rows, to go down on.
-struct Slope<'a> {
+struct LossSlope<'a> {
     prepared: &'a Prepared<'a>,
     model: &'a EngineModel,
     pulls: &'a [Pull],
     set: &'a [usize],
 }
 
-impl Slope<'_> {
+impl LossSlope<'_> {
     fn begun(&self, start: &[f64]) -> Best {
         let small = self.prepared.small_rows(self.set);
-        let point = Slope { set: &small, ..*self }.down(start, CHEAP).point;
+        let point = LossSlope { set: &small, ..*self }.down(start, CHEAP).point;
         self.down(&self.scanned(&point, COARSE).point, WHOLE)
     }
 

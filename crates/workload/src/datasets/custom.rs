@@ -84,7 +84,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Chosen
 /// A line in vLLM's form, or of an export.
 #[derive(Deserialize)]
 struct CustomRow {
-    prompt: Option<Content>,
+    prompt: Option<PromptValue>,
     output_tokens: Option<u32>,
     class: Option<String>,
 }
@@ -92,7 +92,7 @@ struct CustomRow {
 /// What a `prompt` may be.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Content {
+enum PromptValue {
     Text(String),
     TokenIds(Vec<u32>),
     Messages(Vec<Message>),
@@ -106,9 +106,9 @@ impl RowReader for Lines {
         };
         let content = match line.prompt {
             None => return RowReading::Broken("it has no `prompt`".into()),
-            Some(Content::TokenIds(ids)) => PromptContent::TokenIds(ids),
-            Some(Content::Messages(messages)) => PromptContent::Messages(messages),
-            Some(Content::Text(text)) => {
+            Some(PromptValue::TokenIds(ids)) => PromptContent::TokenIds(ids),
+            Some(PromptValue::Messages(messages)) => PromptContent::Messages(messages),
+            Some(PromptValue::Text(text)) => {
                 match self.template.as_ref().map(|template| template.apply_to_text(&text)) {
                     None => PromptContent::Text(text),
                     Some(Ok(templated)) => PromptContent::Text(templated),

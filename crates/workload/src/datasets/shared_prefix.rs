@@ -312,11 +312,11 @@ mod tests {
         let steep = Options { group_distribution: GroupSizes::Zipf, zipf_alpha: 50.0, ..small() };
         assert_eq!(groups(steep), vec!["group-0"; 12]);
 
-        let talks = workload(Options { num_turns: 2, ..small() });
-        assert_eq!(talks.len(), 24);
-        let later = talks.item(13).unwrap();
+        let conversations = workload(Options { num_turns: 2, ..small() });
+        assert_eq!(conversations.len(), 24);
+        let later = conversations.item(13).unwrap();
         assert_eq!(later.after, Some(TurnPlace { session: 1, turn: 1, think: Nanos::ZERO }));
         assert_eq!(later.prompt.prompt_tokens, Some(6));
-        assert_eq!((talks.next_turn(1), talks.next_turn(13)), (Some(13), None));
+        assert_eq!((conversations.next_turn(1), conversations.next_turn(13)), (Some(13), None));
     }
 }

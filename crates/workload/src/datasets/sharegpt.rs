@@ -32,14 +32,14 @@ pub struct Options {
 
 /// Which lengths a tool keeps, in tokens.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct LengthLimits {
     prompt_min: u32,
     output_min: u32,
     prompt_max: u32,
     total_max: u32,
 }
 
-impl Limits {
+impl LengthLimits {
     const fn of(conventions: Conventions, context_len: Option<u32>) -> Self {
         match conventions {
             Conventions::Vllm => {
@@ -60,7 +60,7 @@ impl Limits {
 pub(crate) struct ShareGpt {
     options: Options,
     context: DatasetContext,
-    limits: Limits,
+    limits: LengthLimits,
     template: Option<ChatTemplate>,
 }
 
@@ -80,7 +80,7 @@ impl ShareGpt {
             let reason = "the answer length must be at least 4".to_owned();
             return Err(Error::Options { dataset: "sharegpt", reason });
         }
-        let limits = Limits::of(context.conventions, options.context_len);
+        let limits = LengthLimits::of(context.conventions, options.context_len);
         let template = ChatTemplate::open(context, Habit::Raw)?;
         Ok(Self { options, context: context.clone(), limits, template })
     }
@@ -136,7 +136,7 @@ impl RowReader for ShareGpt {
         else {
             return Ok(None);
         };
-        let Limits { prompt_min, output_min, prompt_max, total_max } = self.limits;
+        let LengthLimits { prompt_min, output_min, prompt_max, total_max } = self.limits;
         let specials = match self.context.form {
             WireForm::Text => Specials::Add,
             WireForm::Chat | WireForm::TokenIds => Specials::Skip,

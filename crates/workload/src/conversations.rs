@@ -29,7 +29,7 @@ tokometer_base::partial! {
 /// The header by which a router recognises the conversation of a request.
 const SESSION_HEADER: &str = "x-session-id";
 
-pub(crate) struct Talks {
+pub(crate) struct ConversationSource {
     first: Box<dyn Source>,
     later: Option<Box<dyn Source>>,
     /// For each turn, the conversations that have it, in their order.
@@ -37,7 +37,7 @@ pub(crate) struct Talks {
     think: Nanos,
 }
 
-impl Talks {
+impl ConversationSource {
     pub(crate) fn open(spec: &Spec, context: &DatasetContext, turns: &Turns) -> Result<Self> {
         let refused = |reason: String| Error::Options { dataset: spec.name(), reason };
         if turns.least == 0 || turns.least > turns.most {
@@ -91,7 +91,7 @@ fn levels(conversations: u64, turns: &Turns, seed: Seed) -> Vec<Vec<u64>> {
     levels
 }
 
-impl Source for Talks {
+impl Source for ConversationSource {
     fn len(&self) -> u64 {
         self.levels.iter().map(|level| level.len() as u64).sum()
     }
