@@ -93,7 +93,7 @@ fn a_stalled_disk_ends_the_run_at_a_limit_and_loses_no_row() {
     );
 }
 
-/// PendingRows that ended after the disk had failed were lost: the run no longer had anyone to tell.
+/// Rows that ended after the disk had failed were lost: the run no longer had anyone to tell.
 #[test]
 fn a_failed_write_ends_the_run_and_keeps_what_is_measured_afterwards() {
     let scene = scene(usize::MAX);

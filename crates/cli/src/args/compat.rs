@@ -318,7 +318,7 @@ mod tests {
         for row in ROWS {
             match row.fate {
                 FlagSupport::Kept(_) => {
-                    assert!(own.contains(row.flag), "{} is not declared", row.flag)
+                    assert!(own.contains(row.flag), "{} is not declared", row.flag);
                 }
                 FlagSupport::Renamed(ours) => assert!(own.contains(ours), "{ours} is not declared"),
                 FlagSupport::Ignored(_) | FlagSupport::Refused(_) => {

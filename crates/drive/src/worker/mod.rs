@@ -207,7 +207,7 @@ impl<P: Platform> Worker<P> {
             WorkerCommand::Send(flight) => self.ready.push_back(flight),
             WorkerCommand::Pace(flight) => self.line_up(flight),
             WorkerCommand::Preopen { target, count } => {
-                (0..count).for_each(|_| self.open_spare(target))
+                (0..count).for_each(|_| self.open_spare(target));
             }
             WorkerCommand::Measure => {
                 self.account = Account::default();

@@ -223,7 +223,7 @@ fn indexes(reader: &RunReader) -> Vec<u64> {
     reader.timelines().unwrap().map(|row| row.identity.index).collect()
 }
 
-/// PendingRows in the deleted files, rows of the writer and rows that never reached it are all read, also by
+/// Rows in the deleted files, rows of the writer and rows that never reached it are all read, also by
 /// two readers in turn.
 #[test]
 fn a_record_that_is_given_up_returns_every_row_from_deleted_files() {
