@@ -2,7 +2,7 @@
 //!
 //! In: the data of one event, a JSON object of any dialect. Out: its [`Fields`]. The common case
 //! builds no document. Unusual input (an escape inside a key, a document that is not an object) goes
-//! to a full parser with the same table of fields, so both give the same meaning. [`Template`] is
+//! to a full parser with the same table of fields, so both give the same meaning. [`EventTemplate`] is
 //! faster still for events that differ from the last one only in their text.
 
 mod cursor;

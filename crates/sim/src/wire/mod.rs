@@ -1,6 +1,6 @@
 //! What the server reads and says: one file per protocol it imitates.
 //!
-//! In: a whole HTTP request. Out: a reply at once, or an [`EngineRequest`] for the engine with the [`Script`] that
+//! In: a whole HTTP request. Out: a reply at once, or an [`EngineRequest`] for the engine with the [`AnswerWriter`] that
 //! will speak its tokens. Scripts write events into a [`Sheet`] and know neither sockets nor clocks;
 //! the sequence and the keys of their events are those of the captured streams in the fixtures.
 //! Nothing here is shared with the client.
