@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use tiktoken_rs::CoreBPE;
 
-use crate::{Error, Result, SafeWords, Specials, Tokenizer};
+use crate::{Error, Result, SafeWords, Specials, Tokenizer, vocabulary};
 
 /// A built-in vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -35,12 +35,13 @@ impl Encoding {
         }
     }
 
-    fn vocabulary(self) -> &'static CoreBPE {
-        match self {
-            Self::R50k => tiktoken_rs::r50k_base_singleton(),
-            Self::Cl100k => tiktoken_rs::cl100k_base_singleton(),
-            Self::O200k => tiktoken_rs::o200k_base_singleton(),
-        }
+    fn vocabulary(self) -> Result<&'static CoreBPE> {
+        static LOADED: [OnceLock<std::result::Result<CoreBPE, String>>; 3] =
+            [const { OnceLock::new() }; 3];
+        let loaded = LOADED[self as usize].get_or_init(|| vocabulary::load(self));
+        loaded
+            .as_ref()
+            .map_err(|reason| Error::BuiltIn { name: self.name(), reason: reason.clone() })
     }
 
     /// Ids below this one stand for ordinary text; those from it on are special or unused.
@@ -90,18 +91,18 @@ impl Tokenizer for BuiltIn {
 
     /// No server adds special tokens in these encodings, so both kinds of encoding are the same.
     fn encode(&self, text: &str, _specials: Specials) -> Result<Vec<u32>> {
-        Ok(self.encoding.vocabulary().encode_ordinary(text))
+        Ok(self.encoding.vocabulary()?.encode_ordinary(text))
     }
 
     fn decode(&self, ids: &[u32]) -> Result<String> {
-        let bytes = self.encoding.vocabulary().decode_bytes(ids).map_err(|error| {
+        let bytes = self.encoding.vocabulary()?.decode_bytes(ids).map_err(|error| {
             Error::Decode { name: self.name().to_owned(), reason: error.to_string() }
         })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn count(&self, text: &str) -> Result<usize> {
-        Ok(self.encoding.vocabulary().count_ordinary(text))
+        Ok(self.encoding.vocabulary()?.count_ordinary(text))
     }
 
     /// Ordinary ids only: the special ones above them have gaps that no server accepts.

@@ -41,6 +41,16 @@ pub enum Error {
         "cannot find the tokenizer `{0}`\n  try a path, a hub id such as `org/name`, or one of r50k, cl100k, o200k"
     )]
     Unknown(String),
+    /// A vocabulary of the binary itself that does not load.
+    #[error(
+        "cannot load the built-in tokenizer `{name}`: {reason}\n  try another tokenizer with --tokenizer, and report this as a bug"
+    )]
+    BuiltIn {
+        /// The encoding.
+        name: &'static str,
+        /// What its library said.
+        reason: String,
+    },
     /// Text that the tokenizer refused.
     #[error("cannot encode text with the tokenizer `{name}`: {reason}")]
     Encode {

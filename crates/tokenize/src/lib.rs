@@ -13,6 +13,7 @@ pub mod hub;
 pub mod model;
 pub mod server;
 mod tokenizer;
+mod vocabulary;
 pub mod words;
 
 pub use choice::{Choice, OpenedTokenizer, Wish, open};
