@@ -23,6 +23,6 @@ pub use background::{Background, StopSignal};
 pub use clock::{Clock, ManualClock, MonotonicClock};
 pub use conventions::Conventions;
 pub use partial::Partial;
-pub use prompt::{Message, Prompt, PromptContent};
+pub use prompt::{IgnoreEos, Message, Prompt, PromptContent};
 pub use seed::{Seed, Stream};
 pub use time::{Nanos, WallNanos};

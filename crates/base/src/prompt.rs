@@ -23,6 +23,19 @@ pub enum PromptContent {
     Messages(Vec<Message>),
 }
 
+/// Whether generation continues past the end-of-sequence token, up to the requested length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IgnoreEos {
+    /// The model may end early.
+    #[default]
+    Off,
+    /// Continue, because the workload implies it. The field is removed when a server refuses it.
+    Implied,
+    /// Continue, because the user requested it. A refusal is then a failure.
+    Asked,
+}
+
 /// One prompt and what is expected of its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prompt {

@@ -8,10 +8,10 @@ use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
-use tokometer_base::Nanos;
+use tokometer_base::{Clock, Nanos};
 
 use crate::Error;
-use crate::conn::{Access, Cancel, Channel, Endpoint, ExchangeDeadline, Peer};
+use crate::conn::{Access, Channel, Endpoint, Peer, TimeLimit};
 use crate::http::{BodyDecoder, BodyPart, ContentEncoding, ResponseReader};
 use crate::prepare::RequestHead;
 use crate::redirect::{MOST_REDIRECTS, Redirect, is_redirect};
@@ -104,8 +104,7 @@ enum TokenizeForm {
 pub struct Control {
     settings: Settings,
     access: Arc<Access>,
-    timeout: Nanos,
-    cancel: Option<Cancel>,
+    limit: TimeLimit,
     /// The address that answered last. It is asked first, so that counters of one server follow each
     /// other and an address that is down costs time once.
     last: Arc<Mutex<Option<Peer>>>,
@@ -115,21 +114,44 @@ pub struct Control {
 impl Control {
     /// Uses the address, headers and key of the run. `timeout` applies to a whole request, from
     /// connecting to the last byte of its response.
-    pub fn new(settings: &Settings, access: Arc<Access>, timeout: Nanos) -> Self {
-        let (last, tokenize_form) = (Arc::default(), OnceLock::new());
-        Self { settings: settings.clone(), access, timeout, cancel: None, last, tokenize_form }
+    pub fn new(
+        settings: &Settings,
+        access: Arc<Access>,
+        timeout: Nanos,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            settings: settings.clone(),
+            access,
+            limit: TimeLimit { clock, span: timeout, is_cancelled: None },
+            last: Arc::default(),
+            tokenize_form: OnceLock::new(),
+        }
     }
 
-    /// The same client with another patience.
+    /// A client for another server that is reached in the same way.
+    #[must_use]
+    pub fn with_settings(&self, settings: &Settings) -> Self {
+        Self {
+            settings: settings.clone(),
+            last: Arc::default(),
+            tokenize_form: OnceLock::new(),
+            ..self.clone()
+        }
+    }
+
+    /// The same client with another timeout.
     #[must_use]
     pub fn with_timeout(&self, timeout: Nanos) -> Self {
-        Self { timeout, ..self.clone() }
+        let limit = TimeLimit { span: timeout, ..self.limit.clone() };
+        Self { limit, ..self.clone() }
     }
 
     /// The same client, whose requests end early once `is_cancelled`.
     #[must_use]
     pub fn cancelled_by(&self, is_cancelled: Arc<dyn Fn() -> bool + Send + Sync>) -> Self {
-        Self { cancel: Some(Cancel(is_cancelled)), ..self.clone() }
+        let limit = TimeLimit { is_cancelled: Some(is_cancelled), ..self.limit.clone() };
+        Self { limit, ..self.clone() }
     }
 
     /// `GET path`, whatever the status of the answer. Redirects are followed; another server than this
@@ -199,13 +221,12 @@ impl Control {
     }
 
     fn connect(&self, endpoint: &Endpoint) -> io::Result<Channel> {
-        let limit = ExchangeDeadline::new(self.timeout, self.cancel.clone());
         let addresses = &endpoint.addresses;
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let first = last.and_then(|last| addresses.iter().position(|address| *address == last));
         let others = (0..addresses.len()).filter(|place| Some(*place) != first);
         let order = first.into_iter().chain(others);
-        let (channel, place) = Channel::open(endpoint, order, limit)?;
+        let (channel, place) = Channel::open(endpoint, order, self.limit.start())?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         *last = addresses.get(place).cloned();
         Ok(channel)
@@ -232,7 +253,7 @@ impl Control {
                 Ok(is_last) => is_last,
                 Err(error) if error.kind() == io::ErrorKind::TimedOut && !has_heard => {
                     let address = address.to_owned();
-                    return Err(Error::Silent { address, within: self.timeout });
+                    return Err(Error::Silent { address, within: self.limit.span });
                 }
                 Err(error) => return Err(reach(error)),
             };

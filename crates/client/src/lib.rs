@@ -33,5 +33,5 @@ pub use exchange::{Exchange, KeepText, ReadStamp, ResponseProgress};
 pub use omission::{refused_field, replacement};
 pub use prepare::{PreparedRequest, RequestInput};
 pub use secret::ApiKey;
-pub use settings::{IgnoreEos, PartialSampling, Sampling, Settings, UsageReports};
+pub use settings::{PartialSampling, Sampling, Settings, UsageReports};
 pub use url::Url;

@@ -7,25 +7,12 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::Conventions;
 use tokometer_base::redact::{Secrets, hide_in_url};
+use tokometer_base::{Conventions, IgnoreEos};
 
 use crate::proxy::Forward;
 use crate::secret::{ApiKey, ExtraBody, Headers};
 use crate::url::Url;
-
-/// Whether generation continues past the end-of-sequence token, up to the requested length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IgnoreEos {
-    /// The model may end early.
-    #[default]
-    Off,
-    /// Continue, because the workload implies it. The field is removed when a server refuses it.
-    Implied,
-    /// Continue, because the user requested it. A refusal is then a failure.
-    Asked,
-}
 
 /// Which token counts a stream is requested to carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -219,11 +219,11 @@ impl Measurement {
             self.check_interrupted()?;
         }
         let secrets = &self.tools.secrets;
-        let reached = reach(plan, secrets, &*self.tools.clock)?;
+        let reached = reach(plan, secrets, &self.tools.clock)?;
         let against = plan
             .second()
             .map(|second| {
-                reach(&second, secrets, &*self.tools.clock)
+                reach(&second, secrets, &self.tools.clock)
                     .map_err(|why| Error { message: format!("target b: {}", why.message), ..why })
             })
             .transpose()?;

@@ -109,7 +109,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    use tokometer_base::ManualClock;
+    use tokometer_base::{ManualClock, MonotonicClock};
     use tokometer_client::{Settings, Url};
 
     use super::*;
@@ -124,7 +124,8 @@ mod tests {
             }
         });
         let settings = Settings::new(Url::parse(&url).unwrap(), String::new());
-        MetricsSource::page(Control::new(&settings, Arc::default(), Nanos::from_millis(200)), 0)
+        let (timeout, clock) = (Nanos::from_millis(200), Arc::new(MonotonicClock));
+        MetricsSource::page(Control::new(&settings, Arc::default(), timeout, clock), 0)
     }
 
     fn page(mut stream: TcpStream, body: &str) {

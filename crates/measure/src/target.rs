@@ -39,8 +39,6 @@ pub struct Reached {
     pub settings: Arc<Settings>,
     /// Resolved addresses and TLS settings.
     pub endpoint: Endpoint,
-    /// How other servers are reached, such as those with metrics.
-    access: Arc<Access>,
     /// For control requests.
     pub control: Control,
     /// The model's entry in `/v1/models`; `None` where it has none.
@@ -74,8 +72,8 @@ impl Reached {
     /// short, because the run waits for the last scrape.
     fn metrics_pages(&self, plan: &Plan) -> Result<Vec<MetricsSource>, Error> {
         let source = |endpoint: u16, settings: &Settings| {
-            let access = Arc::clone(&self.access);
-            MetricsSource::page(Control::new(settings, access, SCRAPE_TIMEOUT), endpoint)
+            let control = self.control.with_settings(settings).with_timeout(SCRAPE_TIMEOUT);
+            MetricsSource::page(control, endpoint)
         };
         let urls = &plan.client.metrics_urls;
         if urls.is_empty() {
@@ -118,7 +116,7 @@ impl Reached {
 pub(crate) fn reach(
     plan: &Plan,
     secrets: &Credentials,
-    clock: &dyn Clock,
+    clock: &Arc<dyn Clock>,
 ) -> Result<Reached, Error> {
     let target = target_of(plan)?;
     let dialect = target.backend;
@@ -140,8 +138,9 @@ pub(crate) fn reach(
     let access = Arc::new(access(target, secrets));
     let endpoint = endpoint(&access, &settings.base_url)?;
     settings.forward.clone_from(&endpoint.forward);
-    let control =
-        |settings: &Settings| Control::new(settings, Arc::clone(&access), CONTROL_TIMEOUT);
+    let control = |settings: &Settings| {
+        Control::new(settings, Arc::clone(&access), CONTROL_TIMEOUT, Arc::clone(clock))
+    };
     let path = dialect.up_path_by(plan.family);
     let redirected = wait_until_up(&control(&settings), path, plan.phases.ready_timeout_s, clock)?;
     let listed = models(&control(&settings), &settings, dialect)?;
@@ -159,17 +158,7 @@ pub(crate) fn reach(
     };
     let settings = Arc::new(settings);
     let remarks = redirected.into_iter().chain(listed.remark).collect();
-    Ok(Reached {
-        dialect,
-        settings,
-        endpoint,
-        access,
-        control,
-        model,
-        described,
-        remarks,
-        simulator,
-    })
+    Ok(Reached { dialect, settings, endpoint, control, model, described, remarks, simulator })
 }
 
 /// The address of `--metrics-url`, with or without `/metrics` at the end of its path.
@@ -381,7 +370,7 @@ fn server_name(control: &Control) -> Option<String> {
 mod tests {
     use std::net::TcpListener;
 
-    use tokometer_base::ManualClock;
+    use tokometer_base::{ManualClock, MonotonicClock};
 
     use super::*;
 
@@ -390,8 +379,9 @@ mod tests {
     fn a_server_that_never_comes_up_has_all_the_time_it_was_given() {
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let url = Url::http(nobody.ip().to_string(), nobody.port());
+        let settings = Settings::new(url, "tiny");
         let control =
-            Control::new(&Settings::new(url, "tiny"), Arc::default(), Nanos::from_secs(1));
+            Control::new(&settings, Arc::default(), Nanos::from_secs(1), Arc::new(MonotonicClock));
         let clock = ManualClock::default();
         let refused = wait_until_up(&control, "/health", 3_600.0, &clock).unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Target);

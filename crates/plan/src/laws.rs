@@ -4,10 +4,10 @@ use proptest::collection::{btree_map, vec};
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::strategy::Strategy;
-use tokometer_base::Partial;
+use tokometer_base::{IgnoreEos, Partial};
+use tokometer_client::PartialSampling;
 use tokometer_client::secret::Headers;
 use tokometer_client::tls::Trust;
-use tokometer_client::{IgnoreEos, PartialSampling};
 use tokometer_drive::Connections;
 use tokometer_workload::{OrNone, PartialSpec, PartialTurns, Ratio};
 

@@ -178,6 +178,8 @@ fn shown<T: Serialize>(value: Option<&T>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_base::IgnoreEos;
+
     use super::*;
     use crate::{PartialLoad, PartialRamp, Rate, Strategy, laws};
 
@@ -277,6 +279,20 @@ mod tests {
         later["load"]["shape"] = "square".into();
         let why = of(later).unwrap_err().to_string();
         assert!(why.contains("unknown key `shape`"), "{why}");
+    }
+
+    /// Reports read this rule from the record without knowing the plan's types.
+    #[test]
+    fn a_record_returns_the_end_of_sequence_rule_of_its_plan() {
+        let mut info: RunInfo =
+            serde_json::from_str(include_str!("../../../fixtures/run/info.json")).unwrap();
+        for (word, rule) in [("off", IgnoreEos::Off), ("implied", IgnoreEos::Implied)] {
+            let change = format!("request = {{ ignore_eos = \"{word}\" }}");
+            info.plan = serde_json::to_value(wholly(&change).fields.complete().unwrap()).unwrap();
+            assert_eq!(info.ignore_eos(), Some(rule), "{word}");
+        }
+        info.plan = serde_json::Value::Null;
+        assert_eq!(info.ignore_eos(), None);
     }
 
     #[test]

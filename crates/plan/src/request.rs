@@ -1,6 +1,7 @@
 //! What every request says.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::IgnoreEos;
 use tokometer_client as client;
 use tokometer_client::secret::ExtraBody;
 use tokometer_client::settings::Delivery;
@@ -10,7 +11,7 @@ tokometer_base::partial! {
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Request / PartialRequest {
         /// End-of-sequence rule.
-        pub ignore_eos: client::IgnoreEos,
+        pub ignore_eos: IgnoreEos,
         /// Stream or one piece.
         pub delivery: Delivery,
         /// Counts asked for.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 use tokometer_base::printable::short;
-use tokometer_base::{Backend, Conventions, Nanos, Seed, WallNanos};
+use tokometer_base::{Backend, Conventions, IgnoreEos, Nanos, Seed, WallNanos};
 
 use crate::health::Health;
 
@@ -113,6 +113,11 @@ pub struct RunInfo {
 }
 
 impl RunInfo {
+    /// The plan's rule for the end-of-sequence token; `None` where the plan has none that is known here.
+    pub fn ignore_eos(&self) -> Option<IgnoreEos> {
+        IgnoreEos::deserialize(self.plan.get("request")?.get("ignore_eos")?).ok()
+    }
+
     /// The same with every text fit for a terminal: a folder may come from anybody, and holds what a
     /// server said.
     #[must_use]

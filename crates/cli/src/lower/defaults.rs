@@ -1,11 +1,11 @@
 //! Default values of plan fields, by the conventions of the tool to follow.
 
 use tokometer_base::neighbours::suggestion;
-use tokometer_base::{Conventions, Nanos, Partial};
+use tokometer_base::{Conventions, IgnoreEos, Nanos, Partial};
 use tokometer_classic::Selection;
 use tokometer_client::conn::Stamps;
 use tokometer_client::settings::Delivery;
-use tokometer_client::{self as client, Dialect, IgnoreEos, UsageReports};
+use tokometer_client::{self as client, Dialect, UsageReports};
 use tokometer_drive::config::RETRY_MAX_WAIT;
 use tokometer_drive::{Connections, Harvest, Timeouts};
 use tokometer_plan::{

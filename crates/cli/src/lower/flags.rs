@@ -3,11 +3,11 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokometer_base::redact::hide_in_url;
-use tokometer_base::{Nanos, units};
+use tokometer_base::{IgnoreEos, Nanos, units};
 use tokometer_client::secret::{ExtraBody, Headers};
 use tokometer_client::settings::Delivery;
 use tokometer_client::tls::Trust;
-use tokometer_client::{IgnoreEos, PartialSampling, UsageReports};
+use tokometer_client::{PartialSampling, UsageReports};
 use tokometer_decide::sequential;
 use tokometer_plan::{
     Address, Cache, CertificateFiles, Content, FlagValues, Form, Judgement, Metadata, Overload,

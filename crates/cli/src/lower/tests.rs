@@ -1,7 +1,6 @@
 //! Command lines of the tools that people come from, as plans.
 
-use tokometer_base::Conventions;
-use tokometer_client::IgnoreEos;
+use tokometer_base::{Conventions, IgnoreEos};
 use tokometer_drive::Connections;
 use tokometer_plan::{Address, Content, Plan};
 use tokometer_workload::Spec;

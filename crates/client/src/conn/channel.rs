@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tokometer_base::{Clock, MonotonicClock, Nanos};
+use tokometer_base::Nanos;
 
 use super::buffer::ReadBuffer;
 use super::endpoint::Endpoint;
@@ -98,7 +98,7 @@ fn connect(
 ) -> io::Result<(Socket, usize)> {
     let mut race = Race::new(order);
     loop {
-        let now = MonotonicClock.now();
+        let now = limit.now();
         let begin = |address: usize| Socket::connect(&endpoint.addresses[address], Stamps::User);
         match race.step(now, begin) {
             RaceStep::Won { address, wire } => return Ok((wire, address)),

@@ -26,7 +26,7 @@ pub use buffer::ReadBuffer;
 pub(crate) use channel::Channel;
 pub use endpoint::{Endpoint, TlsClient};
 pub use info::TransportInfo;
-pub(crate) use limit::{Cancel, ExchangeDeadline};
+pub(crate) use limit::TimeLimit;
 pub use link::{Link, LinkRead, Sent};
 pub use peer::{NamedAddresses, Peer};
 pub use race::{HEAD_START, Race, RaceStep};

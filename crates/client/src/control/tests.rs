@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 
+use tokometer_base::MonotonicClock;
+
 use super::*;
 use crate::conn::testing::Silent;
 use crate::conn::{AccessOptions, NamedAddresses};
@@ -19,7 +21,10 @@ fn serve(answers: Vec<Vec<u8>>) -> (Control, JoinHandle<Vec<String>>) {
         thread::spawn(move || answers.iter().map(|answer| serve_one(&listener, answer)).collect());
     let mut settings = Settings::new(Url::http("127.0.0.1", port), "tiny");
     settings.api_key = Some(ApiKey::Bearer("hunter22".to_owned()));
-    (Control::new(&settings, Arc::default(), Nanos::from_secs(10)), server)
+    (
+        Control::new(&settings, Arc::default(), Nanos::from_secs(10), Arc::new(MonotonicClock)),
+        server,
+    )
 }
 
 fn serve_one(listener: &TcpListener, answer: &[u8]) -> String {
@@ -135,7 +140,8 @@ fn a_refused_connection_is_reported_with_its_address() {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     let settings = Settings::new(Url::http("127.0.0.1", port), "tiny");
-    let control = Control::new(&settings, Arc::default(), Nanos::from_secs(10));
+    let control =
+        Control::new(&settings, Arc::default(), Nanos::from_secs(10), Arc::new(MonotonicClock));
     let error = control.ready("/health").unwrap_err();
     assert!(matches!(error, Error::Reach { .. }), "{error}");
     assert!(error.to_string().contains("/health"), "{error}");
@@ -173,7 +179,12 @@ fn dripping(head: &'static [u8], timeout: Nanos) -> Control {
             thread::spawn(move || drip(stream.unwrap(), head));
         }
     });
-    Control::new(&Settings::new(Url::http("127.0.0.1", port), "tiny"), Arc::default(), timeout)
+    Control::new(
+        &Settings::new(Url::http("127.0.0.1", port), "tiny"),
+        Arc::default(),
+        timeout,
+        Arc::new(MonotonicClock),
+    )
 }
 
 #[test]
@@ -213,7 +224,7 @@ fn named(port: u16, addresses: Vec<IpAddr>) -> Control {
     let names = vec![NamedAddresses { host: host.clone(), port, addresses }];
     let settings = Settings::new(Url::http(host, port), "tiny");
     let access = Access::new(AccessOptions { names, ..AccessOptions::default() });
-    Control::new(&settings, Arc::new(access), Nanos::from_secs(10))
+    Control::new(&settings, Arc::new(access), Nanos::from_secs(10), Arc::new(MonotonicClock))
 }
 
 #[test]
@@ -252,12 +263,14 @@ fn a_server_behind_a_unix_domain_socket_is_asked_like_any_other() {
     });
     let url = Url::parse(&format!("unix:{}:/api", path.display())).unwrap();
     let settings = Settings::new(url, "tiny");
-    let control = Control::new(&settings, Arc::default(), Nanos::from_secs(10));
+    let control =
+        Control::new(&settings, Arc::default(), Nanos::from_secs(10), Arc::new(MonotonicClock));
     assert_eq!(control.get("/health").unwrap().status, 200);
     let request = server.join().unwrap();
     assert!(request.starts_with("GET /api/health HTTP/1.1\r\nHost: localhost\r\n"), "{request}");
     let gone = Settings::new(Url::parse("unix:/nowhere/s.sock").unwrap(), "tiny");
-    let control = Control::new(&gone, Arc::default(), Nanos::from_secs(10));
+    let control =
+        Control::new(&gone, Arc::default(), Nanos::from_secs(10), Arc::new(MonotonicClock));
     let refusal = control.get("/health").unwrap_err().to_string();
     assert!(refusal.contains("unix:/nowhere/s.sock:/health: No such file"), "{refusal}");
 }
@@ -269,7 +282,8 @@ fn a_proxy_is_given_the_whole_url_and_its_own_key() {
     let proxies = crate::proxy::Proxies { http: Some(proxy), ..Default::default() };
     let access = Access::new(AccessOptions { proxies, ..AccessOptions::default() });
     let settings = Settings::new(Url::parse("http://server.test:8000/v").unwrap(), "tiny");
-    let control = Control::new(&settings, Arc::new(access), Nanos::from_secs(10));
+    let control =
+        Control::new(&settings, Arc::new(access), Nanos::from_secs(10), Arc::new(MonotonicClock));
     assert_eq!(control.get("/health").unwrap().status, 200);
     let request = &server.join().unwrap()[0];
     let line = "GET http://server.test:8000/v/health HTTP/1.1\r\nHost: server.test:8000\r\n";
@@ -356,7 +370,8 @@ fn a_server_that_never_answers_is_given_up_with_the_time_it_had() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let settings = Settings::new(Url::http("127.0.0.1", port), "tiny");
-    let control = Control::new(&settings, Arc::default(), Nanos::from_millis(50));
+    let control =
+        Control::new(&settings, Arc::default(), Nanos::from_millis(50), Arc::new(MonotonicClock));
     let error = control.get("/health").unwrap_err().to_string();
     assert!(error.starts_with("no answer from http://127.0.0.1"), "{error}");
     assert!(error.ends_with("/health within 50.0 ms"), "{error}");

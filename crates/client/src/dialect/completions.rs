@@ -9,7 +9,8 @@ use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
-use crate::settings::{IgnoreEos, UsageReports};
+use crate::settings::UsageReports;
+use tokometer_base::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
     framing: EventFraming::Sse,
@@ -79,7 +80,8 @@ mod tests {
     use tokometer_base::Conventions;
 
     use crate::prepare::tests::{body_after, body_of, settings, text_prompt};
-    use crate::settings::{IgnoreEos, UsageReports};
+    use crate::settings::UsageReports;
+    use tokometer_base::IgnoreEos;
 
     #[test]
     fn each_tools_own_fields_are_sent_by_its_conventions() {

@@ -9,7 +9,7 @@ use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
-use crate::settings::IgnoreEos;
+use tokometer_base::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
     framing: EventFraming::Sse,

@@ -12,7 +12,7 @@ use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::{JsonBody, object_of};
-use crate::settings::IgnoreEos;
+use tokometer_base::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
     framing: EventFraming::Sse,

@@ -9,7 +9,7 @@ use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
-use crate::settings::IgnoreEos;
+use tokometer_base::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
     framing: EventFraming::Sse,
@@ -53,7 +53,7 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
 #[cfg(test)]
 mod tests {
     use crate::prepare::tests::{body_of, settings, text_prompt};
-    use crate::settings::IgnoreEos;
+    use tokometer_base::IgnoreEos;
 
     #[test]
     fn ignore_eos_sets_an_end_token_outside_the_vocabulary() {

@@ -11,7 +11,7 @@ use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::{JsonBody, object_of};
-use crate::settings::IgnoreEos;
+use tokometer_base::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
     framing: EventFraming::Sse,
@@ -60,7 +60,7 @@ mod tests {
     use tokometer_base::PromptContent;
 
     use crate::prepare::tests::{body_of, refused, settings, text_prompt};
-    use crate::settings::IgnoreEos;
+    use tokometer_base::IgnoreEos;
 
     #[test]
     fn parameters_follow_its_known_client() {

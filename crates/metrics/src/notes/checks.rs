@@ -1,6 +1,6 @@
 //! The checks of the table: each returns what it found, with numbers, or `None`.
 
-use tokometer_base::Nanos;
+use tokometer_base::{IgnoreEos, Nanos};
 use tokometer_record::{FailureKind, Stop};
 
 use super::note::CheckInput;
@@ -118,8 +118,7 @@ pub(super) fn ended_answers(evidence: &CheckInput<'_>, limit: f64) -> Found {
 
 /// Whether the requests set `ignore_eos`.
 fn is_eos_ignored(evidence: &CheckInput<'_>) -> bool {
-    let told = evidence.info.plan.pointer("/request/ignore_eos").and_then(|value| value.as_str());
-    told.is_some_and(|told| told != "off")
+    evidence.info.ignore_eos().is_some_and(|rule| rule != IgnoreEos::Off)
 }
 
 pub(super) fn long_answers(evidence: &CheckInput<'_>, limit: f64) -> Found {
