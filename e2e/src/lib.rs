@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get fails the test")]
 
+pub mod large_run;
 pub mod program;
 pub mod scripted;
 pub mod soak;

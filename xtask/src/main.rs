@@ -5,6 +5,7 @@
 mod bench_client;
 mod ci;
 mod fuzz;
+mod large_run;
 mod licences;
 mod process;
 mod provision;
@@ -23,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   tidy           the project's own rules, from files alone
   bench-client   the client against a bare floor reader, in one pass [SCENE]
   fuzz           coverage-guided fuzzing of everything that reads bytes: --seconds N [TARGET]
+  large-run      a run folder of any size, for measurements of `report`: REQUESTS TOKENS FOLDER
   referee        a packet capture judges the client's times (root, tcpdump)
   soak           rounds of runs against a chaotic simulator: --minutes N --seed S
   real           the program against a real server that is installed and started for it: --server NAME
@@ -38,6 +40,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),
         "fuzz" => fuzz::run(&arguments[1..]),
+        "large-run" => large_run::run(&arguments[1..]),
         "referee" => referee::run(),
         "soak" => soak::run(&arguments[1..]),
         "real" => real::run(&arguments[1..]),

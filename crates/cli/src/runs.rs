@@ -5,8 +5,11 @@ use std::path::Path;
 use tokometer_decide::AbBlocks;
 use tokometer_metrics::{Collector, Summary, SummaryOptions};
 use tokometer_plan::ab_blocks;
-use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunState, Timeline};
+use tokometer_record::{
+    self as record, RunEnd, RunInfo, RunReader, RunState, Timeline, timeline_bytes,
+};
 
+use crate::ahead::Ahead;
 use crate::exit::Refusal;
 use crate::terminal::print_message;
 
@@ -15,9 +18,10 @@ pub(crate) fn open(folder: &Path) -> Result<RunReader, Refusal> {
     RunReader::open(folder).map_err(unreadable)
 }
 
-/// Every ended request of a run.
+/// Every ended request of a run, decoded by a second thread.
 pub(crate) fn timelines(reader: &RunReader) -> Result<impl Iterator<Item = Timeline>, Refusal> {
-    reader.timelines().map_err(unreadable)
+    let timelines = reader.timelines().map_err(unreadable)?;
+    Ok(Ahead::of(timelines, timeline_bytes))
 }
 
 /// The summary of a run: requests, scrapes and how it ended.

@@ -32,7 +32,7 @@ pub(crate) fn shares(info: &RunInfo, rows: &[RequestRow]) -> Vec<AddressShare> {
             succeeded: 0,
         }));
         for row in rows.iter().filter(|row| row.target == target) {
-            let place = row.address.map(|address| first + usize::from(address));
+            let place = row.address().map(|address| first + usize::from(address));
             if let Some(share) = place.and_then(|place| shares.get_mut(place)) {
                 share.requests += 1;
                 share.succeeded += u64::from(row.fate == Fate::Succeeded);
@@ -52,10 +52,10 @@ mod tests {
     #[test]
     fn requests_are_counted_per_address_of_servers_that_have_several() {
         let mut info = info(load(None, 4));
-        let at = |address: Option<u16>, fate: Fate| RequestRow {
-            address,
-            fate,
-            ..row(0, Nanos::ZERO, Nanos::ZERO)
+        let at = |address: Option<u16>, fate: Fate| {
+            let mut row = row(0, Nanos::ZERO, Nanos::ZERO).with_address(address);
+            row.fate = fate;
+            row
         };
         let rows = [
             at(Some(1), Fate::Succeeded),

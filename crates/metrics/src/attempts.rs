@@ -6,13 +6,70 @@ use std::collections::BTreeMap;
 /// Sorts by request and keeps the last attempt of each. `identity` returns the request and the
 /// attempt. Returns the number of attempts removed.
 pub fn keep_last<T, K: Ord>(attempts: &mut Vec<T>, identity: impl Fn(&T) -> (K, u32)) -> u64 {
-    let before = attempts.len();
-    attempts.sort_by_key(|item| {
-        let (request, attempt) = identity(item);
-        (request, Reverse(attempt))
-    });
-    attempts.dedup_by(|later, earlier| identity(later).0 == identity(earlier).0);
-    (before - attempts.len()) as u64
+    let last = LastOfEach::among(attempts, identity);
+    last.keep_in(attempts);
+    last.removed()
+}
+
+/// Which attempts count, for several lists that have one entry per attempt in the same order.
+#[derive(Debug, Clone)]
+pub(crate) struct LastOfEach {
+    /// Places of the last attempts in the order of requests, then those of the others.
+    places: Vec<u32>,
+    kept: usize,
+}
+
+impl LastOfEach {
+    /// `identity` returns the request and the attempt. Of two attempts with one number the first
+    /// counts.
+    pub(crate) fn among<T, K: Ord>(attempts: &[T], identity: impl Fn(&T) -> (K, u32)) -> Self {
+        let count = u32::try_from(attempts.len()).expect("four billion attempts fit in no memory");
+        let at = |place: u32| identity(&attempts[place as usize]);
+        let mut places: Vec<u32> = (0..count).collect();
+        places.sort_by_key(|place| {
+            let (request, attempt) = at(*place);
+            (request, Reverse(attempt))
+        });
+        let mut others = Vec::new();
+        let mut last = None;
+        places.retain(|place| {
+            let is_last = last.is_none_or(|last| at(last).0 != at(*place).0);
+            if is_last {
+                last = Some(*place);
+            } else {
+                others.push(*place);
+            }
+            is_last
+        });
+        let kept = places.len();
+        places.extend(others);
+        Self { places, kept }
+    }
+
+    /// Attempts that do not count.
+    pub(crate) fn removed(&self) -> u64 {
+        (self.places.len() - self.kept) as u64
+    }
+
+    /// Keeps the last attempts of a list, in the order of requests. Moves entries in place: a second
+    /// list would double the memory.
+    pub(crate) fn keep_in<T>(&self, list: &mut Vec<T>) {
+        assert_eq!(list.len(), self.places.len(), "the lists have one entry per attempt");
+        let mut places = self.places.clone();
+        for start in 0..places.len() {
+            let mut at = start;
+            loop {
+                let from = places[at] as usize;
+                places[at] = u32::try_from(at).unwrap_or(u32::MAX);
+                if from == start {
+                    break;
+                }
+                list.swap(at, from);
+                at = from;
+            }
+        }
+        list.truncate(self.kept);
+    }
 }
 
 /// The same for attempts that come one by one, in any order, of which little is kept.
@@ -48,7 +105,34 @@ impl<T> LastAttempts<T> {
 
 #[cfg(test)]
 mod tests {
+    use tokometer_base::Seed;
+    use tokometer_base::seed::whole_between;
+
     use super::*;
+
+    /// Two lists of the same attempts stay side by side, whatever the order of arrival.
+    #[test]
+    fn several_lists_keep_the_same_attempts() {
+        let mut draws = Seed(3).stream("attempts").at(0);
+        for count in 0..200 {
+            let attempts: Vec<(u64, u32)> = (0..count)
+                .map(|_| (whole_between(&mut draws, 0, 60), whole_between(&mut draws, 0, 3)))
+                .map(|(request, attempt)| (request, u32::try_from(attempt).unwrap()))
+                .collect();
+            let last = LastOfEach::among(&attempts, |item| *item);
+            let (mut own, mut places) = (attempts.clone(), (0..attempts.len()).collect::<Vec<_>>());
+            last.keep_in(&mut own);
+            last.keep_in(&mut places);
+            assert!(own.windows(2).all(|pair| pair[0].0 < pair[1].0), "{own:?}");
+            for ((request, attempt), place) in own.iter().zip(places) {
+                let of_request = || attempts.iter().filter(|item| item.0 == *request);
+                assert_eq!(of_request().map(|item| item.1).max(), Some(*attempt));
+                let first = attempts.iter().position(|item| item == &(*request, *attempt));
+                assert_eq!(first, Some(place));
+            }
+            assert_eq!(last.removed(), (attempts.len() - own.len()) as u64);
+        }
+    }
 
     #[test]
     fn the_last_attempt_of_each_request_stays_in_the_order_of_requests() {

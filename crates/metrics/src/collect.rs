@@ -12,7 +12,7 @@ use tokometer_record::{Health, Outcome, Phase, RecordedLoad, RunInfo, RunState, 
 
 use crate::addresses;
 use crate::anatomy::Anatomy;
-use crate::attempts;
+use crate::attempts::LastOfEach;
 use crate::blocks::Blocks;
 use crate::define::{Formula, METRICS, Unit};
 use crate::family::aggregate::{Details, Frame, GapUnit};
@@ -134,7 +134,7 @@ impl Collector {
         if row.fate == Fate::Succeeded {
             self.push_success(timeline, route);
         }
-        if let (Some(class), Outcome::Failed(failure)) = (row.failure, &timeline.outcome) {
+        if let (Some(class), Outcome::Failed(failure)) = (row.failure(), &timeline.outcome) {
             self.failure_examples
                 .entry(class)
                 .or_insert_with(|| printable::short(&failure.message));
@@ -174,10 +174,13 @@ impl Collector {
 
     /// The summary of everything pushed.
     pub fn finish(mut self, state: &RunState) -> Summary {
-        let retries = attempts::keep_last(&mut self.rows, |row| (row.key, row.attempt));
+        // First, because it drops what takes the most memory beside the rows.
+        let steps = std::mem::take(&mut self.steps).finish();
+        let last = LastOfEach::among(&self.rows, |row| (row.key(), row.attempt));
+        last.keep_in(&mut self.rows);
         let span = span(&self.rows, state);
         let counts = counts(&self.rows, &self.info.load, state);
-        let counts = Counts { retries, warmups: self.warmups, ..counts };
+        let counts = Counts { retries: last.removed(), warmups: self.warmups, ..counts };
         let health = match state {
             RunState::Ended(end) => Some(&end.health),
             RunState::Killed { .. } => None,
@@ -201,7 +204,7 @@ impl Collector {
             goodput,
             load_class: LoadClass::of(&self.info.load),
             steady,
-            steps: std::mem::take(&mut self.steps).finish(),
+            steps,
             ttft_parts: self.anatomy.parts(server.as_ref()),
             server,
             windows,
@@ -212,7 +215,7 @@ impl Collector {
         let told = summary.server.as_ref().and_then(|server| server.reported_accept_length);
         let backend = info.targets.first().map_or("", |target| target.backend.as_str());
         let gap_unit = GapUnit::of_sglang(backend, told);
-        let (distributions, families) = self.into_parts(span, gap_unit);
+        let (distributions, families) = self.into_parts(span, gap_unit, &last);
         (summary.distributions, summary.families) = (distributions, families);
         let evidence = CheckInput {
             info: &info,
@@ -305,9 +308,9 @@ impl Collector {
             concurrency: rows::mean_in_flight(&self.rows, part),
             requests_per_s: completed as f64 / seconds,
             output_tokens_per_s: self.token_seconds.between(part.begin, part.end) / seconds,
-            ttft_ms: distribution(|row| row.ttft),
-            tpot_ms: distribution(|row| row.tpot),
-            e2e_ms: distribution(|row| row.e2e),
+            ttft_ms: distribution(RequestRow::ttft),
+            tpot_ms: distribution(RequestRow::tpot),
+            e2e_ms: distribution(RequestRow::e2e),
         }
     }
 
@@ -316,6 +319,7 @@ impl Collector {
         self,
         span: Option<TimeSpan>,
         gap_unit: GapUnit,
+        last: &LastOfEach,
     ) -> (BTreeMap<String, Distribution>, BTreeMap<Family, crate::figures::FamilyFigures>) {
         let failed = self.rows.iter().filter(|row| row.fate == Fate::Failed).count();
         let failed = u32::try_from(failed).unwrap_or(u32::MAX);
@@ -359,7 +363,9 @@ impl Collector {
             percentiles,
             objectives: self.options.objectives,
             gap_unit,
+            last,
         };
+        drop(self.rows);
         let probe = probe(self.probes);
         let finish = |family: FamilyCollector| {
             let name = family.family();
@@ -468,7 +474,7 @@ fn failure_groups(
     examples: &BTreeMap<FailureClass, String>,
 ) -> Vec<FailureGroup> {
     let mut counts: BTreeMap<FailureClass, u64> = BTreeMap::new();
-    for class in rows.iter().filter_map(|row| row.failure) {
+    for class in rows.iter().filter_map(RequestRow::failure) {
         *counts.entry(class).or_default() += 1;
     }
     let group = |(class, count): (FailureClass, u64)| FailureGroup {

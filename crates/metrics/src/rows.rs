@@ -1,5 +1,7 @@
 //! The values kept of each request after its events are dropped, and the load over time.
 
+use std::iter;
+
 use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome, Timeline};
 
@@ -17,26 +19,50 @@ pub(crate) enum Fate {
 /// Failures are grouped by this.
 pub(crate) type FailureClass = (FailureKind, Option<u16>);
 
+/// A duration in nanoseconds that a request may lack, in half the memory of an `Option<f64>`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MaybeSpan(f64);
+
+impl MaybeSpan {
+    pub(crate) const NONE: Self = Self(f64::NAN);
+
+    fn get(self) -> Option<f64> {
+        (!self.0.is_nan()).then_some(self.0)
+    }
+}
+
+impl From<Option<f64>> for MaybeSpan {
+    fn from(span: Option<f64>) -> Self {
+        span.map_or(Self::NONE, Self)
+    }
+}
+
+/// Absent address or status. No server has as many addresses, and no status is as large.
+const NONE: u16 = u16::MAX;
+
 /// One attempt of one request.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) struct RequestRow {
-    pub(crate) key: (u32, u64),
-    pub(crate) attempt: u32,
-    pub(crate) target: u16,
-    /// Index of the target's address; `None` when no connection was made.
-    pub(crate) address: Option<u16>,
-    pub(crate) fate: Fate,
+    pub(crate) index: u64,
     /// The intended time, otherwise the admission.
     pub(crate) due: Nanos,
     pub(crate) start: Nanos,
     pub(crate) end: Nanos,
-    /// Durations are in nanoseconds.
-    pub(crate) ttft: Option<f64>,
-    pub(crate) tpot: Option<f64>,
-    pub(crate) e2e: Option<f64>,
+    pub(crate) ttft: MaybeSpan,
+    pub(crate) tpot: MaybeSpan,
+    pub(crate) e2e: MaybeSpan,
+    pub(crate) point: u32,
+    pub(crate) attempt: u32,
+    pub(crate) target: u16,
+    address: u16,
     /// The message is kept once per group, not once per request.
-    pub(crate) failure: Option<FailureClass>,
+    failure: Option<FailureKind>,
+    pub(crate) fate: Fate,
+    status: u16,
 }
+
+// A run of a million requests keeps a million of them.
+const _: () = assert!(size_of::<RequestRow>() == 72);
 
 impl RequestRow {
     pub(crate) fn of(timeline: &Timeline) -> Self {
@@ -48,28 +74,90 @@ impl RequestRow {
             Outcome::Failed(failure) => (Fate::Failed, Some((failure.kind, failure.status))),
             Outcome::Abandoned => (Fate::Abandoned, None),
         };
-        Self {
-            key: (timeline.identity.point, timeline.identity.index),
-            attempt: timeline.identity.attempt,
-            target: timeline.identity.target,
-            address: timeline.connection.address,
-            fate,
+        let row = Self {
+            index: timeline.identity.index,
             due: times.intended.unwrap_or(times.admitted),
             start,
             end: times.end.or(last_event).unwrap_or(start).max(start),
-            ttft: measure::ttft(timeline),
-            tpot: measure::tpot(timeline),
-            e2e: measure::e2e(timeline),
-            failure,
+            ttft: measure::ttft(timeline).into(),
+            tpot: measure::tpot(timeline).into(),
+            e2e: measure::e2e(timeline).into(),
+            point: timeline.identity.point,
+            attempt: timeline.identity.attempt,
+            target: timeline.identity.target,
+            address: NONE,
+            failure: None,
+            fate,
+            status: NONE,
+        };
+        row.with_address(timeline.connection.address).with_failure(failure)
+    }
+
+    /// A request that succeeded and has no latencies.
+    #[cfg(test)]
+    pub(crate) fn between(index: u64, start: Nanos, end: Nanos) -> Self {
+        Self {
+            index,
+            due: start,
+            start,
+            end,
+            ttft: MaybeSpan::NONE,
+            tpot: MaybeSpan::NONE,
+            e2e: MaybeSpan::NONE,
+            point: 0,
+            attempt: 0,
+            target: 0,
+            address: NONE,
+            failure: None,
+            fate: Fate::Succeeded,
+            status: NONE,
         }
+    }
+
+    pub(crate) fn with_address(mut self, address: Option<u16>) -> Self {
+        self.address = address.unwrap_or(NONE);
+        self
+    }
+
+    fn with_failure(mut self, class: Option<FailureClass>) -> Self {
+        self.failure = class.map(|(kind, _)| kind);
+        self.status = class.and_then(|(_, status)| status).unwrap_or(NONE);
+        self
+    }
+
+    /// Attempts of one request share it.
+    pub(crate) fn key(&self) -> (u32, u64) {
+        (self.point, self.index)
+    }
+
+    /// Index of the target's address; `None` when no connection was made.
+    pub(crate) fn address(&self) -> Option<u16> {
+        (self.address != NONE).then_some(self.address)
+    }
+
+    pub(crate) fn failure(&self) -> Option<FailureClass> {
+        Some((self.failure?, (self.status != NONE).then_some(self.status)))
+    }
+
+    /// In nanoseconds, like the next two.
+    pub(crate) fn ttft(&self) -> Option<f64> {
+        self.ttft.get()
+    }
+
+    pub(crate) fn tpot(&self) -> Option<f64> {
+        self.tpot.get()
+    }
+
+    pub(crate) fn e2e(&self) -> Option<f64> {
+        self.e2e.get()
     }
 
     /// The latencies that objectives use; `None` for requests without content.
     pub(crate) fn latencies(&self) -> Option<Latencies> {
         Some(Latencies {
-            ttft_ms: self.ttft? / 1e6,
-            tpot_ms: self.tpot.unwrap_or(0.0) / 1e6,
-            e2el_ms: self.e2e? / 1e6,
+            ttft_ms: self.ttft()? / 1e6,
+            tpot_ms: self.tpot().unwrap_or(0.0) / 1e6,
+            e2el_ms: self.e2e()? / 1e6,
         })
     }
 }
@@ -98,6 +186,12 @@ impl TimeSpan {
             end: begin + Nanos(length / count * (piece + 1)),
         })
     }
+
+    /// The piece among `count` equal ones that contains a time.
+    pub(crate) fn piece_of(&self, at: Nanos, count: u64) -> Option<usize> {
+        let piece = at.checked_sub(self.begin)?.0.checked_div(self.length().0 / count)?;
+        usize::try_from(piece).ok().filter(|_| piece < count)
+    }
 }
 
 /// Mean number of requests in flight during a span.
@@ -106,15 +200,43 @@ pub(crate) fn mean_in_flight(rows: &[RequestRow], part: TimeSpan) -> f64 {
     rows.iter().map(overlap).sum::<f64>() / part.length().0.max(1) as f64
 }
 
+/// The same for each of `count` equal pieces of a span, in one pass.
+pub(crate) fn mean_in_flight_by_piece(rows: &[RequestRow], part: TimeSpan, count: u64) -> Vec<f64> {
+    let pieces: Vec<TimeSpan> = part.pieces(count).collect();
+    let mut overlaps = vec![0.0; pieces.len()];
+    for row in rows {
+        let begin = row.start.max(part.begin);
+        let Some(first) = part.piece_of(begin, count) else { continue };
+        let touched = pieces.iter().zip(&mut overlaps).skip(first);
+        for (piece, sum) in touched.take_while(|(piece, _)| piece.begin < row.end) {
+            *sum += (row.end.min(piece.end) - begin.max(piece.begin)).0 as f64;
+        }
+    }
+    let mean = |(sum, piece): (f64, &TimeSpan)| sum / piece.length().0.max(1) as f64;
+    overlaps.into_iter().zip(&pieces).map(mean).collect()
+}
+
+/// The times at which the number in flight changes, in order, with the change. Takes the starts and
+/// the ends of requests. An end comes before a start at the same instant, so that a place that is
+/// reused is not counted twice.
+pub(crate) fn changes(
+    flights: impl Iterator<Item = (Nanos, Nanos)>,
+) -> impl Iterator<Item = (Nanos, i64)> {
+    let (mut starts, mut ends): (Vec<Nanos>, Vec<Nanos>) = flights.unzip();
+    starts.sort_unstable();
+    ends.sort_unstable();
+    let (mut starts, mut ends) = (starts.into_iter().peekable(), ends.into_iter().peekable());
+    iter::from_fn(move || match (starts.peek(), ends.peek()) {
+        (Some(start), Some(end)) if start >= end => ends.next().map(|at| (at, -1)),
+        (Some(_), _) => starts.next().map(|at| (at, 1)),
+        (None, _) => ends.next().map(|at| (at, -1)),
+    })
+}
+
 /// Most requests in flight at one instant, and when the number first reached `wanted`.
 pub(crate) fn sweep(rows: &[RequestRow], wanted: u64) -> (u64, Option<Nanos>) {
-    let mut steps: Vec<(Nanos, i64)> =
-        rows.iter().flat_map(|row| [(row.start, 1), (row.end, -1)]).collect();
-    // An end sorts before a start at the same instant, so that a place that is reused is not counted
-    // twice.
-    steps.sort_unstable();
     let (mut in_flight, mut peak, mut reached) = (0_i64, 0_i64, None);
-    for (at, step) in steps {
+    for (at, step) in changes(rows.iter().map(|row| (row.start, row.end))) {
         in_flight += step;
         peak = peak.max(in_flight);
         if reached.is_none() && u64::try_from(in_flight).is_ok_and(|now| now >= wanted) {
@@ -122,4 +244,49 @@ pub(crate) fn sweep(rows: &[RequestRow], wanted: u64) -> (u64, Option<Nanos>) {
         }
     }
     (u64::try_from(peak).unwrap_or(0), reached)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokometer_base::Seed;
+    use tokometer_base::seed::whole_between;
+
+    use super::*;
+
+    /// Requests of 0 to 300 ns, begun within 1,000 ns.
+    fn rows() -> Vec<RequestRow> {
+        let mut draws = Seed(5).stream("rows").at(0);
+        let mut row = |index: u64| {
+            let start = whole_between(&mut draws, 0, 1_000);
+            let length = whole_between(&mut draws, 0, 300);
+            RequestRow::between(index, Nanos(start), Nanos(start + length))
+        };
+        (0..400).map(&mut row).collect()
+    }
+
+    #[test]
+    fn one_pass_over_the_rows_gives_the_mean_of_every_piece() {
+        let rows = rows();
+        for (begin, end, count) in [(0, 1_200, 12), (103, 997, 7), (300, 305, 12), (500, 500, 3)] {
+            let part = TimeSpan { begin: Nanos(begin), end: Nanos(end) };
+            let each: Vec<f64> =
+                part.pieces(count).map(|piece| mean_in_flight(&rows, piece)).collect();
+            assert_eq!(mean_in_flight_by_piece(&rows, part, count), each, "{part:?} {count}");
+            for at in (0..1_300).map(Nanos) {
+                let containing = part.pieces(count).position(|piece| piece.contains(at));
+                assert_eq!(part.piece_of(at, count), containing, "{part:?} {count} {at:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn changes_are_sorted_and_an_end_precedes_a_start_at_the_same_instant() {
+        let rows = rows();
+        let mut expected: Vec<(Nanos, i64)> =
+            rows.iter().flat_map(|row| [(row.start, 1), (row.end, -1)]).collect();
+        expected.sort_unstable();
+        let found: Vec<(Nanos, i64)> =
+            changes(rows.iter().map(|row| (row.start, row.end))).collect();
+        assert_eq!(found, expected);
+    }
 }

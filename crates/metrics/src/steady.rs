@@ -143,15 +143,21 @@ fn flat_part(rows: &[RequestRow], whole: TimeSpan, least: Nanos) -> Result<TimeS
 }
 
 fn is_flat(rows: &[RequestRow], part: TimeSpan) -> bool {
-    let completions =
-        |piece: TimeSpan| rows.iter().filter(|row| piece.contains(row.end)).count() as f64;
-    let in_flight = |piece: TimeSpan| rows::mean_in_flight(rows, piece);
-    !has_slope(part, in_flight) && !has_slope(part, completions)
+    let in_flight = rows::mean_in_flight_by_piece(rows, part, PIECES);
+    !has_slope(&in_flight) && !has_slope(&completions_by_piece(rows, part))
 }
 
-fn has_slope(part: TimeSpan, value: impl Fn(TimeSpan) -> f64) -> bool {
+fn completions_by_piece(rows: &[RequestRow], part: TimeSpan) -> Vec<f64> {
+    let mut completions: Vec<f64> = part.pieces(PIECES).map(|_| 0.0).collect();
+    for piece in rows.iter().filter_map(|row| part.piece_of(row.end, PIECES)) {
+        completions[piece] += 1.0;
+    }
+    completions
+}
+
+fn has_slope(values: &[f64]) -> bool {
     let points: Vec<(f64, f64)> =
-        part.pieces(PIECES).zip(0_u32..).map(|(piece, x)| (f64::from(x), value(piece))).collect();
+        (0_u32..).zip(values).map(|(x, value)| (f64::from(x), *value)).collect();
     let mean = points.iter().map(|(_, y)| y).sum::<f64>() / points.len() as f64;
     statistics::slope(&points).is_some_and(|slope| {
         let change = slope.per_x * (points.len() - 1) as f64;

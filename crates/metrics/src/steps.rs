@@ -6,10 +6,15 @@
 //! together, because something between engine and client smooths them, or because several engines
 //! respond. For long runs evenly spaced stretches are kept, so that memory is bounded.
 
+mod stretches;
+
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Phase, Timeline};
 
+use self::stretches::{Stretches, Token, stretch};
 use crate::statistics::percentile;
 
 /// Largest share of content events that may share a read with the previous event. Beyond it the gaps
@@ -22,13 +27,6 @@ pub const STEPS_MIN: usize = 30;
 /// Least mean share of the active streams that a step must reach. An engine reaches nearly all of
 /// them; two engines behind one address, or streams smoothed one by one, at most half.
 pub const TOGETHER_MIN: f64 = 0.6;
-
-/// Limit on the tokens kept of a run. A step's duration needs all its tokens, but not all steps are
-/// needed.
-const TOKENS_MAX: usize = 2_000_000;
-
-/// Length of a stretch. Every second, fourth, eighth stretch is kept when there are too many tokens.
-const STRETCH: Nanos = Nanos::from_secs(4);
 
 /// A step this many times as long as the median decode-only step delayed the streams.
 const STALL_FACTOR: f64 = 2.0;
@@ -103,15 +101,6 @@ pub enum StepsRefusal {
     },
 }
 
-/// One content event in 16 bytes, because there are many.
-#[derive(Debug, Clone, Copy)]
-struct Token {
-    at: Nanos,
-    /// Nanoseconds since the previous token of its stream, at most 4 s; zero marks a first token.
-    gap: u32,
-    context: u32,
-}
-
 /// One stream: when it was sent, and its first and last token.
 #[derive(Debug, Clone, Copy)]
 struct StreamSpan {
@@ -122,30 +111,13 @@ struct StreamSpan {
 
 /// Collects the timelines of a run. Failed requests are left out, although they used the engine too,
 /// so a run with many of them shows less.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StepCollector {
-    tokens: Vec<Token>,
+    tokens: Stretches,
+    /// Streams of which a part lies in a kept stretch.
     streams: Vec<StreamSpan>,
     shared: usize,
     events: usize,
-    /// Every `stride`-th stretch is kept, counted from `base`.
-    stride: u64,
-    base: Option<u64>,
-    tokens_max: usize,
-}
-
-impl Default for StepCollector {
-    fn default() -> Self {
-        Self {
-            tokens: Vec::new(),
-            streams: Vec::new(),
-            shared: 0,
-            events: 0,
-            stride: 1,
-            base: None,
-            tokens_max: TOKENS_MAX,
-        }
-    }
 }
 
 /// The steps of a run.
@@ -162,14 +134,18 @@ fn is_token(kind: EventKind) -> bool {
     kind.is_content() || kind == EventKind::Empty
 }
 
-fn stretch(at: Nanos) -> u64 {
-    at.0 / STRETCH.0
+impl StreamSpan {
+    /// The stretches from its begin to its end.
+    fn stretches(&self) -> RangeInclusive<u64> {
+        let begin = self.sent.unwrap_or(self.first).min(self.first);
+        stretch(begin)..=stretch(self.first.max(self.last))
+    }
 }
 
 impl StepCollector {
     /// Keeps every token, however many there are.
     pub fn unbounded() -> Self {
-        Self { tokens_max: usize::MAX, ..Self::default() }
+        Self { tokens: Stretches::of_at_most(usize::MAX), ..Self::default() }
     }
 
     /// Adds a request of the measured phase; others are skipped.
@@ -192,34 +168,21 @@ impl StepCollector {
                 .map_or(0, |(at, _)| u32::try_from((event.at - at).0.max(1)).unwrap_or(u32::MAX));
             before = Some((event.at, event.read));
             first.get_or_insert(event.at);
-            self.base.get_or_insert(stretch(event.at));
-            if self.keeps(event.at) {
-                let context = prompt.saturating_add(number);
-                self.tokens.push(Token { at: event.at, gap, context });
-            }
+            let context = prompt.saturating_add(number);
+            self.tokens.add(Token { at: event.at, gap, context });
         }
         if let (Some(first), Some((last, _))) = (first, before) {
-            self.streams.push(StreamSpan { sent: timeline.times.first_byte_sent, first, last });
+            let stream = StreamSpan { sent: timeline.times.first_byte_sent, first, last };
+            if self.tokens.keeps_one_of(stream.stretches()) {
+                self.streams.push(stream);
+            }
         }
-        if self.tokens.len() > self.tokens_max {
-            self.thin();
+        if self.tokens.is_full() {
+            self.tokens.thin();
+            // A stream between two kept stretches is active in no step, and pending in none.
+            let tokens = &self.tokens;
+            self.streams.retain(|stream| tokens.keeps_one_of(stream.stretches()));
         }
-    }
-
-    /// Whether the stretch of this time is kept. Counted from the first token, so that one always is.
-    fn keeps(&self, at: Nanos) -> bool {
-        let base = self.base.unwrap_or(0);
-        stretch(at).abs_diff(base).is_multiple_of(self.stride)
-    }
-
-    /// Drops every second stretch.
-    fn thin(&mut self) {
-        self.stride *= 2;
-        let mut tokens = std::mem::take(&mut self.tokens);
-        tokens.retain(|token| self.keeps(token.at));
-        self.tokens = tokens;
-        // All tokens may lie in one stretch, which is then kept.
-        self.tokens_max = self.tokens_max.max(self.tokens.len() * 2);
     }
 
     /// The steps, or why there are none. Does not check yet whether streams move together.
@@ -227,25 +190,29 @@ impl StepCollector {
         if self.shared as f64 > SHARED_READS_MAX * self.events as f64 {
             return Err(StepsRefusal::SharedReads { shared: self.shared, events: self.events });
         }
-        self.tokens.sort_by_key(|token| token.at);
-        let width = group_width(&self.tokens);
+        let width = group_width(self.tokens.gaps());
         let mut steps: Vec<SeenStep> = Vec::new();
         let (mut reached, mut under_way) = (0_u64, 0_u64);
         let sweep = Sweep::new(&self.streams);
-        for group in groups(&self.tokens, width, &mut self.streams) {
-            let begin = group.first().map_or(Nanos::ZERO, |token| token.at);
-            let step = step_of(group, begin, steps.last());
-            let streams = sweep.between(begin, step.at);
-            if streams > 1 {
-                reached += u64::from(step.batch());
-                under_way += streams;
+        self.streams.sort_unstable_by_key(|stream| stream.first);
+        let stride = self.tokens.stride();
+        // The missing stretch between two of them is longer than a step can be.
+        for tokens in self.tokens.into_groups() {
+            for group in groups(&tokens, width, &self.streams) {
+                let begin = group.first().map_or(Nanos::ZERO, |token| token.at);
+                let step = step_of(group, begin, steps.last());
+                let streams = sweep.between(begin, step.at);
+                if streams > 1 {
+                    reached += u64::from(step.batch());
+                    under_way += streams;
+                }
+                steps.push(step);
             }
-            steps.push(step);
         }
         if steps.len() < STEPS_MIN {
             return Err(StepsRefusal::TooFewSteps { steps: steps.len(), least: STEPS_MIN });
         }
-        if self.stride > 1 {
+        if stride > 1 {
             forget_spans_across(&mut steps);
         }
         count_pending(&self.streams, &mut steps);
@@ -258,7 +225,7 @@ impl StepCollector {
         if self.events == 0 {
             return None;
         }
-        let kept = 1.0 / self.stride as f64;
+        let kept = 1.0 / self.tokens.stride() as f64;
         let checked = self.seen().and_then(Seen::checked);
         Some(match checked {
             Ok(seen) => figures(&seen, kept),
@@ -301,17 +268,17 @@ impl Sweep {
 }
 
 /// Events closer than this belong to one step: a fifth of the shorter gaps within streams.
-fn group_width(tokens: &[Token]) -> Nanos {
-    let mut gaps: Vec<u32> = tokens.iter().map(|token| token.gap).filter(|gap| *gap > 1).collect();
+fn group_width(gaps: impl Iterator<Item = u32>) -> Nanos {
+    let mut gaps: Vec<u32> = gaps.filter(|gap| *gap > 1).collect();
     let tenth = gaps.len() / 10;
     let gap = (!gaps.is_empty()).then(|| *gaps.select_nth_unstable(tenth).1);
     Nanos(u64::from(gap.unwrap_or(0)) / 5)
 }
 
 /// Groups of tokens, one per step: close together, and all of streams that had been sent when the
-/// first token arrived. A request sent later cannot have been in that step.
-fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &mut [StreamSpan]) -> Vec<&'t [Token]> {
-    streams.sort_unstable_by_key(|stream| stream.first);
+/// first token arrived. A request sent later cannot have been in that step. `streams` are in the order
+/// of their first tokens.
+fn groups<'t>(tokens: &'t [Token], width: Nanos, streams: &[StreamSpan]) -> Vec<&'t [Token]> {
     let is_sent_after = |token: &Token, begin: Nanos| {
         if token.gap > 0 {
             return false;

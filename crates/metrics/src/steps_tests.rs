@@ -89,15 +89,38 @@ fn shared_reads_and_short_runs_are_refused_with_the_reason() {
 #[test]
 fn long_runs_are_seen_in_stretches_and_no_duration_spans_a_hole() {
     let times: Vec<u64> = (1..=2_000).map(|step| step * 20).collect();
-    let mut collector = StepCollector { tokens_max: 2_000, ..StepCollector::default() };
+    let mut collector =
+        StepCollector { tokens: Stretches::of_at_most(2_000), ..StepCollector::default() };
     for timeline in in_step(4, &times) {
         collector.push(&timeline);
     }
-    let stride = collector.stride;
+    let stride = collector.tokens.stride();
     assert!(stride > 1);
     let Some(Steps::Seen(figures)) = collector.finish() else { panic!("refused") };
     assert_eq!((figures.span_ms_p50, figures.span_ms_p99), (Some(20.0), Some(20.0)));
     assert!((figures.kept_share * stride as f64 - 1.0).abs() < 1e-9);
+}
+
+/// A stream between two kept stretches takes no memory, and no figure shows that it is missing.
+#[test]
+fn streams_outside_of_the_kept_stretches_are_dropped_without_a_trace() {
+    let timelines: Vec<Timeline> = (0..4_000)
+        .map(|index| {
+            let start = index * 25 + index % 7;
+            let events: Vec<_> = (1..=6).map(|step| ((start / 20 + step) * 20, Text)).collect();
+            answer(index, start, &events)
+        })
+        .collect();
+    let mut bounded =
+        StepCollector { tokens: Stretches::of_at_most(3_000), ..StepCollector::default() };
+    let mut all = StepCollector::unbounded();
+    for timeline in &timelines {
+        bounded.push(timeline);
+        all.push(timeline);
+    }
+    assert!(bounded.tokens.stride() >= 8 && bounded.streams.len() * 4 < all.streams.len());
+    let with_all_streams = StepCollector { streams: all.streams, ..bounded.clone() };
+    assert_eq!(bounded.seen().unwrap(), with_all_streams.seen().unwrap());
 }
 
 /// One request at a time: the next one's first token may follow the previous one's last token within

@@ -6,7 +6,7 @@ use tokometer_record::{
     RunInfo, RunState, Stop, TargetInfo, Timeline, Usage,
 };
 
-use crate::rows::{Fate, RequestRow};
+use crate::rows::RequestRow;
 
 pub(crate) fn load(request_rate: Option<f64>, planned: u64) -> RecordedLoad {
     RecordedLoad {
@@ -21,20 +21,7 @@ pub(crate) fn load(request_rate: Option<f64>, planned: u64) -> RecordedLoad {
 }
 
 pub(crate) fn row(index: u64, start: Nanos, end: Nanos) -> RequestRow {
-    RequestRow {
-        target: 0,
-        address: None,
-        key: (0, index),
-        attempt: 0,
-        fate: Fate::Succeeded,
-        due: start,
-        start,
-        end,
-        ttft: None,
-        tpot: None,
-        e2e: None,
-        failure: None,
-    }
+    RequestRow::between(index, start, end)
 }
 
 pub(crate) fn info(load: RecordedLoad) -> RunInfo {

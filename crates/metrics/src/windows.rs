@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 
 use crate::rows::{Fate, RequestRow, TimeSpan};
-use crate::statistics;
 
 const SECOND: u64 = 1_000_000_000;
 /// Longer runs get wider windows, so that the page of a whole day stays small.
@@ -190,24 +189,61 @@ pub(crate) fn blocks(
     tokens: &TokenSeconds,
 ) -> Vec<Block> {
     let Some(span) = span.filter(|span| span.length().0 >= BLOCKS) else { return Vec::new() };
-    let block = |part: TimeSpan| {
+    let mut sums: Vec<BlockSums> = span.pieces(BLOCKS).map(|_| BlockSums::default()).collect();
+    for row in rows {
+        let is_success = row.fate == Fate::Succeeded;
+        if let Some(block) = span.piece_of(row.start, BLOCKS) {
+            sums[block].started += 1;
+            if is_success {
+                sums[block].ttft.add(row.ttft());
+                sums[block].tpot.add(row.tpot());
+                sums[block].e2e.add(row.e2e());
+            }
+        }
+        if let Some(block) = span.piece_of(row.end, BLOCKS).filter(|_| is_success) {
+            sums[block].done += 1;
+        }
+    }
+    let block = |(part, sums): (TimeSpan, BlockSums)| {
         let seconds = part.length().as_secs_f64();
-        let is_done = |row: &&RequestRow| row.fate == Fate::Succeeded && part.contains(row.end);
-        let started = || rows.iter().filter(|row| part.contains(row.start));
-        let mean = |value: fn(&RequestRow) -> Option<f64>| {
-            let done = started().filter(|row| row.fate == Fate::Succeeded);
-            statistics::mean(&done.filter_map(value).collect::<Vec<f64>>()).map(|mean| mean / 1e6)
-        };
         Block {
-            started: started().count() as u64,
-            requests_per_s: rows.iter().filter(is_done).count() as f64 / seconds,
+            started: sums.started,
+            requests_per_s: sums.done as f64 / seconds,
             output_tokens_per_s: tokens.between(part.begin, part.end) / seconds,
-            ttft_ms_mean: mean(|row| row.ttft),
-            tpot_ms_mean: mean(|row| row.tpot),
-            e2e_ms_mean: mean(|row| row.e2e),
+            ttft_ms_mean: sums.ttft.mean_ms(),
+            tpot_ms_mean: sums.tpot.mean_ms(),
+            e2e_ms_mean: sums.e2e.mean_ms(),
         }
     };
-    span.pieces(BLOCKS).map(block).collect()
+    span.pieces(BLOCKS).zip(sums).map(block).collect()
+}
+
+/// What one pass over the rows adds up for a block.
+#[derive(Debug, Default)]
+struct BlockSums {
+    started: u64,
+    done: u64,
+    ttft: SpanSum,
+    tpot: SpanSum,
+    e2e: SpanSum,
+}
+
+/// A sum of durations in nanoseconds.
+#[derive(Debug, Default)]
+struct SpanSum {
+    nanos: f64,
+    count: u64,
+}
+
+impl SpanSum {
+    fn add(&mut self, span: Option<f64>) {
+        self.nanos += span.unwrap_or(0.0);
+        self.count += u64::from(span.is_some());
+    }
+
+    fn mean_ms(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.nanos / self.count as f64 / 1e6)
+    }
 }
 
 #[cfg(test)]
@@ -236,13 +272,11 @@ mod tests {
     #[test]
     fn blocks_hold_the_requests_that_started_in_them() {
         let span = TimeSpan { begin: Nanos::ZERO, end: Nanos::from_secs(16) };
-        let timed = |index: u64, second: u64, ttft: f64| RequestRow {
-            ttft: Some(ttft),
-            ..testing::row(
-                index,
-                Nanos::from_secs(second),
-                Nanos::from_millis(second * 1_000 + 500),
-            )
+        let timed = |index: u64, second: u64, ttft: f64| {
+            let end = Nanos::from_millis(second * 1_000 + 500);
+            let mut row = testing::row(index, Nanos::from_secs(second), end);
+            row.ttft = Some(ttft).into();
+            row
         };
         let rows = [timed(0, 0, 10e6), timed(1, 0, 30e6), timed(2, 5, 50e6)];
         let found = blocks(Some(span), &rows, &TokenSeconds::new(Nanos::ZERO));

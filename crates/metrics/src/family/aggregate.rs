@@ -9,7 +9,7 @@ use tokometer_record::{Outcome, RecordedLoad, Timeline};
 use super::buckets::{self, RequestSpan};
 use super::lens::ToolView;
 use super::{Family, Route, rust_steady};
-use crate::attempts;
+use crate::attempts::LastOfEach;
 use crate::figures::{Attainment, Detail, FamilyFigures, ListStats};
 use crate::goodput::{Latencies, Objectives};
 use crate::sample::Sample;
@@ -21,24 +21,58 @@ const NANOS_PER_MILLI: f64 = 1e6;
 /// are damage, and sixteen bytes of a record must not become a list of 65,534 entries.
 const TOKENS_PER_EVENT_MAX: u32 = 8_192;
 
-/// What stays of one request.
-#[derive(Debug, Clone, PartialEq)]
+/// What stays of one attempt.
+#[derive(Debug, Clone)]
 pub(crate) struct ToolRow {
-    pub(super) key: (u32, u64),
-    pub(super) attempt: u32,
     pub(super) start: Nanos,
     pub(super) ttft: Nanos,
     pub(super) latency: Nanos,
-    pub(super) intended: Option<Nanos>,
-    pub(super) admitted: Nanos,
+    /// Time from the intended time to the admission; without an intended time, the admission.
+    queue: Nanos,
     pub(super) output_tokens: u32,
     pub(super) input_tokens: u32,
-    pub(super) listed_input_tokens: u32,
-    pub(super) retokenized: Option<u32>,
-    pub(super) is_success: bool,
+    retokenized: u32,
+    flags: u8,
 }
 
+/// Flags of a row: success by the tool's rule, an intended time, a retokenized count.
+const SUCCESS: u8 = 1;
+const INTENDED: u8 = 2;
+const RETOKENIZED: u8 = 4;
+
+// A run of a million requests keeps a million of them.
+const _: () = assert!(size_of::<ToolRow>() == 48);
+
 impl ToolRow {
+    fn of(timeline: &Timeline, seen: &ToolView) -> Self {
+        let (intended, admitted) = (timeline.times.intended, timeline.times.admitted);
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        Self {
+            start: seen.start,
+            ttft: seen.ttft,
+            latency: seen.latency,
+            queue: intended.map_or(admitted, |intended| admitted - intended),
+            output_tokens: seen.output_tokens,
+            input_tokens: seen.input_tokens,
+            retokenized: timeline.retokenized_tokens.unwrap_or(0),
+            flags: flag(seen.is_success, SUCCESS)
+                | flag(intended.is_some(), INTENDED)
+                | flag(timeline.retokenized_tokens.is_some(), RETOKENIZED),
+        }
+    }
+
+    fn is_success(&self) -> bool {
+        self.flags & SUCCESS != 0
+    }
+
+    fn retokenized(&self) -> Option<u32> {
+        (self.flags & RETOKENIZED != 0).then_some(self.retokenized)
+    }
+
+    pub(super) fn end(&self) -> Nanos {
+        self.start + self.latency
+    }
+
     /// Time per output token after the first, in nanoseconds; `None` for answers of one token.
     pub(super) fn tpot(&self) -> Option<f64> {
         let later_tokens = self.output_tokens.checked_sub(1).filter(|tokens| *tokens > 0)?;
@@ -47,7 +81,7 @@ impl ToolRow {
 
     /// The wait inside the client. At an infinite rate every request is due when the run begins.
     fn queue(&self, begin: Nanos) -> Nanos {
-        self.admitted - self.intended.unwrap_or(begin)
+        if self.flags & INTENDED != 0 { self.queue } else { self.queue - begin }
     }
 
     fn latencies(&self) -> Latencies {
@@ -62,8 +96,7 @@ impl ToolRow {
 /// The values of one request for detailed result files.
 #[derive(Debug, Clone)]
 struct DetailRow {
-    key: (u32, u64),
-    attempt: u32,
+    input_tokens: u32,
     gaps: Vec<f64>,
     text: String,
     error: String,
@@ -85,6 +118,8 @@ pub struct Frame<'a> {
     pub objectives: Objectives,
     /// What the entries of SGLang's list of gaps are.
     pub gap_unit: GapUnit,
+    /// Which of the attempts count.
+    pub(crate) last: &'a LastOfEach,
 }
 
 /// What a list of gaps counts between.
@@ -143,24 +178,10 @@ impl FamilyCollector {
         if seen.is_success {
             self.pool(&seen);
         }
-        let key = (timeline.identity.point, timeline.identity.index);
         if let Some(details) = &mut self.details {
-            details.push(detail(timeline, &seen, key));
+            details.push(detail(timeline, &seen));
         }
-        self.rows.push(ToolRow {
-            key,
-            attempt: timeline.identity.attempt,
-            start: seen.start,
-            ttft: seen.ttft,
-            latency: seen.latency,
-            intended: timeline.times.intended,
-            admitted: timeline.times.admitted,
-            output_tokens: seen.output_tokens,
-            input_tokens: seen.input_tokens,
-            listed_input_tokens: seen.listed_input_tokens,
-            retokenized: timeline.retokenized_tokens,
-            is_success: seen.is_success,
-        });
+        self.rows.push(ToolRow::of(timeline, &seen));
     }
 
     fn pool(&mut self, seen: &ToolView) {
@@ -185,8 +206,11 @@ impl FamilyCollector {
 
     /// The family's figures.
     pub fn finish(mut self, frame: &Frame<'_>) -> FamilyFigures {
-        attempts::keep_last(&mut self.rows, |row| (row.key, row.attempt));
-        let done: Vec<&ToolRow> = self.rows.iter().filter(|row| row.is_success).collect();
+        frame.last.keep_in(&mut self.rows);
+        if let Some(details) = &mut self.details {
+            frame.last.keep_in(details);
+        }
+        let done: Vec<&ToolRow> = self.rows.iter().filter(|row| row.is_success()).collect();
         let seconds = frame.duration.as_secs_f64();
         let per_second = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
         let sum = |value: fn(&ToolRow) -> u64| done.iter().map(|row| value(row)).sum::<u64>();
@@ -194,14 +218,12 @@ impl FamilyCollector {
             (sum(|row| u64::from(row.input_tokens)), sum(|row| u64::from(row.output_tokens)));
         let is_good = |row: &&&ToolRow| frame.objectives.are_met_by(row.latencies());
         let good = done.iter().filter(is_good).count() as f64;
-        let flights: Vec<RequestSpan> = done
-            .iter()
-            .map(|row| RequestSpan { start: row.start, end: row.start + row.latency })
-            .collect();
-        let peaks = buckets::peaks(&flights, &self.chunks);
+        let flights = done.iter().map(|row| RequestSpan { start: row.start, end: row.end() });
+        let peaks = buckets::peaks(flights, &self.chunks);
         let mut chunks = 0;
         self.chunks.for_each(|_, count| chunks += count);
-        let retokenized: Option<u64> = done.iter().map(|row| row.retokenized.map(u64::from)).sum();
+        let retokenized: Option<u64> =
+            done.iter().map(|row| row.retokenized().map(u64::from)).sum();
         let steady = rust_steady::window(frame.load, &done, &self.chunks, frame.percentiles);
         let stats = |value: &dyn Fn(&ToolRow) -> Option<f64>| -> ListStats {
             let values: Sample = done.iter().filter_map(|row| value(row)).collect();
@@ -272,7 +294,7 @@ pub enum Details {
     Drop,
 }
 
-fn detail(timeline: &Timeline, seen: &ToolView, key: (u32, u64)) -> DetailRow {
+fn detail(timeline: &Timeline, seen: &ToolView) -> DetailRow {
     let error = match &timeline.outcome {
         _ if seen.is_success => String::new(),
         Outcome::Failed(failure) => failure.message.clone(),
@@ -284,8 +306,7 @@ fn detail(timeline: &Timeline, seen: &ToolView, key: (u32, u64)) -> DetailRow {
         std::iter::repeat_n(gap.nanos / 1e9, usize::try_from(repeats).unwrap_or(0))
     };
     DetailRow {
-        key,
-        attempt: timeline.identity.attempt,
+        input_tokens: seen.listed_input_tokens,
         gaps: seen.gaps.iter().flat_map(repeated).collect(),
         text: timeline.text.clone().filter(|_| seen.is_success).unwrap_or_default(),
         error,
@@ -293,14 +314,13 @@ fn detail(timeline: &Timeline, seen: &ToolView, key: (u32, u64)) -> DetailRow {
     }
 }
 
-/// Arrays in the order of the plan. `rows` are sorted and unique.
-fn detail_arrays(rows: &[ToolRow], mut details: Vec<DetailRow>, begin: Nanos) -> Detail {
-    attempts::keep_last(&mut details, |detail| (detail.key, detail.attempt));
+/// Arrays in the order of the plan.
+fn detail_arrays(rows: &[ToolRow], details: Vec<DetailRow>, begin: Nanos) -> Detail {
     let mut arrays = Detail::default();
     for (row, detail) in rows.iter().zip(details) {
-        let if_done = |value: f64| if row.is_success { value } else { 0.0 };
-        arrays.input_lens.push(u64::from(row.listed_input_tokens));
-        arrays.output_lens.push(if row.is_success { u64::from(row.output_tokens) } else { 0 });
+        let if_done = |value: f64| if row.is_success() { value } else { 0.0 };
+        arrays.input_lens.push(u64::from(detail.input_tokens));
+        arrays.output_lens.push(if row.is_success() { u64::from(row.output_tokens) } else { 0 });
         arrays.ttfts.push(row.ttft.as_secs_f64());
         arrays.itls.push(detail.gaps);
         arrays.start_times.push(row.start.as_secs_f64());

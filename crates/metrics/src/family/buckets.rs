@@ -23,11 +23,11 @@ pub(super) struct Peaks {
 }
 
 /// A request counts in every second that it overlaps, so two short ones in one second count twice.
-pub(super) fn peaks(flights: &[RequestSpan], chunks: &Ticks) -> Peaks {
-    let Some(first) = flights.iter().map(|flight| flight.start).min() else {
+pub(super) fn peaks(flights: impl Iterator<Item = RequestSpan> + Clone, chunks: &Ticks) -> Peaks {
+    let Some(first) = flights.clone().map(|flight| flight.start).min() else {
         return Peaks::default();
     };
-    let last = flights.iter().map(|flight| flight.end).max().unwrap_or(first);
+    let last = flights.clone().map(|flight| flight.end).max().unwrap_or(first);
     let buckets = ((last - first).0.div_ceil(SECOND) + 1).min(MOST_BUCKETS);
     let bucket = |at: Nanos| (at - first).0 / SECOND;
     let length = usize::try_from(buckets).unwrap_or(1);

@@ -8,6 +8,7 @@ use tokometer_record::RecordedLoad;
 
 use super::aggregate::ToolRow;
 use crate::figures::SteadyWindow;
+use crate::rows::changes;
 use crate::sample::Sample;
 use crate::ticks::Ticks;
 
@@ -22,15 +23,11 @@ struct Crossing {
     peak: u64,
 }
 
-/// Sorted starts and ends; an end comes before a start at the same instant.
 fn crossing(rows: &[&ToolRow], threshold: u64) -> Option<Crossing> {
-    let mut steps: Vec<(Nanos, i64)> =
-        rows.iter().flat_map(|row| [(row.start, 1), (row.start + row.latency, -1)]).collect();
-    steps.sort_unstable();
     let (mut in_flight, mut peak) = (0_i64, 0_i64);
     let (mut begin, mut end) = (None, None);
     let threshold = i64::try_from(threshold).unwrap_or(i64::MAX);
-    for (at, step) in steps {
+    for (at, step) in changes(rows.iter().map(|row| (row.start, row.end()))) {
         let was_full = in_flight >= threshold;
         in_flight += step;
         peak = peak.max(in_flight);
@@ -59,14 +56,14 @@ pub(super) fn window(
     let threshold = ((THRESHOLD * f64::from(cap)).ceil() as u32).max(1);
     let Crossing { begin, end, peak } = crossing(rows, u64::from(threshold))?;
     let first = rows.iter().map(|row| row.start).min()?;
-    let last = rows.iter().map(|row| row.start + row.latency).max()?;
+    let last = rows.iter().map(|row| row.end()).max()?;
     let length = (end - begin).as_secs_f64();
     if length <= 0.0 {
         return None;
     }
     let is_inside = |at: Nanos| begin <= at && at < end;
     let started: Vec<&&ToolRow> = rows.iter().filter(|row| is_inside(row.start)).collect();
-    let completed = rows.iter().filter(|row| is_inside(row.start + row.latency)).count() as u64;
+    let completed = rows.iter().filter(|row| is_inside(row.end())).count() as u64;
     let mut chunk_count = 0;
     chunks.for_each(|at, count| chunk_count += if is_inside(at) { count } else { 0 });
     let prompt_tokens: u64 = started.iter().map(|row| u64::from(row.input_tokens)).sum();

@@ -8,6 +8,7 @@ use tokometer_record::{
 
 use super::aggregate::{Details, Frame, GapUnit};
 use super::{Family, FamilyCollector, Route, ToolView};
+use crate::attempts::LastOfEach;
 use crate::figures::FamilyFigures;
 use crate::goodput::Objectives;
 use crate::testing;
@@ -157,6 +158,7 @@ fn sglang_divides_gaps_among_tokens_where_its_own_server_speculates() {
             percentiles: &[],
             objectives: Objectives::default(),
             gap_unit: GapUnit::of_sglang(backend, accept_length),
+            last: &last_of([(0, 0)]),
         });
         // Peaks count events in both cases.
         assert_eq!(found.chunks, 3);
@@ -187,6 +189,7 @@ fn at_an_infinite_rate_the_client_s_queue_counts_from_the_begin_of_the_run() {
         percentiles: &[],
         objectives: Objectives::default(),
         gap_unit: GapUnit::Event,
+        last: &last_of([(0, 0), (1, 0)]),
     });
     near(found.client_queue.mean, 300.0);
     assert_eq!(found.detail.unwrap().queue_times, [0.0, 0.6]);
@@ -247,7 +250,13 @@ fn run(family: Family, load: &RecordedLoad) -> FamilyFigures {
         load,
         percentiles: &[99.0, 50.0],
         objectives,
+        last: &last_of([(0, 0), (1, 0), (2, 0), (3, 0)]),
     })
+}
+
+/// For attempts that were pushed in this order, as (request, attempt).
+fn last_of<const N: usize>(attempts: [(u64, u32); N]) -> LastOfEach {
+    LastOfEach::among(&attempts, |attempt| *attempt)
 }
 
 fn near(found: f64, expected: f64) {
@@ -312,6 +321,7 @@ fn empty_lists_are_zero_in_another_tools_figures() {
         load: &load,
         percentiles: &[99.0],
         objectives: Objectives::default(),
+        last: &last_of([]),
     });
     assert_eq!((found.completed, found.goodput), (0, None));
     assert_eq!((found.ttft.mean, found.itl.percentile(99.0)), (0.0, Some(0.0)));
@@ -335,6 +345,7 @@ fn a_retried_request_counts_once_by_its_last_attempt() {
         load: &load,
         percentiles: &[],
         objectives: Objectives::default(),
+        last: &last_of([(0, 0), (0, 1)]),
     });
     assert_eq!((found.completed, found.failed), (1, 0));
     assert_eq!(found.detail.unwrap().errors, [""]);

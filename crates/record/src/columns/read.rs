@@ -7,6 +7,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrowPrimitiveType, ListArray, PrimitiveArray, RecordBatch, StringArray};
+use arrow_buffer::NullBuffer;
 use tokometer_base::Nanos;
 
 use super::{POINTS, event_base};
@@ -32,6 +33,14 @@ impl<T: ArrowPrimitiveType> Numbers<T> {
     fn at(&self, row: usize) -> Option<T::Native> {
         let column = self.0.as_ref()?;
         column.is_valid(row).then(|| column.value(row))
+    }
+
+    /// An upper bound of all values: also counts what lies behind an absent one.
+    fn most(&self) -> Option<T::Native>
+    where
+        T::Native: Ord,
+    {
+        self.0.as_ref().and_then(|column| column.values().iter().copied().max())
     }
 }
 
@@ -86,21 +95,37 @@ impl<T: ArrowPrimitiveType> Lists<T> {
         let (lists, values) = self.0.as_ref().filter(|(lists, _)| lists.is_valid(row))?;
         let place = |at: usize| lists.value_offsets().get(at).map(|at| usize::try_from(*at).ok());
         let (from, to) = (place(row)??, place(row + 1)??);
-        Some(List { values, from, length: to.checked_sub(from)? })
+        Some(List { values: values.values().get(from..to)?, nulls: values.nulls(), from })
+    }
+
+    /// The numbers of a row that has `length` of them. A list of another length is damaged.
+    fn of_length(&self, row: usize, length: usize) -> List<'_, T> {
+        self.at(row).filter(|list| list.values.len() == length).unwrap_or(List::NONE)
+    }
+
+    /// An upper bound of all values: also counts what lies behind an absent one.
+    fn most(&self) -> Option<T::Native>
+    where
+        T::Native: Ord,
+    {
+        self.0.as_ref().and_then(|(_, values)| values.values().iter().copied().max())
     }
 }
 
 /// The numbers of one row.
 struct List<'a, T: ArrowPrimitiveType> {
-    values: &'a PrimitiveArray<T>,
+    values: &'a [T::Native],
+    /// Of all rows; this one begins at `from`.
+    nulls: Option<&'a NullBuffer>,
     from: usize,
-    length: usize,
 }
 
 impl<T: ArrowPrimitiveType> List<'_, T> {
+    const NONE: Self = Self { values: &[], nulls: None, from: 0 };
+
     fn at(&self, place: usize) -> Option<T::Native> {
-        let place = self.from + place;
-        self.values.is_valid(place).then(|| self.values.value(place))
+        let value = self.values.get(place)?;
+        self.nulls.is_none_or(|nulls| nulls.is_valid(self.from + place)).then_some(*value)
     }
 }
 
@@ -319,21 +344,20 @@ impl Events {
 
     fn at(&self, row: usize, base: Nanos) -> Vec<Event> {
         let Some(times) = self.times.at(row) else { return Vec::new() };
-        // Lists of other lengths are damaged, and do not describe these events.
-        let reads = self.reads.at(row).filter(|list| list.length == times.length);
-        let tokens = self.tokens.at(row).filter(|list| list.length == times.length);
-        let kinds = self.kinds.at(row).filter(|list| list.length == times.length);
-        let bounds = self.bounds.at(row).filter(|list| list.length == times.length);
+        let length = times.values.len();
+        let reads = self.reads.of_length(row, length);
+        let tokens = self.tokens.of_length(row, length);
+        let kinds = self.kinds.of_length(row, length);
+        let bounds = self.bounds.of_length(row, length);
         let event = |at: usize| {
             let time = Nanos(base.0.saturating_add_signed(times.at(at).unwrap_or(0)));
-            let kind = kinds.as_ref().and_then(|kinds| kinds.at(at));
-            let kind = kind.map_or(EventKind::Other, EventKind::from_number);
-            let read = reads.as_ref().and_then(|reads| reads.at(at)).unwrap_or(0);
-            let count = tokens.as_ref().and_then(|tokens| tokens.at(at)).map(u32::from);
-            let bound = bounds.as_ref().and_then(|bounds| bounds.at(at)).unwrap_or(0);
+            let kind = kinds.at(at).map_or(EventKind::Other, EventKind::from_number);
+            let read = reads.at(at).unwrap_or(0);
+            let count = tokens.at(at).map(u32::from);
+            let bound = bounds.at(at).unwrap_or(0);
             Event::new(time, read, kind).with_tokens(count).with_upper_bound(bound != 0)
         };
-        (0..times.length).map(event).collect()
+        (0..length).map(event).collect()
     }
 }
 
@@ -378,13 +402,21 @@ impl BatchRows {
         times
     }
 
+    /// No time of the batch is later than this one, relative to the run's origin.
+    fn latest_at_most(&self) -> Nanos {
+        let points = self.points.iter().chain([&self.admitted]).filter_map(U64s::most).max();
+        let events = self.events.times.most().unwrap_or(0);
+        Nanos(points.unwrap_or(0).saturating_add_signed(events.max(0)))
+    }
+
     /// The latest time of a request.
     fn latest(&self, row: usize) -> Nanos {
         let mut times = self.times(row);
         let base = event_base(&times);
         let points = POINTS.map(|(_, point)| *point(&mut times));
         let events = self.events.times.at(row);
-        let latest = events.and_then(|list| (0..list.length).filter_map(|at| list.at(at)).max());
+        let places = |list: &List<'_, Int64Type>| 0..list.values.len();
+        let latest = events.and_then(|list| places(&list).filter_map(|at| list.at(at)).max());
         let latest = latest.map(|latest| Nanos(base.0.saturating_add_signed(latest)));
         points.into_iter().flatten().chain(latest).fold(times.admitted, Nanos::max)
     }
@@ -425,6 +457,10 @@ impl Iterator for BatchRows {
 /// All rows of a batch, or the reason why it is damaged.
 pub(crate) fn decode(batch: &RecordBatch, origin: Nanos) -> Result<BatchRows, String> {
     let rows = BatchRows::of(batch, origin);
+    // One pass over each column, and the search for the row only where there may be one.
+    if rows.latest_at_most() <= LONGEST {
+        return Ok(rows);
+    }
     match (0..rows.length).find(|row| rows.latest(*row) - origin > LONGEST) {
         Some(row) => Err(format!("the times of row {row} lie outside of the run")),
         None => Ok(rows),
