@@ -150,10 +150,13 @@ fn report(data: &[u8]) {
 
 fn doctor(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    for reports in [tokometer_classic::parse(text), tokometer_classic::files::read(text)] {
-        let Ok(reports) = reports else { continue };
+    let read = tokometer_classic::files::read(text).unwrap_or_default();
+    for reports in [tokometer_classic::parse(text), read] {
         let examination = tokometer_classic::doctor::examine(&reports);
         let _ = tokometer_classic::doctor::doctor_text("input", &reports, &examination);
+        let file = [("input", reports.as_slice(), &examination)];
+        let _ = tokometer_classic::doctor::doctor_comment(&file);
+        let _ = tokometer_classic::doctor::doctor_html(&file);
     }
 }
 

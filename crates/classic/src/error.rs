@@ -13,18 +13,6 @@ pub enum Error {
         /// The names that exist.
         known: String,
     },
-    /// A line has a known label and a value that is not one.
-    #[error("cannot read `{text}` as the value of `{label}` (line {line}, column {column})")]
-    BadValue {
-        /// Line in the text, from one.
-        line: usize,
-        /// Column of the value, from one.
-        column: usize,
-        /// The label.
-        label: String,
-        /// What stands in the value's place.
-        text: String,
-    },
     /// The summary holds no figures by the layout's definitions.
     #[error("the summary has no figures by the definitions of {}, which this layout requires", .0.tool())]
     NoFigures(Family),

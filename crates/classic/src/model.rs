@@ -104,6 +104,10 @@ pub enum Blanks {
 pub struct Printed {
     /// Line of its header, from one.
     pub first_line: usize,
+    /// Its header line; empty where it has none.
+    pub header: String,
+    /// Its footer line, unless it ends without one.
+    pub footer: Option<String>,
     /// Its lines between header and footer, in order.
     pub places: Vec<Place>,
     /// Whether trailing blanks were there.
@@ -135,6 +139,29 @@ pub enum Problem {
         /// The first line that shows it.
         line: usize,
     },
+    /// It has no header: lines that only a report has stand alone.
+    NoHeader {
+        /// The first of them.
+        line: usize,
+    },
+    /// An object of a result file cannot be read.
+    BadObject {
+        /// The reason.
+        why: String,
+    },
+}
+
+/// A value that could not be read. Its line is kept as text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadValue {
+    /// Line in the text, from one; zero in a result file.
+    pub line: usize,
+    /// Column of the value, from one.
+    pub column: usize,
+    /// The label or the key.
+    pub label: String,
+    /// What stands in the value's place.
+    pub text: String,
 }
 
 impl fmt::Display for Problem {
@@ -144,6 +171,13 @@ impl fmt::Display for Problem {
             Self::Interleaved { line } => {
                 write!(f, "lines of two blocks are mixed, first at line {line}")
             }
+            Self::NoHeader { line } => {
+                write!(
+                    f,
+                    "no header line; the labelled lines from line {line} on are read as a report"
+                )
+            }
+            Self::BadObject { why } => write!(f, "a part of the file cannot be read: {why}"),
         }
     }
 }
@@ -163,6 +197,8 @@ pub struct Report {
     pub printed: Option<Printed>,
     /// What was wrong with that text.
     pub problems: Vec<Problem>,
+    /// Values that could not be read.
+    pub unread: Vec<UnreadValue>,
 }
 
 impl Report {
@@ -188,7 +224,7 @@ impl Report {
 
     /// Sets any value, without a text of its own.
     pub fn set(&mut self, key: Key, scalar: Scalar) {
-        self.values.set(key, Value { scalar, text: None });
+        self.values.set(key, Value { scalar, text: None, half_unit: 0.0 });
     }
 
     /// Whether the text ended before the block did.

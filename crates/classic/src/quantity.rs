@@ -1,6 +1,10 @@
 //! What a report can say: fields, metrics with their statistics, and values.
 
+use std::collections::BTreeMap;
+
 use tokometer_metrics::figure::{self, Figure, Statistic};
+
+use crate::parse::half_unit;
 
 pub use tokometer_metrics::figure::Percentile;
 
@@ -282,39 +286,65 @@ pub struct Value {
     pub scalar: Scalar,
     /// How it was written.
     pub text: Option<String>,
+    /// Half a unit of the last digit it was written with: what rounding may have changed it by.
+    /// Zero for a count, and for a number with all its digits.
+    pub half_unit: f64,
+}
+
+impl Value {
+    /// A value as it was printed.
+    pub(crate) fn printed(scalar: Scalar, text: &str) -> Self {
+        let half_unit = match scalar {
+            Scalar::Number(_) => half_unit(text),
+            Scalar::Count(_) | Scalar::Words(_) => 0.0,
+        };
+        Self { scalar, text: Some(text.to_owned()), half_unit }
+    }
 }
 
 /// Values in the order in which they were given.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Values(Vec<(Key, Value)>);
+pub struct Values {
+    list: Vec<(Key, Value)>,
+    /// Place of each in the list: a report may have any number of percentiles.
+    places: BTreeMap<Key, usize>,
+}
 
 impl Values {
     /// The value of `key`.
     pub fn get(&self, key: Key) -> Option<&Value> {
-        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
+        self.places.get(&key).map(|place| &self.list[*place].1)
     }
 
     /// Sets the value of `key`; an earlier one keeps its place and is replaced.
     pub fn set(&mut self, key: Key, value: Value) {
-        match self.0.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, earlier)) => *earlier = value,
-            None => self.0.push((key, value)),
+        if let Some(place) = self.places.get(&key) {
+            self.list[*place].1 = value;
+        } else {
+            let _new = self.places.insert(key, self.list.len());
+            self.list.push((key, value));
         }
     }
 
     /// Takes the value of `key` away.
     pub fn remove(&mut self, key: Key) {
-        self.0.retain(|(known, _)| *known != key);
+        self.list.retain(|(known, _)| *known != key);
+        self.places = self.list.iter().enumerate().map(|(place, (key, _))| (*key, place)).collect();
     }
 
     /// All of them, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &Value)> {
-        self.0.iter().map(|(key, value)| (*key, value))
+        self.list.iter().map(|(key, value)| (*key, value))
+    }
+
+    /// All of them, in order, to be changed in place.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut Value)> {
+        self.list.iter_mut().map(|(key, value)| (*key, value))
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 }
 

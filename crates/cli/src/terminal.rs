@@ -27,7 +27,8 @@ pub(crate) fn hide(secrets: &Secrets) {
     hidden.get_or_insert_with(Secrets::new).extend(secrets);
 }
 
-fn without_secrets(text: &str) -> String {
+/// The text with the process's secrets replaced.
+pub(crate) fn without_secrets(text: &str) -> String {
     let hidden = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
     hidden.as_ref().map_or_else(|| text.to_owned(), |secrets| secrets.redact_output(text))
 }

@@ -211,7 +211,7 @@ mod tests {
     const PREFILL: &str = include_str!("../../../fixtures/seeds/001_64bb5876f73a2969.txt");
 
     fn files() -> Vec<(String, Vec<Report>)> {
-        vec![("a, b.txt".to_owned(), parse(PREFILL).unwrap())]
+        vec![("a, b.txt".to_owned(), parse(PREFILL))]
     }
 
     #[test]

@@ -61,3 +61,30 @@ fn the_doctor_s_exit_code_tells_whether_a_report_contradicts_itself() {
     row("000_659e43dd1329acd2.txt", 0);
     row("004_8163290e84c3957c.txt", 1);
 }
+
+/// A report that somebody pasted: behind a quote mark, with a value that is none.
+#[test]
+fn the_doctor_reads_standard_input_and_writes_a_comment_or_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let seed = root().join("fixtures/seeds/000_659e43dd1329acd2.txt");
+    let text = std::fs::read_to_string(seed).unwrap().replace("463.85", "@all  ");
+    let pasted: String = text.lines().map(|line| format!("> {line}\n")).collect();
+    std::fs::write(folder.path().join("pasted.txt"), pasted).unwrap();
+    let doctor = |flags: &str| {
+        let input = std::fs::File::open(folder.path().join("pasted.txt")).unwrap();
+        let mut command = std::process::Command::new(crate::program::path());
+        command.current_dir(folder.path()).arg("doctor").args(flags.split_whitespace());
+        let output = command.stdin(input).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{flags}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let plain = doctor("-");
+    assert!(plain.contains("standard input, block 1 (v2, 3000 requests"), "{plain}");
+    assert!(plain.contains("`@all` is not a value of Mean TTFT (ms) (line 10)"), "{plain}");
+    let comment = doctor("- --markdown");
+    assert!(comment.contains("| `readable-values` |") && !comment.contains('@'), "{comment}");
+    let page = doctor("- --html");
+    assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("http:"), "{page}");
+    assert_eq!(doctor("- --html=page.html"), "");
+    assert_eq!(std::fs::read_to_string(folder.path().join("page.html")).unwrap(), page);
+}

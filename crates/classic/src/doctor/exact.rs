@@ -1,11 +1,13 @@
-//! Arithmetic: identities 1 to 5. A miss is a wrong digit, whatever the server did.
+//! Arithmetic: identities 1 to 5, which hold whatever the server did.
 
+use super::definitions::{self, Throughput, apart};
 use super::figures::{ALL_METRICS, Figures, PER_REQUEST};
 use super::interval::Interval;
 use super::rule::{Finding, Level, Rule};
 use crate::model::{Field, Metric, Percentile, Stat};
 
-const WRONG_DIGIT: &str = "a figure was altered, mistyped or taken from another report";
+const OTHER_SOURCE: &str = "these lines have different definitions or come from different sources; \
+                            the block does not show which line differs";
 
 pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
     let mut found = throughputs(figures);
@@ -17,31 +19,44 @@ pub(super) fn findings(figures: &Figures<'_>) -> Vec<Finding> {
 }
 
 fn throughputs(figures: &Figures<'_>) -> Vec<Finding> {
-    let Some(duration) = figures.duration() else { return Vec::new() };
-    let (input, output) = (figures.field(Field::InputTokens), figures.field(Field::OutputTokens));
-    let total = input.zip(output).map(|(input, output)| input + output);
-    let successful = figures.field(Field::Successful);
-    let rows = [
-        ("request throughput", Field::RequestThroughput, successful),
-        ("input token throughput", Field::InputThroughput, input),
-        ("output token throughput", Field::OutputThroughput, output),
-        ("total token throughput", Field::TotalThroughput, total),
-    ];
-    let wrong = |(name, field, count): (&str, Field, Option<Interval>)| {
-        let (printed, count) = (figures.field(field)?, count?);
+    let Some(duration) = figures.rate_duration() else { return Vec::new() };
+    let check = |(name, printed, count): Throughput| {
+        let (printed, count) = (printed?, count?);
         let expected = count / duration;
-        (!printed.overlaps(expected)).then(|| {
-            let what = format!(
-                "{name} {:.2} is not {:.0} / {:.2} s = {:.2}",
-                printed.mid(),
-                count.mid(),
-                duration.mid(),
-                expected.mid()
-            );
-            Finding::inconsistent(Rule::Throughput, what, WRONG_DIGIT)
-        })
+        (!printed.overlaps(expected)).then(|| throughput(figures, name, printed, (count, duration)))
     };
-    rows.into_iter().filter_map(wrong).collect()
+    definitions::throughputs(figures).into_iter().filter_map(check).collect()
+}
+
+/// A throughput that is not its count over its time.
+fn throughput(
+    figures: &Figures<'_>,
+    name: &str,
+    printed: Interval,
+    (count, duration): (Interval, Interval),
+) -> Finding {
+    let expected = count / duration;
+    let what = format!(
+        "{name} {:.2} is not what this block's other lines give: {:.0} / {:.2} s = {:.2} ({})",
+        printed.mid(),
+        count.mid(),
+        duration.mid(),
+        expected.mid(),
+        apart(printed.mid(), expected.mid())
+    );
+    if let Some(words) = definitions::other_count(figures, name, printed, duration) {
+        return Finding::new(Level::Misleading, Rule::OtherDefinition, what, words);
+    }
+    if let Some(devices) = definitions::devices(printed, expected) {
+        let meaning = format!("it is 1/{devices} of it: probably per device or per replica");
+        return Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning);
+    }
+    if expected.overlaps(printed.twice_as_wide()) {
+        let meaning = "the difference is less than one unit of the last digit: probably truncated \
+                       instead of rounded";
+        return Finding::new(Level::Remark, Rule::Throughput, what, meaning);
+    }
+    Finding::inconsistent(Rule::Throughput, what, OTHER_SOURCE)
 }
 
 fn median_is_p50(figures: &Figures<'_>) -> Vec<Finding> {
@@ -51,11 +66,12 @@ fn median_is_p50(figures: &Figures<'_>) -> Vec<Finding> {
         let p50 = figures.seconds(metric, p50)?;
         (!median.overlaps(p50)).then(|| {
             let what = format!(
-                "median {name} {:.2} ms is not its P50 {:.2} ms",
+                "median {name} {:.2} ms is not this block's P50, {:.2} ms ({})",
                 median.mid() * 1e3,
-                p50.mid() * 1e3
+                p50.mid() * 1e3,
+                apart(median.mid(), p50.mid())
             );
-            Finding::inconsistent(Rule::MedianIsP50, what, WRONG_DIGIT)
+            Finding::inconsistent(Rule::MedianIsP50, what, OTHER_SOURCE)
         })
     };
     ALL_METRICS.into_iter().filter_map(wrong).collect()
@@ -73,8 +89,9 @@ fn single_request(figures: &Figures<'_>) -> Vec<Finding> {
         let mean = figures.seconds(metric, Stat::Mean)?;
         let quantiles = figures.quantiles(metric);
         quantiles.iter().any(|(_, value)| !value.overlaps(mean)).then(|| {
-            let what = format!("{name} of a single request has different statistics");
-            Finding::inconsistent(Rule::SingleRequest, what, WRONG_DIGIT)
+            let what =
+                format!("mean, median and percentiles of {name} differ, with a single request");
+            Finding::inconsistent(Rule::SingleRequest, what, OTHER_SOURCE)
         })
     };
     PER_REQUEST.into_iter().filter_map(spread).chain(single_duration(figures)).collect()
@@ -94,8 +111,12 @@ fn single_duration(figures: &Figures<'_>) -> Option<Finding> {
         duration.mid(),
         latency.mid()
     );
-    Some(if latency.is_above(duration) {
-        Finding::inconsistent(Rule::SingleRequest, what, "the token count or the duration is wrong")
+    let with_first = tpot * (later_tokens + 1.0);
+    Some(if duration.widened(0.002).overlaps(with_first) {
+        let meaning = "TPOT × all tokens is the duration: TPOT probably includes the first token";
+        Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning)
+    } else if latency.is_above(duration) {
+        Finding::inconsistent(Rule::SingleRequest, what, OTHER_SOURCE)
     } else {
         let meaning =
             "the duration includes work outside the request, so throughput is understated";
@@ -117,7 +138,7 @@ fn two_requests(figures: &Figures<'_>) -> Vec<Finding> {
             .filter(|smaller| smaller.high < 0.0);
         (!mean.overlaps(median) || smaller.is_some()).then(|| {
             let what = format!("mean, median and P99 of {name} cannot come from two requests");
-            Finding::inconsistent(Rule::TwoRequests, what, WRONG_DIGIT)
+            Finding::inconsistent(Rule::TwoRequests, what, OTHER_SOURCE)
         })
     };
     PER_REQUEST.into_iter().filter_map(wrong).collect()
@@ -128,10 +149,12 @@ fn little(figures: &Figures<'_>) -> Option<Finding> {
     let expected = figures.in_flight()?;
     (!printed.overlaps(expected)).then(|| {
         let what = format!(
-            "concurrency {:.2} is not requests × mean E2E / duration = {:.2}",
+            "concurrency {:.2} is not what this block's other lines give: requests × mean E2E / \
+             duration = {:.2} ({})",
             printed.mid(),
-            expected.mid()
+            expected.mid(),
+            apart(printed.mid(), expected.mid())
         );
-        Finding::inconsistent(Rule::Little, what, WRONG_DIGIT)
+        Finding::inconsistent(Rule::Little, what, OTHER_SOURCE)
     })
 }

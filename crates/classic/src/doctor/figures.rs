@@ -6,11 +6,13 @@ use crate::model::{Field, Key, Metric, Percentile, Report, Stat};
 /// A report as the checks see it. Absent figures are `None`, and the check is not made.
 pub(super) struct Figures<'a> {
     pub(super) report: &'a Report,
+    /// The time over which throughputs were computed, where it is not the printed duration.
+    rate_duration: Option<Interval>,
 }
 
 impl<'a> Figures<'a> {
-    pub(super) fn new(report: &'a Report) -> Self {
-        Self { report }
+    pub(super) fn new(report: &'a Report, rate_duration: Option<Interval>) -> Self {
+        Self { report, rate_duration }
     }
 
     /// A field; an empty report's zero counts as absent where it would be divided by.
@@ -28,9 +30,17 @@ impl<'a> Figures<'a> {
         self.report.number(Field::Successful).filter(|count| *count > 0.0)
     }
 
-    /// Length of the run in seconds.
+    /// Length of the run in seconds, without what a longer printed duration includes beside it.
     pub(super) fn duration(&self) -> Option<Interval> {
-        self.positive(Field::Duration)
+        let printed = self.positive(Field::Duration);
+        self.rate_duration
+            .filter(|agreed| printed.is_some_and(|one| one.is_above(*agreed)))
+            .or(printed)
+    }
+
+    /// The time that throughputs are divided by.
+    pub(super) fn rate_duration(&self) -> Option<Interval> {
+        self.rate_duration.or_else(|| self.positive(Field::Duration))
     }
 
     /// A statistic in seconds.

@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Div, Mul, Sub};
 
-use crate::model::{Scalar, Value};
+use crate::model::Value;
 
 /// All numbers that a printed figure may stand for. Never empty; ends included.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,11 +23,7 @@ impl Interval {
     /// What a value stands for: half a unit of its last printed digit to either side.
     pub(super) fn of(value: &Value) -> Option<Self> {
         let number = value.scalar.as_f64().filter(|number| number.is_finite())?;
-        let half = match (&value.scalar, &value.text) {
-            (Scalar::Number(_), Some(text)) => 0.5 * 10_f64.powi(-decimals(text)),
-            _ => 0.0,
-        };
-        let slack = half + number.abs() * RELATIVE_SLACK;
+        let slack = value.half_unit + number.abs() * RELATIVE_SLACK;
         Some(Self { low: number - slack, high: number + slack })
     }
 
@@ -51,6 +47,12 @@ impl Interval {
         Self { low: self.low - self.low.abs() * share, high: self.high + self.high.abs() * share }
     }
 
+    /// Around the same middle: a number that was truncated lies up to a whole digit away.
+    pub(super) fn twice_as_wide(self) -> Self {
+        let half = self.high - self.mid();
+        Self { low: self.low - half, high: self.high + half }
+    }
+
     /// Whether it holds a whole number.
     pub(super) fn holds_whole_number(self) -> bool {
         self.low.ceil() <= self.high
@@ -60,11 +62,6 @@ impl Interval {
         let fold = |pick: fn(f64, f64) -> f64| ends.into_iter().reduce(pick).unwrap_or(f64::NAN);
         Self { low: fold(f64::min), high: fold(f64::max) }
     }
-}
-
-fn decimals(text: &str) -> i32 {
-    let digits = text.split_once('.').map_or("", |(_, digits)| digits);
-    i32::try_from(digits.bytes().take_while(u8::is_ascii_digit).count()).unwrap_or(0)
 }
 
 impl Add for Interval {
@@ -114,12 +111,12 @@ impl Div for Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Scalar;
 
     #[test]
     fn a_printed_figure_stands_for_half_a_digit_to_either_side() {
         let of = |number: f64, text: &str| {
-            let text = Some(text.to_owned());
-            Interval::of(&Value { scalar: Scalar::Number(number), text }).unwrap()
+            Interval::of(&Value::printed(Scalar::Number(number), text)).unwrap()
         };
         assert!(of(2.84, "2.84").overlaps(Interval::exact(3000.0) / of(1055.18, "1055.18")));
         assert!(!of(2.86, "2.86").overlaps(Interval::exact(3000.0) / of(1055.18, "1055.18")));

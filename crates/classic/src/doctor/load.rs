@@ -53,7 +53,7 @@ fn all_accounted(figures: &Figures<'_>) -> Option<Finding> {
     ((asked - seen).abs() > 0.5).then(|| {
         let what = format!("{asked} requests are stated, {seen} are reported");
         let meaning = if seen < asked {
-            format!("{} failed silently, and the figures cover only the others", asked - seen)
+            format!("{} are in neither count, and the figures cover only the others", asked - seen)
         } else {
             "the block does not belong to this command".to_owned()
         };

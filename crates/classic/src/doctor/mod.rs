@@ -4,10 +4,14 @@
 //! with what failed and what it probably means. Every check is an identity that a valid report must
 //! satisfy; printed digits are intervals, so rounding alone never fails one. A check whose figures
 //! are not all there is not made. `rule` lists the identities; `exact`, `shape`, `stream`,
-//! `load` and `rows` hold them.
+//! `load` and `rows` hold them. `definitions` knows forks whose lines agree under another definition.
+//! A finding says which lines do not agree and by how much, not who is to blame.
 
+mod comment;
+mod definitions;
 mod exact;
 mod figures;
+mod html;
 mod interval;
 mod load;
 mod page;
@@ -20,10 +24,13 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use comment::doctor_comment;
+pub use html::doctor_html;
 pub use page::{doctor_markdown, doctor_text};
 pub use rule::{Examination, Finding, Level, Rule};
 
-use crate::model::{Problem, Report};
+use crate::layout::print::label_of;
+use crate::model::{Key, Problem, Report};
 use figures::Figures;
 
 /// Examines the reports of one file: each by itself, then against each other.
@@ -42,8 +49,11 @@ pub fn examine(reports: &[Report]) -> Examination {
 }
 
 fn examine_alone(report: &Report) -> Vec<Finding> {
-    let figures = Figures::new(report);
+    let understood = definitions::understood(report);
+    let figures = Figures::new(&understood.report, understood.rate_duration);
     let mut findings: Vec<Finding> = report.problems.iter().map(text_finding).collect();
+    findings.extend(unread_values(report));
+    findings.extend(understood.findings);
     findings.extend(exact::findings(&figures));
     findings.extend(shape::findings(&figures));
     findings.extend(stream::findings(&figures));
@@ -52,10 +62,45 @@ fn examine_alone(report: &Report) -> Vec<Finding> {
 }
 
 fn text_finding(problem: &Problem) -> Finding {
-    Finding {
-        level: Level::Inconsistent,
-        rule: Rule::WholeBlock,
-        what: problem.to_string(),
-        meaning: "figures may be missing or belong to another report".to_owned(),
+    let (level, meaning) = match problem {
+        Problem::Cut { .. } | Problem::Interleaved { .. } => {
+            (Level::Inconsistent, "figures may be missing or belong to another report")
+        }
+        Problem::NoHeader { .. } => (Level::Remark, "lines before or after them may be missing"),
+        Problem::BadObject { .. } => (Level::Misleading, "its figures are not checked"),
+    };
+    Finding::new(level, Rule::WholeBlock, problem.to_string(), meaning)
+}
+
+/// At most this many unreadable values are named one by one.
+const NAMED: usize = 8;
+
+fn unread_values(report: &Report) -> Vec<Finding> {
+    let meaning = "its text is kept, and checks that need it are not made";
+    let remark = |what: String| Finding::new(Level::Remark, Rule::ReadableValues, what, meaning);
+    let unread = report.unread.iter().map(|value| {
+        let place = if value.line > 0 { format!(" (line {})", value.line) } else { String::new() };
+        format!("`{}` is not a value of {}{place}", value.text, value.label)
+    });
+    let infinite = report.values.iter().filter_map(|(key, value)| {
+        let is_number = value.scalar.as_f64().is_some_and(|number| !number.is_finite());
+        let text = value.text.as_deref().unwrap_or("not a number");
+        is_number.then(|| format!("{} is `{text}`", name_of(report, key)))
+    });
+    let mut all: Vec<String> = unread.chain(infinite).collect();
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    if more > 0 {
+        all.push(format!("{more} more values cannot be read"));
     }
+    all.into_iter().map(remark).collect()
+}
+
+/// The label of a value in the report's own layout.
+fn name_of(report: &Report, key: Key) -> String {
+    let label = report.layout.and_then(|layout| label_of(layout.table()?, key));
+    label.map_or_else(
+        || "a value".to_owned(),
+        |(label, _)| label.trim_matches([' ', ':']).to_owned(),
+    )
 }

@@ -35,6 +35,10 @@ impl fmt::Display for Level {
 pub enum Rule {
     /// The block is whole.
     WholeBlock,
+    /// Its values can be read.
+    ReadableValues,
+    /// Figures follow the tools' definitions.
+    OtherDefinition,
     /// Throughputs are counts over the duration.
     Throughput,
     /// The median is P50.
@@ -98,8 +102,15 @@ type Identity = (Rule, Option<u8>, &'static str, &'static str);
 
 impl Rule {
     /// All rules in order.
-    pub const TABLE: [Identity; 29] = [
+    pub const TABLE: [Identity; 31] = [
         (Self::WholeBlock, None, "whole-block", "the block is complete and not mixed with another"),
+        (Self::ReadableValues, None, "readable-values", "every value of the block can be read"),
+        (
+            Self::OtherDefinition,
+            None,
+            "other-definition",
+            "figures follow the definitions of the tools, not those of a fork",
+        ),
         (
             Self::Throughput,
             Some(1),
@@ -127,7 +138,12 @@ impl Rule {
             "mean-bounds",
             "the mean lies within what the percentiles allow",
         ),
-        (Self::LatencyWithinRun, Some(8), "latency-within-run", "no latency exceeds the duration"),
+        (
+            Self::LatencyWithinRun,
+            Some(8),
+            "latency-within-run",
+            "latencies lie between zero and the duration",
+        ),
         (
             Self::EndAfterFirst,
             Some(9),

@@ -29,7 +29,7 @@ fn percentile_order(figures: &Figures<'_>, metric: Metric, name: &str) -> Option
         falling[1].1.mid() * 1e3,
         falling[1].0 * 100.0
     );
-    let meaning = "percentiles were swapped or come from different samples";
+    let meaning = "these lines come from different samples, or their labels are mixed up";
     Some(Finding::inconsistent(Rule::PercentileOrder, what, meaning))
 }
 
@@ -42,10 +42,11 @@ fn mean_bounds(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Find
     let slack = 2.0 / requests;
     let (mut below, mut lowest) = (0.0, 0.0);
     let mut highest = 0.0;
+    let mut before = 0.0;
     for (share, value) in &quantiles {
-        lowest += (share - below) * quantiles_before(&quantiles, *share);
+        lowest += (share - below) * before;
         highest += (share - below) * value.high;
-        below = *share;
+        (below, before) = (*share, value.low);
     }
     lowest += (1.0 - below) * quantiles.last()?.1.low;
     let has_max = (1.0 - below).abs() < 1e-9;
@@ -66,20 +67,28 @@ fn mean_bounds(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Find
     })
 }
 
-/// The largest known quantile below `share`; zero before the first.
-fn quantiles_before(quantiles: &[(f64, super::interval::Interval)], share: f64) -> f64 {
-    quantiles.iter().rev().find(|(other, _)| *other < share).map_or(0.0, |(_, value)| value.low)
-}
-
 fn within_run(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Finding> {
+    if let Some(finding) = negative(figures, metric, name) {
+        return Some(finding);
+    }
     let duration = figures.duration()?;
     let longest = figures.quantiles(metric).into_iter().next_back()?.1;
     longest.is_above(duration).then(|| {
         let what =
             format!("{name} reaches {:.2} s in a run of {:.2} s", longest.mid(), duration.mid());
-        let meaning = "the duration or the latency is wrong";
+        let meaning = "the two have different definitions or come from different runs";
         Finding::inconsistent(Rule::LatencyWithinRun, what, meaning)
     })
+}
+
+fn negative(figures: &Figures<'_>, metric: Metric, name: &str) -> Option<Finding> {
+    let quantiles = figures.quantiles(metric).into_iter().map(|(_, value)| value);
+    let lowest =
+        quantiles.chain(figures.seconds(metric, Stat::Mean)).find(|value| value.high < 0.0)?;
+    let what = format!("{name} of {:.2} ms is below zero", lowest.mid() * 1e3);
+    let meaning =
+        "the client's clock was set back, or the difference of two times was taken wrongly";
+    Some(Finding::inconsistent(Rule::LatencyWithinRun, what, meaning))
 }
 
 fn end_after_first(figures: &Figures<'_>) -> Option<Finding> {
@@ -145,7 +154,7 @@ fn peak_concurrency(figures: &Figures<'_>) -> Option<Finding> {
             peak.mid(),
             figures.requests()?
         );
-        let meaning = "a count is wrong or belongs to another run";
+        let meaning = "the counts have different definitions or come from different runs";
         return Some(Finding::inconsistent(Rule::PeakAboveMean, what, meaning));
     }
     let in_flight = figures.in_flight().filter(|in_flight| in_flight.is_above(peak));

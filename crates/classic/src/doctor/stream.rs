@@ -22,7 +22,7 @@ const NEAR: f64 = 0.05;
 const FAR: f64 = 0.25;
 
 const TOO_FEW_COUNTED: &str = "fewer tokens are counted than were streamed: the count is probably \
-                               the requested length, so TPOT and token throughput are wrong";
+                               the requested length, and TPOT and token throughput follow it";
 const MERGED: &str = "an event holds several tokens: ITL is the time between events, not tokens";
 
 /// How a ratio of events to counted tokens is judged. Fewer events than tokens is a way of streaming;
@@ -116,8 +116,17 @@ fn end_to_end_sum(figures: &Figures<'_>) -> Option<Finding> {
             sum.mid() * 1e3,
             ratio.mid()
         );
-        let meaning = "TPOT was divided by a wrong number of tokens, or long answers stream at another \
-                       speed than short ones";
+        let with_first = figures.mean(Metric::Tpot).map(|tpot| tpot * (later_tokens + 1.0));
+        let is_with_first = with_first
+            .zip(figures.mean(Metric::E2el))
+            .is_some_and(|(sum, latency)| sum.overlaps(latency.widened(0.02)));
+        if is_with_first {
+            let meaning =
+                "TPOT × all tokens is the mean E2E: TPOT probably includes the first token";
+            return Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning);
+        }
+        let meaning = "TPOT has another definition, or long answers stream at another speed than \
+                       short ones";
         Finding::inconsistent(Rule::EndToEndSum, what, meaning)
     })
 }

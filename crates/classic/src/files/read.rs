@@ -3,26 +3,124 @@
 use serde_json::{Map, Value};
 use tokometer_metrics::figure::Quantity;
 
-use crate::model::{Context, Field, Metric, Percentile, Report, Scalar, Stat};
+use crate::model::{
+    Context, Field, Metric, Percentile, Problem, Report, Scalar, Stat, UnreadValue,
+};
 use crate::{Error, Layout, parse};
 
-/// The reports in any text: a result file if it begins with a brace, else printed blocks.
+/// More broken objects than this are not skipped: the text is something else.
+const MOST_BROKEN: usize = 64;
+
+/// The reports in any text: result files, printed blocks, and either of them inside other JSON such
+/// as a container's log or a notebook.
 pub fn read(text: &str) -> Result<Vec<Report>, Error> {
-    if text.trim_start().starts_with('{') { read_results(text) } else { parse(text) }
+    let text = text.trim_start_matches('\u{feff}');
+    match text.trim_start().chars().next() {
+        Some('{') => read_results(text).or_else(|why| {
+            let inside = parse(&strings(&values(text)));
+            if inside.is_empty() { Err(why) } else { Ok(inside) }
+        }),
+        Some('[') => Ok(read_list(text).unwrap_or_else(|| parse(text))),
+        _ => {
+            let printed = parse(text);
+            Ok(if printed.is_empty() { read_embedded(text) } else { printed })
+        }
+    }
 }
 
-/// The reports of a vLLM or SGLang result file, which may hold several objects.
+/// A JSON list of result objects; `None` when it is none.
+fn read_list(text: &str) -> Option<Vec<Report>> {
+    let list: Vec<Value> = serde_json::from_str(&with_valid_numbers(text)).ok()?;
+    let reports: Vec<Report> =
+        list.iter().filter_map(|value| report(value.as_object()?).ok()).collect();
+    let reports = if reports.is_empty() { parse(&strings(&list)) } else { reports };
+    Some(reports).filter(|reports| !reports.is_empty())
+}
+
+/// Result objects that stand between other lines, as in a Markdown fence.
+fn read_embedded(text: &str) -> Vec<Report> {
+    let is_start = |at: &usize| text[..*at].trim_end_matches([' ', '\t']).ends_with(['\n', '>']);
+    let first = text.match_indices('{').map(|(at, _)| at).find(is_start);
+    first.and_then(|at| read_results(&text[at..]).ok()).unwrap_or_default()
+}
+
+/// The reports of a vLLM or SGLang result file, which may hold several objects. An object that
+/// cannot be read is named in the report before it, or in the first one.
 pub fn read_results(text: &str) -> Result<Vec<Report>, Error> {
+    let mut reports: Vec<Report> = Vec::new();
+    let mut problems: Vec<(usize, String)> = Vec::new();
+    for object in objects(text) {
+        match object.and_then(|object| report(&object)) {
+            Ok(report) => reports.push(report),
+            Err(why) => problems.push((reports.len().saturating_sub(1), why)),
+        }
+    }
+    for (at, why) in problems {
+        let Some(report) = reports.get_mut(at) else { return Err(Error::BadResult(why)) };
+        report.problems.push(Problem::BadObject { why });
+    }
+    Ok(reports)
+}
+
+/// The JSON values of a text that are there; those behind a broken one are left out.
+fn values(text: &str) -> Vec<Value> {
     let text = with_valid_numbers(text);
-    let objects = serde_json::Deserializer::from_str(&text).into_iter::<Map<String, Value>>();
-    objects
-        .enumerate()
-        .map(|(index, object)| {
-            let object = object
-                .map_err(|error| Error::BadResult(format!("object {}: {error}", index + 1)))?;
-            report(&object)
-        })
-        .collect()
+    let stream = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+    stream.map_while(Result::ok).collect()
+}
+
+/// Every object of a text. A broken one ends at the next line that begins with a brace.
+fn objects(text: &str) -> Vec<Result<Map<String, Value>, String>> {
+    let text = with_valid_numbers(text);
+    let mut rest = text.as_str();
+    let mut found = Vec::new();
+    let mut broken = 0;
+    loop {
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Map<String, Value>>();
+        // The offset is that of the broken object only until the stream is asked again.
+        let mut failure = None;
+        while failure.is_none() {
+            match stream.next() {
+                Some(Ok(object)) => found.push(Ok(object)),
+                Some(Err(why)) => failure = Some(why),
+                None => return found,
+            }
+        }
+        let Some(why) = failure else { return found };
+        found.push(Err(format!("object {}: {why}", found.len() + 1)));
+        broken += 1;
+        let begin = stream.byte_offset();
+        let next = rest.get(begin..).and_then(|after| {
+            let skipped = after.len() - after.trim_start().len() + 1;
+            Some(begin + skipped + after.get(skipped..)?.find("\n{")? + 1)
+        });
+        match next.filter(|_| broken < MOST_BROKEN) {
+            Some(next) => rest = &rest[next..],
+            None => return found,
+        }
+    }
+}
+
+/// All strings of some JSON as one text: what a log or a notebook says.
+fn strings(values: &[Value]) -> String {
+    fn add(value: &Value, text: &mut String) {
+        match value {
+            Value::String(words) => {
+                text.push_str(words);
+                if !words.ends_with('\n') {
+                    text.push('\n');
+                }
+            }
+            Value::Array(list) => list.iter().for_each(|value| add(value, text)),
+            Value::Object(object) => object.values().for_each(|value| add(value, text)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut text = String::new();
+    for value in values {
+        add(value, &mut text);
+    }
+    text
 }
 
 /// Python writes `Infinity`, `-Infinity` and `NaN`, which JSON does not know.
@@ -93,26 +191,34 @@ const SGLANG: [(&str, Field); 6] = [
     ("accept_length", Field::AcceptLength),
 ];
 
-fn report(object: &Map<String, Value>) -> Result<Report, Error> {
+fn report(object: &Map<String, Value>) -> Result<Report, String> {
     let is_sglang = object.contains_key("total_throughput");
     if !is_sglang && !object.contains_key("request_throughput") {
         let reason = "no request_throughput: this is neither vLLM's nor SGLang's schema";
-        return Err(Error::BadResult(reason.to_owned()));
+        return Err(reason.to_owned());
     }
     let layout = if is_sglang { Layout::S3 } else { Layout::V4 };
     let mut report = Report { layout: Some(layout), context: context(object), ..Report::default() };
     let own: &[(&str, Field)] = if is_sglang { &SGLANG } else { &VLLM };
     for (key, field) in SHARED.iter().chain(own) {
-        if let Some(scalar) = object.get(*key).and_then(scalar) {
-            report.set(crate::Key::Field(*field), scalar);
+        match object.get(*key).map(scalar) {
+            Some(Ok(Some(scalar))) => report.set(crate::Key::Field(*field), scalar),
+            Some(Err(text)) => report.unread.push(unread(key, &text)),
+            Some(Ok(None)) | None => {}
         }
     }
     if is_sglang {
         set_sglang_words(&mut report, object);
     }
     for (key, value) in object {
-        if let (Some((metric, stat)), Some(millis)) = (latency_key(key), value.as_f64()) {
-            report.set_latency(metric, stat, millis);
+        let Some((metric, stat)) = latency_key(key) else { continue };
+        match scalar(value) {
+            Ok(number) => {
+                if let Some(millis) = number.and_then(|number| number.as_f64()) {
+                    report.set_latency(metric, stat, millis);
+                }
+            }
+            Err(text) => report.unread.push(unread(key, &text)),
         }
     }
     Ok(report)
@@ -132,8 +238,26 @@ fn set_sglang_words(report: &mut Report, object: &Map<String, Value>) {
     }
 }
 
-fn scalar(value: &Value) -> Option<Scalar> {
-    value.as_u64().map(Scalar::Count).or_else(|| value.as_f64().map(Scalar::Number))
+/// A number, also inside quotes. `None` for a missing one and for an infinite one; the text of
+/// anything else.
+fn scalar(value: &Value) -> Result<Option<Scalar>, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    match value {
+        Value::Null => Ok(None),
+        Value::Number(number) => {
+            Ok(number.as_u64().map(Scalar::Count).or_else(|| number.as_f64().map(Scalar::Number)))
+        }
+        Value::String(text) => match number(text) {
+            Some(number) => Ok(Some(Scalar::Number(number)).filter(|_| number.is_finite())),
+            None => Err(text.clone()),
+        },
+        other => Err(other.to_string()),
+    }
+}
+
+fn unread(key: &str, text: &str) -> UnreadValue {
+    let text = tokometer_base::printable::short(text);
+    UnreadValue { line: 0, column: 0, label: key.to_owned(), text }
 }
 
 /// The label, tag or model names the run; the number of prompts is what was asked for.

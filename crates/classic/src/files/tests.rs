@@ -154,5 +154,17 @@ fn a_file_of_another_kind_is_refused_with_a_reason() {
     };
     check("{\"a\": 1}", "neither vLLM's nor SGLang's");
     check("{\"a\": ", "object 1: EOF");
-    check("{\"request_throughput\": 1}\n{oops}", "object 2: key must be a string at line 2");
+}
+
+#[test]
+fn an_object_that_cannot_be_read_costs_only_itself() {
+    let one = "{\"request_throughput\": 1}";
+    let found = read(&format!("{one}\n{{oops}}\n{one}\n{{\"a\": 1}}\n")).unwrap();
+    let problems: Vec<String> = found
+        .iter()
+        .map(|report| report.problems.iter().map(ToString::to_string).collect())
+        .collect();
+    assert_eq!(found.len(), 2);
+    assert!(problems[0].contains("object 2: key must be a string at line 2"), "{problems:?}");
+    assert!(problems[1].contains("neither vLLM's nor SGLang's"), "{problems:?}");
 }

@@ -29,7 +29,8 @@ pub fn print_same(report: &Report) -> Option<String> {
     let printed = report.printed.as_ref()?;
     let table = report.layout.and_then(Layout::table);
     let widths = table.map_or(super::table::CLASSIC, |table| table.widths);
-    let mut lines = vec![centred(report.title.words(), '=', widths.header)];
+    let mut lines: Vec<String> =
+        Some(printed.header.clone()).filter(|header| !header.is_empty()).into_iter().collect();
     let mut widths_here = widths;
     for place in &printed.places {
         let line = same_line(report, table, place, widths_here);
@@ -40,9 +41,7 @@ pub fn print_same(report: &Report) -> Option<String> {
         }
         lines.push(line);
     }
-    if !report.is_cut() {
-        lines.push("=".repeat(widths_here.header));
-    }
+    lines.extend(printed.footer.clone());
     Some(joined(lines, printed))
 }
 

@@ -35,7 +35,7 @@ fn a_run_s_block_is_read_back_in_the_layout_it_was_printed_in() {
     for layout in classic() {
         let report = from_summary(&summary(), &info(), layout, &shown()).unwrap();
         let text = print(&report, layout);
-        let read = parse(&text).unwrap().remove(0);
+        let read = parse(&text).remove(0);
         assert_eq!(read.layout, Some(layout), "{text}");
         assert_eq!(print(&read, layout), text);
     }

@@ -2,10 +2,13 @@
 //!
 //! A block runs from a header line to a line of `=`. Where a header comes before the footer of the
 //! block above, that block is cut, or two blocks are mixed: then lines that can only belong to a
-//! block also stand after the footer.
+//! block also stand after the footer. What stands before or behind every line of a block (a quote
+//! mark, a log's time stamp, the border of a box) is taken off.
 
 use super::fit::is_block_line;
+use super::labels;
 use super::lines::TextLine;
+use super::loose;
 use crate::layout::Layout;
 use crate::layout::table::centred;
 use crate::model::{Problem, Title};
@@ -16,6 +19,10 @@ pub(super) struct TextBlock<'a> {
     pub(super) title: Title,
     /// Characters of the header line.
     pub(super) width: usize,
+    /// The header; empty where a block has none.
+    pub(super) header: &'a str,
+    /// The footer, unless the block ends without one.
+    pub(super) footer: Option<&'a str>,
     /// Line of the header.
     pub(super) first_line: usize,
     pub(super) line_end: &'static str,
@@ -29,29 +36,57 @@ pub(super) struct TextBlock<'a> {
 /// What a line opens.
 struct Header<'a> {
     title: Title,
-    width: usize,
+    text: &'a str,
     /// What stands before it on its line: a log prefix, or a progress bar without a line end.
     prefix: &'a str,
+    /// What stands behind it: the border of a box.
+    suffix: &'a str,
 }
 
+fn is_fill(letter: char) -> bool {
+    matches!(letter, '=' | '═' | '━')
+}
+
+/// `==== Serving Benchmark Result ====` behind any prefix, also with other words before the last two.
 fn header(text: &str) -> Option<Header<'_>> {
-    let (title, at) =
-        Title::ALL.into_iter().find_map(|title| Some((title, text.find(title.words())?)))?;
-    let start = text[..at].trim_end_matches('=').len();
-    let after = &text[at + title.words().len()..];
-    let right = after.len() - after.trim_start_matches('=').len();
-    let left = at - start;
-    (left >= 3 && right >= 3).then(|| Header {
-        title,
-        width: left + title.words().chars().count() + right,
+    const WORDS: &str = "benchmark result";
+    let bytes = text.as_bytes();
+    let at =
+        bytes.windows(WORDS.len()).position(|part| part.eq_ignore_ascii_case(WORDS.as_bytes()))?;
+    let left = text[..at].trim_end_matches(|letter| !is_fill(letter));
+    let start = left.trim_end_matches(is_fill).len();
+    let after = &text[at + WORDS.len()..];
+    let right = after.find(is_fill)?;
+    let tail = after[right..].trim_start_matches(is_fill);
+    let end = text.len() - tail.len();
+    let words = &text[left.len()..at + WORDS.len() + right];
+    let runs = [&text[start..left.len()], &text[text.len() - after.len() + right..end]];
+    let is_framed = runs.iter().all(|run| run.chars().count() >= 3);
+    // A sentence between two runs is none of ours.
+    (is_framed && words.len() <= 60).then(|| Header {
+        title: title_of(words),
+        text: &text[start..end],
         prefix: &text[..start],
+        suffix: tail.trim(),
     })
+}
+
+fn title_of(words: &str) -> Title {
+    let words = words.to_ascii_lowercase();
+    let has = |title: &Title| words.contains(title.words().trim().to_ascii_lowercase().as_str());
+    Title::ALL.into_iter().find(has).unwrap_or_default()
 }
 
 /// A line of `=` and nothing else, as wide as any layout's footer.
 fn is_footer(text: &str) -> bool {
     let text = text.trim_end();
     text.len() >= 40 && text.bytes().all(|byte| byte == b'=')
+}
+
+/// The same inside a block, where narrower and drawn ones end it too.
+fn is_own_footer(text: &str) -> bool {
+    let text = text.trim_matches(|letter: char| letter.is_whitespace() || loose::is_corner(letter));
+    text.chars().count() >= 10 && text.chars().all(is_fill)
 }
 
 fn is_tail_header(text: &str) -> bool {
@@ -61,7 +96,8 @@ fn is_tail_header(text: &str) -> bool {
 
 /// All blocks of the text, in order.
 pub(super) fn blocks<'a>(lines: &[TextLine<'a>]) -> Vec<TextBlock<'a>> {
-    let mut finder = Finder { found: Vec::new(), open: None, prefix: "", lead: Vec::new() };
+    let mut finder =
+        Finder { found: Vec::new(), open: None, frame: Frame::default(), lead: Vec::new() };
     let mut rest = lines;
     while let Some((line, after)) = rest.split_first() {
         rest = after;
@@ -73,11 +109,40 @@ pub(super) fn blocks<'a>(lines: &[TextLine<'a>]) -> Vec<TextBlock<'a>> {
     finder.found
 }
 
+/// What a block's header had around it, which its other lines may share.
+#[derive(Debug, Clone, Copy, Default)]
+struct Frame<'a> {
+    prefix: &'a str,
+    suffix: &'a str,
+}
+
+impl Frame<'_> {
+    /// The line without its frame. Time stamps differ from line to line: a line that begins with
+    /// another prefix is cut where its label, its rule or its footer begins.
+    fn inside(self, line: TextLine<'_>) -> TextLine<'_> {
+        let line = line.without_suffix(self.suffix).without_prefix(self.prefix);
+        match start_of_own(line.text) {
+            Some(start) => line.from(start),
+            None => line,
+        }
+    }
+}
+
+/// Where the block's own text begins in a line.
+pub(super) fn start_of_own(text: &str) -> Option<usize> {
+    labels::start_of_printed(text).or_else(|| {
+        let at = text.find("---").filter(|at| loose::rule_title(&text[*at..]).is_some());
+        at.or_else(|| {
+            let start = text.trim_end().trim_end_matches('=').len();
+            is_footer(&text[start..]).then_some(start)
+        })
+    })
+}
+
 struct Finder<'a> {
     found: Vec<TextBlock<'a>>,
     open: Option<TextBlock<'a>>,
-    /// What the open block's header had before it, which its other lines may share.
-    prefix: &'a str,
+    frame: Frame<'a>,
     lead: Vec<TextLine<'a>>,
 }
 
@@ -90,26 +155,39 @@ impl<'a> Finder<'a> {
             self.begin(line, &header);
             return;
         }
-        let bare = line.without_prefix(self.prefix);
         match self.open.take() {
-            Some(block) if is_footer(bare.text) && !block.has_tail(after) => self.found.push(block),
-            Some(mut block) => {
-                block.lines.push(bare);
-                self.open = Some(block);
-            }
+            Some(block) => self.take_inside(block, line, after),
             None if is_footer(line.text) || is_block_line(line.text) => self.stray(line),
             None => self.lead.push(line),
         }
     }
 
+    fn take_inside(
+        &mut self,
+        mut block: TextBlock<'a>,
+        line: TextLine<'a>,
+        after: &[TextLine<'a>],
+    ) {
+        let bare = self.frame.inside(line);
+        if is_own_footer(bare.text) && !block.has_tail(after, self.frame) {
+            block.footer = Some(bare.text.trim_end());
+            self.found.push(block);
+        } else {
+            block.lines.push(bare);
+            self.open = Some(block);
+        }
+    }
+
     fn begin(&mut self, line: TextLine<'a>, header: &Header<'a>) {
-        self.prefix = header.prefix;
+        self.frame = Frame { prefix: header.prefix, suffix: header.suffix };
         if !header.prefix.trim().is_empty() {
             self.lead.push(TextLine { text: header.prefix, ..line });
         }
         self.open = Some(TextBlock {
             title: header.title,
-            width: header.width,
+            width: header.text.chars().count(),
+            header: header.text,
+            footer: None,
             first_line: line.number,
             line_end: if line.end == "\r\n" { "\r\n" } else { "\n" },
             lines: Vec::new(),
@@ -121,11 +199,20 @@ impl<'a> Finder<'a> {
     /// Ends a block that has no footer. What follows its last recognisable line is not its own, and
     /// a last line without an end may be half a line, whose value cannot be trusted.
     fn close_cut(&mut self, mut block: TextBlock<'a>) {
+        // Where no line is padded as the tools pad it, a line in any spelling counts.
+        let is_padded = block.lines.iter().any(|line| is_block_line(line.text));
+        let is_own = |line: &TextLine<'_>| {
+            if is_padded {
+                is_block_line(line.text)
+            } else {
+                loose::read(line.text, None).is_some()
+            }
+        };
         let is_half = |line: &TextLine<'_>| line.end.is_empty();
         let own = block
             .lines
             .iter()
-            .rposition(|line| is_block_line(line.text) && !is_half(line))
+            .rposition(|line| is_own(line) && !is_half(line))
             .map_or(0, |last| last + 1);
         self.lead = block.lines.split_off(own);
         let line = block.lines.last().map_or(block.first_line, |line| line.number);
@@ -147,11 +234,12 @@ impl<'a> Finder<'a> {
 impl TextBlock<'_> {
     /// Whether the footer just met is followed by the block's second part. Only a warning may stand
     /// between the two.
-    fn has_tail(&self, after: &[TextLine<'_>]) -> bool {
-        let is_passed = |line: &&TextLine<'_>| {
+    fn has_tail(&self, after: &[TextLine<'_>], frame: Frame<'_>) -> bool {
+        let is_passed = |line: &TextLine<'_>| {
             !line.text.trim().is_empty() && !line.text.starts_with("Warning: ")
         };
         let is_in_tail = self.lines.iter().any(|line| is_tail_header(line.text));
-        !is_in_tail && after.iter().find(is_passed).is_some_and(|line| is_tail_header(line.text))
+        let mut after = after.iter().map(|line| line.without_prefix(frame.prefix));
+        !is_in_tail && after.find(is_passed).is_some_and(|line| is_tail_header(line.text))
     }
 }

@@ -1,7 +1,13 @@
 //! What the text above a block says about it.
 
+use tokometer_base::printable;
+
 use super::lines::TextLine;
 use crate::model::Context;
+
+/// Every block that follows carries these, so a text of another kind must not fill them.
+const LONGEST: usize = 4_000;
+const MOST_SETTINGS: usize = 64;
 
 /// Programs whose command lines make reports.
 const PROGRAMS: [&str; 6] = [
@@ -36,11 +42,14 @@ fn said(lead: &[TextLine<'_>]) -> Context {
     let mut lines = lead.iter().map(|line| line.text.trim()).filter(|text| !text.is_empty());
     while let Some(text) = lines.next() {
         if let Some(heading) = heading(text) {
-            context = Context { heading: Some(heading.to_owned()), ..Context::default() };
+            let heading = printable::line(heading, LONGEST);
+            context = Context { heading: Some(heading), ..Context::default() };
         } else if PROGRAMS.iter().any(|program| text.contains(program)) {
             context.command = Some(command(text, &mut lines));
-        } else if let Some((name, value)) = setting(text) {
-            context.settings.push((name.to_owned(), value.to_owned()));
+        } else if let Some((name, value)) = setting(text)
+            && context.settings.len() < MOST_SETTINGS
+        {
+            context.settings.push((name.to_owned(), printable::line(value, LONGEST)));
         }
     }
     context
@@ -55,10 +64,12 @@ fn heading(text: &str) -> Option<&str> {
 /// A command line without its prompt sign, joined with the lines that it continues on.
 fn command<'a>(first: &'a str, rest: &mut impl Iterator<Item = &'a str>) -> String {
     let mut whole = first.trim_start_matches(['$', '>', ' ']).to_owned();
-    while let Some(open) = whole.strip_suffix('\\') {
-        whole = format!("{} {}", open.trim_end(), rest.next().unwrap_or_default());
+    while whole.ends_with('\\') && whole.len() < LONGEST {
+        whole.truncate(whole.trim_end_matches('\\').trim_end().len());
+        whole.push(' ');
+        whole.push_str(rest.next().unwrap_or_default());
     }
-    whole.trim_end().to_owned()
+    printable::line(whole.trim_end(), LONGEST)
 }
 
 /// `seq_length: 80`: one word or a counted thing, a colon, and something after it.

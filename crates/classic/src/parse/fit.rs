@@ -1,11 +1,17 @@
 //! Reads the lines of a block by a layout's table, and finds the layout that fits best.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokometer_base::printable;
+
 use super::blocks::TextBlock;
+use super::labels::tables;
 use super::lines::TextLine;
-use crate::Error;
+use super::loose::{KnownLine, LooseValue, known_lines};
 use crate::layout::Layout;
+use crate::layout::print::label_of;
 use crate::layout::table::{Element, Format, LayoutTable, When, centred};
-use crate::model::{Blanks, Key, Place, Scalar, Value, Values};
+use crate::model::{Blanks, Key, Place, Scalar, UnreadValue, Value, Values};
 
 /// What a line is to a layout.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,29 +33,40 @@ pub(super) struct Fit {
     pub(super) values: Values,
     pub(super) places: Vec<Place>,
     pub(super) blanks: Blanks,
-    /// Line on which a value stands for the second time.
+    /// Line on which a value stands for the second time, differently.
     pub(super) repeated: Option<usize>,
-    bad: Option<Error>,
+    pub(super) unread: Vec<UnreadValue>,
+    /// Lines whose values the layout did not give, by their place in the block.
+    left: Vec<usize>,
+    /// Labels of the layout whose values it could not read.
+    bad: Vec<(usize, UnreadValue)>,
     unknown: usize,
+    lacking: usize,
     missing: usize,
 }
 
 /// The block in the layout that leaves the fewest lines unread, and among those misses the fewest
 /// that the layout always prints. `None` when no layout reads any line.
-pub(super) fn best_fit(block: &TextBlock<'_>) -> Result<Option<Fit>, Error> {
-    let fits = Layout::ALL.into_iter().filter_map(|layout| {
-        let table = layout.table()?;
-        (table.widths.header == block.width).then(|| fit(block, layout, table))
-    });
-    let best = fits.min_by_key(|fit| (fit.unknown, fit.missing));
-    match best {
-        Some(Fit { bad: Some(error), .. }) => Err(error),
-        Some(mut fit) if !fit.values.is_empty() => {
-            add_foreign_values(&mut fit);
-            Ok(Some(fit))
-        }
-        _ => Ok(None),
-    }
+pub(super) fn best_fit(block: &TextBlock<'_>) -> Option<Fit> {
+    let lines = known_lines(&block.lines);
+    let is_as_wide = |table: &LayoutTable| table.widths.header == block.width;
+    let has_width = tables().any(|(_, table)| is_as_wide(table));
+    let fits = tables()
+        .filter(|(_, table)| !has_width || is_as_wide(table))
+        .map(|(layout, table)| fit(&lines, layout, table));
+    let mut best = fits.min_by_key(|fit| (fit.unknown, fit.lacking, fit.missing))?;
+    best.add_loose_values(&lines);
+    let has_anything = !best.values.is_empty() || !best.unread.is_empty();
+    has_anything.then_some(best)
+}
+
+/// The layout that has the most of these values and misses the fewest others.
+pub(super) fn nearest_layout(values: &Values) -> Option<Layout> {
+    let distance = |table: &LayoutTable| {
+        let lacking = values.iter().filter(|(key, _)| label_of(table, *key).is_none()).count();
+        (lacking, missing(table.rows, |key| values.get(key).is_some()))
+    };
+    tables().min_by_key(|(_, table)| distance(table)).map(|(layout, _)| layout)
 }
 
 /// Whether a line outside of a block can only belong to one: a known label padded to its column, or
@@ -66,68 +83,91 @@ pub(super) fn is_block_line(text: &str) -> bool {
         })
 }
 
-fn tables() -> impl Iterator<Item = (Layout, &'static LayoutTable)> {
-    Layout::ALL.into_iter().filter_map(|layout| Some((layout, layout.table()?)))
-}
-
-fn fit(block: &TextBlock<'_>, layout: Layout, table: &LayoutTable) -> Fit {
+fn fit(lines: &[KnownLine<'_>], layout: Layout, table: &LayoutTable) -> Fit {
     let mut fit = Fit {
         layout,
         values: Values::default(),
         places: Vec::new(),
         blanks: Blanks::Stripped,
         repeated: None,
-        bad: None,
+        unread: Vec::new(),
+        left: Vec::new(),
+        bad: Vec::new(),
         unknown: 0,
+        lacking: 0,
         missing: 0,
     };
     let mut rows = table.rows;
     let mut rule_width = table.widths.rule;
-    for line in &block.lines {
+    let mut is_tail = false;
+    for (index, known) in lines.iter().enumerate() {
         if let Some(tail) = table.tail
-            && line.text.trim_end() == centred(tail.title, '=', tail.widths.header)
+            && known.line.text.trim_end() == centred(tail.title, '=', tail.widths.header)
         {
-            (rows, rule_width) = (tail.rows, tail.widths.rule);
-            fit.places.push(Place::Rule(line.text.trim_end().to_owned()));
+            (rows, rule_width, is_tail) = (tail.rows, tail.widths.rule, true);
+            fit.places.push(Place::Rule(known.line.text.trim_end().to_owned()));
             continue;
         }
-        fit.take(*line, rows, rule_width);
+        if known.is_carried && !is_tail {
+            fit.carry(known.line);
+        } else if !fit.take(index, known.line, rows, rule_width) && !is_tail {
+            fit.left.push(index);
+        }
     }
-    fit.missing = missing(table.rows, &fit.values);
+    let seen: BTreeSet<Key> =
+        fit.left.iter().filter_map(|index| Some(lines[*index].value.as_ref()?.key)).collect();
+    fit.lacking = seen.iter().filter(|key| label_of(table, **key).is_none()).count();
+    fit.missing = missing(table.rows, |key| fit.values.get(key).is_some() || seen.contains(&key));
     fit
 }
 
 impl Fit {
-    fn take(&mut self, line: TextLine<'_>, rows: &[Element], rule_width: usize) {
+    /// Takes a line by the layout's rows; `false` when it gave neither a value nor a rule.
+    fn take(
+        &mut self,
+        index: usize,
+        line: TextLine<'_>,
+        rows: &[Element],
+        rule_width: usize,
+    ) -> bool {
         let mut bad = None;
         let mut is_repeated = false;
+        let mut is_differing = false;
         for row in rows {
             match read_row(row, line.text, rule_width) {
                 // One label may belong to two fields that differ in format: the unfilled one is used.
-                LineMatch::Value(key, ..) if self.values.get(key).is_some() => is_repeated = true,
+                LineMatch::Value(key, _, text) if self.values.get(key).is_some() => {
+                    let earlier = self.values.get(key).and_then(|value| value.text.as_deref());
+                    is_repeated = true;
+                    is_differing |= earlier != Some(text);
+                }
                 LineMatch::Value(key, scalar, text) => {
                     self.note_blanks(line.text);
-                    let text = Some(text.to_owned());
-                    self.values.set(key, Value { scalar, text });
+                    self.values.set(key, Value::printed(scalar, text));
                     self.places.push(Place::Value(key));
-                    return;
+                    return true;
                 }
                 LineMatch::Rule => {
                     self.places.push(Place::Rule(line.text.trim_end().to_owned()));
-                    return;
+                    return true;
                 }
                 LineMatch::Bad { label, text } => bad = bad.or(Some((label, text))),
                 LineMatch::Unknown => {}
             }
         }
-        if is_repeated {
-            self.repeated = self.repeated.or(Some(line.number));
-        } else if let (Some((label, text)), None) = (bad, &self.bad) {
-            self.bad = Some(bad_value(line, label, text));
-        }
         // The footer before a second part, and blank lines, are evidence for no layout.
         let says_nothing = line.text.trim_end().trim_matches('=').is_empty();
-        self.unknown += usize::from(!says_nothing);
+        if is_repeated {
+            self.repeated = self.repeated.or(Some(line.number).filter(|_| is_differing));
+        } else if let Some((label, text)) = bad {
+            self.bad.push((index, unread(line, label, text)));
+        }
+        self.unknown += usize::from(!says_nothing && (bad.is_none() || is_repeated));
+        self.places.push(Place::Unknown(line.text.to_owned()));
+        is_repeated
+    }
+
+    fn carry(&mut self, line: TextLine<'_>) {
         self.places.push(Place::Unknown(line.text.to_owned()));
     }
 
@@ -136,19 +176,46 @@ impl Fit {
             self.blanks = Blanks::Kept;
         }
     }
+
+    /// Lines that the layout does not have, or has in another spelling, give their value too,
+    /// although they stay as text: many forks print a line more than the tool they were made from.
+    /// What cannot be read is kept as text and named.
+    fn add_loose_values(&mut self, lines: &[KnownLine<'_>]) {
+        let mut bad: BTreeMap<usize, UnreadValue> =
+            std::mem::take(&mut self.bad).into_iter().collect();
+        for index in std::mem::take(&mut self.left) {
+            let KnownLine { line, value, .. } = &lines[index];
+            let bad = bad.remove(&index);
+            match value {
+                Some(LooseValue { key, .. }) if self.values.get(*key).is_some() => {}
+                Some(LooseValue { key, text, scalar: Some((scalar, half_unit)), .. }) => {
+                    let value = Value {
+                        scalar: scalar.clone(),
+                        text: Some((*text).to_owned()),
+                        half_unit: *half_unit,
+                    };
+                    self.values.set(*key, value);
+                }
+                Some(LooseValue { label, text, scalar: None, .. }) => {
+                    self.unread.push(unread(*line, label, text));
+                }
+                None => self.unread.extend(bad),
+            }
+        }
+    }
 }
 
-fn bad_value(line: TextLine<'_>, label: &str, text: &str) -> Error {
+fn unread(line: TextLine<'_>, label: &str, text: &str) -> UnreadValue {
     let offset = if text.is_empty() {
         line.text.trim_end().len()
     } else {
         line.text.rfind(text).unwrap_or_default()
     };
-    Error::BadValue {
+    UnreadValue {
         line: line.number,
         column: line.from(offset).column,
-        label: label.trim().to_owned(),
-        text: text.to_owned(),
+        label: printable::short(label.trim().trim_end_matches(':')),
+        text: printable::short(text),
     }
 }
 
@@ -222,38 +289,14 @@ fn read_value(
 
 /// Lines that the layout always prints and that are not there. A generation run that shows no
 /// section at all is unusual but possible, so sections do not count.
-fn missing(rows: &[Element], values: &Values) -> usize {
+fn missing(rows: &[Element], has: impl Fn(Key) -> bool + Copy) -> usize {
     rows.iter()
         .map(|row| match row {
             Element::Line(line) if line.when == When::Always => {
-                usize::from(values.get(Key::Field(line.field)).is_none())
+                usize::from(!has(Key::Field(line.field)))
             }
-            Element::Shared(rows) => missing(rows, values),
+            Element::Shared(rows) => missing(rows, has),
             _ => 0,
         })
         .sum()
-}
-
-/// Lines that another layout knows give their value too, although they stay as text:
-/// many forks print a line more than the tool they were made from.
-fn add_foreign_values(fit: &mut Fit) {
-    let texts: Vec<String> = fit
-        .places
-        .iter()
-        .filter_map(|place| match place {
-            Place::Unknown(text) => Some(text.clone()),
-            _ => None,
-        })
-        .collect();
-    for text in texts {
-        let readings = tables().map(|(_, table)| read_rows(table.rows, &text, table.widths.rule));
-        let value = readings.into_iter().find_map(|reading| match reading {
-            LineMatch::Value(key, scalar, text) => Some((key, scalar, text.to_owned())),
-            _ => None,
-        });
-        if let Some((key, scalar, text)) = value.filter(|(key, ..)| fit.values.get(*key).is_none())
-        {
-            fit.values.set(key, Value { scalar, text: Some(text) });
-        }
-    }
 }

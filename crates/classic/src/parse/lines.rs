@@ -24,6 +24,12 @@ impl TextLine<'_> {
     pub(super) fn without_prefix(self, prefix: &str) -> Self {
         if self.text.starts_with(prefix) { self.from(prefix.len()) } else { self }
     }
+
+    /// The line without `suffix`, if it ends with it.
+    pub(super) fn without_suffix(self, suffix: &str) -> Self {
+        let text = if suffix.is_empty() { None } else { self.text.trim_end().strip_suffix(suffix) };
+        Self { text: text.unwrap_or(self.text), ..self }
+    }
 }
 
 /// All lines. A progress bar writes itself again and again over one line, with a carriage return

@@ -1,17 +1,29 @@
 //! Reads the reports out of any text.
 //!
 //! In: what a terminal, a log file or a forum post holds. Out: one [`Report`](crate::Report) per
-//! block, in its layout, with the heading or command line above it. `lines` undoes what terminals
-//! do to text, `blocks` finds where blocks begin and end, `fit` reads one by the layouts' tables,
-//! and `context` understands what stands before it. A block that is cut or mixed with another is
-//! returned as far as it goes and says so; a value that cannot be read is an error with its place.
+//! block, in its layout, with the heading or command line above it. `plain` and `lines` undo what
+//! terminals do to text, `blocks` finds where blocks begin and end, `fit` reads one by the layouts'
+//! tables, and `context` understands what stands before it. Lines that differ from the tables are
+//! read by `labels`, `number` and `loose`; `fragments` and `grid` read a text without a header.
+//!
+//! A block that is cut or mixed with another is returned as far as it goes and says so. A value that
+//! cannot be read costs only itself: its text is kept and named. Time is linear in the text.
 
 mod blocks;
 mod context;
+#[cfg(test)]
+mod damage_tests;
 mod fit;
+mod fragments;
+mod grid;
+mod labels;
 mod lines;
+mod loose;
+mod number;
+mod plain;
 mod reports;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use number::half_unit;
 pub use reports::parse;

@@ -3,23 +3,35 @@
 use super::blocks::{TextBlock, blocks};
 use super::context::context;
 use super::fit::best_fit;
+use super::fragments::fragments;
+use super::grid;
 use super::lines::lines;
-use crate::Error;
+use super::plain::plain;
 use crate::model::{Blanks, Context, Place, Printed, Problem, Report};
 
-/// Every report in `text`, in order; none when it holds no block.
-pub fn parse(text: &str) -> Result<Vec<Report>, Error> {
-    let lines = lines(text);
+/// Every report in `text`, in order; none when it holds no block. A text without any header is read
+/// as a table or as the part of a report that somebody copied.
+pub fn parse(text: &str) -> Vec<Report> {
+    let text = plain(text);
+    let lines = lines(&text);
+    let mut found = blocks(&lines);
+    if found.is_empty() {
+        let tables = grid::reports(&lines);
+        if !tables.is_empty() {
+            return tables;
+        }
+        found = fragments(&lines);
+    }
     let mut reports: Vec<Report> = Vec::new();
-    for block in blocks(&lines) {
-        let report = report(&block, reports.last().map(|report| &report.context))?;
+    for block in found {
+        let report = report(&block, reports.last().map(|report| &report.context));
         reports.push(report);
     }
     mark_both_halves(&mut reports);
-    Ok(reports)
+    reports
 }
 
-fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Result<Report, Error> {
+fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Report {
     let context = context(&block.lead, before);
     let mut report = Report {
         title: block.title,
@@ -29,12 +41,15 @@ fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Result<Report, Err
     };
     let mut printed = Printed {
         first_line: block.first_line,
+        header: block.header.to_owned(),
+        footer: block.footer.map(str::to_owned),
         places: Vec::new(),
         blanks: Blanks::Kept,
         line_end: block.line_end,
     };
-    if let Some(fit) = best_fit(block)? {
+    if let Some(fit) = best_fit(block) {
         report.layout = Some(fit.layout);
+        report.unread = fit.unread;
         report.values = fit.values;
         printed.places = fit.places;
         printed.blanks = fit.blanks;
@@ -44,7 +59,7 @@ fn report(block: &TextBlock<'_>, before: Option<&Context>) -> Result<Report, Err
         printed.places = block.lines.iter().map(|line| unknown(line.text)).collect();
     }
     report.printed = Some(printed);
-    Ok(report)
+    report
 }
 
 /// A block that is cut by the header of one which turns out to hold lines of both was not cut: the
@@ -53,7 +68,7 @@ fn mark_both_halves(reports: &mut [Report]) {
     for at in 1..reports.len() {
         let mixed = reports[at].problems.iter().find_map(|problem| match problem {
             Problem::Interleaved { line } => Some(*line),
-            Problem::Cut { .. } => None,
+            _ => None,
         });
         if let Some(line) = mixed.filter(|_| reports[at - 1].is_cut()) {
             reports[at - 1].problems.push(Problem::Interleaved { line });

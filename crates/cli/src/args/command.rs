@@ -168,9 +168,22 @@ pub(crate) struct DatasetArgs {
 /// `tokometer doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Files with printed reports, saved result files, and run folders
+    /// Files with printed reports, saved result files, and run folders; `-` reads standard input
     #[arg(required_unless_present = "load", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+    /// Print the findings as a comment for an issue, in Markdown
+    #[arg(long, conflicts_with_all = ["load", "format", "html"])]
+    pub(crate) markdown: bool,
+    /// Print the findings as a self-contained HTML page, or write it to FILE
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "-",
+        conflicts_with_all = ["load", "format"]
+    )]
+    pub(crate) html: Option<PathBuf>,
     /// The load at which to check this machine, instead of files.
     #[arg(
         long,

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokometer_base::Seed;
-use tokometer_classic::files;
 use tokometer_record::{Phase, RecordedLoad, Timeline, write_whole};
 use tokometer_sim::Profile;
 use tokometer_twin::fit::{self, Calibration, Candidate, FitSettings, MeasuredRow, RunCalibration};
@@ -14,7 +13,7 @@ use tokometer_twin::{self as twin, OldClient};
 
 use super::rows::CalibrationTable;
 use super::views;
-use crate::commands::expanded;
+use crate::commands::{expanded, read_reports};
 use crate::exit::{Exit, Refusal};
 use crate::predict::old_client;
 use crate::runs;
@@ -133,15 +132,7 @@ impl CalibrationSources {
 
     fn add_reports(&mut self, path: &Path, limit: Option<u32>) -> Result<(), Refusal> {
         let shown = path.display().to_string();
-        let unreadable = |why: String| Refusal::usage(format!("cannot read `{shown}`: {why}"), "");
-        let text = std::fs::read_to_string(path).map_err(|why| unreadable(why.to_string()))?;
-        let reports = files::read(&text).map_err(|why| unreadable(why.to_string()))?;
-        if reports.is_empty() {
-            return Err(Refusal::usage(
-                format!("cannot find a report in `{shown}`"),
-                "a printed report starts with the line `= Serving Benchmark Result =`",
-            ));
-        }
+        let reports = read_reports(path)?;
         self.is_artificial |=
             reports.iter().any(|report| report.title == tokometer_classic::Title::Predicted);
         self.table.add(&shown, &reports, limit)

@@ -1,16 +1,20 @@
 //! `tokometer doctor`: is this report consistent?
 
+use std::path::Path;
+
 use serde_json::json;
-use tokometer_classic::doctor::{Examination, Level, doctor_markdown, doctor_text, examine};
+use tokometer_classic::doctor::{
+    Examination, Level, doctor_comment, doctor_html, doctor_markdown, doctor_text, examine,
+};
 use tokometer_classic::{Report, Selection};
 
 use super::Given;
-use super::source::ReportSource;
+use super::source::{ReportSource, STDIN};
 use crate::args::{DoctorArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::exit::{Exit, Refusal};
 use crate::instrument;
-use crate::terminal::print;
+use crate::terminal::{print, without_secrets};
 
 /// Examines every file; an inconsistent one is an objective missed.
 pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
@@ -23,7 +27,14 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
     let files: Vec<(String, Vec<Report>)> =
         sources.into_iter().map(named).collect::<Result<_, Refusal>>()?;
     let examined: Vec<Examination> = files.iter().map(|(_, reports)| examine(reports)).collect();
+    let views: Vec<(&str, &[Report], &Examination)> = files
+        .iter()
+        .zip(&examined)
+        .map(|((name, reports), examination)| (name.as_str(), reports.as_slice(), examination))
+        .collect();
     match args.format {
+        _ if args.markdown => print(&doctor_comment(&views))?,
+        _ if args.html.is_some() => write_page(args.html.as_deref(), &doctor_html(&views))?,
         TableFormatArg::Markdown => print(&doctor_markdown(&files))?,
         TableFormatArg::Json => print(&findings(&files, &examined))?,
         TableFormatArg::Text | TableFormatArg::Csv => {
@@ -34,6 +45,14 @@ pub(crate) fn doctor(args: &DoctorArgs, given: &Given) -> anyhow::Result<Exit> {
     }
     let worst = examined.iter().filter_map(Examination::worst).max();
     Ok(if worst == Some(Level::Inconsistent) { Exit::Missed } else { Exit::Done })
+}
+
+/// The page goes to standard output unless a file is named.
+fn write_page(path: Option<&Path>, page: &str) -> Result<(), Refusal> {
+    let Some(path) = path.filter(|path| *path != Path::new(STDIN)) else { return print(page) };
+    let unwritable =
+        |why| Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()));
+    std::fs::write(path, without_secrets(page)).map_err(unwritable)
 }
 
 /// All findings as one JSON list.

@@ -10,7 +10,7 @@ mod source;
 
 #[cfg(test)]
 pub(crate) use export::{csv, html, markdown, parquet, trace};
-pub(crate) use source::expanded;
+pub(crate) use source::{expanded, read_reports};
 
 use std::sync::Arc;
 

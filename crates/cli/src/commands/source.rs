@@ -1,5 +1,6 @@
 //! Where reports come from: run folders, printed texts, result files.
 
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use tokometer_base::printable;
@@ -8,6 +9,7 @@ use tokometer_record::folder::names;
 
 use crate::bench::{RunView, SummarisedRun, summarise};
 use crate::exit::Refusal;
+use crate::terminal::print_message;
 
 /// One thing that can be shown.
 pub(crate) enum ReportSource {
@@ -28,7 +30,10 @@ impl ReportSource {
             for path in expanded(path)? {
                 let source = Self::open(&path, view)?;
                 // A name in the listing of a folder may contain line breaks.
-                let name = printable::line(&path.display().to_string(), usize::MAX);
+                let name = match path.as_path() {
+                    path if path == Path::new(STDIN) => "standard input".to_owned(),
+                    path => printable::line(&path.display().to_string(), usize::MAX),
+                };
                 sources.push((name, source));
             }
         }
@@ -39,17 +44,7 @@ impl ReportSource {
         if path.is_dir() {
             return summarise(path, view).map(|shown| Self::Run(Box::new(shown)));
         }
-        let shown = path.display();
-        let unreadable = |why: String| Refusal::usage(format!("cannot read `{shown}`: {why}"), "");
-        let text = std::fs::read_to_string(path).map_err(|why| unreadable(why.to_string()))?;
-        let reports = files::read(&text).map_err(|why| unreadable(why.to_string()))?;
-        if reports.is_empty() {
-            return Err(Refusal::usage(
-                format!("cannot find a report in `{shown}`"),
-                "a printed report starts with the line `= Serving Benchmark Result =`",
-            ));
-        }
-        Ok(Self::Blocks(reports))
+        read_reports(path).map(Self::Blocks)
     }
 
     /// Its blocks.
@@ -58,6 +53,50 @@ impl ReportSource {
             Self::Run(shown) => Ok(vec![shown.report()?]),
             Self::Blocks(reports) => Ok(reports.clone()),
         }
+    }
+}
+
+/// The name that stands for standard input.
+pub(crate) const STDIN: &str = "-";
+
+/// The reports of a file, or of standard input; never none.
+pub(crate) fn read_reports(path: &Path) -> Result<Vec<Report>, Refusal> {
+    let shown =
+        if path == Path::new(STDIN) { "standard input".into() } else { path.display().to_string() };
+    let unreadable = |why: String| Refusal::usage(format!("cannot read `{shown}`: {why}"), "");
+    let bytes = bytes_of(path).map_err(|why| unreadable(why.to_string()))?;
+    let reports = files::read(&decoded(&bytes)).map_err(|why| unreadable(why.to_string()))?;
+    if reports.is_empty() {
+        return Err(Refusal::usage(
+            format!("cannot find a report in `{shown}`"),
+            "a printed report starts with the line `= Serving Benchmark Result =`",
+        ));
+    }
+    Ok(reports)
+}
+
+fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    if path != Path::new(STDIN) {
+        return std::fs::read(path);
+    }
+    if std::io::stdin().is_terminal() {
+        print_message("paste the report, then press Ctrl-D");
+    }
+    let mut bytes = Vec::new();
+    let _count = std::io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The text of a file. Windows shells redirect output as UTF-16; a byte that is no text costs only
+/// itself.
+fn decoded(bytes: &[u8]) -> String {
+    let units = |of: fn([u8; 2]) -> u16| -> Vec<u16> {
+        bytes[2..].chunks_exact(2).map(|pair| of([pair[0], pair[1]])).collect()
+    };
+    match bytes {
+        [0xff, 0xfe, ..] => String::from_utf16_lossy(&units(u16::from_le_bytes)),
+        [0xfe, 0xff, ..] => String::from_utf16_lossy(&units(u16::from_be_bytes)),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
     }
 }
 
@@ -77,4 +116,20 @@ pub(crate) fn expanded(path: &Path) -> Result<Vec<PathBuf>, Refusal> {
     runs.sort();
     // A folder without any run is opened as one, for the message that says what is missing.
     Ok(if runs.is_empty() { vec![path.to_owned()] } else { runs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_in_any_encoding_is_decoded() {
+        let text = "é = 1\n";
+        let le: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let be: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        assert_eq!(decoded(&[&[0xff, 0xfe][..], &le].concat()), text);
+        assert_eq!(decoded(&[&[0xfe, 0xff][..], &be].concat()), text);
+        assert_eq!(decoded(text.as_bytes()), text);
+        assert_eq!(decoded(b"a\xffb"), "a\u{fffd}b");
+    }
 }

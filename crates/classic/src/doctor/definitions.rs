@@ -1,0 +1,205 @@
+//! Forks that print this block with other definitions.
+//!
+//! Where all lines of a block agree once one of them is understood differently, that definition is
+//! named, and the other checks use it. Only definitions that the block's own lines single out are
+//! taken: a block in which nothing agrees stays inconsistent.
+
+use super::figures::Figures;
+use super::interval::Interval;
+use super::rule::{Finding, Level, Rule};
+use crate::model::{Field, Key, Metric, Report, Scalar, Stat};
+
+/// A report in the definitions that its lines agree on.
+pub(super) struct Understood {
+    pub(super) report: Report,
+    /// The time over which throughputs were computed, where it is not the printed duration.
+    pub(super) rate_duration: Option<Interval>,
+    pub(super) findings: Vec<Finding>,
+}
+
+pub(super) fn understood(report: &Report) -> Understood {
+    let mut report = report.clone();
+    let mut findings: Vec<Finding> = Vec::new();
+    if let Some(finding) = in_seconds(&Figures::new(&report, None)) {
+        scale_latencies(&mut report, 1e3);
+        findings.push(finding);
+    }
+    let found = other_duration(&Figures::new(&report, None));
+    let (rate_duration, finding) = found.unzip();
+    findings.extend(finding);
+    Understood { report, rate_duration, findings }
+}
+
+fn scale_latencies(report: &mut Report, factor: f64) {
+    for (key, value) in report.values.iter_mut() {
+        if let (Key::Latency(..), Scalar::Number(number)) = (key, &mut value.scalar) {
+            *number *= factor;
+            value.half_unit *= factor;
+        }
+    }
+}
+
+/// Latencies below this many milliseconds a token are faster than any server streams to a client.
+const FASTEST_TOKEN_S: f64 = 5e-4;
+
+/// Latencies in seconds under the label of milliseconds: requests in flight are then a thousandth of
+/// what the other lines say.
+fn in_seconds(figures: &Figures<'_>) -> Option<Finding> {
+    let requests = figures.requests()?;
+    let latency = figures.mean(Metric::E2el).or_else(|| estimated_latency(figures))?;
+    let in_flight = latency * requests / figures.duration()?;
+    let as_seconds = in_flight * 1e3;
+    let printed = figures.positive(Field::Concurrency);
+    let is_one = requests < 1.5;
+    let expected = printed.or_else(|| is_one.then(|| Interval::exact(1.0)));
+    let is_seconds = match expected {
+        Some(expected) => as_seconds.widened(0.05).overlaps(expected),
+        None => in_flight.high < 0.02 && is_plausible(figures, as_seconds.mid(), requests),
+    };
+    let is_millis = expected.is_some_and(|expected| in_flight.widened(0.05).overlaps(expected));
+    (is_seconds && !is_millis).then(|| {
+        let beside = printed.map_or(String::new(), |value| format!("; {:.2} is printed", value.mid()));
+        let what = format!(
+            "requests × mean E2E / duration is {:.3} with latencies in milliseconds and {:.1} with \
+             latencies in seconds{beside}",
+            in_flight.mid(),
+            as_seconds.mid()
+        );
+        let meaning = "the latencies are probably in seconds, under labels that say `(ms)`; the other \
+                       checks take them as seconds";
+        Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning)
+    })
+}
+
+/// Whether so many requests may have been in flight, in a run without a stated rate whose tokens
+/// would otherwise come impossibly fast.
+fn is_plausible(figures: &Figures<'_>, in_flight: f64, requests: f64) -> bool {
+    let token = figures.mean(Metric::Tpot).or_else(|| figures.mean(Metric::Itl));
+    let is_fast = token.is_some_and(|token| token.high < FASTEST_TOKEN_S);
+    let cap = figures.report.max_concurrency().map_or(requests, f64::from);
+    let has_rate = figures.report.request_rate().is_some_and(f64::is_finite);
+    is_fast && !has_rate && in_flight >= 0.5 && in_flight <= 1.05 * cap.min(requests)
+}
+
+fn estimated_latency(figures: &Figures<'_>) -> Option<Interval> {
+    let later_tokens = (figures.answer_tokens()? - 1.0).max(0.0);
+    let tpot = figures.seconds(Metric::Tpot, Stat::Mean)?;
+    Some(figures.mean(Metric::Ttft)? + tpot * later_tokens)
+}
+
+/// The time that all throughputs agree on, where it is not the printed duration.
+fn other_duration(figures: &Figures<'_>) -> Option<(Interval, Finding)> {
+    let printed = figures.duration()?;
+    let implied: Vec<Interval> = throughputs(figures)
+        .into_iter()
+        .filter_map(|(_, rate, count)| Some(count? / rate?))
+        .filter(|time| time.low > 0.0 && time.high.is_finite())
+        .collect();
+    let low = implied.iter().map(|time| time.low).fold(f64::MIN, f64::max);
+    let high = implied.iter().map(|time| time.high).fold(f64::MAX, f64::min);
+    let agreed = Interval { low, high };
+    let longest = [Metric::Ttft, Metric::E2el]
+        .into_iter()
+        .filter_map(|metric| Some(figures.quantiles(metric).last()?.1.low))
+        .fold(0.0, f64::max);
+    let is_agreed = implied.len() >= 2 && low <= high && high >= longest;
+    // A single line off by one digit is no definition: at least one throughput must be far.
+    let is_other = !agreed.widened(1e-3).overlaps(printed);
+    (is_agreed && is_other).then(|| (agreed, duration_finding(printed, agreed)))
+}
+
+fn duration_finding(printed: Interval, agreed: Interval) -> Finding {
+    let ratio = printed.mid() / agreed.mid();
+    let what = format!(
+        "all throughputs agree on {:.2} s; the printed duration is {:.2} s ({})",
+        agreed.mid(),
+        printed.mid(),
+        apart(printed.mid(), agreed.mid())
+    );
+    let meaning = if (990.0..1010.0).contains(&ratio) {
+        "the duration is probably in milliseconds"
+    } else if ratio > 1.0 {
+        "the duration probably includes time that throughputs leave out, such as warm-up; the other \
+         checks use the shorter time"
+    } else {
+        "the throughputs were probably computed over a longer time than the printed one, such as one \
+         with warm-up"
+    };
+    Finding::new(Level::Misleading, Rule::OtherDefinition, what, meaning)
+}
+
+/// How far two numbers are from each other, in words.
+pub(super) fn apart(one: f64, other: f64) -> String {
+    let percent = (one / other - 1.0).abs() * 100.0;
+    let decimals = usize::from(percent < 10.0) + usize::from(percent < 0.1);
+    format!("{percent:.decimals$} % apart")
+}
+
+/// A throughput by name, as printed, and what it counts.
+pub(super) type Throughput = (&'static str, Option<Interval>, Option<Interval>);
+
+pub(super) fn throughputs(figures: &Figures<'_>) -> [Throughput; 4] {
+    let (input, output) = (figures.field(Field::InputTokens), figures.field(Field::OutputTokens));
+    let total = input.zip(output).map(|(input, output)| input + output);
+    [
+        (
+            "request throughput",
+            figures.positive(Field::RequestThroughput),
+            figures.field(Field::Successful),
+        ),
+        ("input token throughput", figures.positive(Field::InputThroughput), input),
+        ("output token throughput", figures.positive(Field::OutputThroughput), output),
+        ("total token throughput", figures.positive(Field::TotalThroughput), total),
+    ]
+}
+
+/// The definition by which a throughput is what the other lines give, in words.
+pub(super) fn other_count(
+    figures: &Figures<'_>,
+    name: &str,
+    printed: Interval,
+    duration: Interval,
+) -> Option<&'static str> {
+    let count = |field| figures.field(field);
+    let sum = |one, other| Some(count(one)? + count(other)?);
+    let ways: [(&str, Option<Interval>, &str); 5] = [
+        (
+            "request throughput",
+            sum(Field::Successful, Field::Failed),
+            "it probably counts failed requests too",
+        ),
+        (
+            "output token throughput",
+            count(Field::RetokenizedTokens),
+            "it probably counts the tokens of the text, counted again",
+        ),
+        (
+            "total token throughput",
+            sum(Field::InputTokens, Field::RetokenizedTokens),
+            "it probably counts the tokens of the text, counted again",
+        ),
+        (
+            "total token throughput",
+            count(Field::OutputTokens),
+            "it probably counts output tokens only",
+        ),
+        (
+            "output token throughput",
+            sum(Field::InputTokens, Field::OutputTokens),
+            "it probably counts input tokens too",
+        ),
+    ];
+    let is_it = |(of, count, _): &(&str, Option<Interval>, &str)| {
+        *of == name && count.is_some_and(|count| printed.overlaps(count / duration))
+    };
+    ways.into_iter().find(is_it).map(|(.., words)| words)
+}
+
+/// The number of devices that a throughput was divided by; `None` when its digits single out none.
+pub(super) fn devices(printed: Interval, expected: Interval) -> Option<f64> {
+    let ratio = expected / printed;
+    let devices = ratio.mid().round();
+    let is_sharp = ratio.high - ratio.low < 0.01 * devices;
+    let is_whole = ratio.overlaps(Interval::exact(devices));
+    ((2.0..=72.0).contains(&devices) && is_sharp && is_whole).then_some(devices)
+}

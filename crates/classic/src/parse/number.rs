@@ -1,0 +1,353 @@
+//! Numbers as people and other programs write them: separators, units, comments.
+//!
+//! Only what has one meaning is read. `1/1`, `~12` or `12 34` have none, so they stay text.
+
+use crate::layout::table::{Format, without_comment};
+use crate::model::{Field, Key, Scalar};
+
+/// What a number counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Unit {
+    /// Time, in seconds per unit.
+    Time(f64),
+    /// Something per second.
+    Rate,
+    /// Percent.
+    Percent,
+    /// Tokens or requests.
+    Things,
+}
+
+const UNITS: [(&str, Unit); 46] = [
+    ("ms", Unit::Time(1e-3)),
+    ("msec", Unit::Time(1e-3)),
+    ("msecs", Unit::Time(1e-3)),
+    ("millisecond", Unit::Time(1e-3)),
+    ("milliseconds", Unit::Time(1e-3)),
+    ("s", Unit::Time(1.0)),
+    ("sec", Unit::Time(1.0)),
+    ("secs", Unit::Time(1.0)),
+    ("second", Unit::Time(1.0)),
+    ("seconds", Unit::Time(1.0)),
+    ("us", Unit::Time(1e-6)),
+    ("µs", Unit::Time(1e-6)),
+    ("μs", Unit::Time(1e-6)),
+    ("usec", Unit::Time(1e-6)),
+    ("microseconds", Unit::Time(1e-6)),
+    ("ns", Unit::Time(1e-9)),
+    ("nanoseconds", Unit::Time(1e-9)),
+    ("min", Unit::Time(60.0)),
+    ("mins", Unit::Time(60.0)),
+    ("minutes", Unit::Time(60.0)),
+    ("tok/s", Unit::Rate),
+    ("toks/s", Unit::Rate),
+    ("token/s", Unit::Rate),
+    ("tokens/s", Unit::Rate),
+    ("tok/sec", Unit::Rate),
+    ("tokens/sec", Unit::Rate),
+    ("tokens/second", Unit::Rate),
+    ("t/s", Unit::Rate),
+    ("tps", Unit::Rate),
+    ("req/s", Unit::Rate),
+    ("reqs/s", Unit::Rate),
+    ("request/s", Unit::Rate),
+    ("requests/s", Unit::Rate),
+    ("req/sec", Unit::Rate),
+    ("requests/sec", Unit::Rate),
+    ("requests/second", Unit::Rate),
+    ("inputs/s", Unit::Rate),
+    ("rps", Unit::Rate),
+    ("qps", Unit::Rate),
+    ("%", Unit::Percent),
+    ("tok", Unit::Things),
+    ("token", Unit::Things),
+    ("tokens", Unit::Things),
+    ("req", Unit::Things),
+    ("reqs", Unit::Things),
+    ("requests", Unit::Things),
+];
+
+/// The unit of this word, in any case and with or without brackets.
+pub(super) fn unit(word: &str) -> Option<Unit> {
+    let word = word.trim_matches(['(', ')', '[', ']', '.', ',', ';', ' ']);
+    let found = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+    found.map(|(_, unit)| *unit)
+}
+
+/// The unit that reports have for a value, as far as it decides how the value is read.
+fn own_unit(key: Key) -> Option<Unit> {
+    match key {
+        Key::Latency(..) | Key::Field(Field::ProbeMedian | Field::ProbeP99 | Field::ProbeMax) => {
+            Some(Unit::Time(1e-3))
+        }
+        Key::Field(Field::Duration) => Some(Unit::Time(1.0)),
+        Key::Position(_)
+        | Key::Field(
+            Field::SpecAcceptanceRate
+            | Field::CacheHitRate
+            | Field::CacheHitDevice
+            | Field::CacheHitHost
+            | Field::Attainment
+            | Field::TtftAttainment
+            | Field::TpotAttainment
+            | Field::E2elAttainment,
+        ) => Some(Unit::Percent),
+        Key::Field(_) => None,
+    }
+}
+
+/// What a number in `unit` is multiplied by to be a value of `key`; `None` where it cannot be one.
+fn factor(key: Key, unit: Option<Unit>) -> Option<f64> {
+    match (own_unit(key), unit) {
+        (_, None)
+        | (Some(Unit::Percent), Some(Unit::Percent))
+        | (None, Some(Unit::Rate | Unit::Things)) => Some(1.0),
+        // Rounded: a thousand must be 1000 and not the quotient of two rounded numbers.
+        (Some(Unit::Time(own)), Some(Unit::Time(given))) => {
+            let factor = given / own;
+            Some(if factor >= 1.0 { factor.round() } else { 1.0 / (own / given).round() })
+        }
+        _ => None,
+    }
+}
+
+/// A value of `key` and half a unit of its last digit. `label_unit` is what the label says; a unit
+/// beside the number overrules it. `None` when the text has no single meaning.
+pub(super) fn read(
+    key: Key,
+    format: Format,
+    label_unit: Option<Unit>,
+    text: &str,
+) -> Option<(Scalar, f64)> {
+    let text = text.trim_matches(|letter: char| letter.is_whitespace() || is_mark(letter));
+    if let Some(words @ Scalar::Words(_)) = format.read(without_comment(text)) {
+        return Some((words, 0.0));
+    }
+    let is_whole = matches!(format, Format::Count | Format::CountOrWords);
+    // Words such as `nan` and `inf`, which have no digits and no unit.
+    if !is_whole && !text.contains(|letter: char| letter.is_ascii_digit()) {
+        return text.parse::<f64>().ok().map(|number| (Scalar::Number(number), 0.0));
+    }
+    let (digits, rest) = number(text)?;
+    let factor = factor(key, unit_of_rest(rest)?.or(label_unit))?;
+    if is_whole {
+        let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
+        let is_exact = fraction.bytes().all(|byte| byte == b'0');
+        return whole.parse().ok().filter(|_| is_exact).map(|count| (Scalar::Count(count), 0.0));
+    }
+    Some((Scalar::Number(scaled(&digits, factor)?), half_unit(&digits) * factor))
+}
+
+/// A power of ten moves the point, so that `0.46385 s` is the same number as `463.85 ms`.
+fn scaled(digits: &str, factor: f64) -> Option<f64> {
+    let shift = factor.log10();
+    let is_power = (shift - shift.round()).abs() < 1e-9;
+    if is_power && !digits.contains(['e', 'E']) {
+        return format!("{digits}e{shift:.0}").parse().ok();
+    }
+    digits.parse::<f64>().ok().map(|number| number * factor)
+}
+
+/// Characters around a value that belong to a table, a quotation or an emphasis.
+fn is_mark(letter: char) -> bool {
+    matches!(letter, '|' | '│' | '┃' | '║' | '`' | '*' | '"' | '\'' | '†' | '‡')
+}
+
+/// Half a unit of the last digit of a plain number. Zero for what is no number.
+pub(crate) fn half_unit(text: &str) -> f64 {
+    let text = text.trim();
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let decimals = mantissa.split_once('.').map_or("", |(_, digits)| digits);
+    let decimals = decimals.bytes().take_while(u8::is_ascii_digit).count();
+    let exponent = exponent.parse::<i32>().unwrap_or(0).clamp(-300, 300);
+    0.5 * 10_f64.powi(exponent - i32::try_from(decimals).unwrap_or(300).min(300))
+}
+
+/// A number in Rust's spelling, and what follows it.
+fn number(text: &str) -> Option<(String, &str)> {
+    let is_body = |letter: char| letter.is_ascii_digit() || is_separator(letter);
+    let unsigned = text.strip_prefix(['+', '-', '−']).unwrap_or(text);
+    let sign = if text.len() > unsigned.len() && !text.starts_with('+') { "-" } else { "" };
+    let end = unsigned.find(|letter| !is_body(letter)).unwrap_or(unsigned.len());
+    // A separator at the end is punctuation: `12.3, which is slow`.
+    let body = unsigned[..end].trim_end_matches(|letter: char| !letter.is_ascii_digit());
+    let mut rest = &unsigned[body.len()..];
+    let mut digits = sign.to_owned() + &without_separators(body)?;
+    if let Some(exponent) = exponent(rest) {
+        digits.push_str(exponent);
+        rest = &rest[exponent.len()..];
+    }
+    Some((digits, rest))
+}
+
+fn is_separator(letter: char) -> bool {
+    matches!(letter, '.' | ',' | '_' | '\'' | '’' | '\u{2009}' | '\u{202f}')
+}
+
+fn exponent(rest: &str) -> Option<&str> {
+    let signed = rest.strip_prefix(['e', 'E'])?;
+    let digits = signed.strip_prefix(['+', '-']).unwrap_or(signed);
+    let length = digits.bytes().take_while(u8::is_ascii_digit).count();
+    (1..=3).contains(&length).then(|| &rest[..rest.len() - digits.len() + length])
+}
+
+/// The digits with at most one point: thousands separators removed, a decimal comma replaced.
+fn without_separators(body: &str) -> Option<String> {
+    let last = body.rfind(is_separator);
+    let mut kinds: Vec<char> = body.chars().filter(|letter| is_separator(*letter)).collect();
+    let last_kind = kinds.last().copied();
+    let repeats = kinds.iter().filter(|kind| Some(**kind) == last_kind).count();
+    kinds.dedup();
+    let (whole, fraction) = match (last, last_kind) {
+        (Some(at), Some(kind @ ('.' | ','))) if repeats == 1 => {
+            let after = &body[at + kind.len_utf8()..];
+            // `1,024` has a thousands separator; `463,85` a decimal comma. A point is a point.
+            let is_group = kind == ',' && kinds.len() == 1 && is_grouped(body);
+            if is_group { (body, "") } else { (&body[..at], after) }
+        }
+        _ => (body, ""),
+    };
+    let is_plain = !whole.is_empty() && whole.bytes().all(|byte| byte.is_ascii_digit());
+    if !(is_plain || is_grouped(whole)) || whole.is_empty() {
+        return None;
+    }
+    let mut digits: String = whole.chars().filter(char::is_ascii_digit).collect();
+    if !fraction.is_empty() {
+        digits.push('.');
+        digits.push_str(fraction);
+    }
+    Some(digits)
+}
+
+/// One to three digits and then groups of three behind one kind of separator.
+fn is_grouped(text: &str) -> bool {
+    let mut groups = text.split(is_separator);
+    let is_digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_digit());
+    let first = groups.next().unwrap_or_default();
+    let mut kinds: Vec<char> = text.chars().filter(|letter| is_separator(*letter)).collect();
+    kinds.dedup();
+    kinds.len() == 1
+        && (1..=3).contains(&first.len())
+        && is_digits(first)
+        && groups.all(|group| group.len() == 3 && is_digits(group))
+}
+
+/// The unit behind a number, if only a unit and a comment stand there. `None` for anything else.
+#[expect(clippy::option_option, reason = "no unit and no meaning are two answers")]
+fn unit_of_rest(rest: &str) -> Option<Option<Unit>> {
+    let after = rest.trim_start();
+    let stop = |letter: char| letter.is_whitespace() || "#,;|<*".contains(letter);
+    let end = after.find(stop).unwrap_or(after.len());
+    if let Some(unit) = unit(&after[..end]).filter(|_| end > 0) {
+        return is_comment(&after[end..]).then_some(Some(unit));
+    }
+    is_comment(rest).then_some(None)
+}
+
+/// Whether a text behind a value says nothing that could change it.
+fn is_comment(rest: &str) -> bool {
+    const MARKS: [&str; 14] =
+        ["#", "//", "<", "(", "[", "; ", ", ", "!", "*", "|", "│", "←", "±", "--"];
+    let text = rest.trim_start();
+    let is_apart = rest.starts_with(char::is_whitespace);
+    let has_digits = text.contains(|letter: char| letter.is_ascii_digit());
+    let is_arrow = text.starts_with("->") || text.starts_with(['→', '/', '=', '~', '-']);
+    text.is_empty()
+        || MARKS.iter().any(|mark| text.starts_with(mark))
+        || (is_apart && !has_digits && !is_arrow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Metric, Stat};
+
+    const LATENCY: Key = Key::Latency(Metric::Ttft, Stat::Mean);
+
+    fn latency(text: &str) -> Option<f64> {
+        read(LATENCY, Format::Fixed, None, text).and_then(|(scalar, _)| scalar.as_f64())
+    }
+
+    fn count(text: &str) -> Option<f64> {
+        let key = Key::Field(Field::Successful);
+        read(key, Format::Count, None, text).and_then(|(scalar, _)| scalar.as_f64())
+    }
+
+    #[test]
+    fn numbers_are_read_in_every_spelling_that_has_one_meaning() {
+        let check = |text: &str, expected: f64| {
+            let found = latency(text).unwrap_or_else(|| panic!("{text}"));
+            assert!((found - expected).abs() < 1e-9, "{text}: {found}");
+        };
+        check("463.85", 463.85);
+        check("463,85", 463.85);
+        check("1,463.85", 1463.85);
+        check("1.463,85", 1463.85);
+        check("12,345,678.9", 12_345_678.9);
+        check("1_463.85", 1463.85);
+        check("1\u{202f}463,85", 1463.85);
+        check("1'463.85", 1463.85);
+        check("**463.85**", 463.85);
+        check("463.85 ms", 463.85);
+        check("463.85ms", 463.85);
+        check("0.46385 s", 463.85);
+        check("463850 µs", 463.85);
+        check("463.85 [ms]", 463.85);
+        check("463.85   # includes warm-up of 5", 463.85);
+        check("463.85 <-- look", 463.85);
+        check("463.85 (was 512.00)", 463.85);
+        check("463.85, which is slow", 463.85);
+        check("463.85    rather slow", 463.85);
+        check("463.85 ± 3.1", 463.85);
+        check("4.6385e2", 463.85);
+        check("463.85 │", 463.85);
+    }
+
+    #[test]
+    fn what_has_no_single_meaning_is_not_read() {
+        for text in [
+            "N/A",
+            "...",
+            "…",
+            "1/1",
+            "",
+            "-",
+            "~12",
+            "12 34",
+            "12:34",
+            "1,2,3",
+            "12 -> 14",
+            "12.3 tok/s",
+            "12 %",
+            "fast",
+            "1.2.3",
+            "0x10",
+            "12-14",
+            "1k",
+            ">100",
+        ] {
+            assert_eq!(latency(text), None, "{text}");
+        }
+        for text in ["12.5", "-3", "nan", "1/1", "1,02", "99 %", "3 s"] {
+            assert_eq!(count(text), None, "{text}");
+        }
+        assert_eq!(count("3,000"), Some(3000.0));
+        assert_eq!(count("3000.0"), Some(3000.0));
+        assert_eq!(count("3000 requests"), Some(3000.0));
+        assert_eq!(count("3000 (100%)"), Some(3000.0));
+        assert!(latency("nan").is_some_and(f64::is_nan));
+    }
+
+    #[test]
+    fn the_last_digit_is_known_in_every_spelling() {
+        let check = |text: &str, expected: f64| {
+            let (_, half) = read(LATENCY, Format::Fixed, None, text).unwrap();
+            assert!((half - expected).abs() < expected * 1e-9, "{text}: {half}");
+        };
+        check("463.85", 0.005);
+        check("463,85", 0.005);
+        check("1,463", 0.5);
+        check("0.46 s", 5.0);
+        check("4.6e2", 5.0);
+    }
+}
