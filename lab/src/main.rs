@@ -5,6 +5,7 @@
 
 mod aa;
 mod capacity;
+mod coverage;
 mod evidence;
 #[path = "../../xtask/src/process.rs"]
 mod process;
@@ -14,6 +15,7 @@ mod read_cost;
 mod seeds;
 mod speed;
 mod verdicts;
+mod virtual_runs;
 mod words;
 
 use std::process::ExitCode;
@@ -27,6 +29,7 @@ const USAGE: &str = "usage: cargo lab STUDY
   aa          false alarms and power of `compare` on the simulator: [COUNT [PROGRAM]]
   verdicts    how often the plain bench comes out VALID: [COUNT [PROGRAM]]
   capacity    the search for capacity against known truths: [SEARCHES] [truth] [verbose]
+  coverage    how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]]
   speed       how fast virtual time runs: [REPLICAS REQUESTS [ROUTER]]
   read-cost   what reading one event costs
   prompts     lengths and speed of prompt making: TOKENIZER [DATASET FILE]
@@ -42,6 +45,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "aa" => aa::run(rest)?,
         "verdicts" => verdicts::run(rest)?,
         "capacity" => capacity::run(rest),
+        "coverage" => coverage::run(rest)?,
         "speed" => speed::run(rest),
         "read-cost" => read_cost::run(),
         "prompts" => prompts::run(rest)?,

@@ -215,8 +215,7 @@ mod tests {
             percent: 99.0,
             value: p99,
             above: None,
-            low: None,
-            high: None,
+            interval: tokometer_metrics::ConfidenceInterval::default(),
             is_supported: true,
         };
         let ttft = Distribution {

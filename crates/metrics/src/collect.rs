@@ -8,27 +8,30 @@ use std::collections::BTreeMap;
 
 use tokometer_base::{Nanos, printable};
 use tokometer_record::server::Scrape;
-use tokometer_record::{Health, Outcome, Phase, RecordedLoad, RunInfo, RunState, Stop, Timeline};
+use tokometer_record::{Health, Outcome, Phase, RunInfo, RunState, Stop, Timeline};
 
 use crate::addresses;
 use crate::anatomy::Anatomy;
 use crate::attempts::LastOfEach;
-use crate::blocks::Blocks;
+use crate::completed::CompletedWork;
 use crate::define::{Formula, METRICS, Unit};
 use crate::family::aggregate::{Details, Frame, GapUnit};
 use crate::family::{Family, FamilyCollector, Route};
 use crate::figures::ProbeFigures;
 use crate::goodput::{Goodput, Objectives};
+use crate::interval::{self, NoInterval};
 use crate::measure;
 use crate::notes::{self, CheckInput};
 use crate::observe::Observed;
+use crate::outcomes;
 use crate::rows::{self, FailureClass, Fate, RequestRow, TimeSpan};
 use crate::sample::Sample;
 use crate::sends::Capped;
+use crate::series::{DistributionView, TimedValues};
 use crate::server;
 use crate::steady::{self, LoadClass, Steady};
 use crate::steps::{self, SHARED_READS_MAX};
-use crate::summary::{Counts, Distribution, Ended, FailureGroup, Summary};
+use crate::summary::{Counts, Distribution, Ended, Summary};
 use crate::totals::Totals;
 use crate::windows::{self, TokenSeconds};
 
@@ -63,9 +66,8 @@ pub struct Collector {
     options: SummaryOptions,
     routes: Vec<Route>,
     /// One per row of [`METRICS`]; those of whole-run figures stay empty.
-    samples: Vec<Sample>,
-    gap_blocks: Blocks,
-    token_gap_blocks: Blocks,
+    series: Vec<TimedValues>,
+    completed: CompletedWork,
     token_seconds: TokenSeconds,
     rows: Vec<RequestRow>,
     failure_examples: BTreeMap<FailureClass, String>,
@@ -86,9 +88,8 @@ impl Collector {
             |family: &Family| FamilyCollector::new(*family, info.origin, options.details);
         Self {
             routes: info.targets.iter().map(Route::of).collect(),
-            samples: vec![Sample::default(); METRICS.len()],
-            gap_blocks: Blocks::new(info.origin),
-            token_gap_blocks: Blocks::new(info.origin),
+            series: vec![TimedValues::default(); METRICS.len()],
+            completed: CompletedWork::default(),
             token_seconds: TokenSeconds::new(info.origin),
             rows: Vec::new(),
             failure_examples: BTreeMap::new(),
@@ -145,26 +146,19 @@ impl Collector {
     fn push_success(&mut self, timeline: &Timeline, route: Route) {
         self.totals.add_success(timeline);
         self.observed.add_counts(timeline, route);
-        for (metric, sample) in METRICS.iter().zip(&mut self.samples) {
+        let start = timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted);
+        for (metric, series) in METRICS.iter().zip(&mut self.series) {
             match metric.formula {
                 Formula::Latency(value) | Formula::Value(value) => {
                     if let Some(value) = value(timeline) {
-                        sample.push(value);
+                        series.add(start, value, 1);
                     }
                 }
-                Formula::Stream(values) => {
-                    values(timeline, &mut |value, weight| sample.add(value, weight));
-                }
+                Formula::Stream(_) => series.add_gaps(timeline, metric.key),
                 Formula::Run(_) => {}
             }
         }
-        for gap in measure::gaps(timeline) {
-            self.gap_blocks.add(gap.at, gap.length, 1);
-            if let Some(tokens) = gap.tokens.filter(|tokens| *tokens > 0) {
-                let each = Nanos(gap.length.0 / u64::from(tokens));
-                self.token_gap_blocks.add(gap.at, each, tokens);
-            }
-        }
+        self.completed.add(timeline, timeline.times.end.unwrap_or(start));
     }
 
     /// Adds one scrape of the server's metrics.
@@ -179,7 +173,7 @@ impl Collector {
         let last = LastOfEach::among(&self.rows, |row| (row.key(), row.attempt));
         last.keep_in(&mut self.rows);
         let span = span(&self.rows, state);
-        let counts = counts(&self.rows, &self.info.load, state);
+        let counts = outcomes::counts(&self.rows, &self.info.load, state);
         let counts = Counts { retries: last.removed(), warmups: self.warmups, ..counts };
         let health = match state {
             RunState::Ended(end) => Some(&end.health),
@@ -193,14 +187,18 @@ impl Collector {
         let windows = windows::series(self.info.origin, &self.rows, &self.token_seconds);
         let observed = std::mem::take(&mut self.observed);
         let server = self.server(span);
+        let figures = figures(&self.totals);
+        let completed = std::mem::take(&mut self.completed);
+        let intervals = completed.intervals(&figures, span, self.no_interval(span));
         let mut summary = Summary {
             ended: ended(state),
             counts,
             duration_s: self.totals.duration.map(Nanos::as_secs_f64),
-            figures: figures(&self.totals),
+            figures,
+            intervals,
             count_sources: observed.count_sources.clone(),
             addresses: addresses::shares(&self.info, &self.rows),
-            failures: failure_groups(&self.rows, &self.failure_examples),
+            failures: outcomes::failure_groups(&self.rows, &self.failure_examples),
             goodput,
             load_class: LoadClass::of(&self.info.load),
             steady,
@@ -288,21 +286,28 @@ impl Collector {
             self.rows.iter().filter(|row| row.fate == Fate::Succeeded && part.contains(row.end));
         let completed = completed.count() as u64;
         let distribution = |value: fn(&RequestRow) -> Option<f64>| -> Distribution {
-            let of = |row: &&RequestRow| match row.fate {
-                Fate::Succeeded => value(row),
-                Fate::Failed => Some(f64::INFINITY),
-                Fate::Abandoned => None,
-            };
-            let sample: Sample = started.iter().filter_map(of).collect();
-            sample.into_ordered().distribution(
-                &self.options.percentiles,
-                Unit::Millis.divisor(),
-                longest_wait(&self.rows),
-            )
+            let mut series = TimedValues::default();
+            for row in &started {
+                let value = match row.fate {
+                    Fate::Succeeded => value(row),
+                    Fate::Failed => Some(f64::INFINITY),
+                    Fate::Abandoned => None,
+                };
+                if let Some(value) = value {
+                    series.add(row.start, value, 1);
+                }
+            }
+            series.into_distribution(DistributionView {
+                percentiles: &self.options.percentiles,
+                unit: Unit::Millis.divisor(),
+                longest_wait: longest_wait(&self.rows),
+                no_interval: self.no_interval(Some(part)),
+            })
         };
         Steady {
             begin_s: (part.begin - run_begin).as_secs_f64(),
             end_s: (part.end - run_begin).as_secs_f64(),
+            mean_stays: steady::mean_stays(&self.rows, part),
             started: started.len() as u64,
             completed,
             concurrency: rows::mean_in_flight(&self.rows, part),
@@ -314,6 +319,16 @@ impl Collector {
         }
     }
 
+    /// Why requests of this part of the run cannot have intervals, whatever their values are.
+    fn no_interval(&self, part: Option<TimeSpan>) -> Option<NoInterval> {
+        if LoadClass::of(&self.info.load) == LoadClass::Burst {
+            return Some(NoInterval::Burst);
+        }
+        let stay = self.totals.in_flight_nanos / self.rows.len().max(1) as f64;
+        let length = part.map_or(0.0, |part| part.length().0 as f64);
+        (!interval::is_long_enough(length, stay)).then_some(NoInterval::TooShort)
+    }
+
     /// Distributions of our own and other tools' figures. Consumes the samples.
     fn into_parts(
         self,
@@ -321,37 +336,51 @@ impl Collector {
         gap_unit: GapUnit,
         last: &LastOfEach,
     ) -> (BTreeMap<String, Distribution>, BTreeMap<Family, crate::figures::FamilyFigures>) {
-        let failed = self.rows.iter().filter(|row| row.fate == Fate::Failed).count();
-        let failed = u32::try_from(failed).unwrap_or(u32::MAX);
-        let longest = longest_wait(&self.rows);
+        let failed: Vec<Nanos> =
+            self.rows.iter().filter(|row| row.fate == Fate::Failed).map(|row| row.start).collect();
         let percentiles = &self.options.percentiles;
+        let longest_wait = longest_wait(&self.rows);
         let is_shared = self
             .totals
             .event_share(self.totals.shared_events)
             .is_some_and(|share| share > SHARED_READS_MAX);
+        let no_interval = self.no_interval(span);
+        let mut no_waiting_interval = no_interval;
         let mut distributions = BTreeMap::new();
-        for (metric, mut sample) in METRICS.iter().zip(self.samples) {
+        for (metric, mut series) in METRICS.iter().zip(self.series) {
             let is_latency = matches!(metric.formula, Formula::Latency(_));
-            if matches!(metric.formula, Formula::Run(_)) || (sample.count() == 0 && !is_latency) {
+            if matches!(metric.formula, Formula::Run(_)) || (series.count() == 0 && !is_latency) {
                 continue;
             }
             // A latency that no request has (no schedule, no reasoning) is absent for failed requests
             // too.
             if is_latency
-                && (sample.count() > 0 || metric.key == "ttft_ms" || metric.key == "e2e_ms")
+                && (series.count() > 0 || metric.key == "ttft_ms" || metric.key == "e2e_ms")
             {
-                sample.add(f64::INFINITY, failed);
+                for start in &failed {
+                    series.add(*start, f64::INFINITY, 1);
+                }
             }
-            let ordered = sample.into_ordered();
-            let mut found = ordered.distribution(percentiles, metric.unit.divisor(), longest);
-            if matches!(metric.formula, Formula::Stream(_)) {
-                let blocks = match metric.key {
-                    "token_gap_ms" => &self.token_gap_blocks,
-                    _ => &self.gap_blocks,
-                };
-                take_margins_from(blocks, &mut found, metric.unit.divisor());
-                found.is_withheld = is_shared;
+            let is_stream = matches!(metric.formula, Formula::Stream(_));
+            let mut found = series.into_distribution(DistributionView {
+                percentiles,
+                unit: metric.unit.divisor(),
+                longest_wait,
+                no_interval: match metric.key {
+                    // Gaps follow the engine's steps, of which one answer has many.
+                    _ if is_stream => None,
+                    "ttft_ms" | "tpot_ms" => no_interval,
+                    _ if is_latency => no_waiting_interval,
+                    _ => no_interval,
+                },
+            });
+            // Other latencies contain the wait for the first token, and vary no less with the queue.
+            let is_short =
+                |effective: f64| effective < found.count as f64 && !interval::is_enough(effective);
+            if metric.key == "ttft_ms" && found.effective.is_some_and(is_short) {
+                no_waiting_interval = no_interval.or(Some(NoInterval::TooShort));
             }
+            found.is_withheld = is_stream && is_shared;
             if found.count > 0 {
                 distributions.insert(metric.key.to_owned(), found);
             }
@@ -372,17 +401,6 @@ impl Collector {
             (name, crate::figures::FamilyFigures { probe: probe.clone(), ..family.finish(&frame) })
         };
         (distributions, self.families.into_iter().map(finish).collect())
-    }
-}
-
-/// Replaces intervals that assume independence by those from blocks of time.
-fn take_margins_from(blocks: &Blocks, found: &mut Distribution, unit: f64) {
-    found.mean_margin = blocks.mean_margin().map(|margin| margin / unit);
-    for percentile in &mut found.percentiles {
-        let margin = blocks.percentile_margin(percentile.percent).map(|margin| margin / unit);
-        let ends = percentile.value.zip(margin);
-        percentile.low = ends.map(|(value, margin)| (value - margin).max(0.0));
-        percentile.high = ends.map(|(value, margin)| value + margin);
     }
 }
 
@@ -435,57 +453,6 @@ fn ended(state: &RunState) -> Ended {
         RunState::Ended(end) => Ended::Early(end.stop),
         RunState::Killed { .. } => Ended::Killed,
     }
-}
-
-fn counts(rows: &[RequestRow], load: &RecordedLoad, state: &RunState) -> Counts {
-    let with = |fate: Fate| rows.iter().filter(|row| row.fate == fate).count() as u64;
-    let abandoned_rows = with(Fate::Abandoned);
-    // The last attempt of a request that was being retried has no row: its outcome is that attempt's.
-    let retrying = match state {
-        RunState::Ended(_) => 0,
-        RunState::Killed { retrying, .. } => *retrying,
-    };
-    let failed = with(Fate::Failed).saturating_sub(retrying);
-    // A run that ends by time has no planned number: later requests were never due.
-    let planned = load.planned_requests.filter(|_| load.duration.is_none());
-    let known = with(Fate::Succeeded) + failed;
-    let (abandoned, never_sent) = match state {
-        RunState::Ended(end) => (end.abandoned.max(abandoned_rows), end.never_sent),
-        RunState::Killed { in_flight, .. } => {
-            let abandoned = abandoned_rows + in_flight;
-            (abandoned, planned.map_or(0, |all| all.saturating_sub(known + abandoned)))
-        }
-    };
-    let sent = known + abandoned;
-    Counts {
-        planned: planned.unwrap_or(sent + never_sent).max(sent),
-        sent,
-        succeeded: with(Fate::Succeeded),
-        failed,
-        abandoned,
-        never_sent,
-        retries: 0,
-        warmups: 0,
-    }
-}
-
-fn failure_groups(
-    rows: &[RequestRow],
-    examples: &BTreeMap<FailureClass, String>,
-) -> Vec<FailureGroup> {
-    let mut counts: BTreeMap<FailureClass, u64> = BTreeMap::new();
-    for class in rows.iter().filter_map(RequestRow::failure) {
-        *counts.entry(class).or_default() += 1;
-    }
-    let group = |(class, count): (FailureClass, u64)| FailureGroup {
-        kind: class.0,
-        status: class.1,
-        count,
-        example: examples.get(&class).cloned().unwrap_or_default(),
-    };
-    let mut groups: Vec<FailureGroup> = counts.into_iter().map(group).collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-    groups
 }
 
 #[cfg(test)]

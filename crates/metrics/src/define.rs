@@ -134,7 +134,7 @@ pub static METRICS: &[Definition] = &[
         key: "gap_ms",
         label: "Inter-chunk gap",
         unit: Unit::Millis,
-        definition: "Time between consecutive content events of one answer, pooled over all answers: what a reader of the stream sees. An event may hold several tokens. Confidence intervals come from blocks of time, because gaps of one engine step are not independent. Percentiles are withheld when more than 5 % of the content events arrived in the same read as the previous one.",
+        definition: "Time between consecutive content events of one answer, pooled over all answers: what a reader of the stream sees. An event may hold several tokens. Percentiles are withheld when more than 5 % of the content events arrived in the same read as the previous one.",
         formula: Formula::Stream(measure::each_gap),
     },
     Definition {
@@ -375,9 +375,10 @@ pub fn metrics_markdown() -> String {
          the record use these definitions. A block in another tool's layout follows that tool's definitions\n\
          instead.\n\n\
          Percentiles interpolate linearly between ranks (rank = p / 100 × (n − 1)). Their\n\
-         confidence intervals are two-sided at 95 %, from order statistics. P99 needs 368 values for an\n\
-         interval, P99.9 needs 3,688; with fewer, a value is shown with `?`. The last column says how\n\
-         failed requests count. *Infinitely slow*: a percentile that falls among the failed requests is\n\
+         confidence intervals are two-sided at 95 %. Requests that share a queue are slow together, so all\n\
+         intervals come from how blocks of time scatter (`docs/intervals.md`). P99 needs 368 effective\n\
+         values, P99.9 needs 3,688; with fewer, a value is shown with `?`. The last column says how failed\n\
+         requests count. *Infinitely slow*: a percentile that falls among the failed requests is\n\
          shown as `> 60 s`, and the mean covers the successful requests only. All figures use only requests\n\
          of the measured phase, and only the last attempt of a retried request. A missing value is absent,\n\
          never zero.\n",

@@ -11,20 +11,24 @@ pub mod anatomy;
 pub mod attempts;
 pub mod blocks;
 pub mod collect;
+mod completed;
 pub mod define;
 pub mod family;
 pub mod figure;
 pub mod figures;
 pub mod goodput;
 pub mod instrument;
+pub mod interval;
 pub mod linear;
 mod measure;
 pub mod notes;
 mod observe;
+mod outcomes;
 mod reported;
 mod rows;
 pub mod sample;
 pub mod sends;
+mod series;
 pub mod server;
 pub mod statistics;
 pub mod steady;
@@ -34,6 +38,8 @@ mod ticks;
 pub mod totals;
 pub mod windows;
 
+#[cfg(test)]
+mod coverage_tests;
 #[cfg(test)]
 mod testing;
 
@@ -45,6 +51,7 @@ pub use family::aggregate::Details;
 pub use figure::{Better, Figure, Quantity, Statistic};
 pub use figures::{Detail, FamilyFigures, ListStats};
 pub use goodput::Objectives;
+pub use interval::{ConfidenceInterval, NoInterval};
 pub use notes::{Note, Severity, Verdict, notes_markdown};
 pub use summary::{Distribution, PercentileValue, Summary};
 

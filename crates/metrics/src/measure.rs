@@ -138,6 +138,15 @@ pub(crate) struct Gap {
     pub(crate) tokens: Option<u32>,
 }
 
+impl Gap {
+    /// The gap divided among the tokens of one event, which the engine generated together (never among
+    /// events that only shared a read), with their number. `None` if that is unknown or zero.
+    pub(crate) fn per_token(&self) -> Option<(f64, u32)> {
+        let tokens = self.tokens.filter(|tokens| *tokens > 0)?;
+        Some((self.length.0 as f64 / f64::from(tokens), tokens))
+    }
+}
+
 /// Tokens in each content event: as reported by the event, or one if there are as many events as
 /// tokens.
 fn tokens_inside(timeline: &Timeline) -> impl Fn(&Event) -> Option<u32> + use<> {
@@ -162,13 +171,9 @@ pub(crate) fn each_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
     gaps(timeline).for_each(|gap| add(gap.length.0 as f64, 1));
 }
 
-/// Divides a gap among the tokens of one event, which the engine generated together; never among
-/// events that only shared a read.
 pub(crate) fn each_token_gap(timeline: &Timeline, add: &mut dyn FnMut(f64, u32)) {
-    for gap in gaps(timeline) {
-        if let Some(tokens) = gap.tokens.filter(|tokens| *tokens > 0) {
-            add(gap.length.0 as f64 / f64::from(tokens), tokens);
-        }
+    for (length, tokens) in gaps(timeline).filter_map(|gap| gap.per_token()) {
+        add(length, tokens);
     }
 }
 

@@ -7,8 +7,8 @@
 use hdrhistogram::Histogram;
 
 use crate::figures::ListStats;
+use crate::interval::Moments;
 use crate::statistics;
-use crate::summary::{Distribution, PercentileValue};
 
 /// Values kept exactly: two MiB. Beyond it percentiles have three significant digits.
 pub const EXACT_LIMIT: usize = 1 << 18;
@@ -27,7 +27,9 @@ pub struct Sample {
     infinite: u64,
     mean: f64,
     /// Sum of squared deviations from the mean.
-    spread: f64,
+    squares: f64,
+    /// Sum of their cubes.
+    cubes: f64,
     range: Option<(f64, f64)>,
 }
 
@@ -56,9 +58,14 @@ impl Sample {
         }
         self.finite += u64::from(weight);
         // Running moments: a sum of squared nanoseconds would lose the precision of the deviations.
+        let (weight_now, all) = (f64::from(weight), self.finite as f64);
+        let before = all - weight_now;
         let distance = value - self.mean;
-        self.mean += distance * f64::from(weight) / self.finite as f64;
-        self.spread += f64::from(weight) * distance * (value - self.mean);
+        let shift = distance * weight_now / all;
+        self.mean += shift;
+        self.cubes += distance.powi(2) * shift * before * (before - weight_now) / all
+            - 3.0 * shift * self.squares;
+        self.squares += weight_now * distance * (value - self.mean);
         let (low, high) = self.range.unwrap_or((value, value));
         self.range = Some((low.min(value), high.max(value)));
         self.keep(value, weight);
@@ -97,7 +104,27 @@ impl Sample {
 
     /// Population standard deviation of the finite values.
     pub fn std(&self) -> Option<f64> {
-        (self.finite > 0).then(|| (self.spread / self.finite as f64).max(0.0).sqrt())
+        (self.finite > 0).then(|| (self.squares / self.finite as f64).max(0.0).sqrt())
+    }
+
+    /// Moments of the finite values; zero where there is no variation.
+    pub(crate) fn spread(&self) -> Moments {
+        let count = self.finite as f64;
+        let Some(deviation) = self.std().filter(|std| *std > 0.0) else {
+            return Moments::default();
+        };
+        let skewness = self.cubes / count / deviation.powi(3);
+        Moments { variance: deviation.powi(2), skewness }
+    }
+
+    /// Infinite values: failed requests.
+    pub fn infinite(&self) -> u64 {
+        self.infinite
+    }
+
+    /// Smallest finite value.
+    pub fn min(&self) -> Option<f64> {
+        self.range.map(|(low, _)| low)
     }
 
     /// Largest finite value.
@@ -172,10 +199,18 @@ impl Ordered {
         Some(statistics::between(low, high, rank.fraction))
     }
 
-    /// Confidence interval of a percentile from order statistics.
-    pub fn interval(&self, percent: f64) -> Option<(f64, f64)> {
-        let (low, high) = statistics::percentile_ranks(percent, self.sample.count())?;
-        Some((self.at(low), self.at(high)))
+    /// The largest value of which at most `share` (0 to 1) of the others lie below.
+    pub(crate) fn at_or_below(&self, share: f64) -> Option<f64> {
+        let rank = statistics::rank(share * 100.0, self.sample.count())?;
+        Some(self.at(rank.low))
+    }
+
+    /// The smallest value with at least `share` of the others below.
+    pub(crate) fn at_or_above(&self, share: f64) -> Option<f64> {
+        let count = self.sample.count();
+        let rank = statistics::rank(share * 100.0, count)?;
+        let next = if rank.fraction > 0.0 { rank.low + 1 } else { rank.low };
+        Some(self.at(next.min(count - 1)))
     }
 
     /// Statistics as other tools save them, each value divided by `unit`; all zero when empty.
@@ -188,45 +223,6 @@ impl Ordered {
             std: self.sample.std().unwrap_or(0.0) / unit,
             max: self.sample.max().unwrap_or(0.0) / unit,
             percentiles: percentiles.iter().map(|percent| (*percent, value(*percent))).collect(),
-        }
-    }
-
-    /// Our own statistics, each value divided by `unit`. `longest_wait` (not divided) is the longest
-    /// wait for a failed request.
-    pub fn distribution(&self, percentiles: &[f64], unit: f64, longest_wait: f64) -> Distribution {
-        let sample = &self.sample;
-        let finite = |value: f64| value.is_finite().then_some(value / unit);
-        let above = sample.max().unwrap_or(0.0).max(longest_wait) / unit;
-        let percentile = |percent: f64| {
-            let value = self.percentile(percent).and_then(finite);
-            let interval = self.interval(percent);
-            PercentileValue {
-                percent,
-                value,
-                above: (sample.infinite > 0).then_some(above),
-                low: interval.and_then(|(low, _)| finite(low)),
-                high: interval.and_then(|(_, high)| finite(high)),
-                is_supported: interval.is_some(),
-            }
-        };
-        let margin = sample.std().filter(|_| sample.finite > 1).map(|std| {
-            let freedom = sample.finite as f64 - 1.0;
-            statistics::student_quantile(0.975, freedom) * std / freedom.sqrt() / unit
-        });
-        Distribution {
-            count: sample.count(),
-            infinite: sample.infinite,
-            mean: sample.mean().map(|mean| mean / unit),
-            mean_margin: margin,
-            std: sample.std().map(|std| std / unit),
-            min: sample.range.map(|(low, _)| low / unit),
-            max: sample.max().map(|max| max / unit),
-            percentiles: if sample.count() == 0 {
-                Vec::new()
-            } else {
-                with_median(percentiles).into_iter().map(percentile).collect()
-            },
-            is_withheld: false,
         }
     }
 }
@@ -281,23 +277,8 @@ mod tests {
     }
 
     #[test]
-    fn failed_requests_push_the_percentiles_up_and_leave_the_mean() {
-        let mut sample: Sample = (1..=98).map(f64::from).collect();
-        sample.add(f64::INFINITY, 2);
-        let found = sample.into_ordered().distribution(&[98.0, 99.0], 1.0, 200.0);
-        assert_eq!((found.count, found.infinite, found.max), (100, 2, Some(98.0)));
-        assert_eq!(found.mean, Some(49.5));
-        let p99 = found.percentile(99.0).unwrap();
-        assert_eq!((p99.value, p99.above, p99.is_supported), (None, Some(200.0), false));
-        assert_eq!(found.percentile(50.0).unwrap().value, Some(50.5));
-    }
-
-    #[test]
-    fn an_empty_sample_is_nothing_here_and_zero_for_the_other_tools() {
-        let empty = Sample::default().into_ordered();
-        let ours = empty.distribution(&[99.0], 1.0, 0.0);
-        assert_eq!((ours.mean, ours.percentiles.len()), (None, 0));
-        let theirs = empty.stats(&[99.0], 1.0);
+    fn an_empty_sample_is_zero_for_the_other_tools() {
+        let theirs = Sample::default().into_ordered().stats(&[99.0], 1.0);
         assert_eq!((theirs.mean, theirs.percentiles), (0.0, vec![(99.0, 0.0)]));
     }
 
@@ -322,5 +303,9 @@ mod tests {
             weighted.push(value);
         }
         assert!((weighted.std().unwrap() - 2.0).abs() < 1e-12);
+        // Cubes of the deviations: -27 - 3 + 8 + 64 = 42, over 8 values and a deviation of 2.
+        for sample in [sample, weighted] {
+            assert!((sample.spread().skewness - 42.0 / 8.0 / 8.0).abs() < 1e-12);
+        }
     }
 }

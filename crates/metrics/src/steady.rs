@@ -2,7 +2,7 @@
 //!
 //! After the load has reached its target, skip one P99 of the time in flight. The steady part is then
 //! the longest stretch without a trend in the number in flight and in the rate of completions, at
-//! least five mean times in flight long. A trend counts when it is both significant and large: a few
+//! least three mean times in flight long (under five, with a remark). A trend counts when it is both significant and large: a few
 //! of many good runs have a significant one by chance.
 
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ const LARGE: f64 = 0.1;
 /// Parts of a stretch whose values are compared. Few, so that neighbours are nearly independent.
 const PIECES: u64 = 12;
 /// Least length of a steady part, in mean times in flight.
-const LEAST_LENGTH: f64 = 5.0;
+const LEAST_LENGTH: f64 = 3.0;
 /// A backlog that grows by this share of the arrivals means that the server is overloaded.
 const BACKLOG_SHARE: f64 = 0.05;
 
@@ -65,6 +65,9 @@ pub struct Steady {
     pub begin_s: f64,
     /// Counted likewise; never after the end of the measured phase.
     pub end_s: f64,
+    /// Its length in mean times in flight.
+    #[serde(default)]
+    pub mean_stays: Option<f64>,
     /// Requests that started in it.
     pub started: u64,
     /// Requests that ended in it.
@@ -109,11 +112,7 @@ pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<TimeSpan,
         }
         LoadClass::Open => rows.iter().map(|row| row.start).min().ok_or(Unsteady::TooShort)?,
     };
-    let mut lengths: Vec<f64> = rows
-        .iter()
-        .filter(|row| row.fate == Fate::Succeeded)
-        .map(|row| (row.end - row.start).0 as f64)
-        .collect();
+    let mut lengths = stays(rows);
     lengths.sort_by(f64::total_cmp);
     let skip = statistics::percentile(&lengths, 99.0).ok_or(Unsteady::TooShort)?;
     let least = Nanos::from_secs_f64(
@@ -123,6 +122,18 @@ pub(crate) fn find(rows: &[RequestRow], load: &RecordedLoad) -> Result<TimeSpan,
     // No request arrives after the last start: from there on the load drains.
     let end = rows.iter().map(|row| row.start).max().ok_or(Unsteady::TooShort)?;
     flat_part(rows, TimeSpan { begin, end }, least)
+}
+
+/// Times in flight of successful requests, in nanoseconds.
+fn stays(rows: &[RequestRow]) -> Vec<f64> {
+    let succeeded = rows.iter().filter(|row| row.fate == Fate::Succeeded);
+    succeeded.map(|row| (row.end - row.start).0 as f64).collect()
+}
+
+/// The length of a part in mean times in flight.
+pub(crate) fn mean_stays(rows: &[RequestRow], part: TimeSpan) -> Option<f64> {
+    let stay = statistics::mean(&stays(rows)).filter(|stay| *stay > 0.0)?;
+    Some(part.length().0 as f64 / stay)
 }
 
 /// The longest stretch that ends with `whole` and has no trend; its start moves up to half way.
@@ -269,6 +280,21 @@ mod tests {
         let load = testing::load(Some(20.0), 400);
         assert_eq!(overload(&rows, &load), None);
         assert_eq!(find(&rows, &load), Err(Unsteady::TooShort));
+    }
+
+    /// Answers of four seconds: after the first of them 16 s are left, four mean times in flight.
+    #[test]
+    fn a_steady_part_of_three_mean_times_is_enough() {
+        let check = |length: u64, expected: Option<f64>| {
+            let rows = open_loop(400, 50, |_| length);
+            let part = find(&rows, &testing::load(Some(20.0), 400)).ok();
+            let found = part.and_then(|part| mean_stays(&rows, part));
+            let rounded = found.map(f64::round);
+            assert_eq!(rounded, expected, "{length} ms");
+        };
+        check(SECOND, Some(19.0));
+        check(4 * SECOND, Some(4.0));
+        check(6 * SECOND, None);
     }
 
     #[test]

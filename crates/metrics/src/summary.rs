@@ -13,6 +13,7 @@ use crate::anatomy;
 use crate::family::Family;
 use crate::figures::FamilyFigures;
 use crate::goodput::Goodput;
+use crate::interval::ConfidenceInterval;
 use crate::notes::{Note, Verdict};
 use crate::server::ServerFigures;
 use crate::steady::{LoadClass, Steady};
@@ -30,6 +31,9 @@ pub struct Summary {
     pub duration_s: Option<f64>,
     /// Figures of the whole run, by key of [`crate::define`].
     pub figures: BTreeMap<String, Option<f64>>,
+    /// Confidence intervals of rates among these figures, by the same keys.
+    #[serde(default)]
+    pub intervals: BTreeMap<String, ConfidenceInterval>,
     /// By key of [`crate::define`].
     pub distributions: BTreeMap<String, Distribution>,
     /// Number of requests per source of their output token count.
@@ -142,7 +146,14 @@ pub struct Distribution {
     pub infinite: u64,
     /// Mean of the finite values.
     pub mean: Option<f64>,
-    /// Half the width of the mean's 95 % interval.
+    /// Number of independent values that these are worth, failed requests included. `None` without
+    /// values.
+    #[serde(default)]
+    pub effective: Option<f64>,
+    /// Confidence interval of the mean.
+    #[serde(default)]
+    pub mean_interval: ConfidenceInterval,
+    /// Half the width of that interval.
     pub mean_margin: Option<f64>,
     /// Population standard deviation of the finite values.
     pub std: Option<f64>,
@@ -172,10 +183,9 @@ pub struct PercentileValue {
     pub value: Option<f64>,
     /// The largest finite value, or the longest wait for a failed request, if larger.
     pub above: Option<f64>,
-    /// Lower end of the two-sided 95 % confidence interval.
-    pub low: Option<f64>,
-    /// Upper end of that interval.
-    pub high: Option<f64>,
-    /// Whether the sample is large enough for the interval; otherwise shown with `?`.
+    /// Its confidence interval: `low` and `high`, or `no_interval` with the reason.
+    #[serde(flatten)]
+    pub interval: ConfidenceInterval,
+    /// Whether there are enough effective values for this percentile; otherwise shown with `?`.
     pub is_supported: bool,
 }

@@ -7,6 +7,7 @@
 mod data;
 mod failures;
 mod inside;
+mod intervals;
 mod latencies;
 mod markdown;
 
@@ -69,6 +70,7 @@ pub fn print_summary(
     lines.extend(page.tokens());
     lines.extend(page.addresses());
     lines.extend(page.latencies());
+    lines.extend(page.intervals());
     lines.extend(page.goodput());
     lines.extend(page.steady());
     lines.extend(page.ttft_split());

@@ -176,8 +176,7 @@ mod tests {
             percent,
             value: Some(1.0),
             above: None,
-            low: None,
-            high: None,
+            interval: tokometer_metrics::ConfidenceInterval::default(),
             is_supported: true,
         };
         let ttft = tokometer_metrics::Distribution {

@@ -1,5 +1,6 @@
 //! The checks of the table: each returns what it found, with numbers, or `None`.
 
+use tokometer_base::units::nearest_count;
 use tokometer_base::{IgnoreEos, Nanos};
 use tokometer_record::{FailureKind, Stop};
 
@@ -325,7 +326,10 @@ pub(super) fn few_samples(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let found = evidence.summary.distribution("ttft_ms")?;
     let worst = found.percentiles.iter().rfind(|percentile| !percentile.is_supported)?;
     let needed = statistics::needed_samples(worst.percent)?;
-    Some(format!("P{} needs {needed} requests, the run has {}", worst.percent, found.count))
+    let effective = nearest_count(found.effective?);
+    let worth = (effective < found.count).then(|| format!(", worth {effective} independent ones"));
+    let few = format!("P{} needs {needed} requests, the run has {}", worst.percent, found.count);
+    Some(few + &worth.unwrap_or_default())
 }
 
 pub(super) fn no_steady_state(evidence: &CheckInput<'_>, _limit: f64) -> Found {
@@ -336,11 +340,16 @@ pub(super) fn no_steady_state(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     match evidence.unsteady? {
         Unsteady::Designed => None,
         Unsteady::NeverFull => Some("the concurrency cap was never reached".to_owned()),
-        Unsteady::TooShort => Some("the part at full load is shorter than 5× mean E2E".to_owned()),
+        Unsteady::TooShort => Some("the part at full load is shorter than 3× mean E2E".to_owned()),
         Unsteady::Sloping => {
             Some("requests in flight or completions kept rising or falling".to_owned())
         }
     }
+}
+
+pub(super) fn short_steady_state(evidence: &CheckInput<'_>, limit: f64) -> Found {
+    let stays = evidence.summary.steady.as_ref()?.mean_stays?;
+    (stays < limit).then(|| format!("the steady part lasts {stays:.1}× mean E2E"))
 }
 
 pub(super) fn overloaded(evidence: &CheckInput<'_>, _limit: f64) -> Found {

@@ -6,10 +6,11 @@ use tokometer_record::{FailureKind, Health, RunInfo, Stop};
 
 use super::note::{CheckInput, Note, Severity, Verdict, verdict};
 use super::rule::{find, notes_markdown, rules};
+use crate::interval::ConfidenceInterval;
 use crate::observe::{Observed, Pair};
 use crate::sends::{LATE, Sends};
 use crate::server::ServerFigures;
-use crate::steady::{GrowingBacklog, LoadClass, Unsteady};
+use crate::steady::{GrowingBacklog, LoadClass, Steady, Unsteady};
 use crate::summary::{Counts, Distribution, Ended, FailureGroup, PercentileValue, Summary};
 use crate::testing;
 
@@ -69,12 +70,15 @@ fn sound() -> Scene {
         percent: 99.0,
         value: Some(80.0),
         above: None,
-        low: Some(75.0),
-        high: Some(90.0),
+        interval: ConfidenceInterval::Known { low: 75.0, high: 90.0 },
         is_supported: true,
     };
-    let ttft =
-        Distribution { count: 1_000, percentiles: vec![percentile], ..Distribution::default() };
+    let ttft = Distribution {
+        count: 1_000,
+        effective: Some(900.0),
+        percentiles: vec![percentile],
+        ..Distribution::default()
+    };
     let figures = [
         ("total_output_tokens", 100_000.0),
         ("peak_in_flight", 20.0),
@@ -184,6 +188,10 @@ fn spoil_load(scene: &mut Scene, code: &str) {
             ttft.percentiles[0].is_supported = false;
         }
         "no-steady-state" => scene.unsteady = Some(Unsteady::Sloping),
+        "short-steady-state" => {
+            let steady = Steady { mean_stays: Some(4.0), ..Steady::default() };
+            scene.summary.steady = Some(steady);
+        }
         "overloaded" => scene.overload = Some(GrowingBacklog { growth_per_s: 3.0, backlog: 200 }),
         "burst" => scene.summary.load_class = LoadClass::Burst,
         "failures" => scene.summary.counts.failed = 100,

@@ -10,6 +10,7 @@ use tokometer_metrics::figure::{self, Statistic};
 use tokometer_metrics::notes::Severity;
 use tokometer_metrics::steps;
 use tokometer_metrics::summary::{Distribution, Summary};
+use tokometer_metrics::{ConfidenceInterval, NoInterval};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Phase, RunInfo, Timeline};
 
@@ -255,6 +256,7 @@ fn figures(summary: &Summary) -> Value {
             summary.distribution(key).filter(|found| found.count > 0 && !repeats(key))?;
         let mut cells = vec![json!(format!("{} ({})", metric.label, metric.unit.name()))];
         let margin = distribution.mean_margin.map(|margin| format!("± {}", short(margin)));
+        let margin = margin.or_else(|| range_text(&distribution.mean_interval));
         cells.push(json!({"value": distribution.mean.map(short), "range": margin}));
         cells.extend(PERCENTILES.map(|one| {
             let percent = one.percent();
@@ -275,11 +277,23 @@ fn figures(summary: &Summary) -> Value {
     })
 }
 
-/// The interval of a percentile, where the sample supports one.
+fn range_text(interval: &ConfidenceInterval) -> Option<String> {
+    match interval {
+        ConfidenceInterval::Known { low, high } if high.is_finite() => {
+            Some(format!("{} to {}", short(*low), short(*high)))
+        }
+        ConfidenceInterval::Known { low, .. } => Some(format!("{} to failed", short(*low))),
+        ConfidenceInterval::Unknown(NoInterval::TooShort) => {
+            Some("run too short to tell".to_owned())
+        }
+        ConfidenceInterval::Unknown(_) => None,
+    }
+}
+
+/// The interval of a percentile, or that the run is too short for one.
 fn range(distribution: &Distribution, percent: f64) -> Option<String> {
     let entry = distribution.percentile(percent).filter(|_| !distribution.is_withheld)?;
-    let (low, high) = (entry.low?, entry.high.filter(|_| entry.is_supported)?);
-    Some(format!("{} to {}", short(low), short(high)))
+    range_text(&entry.interval)
 }
 
 fn percentile(distribution: &Distribution, percent: f64) -> Option<String> {

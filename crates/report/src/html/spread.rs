@@ -86,7 +86,9 @@ impl Spread {
             .iter()
             .filter(|mark| mark.value.is_some())
             .map(|mark| {
-                json!({"percent": mark.percent, "value": mark.value, "low": mark.low, "high": mark.high})
+                let ends = mark.interval.ends();
+                let (low, high) = (ends.map(|ends| ends.0), ends.map(|ends| ends.1));
+                json!({"percent": mark.percent, "value": mark.value, "low": low, "high": high})
             })
             .collect();
         let ratio = self.filled().map_or(1.0, |(first, last)| edge(last + 1) / edge(first));

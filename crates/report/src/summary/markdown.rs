@@ -28,6 +28,10 @@ pub fn summary_markdown(summary: &Summary, info: &RunInfo) -> String {
     if !latencies.is_empty() {
         parts.push(latencies.markdown().trim_end().to_owned());
     }
+    let intervals = page.interval_grid(escaped);
+    if !intervals.is_empty() {
+        parts.push(intervals.markdown().trim_end().to_owned());
+    }
     let lines = [page.goodput(), page.steady(), page.ttft_split(), page.steps(), page.server()];
     let more = [page.server_ttft(), page.speculation(), page.gpu()];
     let lines: Vec<String> =

@@ -1,0 +1,77 @@
+//! Completed requests and tokens by blocks of time, for confidence intervals of throughputs.
+
+use std::collections::BTreeMap;
+
+use tokometer_base::Nanos;
+use tokometer_record::Timeline;
+
+use crate::blocks::{BlockContent, TimeBlocks};
+use crate::interval::{self, BlockPart, ConfidenceInterval, NoInterval};
+use crate::rows::TimeSpan;
+
+/// What successful requests completed, counted at their ends.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CompletedWork {
+    blocks: TimeBlocks<Amounts>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Amounts {
+    requests: f64,
+    prompt_tokens: f64,
+    output_tokens: f64,
+}
+
+impl BlockContent for Amounts {
+    fn join(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.prompt_tokens += other.prompt_tokens;
+        self.output_tokens += other.output_tokens;
+    }
+}
+
+type Amount = fn(&Amounts) -> f64;
+
+/// Throughputs by key, each with what it counts.
+const RATES: [(&str, Amount); 4] = [
+    ("requests_per_s", |one| one.requests),
+    ("output_tokens_per_s", |one| one.output_tokens),
+    ("prompt_tokens_per_s", |one| one.prompt_tokens),
+    ("total_tokens_per_s", |one| one.prompt_tokens + one.output_tokens),
+];
+
+impl CompletedWork {
+    /// Adds a successful request that ended at `end`.
+    pub(crate) fn add(&mut self, timeline: &Timeline, end: Nanos) {
+        let tokens = |count: Option<u32>| f64::from(count.unwrap_or(0));
+        let now = self.blocks.at(end);
+        now.requests += 1.0;
+        now.prompt_tokens += tokens(timeline.prompt_tokens());
+        now.output_tokens += tokens(timeline.output_tokens().map(|(tokens, _)| tokens));
+    }
+
+    /// Intervals of those throughputs of the run that have a value.
+    pub(crate) fn intervals(
+        mut self,
+        figures: &BTreeMap<String, Option<f64>>,
+        span: Option<TimeSpan>,
+        no_interval: Option<NoInterval>,
+    ) -> BTreeMap<String, ConfidenceInterval> {
+        let Some(span) = span else { return BTreeMap::new() };
+        // The time before the first completion counts.
+        let _ = self.blocks.at(span.begin);
+        let interval = |amount: Amount| {
+            let part = |(begin, end, block): (Nanos, Nanos, &Amounts)| BlockPart {
+                amount: amount(block),
+                weight: (end.min(span.end) - begin.max(span.begin)).as_secs_f64(),
+            };
+            let parts: Vec<BlockPart> = self.blocks.timed().map(part).collect();
+            no_interval.map_or_else(|| interval::rate(&parts), ConfidenceInterval::Unknown)
+        };
+        RATES
+            .iter()
+            .filter(|(key, _)| figures.get(*key).copied().flatten().is_some())
+            .map(|(key, amount)| ((*key).to_owned(), interval(*amount)))
+            .collect()
+    }
+}

@@ -1,0 +1,323 @@
+//! 95 % confidence intervals of values that depend on each other.
+//!
+//! Requests that share a queue are slow together, so a thousand of them may be worth only a hundred
+//! independent ones, and an interval from their number is far too narrow. Here the values are grouped
+//! into blocks of time. Blocks that scatter more than independent values would, or that follow their
+//! neighbours, show the dependence; the interval comes from the scatter of the blocks. Where the
+//! dependence leaves too few effective values, there is no interval: the run is too short to tell.
+//!
+//! A mean, a share of values below a limit and a rate are all ratios of two sums over blocks, so one
+//! arithmetic serves the three. `docs/intervals.md` has the coverage of the result.
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::units::nearest_count;
+
+use crate::statistics;
+
+/// The thresholds of the rule. They were chosen with simulated queues; `cargo lab coverage` measures
+/// what they give.
+mod rule {
+    /// Fewer blocks do not show their scatter.
+    pub(super) const LEAST_BLOCKS: usize = 8;
+    /// One of twenty series of independent values scatters or correlates more than this many standard
+    /// deviations.
+    pub(super) const DEVIATIONS: f64 = 1.645;
+    /// The largest correlation of neighbouring blocks that is corrected for.
+    pub(super) const MOST_CORRELATION: f64 = 0.9;
+    /// Degrees of freedom that are left however much the blocks correlate.
+    pub(super) const LEAST_FREEDOM: f64 = 3.0;
+    /// Effective values that any figure of dependent values needs.
+    pub(super) const LEAST_EFFECTIVE: f64 = 20.0;
+    /// A mean needs this many effective values times the square of their skewness (Cochran): where few
+    /// large values decide it, a run that happened to have none of them cannot know it.
+    pub(super) const SKEWED_NEEDS: f64 = 25.0;
+    /// A percentile of dependent values needs this many times the sample that it needs of
+    /// independent ones.
+    pub(super) const DEPENDENT_FACTOR: f64 = 2.0;
+    /// Mean times in flight that a run must last.
+    pub(super) const LEAST_STAYS: f64 = 10.0;
+}
+
+/// The two-sided 95 % confidence interval of a figure, or why there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredInterval", into = "StoredInterval")]
+pub enum ConfidenceInterval {
+    /// The upper end of a percentile is infinite where it lies among failed requests.
+    Known {
+        /// Lower end.
+        low: f64,
+        /// Upper end.
+        high: f64,
+    },
+    /// The run does not support an interval.
+    Unknown(NoInterval),
+}
+
+/// Why a figure has no interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoInterval {
+    /// Too few values, even if they were independent.
+    FewSamples,
+    /// The values depend on each other too much for the length of the run.
+    TooShort,
+    /// All requests were sent at once: a single observation of a burst.
+    Burst,
+    /// The percentile lies among failed requests.
+    Failures,
+}
+
+impl Default for ConfidenceInterval {
+    fn default() -> Self {
+        Self::Unknown(NoInterval::FewSamples)
+    }
+}
+
+/// An interval in JSON. A missing upper end beside a lower one is infinite.
+#[derive(Serialize, Deserialize)]
+struct StoredInterval {
+    low: Option<f64>,
+    high: Option<f64>,
+    #[serde(default)]
+    no_interval: Option<NoInterval>,
+}
+
+impl From<ConfidenceInterval> for StoredInterval {
+    fn from(interval: ConfidenceInterval) -> Self {
+        let finite = |value: f64| value.is_finite().then_some(value);
+        match interval {
+            ConfidenceInterval::Known { low, high } => {
+                Self { low: finite(low), high: finite(high), no_interval: None }
+            }
+            ConfidenceInterval::Unknown(why) => {
+                Self { low: None, high: None, no_interval: Some(why) }
+            }
+        }
+    }
+}
+
+impl From<StoredInterval> for ConfidenceInterval {
+    fn from(stored: StoredInterval) -> Self {
+        match (stored.low, stored.no_interval) {
+            (Some(low), None) => Self::Known { low, high: stored.high.unwrap_or(f64::INFINITY) },
+            (_, why) => Self::Unknown(why.unwrap_or(NoInterval::FewSamples)),
+        }
+    }
+}
+
+impl ConfidenceInterval {
+    /// Both ends, if the interval is known.
+    pub fn ends(&self) -> Option<(f64, f64)> {
+        match self {
+            Self::Known { low, high } => Some((*low, *high)),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// Half its width. `None` when it is unknown or unbounded.
+    pub fn margin(&self) -> Option<f64> {
+        self.ends().map(|(low, high)| (high - low) / 2.0).filter(|half| half.is_finite())
+    }
+
+    /// The same in another unit.
+    #[must_use]
+    pub(crate) fn divided_by(self, unit: f64) -> Self {
+        match self {
+            Self::Known { low, high } => Self::Known { low: low / unit, high: high / unit },
+            Self::Unknown(why) => Self::Unknown(why),
+        }
+    }
+}
+
+/// What one block adds to both sums of a ratio: values and their number, or an amount and seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BlockPart {
+    /// Above the line.
+    pub amount: f64,
+    /// Below the line.
+    pub weight: f64,
+}
+
+/// A ratio of sums over blocks, and how the blocks scatter around it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BlockScatter {
+    blocks: f64,
+    ratio: f64,
+    /// Variance of the ratio if the blocks were independent.
+    variance: f64,
+    /// Sum of the weights.
+    weight: f64,
+    /// Correlation of neighbouring blocks.
+    correlation: f64,
+}
+
+impl BlockScatter {
+    /// `None` for too few blocks. Blocks without weight do not count.
+    pub fn of(parts: &[BlockPart]) -> Option<Self> {
+        let parts: Vec<BlockPart> =
+            parts.iter().copied().filter(|part| part.weight > 0.0).collect();
+        if parts.len() < rule::LEAST_BLOCKS {
+            return None;
+        }
+        let blocks = parts.len() as f64;
+        let weight: f64 = parts.iter().map(|part| part.weight).sum();
+        let ratio = parts.iter().map(|part| part.amount).sum::<f64>() / weight;
+        let apart: Vec<f64> = parts.iter().map(|part| part.amount - ratio * part.weight).collect();
+        let squares: f64 = apart.iter().map(|one| one.powi(2)).sum();
+        let products: f64 = apart.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        Some(Self {
+            blocks,
+            ratio,
+            variance: squares * blocks / (blocks - 1.0) / weight.powi(2),
+            weight,
+            correlation: if squares > 0.0 { products / squares } else { 0.0 },
+        })
+    }
+
+    /// By how much the variance of the ratio exceeds that of independent blocks, if each block follows
+    /// its neighbour as in a first-order process.
+    fn inflation(&self) -> f64 {
+        // A short series underestimates its own correlation by about one over its length.
+        let correlation = (self.correlation + 1.0 / self.blocks).clamp(0.0, rule::MOST_CORRELATION);
+        (1.0 + correlation) / (1.0 - correlation)
+    }
+
+    /// How many times the variance exceeds that of independent values, whose variance is `each`;
+    /// `None` where independent values would look the same.
+    fn dependence(&self, each: f64) -> Option<f64> {
+        let expected = each / self.weight;
+        let excess = if expected > 0.0 { self.variance / expected } else { 1.0 };
+        // The quantile of chi-square over its degrees of freedom, after Wilson and Hilferty.
+        let part = 2.0 / (9.0 * (self.blocks - 1.0));
+        let most = (1.0 - part + rule::DEVIATIONS * part.sqrt()).powi(3);
+        let is_following = self.correlation > rule::DEVIATIONS / self.blocks.sqrt();
+        (excess > most || is_following).then(|| excess.max(1.0) * self.inflation())
+    }
+
+    /// Half the width of the interval of the ratio, whose variance is at least `least` and exceeds
+    /// that of independent blocks `inflation` times.
+    fn margin(&self, inflation: f64, least: f64) -> f64 {
+        let freedom = ((self.blocks - 1.0) / inflation).max(rule::LEAST_FREEDOM);
+        let error = (self.variance * inflation).max(least).sqrt();
+        statistics::student_quantile(0.975, freedom) * error
+    }
+}
+
+/// Neighbouring blocks joined in pairs.
+fn pairs(parts: &[BlockPart]) -> Vec<BlockPart> {
+    let sum = |pair: &[BlockPart]| BlockPart {
+        amount: pair.iter().map(|part| part.amount).sum(),
+        weight: pair.iter().map(|part| part.weight).sum(),
+    };
+    parts.chunks(2).map(sum).collect()
+}
+
+/// Whether values that are worth `effective` independent ones can have intervals at all.
+pub(crate) fn is_enough(effective: f64) -> bool {
+    effective >= rule::LEAST_EFFECTIVE
+}
+
+/// Whether a run that lasted `length` is long enough for intervals of what waits in its queues, where
+/// requests are in flight for `stay` on average.
+pub(crate) fn is_long_enough(length: f64, stay: f64) -> bool {
+    length >= rule::LEAST_STAYS * stay
+}
+
+/// Moments of single values.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Moments {
+    pub(crate) variance: f64,
+    pub(crate) skewness: f64,
+}
+
+/// What the dependence of a series leaves of its values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Dependence {
+    count: f64,
+    spread: Moments,
+    /// How many times the variance of the mean exceeds that of independent values; `None` where they
+    /// look independent, or where the blocks are too few to tell.
+    excess: Option<f64>,
+}
+
+impl Dependence {
+    /// `means` are the sums and numbers of values by block.
+    pub(crate) fn of(means: &[BlockPart], spread: Moments) -> Self {
+        let count = means.iter().map(|part| part.weight).sum();
+        let excess =
+            BlockScatter::of(means).and_then(|scatter| scatter.dependence(spread.variance));
+        Self { count, spread, excess }
+    }
+
+    /// How many independent values `count` values of this series are worth.
+    pub(crate) fn effective_of(&self, count: f64) -> f64 {
+        count / self.excess.unwrap_or(1.0)
+    }
+
+    /// Dependent values need more effective ones than independent values do.
+    fn is_short_of(&self, needed: f64) -> bool {
+        let needed = needed.max(rule::LEAST_EFFECTIVE);
+        self.excess.is_some() && self.effective_of(self.count) < needed
+    }
+
+    fn inflation(&self, scatter: &BlockScatter) -> f64 {
+        if self.excess.is_some() { scatter.inflation() } else { 1.0 }
+    }
+
+    /// The interval of the mean.
+    pub(crate) fn mean(&self, means: &[BlockPart]) -> ConfidenceInterval {
+        let Some(scatter) = BlockScatter::of(&pairs(means)) else {
+            return ConfidenceInterval::default();
+        };
+        let needed = rule::SKEWED_NEEDS * self.spread.skewness.powi(2);
+        if self.effective_of(self.count) < needed || self.is_short_of(needed) {
+            return ConfidenceInterval::Unknown(NoInterval::TooShort);
+        }
+        let margin = scatter.margin(self.inflation(&scatter), self.spread.variance / self.count);
+        ConfidenceInterval::Known { low: scatter.ratio - margin, high: scatter.ratio + margin }
+    }
+
+    /// The interval of a percentile, as shares of the sorted values. `shares` are the numbers of
+    /// values up to that percentile and of all values, by block.
+    pub(crate) fn percentile(&self, percent: f64, shares: &[BlockPart]) -> ConfidenceInterval {
+        let count: f64 = shares.iter().map(|part| part.weight).sum();
+        let ranks = statistics::percentile_ranks(percent, nearest_count(count));
+        let needed = statistics::needed_samples(percent);
+        let Some(((low, high), needed)) = ranks.zip(needed) else {
+            return ConfidenceInterval::default();
+        };
+        let too_short = ConfidenceInterval::Unknown(NoInterval::TooShort);
+        let needed = rule::DEPENDENT_FACTOR * needed as f64;
+        let Some(scatter) = BlockScatter::of(shares).filter(|_| !self.is_short_of(needed)) else {
+            return too_short;
+        };
+        let last = (count - 1.0).max(1.0);
+        let independent = (low as f64 / last, high as f64 / last);
+        let share = percent / 100.0;
+        // Values beyond a high percentile are few: what they do not show of the dependence, the
+        // whole series does.
+        let floor = share * (1.0 - share) / count * self.excess.unwrap_or(1.0).sqrt();
+        let margin = scatter.margin(self.inflation(&scatter), floor);
+        let (low, high) = (share - margin, share + margin);
+        match (low < 0.0 || high > 1.0, self.excess) {
+            (true, Some(_)) => too_short,
+            (true, None) => ConfidenceInterval::Known { low: independent.0, high: independent.1 },
+            (false, _) => ConfidenceInterval::Known {
+                low: independent.0.min(low),
+                high: independent.1.max(high),
+            },
+        }
+    }
+}
+
+/// The interval of a rate from amounts and seconds by block.
+pub(crate) fn rate(blocks: &[BlockPart]) -> ConfidenceInterval {
+    let Some(scatter) = BlockScatter::of(blocks) else {
+        return ConfidenceInterval::Unknown(NoInterval::TooShort);
+    };
+    let margin = scatter.margin(scatter.inflation(), 0.0);
+    ConfidenceInterval::Known {
+        low: (scatter.ratio - margin).max(0.0),
+        high: scatter.ratio + margin,
+    }
+}

@@ -1,0 +1,190 @@
+//! `cargo lab coverage [RUNS [REQUESTS [ENGINE]]]`: how often a stated 95 % interval contains the figure.
+//!
+//! Many runs of one plan in virtual time, each with a seed of its own. The truth of a figure is that of
+//! all runs together: the mean or the percentile of their pooled values, or their pooled rate.
+
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use tokometer_base::{Nanos, Seed};
+use tokometer_metrics::define::{self, Formula};
+use tokometer_metrics::sample::Sample;
+use tokometer_metrics::{Collector, ConfidenceInterval, Details, Summary, SummaryOptions};
+use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
+use tokometer_schedule::Arrivals;
+use tokometer_sim::Profile;
+use tokometer_twin::{self as twin, KeptDetail, Workload, predict};
+
+use crate::virtual_runs::{Drawn, in_parallel, info};
+
+/// Loads, as shares of what the engine can serve.
+const LOADS: [f64; 4] = [0.3, 0.6, 0.85, 0.95];
+const METRICS: [&str; 4] = ["ttft_ms", "tpot_ms", "gap_ms", "e2e_ms"];
+const STATISTICS: [Option<f64>; 3] = [None, Some(50.0), Some(99.0)];
+const LENGTHS: (u32, u32) = (512, 128);
+/// Nanoseconds per millisecond.
+const UNIT: f64 = 1e6;
+
+/// A figure of one run as stated: its interval, if the run is long enough for one.
+type Stated = Option<(f64, f64)>;
+
+struct Study {
+    profile: Profile,
+    requests: u64,
+}
+
+/// The values of all runs of one load, by metric.
+#[derive(Default)]
+struct Pool {
+    values: [Sample; METRICS.len()],
+    requests: f64,
+    tokens: f64,
+    seconds: f64,
+}
+
+impl Pool {
+    fn add(&mut self, timelines: &[Timeline], end: Nanos, summary: &Summary) {
+        for (key, values) in METRICS.iter().zip(&mut self.values) {
+            let formula = define::metric(key).map(|metric| metric.formula);
+            for timeline in timelines {
+                match formula {
+                    Some(Formula::Latency(value) | Formula::Value(value)) => {
+                        value(timeline).into_iter().for_each(|value| values.push(value));
+                    }
+                    Some(Formula::Stream(each)) => {
+                        each(timeline, &mut |value, weight| values.add(value, weight));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.requests += timelines.len() as f64;
+        self.tokens += summary.figure("total_output_tokens").unwrap_or(0.0);
+        self.seconds += end.as_secs_f64();
+    }
+}
+
+impl Study {
+    fn run(&self, arrivals: Option<f64>, seed: Seed) -> Result<(Vec<Timeline>, Nanos)> {
+        let asks = Drawn { lengths: LENGTHS, count: self.requests, seed };
+        let burst = Workload::burst(asks);
+        let workload = match arrivals {
+            Some(rate) => burst.arriving(Arrivals::poisson(rate)),
+            None => burst,
+        };
+        let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..twin::PredictOptions::default() };
+        let run = predict(&self.profile, &workload, seed, options)?;
+        Ok((run.timelines, run.end))
+    }
+
+    /// Requests per second that the engine completes when all are there at once, without the first and
+    /// the last fifth: the engine fills up and drains.
+    fn most(&self) -> Result<f64> {
+        let (timelines, _) = self.run(None, Seed(1))?;
+        let mut ends: Vec<Nanos> = timelines.iter().filter_map(|one| one.times.end).collect();
+        ends.sort_unstable();
+        let (from, to) = (ends.len() / 5, ends.len() * 4 / 5);
+        let (Some(begin), Some(end)) = (ends.get(from), ends.get(to)) else {
+            bail!("a run of {} requests is too short", ends.len());
+        };
+        Ok((to - from) as f64 / (*end - *begin).as_secs_f64())
+    }
+
+    fn summary(&self, rate: f64, seed: Seed, pool: &Mutex<Pool>) -> Result<Summary> {
+        let (timelines, end) = self.run(Some(rate), seed)?;
+        let options =
+            SummaryOptions { families: Vec::new(), details: Details::Drop, ..SummaryOptions::default() };
+        let mut collector = Collector::new(&info(rate, None), options);
+        timelines.iter().for_each(|timeline| collector.push(timeline));
+        let run_end = RunEnd {
+            stop: Stop::Complete,
+            measure_begin: Nanos::ZERO,
+            measure_end: end,
+            abandoned: 0,
+            never_sent: 0,
+            health: Health::default(),
+        };
+        let summary = collector.finish(&RunState::Ended(Box::new(run_end)));
+        pool.lock().unwrap_or_else(PoisonError::into_inner).add(&timelines, end, &summary);
+        Ok(summary)
+    }
+}
+
+fn of_distribution(summary: &Summary, key: &str, percent: Option<f64>) -> Stated {
+    let found = summary.distribution(key)?;
+    match percent {
+        None => found.mean_interval.ends(),
+        Some(percent) => found.percentile(percent)?.interval.ends(),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the table is the result")]
+fn line(load: f64, name: &str, truth: f64, runs: &[Stated]) {
+    let shown: Vec<(f64, f64)> = runs.iter().copied().flatten().collect();
+    let held = shown.iter().filter(|(low, high)| (*low..=*high).contains(&truth)).count();
+    let mut halves: Vec<f64> =
+        shown.iter().map(|(low, high)| (high - low) / 2.0 / truth * 100.0).collect();
+    halves.sort_by(f64::total_cmp);
+    let percent = |part: usize, of: usize| match of {
+        0 => "–".to_owned(),
+        _ => format!("{:.1} %", part as f64 / of as f64 * 100.0),
+    };
+    println!(
+        "| {:.0} % | {name} | {truth:.2} | {} | {} | {} |",
+        load * 100.0,
+        percent(held, shown.len()),
+        percent(runs.len() - shown.len(), runs.len()),
+        halves.get(halves.len() / 2).map_or("–".to_owned(), |half| format!("±{half:.1} %")),
+    );
+}
+
+fn at_load(study: &Study, load: f64, most: f64, runs: u64) -> Result<()> {
+    let pool = Mutex::new(Pool::default());
+    let one = |seed: u64| study.summary(load * most, Seed(1_000 + seed), &pool);
+    let summaries = in_parallel(runs, one).into_iter().collect::<Result<Vec<Summary>>>()?;
+    let pool = pool.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (key, values) in METRICS.iter().zip(pool.values) {
+        let mean = values.mean();
+        let ordered = values.into_ordered();
+        for statistic in STATISTICS {
+            let truth = match statistic {
+                None => mean,
+                Some(percent) => ordered.percentile(percent),
+            };
+            let truth = truth.context("no values")? / UNIT;
+            let name = statistic.map_or("mean".to_owned(), |percent| format!("p{percent}"));
+            let all: Vec<Stated> =
+                summaries.iter().map(|one| of_distribution(one, key, statistic)).collect();
+            line(load, &format!("{name} {key}"), truth, &all);
+        }
+    }
+    for (key, amount) in [("requests_per_s", pool.requests), ("output_tokens_per_s", pool.tokens)] {
+        let stated = |one: &Summary| one.intervals.get(key).and_then(ConfidenceInterval::ends);
+        let all: Vec<Stated> = summaries.iter().map(stated).collect();
+        line(load, key, amount / pool.seconds, &all);
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the table is the result")]
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let number = |index: usize, default: u64| -> Result<u64> {
+        arguments.get(index).map_or(Ok(default), |text| {
+            text.parse().with_context(|| format!("`{text}` is not a number"))
+        })
+    };
+    let (runs, requests) = (number(0, 400)?, number(1, 2_000)?);
+    let profile = Profile::open(arguments.get(2).map_or("default", String::as_str))?;
+    let study = Study { profile, requests };
+    let most = study.most()?;
+    println!(
+        "Engine `{}`, {requests} requests per run, {runs} runs per load; it serves {most:.2} req/s.\n",
+        study.profile.name
+    );
+    println!("| load | figure | truth | interval contains it | too short to tell | half width |");
+    println!("|--:|---|--:|--:|--:|--:|");
+    for load in LOADS {
+        at_load(&study, load, most, runs)?;
+    }
+    Ok(())
+}
