@@ -7,6 +7,7 @@ mod aa;
 mod capacity;
 mod coverage;
 mod evidence;
+mod plain_runs;
 #[path = "../../xtask/src/process.rs"]
 mod process;
 mod program;
@@ -27,7 +28,8 @@ const USAGE: &str = "usage: cargo lab STUDY
   evidence    a calibrated model predicts runs of a real server that no fit has seen: run, table, plan
   seeds       the engine model fitted to the seed reports: DIR [SEARCHES] [vllm|tgi|all|others] [OUT] [THREADS] [SEED]
   aa          false alarms and power of `compare` on the simulator: [COUNT [PROGRAM]]
-  verdicts    how often the plain bench comes out VALID: [COUNT [PROGRAM]]
+  verdicts    whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--step-clock] [PROGRAM]
+  plain-runs  how often a plain bench comes out VALID: [COUNT [PROGRAM]]
   capacity    the search for capacity against known truths: [SEARCHES] [truth] [verbose]
   coverage    how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]]
   speed       how fast virtual time runs: [REPLICAS REQUESTS [ROUTER]]
@@ -44,6 +46,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "seeds" => seeds::run(rest)?,
         "aa" => aa::run(rest)?,
         "verdicts" => verdicts::run(rest)?,
+        "plain-runs" => plain_runs::run(rest)?,
         "capacity" => capacity::run(rest),
         "coverage" => coverage::run(rest)?,
         "speed" => speed::run(rest),

@@ -5,11 +5,12 @@ use std::sync::mpsc::Sender;
 
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::conn::Peer;
-use tokometer_record::health::DelayHistogram;
 use tokometer_record::{Health, Phase, RunEnd, Stop};
 use tokometer_schedule::{Arrivals, Offsets};
 
 use crate::config::{Connections, RunConfig};
+use crate::control::{self, ControlRecord};
+use crate::descriptors;
 use crate::error::Error;
 use crate::inbox::WorkerCommand;
 use crate::interrupt::{Interrupt, Urgency};
@@ -22,7 +23,6 @@ use crate::shared::Shared;
 use crate::thread::{self, Thread};
 use crate::vitals::{self, VitalsSample};
 use crate::worker::{Account, Worker};
-use crate::{control, descriptors};
 
 /// A call between the phases, such as a flush of the server's cache. It may take any time.
 pub type Between = Box<dyn FnOnce() + Send>;
@@ -256,17 +256,19 @@ impl<P: Platform> Owner<P> {
         let mut health = Health::default();
         sample.finish(&self.platform, &mut health);
         self.shared.finish();
-        health.pacing_control = control.and_then(Thread::join).unwrap_or_default();
+        if let Some(control) = control.and_then(Thread::join) {
+            health.pacing_control = control.lateness;
+            health.stalls = Some(control.stalls);
+        }
         health.cap_waits = self.shared.gate.take_waits();
         PhaseResults { begin, health }
     }
 
-    /// The reference thread runs only where sends have intended times.
-    fn start_control(&self, begin: Nanos) -> Option<Thread<DelayHistogram>> {
-        if !matches!(self.shared.config.arrivals, Arrivals::Paced(_)) {
-            return None;
-        }
-        let (shared, offsets) = (Arc::clone(&self.shared), self.offsets.clone());
+    /// The reference thread follows the schedule where sends have intended times.
+    fn start_control(&self, begin: Nanos) -> Option<Thread<ControlRecord>> {
+        let is_paced = matches!(self.shared.config.arrivals, Arrivals::Paced(_));
+        let offsets = is_paced.then(|| self.offsets.clone());
+        let shared = Arc::clone(&self.shared);
         let platform = self.platform.clone();
         let work = move || control::run(&platform, &shared, offsets, begin);
         thread::spawn(&self.platform, "control", &self.shared, work).ok()

@@ -33,6 +33,7 @@ use crate::steady::{self, LoadClass, Steady};
 use crate::steps::{self, SHARED_READS_MAX};
 use crate::summary::{Counts, Distribution, Ended, Summary};
 use crate::totals::Totals;
+use crate::verdict::{self, EffectInput, Effects};
 use crate::windows::{self, TokenSeconds};
 
 /// What a summary must contain.
@@ -129,7 +130,7 @@ impl Collector {
         for family in &mut self.families {
             family.push(timeline, route);
         }
-        let row = RequestRow::of(timeline);
+        let row = RequestRow::of(timeline, Capped::by(self.info.load.max_concurrency));
         self.totals.in_flight_nanos += (row.end - row.start).0 as f64;
         measure::each_token_arrival(timeline, |at, tokens| self.token_seconds.add(at, tokens));
         if row.fate == Fate::Succeeded {
@@ -213,8 +214,14 @@ impl Collector {
         let told = summary.server.as_ref().and_then(|server| server.reported_accept_length);
         let backend = info.targets.first().map_or("", |target| target.backend.as_str());
         let gap_unit = GapUnit::of_sglang(backend, told);
-        let (distributions, families) = self.into_parts(span, gap_unit, &last);
-        (summary.distributions, summary.families) = (distributions, families);
+        summary.distributions = self.distributions(span);
+        let effects = Effects::measure(&EffectInput {
+            info: &info,
+            summary: &summary,
+            rows: &self.rows,
+            health,
+            observed: &observed,
+        });
         let evidence = CheckInput {
             info: &info,
             summary: &summary,
@@ -222,9 +229,12 @@ impl Collector {
             observed: &observed,
             unsteady: steady_part.err(),
             overload,
+            effects: &effects,
         };
         summary.notes = notes::find(&evidence);
-        summary.verdict = notes::verdict(&summary.notes);
+        summary.figure_verdicts = verdict::judge(&summary, health, &effects);
+        summary.verdict = verdict::of_run(&summary);
+        summary.families = self.into_families(span, gap_unit, &last);
         summary
     }
 
@@ -329,13 +339,8 @@ impl Collector {
         (!interval::is_long_enough(length, stay)).then_some(NoInterval::TooShort)
     }
 
-    /// Distributions of our own and other tools' figures. Consumes the samples.
-    fn into_parts(
-        self,
-        span: Option<TimeSpan>,
-        gap_unit: GapUnit,
-        last: &LastOfEach,
-    ) -> (BTreeMap<String, Distribution>, BTreeMap<Family, crate::figures::FamilyFigures>) {
+    /// Distributions of our own figures. Takes the samples.
+    fn distributions(&mut self, span: Option<TimeSpan>) -> BTreeMap<String, Distribution> {
         let failed: Vec<Nanos> =
             self.rows.iter().filter(|row| row.fate == Fate::Failed).map(|row| row.start).collect();
         let percentiles = &self.options.percentiles;
@@ -347,7 +352,7 @@ impl Collector {
         let no_interval = self.no_interval(span);
         let mut no_waiting_interval = no_interval;
         let mut distributions = BTreeMap::new();
-        for (metric, mut series) in METRICS.iter().zip(self.series) {
+        for (metric, mut series) in METRICS.iter().zip(std::mem::take(&mut self.series)) {
             let is_latency = matches!(metric.formula, Formula::Latency(_));
             if matches!(metric.formula, Formula::Run(_)) || (series.count() == 0 && !is_latency) {
                 continue;
@@ -385,11 +390,21 @@ impl Collector {
                 distributions.insert(metric.key.to_owned(), found);
             }
         }
+        distributions
+    }
+
+    /// Other tools' figures.
+    fn into_families(
+        self,
+        span: Option<TimeSpan>,
+        gap_unit: GapUnit,
+        last: &LastOfEach,
+    ) -> BTreeMap<Family, crate::figures::FamilyFigures> {
         let frame = Frame {
             begin: span.map_or(self.info.origin, |span| span.begin),
             duration: span.map_or(Nanos::ZERO, |span| span.length()),
             load: &self.info.load,
-            percentiles,
+            percentiles: &self.options.percentiles,
             objectives: self.options.objectives,
             gap_unit,
             last,
@@ -400,7 +415,7 @@ impl Collector {
             let name = family.family();
             (name, crate::figures::FamilyFigures { probe: probe.clone(), ..family.finish(&frame) })
         };
-        (distributions, self.families.into_iter().map(finish).collect())
+        self.families.into_iter().map(finish).collect()
     }
 }
 

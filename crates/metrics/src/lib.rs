@@ -36,6 +36,7 @@ pub mod steps;
 pub mod summary;
 mod ticks;
 pub mod totals;
+pub mod verdict;
 pub mod windows;
 
 #[cfg(test)]
@@ -54,6 +55,7 @@ pub use goodput::Objectives;
 pub use interval::{ConfidenceInterval, NoInterval};
 pub use notes::{Note, Severity, Verdict, notes_markdown};
 pub use summary::{Distribution, PercentileValue, Summary};
+pub use verdict::FigureVerdict;
 
 #[cfg(test)]
 mod pages {

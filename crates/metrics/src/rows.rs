@@ -7,6 +7,7 @@ use tokometer_record::{FailureKind, Outcome, Timeline};
 
 use crate::goodput::Latencies;
 use crate::measure;
+use crate::sends::{self, Capped};
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,16 @@ impl From<Option<f64>> for MaybeSpan {
 /// Absent address or status. No server has as many addresses, and no status is as large.
 const NONE: u16 = u16::MAX;
 
+/// Later content that shared the read of the first: the first may have arrived earlier than recorded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Joined {
+    /// Its time at this request's own pace.
+    pub(crate) nanos: f64,
+    /// Whether the read merged segments, which means that the client read late. Otherwise a server or a
+    /// proxy sent the events together.
+    pub(crate) is_merged: bool,
+}
+
 /// One attempt of one request.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestRow {
@@ -51,6 +62,10 @@ pub(crate) struct RequestRow {
     pub(crate) ttft: MaybeSpan,
     pub(crate) tpot: MaybeSpan,
     pub(crate) e2e: MaybeSpan,
+    /// In microseconds, which saturate.
+    late: u32,
+    /// In microseconds; negative where the read merged segments, zero where the first content came alone.
+    joined: i32,
     pub(crate) point: u32,
     pub(crate) attempt: u32,
     pub(crate) target: u16,
@@ -62,10 +77,10 @@ pub(crate) struct RequestRow {
 }
 
 // A run of a million requests keeps a million of them.
-const _: () = assert!(size_of::<RequestRow>() == 72);
+const _: () = assert!(size_of::<RequestRow>() == 80);
 
 impl RequestRow {
-    pub(crate) fn of(timeline: &Timeline) -> Self {
+    pub(crate) fn of(timeline: &Timeline, is_capped: Capped) -> Self {
         let times = &timeline.times;
         let start = times.first_byte_sent.unwrap_or(times.admitted);
         let last_event = timeline.events.last().map(|event| event.at);
@@ -82,6 +97,8 @@ impl RequestRow {
             ttft: measure::ttft(timeline).into(),
             tpot: measure::tpot(timeline).into(),
             e2e: measure::e2e(timeline).into(),
+            late: 0,
+            joined: 0,
             point: timeline.identity.point,
             attempt: timeline.identity.attempt,
             target: timeline.identity.target,
@@ -90,7 +107,8 @@ impl RequestRow {
             fate,
             status: NONE,
         };
-        row.with_address(timeline.connection.address).with_failure(failure)
+        let row = row.with_address(timeline.connection.address).with_failure(failure);
+        row.with_lateness(sends::lateness(timeline, is_capped)).with_joined(joined(timeline))
     }
 
     /// A request that succeeded and has no latencies.
@@ -104,6 +122,8 @@ impl RequestRow {
             ttft: MaybeSpan::NONE,
             tpot: MaybeSpan::NONE,
             e2e: MaybeSpan::NONE,
+            late: 0,
+            joined: 0,
             point: 0,
             attempt: 0,
             target: 0,
@@ -123,6 +143,30 @@ impl RequestRow {
         self.failure = class.map(|(kind, _)| kind);
         self.status = class.and_then(|(_, status)| status).unwrap_or(NONE);
         self
+    }
+
+    pub(crate) fn with_lateness(mut self, late: Option<Nanos>) -> Self {
+        self.late = u32::try_from(late.unwrap_or(Nanos::ZERO).0 / 1_000).unwrap_or(u32::MAX);
+        self
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "casts from floats saturate")]
+    pub(crate) fn with_joined(mut self, joined: Option<Joined>) -> Self {
+        let micros = joined.map_or(0.0, |joined| joined.nanos / 1e3);
+        let sign = if joined.is_some_and(|joined| joined.is_merged) { -1.0 } else { 1.0 };
+        self.joined = (micros * sign) as i32;
+        self
+    }
+
+    /// How late the client sent it; zero for a retry.
+    pub(crate) fn lateness(&self) -> Nanos {
+        Nanos::from_micros(u64::from(self.late))
+    }
+
+    /// `None` when the first content came alone in its read.
+    pub(crate) fn joined(&self) -> Option<Joined> {
+        let nanos = f64::from(self.joined.unsigned_abs()) * 1e3;
+        (self.joined != 0).then_some(Joined { nanos, is_merged: self.joined < 0 })
     }
 
     /// Attempts of one request share it.
@@ -160,6 +204,21 @@ impl RequestRow {
             e2el_ms: self.e2e()? / 1e6,
         })
     }
+}
+
+/// Content that shared the read of the first, in the time that this request needs for as much content.
+fn joined(timeline: &Timeline) -> Option<Joined> {
+    let mut content = timeline.events.iter().filter(|event| event.kind.is_content());
+    let first = content.next()?;
+    let last = timeline.last_content()?;
+    let (mut shared, mut later) = (0_u32, 0_u32);
+    for event in content {
+        if event.read == first.read { shared += 1 } else { later += 1 }
+    }
+    // What came after the first read shows the pace; a whole answer in one read shows none.
+    let pace = (last.at - first.at).0 as f64 / f64::from(later.max(1));
+    let nanos = f64::from(shared) * pace;
+    (nanos > 0.0).then(|| Joined { nanos, is_merged: first.is_upper_bound() })
 }
 
 /// A time span of a run.

@@ -190,6 +190,24 @@ impl Ordered {
         self.sample.values.get(place).copied().unwrap_or(f64::INFINITY)
     }
 
+    /// Mean of the finite values.
+    pub fn mean(&self) -> Option<f64> {
+        self.sample.mean()
+    }
+
+    /// Half the width of the mean's 95 % interval if the values were independent.
+    pub(crate) fn mean_margin(&self) -> Option<f64> {
+        let freedom = self.sample.finite.checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
+        let deviation = self.sample.std()?;
+        Some(statistics::student_quantile(0.975, freedom) * deviation / freedom.sqrt())
+    }
+
+    /// A percentile's interval from order statistics, if the values were independent.
+    pub(crate) fn interval(&self, percent: f64) -> Option<(f64, f64)> {
+        let (low, high) = statistics::percentile_ranks(percent, self.sample.count())?;
+        Some((self.at(low), self.at(high)))
+    }
+
     /// Infinite when it lies among the infinite values; `None` without values.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
         let count = self.sample.count();

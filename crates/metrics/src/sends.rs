@@ -57,7 +57,7 @@ impl fmt::Display for Sends {
 
 /// How long after its intended time a request was sent. `None` for one that was never sent, and for a
 /// retry, which keeps the intended time of the first attempt: the server caused its wait.
-fn lateness(timeline: &Timeline, is_capped: Capped) -> Option<Nanos> {
+pub(crate) fn lateness(timeline: &Timeline, is_capped: Capped) -> Option<Nanos> {
     if timeline.identity.attempt > 0 || timeline.times.first_byte_sent.is_none() {
         return None;
     }

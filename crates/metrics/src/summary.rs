@@ -18,6 +18,7 @@ use crate::notes::{Note, Verdict};
 use crate::server::ServerFigures;
 use crate::steady::{LoadClass, Steady};
 use crate::steps::Steps;
+use crate::verdict::FigureVerdict;
 use crate::windows::{Block, Window};
 
 /// The result of one run.
@@ -62,8 +63,11 @@ pub struct Summary {
     pub families: BTreeMap<Family, FamilyFigures>,
     /// The most severe first.
     pub notes: Vec<Note>,
-    /// The conclusion from the notes.
+    /// The worst verdict among the results.
     pub verdict: Verdict,
+    /// By figure, such as `ttft_ms_p99`.
+    #[serde(default)]
+    pub figure_verdicts: BTreeMap<String, FigureVerdict>,
     /// The run second by second.
     pub windows: Vec<Window>,
     /// The run in a few blocks of time, for comparisons of single runs.

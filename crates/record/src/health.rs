@@ -62,6 +62,15 @@ impl DelayHistogram {
     }
 }
 
+/// A time in which a thread that had to run did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadStall {
+    /// When the thread should have run, on the record's clock.
+    pub begin: Nanos,
+    /// When it ran.
+    pub end: Nanos,
+}
+
 /// Measurements of one worker thread.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct WorkerHealth {
@@ -96,6 +105,9 @@ pub struct Health {
     pub clock_steps: u32,
     /// Lateness of a reference thread that sleeps until the same times as the pacer.
     pub pacing_control: DelayHistogram,
+    /// Times in which that thread did not run, the longest ones. `None` in records of older versions.
+    #[serde(default)]
+    pub stalls: Option<Vec<ThreadStall>>,
     /// Delay from the end of one request to the first byte of the one that takes its place (closed
     /// loop).
     pub refill_delay: DelayHistogram,

@@ -66,6 +66,9 @@
     make("span", { class: "verdict " + run.verdict.toLowerCase() }, run.verdict),
     " " + run.remark);
 
+  const affected = (run) => make("ul", { class: "affected" }, ...(run.affected || []).map((group) =>
+    make("li", {}, make("span", { class: "verdict " + group.verdict.toLowerCase() }, group.verdict), " " + group.text)));
+
   const notes = (run) => {
     const box = make("div");
     for (const note of run.notes) box.append(make("div", { class: "note " + note.severity.toLowerCase() },
@@ -253,7 +256,7 @@
   };
 
   const show = (run) => {
-    page.append(make("h1", {}, run.title), make("p", { class: "dim" }, run.subtitle), verdict(run), notes(run), tiles(run));
+    page.append(make("h1", {}, run.title), make("p", { class: "dim" }, run.subtitle), verdict(run), affected(run), notes(run), tiles(run));
     if (run.table.rows.length) {
       heading("Figures");
       page.append(table(run.table.columns, run.table.rows),

@@ -1,9 +1,10 @@
 //! Our own summary of a run: the figures a decision needs, and how far to trust them.
 //!
-//! Aligned text of about twenty lines. A note stands beside the figure it spoils by its code, and in
-//! full below; what was not measured has no line; a percentile that the sample cannot support has a
+//! Aligned text of about twenty lines. A figure that the client or its machine moved has a `!` (INVALID)
+//! or a `~` (SUSPECT), and a line below the table says by how much. Notes follow in full. What was not measured has no line; a percentile that the sample cannot support has a
 //! `?`, and one that falls among failed requests is shown as a lower bound.
 
+mod affected;
 mod data;
 mod failures;
 mod inside;
@@ -19,12 +20,13 @@ use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::goodput::Goodput;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
-use tokometer_metrics::{AddressShare, Distribution, Note, Severity, Summary, Verdict};
+use tokometer_metrics::{AddressShare, Distribution, Note, Severity, Summary};
 use tokometer_record::{RecordedLoad, RunInfo, TargetInfo};
 
 use crate::sparkline::sparkline;
 use crate::style::{Style, Tone};
 
+pub(crate) use affected::groups;
 pub use data::{summary_csv, summary_json};
 pub use failures::failure_lines;
 pub use markdown::summary_markdown;
@@ -70,6 +72,7 @@ pub fn print_summary(
     lines.extend(page.tokens());
     lines.extend(page.addresses());
     lines.extend(page.latencies());
+    lines.extend(page.affected());
     lines.extend(page.intervals());
     lines.extend(page.goodput());
     lines.extend(page.steady());
@@ -166,21 +169,6 @@ impl SummaryPage<'_> {
         Some(format!("conventions: {whose} for prompts, arrivals and connections; {other}"))
     }
 
-    /// Codes of the notes that affect any of these figures, to print beside them.
-    fn marks(&self, keys: &[&str]) -> String {
-        let codes: Vec<&str> = self
-            .summary
-            .notes
-            .iter()
-            .filter(|note| note.severity > Severity::Remark && keys.contains(&note.figure.as_str()))
-            .map(|note| note.code.as_str())
-            .collect();
-        if codes.is_empty() {
-            return String::new();
-        }
-        format!("  {}", self.style.paint(Tone::Doubtful, &format!("← {}", codes.join(", "))))
-    }
-
     fn requests(&self) -> Vec<String> {
         let counts = self.summary.counts;
         // A run that ends by time has no number of requests but those whose time came.
@@ -198,7 +186,7 @@ impl SummaryPage<'_> {
         let time = self.summary.duration_s.map(|seconds| format!(" in {seconds:.1} s"));
         let text = parts.join(", ") + &time.unwrap_or_default();
         let load = load_text(&self.info.load, self.summary.load_class);
-        vec![line("requests", &text), line("load", &(load + &self.marks(&["achieved_rate_per_s"])))]
+        vec![line("requests", &text), line("load", &load)]
     }
 
     fn throughput(&self) -> Option<String> {
@@ -214,13 +202,7 @@ impl SummaryPage<'_> {
         .into_iter()
         .flatten()
         .collect();
-        let marks = self.marks(&[
-            "requests_per_s",
-            "output_tokens_per_s",
-            "total_tokens_per_s",
-            "concurrency",
-        ]);
-        (!parts.is_empty()).then(|| line("throughput", &(parts.join(" · ") + &marks)))
+        (!parts.is_empty()).then(|| line("throughput", &parts.join(" · ")))
     }
 
     fn tokens(&self) -> Option<String> {
@@ -239,8 +221,7 @@ impl SummaryPage<'_> {
         if !sources.is_empty() {
             parts.push(format!("counted by {}", sources.join(", ")));
         }
-        let marks = self.marks(&["output_tokens", "prompt_tokens", "total_output_tokens"]);
-        (!parts.is_empty()).then(|| line("tokens", &(parts.join(" · ") + &marks)))
+        (!parts.is_empty()).then(|| line("tokens", &parts.join(" · ")))
     }
 
     /// How the requests were spread over the server's addresses, where it has several.
@@ -263,8 +244,7 @@ impl SummaryPage<'_> {
         let mut parts = vec![format!("{} requests met {}", count(good), limits.join(", "))];
         parts.extend(share.map(|share| format!("{:.1} % of the planned requests", share * 100.0)));
         parts.extend(requests_per_s.map(|good| format!("{} req/s", rate(good))));
-        let text = parts.join(" · ");
-        Some(line("goodput", &(text + &self.marks(&["goodput_share", "goodput_requests_per_s"]))))
+        Some(line("goodput", &parts.join(" · ")))
     }
 
     fn steady(&self) -> Option<String> {
@@ -349,11 +329,6 @@ impl SummaryPage<'_> {
 
     fn verdict(&self) -> String {
         let verdict = self.summary.verdict;
-        let tone = match verdict {
-            Verdict::Valid => Tone::Good,
-            Verdict::Suspect => Tone::Doubtful,
-            Verdict::Invalid => Tone::Bad,
-        };
         let codes: Vec<&str> = self
             .summary
             .notes
@@ -361,7 +336,7 @@ impl SummaryPage<'_> {
             .filter(|note| note.severity > Severity::Remark)
             .map(|note| note.code.as_str())
             .collect();
-        let name = self.style.paint(tone, verdict.name());
+        let name = self.style.paint(affected::tone(verdict), verdict.name());
         if codes.is_empty() {
             format!("verdict: {name}")
         } else {

@@ -2,7 +2,7 @@
 
 use tokometer_base::units::nearest_count;
 use tokometer_base::{IgnoreEos, Nanos};
-use tokometer_record::{FailureKind, Stop};
+use tokometer_record::{FailureKind, RunInfo, Stop};
 
 use super::note::CheckInput;
 use crate::observe::Pair;
@@ -12,16 +12,16 @@ use crate::summary::Ended;
 
 type Found = Option<String>;
 
-fn share(part: u64, whole: u64) -> f64 {
+pub(super) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
 /// A duration as a share of the run's length.
-fn of_run(evidence: &CheckInput<'_>, span: Option<Nanos>) -> Option<f64> {
+pub(super) fn of_run(evidence: &CheckInput<'_>, span: Option<Nanos>) -> Option<f64> {
     let seconds = evidence.summary.duration_s.filter(|seconds| *seconds > 0.0)?;
     Some(span?.as_secs_f64() / seconds)
 }
@@ -29,34 +29,6 @@ fn of_run(evidence: &CheckInput<'_>, span: Option<Nanos>) -> Option<f64> {
 pub(super) fn no_success(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let counts = &evidence.summary.counts;
     (counts.succeeded == 0).then(|| format!("none of {} requests succeeded", counts.sent))
-}
-
-pub(super) fn late_sends(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let sends = evidence.observed.sends;
-    (share(sends.late, sends.judged) > limit).then(|| sends.to_string())
-}
-
-pub(super) fn rate_missed(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let is_open = evidence.summary.load_class == LoadClass::Open;
-    if !is_open || evidence.info.load.max_concurrency.is_some() {
-        return None;
-    }
-    let (due, achieved) = (evidence.observed.due_rate()?, evidence.observed.achieved_rate()?);
-    ((achieved / due - 1.0).abs() > limit)
-        .then(|| format!("{achieved:.2} requests per second were sent, {due:.2} were planned"))
-}
-
-pub(super) fn starved(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let delays = evidence.health?.workers.iter().filter_map(|worker| worker.run_queue_delay);
-    let worst = of_run(evidence, delays.max())?;
-    (worst > limit)
-        .then(|| format!("a worker thread waited for a CPU for {} of the run", percent(worst)))
-}
-
-pub(super) fn throttled(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let found = of_run(evidence, evidence.health?.throttled)?;
-    (found > limit)
-        .then(|| format!("a cgroup throttled the client for {} of the run", percent(found)))
 }
 
 pub(super) fn lost_stamps(evidence: &CheckInput<'_>, limit: f64) -> Found {
@@ -202,14 +174,6 @@ pub(super) fn impossible_numbers(evidence: &CheckInput<'_>, _limit: f64) -> Foun
     (!all.is_empty()).then(|| format!("ignored: {}", all.join(", ")))
 }
 
-pub(super) fn slow_reads(evidence: &CheckInput<'_>, limit_ms: f64) -> Found {
-    let workers = &evidence.health?.workers;
-    let delays = workers.iter().filter_map(|worker| worker.kernel_to_user.quantile(0.99));
-    let worst = delays.max()?;
-    (worst.as_millis_f64() > limit_ms)
-        .then(|| format!("p99 delay from the kernel's timestamp to the read: up to {worst}"))
-}
-
 pub(super) fn shared_reads(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let found = evidence.summary.figure("shared_read_share")?;
     (found > limit).then(|| {
@@ -230,41 +194,12 @@ pub(super) fn merged_segments(evidence: &CheckInput<'_>, limit: f64) -> Found {
     })
 }
 
-pub(super) fn busy_client(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let times = evidence.health?.workers.iter().filter_map(|worker| worker.cpu_time);
-    let found = of_run(evidence, times.max())?;
-    (found > limit).then(|| format!("a worker used {} of a core", percent(found)))
-}
-
-pub(super) fn stolen_time(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    let health = evidence.health?;
-    let cores = f64::from(health.cores.unwrap_or(1).max(1));
-    let found = of_run(evidence, health.stolen)? / cores;
-    (found > limit)
-        .then(|| format!("the hypervisor took {} of the run (steal time)", percent(found)))
-}
-
-pub(super) fn cpu_pressure(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    // The kernel updates this value at intervals that may be longer than a short run.
-    let found = of_run(evidence, evidence.health?.cpu_pressure)?.min(1.0);
-    (found > limit).then(|| format!("tasks waited for CPU during {} of the run", percent(found)))
-}
-
 pub(super) fn cap_hits(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let waits = evidence.health?.cap_waits;
     let sent = evidence.summary.counts.sent;
     let is_open = evidence.summary.load_class == LoadClass::Open;
     (is_open && share(waits, sent) > limit)
         .then(|| format!("{waits} of {sent} requests waited for the concurrency cap"))
-}
-
-pub(super) fn slow_refill(evidence: &CheckInput<'_>, limit_ms: f64) -> Found {
-    if evidence.summary.load_class != LoadClass::Closed {
-        return None;
-    }
-    let found = evidence.health?.refill_delay.quantile(0.99)?;
-    (found.as_millis_f64() > limit_ms)
-        .then(|| format!("p99 delay before an empty slot was refilled: up to {found}"))
 }
 
 pub(super) fn retransmits(evidence: &CheckInput<'_>, limit: f64) -> Found {
@@ -309,8 +244,16 @@ pub(super) fn port_limit(evidence: &CheckInput<'_>, limit: f64) -> Found {
         .then(|| format!("{opened} connections were opened, there are {ports} local ports"))
 }
 
+/// Datasets whose prompts have no common prefix, unless the plan asks for one.
+const UNSHARED: [&str; 4] = ["random", "random-ids", "burstgpt", "book"];
+
+fn promises_unshared_prompts(info: &RunInfo) -> bool {
+    let prefix = info.plan.pointer("/workload/prefix_len").and_then(serde_json::Value::as_u64);
+    UNSHARED.contains(&info.dataset.as_str()) && prefix.unwrap_or(0) == 0
+}
+
 pub(super) fn warm_cache(evidence: &CheckInput<'_>, limit: f64) -> Found {
-    if !evidence.info.dataset.starts_with("random") {
+    if !promises_unshared_prompts(evidence.info) {
         return None;
     }
     let Pair { left, right, .. } = evidence.observed.cached;

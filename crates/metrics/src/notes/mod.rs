@@ -4,6 +4,7 @@
 //! (`table`); each row has its threshold, its reason, its remedy and the check that finds it.
 
 mod checks;
+mod client_checks;
 mod note;
 mod rule;
 mod table;
@@ -12,6 +13,6 @@ mod table;
 mod tests;
 
 pub(crate) use note::CheckInput;
-pub use note::{Note, Severity, Verdict, verdict};
-pub(crate) use rule::find;
+pub use note::{Note, Severity, Verdict};
 pub use rule::notes_markdown;
+pub(crate) use rule::{find, least, worst};

@@ -1,4 +1,4 @@
-//! A note, the evidence for it, and the verdict of all notes.
+//! A note, the evidence for it, and the verdict.
 
 use serde::{Deserialize, Serialize};
 use tokometer_record::{Health, RunInfo};
@@ -6,6 +6,7 @@ use tokometer_record::{Health, RunInfo};
 use crate::observe::Observed;
 use crate::steady::{GrowingBacklog, Unsteady};
 use crate::summary::Summary;
+use crate::verdict::Effects;
 
 /// How a note affects the verdict, from harmless to fatal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -31,7 +32,7 @@ impl Severity {
 }
 
 /// An observation that limits what the figures can show.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     /// Such as `late-sends`.
     pub code: String,
@@ -45,9 +46,12 @@ pub struct Note {
     pub why: String,
     /// What to do about it.
     pub action: String,
+    /// The largest share by which it may have moved a result; `None` where that was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<f64>,
 }
 
-/// The conclusion from all notes of a run.
+/// The conclusion about a figure, or about a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Verdict {
@@ -71,15 +75,6 @@ impl Verdict {
     }
 }
 
-/// The verdict of the most severe note.
-pub fn verdict(notes: &[Note]) -> Verdict {
-    match notes.iter().map(|note| note.severity).max() {
-        Some(Severity::Invalid) => Verdict::Invalid,
-        Some(Severity::Suspect) => Verdict::Suspect,
-        Some(Severity::Remark) | None => Verdict::Valid,
-    }
-}
-
 /// The input of a check.
 pub(crate) struct CheckInput<'a> {
     pub(crate) info: &'a RunInfo,
@@ -91,4 +86,6 @@ pub(crate) struct CheckInput<'a> {
     /// Why there is no steady part.
     pub(crate) unsteady: Option<Unsteady>,
     pub(crate) overload: Option<GrowingBacklog>,
+    /// What moved which figure, and by how much.
+    pub(crate) effects: &'a Effects,
 }

@@ -4,11 +4,48 @@ use std::fmt::Write as _;
 
 use super::note::{CheckInput, Note, Severity};
 use super::table::{INVALIDATING, RULES};
+use crate::verdict::{figure_label, limits};
+
+/// How a note affects the verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoteJudgement {
+    /// Does not change it.
+    Remark,
+    /// The figures that it names are SUSPECT.
+    Suspect,
+    /// The figures that it names are INVALID.
+    Invalid,
+    /// Each figure is judged by the effect on it.
+    ByEffect,
+}
+
+impl NoteJudgement {
+    fn name(self) -> &'static str {
+        match self {
+            Self::ByEffect => "by effect",
+            fixed => fixed.worst().name(),
+        }
+    }
+
+    /// The most that the note may say about a figure.
+    fn worst(self) -> Severity {
+        match self {
+            Self::Remark => Severity::Remark,
+            Self::Suspect => Severity::Suspect,
+            Self::Invalid | Self::ByEffect => Severity::Invalid,
+        }
+    }
+
+    /// The severity without an effect.
+    fn least(self) -> Severity {
+        if self == Self::ByEffect { Severity::Remark } else { self.worst() }
+    }
+}
 
 /// One row: when a note appears, which figures it affects, and what to do.
 pub(crate) struct NoteRule {
     pub(crate) code: &'static str,
-    pub(crate) severity: Severity,
+    pub(crate) severity: NoteJudgement,
     /// Key of the affected figure, or a group of figures.
     pub(crate) figure: &'static str,
     /// Replaces `{}` in `threshold`; also passed to the check.
@@ -41,13 +78,17 @@ pub(crate) fn rules() -> impl Iterator<Item = &'static NoteRule> {
 pub(crate) fn find(evidence: &CheckInput<'_>) -> Vec<Note> {
     let mut notes: Vec<Note> = rules()
         .filter_map(|rule| {
-            (rule.check)(evidence, rule.limit).map(|found| Note {
+            let found = (rule.check)(evidence, rule.limit)?;
+            let effect = evidence.effects.of_note(rule.code);
+            let by_effect = effect.map_or(Severity::Remark, |(_, share)| limits::severity(share));
+            Some(Note {
                 code: rule.code.to_owned(),
-                severity: rule.severity,
+                severity: by_effect.clamp(rule.severity.least(), rule.severity.worst()),
                 figure: rule.figure.to_owned(),
-                found,
+                found: found + &bound(effect),
                 why: rule.why.to_owned(),
                 action: rule.action.to_owned(),
+                effect: effect.map(|(_, share)| share),
             })
         })
         .collect();
@@ -55,13 +96,40 @@ pub(crate) fn find(evidence: &CheckInput<'_>) -> Vec<Note> {
     notes
 }
 
+/// The most that a note of this code may say about a figure.
+pub(crate) fn worst(code: &str) -> Severity {
+    let rule = rules().find(|rule| rule.code == code);
+    rule.map_or(Severity::Remark, |rule| rule.severity.worst())
+}
+
+/// What a note of this code says about the figures that it names, whatever the effect.
+pub(crate) fn least(code: &str) -> Severity {
+    let rule = rules().find(|rule| rule.code == code);
+    rule.map_or(Severity::Remark, |rule| rule.severity.least())
+}
+
+/// The largest effect, in words.
+fn bound(effect: Option<(&str, f64)>) -> String {
+    match effect {
+        Some((key, share)) if share >= 0.0005 => {
+            format!("; it moved {} by up to {:.1} %", figure_label(key), share * 100.0)
+        }
+        Some(_) => "; it moved no figure by more than 0.1 %".to_owned(),
+        None => String::new(),
+    }
+}
+
 /// The content of `docs/notes.md`.
 pub fn notes_markdown() -> String {
-    let mut page = String::from(
+    let thresholds = limits::markdown();
+    let mut page = format!(
         "# Notes and the verdict\n\n\
-         Generated from the program's table of notes; do not edit by hand. The worst note sets the verdict.\n\
-         INVALID: the measurement failed. SUSPECT: the figures are correct but do not support the obvious\n\
-         conclusion. VALID: no such note. A remark does not change the verdict.\n\n\
+         Generated from the program's tables of notes and thresholds; do not edit by hand. Every shown figure\n\
+         has a verdict, and the run has the worst one of its results. INVALID: the client or the machine may\n\
+         have moved the figure too far. SUSPECT: it may have moved a little, or the figure is correct but does\n\
+         not support the obvious conclusion. A remark does not change the verdict. *By effect*: the note states\n\
+         how far it may have moved a figure, and that decides. `docs/verdict.md` has the rules and the proof.\n\n\
+         {thresholds}\n\
          | note | severity | affects | appears when | why | what to do |\n|---|---|---|---|---|---|\n",
     );
     for rule in rules() {

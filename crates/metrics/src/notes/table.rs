@@ -6,9 +6,9 @@ mod invalidating;
 
 pub(crate) use invalidating::INVALIDATING;
 
-use super::checks;
-use super::note::Severity::{Invalid, Remark, Suspect};
+use super::rule::NoteJudgement::{ByEffect, Invalid, Remark, Suspect};
 use super::rule::NoteRule;
+use super::{checks, client_checks};
 
 /// Notes that leave the figures correct.
 pub(crate) static RULES: &[NoteRule] = &[
@@ -26,7 +26,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         code: "other-clients",
         severity: Suspect,
         figure: "all",
-        limit: 0.2,
+        limit: 0.05,
         threshold: "the server generated or held over {} % more than this client requested",
         why: "another client used the server during the run",
         action: "repeat the run on a server without other clients",
@@ -94,13 +94,13 @@ pub(crate) static RULES: &[NoteRule] = &[
     },
     NoteRule {
         code: "slow-reads",
-        severity: Suspect,
-        figure: "gap_ms",
+        severity: ByEffect,
+        figure: "ttft_ms",
         limit: 20.0,
-        threshold: "1 % of the reads returned more than {} ms after the kernel received the bytes",
+        threshold: "1 % of the reads returned more than {} ms after the kernel received the bytes, or late reads moved a figure by more than 1 %",
         why: "segments that wait for a read merge and lose their own timestamps",
         action: "use fewer streams per client, or --harvest eager",
-        check: checks::slow_reads,
+        check: client_checks::slow_reads,
     },
     NoteRule {
         code: "shared-reads",
@@ -124,23 +124,23 @@ pub(crate) static RULES: &[NoteRule] = &[
     },
     NoteRule {
         code: "busy-client",
-        severity: Suspect,
+        severity: Remark,
         figure: "all",
         limit: 0.9,
         threshold: "a worker thread used more than {} % of a core",
-        why: "the client is at its limit and may have reduced the load",
+        why: "the client is near its limit; late sends, slow refills and slow reads have their own notes",
         action: "use more worker threads or several clients",
-        check: checks::busy_client,
+        check: client_checks::busy_client,
     },
     NoteRule {
         code: "stolen-time",
-        severity: Suspect,
+        severity: ByEffect,
         figure: "all",
-        limit: 0.05,
+        limit: 0.01,
         threshold: "the hypervisor took more than {} % of the run from this machine (steal time)",
-        why: "neither client nor server ran during that time, and no clock shows it",
+        why: "neither the client nor a server on the same host ran during that time; with a server on another host, late sends and late reads show the effect",
         action: "repeat the run on a host with less load",
-        check: checks::stolen_time,
+        check: client_checks::stolen_time,
     },
     NoteRule {
         code: "cpu-pressure",
@@ -150,7 +150,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         threshold: "tasks on this machine waited for CPU during more than {} % of the run",
         why: "the machine was busy; the other notes show how this affected the client",
         action: "free cores on this machine",
-        check: checks::cpu_pressure,
+        check: client_checks::cpu_pressure,
     },
     NoteRule {
         code: "cap-hits",
@@ -164,13 +164,13 @@ pub(crate) static RULES: &[NoteRule] = &[
     },
     NoteRule {
         code: "slow-refill",
-        severity: Suspect,
+        severity: ByEffect,
         figure: "concurrency",
         limit: 10.0,
-        threshold: "1 % of the slots of a closed loop stayed empty for more than {} ms",
+        threshold: "1 % of the slots of a closed loop stayed empty for more than {} ms, or empty slots moved a figure by more than 1 %",
         why: "the server had fewer requests than planned because the client was slow to send the next one",
         action: "use fewer streams per client, or --connections preopen",
-        check: checks::slow_refill,
+        check: client_checks::slow_refill,
     },
     NoteRule {
         code: "retransmits",
@@ -217,8 +217,8 @@ pub(crate) static RULES: &[NoteRule] = &[
         severity: Suspect,
         figure: "ttft_ms",
         limit: 0.01,
-        threshold: "at least {} % of the prompt tokens of a random workload were prefix-cache hits",
-        why: "random prompts share no prefix unless they were sent before: TTFT is that of a warm cache",
+        threshold: "at least {} % of the prompt tokens were prefix-cache hits, and the dataset promises prompts without a common prefix",
+        why: "such prompts share no prefix unless they were sent before: TTFT is that of a warm cache",
         action: "omit --seed, or reset the server's prefix cache before the run",
         check: checks::warm_cache,
     },

@@ -1,11 +1,11 @@
 //! Every note is provoked once, and a good run gets none.
 
 use tokometer_base::Nanos;
-use tokometer_record::health::WorkerHealth;
+use tokometer_record::health::{ThreadStall, WorkerHealth};
 use tokometer_record::{FailureKind, Health, RunInfo, Stop};
 
-use super::note::{CheckInput, Note, Severity, Verdict, verdict};
-use super::rule::{find, notes_markdown, rules};
+use super::note::{CheckInput, Note, Severity, Verdict};
+use super::rule::{NoteJudgement, find, least, notes_markdown, rules};
 use crate::interval::ConfidenceInterval;
 use crate::observe::{Observed, Pair};
 use crate::sends::{LATE, Sends};
@@ -13,6 +13,7 @@ use crate::server::ServerFigures;
 use crate::steady::{GrowingBacklog, LoadClass, Steady, Unsteady};
 use crate::summary::{Counts, Distribution, Ended, FailureGroup, PercentileValue, Summary};
 use crate::testing;
+use crate::verdict::{self, Effects};
 
 /// The owned input of a check, so that a test can change one value.
 struct Scene {
@@ -22,6 +23,7 @@ struct Scene {
     observed: Observed,
     unsteady: Option<Unsteady>,
     overload: Option<GrowingBacklog>,
+    effects: Effects,
 }
 
 impl Scene {
@@ -33,7 +35,14 @@ impl Scene {
             observed: &self.observed,
             unsteady: self.unsteady,
             overload: self.overload,
+            effects: &self.effects,
         })
+    }
+
+    fn verdict(&self) -> Verdict {
+        let mut summary = Summary { notes: self.notes(), ..self.summary.clone() };
+        summary.figure_verdicts = verdict::judge(&summary, Some(&self.health), &self.effects);
+        verdict::of_run(&summary)
     }
 
     fn set_figure(&mut self, key: &str, value: f64) {
@@ -109,6 +118,7 @@ fn sound() -> Scene {
         observed,
         unsteady: None,
         overload: None,
+        effects: Effects::default(),
     }
 }
 
@@ -141,7 +151,14 @@ fn spoil(scene: &mut Scene, code: &str) {
     match code {
         "no-success" => scene.summary.counts.succeeded = 0,
         "late-sends" => scene.observed.sends.late = 11,
-        "rate-missed" => scene.observed.last_send = Some(Nanos::from_secs(101)),
+        "rate-missed" => {
+            scene.observed.last_send = Some(Nanos::from_secs(101));
+            scene.effects.add("ttft_ms_p99", "rate-missed", 0.1);
+        }
+        "stalls" => {
+            let stall = ThreadStall { begin: Nanos::from_secs(5), end: Nanos::from_secs(7) };
+            scene.health.stalls = Some(vec![stall]);
+        }
         "starved-client" => {
             scene.health.workers[0].run_queue_delay = Some(Nanos::from_secs(21));
         }
@@ -250,7 +267,8 @@ fn every_note_can_be_provoked_and_comes_alone() {
         let notes = scene.notes();
         let codes: Vec<&str> = notes.iter().map(|note| note.code.as_str()).collect();
         assert_eq!(codes, [rule.code], "{:?}", notes.iter().map(|n| &n.found).collect::<Vec<_>>());
-        assert_eq!(notes[0].severity, rule.severity);
+        let has_effect = notes[0].effect.is_some();
+        assert!(has_effect || notes[0].severity == least(rule.code), "{}", rule.code);
     }
 }
 
@@ -284,12 +302,70 @@ fn the_worst_note_decides_the_verdict() {
         for code in codes {
             spoil(&mut scene, code);
         }
-        assert_eq!(verdict(&scene.notes()), expected, "{codes:?}");
+        assert_eq!(scene.verdict(), expected, "{codes:?}");
     };
     check(&[], Verdict::Valid);
     check(&["burst", "same-host"], Verdict::Valid);
     check(&["burst", "few-samples"], Verdict::Suspect);
-    check(&["few-samples", "late-sends"], Verdict::Invalid);
+    check(&["few-samples", "late-sends"], Verdict::Suspect);
+    check(&["few-samples", "clock-step"], Verdict::Invalid);
+}
+
+/// A cause does not judge; its effect does, at the thresholds of the table.
+#[test]
+fn a_note_judged_by_effect_is_as_severe_as_its_largest_effect() {
+    let check = |effect: f64, expected: (Severity, Verdict)| {
+        for rule in rules().filter(|rule| rule.severity == NoteJudgement::ByEffect) {
+            let mut scene = sound();
+            spoil(&mut scene, rule.code);
+            scene.effects = Effects::default();
+            scene.effects.add("ttft_ms_p99", rule.code, effect);
+            let notes = scene.notes();
+            // What moved the rate by less than its limit has no note.
+            let Some(note) = notes.iter().find(|note| note.code == rule.code) else {
+                assert_eq!((rule.code, expected.1), ("rate-missed", Verdict::Valid));
+                continue;
+            };
+            assert_eq!((note.severity, scene.verdict()), expected, "{} {effect}", rule.code);
+            assert_eq!(note.effect, Some(effect));
+        }
+    };
+    check(0.009, (Severity::Remark, Verdict::Valid));
+    check(0.011, (Severity::Suspect, Verdict::Suspect));
+    check(0.049, (Severity::Suspect, Verdict::Suspect));
+    check(0.051, (Severity::Invalid, Verdict::Invalid));
+}
+
+#[test]
+fn an_effect_alone_is_reason_enough_for_a_note() {
+    for code in ["late-sends", "slow-refill", "slow-reads", "stalls"] {
+        let mut scene = sound();
+        scene.health.stalls = Some(vec![ThreadStall { begin: Nanos(1), end: Nanos(4_000_000) }]);
+        scene.summary.load_class =
+            if code == "slow-refill" { LoadClass::Closed } else { LoadClass::Open };
+        scene.effects.add("ttft_ms_p99", code, 0.02);
+        let notes = scene.notes();
+        assert_eq!(notes.iter().map(|note| note.code.as_str()).collect::<Vec<_>>(), [code]);
+        assert!(notes[0].found.ends_with("; it moved p99 TTFT by up to 2.0 %"), "{notes:?}");
+    }
+}
+
+/// A random workload with a planned common prefix was called warm for hitting it.
+#[test]
+fn a_warm_cache_is_judged_where_prompts_promise_to_share_nothing() {
+    let check = |dataset: &str, prefix: u64, expected: bool| {
+        let mut scene = sound();
+        spoil(&mut scene, "warm-cache");
+        dataset.clone_into(&mut scene.info.dataset);
+        scene.info.plan = serde_json::json!({ "workload": { "prefix_len": prefix } });
+        assert_eq!(!scene.notes().is_empty(), expected, "{dataset} {prefix}");
+    };
+    for dataset in ["random", "random-ids", "burstgpt", "book"] {
+        check(dataset, 0, true);
+    }
+    check("random", 64, false);
+    check("sonnet", 0, false);
+    check("prefix_repetition", 0, false);
 }
 
 #[test]
@@ -304,7 +380,7 @@ fn the_page_of_notes_has_a_row_for_each_with_its_threshold() {
     assert!(page.contains(&late), "{page}");
     let codes: std::collections::BTreeSet<_> = rules().map(|rule| rule.code).collect();
     assert_eq!(codes.len(), rules().count(), "a code has one meaning");
-    assert!(rules().any(|rule| rule.severity == Severity::Remark));
+    assert!(rules().any(|rule| rule.severity == NoteJudgement::Remark));
 }
 
 /// The last scrape of a server that died was before the end of the run: its counter was then lower

@@ -17,7 +17,7 @@ use tokometer_record::{Phase, RunInfo, Timeline};
 use super::inside;
 use super::lanes::Lanes;
 use super::spread::Spread;
-use crate::summary::{load_text, whole};
+use crate::summary::{groups, load_text, whole};
 
 /// Distributions that get plots, in this order.
 const PLOTTED: [&str; 4] = ["ttft_ms", "gap_ms", "tpot_ms", "e2e_ms"];
@@ -132,6 +132,9 @@ impl RunPage {
             "subtitle": subtitle,
             "verdict": serde_json::to_value(summary.verdict).unwrap_or(Value::Null),
             "remark": remark(summary, &self.info),
+            "affected": groups(&summary.figure_verdicts).iter().map(|(verdict, text)| json!({
+                "verdict": verdict, "text": text,
+            })).collect::<Vec<_>>(),
             "notes": summary.notes.iter().map(|note| json!({
                 "code": note.code,
                 "severity": severity(note.severity),

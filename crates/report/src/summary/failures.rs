@@ -63,7 +63,7 @@ pub fn failure_lines(summary: &Summary) -> Vec<String> {
 }
 
 /// Text in lines of at most `width` characters, broken between words where there are any.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         let mut word: Vec<char> = word.chars().collect();

@@ -24,17 +24,10 @@ impl SummaryPage<'_> {
         for head in COLUMNS {
             grid = grid.right(format!("{head} ")).at_least(CELL - GAP);
         }
-        grid = grid.left("");
         for (label, key) in self.shown_latencies() {
             let Some(values) = self.summary.distribution(key) else { continue };
             let mut cells = vec![label.to_owned()];
-            cells.extend(self.latency_cells(values));
-            let marks = self.marks(&[key]);
-            if cells.len() > COLUMNS.len() {
-                cells.push(marks.trim_start().to_owned());
-            } else if let Some(last) = cells.last_mut() {
-                last.push_str(&marks);
-            }
+            cells.extend(self.latency_cells(key, values));
             grid.push(cells.iter().map(|cell| write(cell)));
         }
         grid
@@ -62,16 +55,26 @@ impl SummaryPage<'_> {
         }
     }
 
-    /// Mean, percentiles and largest value. Each ends in the place of a question mark, so that digits
-    /// line up.
-    pub(super) fn latency_cells(&self, values: &Distribution) -> Vec<String> {
+    /// Mean, percentiles and largest value. Each ends in the place of a mark, so that digits line up.
+    pub(super) fn latency_cells(&self, key: &str, values: &Distribution) -> Vec<String> {
+        let marked = |mut cell: String, statistic: Statistic| {
+            if let Some(mark) = self.mark(&format!("{key}_{statistic}")) {
+                let _ = cell.pop();
+                cell.push(mark);
+            }
+            cell
+        };
         if values.is_withheld {
-            return vec![self.plain(values.mean), "percentiles withheld".to_owned()];
+            let mean = marked(self.plain(values.mean), Statistic::Mean);
+            return vec![mean, "percentiles withheld".to_owned()];
         }
-        let cell = |statistic: Statistic| match statistic {
-            Statistic::Percentile(one) => self.percentile(values, one.percent()),
-            Statistic::Max => self.largest(values),
-            _ => self.plain(values.mean),
+        let cell = |statistic: Statistic| {
+            let cell = match statistic {
+                Statistic::Percentile(one) => self.percentile(values, one.percent()),
+                Statistic::Max => self.largest(values),
+                _ => self.plain(values.mean),
+            };
+            marked(cell, statistic)
         };
         COLUMNS.map(cell).to_vec()
     }

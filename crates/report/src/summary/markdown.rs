@@ -28,6 +28,7 @@ pub fn summary_markdown(summary: &Summary, info: &RunInfo) -> String {
     if !latencies.is_empty() {
         parts.push(latencies.markdown().trim_end().to_owned());
     }
+    parts.push(list(&page.affected_items()));
     let intervals = page.interval_grid(escaped);
     if !intervals.is_empty() {
         parts.push(intervals.markdown().trim_end().to_owned());

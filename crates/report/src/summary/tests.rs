@@ -64,7 +64,7 @@ fn colours_and_the_instrument_s_error_come_from_the_style() {
     let style = Style { colours: Colours::On, error: Some(Nanos::from_millis(2)) };
     let text = print_summary(&summary(), &info(), None, style);
     assert!(text.contains("\x1b[33mSUSPECT\x1b[0m"), "{text}");
-    assert!(text.contains("TTFT               150 "), "{text}");
+    assert!(text.contains("TTFT               150~"), "{text}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Notes that make a run INVALID: the measurement itself failed.
 
-use super::super::checks;
-use super::super::note::Severity::Invalid;
+use super::super::rule::NoteJudgement::{ByEffect, Invalid};
 use super::super::rule::NoteRule;
+use super::super::{checks, client_checks};
 
 pub(crate) static INVALIDATING: &[NoteRule] = &[
     NoteRule {
@@ -17,43 +17,53 @@ pub(crate) static INVALIDATING: &[NoteRule] = &[
     },
     NoteRule {
         code: "late-sends",
-        severity: Invalid,
-        figure: "ttft_from_intended_ms",
+        severity: ByEffect,
+        figure: "all",
         limit: 0.01,
-        threshold: "more than {} % of the requests were sent over 5 ms late",
-        why: "the client was short of CPU: the load was not the requested one, and latencies from the intended time include the client's delay",
+        threshold: "more than {} % of the requests were sent over 5 ms late, or late sends moved a figure by more than 1 %; a burst wants all at once",
+        why: "the load was not the requested one while requests were held back, and latencies from the intended time include the client's delay",
         action: "use a machine with free cores, fewer streams per client, or several clients",
-        check: checks::late_sends,
+        check: client_checks::late_sends,
     },
     NoteRule {
         code: "rate-missed",
-        severity: Invalid,
+        severity: ByEffect,
         figure: "achieved_rate_per_s",
-        limit: 0.05,
+        limit: 0.01,
         threshold: "the achieved rate differs from the planned rate by more than {} %, without a concurrency cap",
         why: "the server was measured at another load than the requested one",
         action: "lower the rate or use several clients",
-        check: checks::rate_missed,
+        check: client_checks::rate_missed,
     },
     NoteRule {
         code: "starved-client",
-        severity: Invalid,
+        severity: ByEffect,
         figure: "all",
         limit: 0.2,
         threshold: "a worker thread was runnable but not running for more than {} % of the run",
-        why: "the client waited for a CPU: it sent requests late, and segments merged before they were read",
+        why: "the client waited for a CPU; late sends and late reads have their own notes, and only times without kernel timestamps include the wait itself",
         action: "free cores on this machine, or pin client and server to different cores",
-        check: checks::starved,
+        check: client_checks::starved,
     },
     NoteRule {
         code: "throttled-client",
-        severity: Invalid,
+        severity: ByEffect,
         figure: "all",
         limit: 0.01,
         threshold: "a cgroup throttled the client for more than {} % of the run",
-        why: "a throttled client neither sends nor reads",
+        why: "a throttled client neither sends nor reads; late sends and late reads have their own notes",
         action: "raise the container's CPU limit",
-        check: checks::throttled,
+        check: client_checks::throttled,
+    },
+    NoteRule {
+        code: "stalls",
+        severity: ByEffect,
+        figure: "all",
+        limit: 0.01,
+        threshold: "a thread that only sleeps did not run for more than {} % of the run, or such stalls moved a figure by more than 1 %",
+        why: "the machine or the whole process stopped; a server on the same host stopped too",
+        action: "repeat the run on a machine with less load",
+        check: client_checks::stalls,
     },
     NoteRule {
         code: "lost-stamps",

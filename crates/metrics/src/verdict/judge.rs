@@ -1,0 +1,208 @@
+//! The figures that a report shows, and the verdict about each.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tokometer_record::Health;
+
+use super::effects::Effects;
+use super::limits;
+use crate::define;
+use crate::figure::{self, Figure, Statistic};
+use crate::notes::{self, Note, Severity, Verdict};
+use crate::summary::Summary;
+
+/// What is known about one figure of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FigureVerdict {
+    /// Of this figure alone.
+    pub verdict: Verdict,
+    /// Largest share by which the client or its machine may have moved the figure; `None` where nothing
+    /// could have.
+    pub effect: Option<f64>,
+    /// Codes of the notes behind the verdict, and of the cause of the effect.
+    pub notes: Vec<String>,
+    /// Whether the figure is a result. Others explain results and do not count in the run's verdict.
+    pub is_result: bool,
+}
+
+/// The worst verdict among the results. A run without any has that of the notes about all figures.
+pub(crate) fn of_run(summary: &Summary) -> Verdict {
+    let results = summary.figure_verdicts.values().filter(|figure| figure.is_result);
+    let about_all = summary.notes.iter().filter(|note| note.figure == "all");
+    let about_all = about_all.map(|note| notes::least(&note.code).into());
+    results.map(|figure| figure.verdict).chain(about_all).max().unwrap_or_default()
+}
+
+/// The name of a figure's key for people: `p99 TTFT`.
+pub fn figure_label(key: &str) -> String {
+    match (Figure::parse(key), define::metric(key)) {
+        (Ok(figure), _) => figure.label(),
+        (_, Some(metric)) => metric.label.to_owned(),
+        _ => key.to_owned(),
+    }
+}
+
+/// Figures of the whole run.
+const WHOLE: [&str; 8] = [
+    "requests_per_s",
+    "output_tokens_per_s",
+    "total_tokens_per_s",
+    "concurrency",
+    "total_prompt_tokens",
+    "total_output_tokens",
+    "goodput_share",
+    "goodput_requests_per_s",
+];
+/// Distributions.
+const LATENCIES: [&str; 8] = [
+    "ttft_ms",
+    "first_event_ms",
+    "first_answer_ms",
+    "tpot_ms",
+    "gap_ms",
+    "e2e_ms",
+    "ttft_from_intended_ms",
+    "e2e_from_intended_ms",
+];
+
+/// One figure of the report.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ShownFigure {
+    /// Key of [`define`].
+    pub(super) quantity: &'static str,
+    pub(super) statistic: Statistic,
+    pub(super) is_result: bool,
+}
+
+impl ShownFigure {
+    pub(super) fn key(&self) -> String {
+        match self.statistic {
+            Statistic::Whole => self.quantity.to_owned(),
+            statistic => format!("{}_{statistic}", self.quantity),
+        }
+    }
+
+    pub(super) fn is_rate(&self) -> bool {
+        matches!(self.statistic, Statistic::Whole) && !self.quantity.starts_with("total_")
+            || self.quantity == "total_tokens_per_s"
+    }
+
+    /// Token totals are the same at every load.
+    pub(super) fn depends_on_load(&self) -> bool {
+        !matches!(self.statistic, Statistic::Whole) || self.is_rate()
+    }
+}
+
+/// The figures that a report shows. The largest value of a distribution is one request and is not judged.
+/// Without a wait for the concurrency cap, latencies from the intended time only repeat the client's
+/// lateness, so they are no results then.
+pub(super) fn shown(summary: &Summary, health: Option<&Health>) -> Vec<ShownFigure> {
+    let whole = WHOLE.iter().filter(|key| summary.figure(key).is_some()).map(|key| ShownFigure {
+        quantity: key,
+        statistic: Statistic::Whole,
+        is_result: true,
+    });
+    let has_waited = health.is_some_and(|health| health.cap_waits > 0);
+    let mut found: Vec<ShownFigure> = whole.collect();
+    for key in LATENCIES {
+        let Some(values) = summary.distribution(key).filter(|values| values.count > 0) else {
+            continue;
+        };
+        let is_result = has_waited || !key.ends_with("_from_intended_ms");
+        let percentiles = values.percentiles.iter().filter(|_| !values.is_withheld);
+        let percentiles = percentiles.filter_map(|one| {
+            figure::Percentile::from_percent(one.percent).map(Statistic::Percentile)
+        });
+        let statistics = values.mean.map(|_| Statistic::Mean).into_iter().chain(percentiles);
+        found.extend(statistics.map(|statistic| ShownFigure {
+            quantity: key,
+            statistic,
+            is_result,
+        }));
+    }
+    found
+}
+
+/// Half the width of a figure's 95 % interval, as a share of the figure. `None` where it has none.
+pub(super) fn margin(summary: &Summary, quantity: &str, statistic: Statistic) -> Option<f64> {
+    let values = summary.distribution(quantity)?;
+    let (margin, value) = match statistic {
+        Statistic::Mean => (values.mean_interval.margin()?, values.mean?),
+        Statistic::Percentile(one) => {
+            let found = values.percentile(one.percent())?;
+            (found.interval.margin()?, found.value?)
+        }
+        _ => return None,
+    };
+    (value > 0.0).then(|| margin / value)
+}
+
+/// The verdict about every shown figure.
+pub(crate) fn judge(
+    summary: &Summary,
+    health: Option<&Health>,
+    effects: &Effects,
+) -> BTreeMap<String, FigureVerdict> {
+    let of = |shown: &ShownFigure| {
+        let key = shown.key();
+        let mut severity = Severity::Remark;
+        let mut codes: Vec<&str> = Vec::new();
+        let mut effect: Option<f64> = None;
+        for (code, share) in effects.of_figure(&key) {
+            effect = Some(effect.map_or(share, |known| known.max(share)));
+            // A cause that no note reports was not found important.
+            let is_noted = summary.notes.iter().any(|note| note.code == code);
+            let most = if is_noted { notes::worst(code) } else { Severity::Remark };
+            let found = limits::severity(share).min(most);
+            if found > Severity::Remark {
+                codes.push(code);
+            }
+            severity = severity.max(found);
+        }
+        for note in summary.notes.iter().filter(|note| concerns(note, shown, summary)) {
+            let least = notes::least(&note.code);
+            severity = severity.max(least);
+            if least > Severity::Remark && !codes.contains(&note.code.as_str()) {
+                codes.push(&note.code);
+            }
+        }
+        let verdict = FigureVerdict {
+            verdict: severity.into(),
+            effect,
+            notes: codes.into_iter().map(str::to_owned).collect(),
+            is_result: shown.is_result,
+        };
+        (key, verdict)
+    };
+    shown(summary, health).iter().map(of).collect()
+}
+
+/// Whether a note whose effect is not measured concerns a figure.
+fn concerns(note: &Note, shown: &ShownFigure, summary: &Summary) -> bool {
+    let key = shown.quantity;
+    match (note.code.as_str(), note.figure.as_str()) {
+        ("few-samples", _) => is_unsupported(summary, shown),
+        (_, "all") => true,
+        // Their figures tell something else than they seem to: the load was not the requested one.
+        (_, "achieved_rate_per_s") => shown.depends_on_load(),
+        (_, "concurrency" | "peak_in_flight" | "output_tokens_per_s") => shown.is_rate(),
+        (_, "output_tokens") => {
+            matches!(
+                key,
+                "total_output_tokens" | "output_tokens_per_s" | "total_tokens_per_s" | "tpot_ms"
+            )
+        }
+        (_, "prompt_tokens") => {
+            matches!(key, "total_prompt_tokens" | "total_tokens_per_s" | "ttft_ms")
+        }
+        (_, figure) => figure == key,
+    }
+}
+
+fn is_unsupported(summary: &Summary, shown: &ShownFigure) -> bool {
+    let values = summary.distribution(shown.quantity);
+    let percentile = shown.statistic.percentile();
+    let found = values.zip(percentile).and_then(|(values, one)| values.percentile(one.percent()));
+    found.is_some_and(|found| !found.is_supported)
+}

@@ -1,0 +1,69 @@
+//! Every threshold of the verdict, in one table.
+
+use std::fmt::Write as _;
+
+use tokometer_base::Nanos;
+
+use crate::notes::{Severity, Verdict};
+use crate::sends::LATE;
+
+/// A figure that may be off by more than this share is INVALID.
+pub const INVALID_ABOVE: f64 = 0.05;
+/// A figure that may be off by more than this share is SUSPECT.
+pub const SUSPECT_ABOVE: f64 = 0.01;
+/// Delays up to this length are bounded by their sum; requests that overlap a longer one are left out
+/// and the figure is computed again.
+pub const LEFT_OUT_ABOVE: Nanos = LATE;
+/// Most requests that may be left out, as a share. Beyond it the limit of the delays is doubled.
+pub const LEFT_OUT_MOST: f64 = 0.5;
+/// Percentiles from here on follow the worst tenth of the run instead of its mean.
+pub const TAIL_PERCENT: f64 = 90.0;
+/// Parts of a run, the worst of which decides about the tail.
+pub const PARTS: usize = 10;
+
+/// How severe an effect of this share is.
+pub fn severity(effect: f64) -> Severity {
+    match effect {
+        effect if effect > INVALID_ABOVE => Severity::Invalid,
+        effect if effect > SUSPECT_ABOVE => Severity::Suspect,
+        _ => Severity::Remark,
+    }
+}
+
+impl From<Severity> for Verdict {
+    fn from(severity: Severity) -> Self {
+        match severity {
+            Severity::Remark => Self::Valid,
+            Severity::Suspect => Self::Suspect,
+            Severity::Invalid => Self::Invalid,
+        }
+    }
+}
+
+/// The table of thresholds, for `docs/notes.md`.
+pub fn markdown() -> String {
+    let percent = |share: f64| format!("{} %", share * 100.0);
+    let rows = [
+        (percent(INVALID_ABOVE), "effect on a figure above which it is INVALID"),
+        (percent(SUSPECT_ABOVE), "effect on a figure above which it is SUSPECT"),
+        (
+            LEFT_OUT_ABOVE.to_string(),
+            "delay above which the overlapping requests are left out and the figure is computed again; \
+             shorter delays are bounded by their sum",
+        ),
+        (
+            percent(LEFT_OUT_MOST),
+            "most requests that are left out; beyond it the limit of the delay is doubled",
+        ),
+        (
+            format!("P{TAIL_PERCENT}"),
+            "percentiles from here on follow the worst tenth of the run instead of its mean",
+        ),
+    ];
+    let mut page = String::from("| threshold | meaning |\n|---|---|\n");
+    for (value, meaning) in rows {
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "| {value} | {meaning} |");
+    }
+    page
+}

@@ -1,0 +1,367 @@
+//! Each rule at its thresholds, in both directions, on records made by hand.
+
+use proptest::prelude::*;
+use tokometer_base::Nanos;
+use tokometer_record::health::ThreadStall;
+use tokometer_record::{Health, RecordedLoad};
+
+use super::effects::{EffectInput, Effects};
+use super::limits::{INVALID_ABOVE, SUSPECT_ABOVE};
+use crate::interval::ConfidenceInterval;
+use crate::observe::Observed;
+use crate::rows::{Joined, RequestRow};
+use crate::sample::Sample;
+use crate::steady::LoadClass;
+use crate::summary::{Distribution, PercentileValue, Summary};
+use crate::testing;
+
+const MILLI: f64 = 1e6;
+
+fn ms(millis: u64) -> Nanos {
+    Nanos::from_millis(millis)
+}
+
+/// A run of rows, and what follows from it.
+struct Scene {
+    rows: Vec<RequestRow>,
+    load: RecordedLoad,
+    health: Health,
+    observed: Observed,
+}
+
+impl Scene {
+    /// The bound of a cause's effect on a figure; zero without one.
+    fn effect(&self, code: &str, figure: &str) -> f64 {
+        let effects = self.effects();
+        effects.of_figure(figure).filter(|(found, _)| *found == code).map(|(_, share)| share).sum()
+    }
+
+    fn effects(&self) -> Effects {
+        let info = testing::info(self.load.clone());
+        let end = self.rows.iter().map(|row| row.end).max().unwrap();
+        let mut summary = Summary {
+            duration_s: Some(end.as_secs_f64()),
+            load_class: LoadClass::of(&self.load),
+            figures: [("requests_per_s".to_owned(), Some(20.0))].into(),
+            ..Summary::default()
+        };
+        let mut add = |key: &str, value: fn(&RequestRow) -> Option<f64>| {
+            let sample: Sample = self.rows.iter().filter_map(value).collect();
+            let ordered = sample.into_ordered();
+            let percentile = |percent: f64| PercentileValue {
+                percent,
+                value: ordered.percentile(percent).map(|value| value / MILLI),
+                above: None,
+                interval: ConfidenceInterval::default(),
+                is_supported: true,
+            };
+            let found = Distribution {
+                count: self.rows.len() as u64,
+                mean: ordered.mean().map(|mean| mean / MILLI),
+                percentiles: [50.0, 90.0, 99.0].map(percentile).into(),
+                ..Distribution::default()
+            };
+            summary.distributions.insert(key.to_owned(), found);
+        };
+        add("ttft_ms", RequestRow::ttft);
+        add("tpot_ms", RequestRow::tpot);
+        add("e2e_ms", RequestRow::e2e);
+        add("ttft_from_intended_ms", |row| Some(row.ttft()? + (row.start - row.due).0 as f64));
+        Effects::measure(&EffectInput {
+            info: &info,
+            summary: &summary,
+            rows: &self.rows,
+            health: Some(&self.health),
+            observed: &self.observed,
+        })
+    }
+}
+
+/// 400 requests of one second, one every 50 ms, whose first token takes 95 to 105 ms.
+fn open_loop() -> Scene {
+    let rows = (0..400).map(|index| timed(index, ms(index * 50), ms(1_000))).collect();
+    Scene {
+        rows,
+        load: testing::load(Some(20.0), 400),
+        health: Health::default(),
+        observed: Observed::default(),
+    }
+}
+
+fn timed(index: u64, start: Nanos, length: Nanos) -> RequestRow {
+    let scatter = (index * 7_919 % 11) as f64 - 5.0;
+    let mut row = testing::row(index, start, start + length);
+    row.ttft = Some((100.0 + scatter) * MILLI).into();
+    row.tpot = Some((10.0 + scatter / 10.0) * MILLI).into();
+    row.e2e = Some(length.0 as f64).into();
+    row
+}
+
+/// Sends a request late, with its latencies from the send unchanged.
+fn delay(row: &mut RequestRow, late: Nanos) {
+    row.start += late;
+    row.end += late;
+    *row = row.clone().with_lateness(Some(late));
+}
+
+fn class(effect: f64) -> &'static str {
+    match effect {
+        effect if effect > INVALID_ABOVE => "INVALID",
+        effect if effect > SUSPECT_ABOVE => "SUSPECT",
+        _ => "remark",
+    }
+}
+
+/// Twenty requests are in flight, each for a second: 10 ms of lateness hold back 1 % of the load.
+#[test]
+fn even_lateness_is_judged_by_the_share_of_the_load_that_it_holds_back() {
+    let check = |late: u64, expected: &str| {
+        let mut scene = open_loop();
+        scene.rows.iter_mut().for_each(|row| delay(row, ms(late)));
+        for figure in ["ttft_ms_mean", "ttft_ms_p99", "tpot_ms_mean", "e2e_ms_p90"] {
+            let effect = scene.effect("late-sends", figure);
+            assert_eq!(class(effect), expected, "{late} ms, {figure}: {effect}");
+        }
+        // The same number of requests took 0.4 s longer at most.
+        assert!(scene.effect("late-sends", "requests_per_s") < 0.02);
+    };
+    check(2, "remark");
+    check(9, "remark");
+    check(12, "SUSPECT");
+    check(50, "SUSPECT");
+    check(56, "INVALID");
+    check(400, "INVALID");
+}
+
+/// A stall of a second: what waited is sent at once.
+fn stalled(first_token_factor: f64) -> Scene {
+    let mut scene = open_loop();
+    for row in scene.rows.iter_mut().filter(|row| (ms(10_000)..ms(11_000)).contains(&row.start)) {
+        delay(row, ms(11_000) - row.start);
+        row.ttft = row.ttft().map(|ttft| ttft * first_token_factor).into();
+    }
+    scene
+}
+
+#[test]
+fn a_stall_whose_requests_are_as_fast_as_the_others_leaves_the_figures_standing() {
+    let scene = stalled(1.0);
+    for figure in ["ttft_ms_mean", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_mean", "requests_per_s"] {
+        assert_eq!(class(scene.effect("late-sends", figure)), "remark", "{figure}");
+    }
+    // From the intended time they were slow, whatever the server did.
+    assert_eq!(class(scene.effect("late-sends", "ttft_from_intended_ms_p99")), "INVALID");
+}
+
+#[test]
+fn a_stall_whose_requests_queue_moves_the_figures_that_they_are_part_of() {
+    let check = |factor: f64, figure: &str, expected: &str| {
+        let effect = stalled(factor).effect("late-sends", figure);
+        assert_eq!(class(effect), expected, "{factor} times, {figure}: {effect}");
+    };
+    // Twenty of 400 requests: twice as slow, they move the mean by 5 % and the tail by half.
+    check(1.15, "ttft_ms_mean", "remark");
+    check(1.5, "ttft_ms_mean", "SUSPECT");
+    check(3.0, "ttft_ms_mean", "INVALID");
+    check(3.0, "ttft_ms_p99", "INVALID");
+    check(3.0, "ttft_ms_p50", "remark");
+    check(3.0, "tpot_ms_mean", "remark");
+}
+
+#[test]
+fn lateness_at_the_end_makes_the_run_longer() {
+    let check = |late: u64, expected: &str| {
+        let mut scene = open_loop();
+        delay(scene.rows.last_mut().unwrap(), ms(late));
+        let effect = scene.effect("late-sends", "requests_per_s");
+        assert_eq!(class(effect), expected, "{late} ms: {effect}");
+    };
+    check(100, "remark");
+    check(400, "SUSPECT");
+    check(2_000, "INVALID");
+}
+
+/// 512 requests that took some time to send; their first tokens come over four seconds.
+fn burst(millis: u64) -> Scene {
+    let row = |index: u64| {
+        let start = Nanos(millis * 1_000_000 / 512 * index);
+        let ttft = ms(4_000) - start;
+        let mut row = timed(index, start, ms(8_000) - start);
+        row.ttft = Some(ttft.0 as f64).into();
+        row
+    };
+    Scene {
+        rows: (0..512).map(row).collect(),
+        load: testing::load(None, 512),
+        health: Health::default(),
+        observed: Observed::default(),
+    }
+}
+
+#[test]
+fn a_burst_is_judged_by_the_time_it_took_to_send() {
+    let check = |millis: u64, expected: &str| {
+        let scene = burst(millis);
+        let effect = scene.effect("late-sends", "ttft_ms_mean");
+        assert_eq!(class(effect), expected, "{millis} ms: {effect}");
+    };
+    check(10, "remark");
+    check(70, "remark");
+    check(100, "SUSPECT");
+    check(500, "INVALID");
+    assert_eq!(class(burst(10).effect("late-sends", "requests_per_s")), "remark");
+}
+
+/// Ten slots with back-to-back requests of a second, refilled after a delay.
+fn closed_loop(refill: u64) -> Scene {
+    let row = |index: u64| {
+        let start = (index / 10) * (1_000 + refill) + index % 10;
+        timed(index, ms(start), ms(1_000))
+    };
+    let load = RecordedLoad { max_concurrency: Some(10), ..testing::load(None, 400) };
+    Scene {
+        rows: (0..400).map(row).collect(),
+        load,
+        health: Health::default(),
+        observed: Observed::default(),
+    }
+}
+
+#[test]
+fn a_closed_loop_is_judged_by_its_empty_slots() {
+    let check = |refill: u64, expected: &str| {
+        let scene = closed_loop(refill);
+        for figure in ["requests_per_s", "ttft_ms_mean", "e2e_ms_p99"] {
+            let effect = scene.effect("slow-refill", figure);
+            assert_eq!(class(effect), expected, "{refill} ms, {figure}: {effect}");
+        }
+        assert_eq!(scene.effects().of_note("late-sends"), None);
+    };
+    check(0, "remark");
+    check(8, "remark");
+    check(20, "SUSPECT");
+    check(80, "INVALID");
+}
+
+/// Blocks for two servers wait for each other, which is no fault of the client.
+#[test]
+fn two_targets_in_turn_have_no_late_refills() {
+    let late = super::held::lateness(&closed_loop(500).rows, &closed_loop(500).load, 2);
+    assert!(late.iter().all(|late| *late == Nanos::ZERO));
+}
+
+#[test]
+fn a_stall_of_the_machine_judges_a_server_on_the_same_host_only() {
+    let check = |is_same_host: Option<bool>, factor: f64, expected: &str| {
+        let mut scene = open_loop();
+        scene.health.is_same_host = is_same_host;
+        scene.health.stalls = Some(vec![ThreadStall { begin: ms(5_000), end: ms(5_100) }]);
+        for row in
+            scene.rows.iter_mut().filter(|row| row.start <= ms(5_100) && row.end >= ms(5_000))
+        {
+            row.ttft = row.ttft().map(|ttft| ttft * factor).into();
+        }
+        let effect = scene.effect("stalls", "ttft_ms_mean");
+        assert_eq!(class(effect), expected, "{is_same_host:?}: {effect}");
+    };
+    check(Some(true), 1.0, "remark");
+    check(Some(true), 1.5, "SUSPECT");
+    check(Some(true), 3.0, "INVALID");
+    check(Some(false), 3.0, "remark");
+    check(None, 3.0, "remark");
+}
+
+#[test]
+fn stolen_time_judges_a_server_on_the_same_host_only() {
+    let check = |is_same_host: bool, stolen: u64, expected: &str| {
+        let mut scene = open_loop();
+        scene.health.is_same_host = Some(is_same_host);
+        scene.health.cores = Some(2);
+        scene.health.stolen = Some(ms(stolen));
+        let effect = scene.effect("stolen-time", "ttft_ms_mean");
+        assert_eq!(class(effect), expected, "{stolen} ms: {effect}");
+    };
+    // The run lasts 21 s on two cores.
+    check(true, 400, "remark");
+    check(true, 450, "SUSPECT");
+    check(true, 2_200, "INVALID");
+    check(false, 2_200, "remark");
+}
+
+#[test]
+fn a_first_token_that_shared_its_read_may_have_come_earlier() {
+    let check = |is_merged: bool, nanos: f64, code: &str, expected: &str| {
+        let mut scene = open_loop();
+        for row in &mut scene.rows {
+            *row = row.clone().with_joined(Some(Joined { nanos, is_merged }));
+        }
+        let effect = scene.effect(code, "ttft_ms_mean");
+        assert_eq!(class(effect), expected, "{nanos}: {effect}");
+        assert_eq!(class(scene.effect(code, "e2e_ms_mean")), "remark");
+    };
+    check(true, 0.5 * MILLI, "slow-reads", "remark");
+    check(true, 3.0 * MILLI, "slow-reads", "SUSPECT");
+    check(true, 20.0 * MILLI, "slow-reads", "INVALID");
+    check(false, 20.0 * MILLI, "shared-reads", "INVALID");
+    check(false, 20.0 * MILLI, "slow-reads", "remark");
+}
+
+#[test]
+fn late_requests_are_the_machines_where_the_control_thread_was_late_too() {
+    let mut scene = stalled(1.0);
+    assert_eq!(scene.effects().late_in_stalls(), None, "without a control thread nothing is known");
+    scene.health.stalls = Some(Vec::new());
+    assert_eq!(scene.effects().late_in_stalls(), Some(0.0));
+    scene.health.stalls = Some(vec![ThreadStall { begin: ms(10_010), end: ms(11_000) }]);
+    assert_eq!(scene.effects().late_in_stalls(), Some(1.0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// More lateness never makes a run look better, and none is no effect.
+    #[test]
+    fn the_bound_grows_with_the_lateness(
+        lates in prop::collection::vec(0_u64..5, 50..200),
+        factor in 2_u64..5,
+    ) {
+        let effect = |factor: u64| {
+            let mut scene = open_loop();
+            for (row, late) in scene.rows.iter_mut().zip(&lates) {
+                delay(row, Nanos::from_micros(late * factor * 200));
+            }
+            scene.effect("late-sends", "ttft_ms_mean")
+        };
+        prop_assert!(effect(0) <= 0.0);
+        prop_assert!(effect(factor) >= effect(1));
+    }
+
+    /// Whatever a record holds, every effect is a number.
+    #[test]
+    fn effects_are_finite(
+        times in prop::collection::vec((0_u64..60_000, 0_u64..60_000, 0_u64..5_000), 1..60),
+        cap in prop::option::of(1_u32..20),
+        rate in prop::option::of(1.0_f64..50.0),
+    ) {
+        let mut rows: Vec<RequestRow> = (0..)
+            .zip(&times)
+            .map(|(index, (start, length, _))| timed(index, ms(*start), ms(*length)))
+            .collect();
+        for (row, (_, _, late)) in rows.iter_mut().zip(&times) {
+            delay(row, ms(*late));
+        }
+        let load = RecordedLoad { max_concurrency: cap, ..testing::load(rate, times.len() as u64) };
+        let stalls = times.iter().map(|(begin, length, _)| ThreadStall { begin: ms(*begin), end: ms(begin + length) });
+        let health = Health {
+            stalls: Some(stalls.collect()),
+            is_same_host: Some(true),
+            ..Health::default()
+        };
+        let scene = Scene { rows, load, health, observed: Observed::default() };
+        for figure in ["ttft_ms_mean", "ttft_ms_p99", "requests_per_s", "e2e_ms_p90"] {
+            for code in ["late-sends", "slow-refill", "stalls"] {
+                prop_assert!(scene.effect(code, figure).is_finite());
+            }
+        }
+    }
+}

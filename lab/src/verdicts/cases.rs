@@ -1,0 +1,204 @@
+//! The disturbances and their levels.
+
+use super::place::Place;
+
+/// The shape of the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Load {
+    Open,
+    Closed,
+    Burst,
+}
+
+impl Load {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Burst => "burst",
+        }
+    }
+
+    /// Flags of `bench` and `predict`. 400 requests are enough for the interval of a P99.
+    pub(super) fn flags(self) -> &'static str {
+        match self {
+            Self::Open => {
+                "--request-rate 100 --num-prompts 400 --random-input-len 32 --random-output-len 12 \
+                 --metric-percentiles 50,90,99"
+            }
+            Self::Closed => {
+                "--max-concurrency 16 --num-prompts 400 --random-input-len 32 --random-output-len 12 \
+                 --metric-percentiles 50,90,99"
+            }
+            Self::Burst => {
+                "--num-prompts 400 --random-input-len 32 --random-output-len 24 \
+                 --metric-percentiles 50,90,99"
+            }
+        }
+    }
+}
+
+/// What disturbs a run. Times are in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Disturbance {
+    /// Nothing, with a client that no other program may interrupt: shows what the simulator's own front
+    /// adds to virtual time.
+    Calibration,
+    /// Nothing.
+    None,
+    /// The client is stopped once, for this time.
+    Stop(u64),
+    /// The client is stopped again and again: for the first time, every second time.
+    Stutter(u64, u64),
+    /// This many busy programs on the client's core.
+    Busy(u32),
+    /// A control group with this share of a core, in percent.
+    Quota(u32),
+    /// Timers of the client fire up to this much later, in microseconds.
+    TimerSlack(u64),
+    /// A proxy that passes events on only every so often.
+    Join(u64),
+    /// A path that stands still once.
+    PathStall(u64),
+    /// Lost packets in percent, and delay of each packet.
+    Packets { loss: f64, delay: u64 },
+    /// The wall clock is set forward by this, and back.
+    ClockStep(u64),
+    /// A second client with this many requests per second.
+    SecondClient(u32),
+}
+
+impl Disturbance {
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::Calibration => "calibration",
+            Self::None => "none",
+            Self::Stop(_) => "stopped client",
+            Self::Stutter(..) => "stuttering client",
+            Self::Busy(_) => "busy core",
+            Self::Quota(_) => "control group",
+            Self::TimerSlack(_) => "late wake-ups",
+            Self::Join(_) => "joining proxy",
+            Self::PathStall(_) => "stalled path",
+            Self::Packets { .. } => "lost packets",
+            Self::ClockStep(_) => "clock step",
+            Self::SecondClient(_) => "second client",
+        }
+    }
+
+    pub(super) fn level(self) -> String {
+        match self {
+            Self::Calibration | Self::None => "0".to_owned(),
+            Self::Stop(millis) | Self::PathStall(millis) | Self::ClockStep(millis) => {
+                format!("{millis} ms")
+            }
+            Self::Stutter(stopped, every) => format!("{stopped} of {every} ms"),
+            Self::Busy(programs) => format!("{programs} programs"),
+            Self::Quota(percent) => format!("{percent} %"),
+            Self::TimerSlack(micros) => format!("{micros} us"),
+            Self::Join(millis) => format!("every {millis} ms"),
+            Self::Packets { loss, delay } => format!("{loss} % lost, {delay} ms"),
+            Self::SecondClient(rate) => format!("{rate} per s"),
+        }
+    }
+}
+
+/// One run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Case {
+    pub(super) disturbance: Disturbance,
+    pub(super) load: Load,
+    pub(super) place: Place,
+    pub(super) seed: u64,
+}
+
+impl Case {
+    pub(super) fn name(&self) -> String {
+        let Self { disturbance, load, place, seed } = self;
+        let (kind, level) = (disturbance.kind(), disturbance.level());
+        let name = format!("{kind}-{level}-{}-{}-{seed}", load.name(), place.name());
+        name.replace([' ', '%', ',', '.'], "_")
+    }
+}
+
+/// Cases of the study; without `all`, one of each kind.
+pub(super) fn all(is_all: bool) -> Vec<Case> {
+    use Disturbance::{
+        Busy, Calibration, Join, None, Packets, PathStall, Quota, SecondClient, Stop, Stutter,
+        TimerSlack,
+    };
+    let mut cases = Vec::new();
+    let mut seed = 100;
+    let mut add = |disturbance, place, loads: &[Load], repeats: u64| {
+        for load in loads {
+            for _ in 0..repeats {
+                seed += 1;
+                cases.push(Case { disturbance, load: *load, place, seed });
+            }
+        }
+    };
+    let both = [Load::Open, Load::Closed];
+    let every = [Load::Open, Load::Closed, Load::Burst];
+    let open = [Load::Open];
+    if !is_all {
+        for place in [Place::Remote, Place::Relayed, Place::Tunnel] {
+            add(Calibration, place, &open, 2);
+        }
+        add(None, Place::Remote, &open, 1);
+        add(Stop(300), Place::Remote, &open, 1);
+        add(Quota(20), Place::Remote, &open, 1);
+        add(Join(50), Place::Relayed, &open, 1);
+        add(Packets { loss: 2.0, delay: 0 }, Place::Tunnel, &open, 1);
+        add(SecondClient(50), Place::Remote, &open, 1);
+        return cases;
+    }
+    add(Calibration, Place::Remote, &every, 3);
+    add(Calibration, Place::Relayed, &open, 3);
+    add(Calibration, Place::Tunnel, &open, 3);
+    add(None, Place::Remote, &every, 4);
+    add(None, Place::SameHost, &both, 4);
+    for millis in [10, 30, 100, 300, 1_000, 3_000] {
+        add(Stop(millis), Place::Remote, &both, 2);
+    }
+    for millis in [100, 1_000] {
+        add(Stop(millis), Place::Remote, &[Load::Burst], 1);
+        add(Stop(millis), Place::SameHost, &open, 1);
+    }
+    for (stopped, every) in [(2, 100), (5, 100), (20, 200), (50, 200)] {
+        add(Stutter(stopped, every), Place::Remote, &both, 2);
+    }
+    for programs in [1, 4] {
+        add(Busy(programs), Place::Remote, &both, 2);
+        add(Busy(programs), Place::SameHost, &open, 2);
+    }
+    for percent in [5, 10, 20, 40, 80] {
+        add(Quota(percent), Place::Remote, &both, 2);
+    }
+    for micros in [500, 5_000, 50_000] {
+        add(TimerSlack(micros), Place::Remote, &open, 2);
+    }
+    for millis in [2, 10, 50, 150] {
+        add(Join(millis), Place::Relayed, &open, 2);
+    }
+    for millis in [20, 100, 500] {
+        add(PathStall(millis), Place::Relayed, &open, 2);
+    }
+    for (loss, delay) in [(0.1, 0), (1.0, 0), (5.0, 0), (0.0, 2), (0.0, 20)] {
+        add(Packets { loss, delay }, Place::Tunnel, &open, 2);
+    }
+    for rate in [1, 10, 40, 100] {
+        add(SecondClient(rate), Place::Remote, &open, 2);
+    }
+    cases
+}
+
+/// Steps of the machine's wall clock, which disturb everything else on it.
+pub(super) fn clock_steps() -> Vec<Case> {
+    let case = |(seed, millis): (u64, u64)| Case {
+        disturbance: Disturbance::ClockStep(millis),
+        load: Load::Open,
+        place: Place::Remote,
+        seed,
+    };
+    [(901, 1), (902, 10), (903, 100), (904, 500)].map(case).into()
+}

@@ -1,0 +1,127 @@
+//! What is done to the client while it measures.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::cases::Disturbance;
+use super::place::command;
+use super::stage::{INTO_THE_RUN, Kept};
+
+/// A disturbance under way. It ends when dropped.
+pub(super) struct Disturber {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    _busy: Vec<Kept>,
+    has_group: bool,
+}
+
+impl Drop for Disturber {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if self.has_group {
+            let _ = std::fs::remove_dir(group());
+        }
+    }
+}
+
+impl Disturber {
+    /// Disturbs the process `client`, which runs on `core`.
+    pub(super) fn start(disturbance: Disturbance, client: u32, core: &str) -> Result<Self> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let busy = match disturbance {
+            Disturbance::Busy(programs) => (0..programs).map(|_| spin(core)).collect(),
+            _ => Ok(Vec::new()),
+        }?;
+        let pid = Pid::from_raw(client.cast_signed());
+        let ended = Arc::clone(&is_over);
+        let thread: Option<JoinHandle<()>> = match disturbance {
+            Disturbance::Stop(millis) => Some(std::thread::spawn(move || {
+                sleep(INTO_THE_RUN);
+                stop(pid, Duration::from_millis(millis));
+            })),
+            Disturbance::Stutter(stopped, every) => Some(std::thread::spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    stop(pid, Duration::from_millis(stopped));
+                    sleep(Duration::from_millis(every - stopped));
+                }
+            })),
+            Disturbance::ClockStep(millis) => Some(std::thread::spawn(move || {
+                sleep(INTO_THE_RUN);
+                let seconds = millis as f64 / 1e3;
+                let _ = step_clock(seconds);
+                sleep(Duration::from_millis(300));
+                let _ = step_clock(-seconds);
+            })),
+            _ => None,
+        };
+        let has_group = matches!(disturbance, Disturbance::Quota(_));
+        Ok(Self { is_over, thread, _busy: busy, has_group })
+    }
+}
+
+/// Stops a process for a time. One that has ended in the meantime is left alone: its parent has not
+/// waited for it yet, so its number is not taken.
+fn stop(pid: Pid, length: Duration) {
+    if kill(pid, Signal::SIGSTOP).is_ok() {
+        sleep(length);
+        let _ = kill(pid, Signal::SIGCONT);
+    }
+}
+
+fn spin(core: &str) -> Result<Kept> {
+    let child = Command::new("taskset")
+        .args(["-c", core, "sh", "-c", "while :; do :; done"])
+        .stdout(Stdio::null())
+        .spawn()
+        .context("cannot start a busy program")?;
+    Ok(Kept(child))
+}
+
+fn step_clock(seconds: f64) -> Result<()> {
+    // `date` sets whole seconds only by itself, so the new time is written out in full.
+    let code = format!("import time; time.clock_settime(0, time.time() + {seconds})");
+    let status = Command::new("python3").args(["-c", &code]).status()?;
+    ensure!(status.success(), "the clock cannot be set");
+    Ok(())
+}
+
+/// Folder of the control group, under either version of control groups.
+pub(super) fn group() -> String {
+    let first = Path::new("/sys/fs/cgroup/cpu");
+    let root = if first.is_dir() { first } else { Path::new("/sys/fs/cgroup") };
+    root.join("tokolab").display().to_string()
+}
+
+/// Makes the group with a share of one core, in percent, per 100 ms.
+pub(super) fn make_group(percent: u32) -> Result<()> {
+    let folder = PathBuf::from(group());
+    let _ = std::fs::create_dir(&folder);
+    let micros = percent * 1_000;
+    if folder.join("cpu.cfs_quota_us").exists() {
+        std::fs::write(folder.join("cpu.cfs_period_us"), "100000")?;
+        std::fs::write(folder.join("cpu.cfs_quota_us"), micros.to_string())?;
+    } else {
+        let _ = command("true");
+        std::fs::write(folder.join("cpu.max"), format!("{micros} 100000"))
+            .context("control groups cannot be used")?;
+    }
+    Ok(())
+}
+
+/// A script that enters the group named first and becomes the program that follows.
+pub(super) fn enter_script(folder: &Path) -> Result<String> {
+    let path = folder.join("enter.sh");
+    std::fs::write(&path, "echo $$ > \"$1/cgroup.procs\"\nshift\nexec \"$@\"\n")?;
+    Ok(path.display().to_string())
+}

@@ -1,0 +1,98 @@
+//! A run compared with its plan in virtual time.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// Figures that are compared.
+const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "gap_ms", "e2e_ms"];
+const PERCENTILES: [f64; 3] = [50.0, 90.0, 99.0];
+const RATES: [&str; 2] = ["requests_per_s", "output_tokens_per_s"];
+
+/// One figure: how far it is off, and what was said of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Compared {
+    pub(crate) off: f64,
+    pub(crate) verdict: String,
+    pub(crate) effect: Option<f64>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// A whole run.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    pub(crate) verdict: String,
+    /// Codes of the notes that are more than remarks.
+    pub(crate) notes: Vec<String>,
+    pub(crate) figures: BTreeMap<String, Compared>,
+    /// Share of the run that the hypervisor took.
+    pub(crate) stolen: f64,
+    /// Share of the run in which the control thread did not run.
+    pub(crate) stalled: f64,
+}
+
+/// The value of each figure of a summary.
+pub(crate) fn values(summary: &Value) -> BTreeMap<String, f64> {
+    let mut found = BTreeMap::new();
+    for key in LATENCIES {
+        let values = &summary["distributions"][key];
+        if values["is_withheld"] == true {
+            found.extend(values["mean"].as_f64().map(|mean| (format!("{key}_mean"), mean)));
+            continue;
+        }
+        found.extend(values["mean"].as_f64().map(|mean| (format!("{key}_mean"), mean)));
+        for entry in values["percentiles"].as_array().into_iter().flatten() {
+            let percent = entry["percent"].as_f64().unwrap_or(0.0);
+            if PERCENTILES.iter().any(|one| (one - percent).abs() < 1e-9) {
+                let value = entry["value"].as_f64().unwrap_or(f64::INFINITY);
+                found.insert(format!("{key}_p{percent}"), value);
+            }
+        }
+    }
+    for key in RATES {
+        found.extend(summary["figures"][key].as_f64().map(|value| (key.to_owned(), value)));
+    }
+    found
+}
+
+impl Outcome {
+    /// Compares a result (`summary` and `health`) with the virtual figures, after multiplying these by
+    /// `factors`, which a calibration gives.
+    pub(crate) fn of(
+        result: &Value,
+        expected: &BTreeMap<String, f64>,
+        factors: &BTreeMap<String, f64>,
+    ) -> Self {
+        let summary = &result["summary"];
+        let mut figures = BTreeMap::new();
+        for (key, value) in values(summary) {
+            let Some(expected) = expected.get(&key) else { continue };
+            let expected = expected * factors.get(&key).copied().unwrap_or(1.0);
+            let judged = &summary["figure_verdicts"][&key];
+            let codes = judged["notes"].as_array().into_iter().flatten();
+            let figure = Compared {
+                off: value / expected - 1.0,
+                verdict: judged["verdict"].as_str().unwrap_or("none").to_owned(),
+                effect: judged["effect"].as_f64(),
+                notes: codes.filter_map(|code| code.as_str().map(str::to_owned)).collect(),
+            };
+            figures.insert(key, figure);
+        }
+        let notes = summary["notes"].as_array().into_iter().flatten();
+        let notes = notes.filter(|note| note["severity"] != "remark");
+        let seconds = summary["duration_s"].as_f64().unwrap_or(1.0).max(1e-9);
+        let health = &result["health"];
+        let cores = health["cores"].as_f64().unwrap_or(1.0);
+        let stalls = health["stalls"].as_array().into_iter().flatten();
+        let length = |stall: &Value| {
+            stall["end"].as_f64().unwrap_or(0.0) - stall["begin"].as_f64().unwrap_or(0.0)
+        };
+        Self {
+            verdict: summary["verdict"].as_str().unwrap_or("none").to_owned(),
+            notes: notes.filter_map(|note| note["code"].as_str().map(str::to_owned)).collect(),
+            figures,
+            stolen: health["stolen"].as_f64().unwrap_or(0.0) / 1e9 / seconds / cores,
+            stalled: stalls.map(length).sum::<f64>() / 1e9 / seconds,
+        }
+    }
+}

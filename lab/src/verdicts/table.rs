@@ -1,0 +1,213 @@
+//! The tables: how often the verdict spoke when it should, and was silent when it should.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::Value;
+
+use super::outcome::{self, Compared, Outcome};
+
+/// A figure that is off by more than this must not be VALID.
+const WRONG: f64 = 0.05;
+/// A figure that is off by less than this must be VALID.
+const RIGHT: f64 = 0.01;
+
+/// Spoke of all that were wrong, silent of all that were right.
+#[derive(Debug, Clone, Copy, Default)]
+struct Score {
+    wrong: usize,
+    spoke: usize,
+    right: usize,
+    silent: usize,
+}
+
+impl Score {
+    fn add(&mut self, off: f64, has_spoken: bool) {
+        if off.abs() > WRONG {
+            self.wrong += 1;
+            self.spoke += usize::from(has_spoken);
+        } else if off.abs() < RIGHT {
+            self.right += 1;
+            self.silent += usize::from(!has_spoken);
+        }
+    }
+
+    fn cells(&self) -> String {
+        let part = |some: usize, all: usize| match all {
+            0 => "–".to_owned(),
+            _ => format!("{some} of {all} ({:.0} %)", 100.0 * some as f64 / all as f64),
+        };
+        format!("{} | {}", part(self.spoke, self.wrong), part(self.silent, self.right))
+    }
+}
+
+struct Done {
+    kind: String,
+    level: String,
+    load: String,
+    place: String,
+    outcome: Outcome,
+}
+
+/// Reads all results and prints every table.
+#[expect(clippy::print_stdout, reason = "the tables are the result")]
+pub(super) fn print(folder: &Path) -> Result<()> {
+    let done = read(folder)?;
+    let disturbed = || done.iter().filter(|one| one.kind != "calibration");
+    println!("\nPer figure, by disturbance\n");
+    println!(
+        "| disturbance | level | load | runs | spoke when off > 5 % | silent when off < 1 % | largest difference | notes |"
+    );
+    println!("|---|---|---|--:|--:|--:|---|---|");
+    let mut groups: BTreeMap<(&str, &str, String), Vec<&Done>> = BTreeMap::new();
+    for one in &done {
+        let load = format!("{}, {}", one.load, one.place);
+        groups.entry((&one.kind, &one.level, load)).or_default().push(one);
+    }
+    for ((kind, level, load), runs) in &groups {
+        let mut score = Score::default();
+        let figures = || runs.iter().flat_map(|run| &run.outcome.figures);
+        figures().for_each(|(_, figure)| score.add(figure.off, spoke(figure)));
+        let worst = figures().max_by(|a, b| a.1.off.abs().total_cmp(&b.1.off.abs()));
+        let worst =
+            worst.map_or(String::new(), |(key, one)| format!("{key} {:+.1} %", one.off * 100.0));
+        let mut codes: Vec<&String> = runs.iter().flat_map(|run| &run.outcome.notes).collect();
+        codes.sort();
+        codes.dedup();
+        let codes: Vec<&str> = codes.into_iter().map(String::as_str).collect();
+        let (count, cells, codes) = (runs.len(), score.cells(), codes.join(", "));
+        println!("| {kind} | {level} | {load} | {count} | {cells} | {worst} | {codes} |");
+    }
+    let rows = |title: &str, scores: &BTreeMap<String, Score>| {
+        println!("\n| {title} | spoke when off > 5 % | silent when off < 1 % |\n|---|--:|--:|");
+        for (name, score) in scores {
+            println!("| {name} | {} |", score.cells());
+        }
+    };
+    let mut by_figure: BTreeMap<String, Score> = BTreeMap::new();
+    for (key, figure) in disturbed().flat_map(|one| &one.outcome.figures) {
+        for name in [key.as_str(), "all figures"] {
+            by_figure.entry(name.to_owned()).or_default().add(figure.off, spoke(figure));
+        }
+    }
+    rows("figure", &by_figure);
+    rows("note", &by_note(&disturbed().collect::<Vec<_>>()));
+    let mut runs = Score::default();
+    for one in disturbed() {
+        let worst = one.outcome.figures.values().map(|figure| figure.off.abs()).fold(0.0, f64::max);
+        runs.add(worst, one.outcome.verdict != "VALID");
+    }
+    println!(
+        "\n| verdict of the run | spoke when a figure was off > 5 % | silent when all were off < 1 % |\n|---|--:|--:|"
+    );
+    println!("| all runs | {} |", runs.cells());
+    misses(&done);
+    Ok(())
+}
+
+fn spoke(figure: &Compared) -> bool {
+    figure.verdict != "VALID"
+}
+
+/// For each note: figures that it concerned when they were wrong, and did not when they were right. A note
+/// is tried against the runs of the disturbances during which it spoke at all.
+fn by_note(done: &[&Done]) -> BTreeMap<String, Score> {
+    let mut codes: Vec<&String> = done
+        .iter()
+        .flat_map(|one| one.outcome.figures.values())
+        .flat_map(|one| &one.notes)
+        .collect();
+    codes.sort();
+    codes.dedup();
+    let mut scores = BTreeMap::new();
+    for code in codes {
+        let has =
+            |one: &Done| one.outcome.figures.values().any(|figure| figure.notes.contains(code));
+        let kinds: Vec<&str> =
+            done.iter().filter(|one| has(one)).map(|one| one.kind.as_str()).collect();
+        let mut score = Score::default();
+        for one in done.iter().filter(|one| kinds.contains(&one.kind.as_str())) {
+            for figure in one.outcome.figures.values() {
+                score.add(figure.off, figure.notes.contains(code));
+            }
+        }
+        scores.insert(code.clone(), score);
+    }
+    scores
+}
+
+/// Every figure whose verdict was wrong.
+#[expect(clippy::print_stdout, reason = "the tables are the result")]
+fn misses(done: &[Done]) {
+    println!(
+        "\n| wrong verdict | run | figure | off | verdict | bound | notes |\n|---|---|---|--:|---|--:|---|"
+    );
+    for one in done {
+        for (key, figure) in &one.outcome.figures {
+            let (off, bound) = (figure.off * 100.0, figure.effect.unwrap_or(0.0) * 100.0);
+            let what = match figure.off.abs() {
+                off if off > WRONG && !spoke(figure) => "missed",
+                off if off < RIGHT && spoke(figure) => "false alarm",
+                _ => continue,
+            };
+            let (verdict, notes) = (&figure.verdict, figure.notes.join(", "));
+            let run = format!("{}, {}, {}, {}", one.kind, one.level, one.load, one.place);
+            println!(
+                "| {what} | {run} | {key} | {off:+.1} % | {verdict} | {bound:.1} % | {notes} |"
+            );
+        }
+    }
+}
+
+fn read(folder: &Path) -> Result<Vec<Done>> {
+    let mut results = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let text = std::fs::read_to_string(entry?.path())?;
+        results.push(serde_json::from_str::<Value>(&text)?);
+    }
+    results.sort_by_key(|result| result["case"]["seed"].as_u64());
+    let expected = |result: &Value| -> BTreeMap<String, f64> {
+        let all = result["expected"].as_object().into_iter().flatten();
+        all.filter_map(|(key, value)| Some((key.clone(), value.as_f64()?))).collect()
+    };
+    // What the simulator's front and the path add: the median over the calibrations of a path.
+    let mut ratios: BTreeMap<(String, String), BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+    let word = |result: &Value, key: &str| result["case"][key].as_str().unwrap_or("").to_owned();
+    let path = |result: &Value| {
+        let place = word(result, "place");
+        let place = if place == "same-host" { "remote".to_owned() } else { place };
+        (word(result, "load"), place)
+    };
+    for result in results.iter().filter(|result| word(result, "kind") == "calibration") {
+        let known = expected(result);
+        let of_path = ratios.entry(path(result)).or_default();
+        for (key, value) in outcome::values(&result["summary"]) {
+            if let Some(expected) = known.get(&key).filter(|value| **value > 0.0) {
+                of_path.entry(key).or_default().push(value / expected);
+            }
+        }
+    }
+    let done = |result: &Value| {
+        let factors: BTreeMap<String, f64> = ratios
+            .get(&path(result))
+            .into_iter()
+            .flatten()
+            .map(|(key, values)| (key.clone(), median(values)))
+            .collect();
+        Done {
+            kind: word(result, "kind"),
+            level: word(result, "level"),
+            load: word(result, "load"),
+            place: word(result, "place"),
+            outcome: Outcome::of(result, &expected(result), &factors),
+        }
+    };
+    Ok(results.iter().map(done).collect())
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(1.0)
+}
