@@ -8,10 +8,10 @@ use std::{env, fs};
 
 use tiktoken_rs::CoreBPE;
 
-type Failure = Box<dyn std::error::Error>;
+type BuildError = Box<dyn std::error::Error>;
 
 #[expect(clippy::disallowed_methods, reason = "cargo passes the output folder this way")]
-fn main() -> Result<(), Failure> {
+fn main() -> Result<(), BuildError> {
     println!("cargo::rerun-if-changed=build.rs");
     let out = env::var("OUT_DIR")?;
     for (name, encoding) in [
@@ -25,7 +25,7 @@ fn main() -> Result<(), Failure> {
 }
 
 /// Every ordinary token in the order of its rank: a byte with its length, then its bytes.
-fn packed(encoding: &CoreBPE) -> Result<Vec<u8>, Failure> {
+fn packed(encoding: &CoreBPE) -> Result<Vec<u8>, BuildError> {
     let mut packed = Vec::new();
     // Ranks have no gap below the first special token, and no ordinary token comes after it.
     for rank in 0.. {

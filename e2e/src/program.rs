@@ -130,7 +130,7 @@ pub fn first_line(child: &mut Child) -> String {
     });
     let Some((line, stdout)) = read else {
         let _ = child.kill();
-        panic!("waited {LONGEST:?} for a first line in vain");
+        panic!("no first line within {LONGEST:?}");
     };
     child.stdout = Some(stdout);
     line
@@ -236,5 +236,5 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         }
         std::thread::sleep(PAUSE);
     }
-    panic!("waited in vain until {what}");
+    panic!("timed out waiting until {what}");
 }

@@ -16,7 +16,7 @@ use tokometer_client::{
 };
 use tokometer_plan::PartialPlan;
 use tokometer_record::{AttemptId, Outcome, Phase, RequestedLengths, RunReader, Timeline};
-use tokometer_tokenize::{Choice, Tokenizer, Wish};
+use tokometer_tokenize::{Choice, Tokenizer, TokenizerSources};
 use tokometer_workload::{DatasetContext, PartialSpec};
 
 /// Panics for bytes that break it.
@@ -229,8 +229,8 @@ fn tokenizer() -> Arc<dyn Tokenizer> {
     static TOKENIZER: OnceLock<Arc<dyn Tokenizer>> = OnceLock::new();
     Arc::clone(TOKENIZER.get_or_init(|| {
         let given = Some(Choice::BuiltIn("cl100k".parse().expect("a built-in encoding")));
-        let wish = Wish { given, ..Wish::default() };
-        tokometer_tokenize::open(wish).expect("a built-in encoding").tokenizer
+        let sources = TokenizerSources { given, ..TokenizerSources::default() };
+        tokometer_tokenize::open(sources).expect("a built-in encoding").tokenizer
     }))
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use rayon::prelude::*;
 use tokometer_base::{Clock, Conventions, MonotonicClock, Partial as _, PromptContent, Seed};
-use tokometer_tokenize::{Choice, Specials, Tokenizer, Wish};
+use tokometer_tokenize::{Choice, Specials, Tokenizer, TokenizerSources};
 use tokometer_workload::{DatasetContext, PartialSpec, Spec, datasets, open};
 
 /// Measures what the arguments name and prints it.
@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 
     let start = clock.now();
     let given = Some(Choice::parse(name)?);
-    let tokenizer = tokometer_tokenize::open(Wish { given, ..Wish::default() })?.tokenizer;
+    let tokenizer = tokometer_tokenize::open(TokenizerSources { given, ..TokenizerSources::default() })?.tokenizer;
     let words = tokenizer.words()?.map_or(0, |words| words.len());
     let specials = tokenizer.added_specials()?;
     let took = clock.now().saturating_sub(start);

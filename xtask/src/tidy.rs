@@ -5,6 +5,7 @@
 //! must not stay in the code, fixtures that no test reads.
 
 mod names;
+mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,6 +85,23 @@ fn read(name: &str) -> Result<String> {
     fs::read_to_string(root().join(name)).with_context(|| format!("cannot read {name}"))
 }
 
+/// The documentation for readers: pages at the root and below `docs`, with their names.
+fn pages() -> Result<Vec<(String, String)>> {
+    let mut names = Vec::new();
+    for folder in [root(), root().join("docs"), root().join("lab")] {
+        for entry in fs::read_dir(&folder)? {
+            names.push(entry?.path());
+        }
+    }
+    names.retain(|name| name.extension().is_some_and(|end| end == "md"));
+    names.sort();
+    let page = |path: PathBuf| {
+        let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
+        Ok((name, fs::read_to_string(&path)?))
+    };
+    names.into_iter().map(page).collect()
+}
+
 /// Runs all rules and fails when one has a finding.
 pub(crate) fn run() -> Result<()> {
     announce("tidy");
@@ -94,6 +112,9 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(hot_path(&sources));
     findings.extend(module_heads(&sources));
     findings.extend(names::types_of_one_name(&sources));
+    let pages = pages()?;
+    findings.extend(names::missing_types(&sources, &pages));
+    findings.extend(words::outside_the_terms(&sources, &pages));
     findings.extend(rooms()?);
     findings.extend(lab_stands_apart(&read("Cargo.toml")?, &read("lab/Cargo.toml")?)?);
     findings.extend(named_places()?);

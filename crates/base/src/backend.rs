@@ -1,7 +1,7 @@
 //! The backends by their names: what `--backend` accepts, and every fact that a name implies.
 //!
-//! One row per name. Whatever depends on the backend asks its row; nothing else looks at the name.
-//! How requests are written and answers read stands with the protocol, in the room of the wire.
+//! One row per name. Code that depends on the backend reads its row; nothing else tests the name.
+//! How requests are written and answers are read is defined in `client`, with the protocol.
 
 use crate::Conventions;
 
@@ -24,7 +24,7 @@ pub enum Protocol {
     LlamaCpp,
 }
 
-/// The server that a name promises.
+/// The server product that a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServerKind {
     /// vLLM's own.
@@ -140,18 +140,18 @@ impl Backend {
         self.protocol
     }
 
-    /// The server that the name promises.
+    /// The server product that the name stands for.
     pub fn server(&self) -> ServerKind {
         self.server
     }
 
-    /// The tool whose name it is, and whose conventions it implies. `None` where it is no tool's:
-    /// then a request carries only what it needs.
+    /// The tool that the name comes from, which implies its conventions. `None`: no tool has this
+    /// name, and a request contains only what it needs.
     pub fn conventions(&self) -> Option<Conventions> {
         self.conventions
     }
 
-    /// The route it is measured at unless the user names another.
+    /// The measured route, unless the user sets another one.
     pub fn path(&self) -> &'static str {
         self.path
     }
@@ -165,7 +165,7 @@ impl Backend {
         }
     }
 
-    /// The port meant when none is given: vLLM's client always means 8000.
+    /// The default port. vLLM's client always uses 8000.
     pub fn port_by(&self, conventions: Conventions) -> u16 {
         match conventions {
             Vllm => 8000,
@@ -173,8 +173,8 @@ impl Backend {
         }
     }
 
-    /// The route that says whether the server is up. Triton has no list of models where OpenAI has
-    /// it, and SGLang's tool asks its root instead.
+    /// The route of the check whether the server is up. Triton has no `/v1/models`; SGLang's tool
+    /// requests its root instead.
     pub fn up_path_by(&self, conventions: Conventions) -> &'static str {
         let is_triton = self.protocol == Protocol::TensorRtLlm;
         if is_triton && conventions == Sglang { "/" } else { "/v1/models" }
@@ -231,7 +231,7 @@ impl Backend {
         )
     }
 
-    /// Whether its server refuses a model name that it does not list. llama.cpp's answers to any.
+    /// Whether its server refuses a model name that it does not list. llama.cpp's server accepts any name.
     pub fn checks_model(&self) -> bool {
         self.sends_model() && self.server != ServerKind::LlamaCpp
     }

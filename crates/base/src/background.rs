@@ -1,4 +1,4 @@
-//! A thread that works beside the main one and ends with the value that stands for it.
+//! A background thread that ends when its guard is dropped.
 //!
 //! The work gets a [`StopSignal`] to wait on instead of sleeping, so that dropping the guard ends it
 //! at once and never after a whole interval.
@@ -15,7 +15,7 @@ pub struct Background {
     ended: Receiver<()>,
     thread: Option<JoinHandle<()>>,
     /// How long to wait for the end; `None` waits as long as it takes.
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
 impl Background {
@@ -30,14 +30,14 @@ impl Background {
             work(&StopSignal(stopped));
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body).ok();
-        Self { stop: Some(stop), ended, thread, patience: None }
+        Self { stop: Some(stop), ended, thread, timeout: None }
     }
 
     /// Leaves a thread behind that has not ended this long after it was asked to, such as one that
     /// waits for a server.
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 }
@@ -45,8 +45,8 @@ impl Background {
 impl Drop for Background {
     fn drop(&mut self) {
         drop(self.stop.take());
-        let has_ended = self.patience.is_none_or(|patience| {
-            self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Disconnected)
+        let has_ended = self.timeout.is_none_or(|timeout| {
+            self.ended.recv_timeout(timeout) == Err(RecvTimeoutError::Disconnected)
         });
         if let Some(thread) = self.thread.take().filter(|_| has_ended) {
             // A panic of the thread was reported by the panic hook when it happened.
@@ -55,12 +55,12 @@ impl Drop for Background {
     }
 }
 
-/// Tells a background thread that it is no longer wanted.
+/// Tells a background thread to stop.
 #[derive(Debug)]
 pub struct StopSignal(Receiver<()>);
 
 impl StopSignal {
-    /// Waits up to `pause`. True when the thread shall stop.
+    /// Waits up to `pause`; true if the thread must stop.
     pub fn is_raised_within(&self, pause: Duration) -> bool {
         self.0.recv_timeout(pause) != Err(RecvTimeoutError::Timeout)
     }
@@ -91,7 +91,7 @@ mod tests {
         let background = Background::start("test", move |_stop| {
             let _ = released.recv_timeout(Duration::from_secs(30));
         });
-        drop(background.with_patience(Duration::from_millis(1)));
+        drop(background.with_timeout(Duration::from_millis(1)));
         // Still there to be released: the drop above did not wait for it.
         assert_eq!(release.send(()), Ok(()));
     }

@@ -17,7 +17,7 @@ pub trait Clock: Send + Sync {
     /// Now on the wall clock.
     fn wall(&self) -> WallNanos;
 
-    /// Lets this much time pass. The calling thread sleeps; a clock that is moved by hand moves on.
+    /// Sleeps for this time. A manual clock advances instead.
     fn sleep(&self, span: Nanos);
 
     /// Wall clock minus monotonic clock, from the tightest of several bracketed readings. Adding it

@@ -1,4 +1,4 @@
-//! What is asked of a server, before any wire format.
+//! A prompt and its parameters, independent of any wire format.
 
 use serde::{Deserialize, Serialize};
 

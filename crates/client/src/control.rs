@@ -396,10 +396,10 @@ impl Control {
         self.post_accepted("/reset_prefix_cache", None)
     }
 
-    /// SGLang's `POST /flush_cache`. SGLang itself waits up to `patience` for running requests; other
+    /// SGLang's `POST /flush_cache`. SGLang itself waits up to `timeout` for running requests; other
     /// servers are sent no timeout.
-    pub fn flush_cache(&self, patience: Option<Nanos>) -> Result<(), Error> {
-        let query = patience.map(|patience| format!("?timeout={}", patience.as_secs_f64()));
+    pub fn flush_cache(&self, timeout: Option<Nanos>) -> Result<(), Error> {
+        let query = timeout.map(|timeout| format!("?timeout={}", timeout.as_secs_f64()));
         self.post_accepted(&format!("/flush_cache{}", query.unwrap_or_default()), None)
     }
 

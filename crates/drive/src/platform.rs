@@ -84,16 +84,16 @@ pub trait Platform: Kernel + Clone + Send + Sync + 'static {
 
 /// How long a wait for links may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum MaxWait {
     /// Returns at once.
     None,
     /// About a millisecond, because lazy streams must be read.
     Interval,
-    /// Up to [`Patience::LONGEST`].
+    /// Up to [`MaxWait::LONGEST`].
     Long,
 }
 
-impl Patience {
+impl MaxWait {
     /// A worker wakes at least this often, to check timeouts and stop requests.
     pub const LONGEST: Nanos = Nanos::from_millis(50);
 }
@@ -144,7 +144,7 @@ pub trait Links: Send {
     fn has_clock_stepped(&self) -> bool;
 
     /// Waits until something in the eager lane is ready. Returns the number of ready things.
-    fn wait(&mut self, patience: Patience) -> usize;
+    fn wait(&mut self, max_wait: MaxWait) -> usize;
 
     /// Polls the lazy lane without waiting. Returns the number of ready links.
     fn harvest(&mut self) -> usize;

@@ -120,7 +120,7 @@ impl BlockTimes {
 pub(crate) struct Switch {
     command: ShellCommand,
     control: Control,
-    patience: Nanos,
+    timeout: Nanos,
     interrupt: Arc<Interrupt>,
     clock: Arc<dyn Clock>,
     current: u16,
@@ -133,7 +133,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Checks of a command that was asked to end, before it is killed.
 const POLITE_LOOKS: u32 = 25;
 /// The command may restart the server, which then has at least this long to become ready.
-const LEAST_PATIENCE: Nanos = Nanos::from_secs(300);
+const MIN_TIMEOUT: Nanos = Nanos::from_secs(300);
 
 impl Switch {
     /// A server that already has configuration A. An interrupt ends every wait.
@@ -143,9 +143,9 @@ impl Switch {
         ready_timeout: Nanos,
         (interrupt, clock): (&Arc<Interrupt>, &Arc<dyn Clock>),
     ) -> Self {
-        let patience = ready_timeout.max(LEAST_PATIENCE);
+        let timeout = ready_timeout.max(MIN_TIMEOUT);
         let (interrupt, clock) = (Arc::clone(interrupt), Arc::clone(clock));
-        Self { command, control, patience, interrupt, clock, current: 0 }
+        Self { command, control, timeout, interrupt, clock, current: 0 }
     }
 
     /// Switches to `target`, unless it is the current one, and waits until the server responds.
@@ -155,7 +155,7 @@ impl Switch {
         }
         switch(&self.command, target, &self.interrupt)?;
         self.current = target;
-        let deadline = self.clock.now() + self.patience;
+        let deadline = self.clock.now() + self.timeout;
         while !self.control.get("/v1/models").is_ok_and(|answer| answer.status < 500) {
             if self.interrupt.is_raised() {
                 return Ok(());

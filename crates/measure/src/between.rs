@@ -110,7 +110,7 @@ struct CacheFlush {
     control: Control,
     route: FlushRoute,
     /// How long the server may wait for running requests.
-    patience: Nanos,
+    timeout: Nanos,
 }
 
 /// Time for the response, on top of the server's own wait.
@@ -118,14 +118,14 @@ const ANSWER_SLACK: Nanos = Nanos::from_secs(5);
 
 impl CacheFlush {
     fn new(plan: &Plan, reached: &Reached, control: &Control) -> Self {
-        let patience = Nanos::from_secs_f64(plan.phases.flush_timeout_s);
-        let control = control.with_timeout(patience + ANSWER_SLACK);
-        Self { control, route: reached.dialect.flush_by(plan.family), patience }
+        let timeout = Nanos::from_secs_f64(plan.phases.flush_timeout_s);
+        let control = control.with_timeout(timeout + ANSWER_SLACK);
+        Self { control, route: reached.dialect.flush_by(plan.family), timeout }
     }
 
     fn send(&self) -> Result<(), client::Error> {
         match self.route {
-            FlushRoute::FlushCacheWithin => self.control.flush_cache(Some(self.patience)),
+            FlushRoute::FlushCacheWithin => self.control.flush_cache(Some(self.timeout)),
             FlushRoute::FlushCache => self.control.flush_cache(None),
             FlushRoute::ResetPrefixCache => self.control.reset_prefix_cache(),
         }

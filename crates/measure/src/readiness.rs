@@ -99,7 +99,7 @@ fn advice(failure: &Failure, reached: &Reached) -> String {
         Some(404 | 405 | 410 | 501) => format!(
             "the server does not accept `POST {route}`: check `--endpoint`, `--base-url` and `--backend {backend}`"
         ),
-        Some(413) => "the prompt is larger than the server accepts: shorten it, or raise the limit of the server or the proxy before it".to_owned(),
+        Some(413) => "the prompt is larger than the server accepts: shorten it, or raise the limit of the server or of the proxy in front of it".to_owned(),
         Some(415 | 422) => format!(
             "the server does not understand the request: check `--backend {backend}` and `--extra-body`"
         ),

@@ -75,10 +75,10 @@ pub(crate) fn source(
     let of_side = SendLimit { count: extent.count.map(|count| count / 2), ..extent };
     let offsets = Offsets::new(&config.arrivals, of_side, config.seed)
         .map_err(|why| Error::usage(why.to_string(), ""))?;
-    let patience = Nanos::from_secs_f64(plan.phases.ready_timeout_s);
+    let timeout = Nanos::from_secs_f64(plan.phases.ready_timeout_s);
     let switch = switch_command(plan).map(|command| {
         let control = ready.reached.control.clone();
-        Switch::new(command.clone(), control, patience, (interrupt, clock))
+        Switch::new(command.clone(), control, timeout, (interrupt, clock))
     });
     Ok(Box::new(Alternating {
         sides: [own, other],

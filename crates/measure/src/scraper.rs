@@ -16,7 +16,7 @@ use tokometer_record::server::Scrape;
 use crate::devices::Devices;
 
 /// The longest that a run waits for a reading.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running scraper. When dropped, it stops after a last scrape.
 pub(crate) struct Scraper {
@@ -32,14 +32,14 @@ impl Scraper {
         scrapes: Sender<Scrape>,
         clock: &Arc<dyn Clock>,
     ) -> Self {
-        Self::start_with_patience(source, interval, scrapes, (clock, PATIENCE))
+        Self::start_with_timeout(source, interval, scrapes, (clock, TIMEOUT))
     }
 
-    fn start_with_patience(
+    fn start_with_timeout(
         source: MetricsSource,
         interval: Nanos,
         scrapes: Sender<Scrape>,
-        (clock, patience): (&Arc<dyn Clock>, Duration),
+        (clock, timeout): (&Arc<dyn Clock>, Duration),
     ) -> Self {
         let (at_first, first) = channel::<()>();
         let clock = Arc::clone(clock);
@@ -61,9 +61,9 @@ impl Scraper {
         });
         // Nothing is ever sent: the channel closes after the first scrape, or at once without a
         // thread.
-        let _ = first.recv_timeout(patience);
+        let _ = first.recv_timeout(timeout);
         // A thread that still waits for its endpoint is detached, and its scrape is discarded.
-        Self { _thread: thread.with_patience(patience) }
+        Self { _thread: thread.with_timeout(timeout) }
     }
 }
 
@@ -138,8 +138,8 @@ mod tests {
     fn readings(source: MetricsSource) -> Vec<Scrape> {
         let (sender, receiver) = channel();
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-        let patience = (&clock, Duration::from_millis(500));
-        drop(Scraper::start_with_patience(source, Nanos::from_secs(3_600), sender, patience));
+        let timeout = (&clock, Duration::from_millis(500));
+        drop(Scraper::start_with_timeout(source, Nanos::from_secs(3_600), sender, timeout));
         receiver.try_iter().collect()
     }
 

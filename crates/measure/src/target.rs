@@ -22,7 +22,7 @@ use tokometer_plan::{self as plan, Address, Plan, UrlText};
 /// Timeout of a control request.
 const CONTROL_TIMEOUT: Nanos = Nanos::from_secs(30);
 
-/// A server that does not tell its version in this time is measured without it.
+/// A server that does not report its version within this time is measured without it.
 const VERSION_TIMEOUT: Nanos = Nanos::from_secs(5);
 
 /// A reading of metrics that takes longer is none.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use tokometer_client::control::SpecialTokens;
 use tokometer_client::{Control, Url};
-use tokometer_tokenize::{Choice, Encoding, OpenedTokenizer, ServerCalls, Specials, Wish, open};
+use tokometer_tokenize::{
+    Choice, Encoding, OpenedTokenizer, ServerCalls, Specials, TokenizerSources, open,
+};
 
 use crate::error::Error;
 use crate::secrets::Credentials;
@@ -34,9 +36,14 @@ pub fn tokenizer(
     let root =
         reached.and_then(|reached| reached.model.as_ref()).and_then(|model| model.root.clone());
     let model_root = root.or_else(|| target.and_then(|target| target.model.clone()));
-    let wish =
-        Wish { given, server, model_root, built_in: Encoding::default(), hub: secrets.hub.clone() };
-    let mut opened = open(wish).map_err(refused)?;
+    let sources = TokenizerSources {
+        given,
+        server,
+        model_root,
+        built_in: Encoding::default(),
+        hub: secrets.hub.clone(),
+    };
+    let mut opened = open(sources).map_err(refused)?;
     opened.notes.extend(substitute(plan, reached, opened.tokenizer.name()));
     Ok(opened)
 }

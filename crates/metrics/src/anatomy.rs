@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_tells_is_taken_from_what_is_left_over() {
+    fn what_the_server_reports_is_subtracted_from_the_remainder() {
         let mut timeline = request();
         timeline.network =
             Some(TcpStats { round_trip: Nanos::from_millis(2), ..TcpStats::default() });

@@ -14,7 +14,7 @@ tokometer_base::partial! {
         pub connections: drive::Connections,
         /// How sockets are read.
         pub harvest: drive::Harvest,
-        /// Whose clock stamps what arrives.
+        /// Which clock stamps received data.
         pub stamps: Stamps = Stamps::default(),
         /// Worker threads; absent: by the number of cores.
         #[serde(skip_serializing_if = "Option::is_none")]

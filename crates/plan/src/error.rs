@@ -1,8 +1,8 @@
-//! Why something is no plan.
+//! Why a plan cannot be read or used.
 
 use tokometer_base::partial::Incomplete;
 
-/// Why something is no plan.
+/// Why a plan cannot be read or used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The plan of a record cannot be read.

@@ -100,7 +100,7 @@ const DECISIVE: [&str; 8] = [
 ];
 
 /// How long a run waits for its server before it begins.
-const PATIENCE: [&str; 2] = ["phases.ready_timeout_s", "phases.flush_timeout_s"];
+const WAITING: [&str; 2] = ["phases.ready_timeout_s", "phases.flush_timeout_s"];
 
 /// Whether a field is one of these or below one of them.
 fn is_below(field: &str, roots: &[&str]) -> bool {
@@ -122,7 +122,7 @@ fn compared_weight(field: &str) -> Option<Weight> {
 
 /// Points of one sweep must agree in all that is measured.
 fn resumed_weight(field: &str) -> Option<Weight> {
-    let is_free = is_below(field, &NOT_MEASURED) || is_below(field, &PATIENCE);
+    let is_free = is_below(field, &NOT_MEASURED) || is_below(field, &WAITING);
     (!is_free).then_some(Weight::Meaningless)
 }
 
@@ -328,7 +328,7 @@ mod tests {
         plan.interleave = Some(crate::PartialInterleave::default());
         let mut paths = Paths(Vec::new());
         PartialPlan::visit(&[&plan], "", &mut paths);
-        let roots = NOT_MEASURED.iter().chain(&OWN).chain(&DECISIVE).chain(&PATIENCE);
+        let roots = NOT_MEASURED.iter().chain(&OWN).chain(&DECISIVE).chain(&WAITING);
         for root in roots.chain(&["targets"]) {
             assert!(paths.0.iter().any(|path| is_below(path, &[*root])), "{root}");
         }

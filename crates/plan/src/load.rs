@@ -32,7 +32,7 @@ tokometer_base::partial! {
         /// The run ends once a figure is known well enough; absent: no such rule.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub until: Option<Until> as Option<PartialUntil>,
-        /// What happens when the server falls behind for good.
+        /// What happens when the server is overloaded and its backlog keeps growing.
         pub overload: Overload = Overload::default(),
         /// Whether a trace's own times are used.
         pub timing: Timing,
@@ -96,7 +96,7 @@ impl Load {
     }
 }
 
-/// Whose times requests keep.
+/// Which send times requests follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
@@ -130,7 +130,7 @@ tokometer_base::partial! {
     }
 }
 
-/// What happens when the server falls behind for good.
+/// What happens when the server is overloaded and its backlog keeps growing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overload {

@@ -8,7 +8,7 @@ tokometer_base::partial! {
     /// Figures and objectives.
     #[derive(Debug, Clone, PartialEq, Serialize)]
     pub struct Metrics / PartialMetrics {
-        /// Look of the classic block: a layout's name or `auto`.
+        /// Layout of the classic block: its name, or `auto`.
         pub layout: String,
         /// Sections of the block.
         pub sections: Vec<String>,
@@ -16,12 +16,12 @@ tokometer_base::partial! {
         pub percentiles: Vec<f64>,
         /// Objectives in milliseconds by metric: `ttft`, `tpot`, `e2el`.
         pub goodput: BTreeMap<String, f64> as BTreeMap<String, f64>,
-        /// What an INVALID run is worth.
+        /// How an INVALID run is treated.
         pub judgement: Judgement,
     }
 }
 
-/// What an INVALID run is worth.
+/// How an INVALID run is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {

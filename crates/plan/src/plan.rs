@@ -108,7 +108,7 @@ pub fn ab_blocks(info: &record::RunInfo) -> Result<Option<AbBlocks>, Error> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
-    /// Salted afresh, so that no run meets its own prefix cache.
+    /// New in every run, so that no run hits its own prefixes in the server's cache.
     Fresh,
     /// The same for the same seed.
     Repeated,

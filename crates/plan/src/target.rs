@@ -78,7 +78,7 @@ tokometer_base::partial! {
         /// The certificate shown to the server, where it asks for one.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub identity: Option<CertificateFiles> = None,
-        /// Addresses of names that no name server is asked for.
+        /// Fixed addresses of host names, used instead of DNS.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub resolve: Vec<NamedAddresses> = Vec::new(),
         /// Whether the environment's proxies are used.
@@ -91,7 +91,7 @@ tokometer_base::partial! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProxyUse {
-    /// As the environment says.
+    /// As the environment variables say.
     #[default]
     Environment,
     /// Never.

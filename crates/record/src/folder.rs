@@ -377,7 +377,7 @@ impl RunReader {
     /// Removes incomplete last batches and adds end marks, for readers that require them. Returns the
     /// names of the repaired files.
     pub fn repair(&self) -> Result<Vec<&'static str>, Error> {
-        let mut mended = Vec::new();
+        let mut repaired = Vec::new();
         for name in [names::REQUESTS, names::STARTS] {
             let path = self.folder.join(name);
             if !path.is_file() {
@@ -395,9 +395,9 @@ impl RunReader {
             }
             file.finish()?;
             replace(&beside, &path, &damages)?;
-            mended.push(name);
+            repaired.push(name);
         }
-        Ok(mended)
+        Ok(repaired)
     }
 }
 

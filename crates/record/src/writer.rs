@@ -81,7 +81,7 @@ fn create_readable(path: &Path) -> Result<File, Error> {
     options.open(path).map_err(file_error("create", path))
 }
 
-/// Takes back what was written after `length`. Where that fails too, the reader skips the torn part.
+/// Takes back what was written after `length`. Where that fails too, the reader skips the truncated part.
 fn cut(file: &mut File, length: u64) {
     let _ = file.set_len(length).and_then(|()| file.seek(SeekFrom::Start(length)));
 }

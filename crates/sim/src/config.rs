@@ -9,7 +9,7 @@ use tokometer_base as base;
 use crate::faults::Faults;
 use crate::profile::Profile;
 
-/// What a server does. [`SimConfig::default`] is a server that behaves, on a free loopback port.
+/// What a server does. [`SimConfig::default`] has no faults and listens on a free loopback port.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimConfig {
@@ -86,7 +86,7 @@ impl Flavour {
     pub const ALL: [Self; 5] =
         [Self::Vllm, Self::Sglang, Self::Llamacpp, Self::Tgi, Self::Transformers];
 
-    /// The name it is asked for by.
+    /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vllm => "vllm",

@@ -27,7 +27,7 @@ pub struct Batch {
     pub waiting: u32,
     /// Adapters that must be loaded before the step can run.
     pub lora_loads: u32,
-    /// Guessed tokens that the step checks beside the decodes.
+    /// Draft tokens that the step verifies besides the decodes.
     pub draft_tokens: u32,
     /// The longest run of draft tokens for one sequence.
     pub draft_depth: u32,

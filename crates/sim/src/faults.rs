@@ -1,7 +1,7 @@
 //! Fault injection.
 //!
-//! Plain data: which requests are hit and where in a stream. The front end asks and obeys; nothing here
-//! knows sockets. With nothing set the server behaves.
+//! Plain data: which requests are hit and where in a stream. The front end applies it; nothing here
+//! knows sockets. The default injects nothing.
 
 use base::{Nanos, Seed};
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub struct Faults {
     pub broken_paths: Vec<String>,
     /// Idle connections are closed after this long.
     pub idle_close: Option<Nanos>,
-    /// The server dies when this many requests have arrived.
+    /// The server exits when this many requests have arrived.
     pub die_after_requests: Option<u64>,
 }
 

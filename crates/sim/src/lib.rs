@@ -1,7 +1,7 @@
 //! Room `sim`: a simulated inference server.
 //!
 //! [`Engine`] is a pure state machine that batches, schedules and caches like a real engine and says
-//! how long each step takes; [`SimServer`] puts it behind HTTP in real time, in the words of the servers
+//! how long each step takes; [`SimServer`] puts it behind HTTP in real time, in the protocols of the servers
 //! it imitates, and can log when each token was handed to the kernel. It shares no wire types with the
 //! client: captured streams of real servers judge both.
 

@@ -14,7 +14,7 @@ use crate::cost::Cost;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// The name it is asked for by.
+    /// Its name on the command line.
     pub name: String,
     /// Where the numbers come from and how far to trust them.
     pub provenance: String,
@@ -88,7 +88,7 @@ pub struct Scheduler {
     /// request that ended takes part in one more.
     #[serde(default)]
     pub is_async: bool,
-    /// Guessing several tokens ahead. Absent: one token per step.
+    /// Speculative decoding. Absent: one token per step.
     #[serde(default)]
     pub speculation: Option<SpeculativeDecoding>,
 }

@@ -11,7 +11,7 @@
 //!
 //! An event's two times bracket the `send` that carried its last byte: on loopback the receiver's
 //! kernel stamp lies between them. Lines are written by a thread of their own, at most a tenth of a
-//! second late; a torn last line is left out on reading.
+//! second late; a truncated last line is skipped on reading.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_left_out_and_a_broken_one_is_named() {
+    fn a_truncated_last_line_is_skipped_and_a_broken_one_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("truth");
         std::fs::write(&path, "# tokometer truth 1\nR 1 9 1 0 1 2 3 4 - /x\nE 1 te").unwrap();

@@ -51,7 +51,7 @@ fn is_hub_id(text: &str) -> bool {
 
 /// Everything that is known about the tokenizer before a run, in order of preference.
 #[derive(Default)]
-pub struct Wish {
+pub struct TokenizerSources {
     /// The tokenizer that the user named. A file or encoding that fails is an error; a hub id that
     /// fails gives way to the next choice, because gated and offline hubs are common.
     pub given: Option<Choice>,
@@ -65,11 +65,11 @@ pub struct Wish {
     pub hub: HubAccess,
 }
 
-/// An opened tokenizer and the story of the choice.
+/// An opened tokenizer, with notes about the choices that failed.
 pub struct OpenedTokenizer {
     /// The tokenizer.
     pub tokenizer: Arc<dyn Tokenizer>,
-    /// What was tried in vain before, one sentence each; empty when the first choice opened.
+    /// Choices that failed before it, one sentence each; empty if the first choice opened.
     pub notes: Vec<String>,
 }
 
@@ -80,9 +80,9 @@ impl std::fmt::Debug for OpenedTokenizer {
     }
 }
 
-/// Opens the first tokenizer that can be had.
-pub fn open(wish: Wish) -> Result<OpenedTokenizer> {
-    let Wish { given, server, model_root, built_in, hub } = wish;
+/// Opens the first tokenizer that works.
+pub fn open(sources: TokenizerSources) -> Result<OpenedTokenizer> {
+    let TokenizerSources { given, server, model_root, built_in, hub } = sources;
     let mut notes = Vec::new();
     match given {
         Some(Choice::File(path)) => return opened(ModelTokenizer::open(&path)?, notes),
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_given_file_that_fails_is_an_error() {
         let given = Some(Choice::File("missing/tokenizer.json".into()));
-        let error = open(Wish { given, ..Wish::default() }).unwrap_err();
+        let error = open(TokenizerSources { given, ..TokenizerSources::default() }).unwrap_err();
         assert!(error.to_string().contains("missing/tokenizer.json"), "{error}");
     }
 
@@ -198,14 +198,14 @@ mod tests {
             tokenize: Box::new(|_, _| Err("404".into())),
             detokenize: Box::new(|_| Err("404".into())),
         };
-        let wish = Wish {
+        let sources = TokenizerSources {
             given: Some(Choice::Hub("org/gated".into())),
             server: Some(refusing),
             model_root: Some("org/root".into()),
             hub: offline(),
-            ..Wish::default()
+            ..TokenizerSources::default()
         };
-        let OpenedTokenizer { tokenizer, notes } = open(wish).unwrap();
+        let OpenedTokenizer { tokenizer, notes } = open(sources).unwrap();
         assert_eq!(tokenizer.name(), "cl100k");
         assert_eq!(notes.len(), 4, "{notes:?}");
         assert!(notes[0].contains("org/gated") && notes[2].contains("org/root"), "{notes:?}");
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn without_any_wish_the_built_in_encoding_is_used_in_silence() {
-        let OpenedTokenizer { tokenizer, notes } = open(Wish::default()).unwrap();
+        let OpenedTokenizer { tokenizer, notes } = open(TokenizerSources::default()).unwrap();
         assert_eq!((tokenizer.name(), notes.len()), ("cl100k", 0));
     }
 }

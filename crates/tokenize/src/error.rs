@@ -67,8 +67,8 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
-    /// A tokenizer of which the asked fact is not known.
-    #[error("the tokenizer `{name}` does not tell {what}")]
+    /// A fact that this tokenizer does not report.
+    #[error("the tokenizer `{name}` does not report {what}")]
     Untold {
         /// The tokenizer.
         name: String,

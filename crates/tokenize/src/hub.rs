@@ -11,7 +11,7 @@ use hf_hub::{Cache, Repo, RepoType};
 
 use crate::{Error, Result};
 
-/// Where the hub is and how it is asked.
+/// How the hub is reached.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct HubAccess {
     /// Another address than the hub's own (`HF_ENDPOINT`).
@@ -62,7 +62,7 @@ pub struct Repository<'a> {
 }
 
 impl HubAccess {
-    /// The model or dataset of this id. Nothing is asked yet.
+    /// The model or dataset of this id. No request is sent yet.
     pub fn repository<'a>(&'a self, id: &'a str, kind: RepoKind) -> Repository<'a> {
         Repository { access: self, id, kind }
     }

@@ -16,7 +16,7 @@ mod tokenizer;
 mod vocabulary;
 pub mod words;
 
-pub use choice::{Choice, OpenedTokenizer, Wish, open};
+pub use choice::{Choice, OpenedTokenizer, TokenizerSources, open};
 pub use config::TokenizerConfig;
 pub use encoding::{BuiltIn, Encoding};
 pub use error::{Error, Result};

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::{Error, Reach, Result, SafeWords, Specials, Tokenizer};
 
-/// A server's answer: the value, or what it said instead.
+/// The server's result: the value, or its message.
 pub type Answer<T> = std::result::Result<T, String>;
 
 /// Text and kind of encoding to token ids.
@@ -26,7 +26,7 @@ pub struct ServerCalls {
     pub detokenize: DetokenizeCall,
 }
 
-/// A tokenizer that asks the server.
+/// A tokenizer that sends requests to the server.
 pub struct ServerTokenizer {
     calls: ServerCalls,
     added_specials: u32,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_tells_its_special_tokens_and_proves_the_word_table() {
+    fn a_server_shows_its_special_tokens_and_proves_the_word_table() {
         let tokenizer = ServerTokenizer::open(calls_with_bos()).unwrap();
         assert_eq!(tokenizer.added_specials().unwrap(), 1);
         assert_eq!(tokenizer.words().unwrap().unwrap().len(), SafeWords::embedded().len());

@@ -1,4 +1,4 @@
-//! The trait that every tokenizer answers to.
+//! The trait of all tokenizers.
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use tiktoken_rs::{CoreBPE, Rank};
 use crate::Encoding;
 
 /// What defines an encoding beside its ordinary tokens.
-struct Definition {
+struct EncodingParts {
     /// Ordinary tokens by rank: a byte with the length, then the bytes.
     packed: &'static [u8],
     /// Special tokens with their ids.
@@ -18,14 +18,14 @@ const END_OF_TEXT: &str = "<|endoftext|>";
 const END_OF_PROMPT: &str = "<|endofprompt|>";
 
 /// The ids and patterns are those of `OpenAI`'s encodings, in the spelling of tiktoken-rs 0.12.
-const fn definition(encoding: Encoding) -> Definition {
+const fn definition(encoding: Encoding) -> EncodingParts {
     match encoding {
-        Encoding::R50k => Definition {
+        Encoding::R50k => EncodingParts {
             packed: include_bytes!(concat!(env!("OUT_DIR"), "/r50k.vocabulary")),
             specials: &[(END_OF_TEXT, 50_256)],
             pattern: r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s",
         },
-        Encoding::Cl100k => Definition {
+        Encoding::Cl100k => EncodingParts {
             packed: include_bytes!(concat!(env!("OUT_DIR"), "/cl100k.vocabulary")),
             specials: &[
                 (END_OF_TEXT, 100_257),
@@ -39,7 +39,7 @@ const fn definition(encoding: Encoding) -> Definition {
                 r" ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|\s+(?!\S)|\s",
             ),
         },
-        Encoding::O200k => Definition {
+        Encoding::O200k => EncodingParts {
             packed: include_bytes!(concat!(env!("OUT_DIR"), "/o200k.vocabulary")),
             specials: &[(END_OF_TEXT, 199_999), (END_OF_PROMPT, 200_018)],
             pattern: concat!(
@@ -53,7 +53,7 @@ const fn definition(encoding: Encoding) -> Definition {
 
 /// Loads an encoding; the error is the reason in words.
 pub(crate) fn load(encoding: Encoding) -> Result<CoreBPE, String> {
-    let Definition { packed, specials, pattern } = definition(encoding);
+    let EncodingParts { packed, specials, pattern } = definition(encoding);
     let ordinary = tokens(packed).map(<[u8]>::to_vec).zip(0..).collect();
     let specials = specials.iter().map(|&(name, id)| (name.to_owned(), id)).collect();
     CoreBPE::new(ordinary, specials, pattern).map_err(|error| error.to_string())

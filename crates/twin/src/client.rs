@@ -19,7 +19,7 @@ pub struct OldClient {
     pub event_ms: f64,
 }
 
-/// A client at work.
+/// The state of a serial client.
 #[derive(Debug, Clone)]
 pub(crate) struct Bench {
     request: Nanos,

@@ -11,7 +11,7 @@ use crate::predict::Prediction;
 const IDLE_SHARE: f64 = 0.7;
 const QUEUE_MIN: f64 = 1.0;
 
-/// The narrowest place of a run.
+/// The bottleneck of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bottleneck {
     /// The KV cache: running requests were preempted.

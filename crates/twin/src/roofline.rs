@@ -79,7 +79,7 @@ fn usual_context_bytes(parameters: f64) -> f64 {
 }
 
 impl Roofline {
-    /// The engine profile that the data sheet promises, less what engines usually lose. Scheduler and
+    /// The engine profile that follows from the data sheet, less what engines usually lose. Scheduler and
     /// front end are those of `template`.
     pub fn profile(&self, template: Profile) -> Profile {
         let bandwidth = self.devices * self.gbytes_per_s * 1e9 * REACHED;

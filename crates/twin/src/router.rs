@@ -45,7 +45,7 @@ impl FromStr for Routing {
 /// Blocks at the beginning of a prompt that decide where it goes.
 const AFFINITY_BLOCKS: usize = 8;
 
-/// A router at work. It counts the unanswered requests of each replica, so that a choice among a thousand
+/// The state of a router. It counts the unanswered requests of each replica, so that a choice among a thousand
 /// replicas costs no more than one among ten.
 #[derive(Debug)]
 pub(crate) struct Router {

@@ -59,7 +59,7 @@ pub(crate) struct SeenEvent {
     pub(crate) tokens: u32,
 }
 
-/// Who keeps what happened.
+/// Receives what happened.
 pub(crate) trait Sink {
     fn sent(&mut self, slot: usize, request: &Active, due: &Due);
     /// Called before `request.first` and `request.last` take the event in.

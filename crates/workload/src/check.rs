@@ -1,4 +1,4 @@
-//! Do the prompts have the lengths that were asked for? Counted again, on a sample.
+//! Checks on a sample that prompts have the requested lengths.
 
 use rayon::prelude::*;
 use tokometer_tokenize::Reach;
@@ -33,7 +33,7 @@ impl LengthCheck {
         (missed > 0).then(|| {
             DatasetNote::new(
                 "prompt-lengths",
-                format!("{missed} of {checked} prompts counted again miss the asked length (worst {worst:+} tokens)"),
+                format!("{missed} of {checked} sampled prompts do not have the requested length (worst {worst:+} tokens)"),
             )
         })
     }

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn without_safe_words_texts_are_mended_and_their_true_length_is_told() {
+    fn without_safe_words_texts_are_adjusted_and_their_true_length_is_returned() {
         let tokenizer = Arc::new(Wordless(BuiltIn::new(Encoding::R50k)));
         let composer = Composer::new(Arc::clone(&tokenizer) as Arc<dyn Tokenizer>);
         let mut exact = 0;

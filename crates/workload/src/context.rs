@@ -87,7 +87,7 @@ pub struct DatasetContext {
 }
 
 impl DatasetContext {
-    /// A context of vLLM's rules for plain text, with everything else at its default.
+    /// A context for plain text by vLLM's conventions, with defaults for everything else.
     pub fn new(tokenizer: Arc<dyn Tokenizer>, seed: Seed, count: u64) -> Self {
         Self {
             tokenizer,

@@ -43,11 +43,13 @@ impl ConversationSource {
         if turns.least == 0 || turns.least > turns.most {
             let Turns { least, most, .. } = turns;
             return Err(refused(format!(
-                "its conversations would have from {least} to {most} turns; at least 1 is needed, and the shortest has no more than the longest"
+                "conversations cannot have from {least} to {most} turns: the minimum must be at least 1 and not above the maximum"
             )));
         }
         if context.count == 0 {
-            return Err(refused("conversations need a number of them, `--num-prompts`".into()));
+            return Err(refused(
+                "the number of conversations is unknown; set `--num-prompts`".into(),
+            ));
         }
         let levels = levels(context.count, turns, context.seed);
         let total: usize = levels.iter().map(Vec::len).sum();
@@ -59,14 +61,16 @@ impl ConversationSource {
                 Some(Spec::Random(options).source(&context)?)
             }
             (Some(_), _) => {
-                return Err(refused("later turns have their own length only with `random`".into()));
+                return Err(refused(
+                    "only `random` supports a different length for later turns".into(),
+                ));
             }
         };
         let think = Nanos::from_secs_f64(turns.think_ms.max(0.0) / 1e3);
         Ok(Self { first: spec.source(&context)?, later, levels, think })
     }
 
-    /// The turn and the conversation of an index. Beyond the last, conversations begin anew.
+    /// The turn and the conversation of an index. Beyond the last, conversations repeat.
     fn place(&self, index: u64) -> (u32, u64) {
         let mut left = index % self.len().max(1);
         for (turn, level) in (0..).zip(&self.levels) {

@@ -40,7 +40,7 @@ impl Item {
     }
 }
 
-/// Something the user should know about the dataset.
+/// A remark about the dataset for the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DatasetNote {
     /// A short fixed name, such as `skipped-rows`.

@@ -4,7 +4,7 @@
 //! Out: a [`Workload`] whose items can be made in any order and on any thread: item 17 depends on
 //! the seeds and on 17, never on what was asked before. Lengths and the choice of rows come from
 //! the seed, generated content from the salt, so that a repeated run has the same shapes but does
-//! not meet its own prefix cache. Knows nothing of servers, clocks or flags.
+//! not hit its own prefixes in the cache. Knows nothing of servers, clocks or flags.
 
 mod ahead;
 mod check;

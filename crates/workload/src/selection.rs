@@ -132,7 +132,7 @@ impl<R: RowReader> ChosenRows<R> {
                 return Err(Error::Malformed { path, line, reason: reason.clone() });
             }
             let text = format!(
-                "{} of {} entries looked at in `{}` cannot be read and are left out; the first is on line {line}: {reason}",
+                "{} of {} entries read from `{}` are invalid and skipped; the first is on line {line}: {reason}",
                 tally.broken,
                 tally.tried,
                 path.display()
@@ -140,11 +140,11 @@ impl<R: RowReader> ChosenRows<R> {
             self.notes.push(DatasetNote::new("skipped-rows", text));
         }
         if self.rows.is_cut() {
-            let text = format!("`{}` ends within an entry, which is left out", path.display());
+            let text = format!("`{}` is truncated; its last entry is skipped", path.display());
             self.notes.push(DatasetNote::new("cut-file", text));
         }
         let usable = self.chosen.len();
-        // Every usable row was asked for: there is nothing to make up.
+        // Every usable row was requested, so none is missing.
         let wanted = if self.context.count == 0 { usable } else { wanted };
         if usable == 0 {
             let reason = format!(

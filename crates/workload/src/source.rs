@@ -1,8 +1,8 @@
-//! What every dataset gives.
+//! The interface of all datasets.
 
 use crate::{DatasetNote, Item, Result};
 
-/// A dataset that is ready to give prompts.
+/// An opened dataset that returns prompts by index.
 pub trait Source: Send + Sync {
     /// The number of prompts planned.
     fn len(&self) -> u64;

@@ -108,8 +108,8 @@ impl Workload {
         let mut notes = self.source.notes();
         let is_late = self.made.is_empty() && self.asks_during_the_run().unwrap_or(false);
         if is_late {
-            let text = "there are too many prompts to make them all before the run, so the server's \
-                        tokenizer is asked during it: give a tokenizer of your own with `--tokenizer`";
+            let text = "there are too many prompts to prepare before the run, so the server gets \
+                        `/tokenize` requests during it; set a local tokenizer with `--tokenizer`";
             notes.push(DatasetNote::new("late-prompts", text.to_owned()));
         }
         notes

@@ -104,7 +104,7 @@ fn accuracy_of(tables: &[FittedTable<'_>], metric: Figure) -> Option<Accuracy> {
 const HEAD: &str = "# The seed tables: measured against predicted
 
 Written by the program; do not edit by hand. `cargo lab seeds \
-fixtures/seeds 60 all OUT 2` makes it anew (searches from each declared point, and threads, whose number changes nothing).
+fixtures/seeds 60 all OUT 2` makes it again (searches from each declared point, and threads, whose number changes nothing).
 
 The simulator's engine is fitted to a printed table and predicts rows that the fit had not seen: even rows by the fit of the odd
 ones, and the other way round. Cells read *measured → predicted (error)*; times are milliseconds. Every prediction is a mean over 20
@@ -137,7 +137,7 @@ const TAIL: &str = "## Where it is off
 
 ## The other seeds
 
-One to three reports each, nothing held out: descriptions by the shipped profiles, which an earlier search had fitted; `cargo lab seeds fixtures/seeds 12 others OUT 2` fits and prints them anew. Errors in percent,
+One to three reports each, nothing held out: descriptions by the shipped profiles, which an earlier search had fitted; `cargo lab seeds fixtures/seeds 12 others OUT 2` fits and prints them again. Errors in percent,
 in the order of the columns above.
 
 | report | tok/s | TTFT mean | median | P99 | TPOT mean | median | P99 | ITL mean | median | P99 |
@@ -154,8 +154,8 @@ in the order of the columns above.
   the model was chosen by reading them. The errors above guard against making the model worse; they do not prove it right.
 - **At an infinite rate TTFT restates throughput.** A row that queues nearly all of its requests says little about the front end.
 - **Outside what was measured.** Another prompt length, rate or limit is an extrapolation. The summary of a prediction names the mechanisms
-  that it used and that the profile's data never exercised: memory running out, prefix caching, priorities, adapters, guessed tokens, engines of their
-  own for prompts, fleets.
+  that it used and that the profile's data never exercised: memory running out, prefix caching, priorities, adapters, speculative decoding,
+  disaggregated prefill and decode, fleets.
 - **One-off stalls** are not part of an engine. Rows that show one are left out of a fit and named.
 - **The 99th percentile of gaps** is promised only to a factor of 1.5. It depends on rare steps that a table does not describe, and where the gaps
   have two modes the median may fall between them.

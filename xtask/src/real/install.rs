@@ -29,7 +29,7 @@ pub(super) fn scripts() -> PathBuf {
 
 /// What a finished environment of a recipe is marked with.
 fn mark(recipe: &Recipe) -> (PathBuf, String) {
-    let text = format!("{:?} {:?} {:?}", recipe.packages, recipe.overrides, recipe.mend);
+    let text = format!("{:?} {:?} {:?}", recipe.packages, recipe.overrides, recipe.patch);
     (folder().join(recipe.name).join("ready"), text)
 }
 
@@ -60,7 +60,7 @@ pub(super) fn install(recipe: &Recipe) -> Result<PathBuf> {
         .arg("--override")
         .arg(&overrides)
         .args(recipe.packages))?;
-    if let Some(script) = recipe.mend {
+    if let Some(script) = recipe.patch {
         run(Command::new(&python).arg(scripts().join(script)).arg(&own))?;
     }
     let (mark, text) = mark(recipe);

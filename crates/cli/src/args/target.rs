@@ -33,7 +33,7 @@ pub(crate) struct TargetArgs {
     /// Server protocol [default: openai]
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
-    /// Address of the server, such as <http://127.0.0.1:8000> or <unix:/path/to.sock>
+    /// Address of the server, such as `http://127.0.0.1:8000` or `unix:/path/to.sock`
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// Host of the server, instead of --base-url

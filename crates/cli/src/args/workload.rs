@@ -1,4 +1,4 @@
-//! Flags that say what to ask.
+//! Flags of the workload.
 
 use clap::Args;
 use tokometer_plan::FlagValues;

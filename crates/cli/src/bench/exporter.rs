@@ -1,4 +1,4 @@
-//! `--prometheus-port`: the run's counters for whoever scrapes them, on loopback.
+//! `--prometheus-port`: serves the run's counters on loopback.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use tokometer_base::Background;
 use tokometer_drive::{Live, LiveCounts};
 use tokometer_measure::Error;
 
-/// Between two looks for a caller.
+/// Interval between checks for a connection.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A server of counters. It ends when dropped.
@@ -41,7 +41,7 @@ impl Exporter {
     }
 }
 
-/// Whatever was asked, the answer is the same. A caller that left gets none.
+/// Every request gets the same response. A closed connection is ignored.
 fn serve(mut caller: TcpStream, live: &Live) {
     let _ = caller.set_nonblocking(false);
     let _ = caller.set_read_timeout(Some(Duration::from_secs(1)));

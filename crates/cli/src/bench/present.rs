@@ -17,7 +17,7 @@ use crate::compare::{self, halves};
 use crate::exit::{Exit, Refusal};
 use crate::runs;
 
-/// How a run is to be looked at.
+/// What to show of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct RunView {
     /// The classic block.

@@ -1,4 +1,4 @@
-//! The progress bar: on stderr, and only where a person looks at it.
+//! The progress bar: on stderr, and only if that is a terminal.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -172,7 +172,7 @@ mod tests {
             [false, false, true, false, false, true, true]
         );
         assert!(!said(49, 3) && said(50, 1));
-        // A later phase waits anew.
+        // A later phase has a wait of its own.
         let later = Nanos::from_secs(500);
         assert_eq!(stragglers.due(later, later + Nanos::from_secs(9), 1), None);
         let line = stragglers.due(later, later + Nanos::from_secs(12), 2).unwrap();

@@ -262,7 +262,7 @@ fn from_runs(
     Ok(profile)
 }
 
-/// Work whose length is not known, with a sign of life where a person looks at stderr.
+/// Work of unknown length, with a spinner if stderr is a terminal.
 fn with_spinner<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
     if !std::io::stderr().is_terminal() {
         return work();
@@ -275,7 +275,7 @@ fn with_spinner<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The bar, where a person looks at stderr.
+/// The progress bar, if stderr is a terminal.
 fn bar() -> Option<ProgressBar> {
     if !std::io::stderr().is_terminal() {
         return None;

@@ -22,7 +22,7 @@ use crate::terminal::print_message;
 /// A point, and why it has no success, if it has none.
 type Measured = (MeasuredPoint, Option<String>);
 
-/// A search under way.
+/// A search in progress.
 pub(crate) struct CapacitySearch {
     /// The objectives.
     pub(crate) slo: Slo,

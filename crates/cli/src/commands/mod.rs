@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::lower::Environment;
 use crate::terminal::{hide, print, print_message};
 
-/// What the system gives the program.
+/// What the program gets from the system.
 pub(crate) struct Given {
     /// The variables that mean something.
     pub(crate) environment: Environment,
@@ -32,7 +32,7 @@ pub(crate) struct Given {
     pub(crate) signals: Signals,
 }
 
-/// Does what was asked.
+/// Runs the command.
 pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
     let ParsedArguments { command, order, remarks } = typed;
     let environment = Environment::read();

@@ -21,7 +21,7 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
     if args.repair {
         for source in &args.sources {
             for run in expanded(source)? {
-                mend(&run)?;
+                repair(&run)?;
             }
         }
     }
@@ -89,14 +89,14 @@ fn metrics(args: &ReportArgs) -> Result<Metrics, Refusal> {
     })
 }
 
-fn mend(folder: &Path) -> Result<(), Refusal> {
+fn repair(folder: &Path) -> Result<(), Refusal> {
     if !folder.is_dir() {
         return Ok(());
     }
-    let mended = RunReader::open(folder)
+    let repaired = RunReader::open(folder)
         .and_then(|reader| reader.repair())
         .map_err(|why| Refusal::new(Exit::Write, why.to_string()))?;
-    for name in mended {
+    for name in repaired {
         print_message(&format!("repaired {}", folder.join(name).display()));
     }
     Ok(())

@@ -17,7 +17,7 @@ use crate::exit::{Exit, Refusal};
 use crate::runs;
 use crate::terminal::{print, print_message};
 
-/// The look of a comparison.
+/// Output format of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum ComparisonView {
     /// For a terminal.
@@ -121,7 +121,7 @@ fn exit(comparison: &Comparison) -> Exit {
     }
 }
 
-/// The comparison in the look asked for.
+/// The comparison in the requested format.
 fn shown(comparison: &Comparison, view: ComparisonView) -> anyhow::Result<String> {
     Ok(match view {
         ComparisonView::Text => views::text(comparison),

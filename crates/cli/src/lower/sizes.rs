@@ -27,7 +27,7 @@ const MOST_SECONDS: f64 = 1e9;
 /// A field of the plan, what it is now, and the most that it may be.
 type Size = (&'static str, Option<u64>, u64);
 
-/// Refuses a plan with a size that nobody can mean.
+/// Refuses a plan with an impossible size.
 pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     let spec = PartialSpec::of(plan.workload.clone());
     for (name, size, most) in of_plan(plan).into_iter().chain(of_workload(&spec)) {

@@ -1,4 +1,4 @@
-//! The requests of a plan as the engine sees them: lengths, times and shared beginnings, no content.
+//! The requests of a plan as the engine sees them: lengths, times and shared prefixes, no content.
 //!
 //! `random` lengths are drawn one at a time by their index, without a tokenizer and without memory,
 //! exactly as the workload draws them. Every other dataset is opened as `bench` opens it and its
@@ -73,7 +73,7 @@ impl Asks {
         }
     }
 
-    /// Lengths that are drawn, which another seed draws anew; `None` for rows of a dataset.
+    /// Random lengths, which differ with the seed; `None` for rows of a dataset.
     pub(crate) fn drawn(&self) -> Option<&RandomLengths> {
         match self {
             Self::Drawn(drawn) => Some(drawn),

@@ -65,7 +65,7 @@ pub(crate) struct PredictArgs {
     pub(crate) bench: BenchArgs,
 }
 
-/// A command under way.
+/// A prediction in progress.
 struct PredictRun<'a> {
     engine: EngineChoice,
     options: twin::PredictOptions,

@@ -55,7 +55,7 @@ pub(crate) fn text(prediction: &Prediction, profile: &Profile, in_play: &[InPlay
     text
 }
 
-/// One sentence on the narrowest place.
+/// One sentence about the bottleneck.
 fn sentence(limit: Bottleneck) -> String {
     match limit {
         Bottleneck::Memory => "KV-cache memory: running requests were preempted".to_owned(),

@@ -149,9 +149,9 @@ fn a_refused_connection_is_reported_with_its_address() {
 
 #[test]
 fn a_flush_sends_its_timeout_to_sglang_only() {
-    let check = |patience: Option<Nanos>, line: &str| {
+    let check = |timeout: Option<Nanos>, line: &str| {
         let (control, server) = serve(vec![json_answer(200, "Cache flushed.")]);
-        control.with_timeout(Nanos::from_secs(9)).flush_cache(patience).unwrap();
+        control.with_timeout(Nanos::from_secs(9)).flush_cache(timeout).unwrap();
         let request = &server.join().unwrap()[0];
         assert!(request.starts_with(line), "{request}");
     };

@@ -1,6 +1,6 @@
 //! Compressed bodies, decoded as they come.
 //!
-//! Every request asks for an uncompressed answer. A server, or a proxy before it, may compress all
+//! Every request asks for an uncompressed answer. A server, or a proxy in front of it, may compress all
 //! the same: gzip and deflate are decoded, anything else is refused by its name.
 
 use std::io::Write as _;

@@ -35,7 +35,7 @@ pub enum HttpError {
     Chunk,
     /// A compression that cannot be decoded.
     #[error(
-        "the server compressed the response ({}) though it was asked not to; turn compression off in the server or in the proxy before it",
+        "the server compressed the response ({}) though it was asked not to; turn compression off in the server or in the proxy in front of it",
         .0.name()
     )]
     Encoding(ContentEncoding),

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_hold_both_sides_and_a_torn_pair_is_left_out() {
+    fn pairs_hold_both_sides_and_an_incomplete_pair_is_left_out() {
         let ab = AbBlocks { block: 2 };
         // B is slower by one millisecond; the last pair lacks a request.
         let requests: Vec<ComparedRequest> = (0..15)

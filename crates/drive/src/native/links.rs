@@ -19,16 +19,16 @@ use tokometer_client::conn::{Peer, Socket, StampKeeper, Stamps, StepWatch};
 
 use crate::error::Error;
 use crate::harvest::Lane;
-use crate::platform::{BATCH, Links, Patience, Ready, Wake};
+use crate::platform::{BATCH, Links, MaxWait, Ready, Wake};
 
 /// Keys of descriptors that are not connections.
 const WAKER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const STEP: u64 = u64::MAX - 2;
 
-/// [`Patience::LONGEST`] in the unit of `epoll`.
+/// [`MaxWait::LONGEST`] in the unit of `epoll`.
 const LONGEST_SLEEP_MS: u8 = 50;
-const _: () = assert!(LONGEST_SLEEP_MS as u64 * 1_000_000 == Patience::LONGEST.0);
+const _: () = assert!(LONGEST_SLEEP_MS as u64 * 1_000_000 == MaxWait::LONGEST.0);
 
 /// Sockets under `epoll`.
 pub struct EpollLinks {
@@ -132,11 +132,11 @@ impl Links for EpollLinks {
         self.steps.has_stepped()
     }
 
-    fn wait(&mut self, patience: Patience) -> usize {
-        let timeout = match patience {
-            Patience::None => EpollTimeout::ZERO,
-            Patience::Interval => EpollTimeout::from(1_u8),
-            Patience::Long => EpollTimeout::from(LONGEST_SLEEP_MS),
+    fn wait(&mut self, max_wait: MaxWait) -> usize {
+        let timeout = match max_wait {
+            MaxWait::None => EpollTimeout::ZERO,
+            MaxWait::Interval => EpollTimeout::from(1_u8),
+            MaxWait::Long => EpollTimeout::from(LONGEST_SLEEP_MS),
         };
         // An interrupted wait found nothing.
         self.eager.wait(&mut self.events, timeout).unwrap_or(0)

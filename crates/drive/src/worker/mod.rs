@@ -31,7 +31,7 @@ use crate::harvest::{self, Lane, ReadCounts};
 use crate::inbox::WorkerCommand;
 use crate::item::Notice;
 use crate::pacer::{self, Wait};
-use crate::platform::{BATCH, Links, Patience, Platform, Ready};
+use crate::platform::{BATCH, Links, MaxWait, Platform, Ready};
 use crate::shared::Shared;
 use crate::vitals::ThreadSample;
 
@@ -165,8 +165,8 @@ impl<P: Platform> Worker<P> {
             self.reader.now = self.clock.now();
             self.send_due();
         }
-        let patience = self.patience();
-        let count = self.links.wait(patience);
+        let max_wait = self.max_wait();
+        let count = self.links.wait(max_wait);
         // Reading updates the time; the clock is read only where nothing may be read.
         if count == 0 || self.has_plans() {
             self.reader.now = self.clock.now();
@@ -218,17 +218,17 @@ impl<P: Platform> Worker<P> {
     }
 
     /// How long the next wait may take; sets the timer for what is due.
-    fn patience(&mut self) -> Patience {
+    fn max_wait(&mut self) -> MaxWait {
         if !self.ready.is_empty() {
-            return Patience::None;
+            return MaxWait::None;
         }
         match pacer::wait(self.reader.now, self.next_due(), self.spin) {
-            Wait::Poll => return Patience::None,
+            Wait::Poll => return MaxWait::None,
             Wait::Sleep { timer: Some(at) } => self.links.arm(at),
             Wait::Sleep { timer: None } => {}
         }
         let is_soon = self.lazy > 0 || !self.crowded.is_empty();
-        if is_soon { Patience::Interval } else { Patience::Long }
+        if is_soon { MaxWait::Interval } else { MaxWait::Long }
     }
 
     /// Handles the first `count` results of the last wait.

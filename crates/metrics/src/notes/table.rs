@@ -289,7 +289,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         limit: 0.0,
         threshold: "the server compressed an answer though it was asked not to",
         why: "the times of tokens inside a compressed block are unknown: all have the time of its end",
-        action: "turn compression off in the server or in the proxy before it",
+        action: "turn compression off in the server or in the proxy in front of it",
         check: checks::compressed_stream,
     },
     NoteRule {

@@ -161,7 +161,7 @@ fn the_server_s_own_first_token_times_are_those_of_the_run() {
 }
 
 #[test]
-fn only_a_server_read_before_and_after_and_never_started_anew_is_read_whole() {
+fn only_a_server_read_before_and_after_and_never_restarted_is_read_whole() {
     let text = |tokens: u32| format!("vllm:generation_tokens_total {tokens}\n");
     let check = |scrapes: &[Scrape], expected: bool, why: &str| {
         assert_eq!(over(scrapes).is_whole, expected, "{why}");
@@ -176,7 +176,7 @@ fn only_a_server_read_before_and_after_and_never_started_anew_is_read_whole() {
     check(&[first.clone(), failed(10, 0)], false, "the server died");
     check(&[scrape(5, 0, &text(7)), last.clone()], false, "the first reading came too late");
     check(&[first.clone(), failed(0, 1), last.clone()], false, "a replica was never read");
-    check(&[first.clone(), scrape(5, 0, &text(2)), last.clone()], false, "it was started anew");
+    check(&[first.clone(), scrape(5, 0, &text(2)), last.clone()], false, "it was restarted");
     let exporter = scrape(0, 1, "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\"} 7\n");
     check(&[first, exporter, last], true, "an exporter of GPUs counts no tokens");
 }

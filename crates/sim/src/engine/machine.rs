@@ -401,7 +401,7 @@ impl Engine {
         count
     }
 
-    /// Guesses that the next step may check for a decoding request.
+    /// Draft tokens that the next step may verify for a decoding request.
     pub(super) fn drafts(&self, slot: usize, budget: u32) -> u32 {
         let Some(speculation) = self.profile.scheduler.speculation else { return 0 };
         let sequence = self.sequence(slot);

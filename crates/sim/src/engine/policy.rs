@@ -238,7 +238,7 @@ impl Engine {
         true
     }
 
-    /// Puts a running request back into the queue. Everything it has computed is lost, so its answer
+    /// Preempts a running request: it returns to the queue. Everything it has computed is lost, so its answer
     /// so far is prefilled again with its prompt.
     fn preempt(&mut self, slot: usize) {
         self.withdraw(slot);

@@ -208,7 +208,7 @@ impl Reactor<'_> {
         self.schedule(key, opening.arrived, ask, seed);
     }
 
-    /// Sees to it that the stream gets its tokens.
+    /// Schedules the stream's tokens.
     pub(super) fn schedule(&mut self, key: u64, now: Nanos, ask: &EngineRequest, seed: u64) {
         match &self.config.pace {
             TokenTiming::Fixed { ttft, .. } => self.timers.set(now + *ttft, Alarm::Token(key)),

@@ -25,7 +25,7 @@ pub(crate) struct HttpRequest {
     pub(crate) body: Vec<u8>,
 }
 
-/// Whether the connection lives on after the answer.
+/// Whether the connection is kept alive after the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Persistence {
     #[default]
@@ -38,7 +38,7 @@ pub(crate) enum Persistence {
 pub(crate) enum RequestProgress {
     /// More bytes are needed.
     Incomplete,
-    /// The client waits for leave to send its body.
+    /// The client waits for `100 Continue` before it sends its body.
     WantsContinue,
     /// A request.
     Complete(HttpRequest),
@@ -298,7 +298,7 @@ mod tests {
             matches!(seen[..], [RequestProgress::WantsContinue, RequestProgress::Complete(_)]),
             "{seen:?}"
         );
-        // A client that sent its body at once needs no leave.
+        // A client that sent its body at once needs no `100 Continue`.
         let seen = read_in_pieces(bytes, bytes.len());
         assert!(matches!(seen[..], [RequestProgress::Complete(_)]), "{seen:?}");
     }

@@ -28,7 +28,7 @@ pub(crate) struct LengthBounds {
 
 /// How long a client would like the answer to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct LengthWish {
+pub(crate) struct RequestedLength {
     /// `None` leaves it to the model's context.
     pub(crate) limit: Option<u32>,
     pub(crate) least: u32,
@@ -113,7 +113,7 @@ pub(crate) struct AnswerEnd {
     pub(crate) end_tokens: u32,
 }
 
-/// Speaks one answer in the words of one protocol.
+/// Writes one answer in one protocol.
 pub(crate) trait AnswerWriter {
     /// Headers of a streamed answer, framing left out.
     fn headers(&self) -> Vec<(&'static str, String)>;

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use tokometer_base as base;
 
 use super::ask::{
-    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthWish, ReportedUsage,
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, ReportedUsage,
+    RequestedLength,
 };
 use super::complaint::Complaint;
-use super::openai::{OpenAiRoute, UsageWish, is_set, token_id, whole_number};
+use super::openai::{OpenAiRoute, RequestedUsage, is_set, token_id, whole_number};
 use super::route::{Accepted, Desk, Response, hash_ids};
 use super::sheet::Sheet;
 use crate::truth::SentKind;
@@ -57,7 +58,7 @@ struct LlamaCppOpenAi {
     route: OpenAiRoute,
     /// Everything after the choices, up to the closing brace.
     closing: String,
-    usage: UsageWish,
+    usage: RequestedUsage,
     has_begun: bool,
 }
 
@@ -65,7 +66,7 @@ pub(super) fn script(
     desk: &Desk<'_>,
     route: OpenAiRoute,
     model: &str,
-    usage: UsageWish,
+    usage: RequestedUsage,
 ) -> Box<dyn AnswerWriter> {
     let id = json!(format!("chatcmpl-{}", desk.request_id));
     let (created, model) = (desk.created, json!(model));
@@ -129,7 +130,7 @@ impl AnswerWriter for LlamaCppOpenAi {
             OpenAiRoute::Chat => {
                 let choice =
                     format!("{{\"finish_reason\":\"{reason}\",\"index\":0,\"delta\":{{}}}}");
-                if self.usage == UsageWish::Never {
+                if self.usage == RequestedUsage::Never {
                     self.put_event(sheet, &choice, &format!(",\"timings\":{timings}"));
                     sheet.close(SentKind::Finish, 0);
                 } else {
@@ -182,8 +183,9 @@ pub(super) fn completion(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, 
         Some(count) => Some(count),
         None => whole_number(body, "max_tokens")?,
     };
-    let wish = LengthWish { limit: asked, least: 0, ignores_eos: is_set(body, "ignore_eos") };
-    let length = desk.length(prompt.len(), wish)?;
+    let requested =
+        RequestedLength { limit: asked, least: 0, ignores_eos: is_set(body, "ignore_eos") };
+    let length = desk.length(prompt.len(), requested)?;
     let delivery =
         if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
     let script = LlamaCppStream { model: desk.config.model.clone() };

@@ -13,7 +13,7 @@ use crate::engine::{Counters, Occupancy};
 const TTFT_BOUNDS: [f64; 16] =
     [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
 
-/// What the server knows of itself.
+/// The server's own state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     pub(crate) load: Occupancy,

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthWish};
+use super::ask::{
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, RequestedLength,
+};
 use super::complaint::Complaint;
 use super::openai::whole_number;
 use super::route::{Accepted, Desk, Response};
@@ -16,8 +18,8 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
         Some(limit) => Some(limit),
         None => whole_number(body, "max_new_tokens")?,
     };
-    let wish = LengthWish { limit: asked.or(Some(128)), least: 0, ignores_eos: true };
-    let length = desk.length(prompt.len(), wish)?;
+    let requested = RequestedLength { limit: asked.or(Some(128)), least: 0, ignores_eos: true };
+    let length = desk.length(prompt.len(), requested)?;
     let ask = EngineRequest {
         prompt,
         length,

@@ -1,4 +1,4 @@
-//! What the server reads and says: one file per protocol it imitates.
+//! Reads requests and writes answers: one file per protocol that the server imitates.
 //!
 //! In: a whole HTTP request. Out: a reply at once, or an [`EngineRequest`] for the engine with the [`AnswerWriter`] that
 //! will speak its tokens. Scripts write events into a [`Sheet`] and know neither sockets nor clocks;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::ask::{AnswerDelivery, EngineRequest, LengthBounds, LengthWish};
+use super::ask::{AnswerDelivery, EngineRequest, LengthBounds, RequestedLength};
 use super::complaint::Complaint;
 use super::route::{Desk, hash_ids};
 
@@ -13,16 +13,16 @@ const TEMPLATE_TOKENS: [u64; 4] = [1, 2, 3, 4];
 
 /// When a stream sends its usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum UsageWish {
+pub(super) enum RequestedUsage {
     Never,
     AtEnd,
     Continuous,
 }
 
-/// What a client may ask for beside the answer.
+/// What a client may request besides the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wishes {
-    pub(super) usage: UsageWish,
+pub(super) struct RequestedExtras {
+    pub(super) usage: RequestedUsage,
     /// Ids of the prompt, when token ids are wanted.
     pub(super) prompt_ids: Option<Vec<u32>>,
 }
@@ -59,7 +59,7 @@ pub(super) fn read(
     desk: &mut Desk<'_>,
     body: &Value,
     route: OpenAiRoute,
-) -> Result<(EngineRequest, Wishes), Complaint> {
+) -> Result<(EngineRequest, RequestedExtras), Complaint> {
     let wants_ids = is_set(body, "return_token_ids");
     let (prompt, ids) = match route {
         OpenAiRoute::Completions => read_prompt(desk, body.get("prompt").unwrap_or(&Value::Null))?,
@@ -75,9 +75,9 @@ pub(super) fn read(
         })
     });
     let usage = match body.get("stream_options") {
-        Some(options) if is_set(options, "continuous_usage_stats") => UsageWish::Continuous,
-        Some(options) if is_set(options, "include_usage") => UsageWish::AtEnd,
-        _ => UsageWish::Never,
+        Some(options) if is_set(options, "continuous_usage_stats") => RequestedUsage::Continuous,
+        Some(options) if is_set(options, "include_usage") => RequestedUsage::AtEnd,
+        _ => RequestedUsage::Never,
     };
     let length = read_length(desk, body, route, prompt.len())?;
     let delivery =
@@ -90,7 +90,7 @@ pub(super) fn read(
         priority: i32::try_from(priority).unwrap_or(0),
         lora: desk.lora(body.get("model").and_then(Value::as_str)),
     };
-    Ok((ask, Wishes { usage, prompt_ids }))
+    Ok((ask, RequestedExtras { usage, prompt_ids }))
 }
 
 fn read_length(
@@ -107,12 +107,12 @@ fn read_length(
         OpenAiRoute::Completions => Some(16),
         OpenAiRoute::Chat => None,
     };
-    let wish = LengthWish {
+    let requested = RequestedLength {
         limit: asked.or(fallback),
         least: whole_number(body, "min_tokens")?.unwrap_or(0),
         ignores_eos: is_set(body, "ignore_eos"),
     };
-    desk.length(prompt_tokens, wish)
+    desk.length(prompt_tokens, requested)
 }
 
 /// A prompt as text, as token ids, or as a list with one of either.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{AnswerDelivery, AnswerWriter, EngineRequest, LengthBounds, LengthWish};
+use super::ask::{AnswerDelivery, AnswerWriter, EngineRequest, LengthBounds, RequestedLength};
 use super::complaint::Complaint;
 use super::metrics::Snapshot;
 use super::openai::{self, OpenAiRoute};
@@ -92,7 +92,7 @@ impl Desk<'_> {
     pub(super) fn length(
         &self,
         prompt_tokens: usize,
-        wish: LengthWish,
+        requested: RequestedLength,
     ) -> Result<LengthBounds, Complaint> {
         let max = self.max_model_len;
         let prompt_tokens = u32::try_from(prompt_tokens).unwrap_or(u32::MAX);
@@ -110,15 +110,15 @@ impl Desk<'_> {
                 "The input ({prompt_tokens} tokens) is longer than the model's context length ({max} tokens)."
             )));
         }
-        match wish.limit {
+        match requested.limit {
             Some(0) => Err(Complaint::field("max_tokens", "max_tokens must be at least 1, got 0.")),
             Some(limit) if limit > room => Err(too_long(format!(
                 "max_tokens={limit} and {prompt_tokens} prompt tokens cannot be greater than max_model_len={max}. Please request fewer output tokens. (parameter=max_tokens, value={limit})"
             ))),
             _ => {
-                let limit = wish.limit.unwrap_or(room);
-                let least = wish.least.min(limit);
-                Ok(LengthBounds { limit, least, ignores_eos: wish.ignores_eos })
+                let limit = requested.limit.unwrap_or(room);
+                let least = requested.least.min(limit);
+                Ok(LengthBounds { limit, least, ignores_eos: requested.ignores_eos })
             }
         }
     }
@@ -178,7 +178,7 @@ fn is_allowed(config: &SimConfig, request: &HttpRequest) -> bool {
     is_open || given.strip_prefix("Bearer ").unwrap_or(given) == key
 }
 
-/// A refusal in the words of the route: native routes of some servers refuse inside the stream.
+/// A refusal in the format of the route: native routes of some servers refuse inside the stream.
 pub(crate) fn refuse(
     flavour: Flavour,
     path: &str,
@@ -310,12 +310,12 @@ fn openai(desk: &mut Desk<'_>, body: &Value, route: OpenAiRoute) -> Result<Accep
         return Err(Complaint::unknown_model(model, &desk.models()));
     }
     let model = model.unwrap_or(&desk.config.model).to_owned();
-    let (ask, wishes) = openai::read(desk, body, route)?;
+    let (ask, extras) = openai::read(desk, body, route)?;
     let script = match flavour {
-        Flavour::Vllm => vllm::script(desk, route, &model, wishes),
-        Flavour::Sglang => sglang::script(desk, route, &model, wishes.usage),
-        Flavour::Llamacpp => llamacpp::script(desk, route, &model, wishes.usage),
-        Flavour::Tgi => tgi::script(desk, route, wishes.usage),
+        Flavour::Vllm => vllm::script(desk, route, &model, extras),
+        Flavour::Sglang => sglang::script(desk, route, &model, extras.usage),
+        Flavour::Llamacpp => llamacpp::script(desk, route, &model, extras.usage),
+        Flavour::Tgi => tgi::script(desk, route, extras.usage),
         Flavour::Transformers => transformers::script(desk, route, &model),
     };
     Ok((ask, script))

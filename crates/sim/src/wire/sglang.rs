@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::ask::{
-    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthWish, Reason,
-    ReportedUsage,
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, Reason, ReportedUsage,
+    RequestedLength,
 };
 use super::complaint::Complaint;
-use super::openai::{OpenAiRoute, UsageWish, is_set, token_id, whole_number};
+use super::openai::{OpenAiRoute, RequestedUsage, is_set, token_id, whole_number};
 use super::route::{Accepted, Desk, Response, hash_ids};
 use super::sheet::Sheet;
 use super::vllm::headers;
@@ -17,7 +17,7 @@ struct SglangOpenAi {
     route: OpenAiRoute,
     /// `{"id":…,"object":…,"created":…,"model":…,"choices":[`
     opening: String,
-    usage: UsageWish,
+    usage: RequestedUsage,
     has_begun: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) fn script(
     desk: &Desk<'_>,
     route: OpenAiRoute,
     model: &str,
-    usage: UsageWish,
+    usage: RequestedUsage,
 ) -> Box<dyn AnswerWriter> {
     let object = match route {
         OpenAiRoute::Completions => "text_completion",
@@ -83,10 +83,10 @@ impl AnswerWriter for SglangOpenAi {
                     .put(piece.finish_reason())
                     .put(",\"matched_stop\":null}],\"usage\":");
                 match self.usage {
-                    UsageWish::Continuous => {
+                    RequestedUsage::Continuous => {
                         sheet.put(&self.usage_json(piece.usage));
                     }
-                    UsageWish::Never | UsageWish::AtEnd => {
+                    RequestedUsage::Never | RequestedUsage::AtEnd => {
                         sheet.put("null");
                     }
                 }
@@ -108,7 +108,7 @@ impl AnswerWriter for SglangOpenAi {
             self.put_delta(sheet, "", None, &format!("\"{}\"", ending.reason.name()));
             sheet.close(SentKind::Finish, 0);
         }
-        if let Some(usage) = ending.usage.filter(|_| self.usage != UsageWish::Never) {
+        if let Some(usage) = ending.usage.filter(|_| self.usage != RequestedUsage::Never) {
             let usage = self.usage_json(usage);
             sheet.put("data: ").put(&self.opening).put("],\"usage\":").put(&usage);
             sheet.put("}").close(SentKind::Usage, 0);
@@ -147,8 +147,9 @@ pub(super) fn generate(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Co
     let sampling = body.get("sampling_params").unwrap_or(&Value::Null);
     let asked = whole_number(sampling, "max_new_tokens")?.or(Some(128));
     let least = whole_number(sampling, "min_new_tokens")?.unwrap_or(0);
-    let wish = LengthWish { limit: asked, least, ignores_eos: is_set(sampling, "ignore_eos") };
-    let length = desk.length(prompt.len(), wish)?;
+    let requested =
+        RequestedLength { limit: asked, least, ignores_eos: is_set(sampling, "ignore_eos") };
+    let length = desk.length(prompt.len(), requested)?;
     let delivery =
         if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
     let lora = desk.lora(body.get("lora_path").and_then(Value::as_str));

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::ask::{
-    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthWish, ReportedUsage,
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, ReportedUsage,
+    RequestedLength,
 };
 use super::complaint::Complaint;
-use super::openai::{OpenAiRoute, UsageWish, is_set, whole_number};
+use super::openai::{OpenAiRoute, RequestedUsage, is_set, whole_number};
 use super::route::{Accepted, Desk, Response};
 use super::sheet::{Hex, Sheet};
 use crate::truth::SentKind;
@@ -58,7 +59,8 @@ fn read(
             ),
         ));
     }
-    let length = desk.length(prompt.len(), LengthWish { limit: asked, least: 0, ignores_eos })?;
+    let length =
+        desk.length(prompt.len(), RequestedLength { limit: asked, least: 0, ignores_eos })?;
     let script = TgiStream {
         characters: inputs.len(),
         prompt_tokens: u32::try_from(prompt.len()).unwrap_or(u32::MAX),
@@ -187,13 +189,13 @@ struct TgiOpenAi {
     created: u64,
     /// Quoted.
     model: String,
-    usage: UsageWish,
+    usage: RequestedUsage,
 }
 
 pub(super) fn script(
     desk: &Desk<'_>,
     route: OpenAiRoute,
-    usage: UsageWish,
+    usage: RequestedUsage,
 ) -> Box<dyn AnswerWriter> {
     let model = json!(desk.config.model).to_string();
     let created = desk.created;
@@ -255,7 +257,7 @@ impl AnswerWriter for TgiOpenAi {
     }
 
     fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
-        let wants_usage = self.route == OpenAiRoute::Chat && self.usage != UsageWish::Never;
+        let wants_usage = self.route == OpenAiRoute::Chat && self.usage != RequestedUsage::Never;
         if let Some(usage) = ending.usage.filter(|_| wants_usage) {
             let event = self.chat_event("", &usage_json(usage));
             sheet.put(&event).close(SentKind::Usage, 0);

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthWish};
+use super::ask::{
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, RequestedLength,
+};
 use super::complaint::Complaint;
 use super::openai::{is_set, whole_number};
 use super::route::{Accepted, Desk, Response};
@@ -21,8 +23,9 @@ pub(super) fn generate(
     // A client that wants the whole length asks for a least length and an end token that no
     // vocabulary has.
     let least = whole_number(body, "min_length")?.unwrap_or(0);
-    let wish = LengthWish { limit: asked, least, ignores_eos: body.get("end_id").is_some() };
-    let length = desk.length(prompt.len(), wish)?;
+    let requested =
+        RequestedLength { limit: asked, least, ignores_eos: body.get("end_id").is_some() };
+    let length = desk.length(prompt.len(), requested)?;
     let is_streamed =
         path.ends_with("_stream") && body.get("stream").is_none_or(|_| is_set(body, "stream"));
     let delivery = if is_streamed { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };

@@ -6,7 +6,7 @@
 use serde_json::json;
 
 use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, ReportedUsage};
-use super::openai::{OpenAiRoute, UsageWish, Wishes};
+use super::openai::{OpenAiRoute, RequestedExtras, RequestedUsage};
 use super::route::{Desk, Response};
 use super::sheet::Sheet;
 use crate::truth::SentKind;
@@ -26,7 +26,7 @@ struct Vllm {
     route: OpenAiRoute,
     /// `{"id":…,"object":…,"created":…,"model":…,"choices":[`
     opening: String,
-    wishes: Wishes,
+    extras: RequestedExtras,
     has_begun: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn script(
     desk: &Desk<'_>,
     route: OpenAiRoute,
     model: &str,
-    wishes: Wishes,
+    extras: RequestedExtras,
 ) -> Box<dyn AnswerWriter> {
     let (prefix, object) = match route {
         OpenAiRoute::Completions => ("cmpl", "text_completion"),
@@ -45,7 +45,7 @@ pub(super) fn script(
     let opening = format!(
         "{{\"id\":{id},\"object\":\"{object}\",\"created\":{created},\"model\":{model},\"choices\":["
     );
-    Box::new(Vllm { route, opening, wishes, has_begun: false })
+    Box::new(Vllm { route, opening, extras, has_begun: false })
 }
 
 fn put_usage(sheet: &mut Sheet, usage: ReportedUsage) {
@@ -61,7 +61,7 @@ fn put_usage(sheet: &mut Sheet, usage: ReportedUsage) {
 impl Vllm {
     /// Usage in an event that is not about usage.
     fn put_running_usage(&self, sheet: &mut Sheet, usage: ReportedUsage) {
-        if self.wishes.usage == UsageWish::Continuous {
+        if self.extras.usage == RequestedUsage::Continuous {
             put_usage(sheet, usage);
             let details = match self.route {
                 OpenAiRoute::Completions => "}",
@@ -73,7 +73,7 @@ impl Vllm {
 
     /// The prompt's ids, in the first event only.
     fn put_prompt_ids(&self, sheet: &mut Sheet) {
-        let _ = match &self.wishes.prompt_ids {
+        let _ = match &self.extras.prompt_ids {
             Some(ids) if !self.has_begun => sheet.put_numbers(ids),
             _ => sheet.put("null"),
         };
@@ -123,7 +123,7 @@ impl AnswerWriter for Vllm {
     }
 
     fn wants_ids(&self) -> bool {
-        self.wishes.prompt_ids.is_some()
+        self.extras.prompt_ids.is_some()
     }
 
     fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
@@ -135,14 +135,14 @@ impl AnswerWriter for Vllm {
         self.put_choice(piece, sheet);
         self.has_begun = true;
         self.put_running_usage(sheet, piece.usage);
-        if piece.last.is_some() && self.wishes.usage == UsageWish::Never {
+        if piece.last.is_some() && self.extras.usage == RequestedUsage::Never {
             sheet.put(",\"system_fingerprint\":\"").put(FINGERPRINT).put("\"");
         }
         sheet.put("}").close(SentKind::Text, piece.tokens);
     }
 
     fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
-        if let Some(usage) = ending.usage.filter(|_| self.wishes.usage != UsageWish::Never) {
+        if let Some(usage) = ending.usage.filter(|_| self.extras.usage != RequestedUsage::Never) {
             sheet.put("data: ").put(&self.opening).put("]");
             put_usage(sheet, usage);
             sheet.put("},\"system_fingerprint\":\"").put(FINGERPRINT);
@@ -158,7 +158,7 @@ impl AnswerWriter for Vllm {
         let choice = match self.route {
             OpenAiRoute::Completions => json!({
                 "index": 0, "text": piece.text, "logprobs": null, "finish_reason": reason,
-                "stop_reason": null, "token_ids": ids, "prompt_logprobs": null, "prompt_token_ids": self.wishes.prompt_ids,
+                "stop_reason": null, "token_ids": ids, "prompt_logprobs": null, "prompt_token_ids": self.extras.prompt_ids,
             }),
             OpenAiRoute::Chat => json!({
                 "index": 0, "message": { "role": "assistant", "content": piece.text, "tool_calls": [] },

@@ -12,7 +12,7 @@ use tokometer_base::MonotonicClock;
 use tokometer_sim::{AnswerLength, Error, Profile, SimConfig, SimServer, TokenTiming};
 
 /// Far beyond any answer of these tests: a hang becomes a failure.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server that runs until it is dropped.
 pub(crate) struct Running {
@@ -44,7 +44,7 @@ impl Running {
 
     pub(crate) fn connect(&self) -> TcpStream {
         let socket = TcpStream::connect(self.address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         socket
     }
 

@@ -1,4 +1,4 @@
-//! The numbers that a fit may turn, their ranges and starting points, and what a candidate predicts.
+//! The parameters that a fit may vary, their ranges and starting points, and what a candidate predicts.
 //!
 //! Ranges are wide and the same for every table; the three starting points lie at fixed places in
 //! them. Nothing here was read from a table that is fitted. What is set and not fitted (the token
@@ -53,7 +53,7 @@ impl Candidate {
     }
 }
 
-/// A number that a fit turns.
+/// A parameter that a fit varies.
 #[derive(Clone, Copy)]
 pub struct Parameter {
     /// Its name in a profile.

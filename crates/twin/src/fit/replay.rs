@@ -110,7 +110,7 @@ fn figures(sent: &[(Nanos, Nanos, &Timeline)]) -> Option<PredictedFigures> {
     Some(figures)
 }
 
-/// A number that is turned, and within which bounds.
+/// A parameter that is varied, with its bounds.
 struct Knob {
     name: &'static str,
     low: f64,
@@ -247,7 +247,7 @@ const STARTS: [Start; 6] = [
 ];
 const ROUNDS: Rounds = Rounds { most: 15, step: 0.04 };
 
-/// Turns a profile so that it predicts these runs.
+/// Adjusts a profile so that it predicts these runs.
 pub(super) fn refine(profile: &Profile, replays: &[Replay], threads: usize) -> Option<Refined> {
     let all: Vec<&Replay> = replays.iter().collect();
     let halves =

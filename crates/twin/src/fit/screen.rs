@@ -73,7 +73,7 @@ pub(crate) fn check(rows: &[MeasuredRow]) -> Result<(), Error> {
 /// Poll intervals that are looked for, in milliseconds.
 const QUANTA: [f64; 4] = [50.0, 100.0, 200.0, 250.0];
 
-/// The interval at which steps are completed, where the printed gaps betray one: medians and 99th
+/// The interval at which steps are completed, if the printed gaps show one: medians and 99th
 /// percentiles of gaps then lie just above its multiples.
 pub fn quantum_of<'a>(rows: impl Iterator<Item = &'a MeasuredRow>) -> Option<f64> {
     let rows: Vec<&MeasuredRow> = rows.collect();

@@ -2,7 +2,7 @@
 //!
 //! The text is cut at words, whose tokens do not depend on what stands before or behind; a slice is
 //! as many words as fit, and the token or two that may then be missing are filled by single-token
-//! words. When the text runs out it starts again at a shifted place, so that no slice is sent twice.
+//! words. At its end the text is repeated from a shifted position, so that no slice is sent twice.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use tokometer_tokenize::{Reach, Specials, Tokenizer};
 use crate::compose::{Composed, Composer};
 use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source};
 
-/// How often the end of a slice is estimated anew before words are taken instead of the text.
+/// How often the end of a slice is estimated again before words are used instead of the text.
 const ESTIMATES: u32 = 12;
 
 /// The part of a text on which its ruler is tried.
@@ -298,7 +298,7 @@ impl Source for Book {
             _ => format!("{slices} slices of {length} tokens"),
         };
         let text = format!(
-            "`{}` has {has} for {wanted} prompts: it starts again at a shifted place",
+            "`{}` has {has} for {wanted} prompts: the text is repeated from a shifted position",
             self.options.path.display()
         );
         vec![DatasetNote::new("book-restarts", text)]
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_servers_tokenizer_cuts_between_tokens_and_mends() {
+    fn a_servers_tokenizer_cuts_between_tokens_and_adjusts() {
         let inner = BuiltIn::new(Encoding::R50k);
         let calls = ServerCalls {
             name: "server".into(),

@@ -78,7 +78,7 @@ fn read(path: &std::path::Path) -> Result<Vec<Lengths>> {
             // Some releases of the file write whole numbers with a fraction of zero.
             text.trim_end_matches(".0")
                 .parse::<u32>()
-                .map_err(|_| malformed(line, format!("`{text}` is no number of tokens")))
+                .map_err(|_| malformed(line, format!("`{text}` is not a number of tokens")))
         };
         let lengths = Lengths { prompt: number(prompt)?, answer: number(answer)? };
         if record.get(model).map(str::trim) == Some("GPT-4") && lengths.answer > 0 {
@@ -86,7 +86,7 @@ fn read(path: &std::path::Path) -> Result<Vec<Lengths>> {
         }
     }
     if rows.is_empty() {
-        let reason = "it has no row of GPT-4 with an answer".to_owned();
+        let reason = "it has no GPT-4 row with an answer".to_owned();
         return Err(Error::TooShort { path: path.to_owned(), reason });
     }
     Ok(rows)
@@ -175,7 +175,7 @@ mod tests {
         };
         check("", "it is empty");
         check("a,b\n1,2\n", "line 1: there is no column `Model`");
-        check(&format!("{HEADER}1,GPT-4,ten,2,3,x\n"), "line 2: `ten` is no number of tokens");
-        check(&format!("{HEADER}1,GPT-3,1,2,3,x\n"), "it has no row of GPT-4");
+        check(&format!("{HEADER}1,GPT-4,ten,2,3,x\n"), "line 2: `ten` is not a number of tokens");
+        check(&format!("{HEADER}1,GPT-3,1,2,3,x\n"), "it has no GPT-4 row");
     }
 }

@@ -1,6 +1,6 @@
 //! A dataset of the hub, or local files in the formats that the hub holds.
 //!
-//! Parquet, JSON, JSON lines and CSV are read, all files of a split together. The column that asks
+//! Parquet, JSON, JSON lines and CSV are read, all files of a split together. The prompt column
 //! is found by its name: a conversation first, then the names that datasets commonly use.
 
 mod files;
@@ -39,7 +39,7 @@ pub struct Options {
     pub subset: Option<String>,
     /// The split: all files named after it. `None` takes training data, else the first files.
     pub split: Option<String>,
-    /// The column that asks. `None` finds it by name.
+    /// The column with the prompt. `None`: found by name.
     pub text_column: Option<String>,
     /// The answer length. `None` takes the length of the row's answer, or 128.
     pub output_len: Option<u32>,
@@ -118,7 +118,7 @@ impl RowReader for Hf {
         };
         let Some((question, answer)) = self.question(&fields) else {
             let names: Vec<&str> = fields.keys().map(String::as_str).collect();
-            let reason = format!("no column of text that asks among {}", names.join(", "));
+            let reason = format!("no text column for the prompt among {}", names.join(", "));
             return RowReading::Broken(reason);
         };
         let text = match self.template.as_ref().map(|template| template.apply_to_text(&question)) {

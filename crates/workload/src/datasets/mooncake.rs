@@ -53,7 +53,9 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Moonca
     }
     let is_slowdown = options.slowdown_factor.is_finite() && options.slowdown_factor > 0.0;
     if !is_slowdown || options.num_rounds == 0 {
-        let reason = "the slowdown factor must be above zero and there must be a round".to_owned();
+        let reason =
+            "the slowdown factor must be greater than zero, and the number of rounds at least 1"
+                .to_owned();
         return Err(Error::Options { dataset: "mooncake", reason });
     }
     let lines = context.count.div_ceil(u64::from(options.num_rounds));

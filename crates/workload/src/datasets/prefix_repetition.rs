@@ -1,4 +1,4 @@
-//! A few prefixes, each with many endings: what a prefix cache is good for.
+//! A few prefixes, each with many endings: a workload with prefix-cache hits.
 
 use serde::Serialize;
 use tokometer_base::{Prompt, PromptContent};
@@ -90,8 +90,9 @@ impl Source for PrefixRepetition {
 
     fn notes(&self) -> Vec<DatasetNote> {
         let (planned, asked) = (self.len(), self.context.count);
-        let text =
-            format!("{planned} of {asked} prompts are sent, so that every prefix has as many");
+        let text = format!(
+            "{planned} of {asked} prompts are sent, so that every prefix has the same number"
+        );
         if planned < asked { vec![DatasetNote::new("rounded-down", text)] } else { Vec::new() }
     }
 }

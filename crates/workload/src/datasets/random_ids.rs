@@ -96,7 +96,7 @@ mod tests {
     use tokometer_tokenize::{BuiltIn, Encoding};
 
     #[test]
-    fn ids_are_consecutive_and_texts_are_mended_to_the_asked_length() {
+    fn ids_are_consecutive_and_texts_are_adjusted_to_the_requested_length() {
         let options =
             Options { input_len: 64, range_ratio: Ratio::both(1.0), ..Options::default() };
         let context = DatasetContext {

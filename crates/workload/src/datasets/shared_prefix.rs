@@ -39,7 +39,7 @@ pub struct Options {
     pub order: PromptOrder,
     /// Whether a routing key is sent.
     pub routing_key: RoutingKey,
-    /// How prompts fall upon groups.
+    /// How prompts are distributed over groups.
     pub group_distribution: GroupSizes,
     /// The steepness of the Zipf distribution.
     pub zipf_alpha: f64,
@@ -67,11 +67,11 @@ pub enum RoutingKey {
     Send,
 }
 
-/// How prompts fall upon groups.
+/// How prompts are distributed over groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupSizes {
-    /// Every group has as many.
+    /// All groups have the same number.
     #[default]
     Uniform,
     /// Group `k` has a share of `1 / k^alpha`.

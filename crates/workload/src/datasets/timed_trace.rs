@@ -59,7 +59,7 @@ impl SortedTrace {
             let record: TraceLine = serde_json::from_str(&rows.text(row)?)
                 .map_err(|error| malformed(row, error.to_string()))?;
             if !record.timestamp.is_finite() || record.timestamp < 0.0 {
-                return Err(malformed(row, format!("`{}` is no time", record.timestamp)));
+                return Err(malformed(row, format!("`{}` is not a time", record.timestamp)));
             }
             if records.last().is_some_and(|before| before.timestamp > record.timestamp) {
                 late.push(row);
@@ -248,6 +248,6 @@ mod tests {
         assert!(error.contains("line 1: missing field `output_length`"), "{error}");
         let error =
             workload("{\"timestamp\":-1,\"output_length\":1}\n", WireForm::Text).err().unwrap();
-        assert!(error.to_string().contains("`-1` is no time"), "{error}");
+        assert!(error.to_string().contains("`-1` is not a time"), "{error}");
     }
 }

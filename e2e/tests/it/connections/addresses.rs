@@ -79,8 +79,8 @@ fn black_hole(address: SocketAddr) -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind(address).unwrap();
     listen(&listener, Backlog::new(0).unwrap()).unwrap();
     let mut waiting = Vec::new();
-    let patience = std::time::Duration::from_millis(100);
-    while let Ok(stream) = TcpStream::connect_timeout(&address, patience) {
+    let timeout = std::time::Duration::from_millis(100);
+    while let Ok(stream) = TcpStream::connect_timeout(&address, timeout) {
         waiting.push(stream);
     }
     (listener, waiting)

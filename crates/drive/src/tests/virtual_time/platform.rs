@@ -13,7 +13,7 @@ use super::network::Network;
 use super::server::{PANIC, Server};
 use crate::error::Error;
 use crate::harvest::Lane;
-use crate::platform::{BATCH, Kernel, Links, Patience, Platform, Ready, Task, Wake, Work};
+use crate::platform::{BATCH, Kernel, Links, MaxWait, Platform, Ready, Task, Wake, Work};
 
 /// The wall clock at virtual zero: kernel stamps are wall-clock times.
 const WALL_ORIGIN: WallNanos = WallNanos(1_700_000_000_000_000_000);
@@ -318,13 +318,13 @@ impl Links for VirtualLinks {
         false
     }
 
-    fn wait(&mut self, patience: Patience) -> usize {
+    fn wait(&mut self, max_wait: MaxWait) -> usize {
         let mut state = self.world.state();
         let now = self.world.spend(&mut state);
-        let until = match patience {
-            Patience::None => now,
-            Patience::Interval => now + Nanos::from_millis(1),
-            Patience::Long => now + Patience::LONGEST,
+        let until = match max_wait {
+            MaxWait::None => now,
+            MaxWait::Interval => now + Nanos::from_millis(1),
+            MaxWait::Long => now + MaxWait::LONGEST,
         };
         let mut state = self.world.give_way(state, Status::Waiting { links: self.number, until });
         let now = self.world.clock.now();

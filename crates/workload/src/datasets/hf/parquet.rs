@@ -28,7 +28,7 @@ pub(super) fn rows(path: &Path, options: &Options) -> Result<FileRows> {
     let projection = projection(schema, options).map_err(malformed)?;
     let Some(projection) = projection else {
         let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
-        let reason = format!("no column of text that asks among {}", names.join(", "));
+        let reason = format!("no text column for the prompt among {}", names.join(", "));
         return Err(Error::TooShort { path: path.to_owned(), reason });
     };
     let spool = tempfile::tempfile().map_err(Error::read(path))?;
