@@ -61,8 +61,9 @@ fn files_below(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     for entry in entries {
         let path = entry?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-        let is_skipped =
-            name.is_some_and(|name| name.starts_with("target") || name.starts_with('.'));
+        // Build folders; a file such as `target.rs` is a source like any other.
+        let is_build = |name: &str| path.is_dir() && name.starts_with("target");
+        let is_skipped = name.is_some_and(|name| is_build(&name) || name.starts_with('.'));
         if is_skipped {
             continue;
         }
@@ -277,6 +278,13 @@ mod tests {
         let tested = "//! x\n#[cfg(test)]\n".to_owned() + &"a\n".repeat(FILE_LINES_MAX);
         assert_eq!(file_sizes(&[source("crates/a/src/x.rs", &long)]).len(), 1);
         assert!(file_sizes(&[source("crates/a/src/x.rs", &tested)]).is_empty());
+    }
+
+    /// Files named like a build folder were once not read at all.
+    #[test]
+    fn a_source_file_called_target_is_read() {
+        let is_read = |name: &str| sources().unwrap().iter().any(|one| one.path.ends_with(name));
+        assert!(is_read("crates/measure/src/target.rs"));
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn is_tail_header(text: &str) -> bool {
 /// All blocks of the text, in order.
 pub(super) fn blocks<'a>(lines: &[TextLine<'a>]) -> Vec<TextBlock<'a>> {
     let mut finder =
-        Finder { found: Vec::new(), open: None, frame: Frame::default(), lead: Vec::new() };
+        Finder { found: Vec::new(), open: None, frame: LineFrame::default(), lead: Vec::new() };
     let mut rest = lines;
     while let Some((line, after)) = rest.split_first() {
         rest = after;
@@ -111,12 +111,12 @@ pub(super) fn blocks<'a>(lines: &[TextLine<'a>]) -> Vec<TextBlock<'a>> {
 
 /// What a block's header had around it, which its other lines may share.
 #[derive(Debug, Clone, Copy, Default)]
-struct Frame<'a> {
+struct LineFrame<'a> {
     prefix: &'a str,
     suffix: &'a str,
 }
 
-impl Frame<'_> {
+impl LineFrame<'_> {
     /// The line without its frame. Time stamps differ from line to line: a line that begins with
     /// another prefix is cut where its label, its rule or its footer begins.
     fn inside(self, line: TextLine<'_>) -> TextLine<'_> {
@@ -142,7 +142,7 @@ pub(super) fn start_of_own(text: &str) -> Option<usize> {
 struct Finder<'a> {
     found: Vec<TextBlock<'a>>,
     open: Option<TextBlock<'a>>,
-    frame: Frame<'a>,
+    frame: LineFrame<'a>,
     lead: Vec<TextLine<'a>>,
 }
 
@@ -179,7 +179,7 @@ impl<'a> Finder<'a> {
     }
 
     fn begin(&mut self, line: TextLine<'a>, header: &Header<'a>) {
-        self.frame = Frame { prefix: header.prefix, suffix: header.suffix };
+        self.frame = LineFrame { prefix: header.prefix, suffix: header.suffix };
         if !header.prefix.trim().is_empty() {
             self.lead.push(TextLine { text: header.prefix, ..line });
         }
@@ -234,7 +234,7 @@ impl<'a> Finder<'a> {
 impl TextBlock<'_> {
     /// Whether the footer just met is followed by the block's second part. Only a warning may stand
     /// between the two.
-    fn has_tail(&self, after: &[TextLine<'_>], frame: Frame<'_>) -> bool {
+    fn has_tail(&self, after: &[TextLine<'_>], frame: LineFrame<'_>) -> bool {
         let is_passed = |line: &TextLine<'_>| {
             !line.text.trim().is_empty() && !line.text.starts_with("Warning: ")
         };

@@ -233,7 +233,7 @@ fn blocks_inside_json_logs_and_result_files_inside_text_are_found() {
         r#"{"request_throughput": 2.0, "completed": 4, "mean_ttft_ms": "N/A", "duration": "2.0"}"#;
     let fenced = format!("Result:\n```json\n{result}\n```\n");
     for text in
-        [result.to_owned(), fenced, format!("[{result}]"), format!("{{\"torn\": \n{result}\n{{x")]
+        [result.to_owned(), fenced, format!("[{result}]"), format!("{{\"cut\": \n{result}\n{{x")]
     {
         let found = files::read(&text).unwrap();
         assert_eq!(found.len(), 1, "{text}");

@@ -8,7 +8,7 @@ use crate::model::{Field, Key, Problem, Title};
 /// Fewer labelled values than this are taken for ordinary text.
 const FEWEST: usize = 3;
 
-/// The lines of a text that read like a report, one block for each time that they start anew.
+/// The lines of a text that read like a report, one block for each time that they start again.
 pub(super) fn fragments<'a>(lines: &[TextLine<'a>]) -> Vec<TextBlock<'a>> {
     let mut found: Vec<Fragment<'a>> = Vec::new();
     let mut open = Fragment::default();

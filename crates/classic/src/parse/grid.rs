@@ -106,7 +106,7 @@ fn labels_down(table: &[Row<'_>]) -> Vec<Report> {
         .position(|cell| has_head && ["unit", "units"].contains(&cell.to_lowercase().as_str()));
     let columns = table.iter().map(|(_, cells)| cells.len()).max().unwrap_or(0);
     let column = |at: usize| {
-        let mut report = Draft::default();
+        let mut report = ReportDraft::default();
         for (line, cells) in table {
             let found = labels::label(cells[0], None);
             let unit = unit_column.and_then(|at| number::unit(cells.get(at)?));
@@ -122,7 +122,7 @@ fn labels_down(table: &[Row<'_>]) -> Vec<Report> {
 }
 
 fn labels_across(head: &[&str], (line, cells): &Row<'_>) -> Report {
-    let mut report = Draft::default();
+    let mut report = ReportDraft::default();
     for (name, text) in head.iter().zip(cells) {
         if let Some(found) = labels::label(name, None) {
             report.take(*line, name, found, text);
@@ -133,7 +133,7 @@ fn labels_across(head: &[&str], (line, cells): &Row<'_>) -> Report {
 }
 
 fn crossed_report(head: &[&str], body: &[Row<'_>]) -> Report {
-    let mut report = Draft::default();
+    let mut report = ReportDraft::default();
     for (line, cells) in body {
         for (above, text) in head.iter().zip(cells).skip(1) {
             if let Some(found) = crossed_label(above, cells[0]) {
@@ -146,13 +146,13 @@ fn crossed_report(head: &[&str], body: &[Row<'_>]) -> Report {
 
 /// A report while its cells are read.
 #[derive(Default)]
-struct Draft {
+struct ReportDraft {
     report: Report,
     first_line: usize,
     texts: Vec<String>,
 }
 
-impl Draft {
+impl ReportDraft {
     fn take(&mut self, line: TextLine<'_>, name: &str, found: Label, text: &str) {
         if self.first_line == 0 {
             self.first_line = line.number;

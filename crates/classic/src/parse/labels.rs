@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::number::{self, Unit};
+use super::number::{self, NumberUnit};
 use crate::layout::Layout;
 use crate::layout::table::{Element, Format, LayoutTable};
 use crate::model::{Field, Key, Metric, Percentile, Stat};
@@ -17,7 +17,7 @@ pub(super) struct Label {
     pub(super) key: Key,
     pub(super) format: Format,
     /// The unit that the label names.
-    pub(super) unit: Option<Unit>,
+    pub(super) unit: Option<NumberUnit>,
 }
 
 pub(super) fn tables() -> impl Iterator<Item = (Layout, &'static LayoutTable)> {
@@ -35,7 +35,7 @@ fn rows(rows: &'static [Element], each: &mut dyn FnMut(&'static Element)) {
 }
 
 /// Everything that can be looked up, made once.
-struct Vocabulary {
+struct LabelTable {
     /// Labels of fields as printed, with their colon.
     printed: Vec<&'static str>,
     /// Names of metrics as printed in labels.
@@ -62,8 +62,8 @@ const ALIASES: [(&str, Field, Format); 12] = [
     ("total output tokens retokenized", Field::RetokenizedTokens, Format::Count),
 ];
 
-static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| {
-    let mut found = Vocabulary {
+static VOCABULARY: LazyLock<LabelTable> = LazyLock::new(|| {
+    let mut found = LabelTable {
         printed: Vec::new(),
         metrics: Vec::new(),
         fields: HashMap::new(),
@@ -139,7 +139,7 @@ fn is_word_start(text: &str, start: usize) -> bool {
 }
 
 /// A label in words of small letters, and its unit.
-fn plain_words(label: &str) -> (String, Option<Unit>) {
+fn plain_words(label: &str) -> (String, Option<NumberUnit>) {
     let mut unit = None;
     let mut words: Vec<String> = Vec::new();
     for (index, part) in label.split(['(', '[']).enumerate() {
@@ -155,7 +155,7 @@ fn plain_words(label: &str) -> (String, Option<Unit>) {
     }
     // `mean_ttft_ms` has its unit as its last word.
     let last = words.last().and_then(|word| number::unit(word));
-    if let Some(found @ Unit::Time(_)) = last.filter(|_| words.len() >= 2 && unit.is_none()) {
+    if let Some(found @ NumberUnit::Time(_)) = last.filter(|_| words.len() >= 2 && unit.is_none()) {
         unit = Some(found);
         words.pop();
     }
@@ -326,7 +326,7 @@ mod tests {
         check("benchmark duration", Key::Field(Field::Duration));
         let bare = label("P99", Some(Metric::Itl)).unwrap().key;
         assert_eq!(bare, Key::Latency(Metric::Itl, Stat::P99));
-        assert_eq!(label("Mean TTFT (s)", None).unwrap().unit, Some(Unit::Time(1.0)));
+        assert_eq!(label("Mean TTFT (s)", None).unwrap().unit, Some(NumberUnit::Time(1.0)));
         for text in ["P99", "Energy (J)", "Min TTFT (ms)", "TTFT", "", "::", "Mean warm-up TTFT"] {
             assert_eq!(label(text, None), None, "{text}");
         }

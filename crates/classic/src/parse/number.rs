@@ -7,7 +7,7 @@ use crate::model::{Field, Key, Scalar};
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Unit {
+pub(super) enum NumberUnit {
     /// Time, in seconds per unit.
     Time(f64),
     /// Something per second.
@@ -18,69 +18,69 @@ pub(super) enum Unit {
     Things,
 }
 
-const UNITS: [(&str, Unit); 46] = [
-    ("ms", Unit::Time(1e-3)),
-    ("msec", Unit::Time(1e-3)),
-    ("msecs", Unit::Time(1e-3)),
-    ("millisecond", Unit::Time(1e-3)),
-    ("milliseconds", Unit::Time(1e-3)),
-    ("s", Unit::Time(1.0)),
-    ("sec", Unit::Time(1.0)),
-    ("secs", Unit::Time(1.0)),
-    ("second", Unit::Time(1.0)),
-    ("seconds", Unit::Time(1.0)),
-    ("us", Unit::Time(1e-6)),
-    ("µs", Unit::Time(1e-6)),
-    ("μs", Unit::Time(1e-6)),
-    ("usec", Unit::Time(1e-6)),
-    ("microseconds", Unit::Time(1e-6)),
-    ("ns", Unit::Time(1e-9)),
-    ("nanoseconds", Unit::Time(1e-9)),
-    ("min", Unit::Time(60.0)),
-    ("mins", Unit::Time(60.0)),
-    ("minutes", Unit::Time(60.0)),
-    ("tok/s", Unit::Rate),
-    ("toks/s", Unit::Rate),
-    ("token/s", Unit::Rate),
-    ("tokens/s", Unit::Rate),
-    ("tok/sec", Unit::Rate),
-    ("tokens/sec", Unit::Rate),
-    ("tokens/second", Unit::Rate),
-    ("t/s", Unit::Rate),
-    ("tps", Unit::Rate),
-    ("req/s", Unit::Rate),
-    ("reqs/s", Unit::Rate),
-    ("request/s", Unit::Rate),
-    ("requests/s", Unit::Rate),
-    ("req/sec", Unit::Rate),
-    ("requests/sec", Unit::Rate),
-    ("requests/second", Unit::Rate),
-    ("inputs/s", Unit::Rate),
-    ("rps", Unit::Rate),
-    ("qps", Unit::Rate),
-    ("%", Unit::Percent),
-    ("tok", Unit::Things),
-    ("token", Unit::Things),
-    ("tokens", Unit::Things),
-    ("req", Unit::Things),
-    ("reqs", Unit::Things),
-    ("requests", Unit::Things),
+const UNITS: [(&str, NumberUnit); 46] = [
+    ("ms", NumberUnit::Time(1e-3)),
+    ("msec", NumberUnit::Time(1e-3)),
+    ("msecs", NumberUnit::Time(1e-3)),
+    ("millisecond", NumberUnit::Time(1e-3)),
+    ("milliseconds", NumberUnit::Time(1e-3)),
+    ("s", NumberUnit::Time(1.0)),
+    ("sec", NumberUnit::Time(1.0)),
+    ("secs", NumberUnit::Time(1.0)),
+    ("second", NumberUnit::Time(1.0)),
+    ("seconds", NumberUnit::Time(1.0)),
+    ("us", NumberUnit::Time(1e-6)),
+    ("µs", NumberUnit::Time(1e-6)),
+    ("μs", NumberUnit::Time(1e-6)),
+    ("usec", NumberUnit::Time(1e-6)),
+    ("microseconds", NumberUnit::Time(1e-6)),
+    ("ns", NumberUnit::Time(1e-9)),
+    ("nanoseconds", NumberUnit::Time(1e-9)),
+    ("min", NumberUnit::Time(60.0)),
+    ("mins", NumberUnit::Time(60.0)),
+    ("minutes", NumberUnit::Time(60.0)),
+    ("tok/s", NumberUnit::Rate),
+    ("toks/s", NumberUnit::Rate),
+    ("token/s", NumberUnit::Rate),
+    ("tokens/s", NumberUnit::Rate),
+    ("tok/sec", NumberUnit::Rate),
+    ("tokens/sec", NumberUnit::Rate),
+    ("tokens/second", NumberUnit::Rate),
+    ("t/s", NumberUnit::Rate),
+    ("tps", NumberUnit::Rate),
+    ("req/s", NumberUnit::Rate),
+    ("reqs/s", NumberUnit::Rate),
+    ("request/s", NumberUnit::Rate),
+    ("requests/s", NumberUnit::Rate),
+    ("req/sec", NumberUnit::Rate),
+    ("requests/sec", NumberUnit::Rate),
+    ("requests/second", NumberUnit::Rate),
+    ("inputs/s", NumberUnit::Rate),
+    ("rps", NumberUnit::Rate),
+    ("qps", NumberUnit::Rate),
+    ("%", NumberUnit::Percent),
+    ("tok", NumberUnit::Things),
+    ("token", NumberUnit::Things),
+    ("tokens", NumberUnit::Things),
+    ("req", NumberUnit::Things),
+    ("reqs", NumberUnit::Things),
+    ("requests", NumberUnit::Things),
 ];
 
 /// The unit of this word, in any case and with or without brackets.
-pub(super) fn unit(word: &str) -> Option<Unit> {
+pub(super) fn unit(word: &str) -> Option<NumberUnit> {
     let word = word.trim_matches(['(', ')', '[', ']', '.', ',', ';', ' ']);
     let found = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
     found.map(|(_, unit)| *unit)
 }
 
 /// The unit that reports have for a value, as far as it decides how the value is read.
-fn own_unit(key: Key) -> Option<Unit> {
+fn own_unit(key: Key) -> Option<NumberUnit> {
     match key {
         Key::Latency(..) | Key::Field(Field::ProbeMedian | Field::ProbeP99 | Field::ProbeMax) => {
-            Some(Unit::Time(1e-3))
+            Some(NumberUnit::Time(1e-3))
         }
-        Key::Field(Field::Duration) => Some(Unit::Time(1.0)),
+        Key::Field(Field::Duration) => Some(NumberUnit::Time(1.0)),
         Key::Position(_)
         | Key::Field(
             Field::SpecAcceptanceRate
@@ -91,19 +91,19 @@ fn own_unit(key: Key) -> Option<Unit> {
             | Field::TtftAttainment
             | Field::TpotAttainment
             | Field::E2elAttainment,
-        ) => Some(Unit::Percent),
+        ) => Some(NumberUnit::Percent),
         Key::Field(_) => None,
     }
 }
 
 /// What a number in `unit` is multiplied by to be a value of `key`; `None` where it cannot be one.
-fn factor(key: Key, unit: Option<Unit>) -> Option<f64> {
+fn factor(key: Key, unit: Option<NumberUnit>) -> Option<f64> {
     match (own_unit(key), unit) {
         (_, None)
-        | (Some(Unit::Percent), Some(Unit::Percent))
-        | (None, Some(Unit::Rate | Unit::Things)) => Some(1.0),
+        | (Some(NumberUnit::Percent), Some(NumberUnit::Percent))
+        | (None, Some(NumberUnit::Rate | NumberUnit::Things)) => Some(1.0),
         // Rounded: a thousand must be 1000 and not the quotient of two rounded numbers.
-        (Some(Unit::Time(own)), Some(Unit::Time(given))) => {
+        (Some(NumberUnit::Time(own)), Some(NumberUnit::Time(given))) => {
             let factor = given / own;
             Some(if factor >= 1.0 { factor.round() } else { 1.0 / (own / given).round() })
         }
@@ -116,7 +116,7 @@ fn factor(key: Key, unit: Option<Unit>) -> Option<f64> {
 pub(super) fn read(
     key: Key,
     format: Format,
-    label_unit: Option<Unit>,
+    label_unit: Option<NumberUnit>,
     text: &str,
 ) -> Option<(Scalar, f64)> {
     let text = text.trim_matches(|letter: char| letter.is_whitespace() || is_mark(letter));
@@ -234,7 +234,7 @@ fn is_grouped(text: &str) -> bool {
 
 /// The unit behind a number, if only a unit and a comment stand there. `None` for anything else.
 #[expect(clippy::option_option, reason = "no unit and no meaning are two answers")]
-fn unit_of_rest(rest: &str) -> Option<Option<Unit>> {
+fn unit_of_rest(rest: &str) -> Option<Option<NumberUnit>> {
     let after = rest.trim_start();
     let stop = |letter: char| letter.is_whitespace() || "#,;|<*".contains(letter);
     let end = after.find(stop).unwrap_or(after.len());

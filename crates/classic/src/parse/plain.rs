@@ -35,7 +35,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 
 type Letters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// Skips what belongs to an escape character. No code runs past the end of its line: a torn one
+/// Skips what belongs to an escape character. No code runs past the end of its line: a truncated one
 /// must not swallow the next.
 fn skip_code(letters: &mut Letters<'_>) {
     match letters.peek() {
@@ -76,7 +76,7 @@ mod tests {
         check("\u{1b}[1;32mMean\u{1b}[0m TTFT", "Mean TTFT");
         check("\u{feff}a\u{a0}b\u{200b}\r\nc", "a b\r\nc");
         check("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]0;title\u{7}!", "link!");
-        check("torn \u{1b}[12\nnext \u{1b}", "torn \nnext ");
+        check("cut \u{1b}[12\nnext \u{1b}", "cut \nnext ");
         assert!(matches!(plain("as it is"), Cow::Borrowed(_)));
     }
 }
