@@ -87,7 +87,7 @@ impl ProgramExit {
     }
 }
 
-/// The program in `folder`, with an environment that says nothing.
+/// The program in `folder`, with an empty environment.
 pub fn command(folder: &Path, line: &str) -> Command {
     let mut command = Command::new(path());
     command.args(line.split_whitespace()).current_dir(folder);
@@ -136,7 +136,7 @@ pub fn first_line(child: &mut Child) -> String {
     line
 }
 
-/// A command under way.
+/// A running command.
 pub struct Started {
     /// Its process.
     pub child: Child,

@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         planned += done.planned;
         violations += done.violations.len();
         if !done.violations.is_empty() {
-            // What it left is kept for whoever looks into it.
+            // Its files are kept for inspection.
             fs::rename(&folder, root().join(format!("target/soak-round-{}", rounds - 1)))?;
         }
     }

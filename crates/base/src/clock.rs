@@ -91,7 +91,7 @@ impl ManualClock {
         self.now.fetch_add(span.0, Ordering::SeqCst);
     }
 
-    /// Moves forward to `time`; stays where it is when that has passed.
+    /// Moves forward to `time`; does nothing if that has passed.
     pub fn advance_to(&self, time: Nanos) {
         self.now.fetch_max(time.0, Ordering::SeqCst);
     }

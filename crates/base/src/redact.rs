@@ -19,7 +19,7 @@ pub use url::hide_in_url;
 /// What stands in the place of a secret.
 pub const HIDDEN: &str = "[redacted]";
 
-/// A shorter text is no secret that could be removed: it would occur everywhere.
+/// A shorter text cannot be removed: it occurs everywhere by chance.
 const SECRET_BYTES_MIN: usize = 4;
 
 /// The same for a value that may be a secret, such as that of an unknown header: `true` or `blue`
@@ -140,7 +140,7 @@ impl Secrets {
 /// The forms of a text that is long enough to be removed.
 fn forms_of(secret: &str, bytes_min: usize) -> Vec<String> {
     let secret = secret.trim();
-    // What is part of the mark itself cannot be removed by putting the mark in its place.
+    // Part of the mark itself cannot be removed: the mark would bring it back.
     let is_long = secret.len() >= bytes_min && !HIDDEN.contains(secret);
     if is_long { forms::of(secret) } else { Vec::new() }
 }

@@ -1,6 +1,6 @@
-//! Quantities as people type them: `2s`, `100ms`, `99%`, `1.5GiB`, `inf`.
+//! Quantities as typed: `2s`, `100ms`, `99%`, `1.5GiB`, `inf`.
 //!
-//! Syntax only: whether a rate of zero makes sense is for the caller to say.
+//! Syntax only: whether a rate of zero makes sense is decided by the caller.
 
 use crate::time::Nanos;
 

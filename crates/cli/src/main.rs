@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     terminal::hide(&lower::of_words(&words));
     match args::parse(&words) {
-        // The one place of this room that makes a clock; everything else is given it.
+        // The only place in this crate that makes a clock; it is passed to everything else.
         Ok(typed) => finish(commands::run(typed, Arc::new(MonotonicClock))),
         Err(args::ParseOutcome::Refused(refusal)) => finish(Err(refusal.into())),
         Err(args::ParseOutcome::Clap(error)) => {

@@ -1,7 +1,7 @@
 //! Lists of values as typed: `1,2,4`, `1,2,...,4096`, `1,2,inf`.
 //!
 //! A flag that takes such a list turns a bench into a sweep when the list holds more than one value.
-//! Syntax only: whether a value makes sense is for lowering to say.
+//! Syntax only: whether a value makes sense is decided by lowering.
 
 use std::str::FromStr;
 

@@ -200,7 +200,7 @@ pub enum ProfileError {
     Read {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Not TOML, a missing key or an unknown one.

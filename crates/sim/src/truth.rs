@@ -189,7 +189,7 @@ pub enum TruthError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A line that is none of the three kinds.

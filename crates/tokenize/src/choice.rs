@@ -39,7 +39,8 @@ impl Choice {
     }
 }
 
-/// Words, figures, signs and letters of several scripts: two vocabularies that agree on this are one.
+/// Words, figures, signs and letters of several scripts: two vocabularies that agree on this count
+/// as the same.
 const PROBE: &str = "Twelve tokens, 1,024 of 65536: na\u{ef}ve \u{65e5}\u{672c}\u{8a9e} \u{2014} {\"x\": []}\n\tdone";
 
 /// `name` or `org/name`, of the characters that the hub allows.

@@ -1,4 +1,4 @@
-//! What can go wrong with a tokenizer.
+//! Errors of tokenizers.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub enum Error {
     Read {
         /// The file as named.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A file whose content is no tokenizer.
@@ -23,17 +23,17 @@ pub enum Error {
     Malformed {
         /// The file as named.
         path: PathBuf,
-        /// What the reader of the file said.
+        /// The parser's message.
         reason: String,
     },
-    /// The hub did not give the file.
+    /// The hub did not return the file.
     #[error("cannot fetch `{file}` of `{id}` from the hub: {reason}")]
     Hub {
         /// The model or dataset.
         id: String,
         /// The wanted file.
         file: String,
-        /// What the hub or the network said.
+        /// The message of the hub or the network.
         reason: String,
     },
     /// A name that is neither a file, a hub id nor a built-in encoding.
@@ -48,7 +48,7 @@ pub enum Error {
     BuiltIn {
         /// The encoding.
         name: &'static str,
-        /// What its library said.
+        /// Its library's message.
         reason: String,
     },
     /// Text that the tokenizer refused.

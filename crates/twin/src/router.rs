@@ -19,7 +19,7 @@ pub enum Routing {
     RoundRobin,
     /// The one with the fewest unanswered requests, the first of equals.
     LeastLoaded,
-    /// By the beginning of the prompt, so that equal beginnings meet in one cache; prompts without
+    /// By the beginning of the prompt, so that equal prefixes share one cache; prompts without
     /// known blocks go one after the other.
     PrefixAffinity,
     /// The less loaded of two picked at random.

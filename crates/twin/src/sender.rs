@@ -19,7 +19,7 @@ use crate::workload::{Ask, PreviousTurn, RequestLoad};
 pub(crate) struct Due {
     pub(crate) index: u64,
     pub(crate) ask: Ask,
-    /// When the schedule wants it; `None` where the schedule means nothing.
+    /// When it is scheduled; `None` without a schedule.
     pub(crate) intended: Option<Nanos>,
     at: Nanos,
 }
@@ -142,7 +142,7 @@ impl<'a> Sender<'a> {
         self.workload.duration.is_none_or(|duration| at < duration).then_some(at)
     }
 
-    /// Takes the request that [`Sender::next_at`] spoke of.
+    /// Takes the request that [`Sender::next_at`] announced.
     pub(crate) fn take(&mut self) -> Option<Due> {
         if self.free_places == 0 {
             self.given_back.pop_front();

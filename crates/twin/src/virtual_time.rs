@@ -381,7 +381,7 @@ impl<'a, K: Sink> VirtualRun<'a, K> {
         }
     }
 
-    /// Tells how long the decoding requests had waited for the token that they all got now.
+    /// Reports how long the decoding requests had waited for the token that they all got now.
     fn report_gaps(&mut self, number: usize) {
         let now = self.now;
         let replica = &mut self.engines[number];

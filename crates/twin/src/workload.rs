@@ -19,7 +19,7 @@ pub struct Ask {
     pub output_tokens: u32,
     /// Tokens that the answer may have; an answer that stops short of it ended by itself.
     pub output_limit: u32,
-    /// When a trace wants it sent, from the start of the run.
+    /// When the trace sends it, from the start of the run.
     pub due: Option<Nanos>,
     /// The turn of a conversation that must be answered first.
     pub after: Option<PreviousTurn>,

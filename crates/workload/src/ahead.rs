@@ -1,7 +1,7 @@
-//! Prompts that are made before the run, because making them asks the measured server.
+//! Prompts that are made before the run, because making them sends requests to the measured server.
 //!
-//! A tokenizer on the server must not be asked while the server is measured: the questions would
-//! load it, and a server that is flooded would not answer them.
+//! A tokenizer on the server must not be used while the server is measured: its requests would add
+//! load, and an overloaded server would not answer them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use crate::{Item, Result};
 /// More prompts than this are not kept in memory.
 pub(crate) const MOST_PROMPTS: u64 = 20_000;
 
-/// Questions under way at one time.
+/// Requests in flight at one time.
 const THREADS: u64 = 16;
 
 /// The items of indexes below `count`, made on several threads.
@@ -30,7 +30,7 @@ pub(crate) fn items(
             let is_failure = item.is_err();
             made.push(item);
             if is_failure {
-                // The others need not go on.
+                // The other threads can stop.
                 next.store(count, Ordering::Relaxed);
             }
         }

@@ -1,4 +1,4 @@
-//! What can go wrong with a dataset.
+//! Errors of datasets.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub enum Error {
     Read {
         /// The file as named.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A file without content.
@@ -53,7 +53,7 @@ pub enum Error {
     Template {
         /// Whose template.
         tokenizer: String,
-        /// What the template engine said.
+        /// The template engine's message.
         reason: String,
     },
     /// A tokenizer that does not work.

@@ -2,7 +2,7 @@
 //!
 //! In: a JSON array of objects of any size, or JSON lines. Out: where each row lies, and its text on
 //! demand; no tree of the file is ever built, so memory does not grow with it. The pass looks only
-//! at brackets and strings: whether a row is valid JSON is for its reader to find out.
+//! at brackets and strings: whether a row is valid JSON is checked by its reader.
 
 use std::fs::File;
 use std::io::Read;

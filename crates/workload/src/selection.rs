@@ -29,13 +29,13 @@ pub(crate) trait RowReader: Send + Sync {
     }
 }
 
-/// What a row turned out to be.
+/// The result of reading a row.
 pub(crate) enum RowReading {
     /// A prompt.
     Draft(Draft),
-    /// A sound row that this dataset does not use.
+    /// A valid row that this dataset does not use.
     Unfit,
-    /// Not what the format says, and why.
+    /// An invalid row, and why.
     Broken(String),
 }
 
@@ -79,7 +79,7 @@ struct Chosen {
     counts: TokenCounts,
 }
 
-/// What was seen on the way.
+/// Rows that were skipped.
 #[derive(Default)]
 struct SkippedRows {
     tried: usize,
@@ -117,12 +117,12 @@ impl<R: RowReader> ChosenRows<R> {
         Ok(selection)
     }
 
-    /// Adds what was noticed before the rows were chosen.
+    /// Adds notes from before the rows were chosen.
     pub(crate) fn add_notes(&mut self, notes: Vec<DatasetNote>) {
         self.notes.extend(notes);
     }
 
-    /// Decides how many prompts there are, and what must be said about it.
+    /// Decides how many prompts there are, and adds a note if they are too few.
     fn settle(&mut self, wanted: usize, tally: &SkippedRows) -> Result<()> {
         let path = self.rows.path().to_owned();
         if let Some((row, reason)) = &tally.first_broken {

@@ -1,4 +1,5 @@
-//! `tokometer capacity` as its user meets it. How near it comes to the truth is proved in virtual time.
+//! `tokometer capacity` as its user sees it. How near it comes to the truth is proved in virtual
+//! time.
 
 use nix::sys::signal::Signal;
 

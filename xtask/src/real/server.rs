@@ -1,4 +1,4 @@
-//! A server under way on loopback: started, waited for, ended.
+//! A server on loopback: started, waited for, stopped.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -18,7 +18,7 @@ pub(crate) struct AgainstArgs {
 }
 
 impl AgainstArgs {
-    /// Whether a second target is asked for.
+    /// Whether a second target is requested.
     pub(crate) fn is_given(&self) -> bool {
         self.against.is_some() || self.switch_command.is_some()
     }

@@ -1,4 +1,4 @@
-//! Command lines of other tools, made ours before they are parsed.
+//! Rewrites command lines of other tools before they are parsed.
 //!
 //! In: words as typed after `bench` or `dataset`. Out: the same words in our own spelling: `_` has
 //! become `-` in flags, unambiguous beginnings are completed, renamed flags have our name, flags
@@ -15,7 +15,7 @@ use tokometer_base::neighbours::nearest;
 use crate::exit::Refusal;
 use table::{CompatFlag, ROWS};
 
-/// What becomes of another tool's flag.
+/// How another tool's flag is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlagSupport {
     /// Accepted with its meaning; the text says what is worth knowing, if anything.
@@ -111,7 +111,7 @@ fn of_tool<'a>(tool: char, rows: impl Iterator<Item = &'a CompatFlag>) -> BTreeS
     rows.filter(|row| row.tools.contains(tool)).map(|row| row.flag).collect()
 }
 
-/// Flags that people type from habit, and the one of ours that does it.
+/// Flags that people type from habit, and our flag for the same purpose.
 const SYNONYMS: [(&str, &str); 34] = [
     ("--rate", "--request-rate"),
     ("--qps", "--request-rate"),

@@ -119,7 +119,7 @@ pub(crate) struct TargetArgs {
 }
 
 impl TargetArgs {
-    /// Whether any flag names a target: the simulator is then only meant when asked for.
+    /// Whether any flag names a target: the simulator is then used only if requested.
     pub(crate) fn names_a_target(&self) -> bool {
         self.backend.is_some()
             || self.base_url.is_some()
@@ -130,7 +130,7 @@ impl TargetArgs {
     }
 }
 
-/// A key, which nothing prints from here on.
+/// An API key; nothing prints it.
 fn api_key(text: &str) -> Result<ApiKey, String> {
     let is_sendable = text.bytes().all(|byte| byte.is_ascii_graphic());
     if text.is_empty() || !is_sendable {

@@ -16,7 +16,7 @@ use crate::runs;
 /// The findings of a search, beside the folders of its points.
 pub(crate) const CAPACITY: &str = "capacity.json";
 
-/// What becomes of a run that the folder already holds.
+/// What to do with a run that is already in the folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Earlier {
     /// Nothing: the new run is refused.
@@ -100,7 +100,7 @@ impl RunFolder {
         }
     }
 
-    /// Takes the folder away again when nothing was recorded in it.
+    /// Removes the folder if nothing was recorded in it.
     pub(crate) fn leave_if_empty(&self) {
         if let Self::Kept { path, .. } = self {
             // Only an empty folder can be removed this way.

@@ -62,9 +62,9 @@ fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
 /// What is known of a run besides its record.
 #[derive(Debug, Default)]
 pub(crate) struct RunFacts {
-    /// When the measured phase began; absent: it never did, or time is not the wall's.
+    /// When the measured phase began; absent: it never began, or the run was in virtual time.
     pub(crate) begin: Option<Nanos>,
-    /// What SGLang's server says of itself; absent: it was not asked, or did not answer.
+    /// SGLang's `/server_info`; absent: not requested, or no answer.
     pub(crate) server_info: Option<Value>,
 }
 

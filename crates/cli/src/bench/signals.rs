@@ -31,7 +31,7 @@ struct State {
 /// What a signal leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reaction {
-    /// The run, or whoever asks between two runs, learns of it.
+    /// The run is notified, or the next check between two runs finds it.
     Told,
     /// The program ends at once.
     Exit,

@@ -26,8 +26,8 @@ enum Size {
     Sweep,
 }
 
-/// Runs every point, shows each as it ends, and says how it all went. The time of the beginning names
-/// the folder.
+/// Runs every point, shows each when it ends, and returns the exit code of all. The time of the
+/// beginning names the folder.
 pub(crate) fn run(
     measurement: &mut Measurement,
     lowered: &Lowered,
@@ -255,7 +255,7 @@ fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &plan::Plan) -> Opt
     })
 }
 
-/// The exit code of a run that was just made: that its record is incomplete is the worst news.
+/// The exit code of a run that was just made: an incomplete record takes precedence.
 fn judged_fresh(measured: &MeasuredRun, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
     if let Some(why) = &measured.write_failure {
         print_message(&format!("error: {why}\n  results up to that point are reported above"));

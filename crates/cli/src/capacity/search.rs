@@ -141,7 +141,7 @@ impl CapacitySearch {
         let plan = self.plan_of(plan, load);
         let number = u32::try_from(self.readings.len()).unwrap_or(u32::MAX);
         match measurement.run(&plan, number, folder) {
-            // A point with a part of its requests says nothing of its load.
+            // An interrupted point does not describe its load.
             Ok(MeasuredRun { write_failure: Some(why), .. }) => {
                 Err(Refusal::new(Exit::Write, why.to_string())
                     .hint("free some space and continue with `--resume`"))
@@ -230,8 +230,8 @@ fn stop(folder: &Path) -> Option<Stop> {
     runs::end(folder).map(|end| end.stop)
 }
 
-/// Whether a folder holds a point that need not be measured again. One that was ended for overload
-/// has said what it had to say.
+/// Whether a folder holds a point that need not be measured again. One that ended because of
+/// overload is complete.
 fn is_finished(folder: &Path) -> bool {
     matches!(stop(folder), Some(Stop::Complete | Stop::Overloaded))
 }

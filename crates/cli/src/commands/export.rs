@@ -117,7 +117,7 @@ pub(crate) fn parquet(folder: &Path, out: &Path) -> Result<(), Refusal> {
     write().map_err(|why| unwritable(out, &why))
 }
 
-/// Says that this build cannot.
+/// Refuses: this build has no Parquet support.
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn parquet(_folder: &Path, out: &Path) -> Result<(), Refusal> {
     Err(Refusal::usage(

@@ -15,7 +15,7 @@ use crate::bench::heeded;
 use crate::exit::{Exit, Refusal};
 use crate::terminal::{print, print_message};
 
-/// Runs until a signal comes, or until the parent goes away.
+/// Runs until a signal arrives or the parent process exits.
 pub(crate) fn sim(args: &SimArgs, clock: &dyn Clock) -> anyhow::Result<Exit> {
     let server = SimServer::bind(config(args)?)
         .map_err(|why| Refusal::new(Exit::Target, why.to_string()))?;

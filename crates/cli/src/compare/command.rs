@@ -55,7 +55,7 @@ pub(crate) struct CompareArgs {
     pub(crate) force: bool,
 }
 
-/// Compares, shows, and says by its exit code whether a rule was broken.
+/// Compares and prints; the exit code says whether a rule was violated.
 pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     let rules: Vec<FailRule> =
         args.fail_if.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
@@ -95,8 +95,8 @@ fn rule(text: &str) -> Result<FailRule, Refusal> {
     })
 }
 
-/// A broken rule is a missed objective. One that cannot be judged must not pass unseen: whoever wrote
-/// it asked for something that these runs do not have.
+/// A broken rule is a missed objective. One that cannot be judged must not pass silently: it names
+/// a figure that these runs do not have.
 fn exit(comparison: &Comparison) -> Exit {
     let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {

@@ -185,12 +185,12 @@ fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, R
     Ok(run)
 }
 
-/// What a run without a success is answered with.
+/// The error for a run without a successful request.
 pub(crate) fn no_success(why: &Error) -> Refusal {
     Refusal::usage(why.to_string(), "`tokometer report` shows why its requests failed")
 }
 
-/// Whose definitions figures follow.
+/// Which tool's definitions the figures follow.
 fn definitions(layout: Layout) -> &'static str {
     match family(layout) {
         Family::Vllm => "vLLM's",

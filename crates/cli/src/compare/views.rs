@@ -98,7 +98,7 @@ fn ground(comparison: &Comparison) -> String {
     }
 }
 
-/// What a reader must know of all verdicts together.
+/// A remark about all verdicts together.
 fn chance(comparison: &Comparison) -> String {
     let judged = comparison.rows.iter().filter(|row| row.difference.is_some()).count();
     format!(
@@ -331,7 +331,7 @@ mod tests {
         assert!(page.contains("Output throughput") && page.contains("+5.5 % to +14.5 %"));
     }
 
-    /// Whoever gets the page by mail has not seen the terminal.
+    /// A reader of the page may not have seen the terminal output.
     #[test]
     fn the_page_repeats_what_the_text_warns_of() {
         let mut forced = comparison();

@@ -1,7 +1,7 @@
 //! `bench --live`: the run as it happens, on the whole terminal.
 //!
-//! A thread of its own reads the counters a few times a second and draws. The terminal is given back
-//! as it was when the run ends, when it is interrupted, and on a panic.
+//! A thread of its own reads the counters a few times a second and draws. The terminal is restored
+//! when the run ends, when it is interrupted, and on a panic.
 
 mod board;
 
@@ -29,7 +29,7 @@ use board::{Board, BoardValues};
 /// Between two drawings.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// A running dashboard. Dropping it gives the terminal back.
+/// A running dashboard. Dropping it restores the terminal.
 pub(crate) struct Dashboard {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -96,7 +96,7 @@ fn show(watched: &DashboardSource, stop: &AtomicBool) {
         // A terminal that cannot be drawn on is no reason to stop measuring.
         let _ = terminal.draw(|frame| board.render(frame));
         if asks_to_stop() {
-            // As if the terminal had sent it: a sweep must learn of it, too.
+            // Treated like a signal from the terminal, so that a sweep stops as well.
             if signal_hook::low_level::raise(signal_hook::consts::SIGINT).is_err() {
                 watched.interrupt.raise();
             }

@@ -1,4 +1,4 @@
-//! What stands under a predicted report: where it comes from and how far to trust it.
+//! The lines under a predicted report: its source and its known error.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use super::point::{EXACT_TOKENS_MAX, PredictedDetail, PredictedPoint};
 pub(super) const LABEL: usize = 17;
 const WIDTH: usize = 100;
 
-/// Whether the account of the engine's work is wanted.
+/// Whether to explain the engine's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Explain {
     /// It is.
@@ -35,7 +35,7 @@ pub(crate) struct PredictionPage<'a> {
     pub(crate) predicted: &'a PredictedPoint,
     /// Fleet and client.
     pub(crate) options: twin::PredictOptions,
-    /// Whether the account of the engine's work is wanted.
+    /// Whether to explain the engine's work.
     pub(crate) explain: Explain,
     /// Most memory that this process held, in bytes; only for runs where it matters.
     pub(crate) peak_memory_bytes: Option<u64>,

@@ -44,7 +44,7 @@ impl Tunnel {
     }
 }
 
-/// A tunnel on its way.
+/// A tunnel that is being opened.
 #[derive(Debug)]
 pub(super) struct OpeningTunnel {
     tunnel: Tunnel,

@@ -238,7 +238,7 @@ impl Engine {
         Step { until: now + Nanos::from_millis_f64(span).max(STEP_MIN), kind, batch }
     }
 
-    /// Lets go of the requests that the previous step finished.
+    /// Removes the requests that the previous step finished.
     fn settle(&mut self) {
         self.stale = 0;
         if !std::mem::take(&mut self.has_finished) {
@@ -276,7 +276,7 @@ impl Engine {
         self.sequences[slot].as_mut().expect("queues name only occupied slots")
     }
 
-    /// Gives back a request's blocks.
+    /// Frees a request's blocks.
     pub(super) fn release(&mut self, slot: usize) {
         let sequence = self.sequences[slot].as_mut().expect("queues name only occupied slots");
         self.blocks.give_back(sequence.held, &sequence.shared);

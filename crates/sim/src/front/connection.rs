@@ -17,7 +17,7 @@ use tokometer_base as base;
 use super::http::{Persistence, RequestReader};
 use crate::truth::{Fact, Log, SentKind, TrueEvent};
 
-/// Output that a client does not read is kept up to here; then the connection is given up.
+/// Output that a client does not read is kept up to here; then the connection is closed.
 const BACKLOG_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// An event whose last byte is in the queue.
@@ -30,7 +30,7 @@ struct Leaving {
     tokens: u32,
 }
 
-/// What became of the output.
+/// The result of sending output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flushed {
     /// Everything has left.

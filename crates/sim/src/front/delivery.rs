@@ -108,7 +108,7 @@ impl Reactor<'_> {
         self.sheet = sheet;
     }
 
-    /// Gives tokens to a stream and sends what it says about them.
+    /// Gives tokens to a stream and sends their events.
     fn deliver(&mut self, key: u64, tokens: u32) {
         let now = self.clock.now();
         let coalesce = match &self.config.pace {

@@ -32,7 +32,7 @@ pub enum Error {
     Listen {
         /// The address.
         address: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
     /// The path cannot be listened on.
@@ -40,7 +40,7 @@ pub enum Error {
     ListenUnix {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: io::Error,
     },
     /// The engine profile is not sound.

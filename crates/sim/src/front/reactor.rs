@@ -158,7 +158,7 @@ impl<'a> Reactor<'a> {
         }
     }
 
-    /// Asks to be woken at the next alarm.
+    /// Sets the timer to the next alarm.
     fn set_timer(&mut self) -> Result<(), Error> {
         let next = self.timers.next();
         if next == self.timer_set_to {
@@ -233,7 +233,7 @@ impl<'a> Reactor<'a> {
         }
     }
 
-    /// Deals with what the poller says of a connection.
+    /// Handles the poller's events of a connection.
     fn attend(&mut self, key: u64, flags: EpollFlags) {
         if flags.contains(EpollFlags::EPOLLOUT) {
             self.flush(key);
@@ -299,7 +299,7 @@ impl<'a> Reactor<'a> {
         }
     }
 
-    /// Lets a connection go, and the answer that was on its way with it.
+    /// Closes a connection and drops its unfinished answer.
     pub(super) fn close(&mut self, key: u64, outcome: StreamEnd) {
         let Some(connection) = self.connections.remove(key) else { return };
         if let Some(stream) = connection.stream {
@@ -309,7 +309,7 @@ impl<'a> Reactor<'a> {
         drop(connection);
     }
 
-    /// Forgets an answer that will not be finished.
+    /// Drops an answer that will not be finished.
     pub(super) fn abandon(&mut self, key: u64, outcome: StreamEnd) {
         let Some(stream) = self.streams.remove(key) else { return };
         if let Some(engine) = &mut self.engine {

@@ -15,7 +15,7 @@ use crate::wire::{
     ReportedUsage, Response, Sheet,
 };
 
-/// An answer on its way.
+/// An answer in progress.
 pub(super) struct ResponseStream {
     /// Its number, in order of arrival.
     pub(super) number: u64,

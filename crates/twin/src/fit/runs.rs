@@ -2,8 +2,9 @@
 //!
 //! Steps that only decode give the base, the cost per sequence and per token of context; steps in which
 //! first tokens came, of requests that had all been waiting when the step began, give the cost of prompt
-//! tokens; requests that met an idle engine give the front end's delay. Every second step is held out
-//! from a fit whose error is then stated. Then whole runs are predicted and compared ([`super::replay`]).
+//! tokens; requests that reached an idle engine show the front end's delay. Every second step is
+//! held out from a fit whose error is then stated. Then whole runs are predicted and compared
+//! ([`super::replay`]).
 
 use std::fmt::Write as _;
 
@@ -279,7 +280,7 @@ impl StepsOfRun {
         }
     }
 
-    /// What a request that met an idle engine waited for beyond its prefill.
+    /// What a request that reached an idle engine waited for beyond its prefill.
     fn set_arrival(&mut self, runs: &[Vec<Timeline>]) {
         let mut delays: Vec<f64> = runs.iter().flat_map(|run| self.idle_delays(run)).collect();
         delays.sort_by(f64::total_cmp);

@@ -100,7 +100,7 @@ impl Case {
         }
     }
 
-    /// A small run of which the second request meets the fault: the others must not suffer.
+    /// A small run whose second request hits the fault; the others must not be affected.
     pub(super) const fn second(fault: &'static str, script: Script) -> Self {
         Self::new(fault, Target::Second(script), BENCH).counts(2, 1)
     }

@@ -5,7 +5,7 @@
 
 use super::FlagSupport::{self, Ignored, Kept, Refused, Renamed};
 
-/// A flag of another tool and what becomes of it here.
+/// A flag of another tool and how it is treated here.
 #[derive(Debug)]
 pub(crate) struct CompatFlag {
     /// The flag as the tool spells it, with its dashes.

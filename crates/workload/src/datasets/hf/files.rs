@@ -1,4 +1,4 @@
-//! Which files a dataset of the hub consists of: a file, a folder, the hub's cache, the hub.
+//! The files that a hub dataset consists of: a file, a folder, the hub's cache, the hub.
 //!
 //! In: the options. Out: the rows of all files of one split of one subset, in the order of their
 //! names. From the hub itself no more files are fetched than the run needs.
@@ -18,7 +18,7 @@ const FORMATS: &[&str] = if cfg!(feature = "parquet") {
     &["jsonl", "json", "csv"]
 };
 
-/// The rows of a dataset, and what is worth knowing about them.
+/// The rows of a dataset, with notes about them.
 pub(super) struct DatasetRows {
     pub(super) rows: FileRows,
     pub(super) notes: Vec<DatasetNote>,
