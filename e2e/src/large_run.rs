@@ -1,7 +1,7 @@
 //! Run folders of any size, written without a server: for tests and measurements of what reads records.
 //!
 //! The engine is a clock of steps: every stream gets one token per step, and the load keeps about
-//! [`IN_FLIGHT`] streams active. A few requests connect first, fail, or are retried. Everything is
+//! `IN_FLIGHT` streams active. A few requests connect first, fail, or are retried. Everything is
 //! drawn from one seed, so that the same size always gives the same rows.
 
 use std::cmp::Reverse;
