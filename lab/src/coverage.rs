@@ -13,7 +13,7 @@ use tokometer_metrics::{Collector, ConfidenceInterval, Details, Summary, Summary
 use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::{self as twin, KeptDetail, Workload, predict};
+use tokometer_twin::{self as twin, KeptDetail, RequestLoad, predict};
 
 use crate::virtual_runs::{Drawn, in_parallel, info};
 
@@ -67,7 +67,7 @@ impl Pool {
 impl Study {
     fn run(&self, arrivals: Option<f64>, seed: Seed) -> Result<(Vec<Timeline>, Nanos)> {
         let asks = Drawn { lengths: LENGTHS, count: self.requests, seed };
-        let burst = Workload::burst(asks);
+        let burst = RequestLoad::burst(asks);
         let workload = match arrivals {
             Some(rate) => burst.arriving(Arrivals::poisson(rate)),
             None => burst,

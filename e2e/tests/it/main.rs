@@ -28,6 +28,7 @@ mod signals;
 mod soak;
 mod sweeps;
 mod truth;
+mod verdicts;
 mod waiting;
 
 use tokometer_e2e::program;

@@ -1,10 +1,11 @@
-//! `cargo lab verdicts [--all] [--fresh] [--step-clock] [PROGRAM]`: is the verdict about each figure right?
+//! `cargo lab verdicts [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]`: is the verdict about each figure right?
 //!
 //! The same plan in virtual time gives the undisturbed figures. The real client measures the simulated
 //! server, which runs in its own process, while something disturbs the client, its machine or the path,
 //! at levels from harmless to gross. Each shown figure is then compared with the undisturbed one: off by
 //! more than 5 %, its verdict must not be VALID; off by less than 1 %, it must be.
 //!
+//! `--step-clock` sets the wall clock of the machine, which disturbs everything else on it.
 //! Finished cases are kept in `target/verdicts` and skipped the next time, unless `--fresh` is given.
 //! Needs root for namespaces, control groups and real-time priority; cases that cannot be set up are
 //! reported and left out.
@@ -23,6 +24,7 @@ pub(crate) use stage::{Stage, program};
 use std::path::PathBuf;
 
 use anyhow::Result;
+use tokometer_base::{Clock, MonotonicClock};
 
 use crate::program::{announce, root};
 
@@ -35,11 +37,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         let _ = std::fs::remove_dir_all(stage.results());
     }
     std::fs::create_dir_all(stage.results())?;
+    let limit = arguments.iter().find_map(|argument| argument.strip_prefix("--minutes="));
+    let most_minutes: f64 = limit.map_or(Ok(f64::INFINITY), str::parse)?;
     let mut cases = cases::all(has("--all"));
     if has("--step-clock") {
         cases.extend(cases::clock_steps());
     }
+    let begin = MonotonicClock.now();
     for (at, case) in cases.iter().enumerate() {
+        let minutes = (MonotonicClock.now() - begin).as_secs_f64() / 60.0;
+        if minutes >= most_minutes {
+            announce("the time is over; the same command continues with the next case");
+            break;
+        }
         let file: PathBuf = stage.results().join(format!("{}.json", case.name()));
         if file.exists() {
             continue;

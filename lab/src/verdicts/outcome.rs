@@ -13,6 +13,8 @@ const RATES: [&str; 2] = ["requests_per_s", "output_tokens_per_s"];
 #[derive(Debug, Clone)]
 pub(crate) struct Compared {
     pub(crate) off: f64,
+    /// Whether the undisturbed value lies outside of the figure's own 95 % interval; true without one.
+    pub(crate) is_beyond_interval: bool,
     pub(crate) verdict: String,
     pub(crate) effect: Option<f64>,
     pub(crate) notes: Vec<String>,
@@ -55,23 +57,38 @@ pub(crate) fn values(summary: &Value) -> BTreeMap<String, f64> {
     found
 }
 
+/// The 95 % interval of a figure.
+fn interval(summary: &Value, metric: &str, statistic: &str) -> Option<(f64, f64)> {
+    let values = &summary["distributions"][metric];
+    let interval = match statistic.strip_prefix('p') {
+        None => &values["mean_interval"],
+        Some(percent) => values["percentiles"].as_array()?.iter().find(|entry| {
+            entry["percent"].as_f64().map(|found| found.to_string()).as_deref() == Some(percent)
+        })?,
+    };
+    Some((interval["low"].as_f64()?, interval["high"].as_f64()?))
+}
+
 impl Outcome {
-    /// Compares a result (`summary` and `health`) with the virtual figures, after multiplying these by
-    /// `factors`, which a calibration gives.
+    /// Compares a result (`summary` and `health`) with the virtual figures, after adding `offsets` by
+    /// metric, which a calibration gives.
     pub(crate) fn of(
         result: &Value,
         expected: &BTreeMap<String, f64>,
-        factors: &BTreeMap<String, f64>,
+        offsets: &BTreeMap<String, f64>,
     ) -> Self {
         let summary = &result["summary"];
         let mut figures = BTreeMap::new();
         for (key, value) in values(summary) {
             let Some(expected) = expected.get(&key) else { continue };
-            let expected = expected * factors.get(&key).copied().unwrap_or(1.0);
+            let (metric, statistic) = key.rsplit_once('_').unwrap_or((&key, ""));
+            let expected = expected + offsets.get(metric).copied().unwrap_or(0.0);
             let judged = &summary["figure_verdicts"][&key];
             let codes = judged["notes"].as_array().into_iter().flatten();
             let figure = Compared {
                 off: value / expected - 1.0,
+                is_beyond_interval: interval(summary, metric, statistic)
+                    .is_none_or(|(low, high)| expected < low || expected > high),
                 verdict: judged["verdict"].as_str().unwrap_or("none").to_owned(),
                 effect: judged["effect"].as_f64(),
                 notes: codes.filter_map(|code| code.as_str().map(str::to_owned)).collect(),

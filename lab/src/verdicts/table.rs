@@ -1,4 +1,8 @@
 //! The tables: how often the verdict spoke when it should, and was silent when it should.
+//!
+//! A figure is wrong when it is off by more than 5 % and its own interval does not hold the undisturbed
+//! value; it is right when it is off by less than 1 %. Notes about too few samples or no steady part do not
+//! count as speaking: they hold for undisturbed runs as well.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,8 +27,8 @@ struct Score {
 }
 
 impl Score {
-    fn add(&mut self, off: f64, has_spoken: bool) {
-        if off.abs() > WRONG {
+    fn add(&mut self, off: f64, is_beyond_interval: bool, has_spoken: bool) {
+        if off.abs() > WRONG && is_beyond_interval {
             self.wrong += 1;
             self.spoke += usize::from(has_spoken);
         } else if off.abs() < RIGHT {
@@ -68,7 +72,7 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     for ((kind, level, load), runs) in &groups {
         let mut score = Score::default();
         let figures = || runs.iter().flat_map(|run| &run.outcome.figures);
-        figures().for_each(|(_, figure)| score.add(figure.off, spoke(figure)));
+        figures().for_each(|(_, figure)| score.add(figure.off, figure.is_beyond_interval, spoke(figure)));
         let worst = figures().max_by(|a, b| a.1.off.abs().total_cmp(&b.1.off.abs()));
         let worst =
             worst.map_or(String::new(), |(key, one)| format!("{key} {:+.1} %", one.off * 100.0));
@@ -88,15 +92,17 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     let mut by_figure: BTreeMap<String, Score> = BTreeMap::new();
     for (key, figure) in disturbed().flat_map(|one| &one.outcome.figures) {
         for name in [key.as_str(), "all figures"] {
-            by_figure.entry(name.to_owned()).or_default().add(figure.off, spoke(figure));
+            by_figure.entry(name.to_owned()).or_default().add(figure.off, figure.is_beyond_interval, spoke(figure));
         }
     }
     rows("figure", &by_figure);
     rows("note", &by_note(&disturbed().collect::<Vec<_>>()));
     let mut runs = Score::default();
     for one in disturbed() {
-        let worst = one.outcome.figures.values().map(|figure| figure.off.abs()).fold(0.0, f64::max);
-        runs.add(worst, one.outcome.verdict != "VALID");
+        let figures = || one.outcome.figures.values();
+        let worst = figures().map(|figure| figure.off.abs()).fold(0.0, f64::max);
+        let is_wrong = figures().any(|one| one.off.abs() > WRONG && one.is_beyond_interval);
+        runs.add(worst, is_wrong, figures().any(spoke));
     }
     println!(
         "\n| verdict of the run | spoke when a figure was off > 5 % | silent when all were off < 1 % |\n|---|--:|--:|"
@@ -106,8 +112,13 @@ pub(super) fn print(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Notes about what a figure can show, whatever disturbed the run.
+const ABOUT_SUPPORT: [&str; 3] = ["few-samples", "no-steady-state", "short-steady-state"];
+
+/// Whether the verdict warns of a disturbance.
 fn spoke(figure: &Compared) -> bool {
     figure.verdict != "VALID"
+        && figure.notes.iter().any(|code| !ABOUT_SUPPORT.contains(&code.as_str()))
 }
 
 /// For each note: figures that it concerned when they were wrong, and did not when they were right. A note
@@ -129,7 +140,7 @@ fn by_note(done: &[&Done]) -> BTreeMap<String, Score> {
         let mut score = Score::default();
         for one in done.iter().filter(|one| kinds.contains(&one.kind.as_str())) {
             for figure in one.outcome.figures.values() {
-                score.add(figure.off, figure.notes.contains(code));
+                score.add(figure.off, figure.is_beyond_interval, figure.notes.contains(code));
             }
         }
         scores.insert(code.clone(), score);
@@ -147,7 +158,7 @@ fn misses(done: &[Done]) {
         for (key, figure) in &one.outcome.figures {
             let (off, bound) = (figure.off * 100.0, figure.effect.unwrap_or(0.0) * 100.0);
             let what = match figure.off.abs() {
-                off if off > WRONG && !spoke(figure) => "missed",
+                off if off > WRONG && figure.is_beyond_interval && !spoke(figure) => "missed",
                 off if off < RIGHT && spoke(figure) => "false alarm",
                 _ => continue,
             };
@@ -171,8 +182,9 @@ fn read(folder: &Path) -> Result<Vec<Done>> {
         let all = result["expected"].as_object().into_iter().flatten();
         all.filter_map(|(key, value)| Some((key.clone(), value.as_f64()?))).collect()
     };
-    // What the simulator's front and the path add: the median over the calibrations of a path.
-    let mut ratios: BTreeMap<(String, String), BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+    // What the simulator's front and the path add to each request: the median over the calibrations of a
+    // path of the difference between the medians.
+    let mut differences: BTreeMap<(String, String), BTreeMap<String, Vec<f64>>> = BTreeMap::new();
     let word = |result: &Value, key: &str| result["case"][key].as_str().unwrap_or("").to_owned();
     let path = |result: &Value| {
         let place = word(result, "place");
@@ -180,16 +192,16 @@ fn read(folder: &Path) -> Result<Vec<Done>> {
         (word(result, "load"), place)
     };
     for result in results.iter().filter(|result| word(result, "kind") == "calibration") {
-        let known = expected(result);
-        let of_path = ratios.entry(path(result)).or_default();
+        let (known, of_path) = (expected(result), differences.entry(path(result)).or_default());
         for (key, value) in outcome::values(&result["summary"]) {
-            if let Some(expected) = known.get(&key).filter(|value| **value > 0.0) {
-                of_path.entry(key).or_default().push(value / expected);
+            let metric = key.strip_suffix("_p50").map(str::to_owned);
+            if let (Some(metric), Some(expected)) = (metric, known.get(&key)) {
+                of_path.entry(metric).or_default().push(value - expected);
             }
         }
     }
     let done = |result: &Value| {
-        let factors: BTreeMap<String, f64> = ratios
+        let offsets: BTreeMap<String, f64> = differences
             .get(&path(result))
             .into_iter()
             .flatten()
@@ -200,7 +212,7 @@ fn read(folder: &Path) -> Result<Vec<Done>> {
             level: word(result, "level"),
             load: word(result, "load"),
             place: word(result, "place"),
-            outcome: Outcome::of(result, &expected(result), &factors),
+            outcome: Outcome::of(result, &expected(result), &offsets),
         }
     };
     Ok(results.iter().map(done).collect())
@@ -209,5 +221,5 @@ fn read(folder: &Path) -> Result<Vec<Done>> {
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(1.0)
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }

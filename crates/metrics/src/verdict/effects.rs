@@ -10,7 +10,7 @@ use tokometer_record::{Health, RunInfo};
 
 use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
-use super::limits::TAIL_PERCENT;
+use super::limits::{LEFT_OUT_ABOVE, TAIL_PERCENT};
 use super::touched::{self, Delay, Touched};
 use crate::figure::Statistic;
 use crate::observe::Observed;
@@ -246,7 +246,9 @@ impl Study<'_> {
                 return shown.is_rate().then_some(rate);
             };
             let shift = self_shift(self.input.summary, shown, one, (all, &clean), &touched);
-            Some(shift + rest.for_statistic(shown.statistic))
+            // Short delays are spread over the run; longer ones that had to stay are not.
+            let is_short = touched.longest_kept <= LEFT_OUT_ABOVE;
+            Some(shift + if is_short { rest.mean } else { rest.for_statistic(shown.statistic) })
         });
     }
 
@@ -342,7 +344,9 @@ impl Study<'_> {
             let of = delays.iter().filter(|delay| is_meant(delay));
             of.map(|delay| delay.length.as_secs_f64()).sum::<f64>() / seconds
         };
-        let rest = sum(&|delay| delay.length <= touched.longest_kept);
+        // One thread waits on one core; a server that runs on all of them loses less.
+        let cores = f64::from(health.cores.unwrap_or(1).max(1));
+        let rest = sum(&|delay| delay.length <= touched.longest_kept) / cores;
         let of_rate = match self.class {
             LoadClass::Closed | LoadClass::Burst => sum(&|_| true),
             LoadClass::Open | LoadClass::Ramp => sum(&|delay| delay.span.end > last_start),
@@ -354,7 +358,6 @@ impl Study<'_> {
             }
             None => shown.is_rate().then_some(of_rate),
         });
-        let cores = f64::from(health.cores.unwrap_or(1).max(1));
         if let Some(stolen) = health.stolen {
             let share = stolen.as_secs_f64() / seconds / cores;
             self.add_each("stolen-time", |shown| shown.depends_on_load().then_some(share));

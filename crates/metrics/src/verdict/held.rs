@@ -3,7 +3,7 @@
 use tokometer_base::Nanos;
 use tokometer_record::RecordedLoad;
 
-use super::limits::PARTS;
+use super::limits::{LATENCY_PER_LOAD, PARTS};
 use crate::rows::RequestRow;
 use crate::steady::LoadClass;
 
@@ -53,7 +53,8 @@ pub(super) struct Held {
 
 /// Sum of lateness / sum of times in flight (Little's law): the share of the requests that should have
 /// been in the server and were not. Only delays up to `most` count. A request that is alone in the server
-/// cannot be affected by others, so the share is weighted by the chance to meet another one.
+/// cannot be affected by others, so the share is weighted by the chance to meet another one, and by how much
+/// a latency follows the load.
 pub(super) fn held(rows: &[RequestRow], late: &[Nanos], most: Nanos) -> Held {
     let begin = rows.iter().map(|row| row.due).min().unwrap_or(Nanos::ZERO);
     let last = rows.iter().map(|row| row.due).max().unwrap_or(Nanos::ZERO);
@@ -71,7 +72,7 @@ pub(super) fn held(rows: &[RequestRow], late: &[Nanos], most: Nanos) -> Held {
     let share = |(late, flight): (f64, f64)| if flight > 0.0 { late / flight } else { 0.0 };
     let all = parts.iter().fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
     let in_flight = all.1 / (end - begin).0.max(1) as f64;
-    let met = in_flight / (1.0 + in_flight);
+    let met = in_flight / (1.0 + in_flight) * LATENCY_PER_LOAD;
     let worst = parts.iter().copied().map(share).fold(0.0, f64::max);
     Held { raw: share(all), mean: share(all) * met, worst: worst * met }
 }

@@ -10,6 +10,7 @@ use super::limits;
 use crate::define;
 use crate::figure::{self, Figure, Statistic};
 use crate::notes::{self, Note, Severity, Verdict};
+use crate::steady::LoadClass;
 use crate::summary::Summary;
 
 /// What is known about one figure of a run.
@@ -36,11 +37,13 @@ pub(crate) fn of_run(summary: &Summary) -> Verdict {
 
 /// The name of a figure's key for people: `p99 TTFT`.
 pub fn figure_label(key: &str) -> String {
-    match (Figure::parse(key), define::metric(key)) {
-        (Ok(figure), _) => figure.label(),
-        (_, Some(metric)) => metric.label.to_owned(),
-        _ => key.to_owned(),
+    if let Ok(figure) = Figure::parse(key) {
+        return figure.label();
     }
+    let named = |key: &str| define::metric(key).map(|metric| metric.label.to_lowercase());
+    let parts = key.rsplit_once('_');
+    let statistic = parts.and_then(|(key, statistic)| Some(format!("{statistic} {}", named(key)?)));
+    named(key).or(statistic).unwrap_or_else(|| key.to_owned())
 }
 
 /// Figures of the whole run.
@@ -65,6 +68,9 @@ const LATENCIES: [&str; 8] = [
     "ttft_from_intended_ms",
     "e2e_from_intended_ms",
 ];
+
+/// Means that differ by less than this share are the same for a reader.
+const SAME: f64 = 0.01;
 
 /// One figure of the report.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,6 +115,9 @@ pub(super) fn shown(summary: &Summary, health: Option<&Health>) -> Vec<ShownFigu
         let Some(values) = summary.distribution(key).filter(|values| values.count > 0) else {
             continue;
         };
+        if repeats(summary, key) {
+            continue;
+        }
         let is_result = has_waited || !key.ends_with("_from_intended_ms");
         let percentiles = values.percentiles.iter().filter(|_| !values.is_withheld);
         let percentiles = percentiles.filter_map(|one| {
@@ -122,6 +131,17 @@ pub(super) fn shown(summary: &Summary, health: Option<&Health>) -> Vec<ShownFigu
         }));
     }
     found
+}
+
+/// Whether a latency says the same as another one, so that reports leave it out.
+fn repeats(summary: &Summary, key: &str) -> bool {
+    let other = match key {
+        "first_event_ms" | "first_answer_ms" | "ttft_from_intended_ms" => "ttft_ms",
+        "e2e_from_intended_ms" => "e2e_ms",
+        _ => return false,
+    };
+    let mean = |key: &str| summary.distribution(key).and_then(|values| values.mean);
+    mean(key).zip(mean(other)).is_some_and(|(own, other)| (own / other - 1.0).abs() <= SAME)
 }
 
 /// Half the width of a figure's 95 % interval, as a share of the figure. `None` where it has none.
@@ -183,6 +203,8 @@ fn concerns(note: &Note, shown: &ShownFigure, summary: &Summary) -> bool {
     let key = shown.quantity;
     match (note.code.as_str(), note.figure.as_str()) {
         ("few-samples", _) => is_unsupported(summary, shown),
+        // The rate of an open loop is the plan's, whoever else uses the server.
+        ("other-clients", _) => summary.load_class != LoadClass::Open || !shown.is_rate(),
         (_, "all") => true,
         // Their figures tell something else than they seem to: the load was not the requested one.
         (_, "achieved_rate_per_s") => shown.depends_on_load(),

@@ -11,6 +11,8 @@ use crate::sends::LATE;
 pub const INVALID_ABOVE: f64 = 0.05;
 /// A figure that may be off by more than this share is SUSPECT.
 pub const SUSPECT_ABOVE: f64 = 0.01;
+/// Change of a latency per change of the load, as shares. The study `verdicts` of `lab/` found 0.0 to 0.4.
+pub const LATENCY_PER_LOAD: f64 = 0.5;
 /// Delays up to this length are bounded by their sum; requests that overlap a longer one are left out
 /// and the figure is computed again.
 pub const LEFT_OUT_ABOVE: Nanos = LATE;
@@ -46,6 +48,10 @@ pub fn markdown() -> String {
     let rows = [
         (percent(INVALID_ABOVE), "effect on a figure above which it is INVALID"),
         (percent(SUSPECT_ABOVE), "effect on a figure above which it is SUSPECT"),
+        (
+            percent(LATENCY_PER_LOAD),
+            "change of a latency, as a share of the change of the load that causes it",
+        ),
         (
             LEFT_OUT_ABOVE.to_string(),
             "delay above which the overlapping requests are left out and the figure is computed again; \

@@ -17,6 +17,7 @@ fn streams_that_are_read_lazily_keep_exact_times() {
     let health = &ran.end.as_ref().unwrap().health;
     assert!(health.lazy_streams > 100, "{} lazy streams", health.lazy_streams);
     assert!(ran.measured().all(tokometer_record::Timeline::is_success));
+    assert_eq!(health.stalls.as_deref(), Some(&[][..]), "nothing stalls in virtual time");
     let delay = &health.workers[0].kernel_to_user;
     assert!(delay.max >= Nanos::from_micros(200), "the reads came later than the events");
 }
@@ -31,6 +32,9 @@ fn a_pace_is_kept_to_the_cost_of_the_calls() {
         Arrivals::Paced(Pace { curve, burstiness: Some(1.0), first: First::Waits });
     scenario.config.connections = Connections::Preopen;
     let ran = check(&scenario);
+    let health = &ran.end.as_ref().unwrap().health;
+    assert_eq!(health.stalls.as_deref(), Some(&[][..]), "nothing stalls in virtual time");
+    assert!(health.pacing_control.len() > 50, "the control thread follows the schedule");
     for timeline in ran.measured() {
         let intended = timeline.times.intended.unwrap();
         let late = timeline.times.first_byte_sent.unwrap() - intended;
