@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use tokometer_base::{Nanos, Seed};
 use tokometer_metrics::define::{self, Formula};
 use tokometer_metrics::sample::Sample;
+use tokometer_metrics::statistics;
 use tokometer_metrics::{Collector, ConfidenceInterval, Details, Summary, SummaryOptions};
 use tokometer_record::{Health, RunEnd, RunState, Stop, Timeline};
 use tokometer_schedule::Arrivals;
@@ -27,6 +28,13 @@ const UNIT: f64 = 1e6;
 
 /// A figure of one run as stated: its interval, if the run is long enough for one.
 type Stated = Option<(f64, f64)>;
+
+/// One run: its summary, and the intervals that its values would have if they were independent, by
+/// metric and statistic.
+struct Run {
+    summary: Summary,
+    independent: [[Stated; STATISTICS.len()]; METRICS.len()],
+}
 
 struct Study {
     profile: Profile,
@@ -72,7 +80,8 @@ impl Study {
             Some(rate) => burst.arriving(Arrivals::poisson(rate)),
             None => burst,
         };
-        let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..twin::PredictOptions::default() };
+        let options =
+            twin::PredictOptions { keep: KeptDetail::Timelines, ..twin::PredictOptions::default() };
         let run = predict(&self.profile, &workload, seed, options)?;
         Ok((run.timelines, run.end))
     }
@@ -90,10 +99,13 @@ impl Study {
         Ok((to - from) as f64 / (*end - *begin).as_secs_f64())
     }
 
-    fn summary(&self, rate: f64, seed: Seed, pool: &Mutex<Pool>) -> Result<Summary> {
+    fn measure(&self, rate: f64, seed: Seed, pool: &Mutex<Pool>) -> Result<Run> {
         let (timelines, end) = self.run(Some(rate), seed)?;
-        let options =
-            SummaryOptions { families: Vec::new(), details: Details::Drop, ..SummaryOptions::default() };
+        let options = SummaryOptions {
+            families: Vec::new(),
+            details: Details::Drop,
+            ..SummaryOptions::default()
+        };
         let mut collector = Collector::new(&info(rate, None), options);
         timelines.iter().for_each(|timeline| collector.push(timeline));
         let run_end = RunEnd {
@@ -106,8 +118,30 @@ impl Study {
         };
         let summary = collector.finish(&RunState::Ended(Box::new(run_end)));
         pool.lock().unwrap_or_else(PoisonError::into_inner).add(&timelines, end, &summary);
-        Ok(summary)
+        let independent = METRICS.map(|key| as_if_independent(&timelines, key));
+        Ok(Run { summary, independent })
     }
+}
+
+/// Intervals from the number of values, in milliseconds. Gaps never had them.
+fn as_if_independent(timelines: &[Timeline], key: &str) -> [Stated; STATISTICS.len()] {
+    let Some(Formula::Latency(value)) = define::metric(key).map(|metric| metric.formula) else {
+        return [None; STATISTICS.len()];
+    };
+    let mut values: Vec<f64> =
+        timelines.iter().filter_map(value).map(|value| value / UNIT).collect();
+    values.sort_by(f64::total_cmp);
+    let at = |rank: u64| values.get(usize::try_from(rank).ok()?).copied();
+    STATISTICS.map(|statistic| match statistic {
+        None => {
+            let (mean, margin) = (statistics::mean(&values)?, statistics::mean_margin(&values)?);
+            Some((mean - margin, mean + margin))
+        }
+        Some(percent) => {
+            let (low, high) = statistics::percentile_ranks(percent, values.len() as u64)?;
+            at(low).zip(at(high))
+        }
+    })
 }
 
 fn of_distribution(summary: &Summary, key: &str, percent: Option<f64>) -> Stated {
@@ -118,50 +152,62 @@ fn of_distribution(summary: &Summary, key: &str, percent: Option<f64>) -> Stated
     }
 }
 
+fn percent(part: usize, of: usize) -> String {
+    if of == 0 { "–".to_owned() } else { format!("{:.1} %", part as f64 / of as f64 * 100.0) }
+}
+
+/// Intervals that contain the truth, and intervals.
+fn held(runs: &[Stated], truth: f64) -> (usize, usize) {
+    let stated = runs.iter().flatten();
+    (
+        stated.filter(|(low, high)| (*low..=*high).contains(&truth)).count(),
+        runs.iter().flatten().count(),
+    )
+}
+
 #[expect(clippy::print_stdout, reason = "the table is the result")]
-fn line(load: f64, name: &str, truth: f64, runs: &[Stated]) {
-    let shown: Vec<(f64, f64)> = runs.iter().copied().flatten().collect();
-    let held = shown.iter().filter(|(low, high)| (*low..=*high).contains(&truth)).count();
+fn line(load: f64, name: &str, truth: f64, [runs, before]: [&[Stated]; 2]) {
+    let (right, stated) = held(runs, truth);
+    let (right_before, stated_before) = held(before, truth);
     let mut halves: Vec<f64> =
-        shown.iter().map(|(low, high)| (high - low) / 2.0 / truth * 100.0).collect();
+        runs.iter().flatten().map(|(low, high)| (high - low) / 2.0 / truth * 100.0).collect();
     halves.sort_by(f64::total_cmp);
-    let percent = |part: usize, of: usize| match of {
-        0 => "–".to_owned(),
-        _ => format!("{:.1} %", part as f64 / of as f64 * 100.0),
-    };
     println!(
-        "| {:.0} % | {name} | {truth:.2} | {} | {} | {} |",
+        "| {:.0} % | {name} | {truth:.2} | {} | {} | {} | {} | {} |",
         load * 100.0,
-        percent(held, shown.len()),
-        percent(runs.len() - shown.len(), runs.len()),
+        percent(right_before, stated_before),
+        percent(right, stated),
+        percent(runs.len() - stated, runs.len()),
+        percent(stated - right, runs.len()),
         halves.get(halves.len() / 2).map_or("–".to_owned(), |half| format!("±{half:.1} %")),
     );
 }
 
 fn at_load(study: &Study, load: f64, most: f64, runs: u64) -> Result<()> {
     let pool = Mutex::new(Pool::default());
-    let one = |seed: u64| study.summary(load * most, Seed(1_000 + seed), &pool);
-    let summaries = in_parallel(runs, one).into_iter().collect::<Result<Vec<Summary>>>()?;
+    let one = |seed: u64| study.measure(load * most, Seed(1_000 + seed), &pool);
+    let runs = in_parallel(runs, one).into_iter().collect::<Result<Vec<Run>>>()?;
     let pool = pool.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for (key, values) in METRICS.iter().zip(pool.values) {
+    for (at, (key, values)) in METRICS.iter().zip(pool.values).enumerate() {
         let mean = values.mean();
         let ordered = values.into_ordered();
-        for statistic in STATISTICS {
+        for (place, statistic) in STATISTICS.into_iter().enumerate() {
             let truth = match statistic {
                 None => mean,
                 Some(percent) => ordered.percentile(percent),
             };
             let truth = truth.context("no values")? / UNIT;
             let name = statistic.map_or("mean".to_owned(), |percent| format!("p{percent}"));
-            let all: Vec<Stated> =
-                summaries.iter().map(|one| of_distribution(one, key, statistic)).collect();
-            line(load, &format!("{name} {key}"), truth, &all);
+            let now: Vec<Stated> =
+                runs.iter().map(|run| of_distribution(&run.summary, key, statistic)).collect();
+            let before: Vec<Stated> = runs.iter().map(|run| run.independent[at][place]).collect();
+            line(load, &format!("{name} {key}"), truth, [&now, &before]);
         }
     }
     for (key, amount) in [("requests_per_s", pool.requests), ("output_tokens_per_s", pool.tokens)] {
-        let stated = |one: &Summary| one.intervals.get(key).and_then(ConfidenceInterval::ends);
-        let all: Vec<Stated> = summaries.iter().map(stated).collect();
-        line(load, key, amount / pool.seconds, &all);
+        let stated = |run: &Run| run.summary.intervals.get(key).and_then(ConfidenceInterval::ends);
+        let now: Vec<Stated> = runs.iter().map(stated).collect();
+        line(load, key, amount / pool.seconds, [&now, &[]]);
     }
     Ok(())
 }
@@ -181,8 +227,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
         "Engine `{}`, {requests} requests per run, {runs} runs per load; it serves {most:.2} req/s.\n",
         study.profile.name
     );
-    println!("| load | figure | truth | interval contains it | too short to tell | half width |");
-    println!("|--:|---|--:|--:|--:|--:|");
+    println!(
+        "| load | figure | truth | contained, as if independent | contained | too short to tell | stated and wrong, of all runs | half width |"
+    );
+    println!("|--:|---|--:|--:|--:|--:|--:|--:|");
     for load in LOADS {
         at_load(&study, load, most, runs)?;
     }
