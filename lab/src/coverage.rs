@@ -73,12 +73,17 @@ impl Pool {
 }
 
 impl Study {
+    /// A run at this rate that ends by time, or a burst. Arrivals are drawn for ten times that time:
+    /// those of a plan that ends by its number of requests are scaled to its length, so that its rate
+    /// hardly varies.
     fn run(&self, arrivals: Option<f64>, seed: Seed) -> Result<(Vec<Timeline>, Nanos)> {
-        let asks = Drawn { lengths: LENGTHS, count: self.requests, seed };
-        let burst = RequestLoad::burst(asks);
+        let asks = |count: u64| Drawn { lengths: LENGTHS, count, seed };
         let workload = match arrivals {
-            Some(rate) => burst.arriving(Arrivals::poisson(rate)),
-            None => burst,
+            Some(rate) => RequestLoad {
+                duration: Some(Nanos::from_secs_f64(self.requests as f64 / rate)),
+                ..RequestLoad::burst(asks(self.requests * 10)).arriving(Arrivals::poisson(rate))
+            },
+            None => RequestLoad::burst(asks(self.requests)),
         };
         let options =
             twin::PredictOptions { keep: KeptDetail::Timelines, ..twin::PredictOptions::default() };

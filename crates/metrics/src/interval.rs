@@ -203,6 +203,14 @@ impl BlockScatter {
     }
 }
 
+/// How many times the variance of the mean of `blocks`, which follow each other in time, exceeds that of
+/// independent ones: at least 1, and 1 for too few blocks.
+pub fn inflation(blocks: &[f64]) -> f64 {
+    let part = |value: &f64| BlockPart { amount: *value, weight: 1.0 };
+    let parts: Vec<BlockPart> = blocks.iter().map(part).collect();
+    BlockScatter::of(&parts).map_or(1.0, |scatter| scatter.inflation())
+}
+
 /// Neighbouring blocks joined in pairs.
 fn pairs(parts: &[BlockPart]) -> Vec<BlockPart> {
     let sum = |pair: &[BlockPart]| BlockPart {

@@ -205,6 +205,9 @@ fn tiles(summary: &Summary) -> Vec<Value> {
             Unit::Requests => metric.label.to_owned(),
             unit => format!("{} ({})", metric.label, unit.name()),
         };
+        let interval = summary.intervals.get(*key).and_then(range_text);
+        let label =
+            interval.map_or(label.clone(), |interval| format!("{label}, 95 % CI {interval}"));
         Some(json!({"label": label, "value": short(value)}))
     };
     let latency = |key: &&str| {
