@@ -3,6 +3,7 @@
 //! Flags as typed (`args`) become a plan as meant (`lower`); `commands` do what was asked,
 //! most of it in `bench`. Errors end here, as a message on stderr and one of the codes of `exit`.
 
+mod activity;
 mod ahead;
 mod args;
 mod bench;

@@ -46,8 +46,22 @@ fn cleaned(text: &str) -> String {
     clean.split('\n').map(short).collect::<Vec<_>>().join("\n")
 }
 
+/// Whether a line of progress stands on stderr.
+static LINE: Mutex<bool> = Mutex::new(false);
+
+/// Shows a line of progress on a terminal, in place of the one before; an empty one removes it.
+pub(crate) fn draw_line(text: &str) {
+    let mut is_drawn = LINE.lock().unwrap_or_else(PoisonError::into_inner);
+    if *is_drawn || !text.is_empty() {
+        let mut stderr = std::io::stderr().lock();
+        let _ = write!(stderr, "\r\u{1b}[2K{}", cleaned(text)).and_then(|()| stderr.flush());
+    }
+    *is_drawn = !text.is_empty();
+}
+
 /// Writes a piece of the result.
 pub(crate) fn print(text: &str) -> Result<(), Refusal> {
+    draw_line("");
     let text = printable::lines(&without_secrets(text), printable::ColourCodes::Kept);
     let mut stdout = std::io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
@@ -61,6 +75,7 @@ pub(crate) fn print(text: &str) -> Result<(), Refusal> {
 
 /// Writes a message to stderr. A closed stderr is ignored.
 pub(crate) fn print_message(text: &str) {
+    draw_line("");
     let _ = writeln!(std::io::stderr().lock(), "{}", cleaned(text));
 }
 

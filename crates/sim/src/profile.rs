@@ -68,6 +68,9 @@ pub struct Evidence {
     /// Mechanisms that the data exercise. What else a prediction uses is not validated.
     #[serde(default)]
     pub validated: Vec<String>,
+    /// Tokens of the longest prompt in the data; the mean length of a row where only that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_prompt: Option<u32>,
 }
 
 /// Who runs in which step.

@@ -36,7 +36,7 @@ pub use explain::Explanation;
 pub use figures::PredictedFigures;
 pub use intervals::{SEEDS, SeedInterval, intervals};
 pub use limit::Bottleneck;
-pub use mechanism::{InPlay, Mechanism, in_play, shown_by};
+pub use mechanism::{BeyondRange, InPlay, Mechanism, beyond_range, in_play, shown_by};
 pub use predict::{KeptDetail, PredictOptions, Prediction, predict};
 pub use roofline::{DataSheet, Roofline};
 pub use router::Routing;

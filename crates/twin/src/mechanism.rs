@@ -114,6 +114,28 @@ pub fn in_play(
         .collect()
 }
 
+/// Prompts that are longer than those a profile was fitted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct BeyondRange {
+    /// Tokens of the longest prompt that is predicted.
+    pub asked: u32,
+    /// Tokens of the longest prompt in the data.
+    pub calibrated: u32,
+}
+
+/// Requests that are looked at for their length: the first ones of a large run.
+const LOOKED_AT: u64 = 100_000;
+
+/// Whether a workload has prompts beyond the range that a profile was fitted to, by more than a tenth.
+/// `None` also where the profile does not state its range.
+pub fn beyond_range(profile: &Profile, workload: &RequestLoad) -> Option<BeyondRange> {
+    let calibrated = profile.evidence.as_ref()?.longest_prompt?;
+    let looked_at = workload.asks.count().min(LOOKED_AT);
+    let asked = (0..looked_at).map(|index| workload.asks.ask(index).prompt_tokens).max()?;
+    let is_beyond = f64::from(asked) > 1.1 * f64::from(calibrated);
+    is_beyond.then_some(BeyondRange { asked, calibrated })
+}
+
 /// The mechanisms that runs of these loads show: the scheduler's own, and the kinds of load.
 pub fn shown_by(profile: &Profile, loads: &[RecordedLoad]) -> Vec<Mechanism> {
     let mut shown = vec![match profile.scheduler.policy {
@@ -162,6 +184,17 @@ mod tests {
     use crate::Ask;
     use sim::cost::Experts;
     use sim::profile::{Disaggregation, SpeculativeDecoding};
+
+    #[test]
+    fn prompts_beyond_the_calibrated_range_are_named() {
+        let profile = Profile::shipped("tgi-405b").unwrap();
+        let load = |tokens| RequestLoad::burst(vec![Ask::new(80, 3), Ask::new(tokens, 3)]);
+        assert_eq!(beyond_range(&profile, &load(80)), None);
+        let beyond = BeyondRange { asked: 128_000, calibrated: 82 };
+        assert_eq!(beyond_range(&profile, &load(128_000)), Some(beyond));
+        let silent = Profile { evidence: None, ..profile };
+        assert_eq!(beyond_range(&silent, &load(128_000)), None);
+    }
 
     #[test]
     fn whatever_the_profile_switches_on_is_in_play_and_not_validated_by_bursts() {

@@ -10,8 +10,8 @@ use tokometer_sim::Profile;
 use tokometer_sim::profile::Policy;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Calibration, Candidate, FIGURES, MeasuredRow, FitSettings, calibrate, errors, main_errors,
-    quantum_of,
+    Accuracy, Calibration, Candidate, FIGURES, FitSettings, MeasuredRow, TemplateChoice, calibrate, errors,
+    main_errors,
 };
 
 use super::page::{FittedTable, twin_page};
@@ -126,10 +126,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     for table in TABLES.iter().filter(|table| is_chosen(only, table)) {
         let text = std::fs::read_to_string(folder.join(table.file))?;
         let rows = table::rows(&text);
-        let mut template = template(table.profile);
-        template.profile.cost.quantum_ms = quantum_of(rows.iter()).unwrap_or(0.0);
-        let settings =
-            FitSettings { template, searches, threads: number(4, 2), seed: Seed(number(5, 0) as u64) };
+        let settings = FitSettings {
+            template: template(table.profile),
+            choice: TemplateChoice::Quantum,
+            searches,
+            threads: number(4, 2),
+            seed: Seed(number(5, 0) as u64),
+        };
         let calibration = calibrate(&rows, &settings, &|_| {})?;
         print(table.heading, &rows, &calibration);
         if let Some(out) = out {

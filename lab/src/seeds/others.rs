@@ -9,7 +9,7 @@ use tokometer_base::Seed;
 use tokometer_sim::Profile;
 use tokometer_twin::OldClient;
 use tokometer_twin::fit::{
-    Accuracy, Candidate, FitDescription, HeldOut, FIGURES, EngineModel, MeasuredRow, FitSettings, describe, errors,
+    Accuracy, Candidate, FitDescription, HeldOut, FIGURES, EngineModel, MeasuredRow, FitSettings, TemplateChoice, describe, errors,
     main_errors, predict_rows,
 };
 
@@ -84,7 +84,8 @@ pub(crate) fn describe_all(folder: &Path, searches: usize, (threads, out): (usiz
                 parameter.high = seeded.spread;
             }
         }
-        let settings = FitSettings { template, searches, threads, seed: Seed(1) };
+        let choice = TemplateChoice::AsGiven;
+        let settings = FitSettings { template, choice, searches, threads, seed: Seed(1) };
         let found = describe(&rows, &model, &settings).expect("the seeds fit");
         println!("== {} ({})", seeded.profile, seeded.source);
         for fitted in &found.parameters {

@@ -1,18 +1,19 @@
 //! `tokometer calibrate`: reads runs and reports, fits a profile, prints it and writes it.
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokometer_base::Seed;
 use tokometer_record::{Phase, RecordedLoad, Timeline, write_whole};
 use tokometer_sim::Profile;
-use tokometer_twin::fit::{self, Calibration, Candidate, FitSettings, MeasuredRow, RunCalibration};
+use tokometer_twin::fit::{
+    self, Calibration, Candidate, FitSettings, MeasuredRow, RunCalibration, TemplateChoice,
+};
 use tokometer_twin::{self as twin, OldClient};
 
 use super::rows::CalibrationTable;
 use super::views;
+use crate::activity::Activity;
 use crate::commands::{expanded, read_reports};
 use crate::exit::{Exit, Refusal};
 use crate::predict::old_client;
@@ -170,54 +171,33 @@ fn from_tables(
     name: &str,
 ) -> Result<Profile, Refusal> {
     let memory = template.profile.kv.clone();
-    let mut template = template.for_tables();
-    if args.from.is_none() {
-        template = best_kind(rows, template);
-    }
+    let is_given = args.from.is_some();
     let settings = FitSettings {
-        template,
+        template: template.for_tables(),
+        choice: if is_given { TemplateChoice::AsGiven } else { TemplateChoice::Kind },
         searches: args.searches,
         threads: threads(),
         seed: Seed(args.seed),
     };
-    let bar = bar();
-    let progress = |progress: fit::FitProgress| {
-        if let Some(bar) = &bar {
-            bar.set_length(progress.total as u64);
-            bar.set_position(progress.done as u64);
-        }
-    };
+    let activity = Activity::start("calibrate: fitting the reports");
+    let state = activity.state();
+    let progress =
+        |progress: fit::FitProgress| state.set(progress.done, progress.total, "searches");
     let found = fit::calibrate(rows, &settings, &progress);
-    if let Some(bar) = &bar {
-        bar.finish_and_clear();
-    }
+    drop(activity);
     let found: Calibration = found?;
+    if let Some([all, even, odd]) = &found.kinds {
+        print_message(&format!("template: {all} (choose another with `--from`)"));
+        if even != all || odd != all {
+            print_message(&format!(
+                "  the folds of the held-out error chose from their own rows: {even}; {odd}"
+            ));
+        }
+    }
     print(&views::of_tables(&found, rows))?;
     let mut profile = found.profile(rows, name, &source_names(&args.sources));
     profile.kv = memory;
     Ok(profile)
-}
-
-/// The declared kind of engine that describes the rows best. Where steps are seen to end at multiples of an
-/// interval, that is modelled too.
-fn best_kind(rows: &[MeasuredRow], mut base: Candidate) -> Candidate {
-    if rows.len() < fit::ROWS_MIN {
-        return base;
-    }
-    base.profile.cost.quantum_ms = fit::quantum_of(rows.iter()).unwrap_or(0.0);
-    let kinds = with_spinner("trying five engine templates", || {
-        fit::kinds(rows, &base.profile, (base.client, threads()))
-    });
-    let mut kinds = kinds.into_iter();
-    let Some(best) = kinds.next() else { return base };
-    print_message(&format!("template: {} (rough loss {:.3})", best.name, best.loss));
-    if let Some(next) = kinds.next() {
-        print_message(&format!(
-            "  next best: {} ({:.3}); choose another template with `--from`",
-            next.name, next.loss
-        ));
-    }
-    best.template
 }
 
 fn threads() -> usize {
@@ -239,9 +219,10 @@ fn from_runs(
     client: OldClient,
     name: &str,
 ) -> Result<Profile, Refusal> {
-    let found: RunCalibration = with_spinner("fitting steps, then whole runs", || {
-        fit::calibrate_runs(&evidence.runs, template, threads())
-    })?;
+    let activity = Activity::start("calibrate: fitting steps, then whole runs");
+    let found = fit::calibrate_runs(&evidence.runs, template, threads());
+    drop(activity);
+    let found: RunCalibration = found?;
     let mut text = views::of_runs(&found, evidence.runs.len());
     let rows = &evidence.table.rows;
     if !rows.is_empty() {
@@ -260,29 +241,6 @@ fn from_runs(
         known.validated = validated.into_iter().map(|used| used.name().to_owned()).collect();
     }
     Ok(profile)
-}
-
-/// Work of unknown length, with a spinner if stderr is a terminal.
-fn with_spinner<T>(what: &'static str, work: impl FnOnce() -> T) -> T {
-    if !std::io::stderr().is_terminal() {
-        return work();
-    }
-    let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    spinner.set_message(what);
-    spinner.enable_steady_tick(std::time::Duration::from_millis(100));
-    let result = work();
-    spinner.finish_and_clear();
-    result
-}
-
-/// The progress bar, if stderr is a terminal.
-fn bar() -> Option<ProgressBar> {
-    if !std::io::stderr().is_terminal() {
-        return None;
-    }
-    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:28} {pos}/{len} searches, ETA {eta}");
-    Some(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
 }
 
 #[cfg(test)]

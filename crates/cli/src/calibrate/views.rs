@@ -181,6 +181,7 @@ mod tests {
             folds: [candidate.clone(), candidate],
             held_out: Vec::new(),
             in_sample: Vec::new(),
+            kinds: None,
             left_out: vec![LeftOut { row: 0, reason: "a stall".to_owned() }],
             seen_quantum: Some(100.0),
             loss: 0.1,

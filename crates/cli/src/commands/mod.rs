@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use tokometer_base::Clock;
 
+use crate::activity::Activity;
 use crate::args::{Command, DocPage, ParsedArguments};
 use crate::bench::Signals;
 use crate::exit::Exit;
@@ -30,6 +31,18 @@ pub(crate) struct Given {
     pub(crate) clock: Arc<dyn Clock>,
     /// Ctrl-C and other signals that end the program.
     pub(crate) signals: Signals,
+}
+
+/// Progress of commands that show none of their own.
+fn activity(command: &Command) -> Option<Activity> {
+    let what = match command {
+        Command::Report(_) => "report: reading",
+        Command::Compare(_) => "compare: reading",
+        Command::Predict(_) => "predict: computing",
+        Command::Dataset(_) => "dataset: preparing",
+        _ => return None,
+    };
+    Some(Activity::start(what))
 }
 
 /// Runs the command.
@@ -47,6 +60,7 @@ pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Resu
     };
     let given = Given { environment, clock, signals };
     let environment = &given.environment;
+    let _activity = activity(&command);
     match command {
         Command::Bench(args) => bench::bench(&args, &order, &given),
         Command::Dataset(args) => dataset::dataset(&args, &order, environment),

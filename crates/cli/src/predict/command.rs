@@ -16,7 +16,7 @@ use super::asks::Asks;
 use super::engine::{EngineChoice, old_client};
 use super::point::{self, PredictedDetail, PredictedPoint, PredictionSetting};
 use super::shown;
-use super::views::{Explain, PredictionPage};
+use super::views::{Explain, PredictionPage, beyond_text};
 use crate::args::BenchArgs;
 use crate::bench::{
     Earlier, RunFacts, RunFolder, RunView, layout_of, summarise_kept, write_results,
@@ -183,6 +183,9 @@ impl PredictRun<'_> {
         let memory_bytes = kibibytes("/proc/meminfo", "MemAvailable:");
         let setting = PredictionSetting { plan, profile, options: self.options, memory_bytes };
         let mut predicted = point::predict(setting, &mut asks)?;
+        if let Some(beyond) = predicted.beyond {
+            print_message(&format!("note: {}", beyond_text(beyond)));
+        }
         let mut info = shown::info(setting, &asks);
         info.remarks.extend(self.engine.changes.iter().map(|change| format!("what-if: {change}")));
         let view = RunView::new(&plan.metrics)?.with_files(&plan.output);

@@ -10,7 +10,8 @@ use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::workload::in_flight_max;
 use tokometer_twin::{
-    self as twin, InPlay, KeptDetail, Prediction, RequestLoad, SEEDS, SeedInterval, in_play,
+    self as twin, BeyondRange, InPlay, KeptDetail, Prediction, RequestLoad, SEEDS, SeedInterval,
+    beyond_range, in_play,
 };
 
 use super::asks::Asks;
@@ -53,6 +54,8 @@ pub(crate) struct PredictedPoint {
     pub(crate) intervals: Vec<SeedInterval>,
     /// Parts of the model that it used.
     pub(crate) in_play: Vec<InPlay>,
+    /// Prompts that the profile's data do not cover.
+    pub(crate) beyond: Option<BeyondRange>,
 }
 
 /// Predicts one point.
@@ -62,17 +65,18 @@ pub(crate) fn predict(
 ) -> Result<PredictedPoint, Refusal> {
     let seed = Seed(setting.plan.seed);
     let (workload, quick) = settled(setting, asks, seed)?;
+    let beyond = beyond_range(setting.profile, &workload);
     if quick.figures.output_tokens > EXACT_TOKENS_MAX {
         let in_play = in_play(setting.profile, &workload, &quick.explanation);
         let (prediction, detail) = (quick, PredictedDetail::Figures);
-        return Ok(PredictedPoint { prediction, detail, intervals: Vec::new(), in_play });
+        return Ok(PredictedPoint { prediction, detail, intervals: Vec::new(), in_play, beyond });
     }
     let intervals = over_seeds(setting, asks, &workload)?;
     let workload = workload.sent_only(quick.figures.completed);
     let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..setting.options };
     let prediction = twin::predict(setting.profile, &workload, seed, options)?;
     let in_play = in_play(setting.profile, &workload, &prediction.explanation);
-    Ok(PredictedPoint { prediction, detail: PredictedDetail::Exact, intervals, in_play })
+    Ok(PredictedPoint { prediction, detail: PredictedDetail::Exact, intervals, in_play, beyond })
 }
 
 /// The workload of the plan and its figures. A run that ends by time at an infinite rate is tried with

@@ -52,6 +52,9 @@ impl PredictionPage<'_> {
         lines.push(line("provenance", &profile.provenance));
         lines.extend(self.what_if());
         lines.push(line("held-out error", &self.evidence()));
+        if let Some(beyond) = self.predicted.beyond {
+            lines.push(line("beyond data", &beyond_text(beyond)));
+        }
         lines.extend(self.mechanisms());
         lines.extend(self.fleet_and_client());
         lines.extend(self.intervals());
@@ -77,8 +80,9 @@ impl PredictionPage<'_> {
     fn evidence(&self) -> String {
         if let Some(share) = self.engine.uncertainty {
             return format!(
-                "none: derived from a data sheet, times may be off by ±{:.0} %",
-                100.0 * share
+                "none: derived from a data sheet, times may be off by ±{:.0} %; left out: {}",
+                100.0 * share,
+                twin::roofline::LEFT_OUT
             );
         }
         let Some(evidence) = &self.engine.profile.evidence else {
@@ -202,6 +206,7 @@ impl PredictionPage<'_> {
             "seeds": if intervals.is_empty() { 1 } else { SEEDS },
             "intervals": intervals,
             "mechanisms": mechanisms,
+            "beyond_range": self.predicted.beyond,
         });
         if self.explain == Explain::Yes {
             page["explanation"] = json!(self.predicted.prediction.explanation);
@@ -211,6 +216,15 @@ impl PredictionPage<'_> {
         }
         page
     }
+}
+
+/// What prompts beyond the profile's data mean for its figures.
+pub(crate) fn beyond_text(beyond: twin::BeyondRange) -> String {
+    let twin::BeyondRange { asked, calibrated } = beyond;
+    format!(
+        "prompts of up to {asked} tokens, but the profile was fitted to prompts of up to {calibrated}: TTFT and \
+         throughput are extrapolated and usually too optimistic, because short prompts do not show what attention costs"
+    )
 }
 
 fn router(routing: twin::Routing) -> &'static str {
@@ -260,8 +274,13 @@ mod tests {
         let in_play = in_play(&engine.profile, &workload, &prediction.explanation);
         let figure = Figure::mean(Quantity::Ttft);
         let intervals = vec![SeedInterval { figure, mean: 20.0, low: 18.0, high: 23.5 }];
-        let predicted =
-            PredictedPoint { prediction, detail: PredictedDetail::Exact, intervals, in_play };
+        let predicted = PredictedPoint {
+            prediction,
+            detail: PredictedDetail::Exact,
+            intervals,
+            in_play,
+            beyond: Some(twin::BeyondRange { asked: 9_000, calibrated: 80 }),
+        };
         let page = PredictionPage {
             engine,
             predicted: &predicted,
@@ -280,6 +299,7 @@ mod tests {
             held_out_median: Some(0.029),
             held_out_within_10: Some(0.84),
             not_identified: vec!["cost.cliff_ms".to_owned()],
+            longest_prompt: None,
             validated: vec!["chunked-prefill".to_owned()],
         });
         let (text, value) = page(&engine, Explain::No);

@@ -2,27 +2,27 @@
 //!
 //! A table of bursts shows how prompts and answers share the engine: by a budget of tokens, prompts first,
 //! or admitted in rounds by a router. Each kind is fitted roughly to the rows that cost little; the one that
-//! describes them best is the template of the fit proper. The choice sees all rows, those of both folds too.
+//! describes them best is the template of the fit proper. Each fold chooses from its own rows.
 
 use sim::Profile;
 use sim::profile::Policy;
 use tokometer_sim as sim;
 
+use super::Prepared;
 use super::model::{Candidate, EngineModel};
 use super::search::promise;
-use super::{MeasuredRow, Prepared, kept};
 use crate::client::OldClient;
 use crate::parallel::in_parallel;
 
 /// A kind of engine and how well it describes a table.
 #[derive(Debug, Clone)]
-pub struct EngineFit {
+pub(super) struct EngineFit {
     /// What it is called.
-    pub name: String,
+    pub(super) name: String,
     /// The template of its fits.
-    pub template: Candidate,
+    pub(super) template: Candidate,
     /// How badly it misses the rows that cost little to predict, roughly fitted.
-    pub loss: f64,
+    pub(super) loss: f64,
 }
 
 /// Budgets of tokens per step of servers in use: what can be distinguished from outside.
@@ -31,18 +31,17 @@ const BUDGETS: [u32; 3] = [512, 2_048, 8_192];
 /// A router limits tokens, not sequences.
 const ROUTER_SEQS: u32 = 1_000_000;
 
-/// The declared kinds with what they promise for these rows, the best first.
-pub fn kinds(
-    rows: &[MeasuredRow],
-    base: &Profile,
-    (client, threads): (OldClient, usize),
+/// The declared kinds with what they promise for the rows of a set, the best first.
+pub(super) fn among(
+    prepared: &Prepared<'_>,
+    set: &[usize],
+    (base, client): (&Profile, OldClient),
+    threads: usize,
 ) -> Vec<EngineFit> {
-    let set = kept(rows).0;
-    let prepared = Prepared::new(rows);
     let templates = declared(base);
     let mut kinds = in_parallel(&templates, threads, |(name, profile)| {
         let template = Candidate { profile: profile.clone(), client, spread: super::SPREAD };
-        let loss = promise(&prepared, &EngineModel::new(template.clone()), &set);
+        let loss = promise(prepared, &EngineModel::new(template.clone()), set);
         EngineFit { name: name.clone(), template, loss }
     });
     kinds.sort_by(|one, other| one.loss.total_cmp(&other.loss));
@@ -94,7 +93,7 @@ const GRAPH_CONTEXT: u32 = 8_192;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fit::predict_rows;
+    use crate::fit::{MeasuredRow, predict_rows};
 
     /// Bursts of short prompts, as a known engine would have served them.
     fn table(profile: &Profile) -> Vec<MeasuredRow> {
@@ -130,7 +129,10 @@ mod tests {
             if !name.contains(" 512 ") && !name.starts_with("prefill before") {
                 continue;
             }
-            let found = kinds(&table(&profile), &base, (OldClient::default(), 2));
+            let rows = table(&profile);
+            let all: Vec<usize> = (0..rows.len()).collect();
+            let client = OldClient::default();
+            let found = among(&Prepared::new(&rows), &all, (&base, client), 2);
             assert_eq!(found[0].name, name, "{:?}", losses(&found));
             assert!(found[0].loss < found[1].loss, "{:?}", losses(&found));
         }

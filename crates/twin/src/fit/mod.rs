@@ -1,8 +1,11 @@
 //! Calibration: the constants of an engine from rows of a measured table.
 //!
-//! In: rows, a template that says which kind of scheduler it is, and how hard to search. Out: a
-//! profile fitted to all rows, the error on rows that a fit had not seen (two folds), which parameters
-//! the table does not determine, and which rows were left out and why.
+//! In: rows, a template or the wish to choose one, and how hard to search. Out: a profile fitted to all
+//! rows, the error on rows that a fit had not seen (two folds), which parameters the table does not
+//! determine, and which rows were left out and why. Everything that is chosen by looking at rows (the
+//! kind of engine, the completion quantum, the rows to leave out) is chosen for each fold from its own
+//! rows alone; errors are stated for every row of the other fold, also for those that a fit would leave
+//! out.
 
 mod accuracy;
 mod descent;
@@ -30,18 +33,31 @@ use crate::mechanism::Mechanism;
 use crate::parallel::in_parallel;
 pub use accuracy::{Accuracy, errors, main_errors};
 use descent::{Best, Miss};
-pub use kinds::{EngineFit, kinds};
 pub use model::{Candidate, EngineModel, Parameter, STARTS, cells_of};
 pub use row::{Cells, FIGURES, MeasuredRow, is_main};
 pub use runs::{MeasuredConstant, RunCalibration, calibrate_runs};
 pub use screen::{LeftOut, quantum_of, stalls};
 use search::FitSearch;
 
+/// What of a template is chosen by the rows that are fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TemplateChoice {
+    /// Nothing.
+    #[default]
+    AsGiven,
+    /// The completion quantum, where the printed gaps show one.
+    Quantum,
+    /// The kind of engine that describes the rows best, and the quantum.
+    Kind,
+}
+
 /// How to calibrate.
 #[derive(Debug, Clone)]
 pub struct FitSettings {
     /// The kind of engine and everything that is not fitted.
     pub template: Candidate,
+    /// What of it the rows choose.
+    pub choice: TemplateChoice,
     /// Searches from each of the three declared points: the first begins there, the others near it.
     pub searches: usize,
     /// Threads that may work at once.
@@ -90,12 +106,16 @@ pub struct Calibration {
     pub parameters: Vec<Fitted>,
     /// The engines fitted to the even rows only and to the odd rows only.
     pub folds: [Candidate; 2],
-    /// Every kept row, predicted by the fold that had not seen it.
+    /// Every row, predicted by the fold that had not seen it. Rows that the final fit leaves out are
+    /// among them: whoever predicts a row does not know whether it will stall.
     pub held_out: Vec<HeldOut>,
     /// Every kept row, predicted by the final fit.
     pub in_sample: Vec<HeldOut>,
-    /// Rows that were left out, with the reason.
+    /// Rows that the final fit left out, with the reason.
     pub left_out: Vec<LeftOut>,
+    /// The kinds of engine that were chosen: from all rows, from the even and from the odd ones. `None`
+    /// where the template was given.
+    pub kinds: Option<[String; 3]>,
     /// An interval at which steps seem to be completed, in milliseconds. It is modelled only where the
     /// template asks for it: it makes medians sharper, and turns a small error of a step that lies near
     /// a multiple into a large one.
@@ -117,7 +137,7 @@ impl Calibration {
             .filter(|fitted| !fitted.is_identified)
             .map(|fitted| fitted.name.to_owned())
             .collect();
-        let mut text = format!("Fitted to {} rows of {source}", self.held_out.len());
+        let mut text = format!("Fitted to {} rows of {source}", self.in_sample.len());
         if let Some(accuracy) = held_out {
             let _ = write!(
                 text,
@@ -141,6 +161,7 @@ impl Calibration {
             held_out_within_10: held_out.map(|accuracy| accuracy.within_10),
             not_identified: unsure,
             validated: validated(rows, &profile),
+            longest_prompt: self.in_sample.iter().map(|held| rows[held.row].prompt_tokens()).max(),
         });
         profile
     }
@@ -184,11 +205,44 @@ impl<'a> Prepared<'a> {
 /// Spread of answer lengths, relative to their mean, where no fit says it.
 pub const SPREAD: f64 = 0.25;
 
-/// The rows that show an engine, and those that do not.
-fn kept(rows: &[MeasuredRow]) -> (Vec<usize>, Vec<LeftOut>) {
-    let left_out = stalls(rows);
+/// The rows of a set that show an engine, and those that do not, judged by the set alone.
+fn kept(rows: &[MeasuredRow], set: &[usize]) -> (Vec<usize>, Vec<LeftOut>) {
+    let own: Vec<MeasuredRow> = set.iter().map(|at| rows[*at].clone()).collect();
+    let left_out: Vec<LeftOut> =
+        stalls(&own).into_iter().map(|left| LeftOut { row: set[left.row], ..left }).collect();
     let is_kept = |at: &usize| left_out.iter().all(|left| left.row != *at);
-    ((0..rows.len()).filter(is_kept).collect(), left_out)
+    (set.iter().copied().filter(is_kept).collect(), left_out)
+}
+
+/// What a set of rows chooses before it is fitted.
+struct ChosenFit {
+    kept: Vec<usize>,
+    left_out: Vec<LeftOut>,
+    kind: Option<String>,
+    model: EngineModel,
+}
+
+impl ChosenFit {
+    fn new(prepared: &Prepared<'_>, set: &[usize], settings: &FitSettings) -> Self {
+        let rows = prepared.rows;
+        let (kept, left_out) = kept(rows, set);
+        let mut template = settings.template.clone();
+        if settings.choice != TemplateChoice::AsGiven {
+            let seen = quantum_of(kept.iter().map(|at| &rows[*at]));
+            template.profile.cost.quantum_ms = seen.unwrap_or(0.0);
+        }
+        let mut kind = None;
+        if settings.choice == TemplateChoice::Kind {
+            let base = (&template.profile, template.client);
+            let best = kinds::among(prepared, &kept, base, settings.threads).into_iter().next();
+            if let Some(best) = best {
+                (kind, template) = (Some(best.name), best.template);
+            }
+        }
+        let prompts: Vec<u32> = kept.iter().map(|at| rows[*at].prompt_tokens()).collect();
+        let model = EngineModel::new(template).with_prompts(&prompts);
+        Self { kept, left_out, kind, model }
+    }
 }
 
 /// Fits an engine to the rows of a table.
@@ -198,20 +252,19 @@ pub fn calibrate(
     progress: &(dyn Fn(FitProgress) + Sync),
 ) -> Result<Calibration, Error> {
     screen::check(rows)?;
-    let (kept, left_out) = kept(rows);
-    if kept.len() < ROWS_MIN {
-        return Err(Error::TooFewRows { rows: kept.len(), least: ROWS_MIN });
-    }
     let prepared = Prepared::new(rows);
-    let even: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 0).collect();
-    let odd: Vec<usize> = kept.iter().copied().filter(|at| at % 2 == 1).collect();
-    let model = EngineModel::new(settings.template.clone());
-    let search = FitSearch::run(&prepared, &model, &[&kept, &even, &odd], (settings, progress));
-    let fits: Vec<(Candidate, &[usize])> = search
-        .refined
+    let every =
+        |step: usize, first: usize| -> Vec<usize> { (first..rows.len()).step_by(step).collect() };
+    let chosen = [every(1, 0), every(2, 0), every(2, 1)]
+        .map(|set| ChosenFit::new(&prepared, &set, settings));
+    if chosen[0].kept.len() < ROWS_MIN {
+        return Err(Error::TooFewRows { rows: chosen[0].kept.len(), least: ROWS_MIN });
+    }
+    let searches = searched(&prepared, &chosen, settings, progress);
+    let fits: Vec<(Candidate, &[usize])> = chosen
         .iter()
-        .zip([&kept[..], &even, &odd])
-        .map(|(fit, set)| (model.candidate(&fit.point), set))
+        .zip(&searches)
+        .map(|(fit, search)| (fit.model.candidate(&search.refined[0].point), &fit.kept[..]))
         .collect();
     let layered = in_parallel(&fits, settings.threads, |(candidate, set)| {
         layer::with_client(&prepared, candidate, set)
@@ -219,24 +272,48 @@ pub fn calibrate(
     let Ok([candidate, by_even, by_odd]) = <[Candidate; 3]>::try_from(layered) else {
         unreachable!("three sets of rows give three fits")
     };
-    let mut held_out = Vec::new();
-    let mut in_sample = Vec::new();
-    for row in kept {
-        let other = if row % 2 == 0 { &by_odd } else { &by_even };
-        held_out.push(HeldOut { row, predicted: prepared.report(other, row)? });
-        in_sample.push(HeldOut { row, predicted: prepared.report(&candidate, row)? });
-    }
-    let mut parameters = fitted(&model, search.of_set(0), &search.refined[0]);
+    let report = |candidate: &Candidate, row: usize| -> Result<HeldOut, Error> {
+        Ok(HeldOut { row, predicted: prepared.report(candidate, row)? })
+    };
+    let other = |row: usize| if row % 2 == 0 { &by_odd } else { &by_even };
+    let held_out = (0..rows.len()).map(|row| report(other(row), row)).collect::<Result<_, _>>()?;
+    let kept = chosen[0].kept.iter();
+    let in_sample = kept.map(|row| report(&candidate, *row)).collect::<Result<_, _>>()?;
+    let [search, ..] = &searches;
+    let mut parameters = fitted(&chosen[0].model, search.of_set(0), &search.refined[0]);
     parameters.push(layer::fitted(&candidate, [&by_even, &by_odd]));
+    let loss = search.refined[0].value;
+    let [all, even, odd] = chosen;
+    let kinds = all.kind.zip(even.kind).zip(odd.kind);
     Ok(Calibration {
         parameters,
+        loss,
         candidate,
         folds: [by_even, by_odd],
         held_out,
         in_sample,
-        left_out,
+        left_out: all.left_out,
+        kinds: kinds.map(|((all, even), odd)| [all, even, odd]),
         seen_quantum: quantum_of(rows.iter()),
-        loss: search.refined[0].value,
+    })
+}
+
+/// One search per set of rows, each in its own model.
+fn searched(
+    prepared: &Prepared<'_>,
+    chosen: &[ChosenFit; 3],
+    settings: &FitSettings,
+    progress: &(dyn Fn(FitProgress) + Sync),
+) -> [FitSearch; 3] {
+    let mut before = 0;
+    chosen.each_ref().map(|fit| {
+        let set = before;
+        before += 1;
+        let shifted = |one: FitProgress| {
+            let (done, total) = (one.done + set * one.total, one.total * chosen.len());
+            progress(FitProgress { done, total });
+        };
+        FitSearch::run(prepared, &fit.model, &[&fit.kept], (settings, &shifted))
     })
 }
 

@@ -149,6 +149,20 @@ const PREFILL: [Parameter; 2] = [
 
 const CONTEXT: Parameter = parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms);
 
+/// How much longer the longest prompts must be than the shortest ones for attention to show.
+pub(super) const ATTENTION_SPAN: f64 = 4.0;
+
+/// What attention between the tokens of a prompt costs, where prompts have no term of their own.
+const PAIRS: Parameter = parameter!("cost.pair_ms", 0.0, 1e-3, profile.cost.pair_ms);
+
+const PREFILL_PAIRS: Parameter = Parameter {
+    name: "cost.prefill.pair_ms",
+    low: 0.0,
+    high: 1e-3,
+    is_limit: false,
+    set: |c, value| set_prefill(c, |prefill| prefill.pair_ms = value),
+};
+
 const QUANTUM: Parameter =
     parameter!("cost.quantum_tail_ms", 0.0, 200.0, profile.cost.quantum_tail_ms);
 
@@ -233,6 +247,22 @@ impl EngineModel {
             parameters.push(QUANTUM);
         }
         Self { template, parameters }
+    }
+
+    /// With a term for attention where prompts of these lengths show it: it grows with the square of a
+    /// prompt, so a few long ones among short ones determine it.
+    #[must_use]
+    pub fn with_prompts(mut self, prompts: &[u32]) -> Self {
+        let (short, long) = (prompts.iter().min(), prompts.iter().max());
+        let is_wide = short.zip(long).is_some_and(|(short, long)| {
+            f64::from(*long) >= ATTENTION_SPAN * f64::from((*short).max(1))
+        });
+        let has_prefill = self.template.profile.cost.prefill.is_some();
+        let term = if has_prefill { PREFILL_PAIRS } else { PAIRS };
+        if is_wide && self.parameters.iter().all(|known| known.name != term.name) {
+            self.parameters.push(term);
+        }
+        self
     }
 
     /// Terms that an engine may not have cost something: each must pay for itself, so that rows which say

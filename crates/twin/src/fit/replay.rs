@@ -2,7 +2,7 @@
 //!
 //! In: recorded runs and a profile whose costs came from their steps. Out: the profile with its front end
 //! and its prompt costs turned so that the same requests under the same load give the printed figures, and
-//! the error on runs that such a fit had not seen. Requests that a closed loop sends at one moment reach an
+//! the error of a profile on runs that its fit had not seen. Requests that a closed loop sends at one moment reach an
 //! engine one after the other, and who comes first is computed alone: no step shows that, every mean does.
 
 use record::Timeline;
@@ -13,9 +13,9 @@ use tokometer_record as record;
 use tokometer_schedule as schedule;
 use tokometer_sim as sim;
 
-use super::accuracy::{Accuracy, main_errors};
+use super::accuracy::main_errors;
 use super::descent::{Best, Pull, Rounds, descend};
-use super::model::{cells_of, misses, value_at};
+use super::model::{ATTENTION_SPAN, cells_of, misses, value_at};
 use super::row::{Cells, MeasuredRow};
 use super::{HeldOut, IDENTIFIED_RATIO};
 use crate::figures::PredictedFigures;
@@ -156,8 +156,9 @@ macro_rules! knob {
 
 /// Costs of decoding are known from many steps and may move little; what a prompt costs and what lies
 /// before the engine are known from few, and may move far.
-fn knobs(profile: &Profile, prompt: f64) -> Vec<Knob> {
+fn knobs(profile: &Profile, prompts: Prompts) -> Vec<Knob> {
     let cost = &profile.cost;
+    let prompt = prompts.mean;
     // All that lies before the first token of a lone request could be its prompt's cost.
     let before = 2.0 * (profile.front_end.arrival_ms + cost.base_ms) / prompt;
     let around = |value: f64, factor: f64| (value / factor, value * factor);
@@ -205,7 +206,41 @@ fn knobs(profile: &Profile, prompt: f64) -> Vec<Knob> {
         knobs.push(knob!("cost.compute_ms", cost.compute_ms, (0.0, 2.0 * dearest)));
         knobs.push(knob!("cost.eager_ms", cost.eager_ms, most(cost.eager_ms)));
     }
+    if prompts.longest >= ATTENTION_SPAN * prompts.shortest {
+        knobs.push(attention(cost, before, prompts.longest));
+    }
     knobs
+}
+
+/// What attention between the tokens of a prompt costs. It grows with the square of a prompt, so it is
+/// turned only where prompts are of very different lengths; a few long ones are enough.
+fn attention(cost: &sim::cost::Cost, before: f64, longest: f64) -> Knob {
+    let token_ms = cost.prefill.as_ref().map_or(cost.token_ms, |prefill| prefill.token_ms);
+    Knob {
+        name: ATTENTION,
+        hold: 0.0,
+        low: 0.0,
+        // At most twice as much for attention as for everything else, in the longest prompt.
+        high: 4.0 * (token_ms * 2.5).max(before) / longest,
+        get: |p| p.cost.prefill.as_ref().map_or(p.cost.pair_ms, |prefill| prefill.pair_ms),
+        set: |p, value| match &mut p.cost.prefill {
+            Some(prefill) => prefill.pair_ms = value,
+            None => p.cost.pair_ms = value,
+        },
+    }
+}
+
+const ATTENTION: &str = "attention, per pair of prompt tokens";
+
+/// Where the search for it begins: at zero the range has no slope.
+const ATTENTION_PLACE: f64 = 0.5;
+
+/// The lengths of the prompts of some runs.
+#[derive(Debug, Clone, Copy)]
+struct Prompts {
+    mean: f64,
+    shortest: f64,
+    longest: f64,
 }
 
 /// What whole runs say.
@@ -213,8 +248,6 @@ pub(super) struct Refined {
     pub(super) profile: Profile,
     /// Every number that was turned, and whether fits from all starts end within 20 % of each other.
     pub(super) turned: Vec<(&'static str, f64, bool)>,
-    /// The error on runs that a fit had not seen, the runs being split in two; `None` for few runs.
-    pub(super) held_out: Option<Accuracy>,
 }
 
 /// Where a search begins.
@@ -249,22 +282,14 @@ const ROUNDS: Rounds = Rounds { most: 15, step: 0.04 };
 
 /// Adjusts a profile so that it predicts these runs.
 pub(super) fn refine(profile: &Profile, replays: &[Replay], threads: usize) -> Option<Refined> {
-    let all: Vec<&Replay> = replays.iter().collect();
-    let halves =
-        [0, 1].map(|rest| -> Vec<&Replay> { replays.iter().skip(rest).step_by(2).collect() });
-    let mut jobs: Vec<(&[&Replay], Start)> = STARTS.map(|start| (&all[..], start)).to_vec();
-    let has_halves = replays.len() >= 4;
-    if has_halves {
-        jobs.extend(halves.iter().flat_map(|half| STARTS.map(|start| (&half[..], start))));
-    }
-    let prompt = mean_prompt(replays);
-    let knobs = knobs(profile, prompt);
-    let ends = in_parallel(&jobs, threads, |(set, start)| {
-        search((profile, &knobs), set, &start.point(profile, &knobs, prompt))
+    let prompts = prompts_of(replays)?;
+    let knobs = knobs(profile, prompts);
+    let ends = in_parallel(&STARTS, threads, |start| {
+        search((profile, &knobs), replays, &start.point(profile, &knobs, prompts.mean))
     });
-    let best = best_of(&ends[..STARTS.len()])?;
+    let best = best_of(&ends)?;
     let refined = turned(profile, &knobs, &best.point);
-    let of = |at: usize| ends[..STARTS.len()].iter().map(move |end| end.point[at]);
+    let of = |at: usize| ends.iter().map(move |end| end.point[at]);
     let list = knobs.iter().enumerate().map(|(at, knob)| {
         let values: Vec<f64> = of(at).map(|place| knob.value(place)).collect();
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -272,22 +297,16 @@ pub(super) fn refine(profile: &Profile, replays: &[Replay], threads: usize) -> O
         (knob.name, (knob.get)(&refined), high <= low * IDENTIFIED_RATIO)
     });
     let turned_list = list.collect();
-    let mut folds = ends.chunks(STARTS.len()).skip(1).filter_map(best_of);
-    let folds = folds.next().zip(folds.next());
-    let held_out = folds.and_then(|(one, other)| {
-        let folds = [one, other].map(|end| turned(profile, &knobs, &end.point));
-        Accuracy::of(&errors_of(replays, &folds))
-    });
-    Some(Refined { profile: refined, turned: turned_list, held_out })
+    Some(Refined { profile: refined, turned: turned_list })
 }
 
-/// Errors of each run by the fold that had not seen it.
-fn errors_of(replays: &[Replay], folds: &[Profile; 2]) -> Vec<f64> {
+/// Errors of a profile on runs that its fit has not seen.
+pub(super) fn errors_of(replays: &[Replay], profile: &Profile) -> Vec<f64> {
     let rows: Vec<MeasuredRow> = replays.iter().map(|replay| replay.row.clone()).collect();
-    let held = replays.iter().enumerate().filter_map(|(row, replay)| {
-        let predicted = replay.predicted(&folds[1 - row % 2])?;
-        Some(HeldOut { row, predicted })
-    });
+    let held = replays
+        .iter()
+        .enumerate()
+        .filter_map(|(row, replay)| Some(HeldOut { row, predicted: replay.predicted(profile)? }));
     main_errors(&rows, &held.collect::<Vec<_>>())
 }
 
@@ -303,15 +322,17 @@ fn best_of(ends: &[Best]) -> Option<&Best> {
     ends.iter().min_by(|one, other| one.value.total_cmp(&other.value))
 }
 
-fn mean_prompt(replays: &[Replay]) -> f64 {
-    let mut sums = (0.0, 0.0);
-    for replay in replays {
-        for at in 0..replay.workload.asks.count() {
-            let tokens = replay.workload.asks.ask(at).prompt_tokens;
-            sums = (sums.0 + f64::from(tokens), sums.1 + 1.0);
-        }
-    }
-    (sums.0 / f64::max(sums.1, 1.0)).max(1.0)
+fn prompts_of(replays: &[Replay]) -> Option<Prompts> {
+    let asks = replays.iter().flat_map(|replay| {
+        let asks = &replay.workload.asks;
+        (0..asks.count()).map(move |at| f64::from(asks.ask(at).prompt_tokens.max(1)))
+    });
+    let lengths: Vec<f64> = asks.collect();
+    Some(Prompts {
+        mean: lengths.iter().sum::<f64>() / lengths.len() as f64,
+        shortest: lengths.iter().copied().reduce(f64::min)?,
+        longest: lengths.iter().copied().reduce(f64::max)?,
+    })
 }
 
 impl Start {
@@ -328,6 +349,7 @@ impl Start {
                 "cost.token_ms" => knob.place(if is_hidden { 0.0 } else { added }),
                 "cost.compute_ms" => knob.place(if is_hidden { hidden } else { 0.0 }),
                 "cost.prefill.token_ms" => knob.place(value + moved / prompt),
+                ATTENTION => ATTENTION_PLACE,
                 _ => knob.place(value),
             }
         };
@@ -335,7 +357,7 @@ impl Start {
     }
 }
 
-fn search((profile, knobs): (&Profile, &[Knob]), set: &[&Replay], start: &[f64]) -> Best {
+fn search((profile, knobs): (&Profile, &[Knob]), set: &[Replay], start: &[f64]) -> Best {
     let pulls: Vec<Pull> = knobs.iter().map(|knob| Pull { price: 0.0, hold: knob.hold }).collect();
     descend(start, ROUNDS, &pulls, |point| {
         let profile = turned(profile, knobs, point);

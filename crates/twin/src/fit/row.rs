@@ -73,6 +73,12 @@ pub struct MeasuredRow {
 }
 
 impl MeasuredRow {
+    /// The same in whole tokens.
+    pub(crate) fn prompt_tokens(&self) -> u32 {
+        let tokens = self.input_tokens.div_ceil(self.requests.max(1));
+        u32::try_from(tokens).unwrap_or(u32::MAX)
+    }
+
     /// The name of a row of so many requests: `8 x 1024`, with the tokens of a prompt last.
     pub fn label_of(requests: u64, input_tokens: u64) -> String {
         format!("{requests} x {}", input_tokens / requests.max(1))

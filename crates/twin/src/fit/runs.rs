@@ -17,7 +17,7 @@ use tokometer_sim as sim;
 
 use super::accuracy::Accuracy;
 use super::regress::{Regression, regress};
-use super::replay::{Refined, Replay, refine};
+use super::replay::{Refined, Replay, errors_of, refine};
 use crate::Error;
 use crate::steps::{STEPS_MIN, SeenStep, steps};
 
@@ -52,31 +52,74 @@ pub struct RunCalibration {
     pub held_out_runs: Option<Accuracy>,
 }
 
+/// What the steps of some runs give, before whole runs are replayed.
+struct FromSteps {
+    found: StepsOfRun,
+    decode: Decode,
+    steps: Vec<SeenStep>,
+}
+
+impl FromSteps {
+    fn of(runs: &[&[Timeline]], template: Profile) -> Result<Self, Error> {
+        let mut all = Vec::new();
+        for run in runs {
+            all.extend(steps(run)?);
+        }
+        let quiet = quiet(&all);
+        if quiet.len() < STEPS_MIN {
+            return Err(Error::TooFewSteps { steps: quiet.len(), least: STEPS_MIN });
+        }
+        let decode = Decode::fit(&quiet).ok_or(Error::OneBatchSize)?;
+        let mut found = StepsOfRun { profile: template, constants: Vec::new() };
+        found.set_decode(&decode);
+        found.set_prefill(&decode, &all);
+        found.set_arrival(runs);
+        Ok(Self { found, decode, steps: all })
+    }
+}
+
+/// Steps that only decode.
+fn quiet(steps: &[SeenStep]) -> Vec<&SeenStep> {
+    steps.iter().filter(|step| step.is_decode_only() && step.span > Nanos::ZERO).collect()
+}
+
+fn replays(runs: &[&[Timeline]]) -> Vec<Replay> {
+    runs.iter().filter_map(|run| Replay::new(run)).collect()
+}
+
+/// Fewest runs of which half are held out.
+const RUNS_TO_SPLIT: usize = 4;
+
+/// Errors of whole runs by a fit to the other half of the runs, which has seen nothing of them: neither
+/// their steps nor their figures. `None` where a half is too little to fit.
+fn held_out_runs(runs: &[&[Timeline]], template: &Profile, threads: usize) -> Option<Accuracy> {
+    if runs.len() < RUNS_TO_SPLIT {
+        return None;
+    }
+    let half =
+        |rest: usize| -> Vec<&[Timeline]> { runs.iter().copied().skip(rest).step_by(2).collect() };
+    let halves = [half(0), half(1)];
+    let mut errors = Vec::new();
+    for (seen, unseen) in [(&halves[0], &halves[1]), (&halves[1], &halves[0])] {
+        let from_steps = FromSteps::of(seen, template.clone()).ok()?;
+        let refined = refine(&from_steps.found.profile, &replays(seen), threads)?;
+        errors.extend(errors_of(&replays(unseen), &refined.profile));
+    }
+    Accuracy::of(&errors)
+}
+
 /// Fits a template's costs to runs of one server, on as many threads as are given.
 pub fn calibrate_runs(
     runs: &[Vec<Timeline>],
     template: Profile,
     threads: usize,
 ) -> Result<RunCalibration, Error> {
-    let mut all = Vec::new();
-    for run in runs {
-        all.extend(steps(run)?);
-    }
-    let quiet: Vec<&SeenStep> =
-        all.iter().filter(|step| step.is_decode_only() && step.span > Nanos::ZERO).collect();
-    if quiet.len() < STEPS_MIN {
-        return Err(Error::TooFewSteps { steps: quiet.len(), least: STEPS_MIN });
-    }
-    let decode = Decode::fit(&quiet).ok_or(Error::OneBatchSize)?;
-    let mut found = StepsOfRun { profile: template, constants: Vec::new() };
-    found.set_decode(&decode);
-    found.set_prefill(&decode, &all);
-    found.set_arrival(runs);
+    let runs: Vec<&[Timeline]> = runs.iter().map(Vec::as_slice).collect();
+    let held_out_runs = held_out_runs(&runs, &template, threads);
+    let FromSteps { mut found, decode, steps: all } = FromSteps::of(&runs, template)?;
+    let quiet = quiet(&all);
     let held_out_median = held_out(&quiet, &decode);
-    let replays: Vec<Replay> = runs.iter().filter_map(|run| Replay::new(run)).collect();
-    let refined = refine(&found.profile, &replays, threads);
-    let held_out_runs = refined.as_ref().and_then(|refined| refined.held_out);
-    if let Some(refined) = refined {
+    if let Some(refined) = refine(&found.profile, &replays(&runs), threads) {
         found.take(refined);
     }
     let StepsOfRun { mut profile, constants } = found;
@@ -92,11 +135,13 @@ pub fn calibrate_runs(
         );
     }
     let unsure = constants.iter().filter(|constant| !constant.is_identified);
+    let prompts = runs.iter().flat_map(|run| run.iter()).filter_map(Timeline::prompt_tokens);
     profile.evidence = Some(Evidence {
         held_out_median: held_out_runs.map(|all| all.median).or(Some(held_out_median)),
         held_out_within_10: held_out_runs.map(|all| all.within_10),
         not_identified: unsure.map(|constant| constant.name.to_owned()).collect(),
         validated: Vec::new(),
+        longest_prompt: prompts.max(),
     });
     profile.check()?;
     Ok(RunCalibration {
@@ -281,7 +326,7 @@ impl StepsOfRun {
     }
 
     /// What a request that reached an idle engine waited for beyond its prefill.
-    fn set_arrival(&mut self, runs: &[Vec<Timeline>]) {
+    fn set_arrival(&mut self, runs: &[&[Timeline]]) {
         let mut delays: Vec<f64> = runs.iter().flat_map(|run| self.idle_delays(run)).collect();
         delays.sort_by(f64::total_cmp);
         let Some(median) = delays.get(delays.len() / 2).copied() else { return };
@@ -366,6 +411,41 @@ mod tests {
         let workload = RequestLoad::burst(asks).arriving(Arrivals::poisson(rate));
         let options = PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
         predict(profile, &workload, Seed(3), options).unwrap().timelines
+    }
+
+    /// Short prompts and a few long ones: the time of attention grows with the square of a prompt. A fit
+    /// without that term predicts prompts of 32,000 tokens far too fast.
+    #[test]
+    fn a_few_long_prompts_show_what_attention_costs() {
+        let mut truth = Profile::shipped("default").unwrap();
+        (truth.cost.pair_ms, truth.cost.jitter, truth.kv) = (2e-6, 0.005, None);
+        let run = |seed: u64, rate: f64| {
+            let asks: Vec<Ask> = (0_u32..60)
+                .map(|index| if index % 12 == 5 { 16_000 } else { 60 + index * 37 % 500 })
+                .map(|prompt| Ask::new(prompt, 16))
+                .collect();
+            let workload = RequestLoad::burst(asks).arriving(Arrivals::poisson(rate));
+            let options =
+                PredictOptions { keep: KeptDetail::Timelines, ..PredictOptions::default() };
+            predict(&truth, &workload, Seed(seed), options).unwrap().timelines
+        };
+        let mut template = truth.clone();
+        (template.cost.pair_ms, template.cost.token_ms) = (0.0, 0.01);
+        let found = calibrate_runs(&[run(1, 0.5), run(2, 1.0), run(3, 2.0)], template, 2).unwrap();
+        let ttft = |profile: &Profile| {
+            let mut exact = profile.clone();
+            exact.cost.jitter = 0.0;
+            let lone = RequestLoad::burst(vec![Ask::new(32_000, 8)]);
+            let options = PredictOptions::default();
+            predict(&exact, &lone, Seed(1), options).unwrap().figures.ttft.mean_ms().unwrap()
+        };
+        let ratio = ttft(&found.profile) / ttft(&truth);
+        assert!((0.85..1.15).contains(&ratio), "{ratio}: {:?}", found.profile.cost);
+        let mut blind = found.profile.clone();
+        blind.cost.pair_ms = 0.0;
+        let blind = ttft(&blind) / ttft(&truth);
+        assert!(blind < 0.85, "attention must matter in this test: {blind}");
+        assert_eq!(found.profile.evidence.unwrap().longest_prompt, Some(16_000));
     }
 
     #[test]
