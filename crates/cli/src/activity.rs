@@ -68,7 +68,7 @@ impl WorkState {
             let line = self.line(seconds);
             if is_terminal {
                 draw_line(&line);
-            } else if seconds % LINE_TICKS == 0 {
+            } else if seconds.is_multiple_of(LINE_TICKS) {
                 print_message(&line);
             }
         }

@@ -275,7 +275,7 @@ pub fn calibrate(
     let report = |candidate: &Candidate, row: usize| -> Result<HeldOut, Error> {
         Ok(HeldOut { row, predicted: prepared.report(candidate, row)? })
     };
-    let other = |row: usize| if row % 2 == 0 { &by_odd } else { &by_even };
+    let other = |row: usize| if row.is_multiple_of(2) { &by_odd } else { &by_even };
     let held_out = (0..rows.len()).map(|row| report(other(row), row)).collect::<Result<_, _>>()?;
     let kept = chosen[0].kept.iter();
     let in_sample = kept.map(|row| report(&candidate, *row)).collect::<Result<_, _>>()?;

@@ -150,7 +150,15 @@ const PREFILL: [Parameter; 2] = [
 const CONTEXT: Parameter = parameter!("cost.context_ms", 0.0, 2e-3, profile.cost.context_ms);
 
 /// How much longer the longest prompts must be than the shortest ones for attention to show.
-pub(super) const ATTENTION_SPAN: f64 = 4.0;
+const ATTENTION_SPAN: f64 = 4.0;
+
+/// And how many tokens they must have: below, everything else about a prompt costs far more.
+const ATTENTION_TOKENS: f64 = 2_048.0;
+
+/// Whether prompts of these lengths show what attention costs.
+pub(super) fn shows_attention(shortest: f64, longest: f64) -> bool {
+    longest >= ATTENTION_TOKENS && longest >= ATTENTION_SPAN * shortest.max(1.0)
+}
 
 /// What attention between the tokens of a prompt costs, where prompts have no term of their own.
 const PAIRS: Parameter = parameter!("cost.pair_ms", 0.0, 1e-3, profile.cost.pair_ms);
@@ -254,9 +262,9 @@ impl EngineModel {
     #[must_use]
     pub fn with_prompts(mut self, prompts: &[u32]) -> Self {
         let (short, long) = (prompts.iter().min(), prompts.iter().max());
-        let is_wide = short.zip(long).is_some_and(|(short, long)| {
-            f64::from(*long) >= ATTENTION_SPAN * f64::from((*short).max(1))
-        });
+        let is_wide = short
+            .zip(long)
+            .is_some_and(|(short, long)| shows_attention(f64::from(*short), f64::from(*long)));
         let has_prefill = self.template.profile.cost.prefill.is_some();
         let term = if has_prefill { PREFILL_PAIRS } else { PAIRS };
         if is_wide && self.parameters.iter().all(|known| known.name != term.name) {

@@ -15,7 +15,7 @@ use tokometer_sim as sim;
 
 use super::accuracy::main_errors;
 use super::descent::{Best, Pull, Rounds, descend};
-use super::model::{ATTENTION_SPAN, cells_of, misses, value_at};
+use super::model::{cells_of, misses, shows_attention, value_at};
 use super::row::{Cells, MeasuredRow};
 use super::{HeldOut, IDENTIFIED_RATIO};
 use crate::figures::PredictedFigures;
@@ -206,7 +206,7 @@ fn knobs(profile: &Profile, prompts: Prompts) -> Vec<Knob> {
         knobs.push(knob!("cost.compute_ms", cost.compute_ms, (0.0, 2.0 * dearest)));
         knobs.push(knob!("cost.eager_ms", cost.eager_ms, most(cost.eager_ms)));
     }
-    if prompts.longest >= ATTENTION_SPAN * prompts.shortest {
+    if shows_attention(prompts.shortest, prompts.longest) {
         knobs.push(attention(cost, before, prompts.longest));
     }
     knobs
