@@ -308,6 +308,9 @@ mod tests {
         provenance        Made by hand.
         held-out error    median 2.9 %; 84 % of the cells within 10 %; not determined by the data:
                           cost.cliff_ms
+        beyond data       prompts of up to 9000 tokens, but the profile was fitted to prompts of up to 80:
+                          TTFT and throughput are extrapolated and usually too optimistic, because short
+                          prompts do not show what attention costs
         validated         chunked-prefill
         not validated     burst, fleet: used here, but not covered by the profile's data
         fleet             2 replicas behind round-robin
@@ -315,6 +318,7 @@ mod tests {
         mean TTFT             20.00  18.00 … 23.50
         ");
         assert_eq!(value["mechanisms"][0]["is_validated"], true);
+        assert_eq!(value["beyond_range"]["asked"], 9_000);
         assert_eq!(value["intervals"][0]["low"], 18.0);
         assert_eq!(value["intervals"][0]["metric"], "ttft_mean");
         assert!(value.get("explanation").is_none());
@@ -327,6 +331,7 @@ mod tests {
         let (text, value) = page(&engine, Explain::Yes);
         assert!(text.contains("±50 %") && text.contains("10.00 … 30.00"), "{text}");
         assert!(text.contains("limited by"), "{text}");
+        assert!(text.contains("communication between devices"), "{text}");
         assert_eq!(value["uncertainty"], 0.5);
         assert!(value["explanation"]["decode"]["count"].is_u64());
     }
