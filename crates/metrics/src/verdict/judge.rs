@@ -203,6 +203,8 @@ fn concerns(note: &Note, shown: &ShownFigure, summary: &Summary) -> bool {
     let key = shown.quantity;
     match (note.code.as_str(), note.figure.as_str()) {
         ("few-samples", _) => is_unsupported(summary, shown),
+        // A late stamp moves one gap up and the next one down, so their mean stays.
+        ("merged-segments", _) => key == "gap_ms" && shown.statistic != Statistic::Mean,
         // The rate of an open loop is the plan's, whoever else uses the server.
         ("other-clients", _) => summary.load_class != LoadClass::Open || !shown.is_rate(),
         (_, "all") => true,
