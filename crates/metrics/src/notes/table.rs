@@ -116,7 +116,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         code: "merged-segments",
         severity: Suspect,
         figure: "gap_ms",
-        limit: 0.05,
+        limit: 0.005,
         threshold: "more than {} % of the content events, without the last of each answer, came in reads that merged segments",
         why: "their times are upper bounds: they arrived then or earlier (a last token merges with usage and the end mark, within the delay that `slow-reads` checks)",
         action: "use --harvest eager or fewer streams per client",
