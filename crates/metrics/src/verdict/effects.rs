@@ -220,7 +220,8 @@ impl Study<'_> {
             let moved = Latency::behind(shown.quantity)
                 .filter(|one| *one != Latency::Tpot)
                 .and_then(|one| all.difference(&from_start, one, shown.statistic));
-            Some(moved.unwrap_or_else(|| held.for_statistic(shown.statistic)))
+            let bound = moved.unwrap_or_else(|| held.for_statistic(shown.statistic));
+            shown.depends_on_load().then_some(bound)
         });
     }
 

@@ -42,7 +42,9 @@ impl Scene {
         let mut summary = Summary {
             duration_s: Some(end.as_secs_f64()),
             load_class: LoadClass::of(&self.load),
-            figures: [("requests_per_s".to_owned(), Some(20.0))].into(),
+            figures: ["requests_per_s", "total_output_tokens"]
+                .map(|key| (key.to_owned(), Some(20.0)))
+                .into(),
             ..Summary::default()
         };
         let mut add = |key: &str, value: fn(&RequestRow) -> Option<f64>| {
@@ -210,6 +212,7 @@ fn a_burst_is_judged_by_the_time_it_took_to_send() {
     check(70, "remark");
     check(100, "SUSPECT");
     check(500, "INVALID");
+    assert_eq!(class(burst(500).effect("late-sends", "total_output_tokens")), "remark");
     assert_eq!(class(burst(10).effect("late-sends", "requests_per_s")), "remark");
 }
 
