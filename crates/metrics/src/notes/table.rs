@@ -227,7 +227,7 @@ pub(crate) static RULES: &[NoteRule] = &[
         severity: Suspect,
         figure: "ttft_ms",
         limit: 0.0,
-        threshold: "too few effective requests for the two-sided 95 % confidence interval of a requested percentile; requests that are slow together count as fewer",
+        threshold: "too few effective requests for the two-sided 95 % confidence interval of a requested percentile; requests beyond it that came together count as fewer",
         why: "one or two slow moments decide the value",
         action: "run longer or use a lower percentile",
         check: checks::few_samples,
