@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokometer_base::Seed;
 use tokometer_base::seed::unit_float;
 use tokometer_record::{Outcome, Phase, RunReader, Timeline};
-use tokometer_sim::truth::{self, StreamEnd, TrueRequest};
+use tokometer_sim::truth::{self, SentKind, StreamEnd, TrueRequest};
 
 use crate::program::{ProgramExit, Server, Started, command};
 
@@ -271,9 +271,14 @@ fn contradiction(row: Option<&Timeline>, truths: &[TrueRequest], drawn: &Drawn) 
     let Some(row) = row else {
         return Some("the server answered it, the record lacks it".to_owned());
     };
-    let whole = truths.iter().find(|truth| matches!(truth.end, Some((_, StreamEnd::Complete))));
+    let is_whole = |truth: &&TrueRequest| matches!(truth.end, Some((_, StreamEnd::Complete)));
+    let whole = truths.iter().find(is_whole);
+    // After the end marker a client may leave: only the end of the body was due.
+    let has_marker =
+        |truth: &&TrueRequest| truth.events.iter().any(|event| event.kind == SentKind::Done);
+    let answered = whole.or_else(|| truths.iter().find(has_marker));
     let is_malformed = drawn.faults.get("malformed_after_tokens").is_some();
-    match (&row.outcome, whole) {
+    match (&row.outcome, answered) {
         (Outcome::Success, None) => {
             Some("succeeded, but the server completed no answer".to_owned())
         }
@@ -282,7 +287,7 @@ fn contradiction(row: Option<&Timeline>, truths: &[TrueRequest], drawn: &Drawn) 
             (counted.is_some() && counted != Some(truth.answer_tokens))
                 .then(|| format!("{counted:?} tokens, the server sent {}", truth.answer_tokens))
         }
-        (Outcome::Failed(failure), Some(_)) if !is_malformed => {
+        (Outcome::Failed(failure), _) if whole.is_some() && !is_malformed => {
             Some(format!("failed ({failure:?}), but the server completed its answer"))
         }
         _ => None,

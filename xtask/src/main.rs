@@ -26,7 +26,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   fuzz           coverage-guided fuzzing of everything that reads bytes: --seconds N [TARGET]
   large-run      a run folder of any size, for measurements of `report`: REQUESTS TOKENS FOLDER
   referee        a packet capture judges the client's times (root, tcpdump)
-  soak           rounds of runs against a chaotic simulator: --minutes N --seed S
+  soak           rounds of runs against a chaotic simulator: --minutes N --seed S [--round N]
   real           the program against a real server that is installed and started for it: --server NAME
 
 Studies (evidence, aa, verdicts, …): `cargo lab`

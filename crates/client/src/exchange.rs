@@ -324,6 +324,14 @@ impl Exchange {
         CLOSED
     }
 
+    /// The server leaves the body of a finished response open; nothing came after `at`.
+    pub fn on_open_body(&mut self, at: Nanos, timeline: &mut Timeline) -> ResponseProgress {
+        let arrival =
+            EventArrival { stamp: ReadStamp::exact(at), read: timeline.reads.saturating_sub(1) };
+        self.finish(BodyEnd::LeftOpen, arrival, timeline);
+        CLOSED
+    }
+
     /// Whether the protocol's end marker has come, so that nothing can be missing but the end of the
     /// body. Some servers leave the body open.
     pub fn has_end_marker(&self) -> bool {

@@ -353,7 +353,11 @@ impl ResponseReading {
     pub(crate) fn finish(&mut self, body: BodyEnd, timeline: &mut Timeline) {
         let is_regular = match self.rules.end {
             EndRule::Body => body == BodyEnd::Announced,
-            EndRule::DoneOrFinish | EndRule::FinalEvent => self.has_ended(),
+            // After a finish reason the usage and `[DONE]` may still be due: a cut lost them.
+            EndRule::DoneOrFinish => {
+                self.has_end_marker() || (self.has_ended() && body != BodyEnd::Cut)
+            }
+            EndRule::FinalEvent => self.has_ended(),
         };
         let told = timeline.usage.and_then(|usage| usage.completion_tokens).unwrap_or(0);
         let has_answer = self.seen.has(Marks::CONTENT) || told > 0 || self.counted > 0;
@@ -362,7 +366,12 @@ impl ResponseReading {
         timeline.outcome = if let Some(failure) = self.failure.take() {
             failed(failure)
         } else if !is_regular {
-            failed(Failure::new(FailureKind::Cut, "the stream ended without its end marker"))
+            let message = if self.has_ended() {
+                "the connection closed after the finish reason, before the end of the response"
+            } else {
+                "the stream ended without its end marker"
+            };
+            failed(Failure::new(FailureKind::Cut, message))
         } else if !has_answer {
             let events = timeline.events.len();
             let message = format!("the answer ended without content (events: {events})");
@@ -399,6 +408,8 @@ pub(crate) enum BodyEnd {
     Announced,
     /// The connection closed before the announced end.
     Cut,
+    /// The server sends nothing more and leaves the body open.
+    LeftOpen,
 }
 
 #[inline]

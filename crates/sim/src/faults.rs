@@ -17,9 +17,10 @@ pub struct Faults {
     pub broken_streams: Option<Which>,
     /// After this many tokens the stream stands still for a while.
     pub stall: Option<Stall>,
-    /// After this many tokens the connection is closed without an end of stream.
+    /// After this many tokens the connection is closed without an end of stream, even if they are all
+    /// that the answer has.
     pub cut_after_tokens: Option<u32>,
-    /// After this many tokens the connection is reset.
+    /// After this many tokens the connection is reset, likewise.
     pub reset_after_tokens: Option<u32>,
     /// After this many tokens one event is not JSON.
     pub malformed_after_tokens: Option<u32>,
@@ -41,7 +42,7 @@ pub struct Faults {
     pub refused_fields: Vec<String>,
     /// Paths that are answered with 500.
     pub broken_paths: Vec<String>,
-    /// Idle connections are closed after this long.
+    /// Connections are closed this long after their last answer.
     pub idle_close: Option<Nanos>,
     /// The server exits when this many requests have arrived.
     pub die_after_requests: Option<u64>,
@@ -127,6 +128,11 @@ impl Errors {
 }
 
 impl Faults {
+    /// The token after which a stream's connection is closed or reset, whichever comes first.
+    pub(crate) fn broken_after(&self) -> Option<u32> {
+        self.cut_after_tokens.into_iter().chain(self.reset_after_tokens).min()
+    }
+
     /// Whether the stream of request number `index` (from zero) is broken where a fault says so.
     pub fn breaks(&self, seed: Seed, index: u64) -> bool {
         self.broken_streams.is_none_or(|which| which.hits(seed.stream("broken streams"), index))

@@ -279,7 +279,13 @@ impl Profile {
             name: name.to_owned(),
             message: error.to_string(),
         })?;
-        profile.check()?;
+        // A profile may be called otherwise than its file.
+        profile.check().map_err(|fault| match fault {
+            ProfileError::Value { key, value, why, .. } => {
+                ProfileError::Value { name: name.to_owned(), key, value, why }
+            }
+            other => other,
+        })?;
         Ok(profile)
     }
 

@@ -431,6 +431,11 @@ fn a_connection_that_closes_early_is_a_cut_and_one_that_ends_a_body_is_not() {
     check("HTTP/1.1 200 O", "cut the connection closed within the response header");
     check(&format!("HTTP/1.0 200 OK\r\n\r\n{event}"), "ok");
     check("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ndata: {", "cut");
+    // The usage and `[DONE]` may have been lost, so a finish reason alone does not complete a cut body.
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let chunk = |text: &str| format!("{:x}\r\n{text}\n\n\r\n", text.len() + 2);
+    check(&format!("{chunked}{}", chunk(event)), "cut the connection closed after the finish");
+    check(&format!("{chunked}{}{}", chunk(event), chunk("data: [DONE]")), "ok");
     check("HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nbusy", "status busy");
     check("hello\r\n\r\n", "protocol the response header is not HTTP/1");
 }

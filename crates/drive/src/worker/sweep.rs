@@ -66,7 +66,7 @@ impl<P: Platform> Worker<P> {
     fn end_open_body(&mut self, connection: &mut WorkerConnection<P>, end: Nanos) {
         if let Some(flight) = connection.flight.as_deref_mut() {
             let end = flight.timeline.events.last().map_or(end, |event| event.at.max(end));
-            let _progress = connection.exchange.on_eof(end, &mut flight.timeline);
+            let _progress = connection.exchange.on_open_body(end, &mut flight.timeline);
         }
         let _closed = self.complete(connection, KeepOrClose::Close);
     }

@@ -3,6 +3,7 @@
 use base::Nanos;
 use tokometer_base as base;
 
+use super::connection::LastEvent;
 use super::http::{BodyFraming, HttpRequest, Persistence, RequestProgress, head};
 use super::reactor::Reactor;
 use super::stream::{OpeningStream, ResponseStream};
@@ -77,6 +78,8 @@ impl Reactor<'_> {
                 self.finish_answer(key, None);
             }
             Reply::Later(ask, script) => {
+                let faults = &self.config.faults;
+                let is_hit = faults.breaks(base::Seed(self.config.seed), number);
                 let opening = OpeningStream {
                     number,
                     connection: key,
@@ -84,9 +87,8 @@ impl Reactor<'_> {
                     arrived: now,
                     seed: base::Seed(self.config.seed),
                     answer: self.config.answer,
-                    malformed_after: self.config.faults.malformed_after_tokens.filter(|_| {
-                        self.config.faults.breaks(base::Seed(self.config.seed), number)
-                    }),
+                    malformed_after: faults.malformed_after_tokens.filter(|_| is_hit),
+                    broken_after: faults.broken_after().filter(|_| is_hit),
                 };
                 self.open_stream(&opening, &ask, script, request);
             }
@@ -140,11 +142,11 @@ impl Reactor<'_> {
         route(&mut desk, request)
     }
 
-    /// Sends a whole answer; `stream` is its number in the truth log, if it has one.
+    /// Sends a whole answer; `last` is its entry in the truth log, if it has one.
     pub(super) fn respond(
         &mut self,
         key: u64,
-        stream: Option<u64>,
+        last: Option<LastEvent>,
         response: &Response,
         persistence: Persistence,
     ) {
@@ -153,8 +155,8 @@ impl Reactor<'_> {
         let text = head(response.status, &response.headers, framing, persistence);
         connection.queue(text.as_bytes());
         connection.queue(&response.body);
-        if let Some(number) = stream.filter(|_| self.truth.is_some()) {
-            connection.note(number, SentKind::Whole, 0);
+        if let Some(last) = last.filter(|_| self.truth.is_some()) {
+            connection.note_last(last, SentKind::Whole);
         }
         connection.seal();
         connection.persistence = persistence;

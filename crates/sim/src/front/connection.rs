@@ -15,7 +15,7 @@ use nix::sys::socket::{MsgFlags, send};
 use tokometer_base as base;
 
 use super::http::{Persistence, RequestReader};
-use crate::truth::{Fact, Log, SentKind, TrueEvent};
+use crate::truth::{Fact, Log, SentKind, StreamEnd, TrueEvent};
 
 /// Output that a client does not read is kept up to here; then the connection is closed.
 const BACKLOG_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -28,6 +28,16 @@ struct Leaving {
     stream: u64,
     kind: SentKind,
     tokens: u32,
+    /// How the answer has ended once this has left; `None` for any event but its last.
+    outcome: Option<StreamEnd>,
+}
+
+/// The last event of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LastEvent {
+    pub(super) stream: u64,
+    /// How the answer has ended once the event has left.
+    pub(super) outcome: StreamEnd,
 }
 
 /// The result of sending output.
@@ -198,9 +208,25 @@ impl ClientConnection {
 
     /// Notes, for the truth log, that an event ends with the bytes queued so far.
     pub(super) fn note(&mut self, stream: u64, kind: SentKind, tokens: u32) {
+        self.note_leaving(Leaving { end: 0, stream, kind, tokens, outcome: None });
+    }
+
+    /// Notes, for the truth log, that an answer ends with the bytes queued so far.
+    pub(super) fn note_last(&mut self, last: LastEvent, kind: SentKind) {
+        let LastEvent { stream, outcome } = last;
+        let outcome = Some(outcome);
+        self.note_leaving(Leaving { end: 0, stream, kind, tokens: 0, outcome });
+    }
+
+    fn note_leaving(&mut self, leaving: Leaving) {
         // Under TLS the event's place in the output is known when its record is made.
         let end = if self.tls.is_some() { u64::MAX } else { self.queued };
-        self.leaving.push_back(Leaving { end, stream, kind, tokens });
+        self.leaving.push_back(Leaving { end, ..leaving });
+    }
+
+    /// Streams whose last event was queued and has not left.
+    pub(super) fn unsent_ends(&self) -> impl Iterator<Item = u64> {
+        self.leaving.iter().filter(|one| one.outcome.is_some()).map(|one| one.stream)
     }
 
     /// Ends a parcel: what was queued since the last one leaves in a write of its own.
@@ -262,6 +288,9 @@ impl ClientConnection {
         while let Some(one) = self.leaving.front().filter(|one| one.end <= self.left) {
             let event = TrueEvent { kind: one.kind, tokens: one.tokens, before, after };
             log.push(Fact::Event { stream: one.stream, event });
+            if let Some(outcome) = one.outcome {
+                log.push(Fact::End { stream: one.stream, at: after, outcome });
+            }
             self.leaving.pop_front();
         }
     }

@@ -3,6 +3,7 @@
 use base::Nanos;
 use tokometer_base as base;
 
+use super::connection::LastEvent;
 use super::reactor::Reactor;
 use super::stream::Voice;
 use super::timers::Alarm;
@@ -136,6 +137,7 @@ impl Reactor<'_> {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let (connection, number, hex) = (stream.connection, stream.number, stream.script.hex());
         let (sent_tokens, is_complete) = (stream.sent_tokens, stream.is_complete());
+        let is_broken_off = stream.is_broken_off();
         if stream.delivery == AnswerDelivery::Streamed {
             if !stream.has_head {
                 self.send_head(key);
@@ -145,10 +147,10 @@ impl Reactor<'_> {
                 Packing::Together => self.post_together(connection, number, sheet, hex),
             }
         }
-        if self.break_off(connection, number, sent_tokens) {
-            return;
-        }
-        if is_complete {
+        self.stall(connection, number, sent_tokens);
+        if is_broken_off {
+            self.break_off(connection);
+        } else if is_complete {
             self.complete(key);
         }
     }
@@ -161,32 +163,32 @@ impl Reactor<'_> {
             self.snapshot.counters.prompt_tokens += u64::from(stream.prompt_tokens);
             self.snapshot.counters.generation_tokens += u64::from(stream.answer_tokens);
         }
-        let (connection_key, number) = (stream.connection, stream.number);
-        self.log_end(number, StreamEnd::Complete);
+        let connection_key = stream.connection;
+        let last = LastEvent { stream: stream.number, outcome: StreamEnd::Complete };
         let Some(connection) = self.connections.get_mut(connection_key) else { return };
         connection.stream = None;
         match stream.delivery {
             AnswerDelivery::Streamed => {
                 connection.persistence = stream.persistence;
-                self.finish_answer(connection_key, Some(number));
+                self.finish_answer(connection_key, Some(last));
             }
             AnswerDelivery::Whole => {
                 let voice =
                     Voice { now, faults: &self.config.faults, vocabulary: &self.vocabulary };
                 let response = stream.whole(&voice);
-                self.respond(connection_key, Some(number), &response, stream.persistence);
+                self.respond(connection_key, Some(last), &response, stream.persistence);
             }
         }
         self.read_requests(connection_key);
     }
 
     /// Ends the chunked body of an answer.
-    pub(super) fn finish_answer(&mut self, key: u64, stream: Option<u64>) {
+    pub(super) fn finish_answer(&mut self, key: u64, last: Option<LastEvent>) {
         let now = self.clock.now();
         let Some(connection) = self.connections.get_mut(key) else { return };
         connection.queue(b"0\r\n\r\n");
-        if let Some(number) = stream.filter(|_| self.truth.is_some()) {
-            connection.note(number, SentKind::End, 0);
+        if let Some(last) = last.filter(|_| self.truth.is_some()) {
+            connection.note_last(last, SentKind::End);
         }
         connection.seal();
         connection.end_answer(now);
@@ -196,7 +198,7 @@ impl Reactor<'_> {
     /// Refuses a request that was already accepted.
     fn fail(&mut self, key: u64, complaint: &Complaint) {
         let Some(stream) = self.streams.remove(key) else { return };
-        self.log_end(stream.number, StreamEnd::Broken);
+        let last = LastEvent { stream: stream.number, outcome: StreamEnd::Broken };
         let Some(connection) = self.connections.get_mut(stream.connection) else { return };
         connection.stream = None;
         connection.persistence = stream.persistence;
@@ -206,9 +208,9 @@ impl Reactor<'_> {
             let text = String::from_utf8_lossy(&response.body);
             sheet.put("data: ").put(&text).close(SentKind::Error, 0);
             self.post(stream.connection, Some(stream.number), &sheet, stream.script.hex());
-            self.finish_answer(stream.connection, Some(stream.number));
+            self.finish_answer(stream.connection, Some(last));
         } else {
-            self.respond(stream.connection, Some(stream.number), &response, stream.persistence);
+            self.respond(stream.connection, Some(last), &response, stream.persistence);
         }
     }
 }

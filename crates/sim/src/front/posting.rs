@@ -69,26 +69,26 @@ impl Reactor<'_> {
         }
     }
 
-    /// Stalls, cuts or resets a stream that has come to the place for it. `true` when it is gone.
-    pub(super) fn break_off(&mut self, key: u64, number: u64, sent_tokens: u32) -> bool {
+    /// Holds a stream back that has come to the place where it stalls.
+    pub(super) fn stall(&mut self, key: u64, number: u64, sent_tokens: u32) {
         let faults = &self.config.faults;
-        if !faults.breaks(base::Seed(self.config.seed), number) {
-            return false;
-        }
-        let is_cut = faults.cut_after_tokens.is_some_and(|after| sent_tokens >= after);
-        let is_reset = faults.reset_after_tokens.is_some_and(|after| sent_tokens >= after);
-        if let Some(stall) = faults.stall.filter(|stall| stall.after_tokens == sent_tokens) {
+        let stall = faults.stall.filter(|stall| stall.after_tokens == sent_tokens);
+        if let Some(stall) = stall
+            && faults.breaks(base::Seed(self.config.seed), number)
+        {
             self.hold(key, self.clock.now() + stall.span);
         }
+    }
+
+    /// Closes or resets the connection of a stream.
+    pub(super) fn break_off(&mut self, key: u64) {
+        let is_reset = self.config.faults.reset_after_tokens.is_some();
         if let Some(connection) = self.connections.get_mut(key).filter(|_| is_reset) {
             // Closing with a linger time of zero sends a reset instead of an orderly end.
             let linger = libc::linger { l_onoff: 1, l_linger: 0 };
             let _ = setsockopt(&connection.socket, sockopt::Linger, &linger);
         }
-        if is_cut || is_reset {
-            self.close(key, StreamEnd::Broken);
-        }
-        is_cut || is_reset
+        self.close(key, StreamEnd::Broken);
     }
 
     pub(super) fn comment(&mut self, key: u64, now: Nanos) {

@@ -290,7 +290,12 @@ impl<'a> Reactor<'a> {
     fn close_if_idle(&mut self, key: u64, now: Nanos) {
         let Some(limit) = self.config.faults.idle_close else { return };
         let Some(connection) = self.connections.get_mut(key) else { return };
-        let is_busy = connection.stream.is_some() || !connection.reader.is_empty();
+        // A held answer is still being given, though all of it is known. Before its first request a
+        // client has as long as it wants, as under the keep-alive limits of real servers.
+        let is_busy = connection.stream.is_some()
+            || !connection.reader.is_empty()
+            || connection.has_output()
+            || connection.served == 0;
         if !is_busy && connection.idle_since + limit <= now {
             self.close(key, StreamEnd::Complete);
         } else {
@@ -302,6 +307,9 @@ impl<'a> Reactor<'a> {
     /// Closes a connection and drops its unfinished answer.
     pub(super) fn close(&mut self, key: u64, outcome: StreamEnd) {
         let Some(connection) = self.connections.remove(key) else { return };
+        for stream in connection.unsent_ends() {
+            self.log_end(stream, outcome);
+        }
         if let Some(stream) = connection.stream {
             self.abandon(stream, outcome);
         }

@@ -44,6 +44,8 @@ pub(super) struct ResponseStream {
     pub(super) job: Option<Box<Job>>,
     /// The token after which one event is not JSON.
     malformed_after: Option<u32>,
+    /// The token after which the connection is closed or reset.
+    broken_after: Option<u32>,
     /// Draws whether an event waits for the next.
     generator: Generator,
 }
@@ -64,6 +66,7 @@ pub(super) struct OpeningStream {
     pub(super) seed: Seed,
     pub(super) answer: AnswerLength,
     pub(super) malformed_after: Option<u32>,
+    pub(super) broken_after: Option<u32>,
 }
 
 /// How many tokens an answer has, and why it ends there.
@@ -94,6 +97,7 @@ impl ResponseStream {
         Self {
             number: opening.number,
             malformed_after: opening.malformed_after,
+            broken_after: opening.broken_after,
             connection: opening.connection,
             script,
             delivery: ask.delivery,
@@ -130,6 +134,11 @@ impl ResponseStream {
     /// Whether every token has been sent.
     pub(super) fn is_complete(&self) -> bool {
         self.sent_tokens == self.answer_tokens && !self.awaits_end_token
+    }
+
+    /// Whether the connection is closed or reset now, so that the answer does not come to its end.
+    pub(super) fn is_broken_off(&self) -> bool {
+        self.broken_after.is_some_and(|after| self.sent_tokens >= after)
     }
 
     /// Makes an answer that ends by itself take one more step, whose token has no text.
@@ -183,7 +192,7 @@ impl ResponseStream {
         }
         if self.delivery == AnswerDelivery::Streamed {
             self.speak_range(from, voice, sheet);
-            if self.is_complete() {
+            if self.is_complete() && !self.is_broken_off() {
                 let ending = self.ending(now, faults);
                 self.script.end(&ending, sheet);
                 let is_announced =
@@ -214,7 +223,8 @@ impl ResponseStream {
             &joined
         };
         let usage = self.usage(voice.faults).unwrap_or_default();
-        let last = self.is_complete().then_some(self.reason);
+        let is_last = self.is_complete() && !self.is_broken_off();
+        let last = is_last.then_some(self.reason);
         self.script.speak(&AnswerPiece { text, ids: &ids, tokens, usage, last }, sheet);
     }
 

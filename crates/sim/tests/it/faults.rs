@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokometer_base::Nanos;
 use tokometer_sim::SimConfig;
 use tokometer_sim::faults::{DoneFault, Errors, Faults, PacketFault, Stall, UsageFault, Which};
-use tokometer_sim::truth::{self, SentKind, TrueRequest};
+use tokometer_sim::truth::{self, SentKind, StreamEnd, TrueRequest};
 
 use crate::client::{Answer, Running, post, quick};
 
@@ -61,6 +61,50 @@ fn a_stream_is_cut_in_the_middle() {
     // Role and three tokens, no end.
     assert_eq!(answer.events().len(), 4);
     assert!(!answer.is_complete);
+}
+
+/// An answer of exactly as many tokens was sent with its end, then reset, and logged as broken.
+#[test]
+fn a_stream_is_cut_before_its_end_though_all_its_tokens_were_sent() {
+    let answer = answer(Faults { cut_after_tokens: Some(3), ..Faults::default() }, 3);
+    assert_eq!(answer.events().len(), 4);
+    assert!(!answer.is_complete && !answer.text().contains("[DONE]"), "{}", answer.text());
+    assert!(!answer.text().contains("\"length\""), "no finish reason: {}", answer.text());
+}
+
+/// The whole answer was known while the stall held it back; its connection was closed as idle and the
+/// answer logged as complete.
+#[test]
+fn a_connection_that_holds_an_answer_back_is_not_idle() {
+    let stall = Stall { after_tokens: 1, span: Nanos::from_millis(60) };
+    let idle_close = Some(Nanos::from_millis(5));
+    let faults = Faults { stall: Some(stall), idle_close, ..Faults::default() };
+    let request = truth_of(faults, 4);
+    assert_eq!(request.end.unwrap().1, StreamEnd::Complete);
+}
+
+/// A client that goes away while its answer is held back never gets the end.
+#[test]
+fn an_answer_is_complete_in_the_log_when_its_last_byte_has_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("truth.log");
+    let stall = Stall { after_tokens: 1, span: Nanos::from_secs(60) };
+    let faults = Faults { stall: Some(stall), ..Faults::default() };
+    let server = Running::start(SimConfig { truth: Some(path.clone()), faults, ..quick() });
+    let mut socket = server.connect();
+    socket.write_all(post("/v1/completions", &body(1), "").as_bytes()).unwrap();
+    let mut read = Vec::new();
+    while !String::from_utf8_lossy(&read).contains("[DONE]") {
+        let mut byte = [0; 1];
+        socket.read_exact(&mut byte).unwrap();
+        read.extend(byte);
+    }
+    drop(socket);
+    // The server has read the end of the first connection when it answers on a later one.
+    assert_eq!(server.get("/health").status, 200);
+    server.stop();
+    let request = truth::read(&path).unwrap().remove(0);
+    assert_eq!(request.end.unwrap().1, StreamEnd::Cancelled);
 }
 
 #[test]
@@ -168,6 +212,19 @@ fn idle_connections_are_closed_and_busy_ones_are_not() {
     let answer = Answer::parse(&bytes);
     assert!(answer.is_complete);
     assert_eq!(answer.events().len(), 32);
+}
+
+/// A client on a busy machine took longer than the limit to send its first request, and was cut off.
+#[test]
+fn a_connection_is_not_idle_before_its_first_request() {
+    let server = server(Faults { idle_close: Some(Nanos::from_millis(1)), ..Faults::default() });
+    let mut early = server.connect();
+    // By now the limit has passed: answers of a fixed pace take longer.
+    assert!(server.post("/v1/completions", &body(5)).is_complete);
+    early.write_all(post("/v1/completions", &body(2), "").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    early.read_to_end(&mut bytes).unwrap();
+    assert!(Answer::parse(&bytes).is_complete);
 }
 
 #[test]
