@@ -16,14 +16,15 @@ use tokometer_client::{
 };
 use tokometer_plan::PartialPlan;
 use tokometer_record::{AttemptId, Outcome, Phase, RequestedLengths, RunReader, Timeline};
-use tokometer_tokenize::{Choice, Tokenizer, TokenizerSources};
-use tokometer_workload::{DatasetContext, PartialSpec};
+use tokometer_sim::Profile;
+use tokometer_tokenize::{Choice, Specials, Tokenizer, TokenizerSources};
+use tokometer_workload::{DatasetContext, PartialSpec, Templating};
 
 /// Panics for bytes that break it.
 pub(crate) type Property = fn(&[u8]);
 
 /// Every property by the name of its target.
-pub(crate) const PROPERTIES: [(&str, Property); 17] = [
+pub(crate) const PROPERTIES: [(&str, Property); 20] = [
     ("sse", sse_events),
     ("http", http_response),
     ("exchange", exchange),
@@ -41,6 +42,9 @@ pub(crate) const PROPERTIES: [(&str, Property); 17] = [
     ("dataset-hf", |data| dataset("hf", "parquet", data)),
     ("trace-timed", |data| dataset("timed_trace", "jsonl", data)),
     ("trace-mooncake", |data| dataset("mooncake", "jsonl", data)),
+    ("tokenizer", tokenizer_file),
+    ("template", template),
+    ("profile", profile),
 ];
 
 /// The bytes in pieces whose lengths the bytes themselves decide.
@@ -246,6 +250,67 @@ fn dataset(name: &str, extension: &str, data: &[u8]) {
         let Ok(workload) = tokometer_workload::open(&spec, &context) else { return };
         for index in 0..workload.len().min(3) {
             let _ = workload.item(index);
+        }
+    });
+}
+
+/// A tokenizer file that can be read encodes a text; one that cannot is named.
+fn tokenizer_file(data: &[u8]) {
+    in_scratch(|scratch| {
+        let path = scratch.join("tokenizer.json");
+        write(&path, data);
+        let _ = std::fs::remove_file(scratch.join("tokenizer_config.json"));
+        match open_tokenizer(&path) {
+            Ok(tokenizer) => {
+                let _ = tokenizer.encode("How far is the sea?", Specials::Add);
+                let _ = tokenizer.words();
+            }
+            Err(why) => assert!(why.contains("tokenizer.json"), "the file is not named: {why}"),
+        }
+    });
+}
+
+fn open_tokenizer(path: &Path) -> Result<Arc<dyn Tokenizer>, String> {
+    let wish = TokenizerSources {
+        given: Some(Choice::File(path.to_owned())),
+        ..TokenizerSources::default()
+    };
+    tokometer_tokenize::open(wish).map(|opened| opened.tokenizer).map_err(|why| why.to_string())
+}
+
+/// A chat template gives a prompt or is refused, in bounded time.
+fn template(data: &[u8]) {
+    const TOKENIZER: &[u8] = include_bytes!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../fixtures/tokenizer/tokenizer.json"
+    ));
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    in_scratch(|scratch| {
+        let path = scratch.join("tokenizer.json");
+        write(&path, TOKENIZER);
+        let config = serde_json::json!({"chat_template": text, "bos_token": "<s>"});
+        write(&scratch.join("tokenizer_config.json"), config.to_string().as_bytes());
+        let rows = scratch.join("data.jsonl");
+        write(&rows, b"{\"prompt\": \"How far is the sea?\"}\n");
+        let spec = serde_json::json!({"dataset": "custom", "path": rows});
+        let part: PartialSpec = serde_json::from_value(spec).expect("a dataset with a file");
+        let spec = part.complete().expect("a dataset with a file");
+        let tokenizer = open_tokenizer(&path).expect("a tokenizer of the project");
+        let mut context = DatasetContext::new(tokenizer, Seed(1), 1);
+        context.templating = Templating::Apply;
+        if let Err(why) = tokometer_workload::open(&spec, &context).and_then(|open| open.item(0)) {
+            assert!(why.to_string().contains("tokenizer.json"), "the file is not named: {why}");
+        }
+    });
+}
+
+/// An engine profile is read, or its file is named.
+fn profile(data: &[u8]) {
+    in_scratch(|scratch| {
+        let path = scratch.join("profile.toml");
+        write(&path, data);
+        if let Err(why) = Profile::open(&path.display().to_string()) {
+            assert!(why.to_string().contains("profile.toml"), "the file is not named: {why}");
         }
     });
 }

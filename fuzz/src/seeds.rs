@@ -44,6 +44,12 @@ pub(crate) fn seeds(root: &Path, target: &str, scratch: &Path) -> Vec<Vec<u8>> {
         "trace-timed" | "trace-mooncake" => text(&[
             "{\"timestamp\":5,\"input_length\":16,\"output_length\":2,\"hash_ids\":[1]}\n{\"timestamp\":9,\"input_length\":32,\"output_length\":2,\"hash_ids\":[1,2]}\n",
         ]),
+        "tokenizer" => files(&root.join("fixtures/tokenizer"), "json"),
+        "template" => text(&[
+            "{{ bos_token }}{% for message in messages %}<|{{ message['role'] }}|>{{ message.content | trim }}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}",
+            "{% set ns = namespace(n=0) %}{% for i in range(9) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}{{ messages[0]['content'].strip().split(' ') | join('-') }}",
+        ]),
+        "profile" => files(&root.join("crates/sim/profiles"), "toml"),
         _ => Vec::new(),
     }
 }

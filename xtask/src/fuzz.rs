@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use crate::ci::{announce, root};
 
 /// Names of `PROPERTIES` in `fuzz/src/properties.rs`; a test compares them.
-const TARGETS: [&str; 17] = [
+const TARGETS: [&str; 20] = [
     "sse",
     "http",
     "exchange",
@@ -36,6 +36,9 @@ const TARGETS: [&str; 17] = [
     "dataset-hf",
     "trace-timed",
     "trace-mooncake",
+    "tokenizer",
+    "template",
+    "profile",
 ];
 
 /// Coverage counters and comparisons, as libFuzzer reads them.

@@ -8,6 +8,9 @@ use crate::{DatasetContext, Error, Result, Templating, WireForm};
 /// The name under which the one template of an environment is kept.
 const NAME: &str = "chat";
 
+/// Instructions of one rendering. Templates in use need a few dozen per message.
+const FUEL: u64 = 10_000_000;
+
 /// A tokenizer's chat template, ready to be applied.
 pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
@@ -57,6 +60,7 @@ impl ChatTemplate {
         values: serde_json::Map<String, serde_json::Value>,
     ) -> Result<Self> {
         let mut environment = Environment::new();
+        environment.set_fuel(Some(FUEL));
         environment.set_trim_blocks(true);
         environment.set_lstrip_blocks(true);
         environment
@@ -73,7 +77,10 @@ impl ChatTemplate {
     pub(crate) fn apply(&self, messages: &[Message]) -> Result<String> {
         let failed = |error: minijinja::Error| Error::Template {
             tokenizer: self.tokenizer.clone(),
-            reason: format!("{error:#}").replace('\n', " "),
+            reason: match error.kind() {
+                ErrorKind::OutOfFuel => format!("it needs more than {FUEL} steps for one prompt"),
+                _ => format!("{error:#}").replace('\n', " "),
+            },
         };
         let template = self.environment.get_template(NAME).map_err(failed)?;
         let own = minijinja::context! { messages, add_generation_prompt => true };
@@ -115,5 +122,21 @@ mod tests {
         assert!(error.contains("tiny") && error.contains("no such role"), "{error}");
         let stripping = ChatTemplate { bos: Some("<s>".into()), ..template };
         assert!(stripping.apply_to_text("x").unwrap().starts_with("<|user|>"));
+    }
+
+    /// A loop in a template kept the program busy for ever.
+    #[test]
+    fn a_template_that_does_not_end_is_refused() {
+        let check = |text: &str, expected: &str| {
+            let template =
+                ChatTemplate::compile(text.into(), "tiny".into(), serde_json::Map::new());
+            let error = template.unwrap().apply_to_text("x").unwrap_err().to_string();
+            assert!(error.contains("tiny") && error.contains(expected), "{error}");
+        };
+        let nested = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
+        check(nested, "steps for one prompt");
+        check("{% for a in range(999999999) %}{% endfor %}", "range");
+        check("{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}", "recursion");
+        check("{{ 'x' * 99999999999 }}", "");
     }
 }

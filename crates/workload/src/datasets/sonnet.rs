@@ -5,10 +5,12 @@
 //! the prompt is longer than asked.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use serde::Serialize;
 use tokometer_base::seed::{Generator, whole_between};
 use tokometer_base::{Prompt, PromptContent};
+use tokometer_tokenize::Reach;
 
 use crate::template::{ChatTemplate, Habit};
 use crate::{DatasetContext, Error, Item, Result, Source};
@@ -46,9 +48,17 @@ pub(crate) struct Sonnet {
     options: Options,
     context: DatasetContext,
     template: Option<ChatTemplate>,
-    lines: Vec<String>,
+    lines: Vec<Line>,
+    /// Tokens of a prompt without lines.
+    base: u32,
     line_count: usize,
     prefix_lines: usize,
+}
+
+struct Line {
+    text: String,
+    /// Tokens that it adds to a prompt, where a long one asked for them.
+    tokens: OnceLock<u64>,
 }
 
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Sonnet> {
@@ -56,8 +66,8 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Sonnet
         None => SONNETS.to_owned(),
         Some(path) => std::fs::read_to_string(path).map_err(Error::read(path))?,
     };
-    let lines: Vec<String> =
-        text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
+    let line = |text: &str| Line { text: text.to_owned(), tokens: OnceLock::new() };
+    let lines: Vec<Line> = text.lines().filter(|line| !line.trim().is_empty()).map(line).collect();
     if lines.is_empty() {
         return Err(Error::Empty(options.path.clone().unwrap_or_default()));
     }
@@ -67,6 +77,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Sonnet
         context: context.clone(),
         template,
         lines,
+        base: 0,
         line_count: 0,
         prefix_lines: 0,
     };
@@ -83,7 +94,8 @@ impl Sonnet {
     )]
     fn plan(&mut self) -> Result<()> {
         let Options { input_len, prefix_len, .. } = self.options;
-        let all = self.context.tokenizer.count(&self.lines.join("\n"))?;
+        let texts: Vec<&str> = self.lines.iter().map(|line| line.text.as_str()).collect();
+        let all = self.context.tokenizer.count(&texts.join("\n"))?;
         let mean = all as f64 / self.lines.len() as f64;
         let base = self.context.tokens_of(&self.content(&[])?)?;
         if input_len <= base || prefix_len > input_len {
@@ -94,12 +106,14 @@ impl Sonnet {
         }
         let lines_in =
             |tokens: u32| (f64::from(tokens.saturating_sub(base)) / mean).round() as usize;
+        self.base = base;
         self.line_count = lines_in(input_len);
         self.prefix_lines = lines_in(prefix_len).min(self.lines.len());
         Ok(())
     }
 
-    fn content(&self, lines: &[&str]) -> Result<PromptContent> {
+    fn content(&self, lines: &[&Line]) -> Result<PromptContent> {
+        let lines: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
         let text = format!("{REQUEST}{}", lines.join("\n"));
         Ok(PromptContent::Text(match &self.template {
             Some(template) => template.apply_to_text(&text)?,
@@ -107,17 +121,49 @@ impl Sonnet {
         }))
     }
 
-    fn draw(&self, line_count: usize, generator: &mut Generator) -> Vec<&str> {
+    fn draw(&self, line_count: usize, generator: &mut Generator) -> Vec<&Line> {
         let fixed = self.prefix_lines.min(line_count);
         let last = self.lines.len() as u64 - 1;
         let any = |_| {
             let at = whole_between(generator, 0, last);
-            self.lines[usize::try_from(at).unwrap_or(0)].as_str()
+            &self.lines[usize::try_from(at).unwrap_or(0)]
         };
-        let shared = self.lines.iter().take(fixed).map(String::as_str);
-        let drawn: Vec<&str> = (fixed..line_count).map(any).collect();
+        let shared = self.lines.iter().take(fixed);
+        let drawn: Vec<&Line> = (fixed..line_count).map(any).collect();
         shared.chain(drawn).collect()
     }
+
+    /// Whether the lines are too long by so much that their prompt need not be tokenized. The mean
+    /// length that the number of lines was planned from lacks line ends: with very short lines
+    /// thousands of draws are too long.
+    fn is_far_too_long(&self, lines: &[&Line]) -> Result<bool> {
+        // A server would be asked once per line instead of once per prompt.
+        if self.context.tokenizer.reach() == Reach::Remote {
+            return Ok(false);
+        }
+        let mut tokens = u64::from(self.base);
+        for line in lines {
+            tokens += self.tokens_of(line)?;
+        }
+        // Tokens that join two lines are not in the sum: one boundary in four may save one.
+        Ok(tokens > u64::from(self.options.input_len) + (lines.len() as u64).div_ceil(4))
+    }
+
+    /// Tokens that a line adds behind another one.
+    fn tokens_of(&self, line: &Line) -> Result<u64> {
+        if let Some(tokens) = line.tokens.get() {
+            return Ok(*tokens);
+        }
+        let tokenizer = &self.context.tokenizer;
+        let twice = tokenizer.count(&format!("{0}\n{0}", line.text))?;
+        let tokens = (twice as u64).saturating_sub(tokenizer.count(&line.text)? as u64);
+        Ok(*line.tokens.get_or_init(|| tokens))
+    }
+}
+
+/// Whether two draws gave the same lines.
+fn same(one: &[&Line], other: &[&Line]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| std::ptr::eq(*one, *other))
 }
 
 impl Source for Sonnet {
@@ -128,12 +174,19 @@ impl Source for Sonnet {
     fn item(&self, index: u64) -> Result<Item> {
         let mut generator = self.context.salt.stream("content").at(index);
         let (mut line_count, mut tries) = (self.line_count, 0);
+        let mut too_long: Vec<&Line> = Vec::new();
         let (content, tokens) = loop {
-            let content = self.content(&self.draw(line_count, &mut generator))?;
-            let tokens = self.context.tokens_of(&content)?;
-            if tokens <= self.options.input_len || line_count == 0 {
-                break (content, tokens);
+            let lines = self.draw(line_count, &mut generator);
+            let is_known =
+                same(&lines, &too_long) || (tries > 0 && self.is_far_too_long(&lines)?);
+            if !is_known || line_count == 0 {
+                let content = self.content(&lines)?;
+                let tokens = self.context.tokens_of(&content)?;
+                if tokens <= self.options.input_len || line_count == 0 {
+                    break (content, tokens);
+                }
             }
+            too_long = lines;
             tries += 1;
             if tries % TRIES == 0 {
                 line_count -= 1;
@@ -152,11 +205,12 @@ impl Source for Sonnet {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
     use crate::{Spec, open};
     use tokometer_base::Seed;
-    use tokometer_tokenize::{BuiltIn, Encoding};
+    use tokometer_tokenize::{BuiltIn, Encoding, SafeWords, Specials, Tokenizer};
 
     #[test]
     fn prompts_share_their_first_lines_and_are_no_longer_than_asked() {
@@ -175,6 +229,87 @@ mod tests {
         let shared: Vec<_> = texts[0].lines().take(8).collect();
         assert!(texts.iter().all(|text| text.lines().take(8).eq(shared.iter().copied())));
         assert_ne!(texts[0], texts[1]);
+    }
+
+    /// Counts what it is asked to tokenize.
+    struct Counted {
+        inner: BuiltIn,
+        calls: AtomicUsize,
+    }
+
+    impl Tokenizer for Counted {
+        fn name(&self) -> &str {
+            self.inner.name()
+        }
+        fn vocab_size(&self) -> Option<u32> {
+            self.inner.vocab_size()
+        }
+        fn special_ids(&self) -> Vec<u32> {
+            self.inner.special_ids()
+        }
+        fn added_specials(&self) -> tokometer_tokenize::Result<u32> {
+            self.inner.added_specials()
+        }
+        fn words(&self) -> tokometer_tokenize::Result<Option<Arc<SafeWords>>> {
+            self.inner.words()
+        }
+        fn encode(&self, text: &str, specials: Specials) -> tokometer_tokenize::Result<Vec<u32>> {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            self.inner.encode(text, specials)
+        }
+        fn decode(&self, ids: &[u32]) -> tokometer_tokenize::Result<String> {
+            self.inner.decode(ids)
+        }
+    }
+
+    /// The prompt as its definition says: drawn until it is not too long, a line fewer after some
+    /// tries, every draw tokenized.
+    fn by_definition(sonnet: &Sonnet, index: u64) -> (PromptContent, u32) {
+        let mut generator = sonnet.context.salt.stream("content").at(index);
+        let mut line_count = sonnet.line_count;
+        for tries in 1.. {
+            let content = sonnet.content(&sonnet.draw(line_count, &mut generator)).unwrap();
+            let tokens = sonnet.context.tokens_of(&content).unwrap();
+            if tokens <= sonnet.options.input_len || line_count == 0 {
+                return (content, tokens);
+            }
+            line_count -= usize::from(tries % TRIES == 0);
+        }
+        unreachable!("a prompt without lines is short enough");
+    }
+
+    /// A file of one two-letter line needed thousands of tokenizations per prompt: its mean length
+    /// counts no line ends, so twice as many lines were planned as fit.
+    #[test]
+    fn draws_that_are_far_too_long_are_not_tokenized_and_no_prompt_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |text: &str, input_len: u32, calls_max: usize| {
+            let path = folder.path().join("lines.txt");
+            std::fs::write(&path, text).unwrap();
+            for encoding in [Encoding::R50k, Encoding::Cl100k] {
+                let calls = AtomicUsize::new(0);
+                let tokenizer = Arc::new(Counted { inner: BuiltIn::new(encoding), calls });
+                let context = DatasetContext::new(tokenizer.clone(), Seed(1), 3);
+                let path = (!text.is_empty()).then(|| path.clone());
+                let prefix_len = input_len / 3;
+                let options = Options { path, input_len, prefix_len, ..Options::default() };
+                let sonnet = super::open(&options, &context).unwrap();
+                for index in 0..3 {
+                    tokenizer.calls.store(0, Ordering::Relaxed);
+                    let prompt = sonnet.item(index).unwrap().prompt;
+                    let calls = tokenizer.calls.load(Ordering::Relaxed);
+                    assert!(calls <= calls_max, "{text:?}: {calls} calls");
+                    let (expected, tokens) = by_definition(&sonnet, index);
+                    assert_eq!(prompt.content, expected, "{text:?}");
+                    assert_eq!(prompt.prompt_tokens, Some(tokens));
+                }
+            }
+        };
+        check("", 550, 400);
+        check("Sh", 180, 40);
+        check("a\nbb\nThe\n.\nx y z\n", 150, 400);
+        check("a.\n!\n'\n)\nthe end of a longer line of verse\n", 150, 400);
+        check("\tq\n  {\n}\n\u{e9}\u{f6}\n", 150, 400);
     }
 
     #[test]
