@@ -27,16 +27,13 @@ pub(crate) fn timelines(reader: &RunReader) -> Result<impl Iterator<Item = Timel
 /// The summary of a run: requests, scrapes and how it ended.
 pub(crate) fn summary(reader: &RunReader, options: SummaryOptions) -> Result<Summary, Refusal> {
     let mut collector = Collector::new(reader.info(), options);
-    let timelines = timelines(reader)?;
-    // Before the rows take memory: for a killed run it lists all attempts.
-    let state = reader.state().map_err(unreadable)?;
-    for timeline in timelines {
+    for timeline in timelines(reader)? {
         collector.push(&timeline);
     }
     for scrape in reader.scrapes().map_err(unreadable)? {
         collector.push_scrape(&scrape);
     }
-    let summary = collector.finish(&state);
+    let summary = collector.finish(&reader.state().map_err(unreadable)?);
     tell_damages(reader);
     Ok(summary)
 }

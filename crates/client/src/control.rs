@@ -214,7 +214,10 @@ impl Control {
         }
         let mut request = head.finish(body.as_ref().map(String::len))?;
         request.extend_from_slice(body.unwrap_or_default().as_bytes());
-        let address = settings.base_url.at(path);
+        let mut address = settings.base_url.at(path);
+        if let Some(proxy) = endpoint.proxy() {
+            address = format!("{address} through the proxy {proxy}");
+        }
         let reach = |source| Error::Reach { address: address.clone(), source };
         let mut channel = self.connect(endpoint).map_err(reach)?;
         self.exchange(&mut channel, &request, &address)

@@ -76,6 +76,20 @@ impl ClientCertificate {
     }
 }
 
+/// Checks the files that the user named, for servers without TLS, which do not need them.
+pub(crate) fn check_files(
+    trust: &Trust,
+    identity: Option<&ClientCertificate>,
+) -> Result<(), Error> {
+    if let Trust::File(path) = trust {
+        let _roots = file_roots(path)?;
+    }
+    if let Some(identity) = identity {
+        let _identity = client_config(&Trust::Anybody, Some(identity))?;
+    }
+    Ok(())
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let refused = |reason| Error::Identity { path: path.to_owned(), reason };
     let found = CertificateDer::pem_file_iter(path).map_err(|why| refused(why.to_string()))?;

@@ -30,8 +30,13 @@ impl Interrupt {
         self.urgency() != Urgency::None
     }
 
+    /// How often a stop was requested.
+    pub fn times(&self) -> u32 {
+        self.raised.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn urgency(&self) -> Urgency {
-        match self.raised.load(Ordering::Relaxed) {
+        match self.times() {
             0 => Urgency::None,
             1 => Urgency::Drain,
             _ => Urgency::Leave,

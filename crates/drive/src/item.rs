@@ -34,6 +34,13 @@ pub trait Prepare: Send {
         Ok(None)
     }
 
+    /// How many of the first `most` measured items are due before `end` by times of their own, made or
+    /// not. Counting ends at the first one that is due later, as the run does. Zero for items without
+    /// times.
+    fn due_before(&self, _end: Nanos, _most: u64) -> u64 {
+        0
+    }
+
     /// Whether the item begins a block: it is sent after everything sent earlier has ended, and the
     /// intended times of its block count from that moment. False in a run without blocks.
     fn begins_block(&self, _item: &QueuedRequest) -> bool {

@@ -388,15 +388,17 @@ impl<P: Platform> Owner<P> {
         if config.targets.len() > 1 {
             return sent.all;
         }
+        let span = self.stopped.map_or(duration, |stopped| duration.min(stopped - begin));
         if self.progress.has_own_times() {
-            return sent.all + self.shared.unsent();
+            // Only so many items are made ahead: behind a full gate others are due as well.
+            let listed = self.progress.due_before(span, extent.count.unwrap_or(u64::MAX));
+            return listed.max(sent.all + self.shared.unsent());
         }
         if config.arrivals == Arrivals::AtOnce {
             return sent.all;
         }
         // Behind a full gate the preparer feeds fewer requests than are due, so the schedule is
         // counted. It has the first turns of conversations; later ones follow their answers.
-        let span = self.stopped.map_or(duration, |stopped| duration.min(stopped - begin));
         let mut offsets = self.offsets.clone();
         let scheduled =
             std::iter::from_fn(|| offsets.advance()).take_while(|offset| *offset < span);

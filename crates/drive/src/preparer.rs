@@ -7,6 +7,7 @@
 //! by one, as soon as the previous response is known.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -43,6 +44,17 @@ pub(crate) struct PreparerProgress {
     fed: AtomicU64,
     has_own_times: AtomicBool,
     error: Mutex<Option<Error>>,
+    source: Returned,
+}
+
+/// The source of the items, once nothing more is made.
+#[derive(Default)]
+struct Returned(Mutex<Option<Box<dyn Prepare>>>);
+
+impl fmt::Debug for Returned {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Returned")
+    }
 }
 
 impl PreparerProgress {
@@ -78,6 +90,13 @@ impl PreparerProgress {
     /// Measured items fed.
     pub(crate) fn fed(&self) -> u64 {
         self.fed.load(Ordering::Acquire)
+    }
+
+    /// Items that are due before `end` by times of their own, made or not. Zero while some are still
+    /// being made.
+    pub(crate) fn due_before(&self, end: Nanos, most: u64) -> u64 {
+        let source = self.source.0.lock().unwrap_or_else(PoisonError::into_inner);
+        source.as_ref().map_or(0, |source| source.due_before(end, most))
     }
 
     /// Stores why the run cannot continue.
@@ -117,9 +136,11 @@ impl<P: Platform> Preparer<P> {
         if let Err(error) = self.prepare_all() {
             self.progress.fail(error);
         }
-        self.progress.are_warmups_fed.store(true, Ordering::Release);
-        self.progress.is_head_start_made.store(true, Ordering::Release);
-        self.progress.is_finished.store(true, Ordering::Release);
+        let progress = self.progress;
+        *progress.source.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.source);
+        progress.are_warmups_fed.store(true, Ordering::Release);
+        progress.is_head_start_made.store(true, Ordering::Release);
+        progress.is_finished.store(true, Ordering::Release);
     }
 
     fn prepare_all(&mut self) -> Result<(), Error> {

@@ -20,7 +20,7 @@ use crate::live_notes::LiveNotes;
 use crate::observer::{Goal, Observer, RunInProgress};
 use crate::readiness;
 use crate::recorder::{Consumers, Recorder, WAITING_BYTES_MAX, WriteResult};
-use crate::retokenize::{AfterCount, CountedTexts, retokenize};
+use crate::retokenize::{AfterCount, CountedTexts, CountingEnd, retokenize};
 use crate::run_config::{config, info, keep_text, preparer, salt, source, switch_command};
 use crate::secrets::Credentials;
 use crate::target::{Reached, reach};
@@ -94,13 +94,29 @@ pub struct MeasuredRun {
 
 impl MeasuredRun {
     /// Counts kept texts. Where the counts cannot be written they are in the reader.
-    fn count(&mut self, tokenizer: &dyn Tokenizer, texts: CountedTexts) -> Result<(), Error> {
+    fn count(
+        &mut self,
+        tokenizer: &dyn Tokenizer,
+        texts: CountedTexts,
+        observer: &dyn Observer,
+    ) -> Result<(), Error> {
         let unreadable = |why: record::Error| Error::new(ErrorKind::Write, why.to_string());
         let (mut reader, is_kept) = match self.reader.take() {
             Some(reader) => (reader, true),
             None => (RunReader::open(&self.folder).map_err(unreadable)?, false),
         };
-        let counted = retokenize(&mut reader, tokenizer, texts);
+        // A run that the first signal ended is counted all the same; one more ends the counting.
+        let interrupt = Arc::new(Interrupt::default());
+        let routed = observer.route_interrupts(&interrupt);
+        let before = interrupt.times();
+        let is_stopped = || interrupt.times() > before;
+        let counted = retokenize(&mut reader, tokenizer, texts, &is_stopped);
+        drop(routed);
+        if counted.as_ref().is_ok_and(|counting| *counting == CountingEnd::Stopped) {
+            observer.remark(
+                "counting the tokens of the answers was interrupted; answers without usage have no count",
+            );
+        }
         self.reader = Some(reader).filter(|_| is_kept || counted.is_err());
         self.write_failure = self.write_failure.take().or(counted.err());
         Ok(())
@@ -196,7 +212,7 @@ impl Measurement {
             _ => CountedTexts::Uncounted(AfterCount::Dropped),
         };
         if has_text {
-            measured.count(&*ready.tokenizer, texts)?;
+            measured.count(&*ready.tokenizer, texts, &*self.tools.observer)?;
         }
         Ok(measured)
     }

@@ -12,6 +12,9 @@ use tokometer_workload::{self as workload, Workload};
 use crate::conversation::Conversations;
 use tokometer_plan::{Assignment, Lora, Timing};
 
+/// Requests whose times are looked at to count those that were due.
+const DUE_MOST: u64 = 10_000_000;
+
 /// Returns the warm-up requests, then the measured ones.
 pub(crate) struct RequestPreparer {
     pub(crate) workload: Arc<Workload>,
@@ -60,6 +63,18 @@ impl Prepare for RequestPreparer {
         let item = self.workload.item(next)?;
         let think = item.after.map_or(Nanos::ZERO, |after| after.think);
         Ok(Some(FollowUp { item: self.said(item, next)?, think }))
+    }
+
+    fn due_before(&self, end: Nanos, most: u64) -> u64 {
+        if self.timing != Timing::Trace {
+            return 0;
+        }
+        let index = |at| prompt_of(at, self.kept.as_deref(), self.workload.len(), self.supply);
+        let is_due = |at: &u64| {
+            index(*at).and_then(|index| self.workload.due(index)).is_some_and(|due| due < end)
+        };
+        // Times that never rise, as with a multiplier of zero, would be counted for ever.
+        (0..most.min(DUE_MOST)).take_while(is_due).count() as u64
     }
 }
 

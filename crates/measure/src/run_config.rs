@@ -164,11 +164,8 @@ pub(crate) fn config(
         },
         timeouts: drive::Timeouts {
             connect: Nanos::from_secs_f64(client.connect_timeout_s),
-            stall: client
-                .stall_timeout_s
-                .map(Nanos::from_secs_f64)
-                .filter(|limit| *limit > Nanos::ZERO),
-            total: client.timeout_s.map(Nanos::from_secs_f64),
+            stall: limit(client.stall_timeout_s),
+            total: limit(client.timeout_s),
             ..drive::Timeouts::default()
         },
         retries: client.retries,
@@ -219,4 +216,9 @@ fn environment(model: Option<&ModelEntry>, tools: &Tools) -> serde_json::Value {
         "max_model_len": model.and_then(|model| model.max_model_len),
         "key_variable": tools.secrets.api_key.as_ref().map(ApiKey::variable),
     })
+}
+
+/// A limit in seconds; zero is none.
+fn limit(seconds: Option<f64>) -> Option<Nanos> {
+    seconds.map(Nanos::from_secs_f64).filter(|limit| *limit > Nanos::ZERO)
 }

@@ -3,7 +3,7 @@
 //! A damaged file may declare any length. Every length that the decoder relies on is first compared
 //! with the bytes that exist: no file makes the program panic or use more memory than a small
 //! multiple of its size. A damaged batch is reported and skipped. A truncated file, as a killed
-//! writer leaves it, ends at its last complete batch; that is not damage.
+//! writer leaves it, ends at its last complete batch; that is damage only if the run came to its end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -81,6 +81,8 @@ pub(crate) struct Batches {
     at: u64,
     /// Whether the file has its end mark, so that a length beyond its end is damage.
     is_whole: bool,
+    /// Whether its writer finished it, so that a missing end mark is damage.
+    is_finished: bool,
     is_over: bool,
     schema: Option<SchemaRef>,
     /// Number of the next batch, from zero.
@@ -110,11 +112,18 @@ impl Batches {
             size,
             at: 0,
             is_whole,
+            is_finished: false,
             is_over: false,
             schema: None,
             number: 0,
             damages: damages.clone(),
         })
+    }
+
+    /// Takes a missing end mark for damage.
+    #[must_use]
+    pub(crate) fn of_finished_run(self) -> Self {
+        Self { is_finished: true, ..self }
     }
 
     /// Whether the stream has its end mark, or is empty.
@@ -166,12 +175,15 @@ impl Batches {
     }
 
     /// Goes on behind what could not be read, and notes it. A message that is cut at the end of the
-    /// file is how a killed writer leaves it, and no damage.
+    /// file is how a killed writer leaves it, and no damage, unless the run came to its end.
     fn pass_over(&mut self, begin: u64, stopped: Stopped) {
         let is_over = matches!(stopped, Stopped::Over);
         let is_found = !is_over && self.schema.is_some() && self.find_batch(begin).unwrap_or(false);
         self.is_over = !is_found;
         let reason = match stopped {
+            Stopped::Over | Stopped::Cut(_) if !is_found && !self.is_whole && self.is_finished => {
+                "the file was cut: its end and the rows there are missing".to_owned()
+            }
             Stopped::Over => return,
             Stopped::Cut(_) if !is_found && !self.is_whole => return,
             Stopped::Cut(count) => format!("it needs {count} bytes, the file ends before"),

@@ -170,6 +170,7 @@ fn batches_behind_a_damaged_length_are_read() {
         let mut bytes = fs::read(&path).unwrap();
         if is_killed {
             bytes.truncate(bytes.len() - 8);
+            fs::remove_file(place.path().join(names::END)).unwrap();
         }
         // The first message is the schema.
         let second = messages(&bytes)[2];
@@ -188,6 +189,25 @@ fn batches_behind_a_damaged_length_are_read() {
         check(&|bytes, at| drop(bytes.splice(at + 100..at + 100, [1, 2, 3])), is_killed);
         check(&|bytes, at| drop(bytes.drain(at + 100..at + 113)), is_killed);
     }
+}
+
+/// A cut record of a finished run was shown as a run with fewer requests, without a word.
+#[test]
+fn a_cut_file_is_damage_only_if_the_run_came_to_its_end() {
+    let place = tempfile::tempdir().unwrap();
+    write(place.path());
+    let path = place.path().join(names::REQUESTS);
+    let whole = fs::read(&path).unwrap();
+    let batch = messages(&whole)[2];
+    for length in [whole.len() - 8, whole.len() - 9, batch, batch + 40, 20] {
+        fs::write(&path, &whole[..length]).unwrap();
+        let (_, damages) = read(place.path()).unwrap();
+        let [damage] = &damages[..] else { panic!("{length}: {damages:?}") };
+        let text = damage.to_string();
+        assert!(text.contains(names::REQUESTS) && text.contains("was cut"), "{text}");
+    }
+    fs::remove_file(place.path().join(names::END)).unwrap();
+    assert_eq!(read(place.path()).unwrap().1.len(), 0);
 }
 
 /// The decoder took the offsets of a column for whole numbers and panicked.

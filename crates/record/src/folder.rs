@@ -16,7 +16,7 @@ use tokometer_base::Nanos;
 
 use crate::batches::{Batches, Damages, Positioned};
 use crate::columns;
-use crate::run::{RunEnd, RunInfo, RunState, SCHEMA_VERSION};
+use crate::run::{RunEnd, RunInfo, RunState, SCHEMA_VERSION, Stop};
 use crate::server::Scrape;
 use crate::timeline::Timeline;
 use crate::writer::{BatchFile, PendingRows};
@@ -266,24 +266,27 @@ impl RunReader {
             }
             return Ok(RunState::Ended(Box::new(ended)));
         }
-        let mut ended: Vec<Attempt> = self.attempts(names::REQUESTS)?.collect();
-        ended.sort_unstable();
-        let has_ended = |attempt: &Attempt| ended.binary_search(attempt).is_ok();
-        let started = self.attempts(names::STARTS)?;
-        let in_flight: BTreeSet<Attempt> = started.filter(|start| !has_ended(start)).collect();
+        let mut in_flight = self.attempts(names::STARTS)?;
+        let ended = self.attempts(names::REQUESTS)?;
+        in_flight.retain(|attempt| !ended.contains(attempt));
         let has_ended_before =
-            |(index, attempt): &&Attempt| *attempt > 0 && has_ended(&(*index, attempt - 1));
+            |(index, attempt): &&Attempt| *attempt > 0 && ended.contains(&(*index, attempt - 1));
         let retrying = in_flight.iter().filter(has_ended_before).count() as u64;
         Ok(RunState::Killed { in_flight: in_flight.len() as u64, retrying })
     }
 
     /// The measured attempts in a file. Warm-ups and probes also count their indexes from zero; they
     /// have no rows among the starts.
-    fn attempts(&self, name: &str) -> Result<impl Iterator<Item = Attempt> + use<>, Error> {
+    fn attempts(&self, name: &str) -> Result<BTreeSet<Attempt>, Error> {
         let path = self.folder.join(name);
-        let batches = path.is_file().then(|| Batches::open(&path, &self.damages)).transpose()?;
-        let batches = batches.into_iter().flatten();
-        Ok(batches.flat_map(|batch| columns::measured_attempts(&batch)))
+        if !path.is_file() {
+            return Ok(BTreeSet::new());
+        }
+        let mut attempts = BTreeSet::new();
+        for batch in Batches::open(&path, &self.damages)? {
+            attempts.extend(columns::measured_attempts(&batch));
+        }
+        Ok(attempts)
     }
 
     /// All ended attempts in the order of their ends, read batch by batch.
@@ -298,7 +301,7 @@ impl RunReader {
         let mut batches = match (kept, &self.kept) {
             (Some(file), _) => Some(Batches::of_file(file, &path, &damages)?),
             (None, Some(_)) => None,
-            (None, None) => Some(Batches::open(&path, &damages)?),
+            (None, None) => Some(self.stored(&path)?),
         };
         let rows = move || {
             let batches = batches.as_mut()?;
@@ -307,6 +310,15 @@ impl RunReader {
             Some(columns::decode(&batch, origin).map_err(note).ok())
         };
         Ok(std::iter::from_fn(rows).flatten().flatten().chain(unwritten))
+    }
+
+    /// The batches of a file on disk.
+    fn stored(&self, path: &Path) -> Result<Batches, Error> {
+        let batches = Batches::open(path, &self.damages)?;
+        let end: Option<RunEnd> = read_json(&self.folder.join(names::END)).ok();
+        // On a full disk the end mark may be missing though the run could say why it stopped.
+        let is_finished = end.is_some_and(|end| end.stop != Stop::DiskFull);
+        Ok(if is_finished { batches.of_finished_run() } else { batches })
     }
 
     /// Damaged batches found since the last call.

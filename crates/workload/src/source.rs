@@ -1,5 +1,7 @@
 //! The interface of all datasets.
 
+use tokometer_base::Nanos;
+
 use crate::{DatasetNote, Item, Result};
 
 /// An opened dataset that returns prompts by index.
@@ -15,6 +17,12 @@ pub trait Source: Send + Sync {
     /// The prompt at `index`: always the same, whatever was asked before and on whichever thread.
     /// Beyond [`Source::len`] a dataset goes on: generated prompts are new, rows are repeated.
     fn item(&self, index: u64) -> Result<Item>;
+
+    /// When the prompt at `index` is due after the start of the run, known without making it. `None`
+    /// where prompts have no times.
+    fn due(&self, _index: u64) -> Option<Nanos> {
+        None
+    }
 
     /// The index of the turn that follows the prompt at `index`; `None` after the last one, and for
     /// prompts that stand alone.

@@ -1,6 +1,6 @@
 //! An opened dataset with what all datasets share: warm-up prompts and the check of lengths.
 
-use tokometer_base::PromptContent;
+use tokometer_base::{Nanos, PromptContent};
 use tokometer_tokenize::{Reach, Specials};
 
 use crate::check::{self, LengthCheck};
@@ -62,6 +62,11 @@ impl Workload {
     pub fn item(&self, index: u64) -> Result<Item> {
         let made = usize::try_from(index).ok().and_then(|index| self.made.get(index));
         made.map_or_else(|| self.fresh_item(index), |item| Ok(item.clone()))
+    }
+
+    /// When the prompt at `index` is due; see [`Source::due`].
+    pub fn due(&self, index: u64) -> Option<Nanos> {
+        self.source.due(index)
     }
 
     fn fresh_item(&self, index: u64) -> Result<Item> {

@@ -21,7 +21,7 @@ pub(crate) struct ClientArgs {
     /// Number of worker threads [default: depends on the number of cores]
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<u16>,
-    /// Timeout of a request [default: 6h]
+    /// Timeout of a request; 0 disables it [default: 6h]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
     /// Timeout for opening a connection [default: 10s]

@@ -9,6 +9,7 @@ use tokometer_plan::{Output, Record};
 use tokometer_record::folder::{clear, create_private, create_private_new, names};
 use tokometer_record::{self as record, Stop};
 
+use super::signals::Signals;
 use crate::args::OutputArgs;
 use crate::exit::{Exit, Refusal};
 use crate::runs;
@@ -97,6 +98,13 @@ impl RunFolder {
         match self {
             Self::Kept { path, .. } => path,
             Self::Dropped(folder) => folder.path(),
+        }
+    }
+
+    /// Lets a signal remove the folder while it is empty.
+    pub(crate) fn announce(&self, signals: &Signals) {
+        if let Self::Kept { path, .. } = self {
+            signals.use_folder(path);
         }
     }
 

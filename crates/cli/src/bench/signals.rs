@@ -4,6 +4,7 @@
 //! is in flight. As long as nothing was measured there is nothing to save, and the first signal ends the
 //! program. The third one always does.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -26,6 +27,8 @@ struct State {
     count: u32,
     /// Whether something was measured that is still to be reported.
     has_results: bool,
+    /// The folder of the run, which is removed at an exit while it is empty.
+    folder: Option<PathBuf>,
 }
 
 /// What a signal leads to.
@@ -81,6 +84,12 @@ impl Signals {
         let before = state.interrupt.replace(Arc::clone(interrupt));
         drop(state);
         Directed { signals: self.clone(), before }
+    }
+
+    /// Names the folder of the run. A signal that ends the program before anything was recorded leaves
+    /// no empty folder behind.
+    pub(crate) fn use_folder(&self, folder: &Path) {
+        self.state().folder = Some(folder.to_owned());
     }
 
     /// Marks the end of a run: from then on there is something to report.
@@ -139,8 +148,12 @@ fn is_ignored(signal: i32, status: &str) -> bool {
 }
 
 fn raise(state: &Mutex<State>) {
-    let reaction = state.lock().unwrap_or_else(PoisonError::into_inner).signal();
-    if reaction == Reaction::Exit {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    if state.signal() == Reaction::Exit {
+        if let Some(folder) = &state.folder {
+            // Only an empty folder can be removed this way.
+            let _ = std::fs::remove_dir(folder);
+        }
         signal_hook::low_level::exit(Exit::Interrupted as i32);
     }
 }

@@ -13,6 +13,7 @@ use tokometer_report::{Style, TableFormat, table};
 
 use super::folder::{self, Earlier, RunFolder};
 use super::present::{RunView, SummarisedRun, summarise_read};
+use super::signals::Signals;
 use super::{results, resume};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, PlannedPoint};
@@ -32,10 +33,11 @@ pub(crate) fn run(
     measurement: &mut Measurement,
     lowered: &Lowered,
     (begin, earlier): (WallNanos, Earlier),
-    style: Style,
+    (signals, style): (&Signals, Style),
 ) -> Result<Exit, Refusal> {
     results::check(&lowered.plan.output)?;
     let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, (begin, earlier))?;
+    place.announce(signals);
     let outcome = all(measurement, lowered, (&place, earlier), style);
     place.leave_if_empty();
     outcome

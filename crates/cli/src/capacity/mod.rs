@@ -92,6 +92,7 @@ pub(crate) fn capacity(
     let earlier = Earlier::from(&args.bench.output);
     let begin = (given.clock.wall(), earlier);
     let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, begin)?;
+    place.announce(&given.signals);
     let bar = if args.bench.output.disable_tqdm { Bar::Hidden } else { Bar::Allowed };
     let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
     let plan = &lowered.points.first().map_or(&lowered.plan, |point| &point.plan).clone();

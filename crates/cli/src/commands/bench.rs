@@ -45,5 +45,5 @@ pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow
     let earlier = Earlier::from(&args.output);
     let begin = (given.clock.wall(), earlier);
     let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
-    Ok(bench::run(&mut measurement, &lowered, begin, look)?)
+    Ok(bench::run(&mut measurement, &lowered, begin, (&given.signals, look))?)
 }

@@ -89,10 +89,8 @@ fn pace(args: &SimArgs) -> Result<TokenTiming, Refusal> {
         (Some(ttft), Some(itl), _) => Ok(TokenTiming::Fixed { ttft: span(ttft)?, itl: span(itl)? }),
         (_, _, Some(events_per_write)) => Ok(TokenTiming::Flood { events_per_write }),
         _ => {
-            let profile = Profile::open(&args.profile).map_err(|why| {
-                let names: Vec<&str> = Profile::names().collect();
-                Refusal::usage(why.to_string(), format!("the profiles are {}", names.join(", ")))
-            })?;
+            let profile =
+                Profile::open(&args.profile).map_err(|why| Refusal::usage(why.to_string(), ""))?;
             let (profile, changes) = changed(profile, &args.set)?;
             for change in changes {
                 print_message(&format!("what-if: {change}"));

@@ -120,6 +120,18 @@ fn check_nothing(plan: &Plan, spec: &PartialSpec) -> Result<(), Refusal> {
             "use at least 1; `tokometer dataset` shows prompts without sending them",
         ));
     }
+    if plan.client.connect_timeout_s <= 0.0 {
+        return Err(Refusal::usage(
+            "cannot use `--connect-timeout 0`: no connection could be opened",
+            "omit it for the default of 10 s",
+        ));
+    }
+    if spec.output_len.as_ref().and_then(|length| length.0) == Some(0) {
+        return Err(Refusal::usage(
+            "cannot use an output length of 0: an answer needs at least one token",
+            "use at least 1, such as `--random-output-len 1`",
+        ));
+    }
     let is_random = matches!(spec.dataset.as_deref(), Some("random" | "random-ids"));
     if is_random && spec.input_len == Some(0) && spec.prefix_len.unwrap_or(0) == 0 {
         return Err(Refusal::usage(
@@ -156,6 +168,10 @@ mod tests {
         );
         check("--num-prompts 0", &["nothing to measure", "at least 1"]);
         check("--random-input-len 0", &["at least one token"]);
+        check("--random-output-len 0", &["output length of 0", "at least one token"]);
+        check("--dataset-name sonnet --sonnet-output-len 0", &["output length of 0"]);
+        check("--connect-timeout 0", &["no connection could be opened"]);
+        assert_eq!(refused("--timeout 0 --stall-timeout 0"), None);
         assert_eq!(refused("--random-input-len 0 --random-prefix-len 5"), None);
         assert_eq!(refused("--random-input-len 1000000 --num-prompts 1000000"), None);
     }

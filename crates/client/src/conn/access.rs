@@ -44,6 +44,9 @@ impl Access {
 
     /// Looks up the addresses of a server, or of its proxy, and prepares TLS if its scheme needs it.
     pub fn endpoint(&self, url: &Url) -> Result<Endpoint, Error> {
+        if !url.is_encrypted() {
+            tls::check_files(&self.options.trust, self.options.identity.as_ref())?;
+        }
         if let Some(path) = &url.socket {
             let addresses = vec![Peer::Unix(path.as_path().into())];
             return Ok(Endpoint { addresses, ..Endpoint::default() });

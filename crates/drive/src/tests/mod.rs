@@ -10,5 +10,6 @@ mod closing;
 mod early;
 mod leaving;
 mod server;
+mod traces;
 mod turns;
 mod virtual_time;

@@ -96,7 +96,7 @@ impl Source for Mooncake {
 
     fn item(&self, index: u64) -> Result<Item> {
         let rounds = u64::from(self.options.num_rounds);
-        let (record, time) = self.trace.at(index / rounds);
+        let (record, _) = self.trace.at(index / rounds);
         let messages = self.messages(record, index % rounds);
         let content = match self.context.form {
             WireForm::Chat => PromptContent::Messages(messages),
@@ -108,9 +108,13 @@ impl Source for Mooncake {
             output_tokens: Some(record.output_length),
             ..Prompt::text("")
         };
+        Ok(Item { due: self.due(index), ..Item::new(index, prompt) })
+    }
+
+    fn due(&self, index: u64) -> Option<Nanos> {
+        let (_, time) = self.trace.at(index / u64::from(self.options.num_rounds));
         let first = self.trace.records.first().map_or(0.0, |record| record.timestamp);
-        let due = Nanos::from_millis_f64((time - first) * self.options.slowdown_factor);
-        Ok(Item { due: Some(due), ..Item::new(index, prompt) })
+        Some(Nanos::from_millis_f64((time - first) * self.options.slowdown_factor))
     }
 
     fn notes(&self) -> Vec<DatasetNote> {

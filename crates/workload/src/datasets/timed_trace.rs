@@ -173,7 +173,7 @@ impl Source for TimedTrace {
     }
 
     fn item(&self, index: u64) -> Result<Item> {
-        let (record, time) = self.trace.at(index);
+        let (record, _) = self.trace.at(index);
         let (content, tokens) = self.content(record, index)?;
         let prompt = Prompt {
             content,
@@ -181,9 +181,13 @@ impl Source for TimedTrace {
             output_tokens: Some(record.output_length),
             ..Prompt::text("")
         };
-        let due = Some(Nanos::from_secs_f64(time * self.options.sec_multiplier));
         let asked_tokens = Some(record.input_length.max(1 + self.specials));
-        Ok(Item { asked_tokens, due, ..Item::new(index, prompt) })
+        Ok(Item { asked_tokens, due: self.due(index), ..Item::new(index, prompt) })
+    }
+
+    fn due(&self, index: u64) -> Option<Nanos> {
+        let (_, time) = self.trace.at(index);
+        Some(Nanos::from_secs_f64(time * self.options.sec_multiplier))
     }
 
     fn notes(&self) -> Vec<DatasetNote> {
