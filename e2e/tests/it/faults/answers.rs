@@ -1,7 +1,12 @@
 //! Whole answers that are no streams: statuses, bodies, encodings, heads.
 
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
 use super::case::Case;
-use super::scripts::{answer, error, events, good};
+use super::scripts::{answer, error, events, good, hold};
 use crate::scripted::{AfterResponse, ScriptedRequest};
 
 const JSON: &str = "application/json";
@@ -12,6 +17,24 @@ fn busy(mut asked: ScriptedRequest<'_>, retry_after: &str) -> AfterResponse {
         "HTTP/1.1 429 Too Many Requests\r\nretry-after: {retry_after}\r\ncontent-length: 4\r\n\r\nbusy"
     ));
     AfterResponse::Stay
+}
+
+/// An answer whose body is said to be compressed.
+fn compressed(mut asked: ScriptedRequest<'_>, encoding: &str, body: &[u8]) -> AfterResponse {
+    asked.send(format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: {encoding}\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    ));
+    asked.send(body);
+    AfterResponse::Stay
+}
+
+/// A good stream, compressed.
+fn gzip() -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(events(4).as_bytes()).unwrap();
+    encoder.finish().unwrap()
 }
 
 pub(super) const CASES: &[Case] = &[
@@ -219,4 +242,64 @@ pub(super) const CASES: &[Case] = &[
         .flags("--ready-check-timeout-sec 0.3")
         .exit(3)
         .says(&["did not complete the first prompt", "503"]),
+    Case::second("status 204", |mut asked| {
+        asked.send("HTTP/1.1 204 No Content\r\n\r\n");
+        AfterResponse::Stay
+    })
+    .says(&["status 204, which has no body"]),
+    Case::second("a redirect (307) to another host", |mut asked| {
+        asked.send(
+            "HTTP/1.1 307 Temporary Redirect\r\nlocation: https://new.example/v1/completions\r\n\
+             content-length: 0\r\n\r\n",
+        );
+        AfterResponse::Stay
+    })
+    .says(&["1 × status 307: the server redirects to"]),
+    Case::second("a redirect (308) to itself", |mut asked| {
+        let line = "HTTP/1.1 308 Permanent Redirect\r\nlocation: /v1/completions\r\n";
+        asked.send(format!("{line}content-length: 0\r\n\r\n"));
+        AfterResponse::Stay
+    })
+    .says(&["1 × status 308"]),
+    Case::second("a stream compressed with gzip", |asked| compressed(asked, "gzip", &gzip()))
+        .counts(3, 0)
+        .tokens(12)
+        .says(&["note[compressed-stream]"]),
+    Case::second("a stream compressed with gzip and cut", |asked| {
+        compressed(asked, "gzip", &gzip()[..20])
+    })
+    .says(&["1 × "]),
+    Case::second("a stream that is called gzip and is plain", |asked| {
+        compressed(asked, "gzip", events(4).as_bytes())
+    })
+    .says(&["1 × "]),
+    Case::second("a stream compressed with br", |asked| compressed(asked, "br", b"xyz"))
+        .says(&["1 × ", "(br)"]),
+    Case::second("a stream compressed with zstd", |asked| {
+        compressed(asked, "zstd", b"\x28\xb5\x2f\xfd")
+    })
+    .says(&["1 × ", "(zstd)"]),
+    Case::second("a stream compressed twice", |asked| compressed(asked, "gzip, br", b"xyz"))
+        .says(&["1 × "]),
+    Case::raw("the list of models is an HTML page", |asked| {
+        answer(asked, "200 OK", "text/html", "<html><title>Sign in</title></html>")
+    })
+    .says(&["Sign in", "--base-url"]),
+    Case::raw("there is no list of models, and no model is named", |asked| {
+        answer(asked, "404 Not Found", JSON, r#"{"detail":"Not Found"}"#)
+    })
+    .says(&["the server lists no models", "--model"]),
+    Case::raw("there is no list of models, and the model is named", |asked| {
+        if asked.line.starts_with("POST") {
+            return good(asked);
+        }
+        answer(asked, "404 Not Found", JSON, r#"{"detail":"Not Found"}"#)
+    })
+    .flags("--model m")
+    .counts(3, 0)
+    .exit(0)
+    .says(&["3 of 3 succeeded"]),
+    Case::raw("the server accepts connections and never answers", hold)
+        .flags("--ready-check-timeout-sec 1")
+        .says(&["no answer from", "within"]),
 ];

@@ -17,6 +17,12 @@ fn replace(folder: &Path, name: &str, text: &str) {
     std::fs::remove_file(folder.join("r/summary.json")).unwrap();
 }
 
+/// Cuts a file in its middle.
+fn shorten(path: &Path) {
+    let bytes = std::fs::read(path).unwrap();
+    std::fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+}
+
 pub(super) const CASES: &[Case] = &[
     Case::command("a run folder below a file", "bench --base-url http://127.0.0.1:1 --model m --run-dir file/run")
         .prepare(file)
@@ -84,4 +90,35 @@ pub(super) const CASES: &[Case] = &[
         .flags("--save-result --result-dir file")
         .exit(6)
         .says(&["cannot write"]),
+    Case::sim("a record that is cut", &[])
+        .before(&[SMALL])
+        .prepare(|folder| shorten(&folder.join("r/requests.arrows")))
+        .line("report r")
+        .counts(3, 0)
+        .says(&["r/requests.arrows: the file was cut"]),
+    Case::sim("a record of other bytes", &[])
+        .before(&[SMALL])
+        .prepare(|folder| std::fs::write(folder.join("r/requests.arrows"), "no record").unwrap())
+        .line("report r")
+        .counts(3, 0)
+        .says(&["cannot read batch 0 of r/requests.arrows"]),
+    Case::sim("a record that is gone", &[])
+        .before(&[SMALL])
+        .prepare(|folder| std::fs::remove_file(folder.join("r/requests.arrows")).unwrap())
+        .line("report r")
+        .counts(3, 0)
+        .exit(2)
+        .says(&["requests.arrows"]),
+    Case::sim("a disk that fills up during the run", &[])
+        .shell("ulimit -f 130")
+        .flags("--num-prompts 4000 --max-concurrency 64 --overwrite")
+        .outcome("figures on the terminal")
+        .exit(6)
+        .says(&["cannot write r/requests.arrows", "never sent"]),
+    Case::sim("the run folder is deleted during the run", &[])
+        .shell("{ (while [ ! -s r/starts.arrows ]; do sleep 0.02; done; rm -rf r) & }")
+        .flags("--num-prompts 30 --request-rate 20")
+        .outcome("figures on the terminal")
+        .exit(6)
+        .says(&["cannot write", "Successful requests"]),
 ];

@@ -63,6 +63,24 @@ pub(super) const CASES: &[Case] = &[
     flag("no prompts at all", "--num-prompts 0").says(&["there would be nothing to measure"]),
     flag("a number of prompts with a fraction", "--num-prompts 3.5").says(&["not a whole number"]),
     flag("a list of points that never ends", "--num-prompts 1,2,...,5").says(&["never reaches 5"]),
+    flag("a prompt of 4,294,967,295 tokens", "--random-input-len 4294967295")
+        .says(&["cannot use 4294967295 for `workload.input_len`: the most is 10000000"]),
+    flag("an answer of 4,294,967,295 tokens", "--random-output-len 4294967295")
+        .says(&["cannot use 4294967295 for `workload.output_len`"]),
+    flag("2^64 − 1 prompts", "--num-prompts 18446744073709551615").says(&["load.num_prompts"]),
+    flag("2^64 prompts", "--num-prompts 18446744073709551616").says(&["--num-prompts"]),
+    flag("4,294,967,295 requests in flight", "--max-concurrency 4294967295")
+        .says(&["load.max_concurrency"]),
+    flag("65,535 worker threads", "--workers 65535").says(&["client.workers"]),
+    flag("a duration of three million years", "--duration 99999999999999s")
+        .says(&["load.duration_s"]),
+    flag("an answer of no tokens", "--random-output-len 0").says(&["at least one token"]),
+    flag("no time to connect", "--connect-timeout 0").says(&["no connection could be opened"]),
+    Case::sim("`--timeout 0`: no limit", &[])
+        .flags("--timeout 0 --stall-timeout 0")
+        .counts(3, 0)
+        .exit(0)
+        .says(&["3 of 3 succeeded"]),
     flag("a concurrency of zero", "--max-concurrency 0").says(&["no request could be sent"]),
     flag("a duration of zero", "--duration 0").says(&["`--duration` must be greater than zero"]),
     flag("a duration in words", "--duration soon").says(&["cannot use `--duration soon`"]),
@@ -161,7 +179,8 @@ pub(super) const CASES: &[Case] = &[
     reading("a report that does not exist", "report missing.txt").says(&["missing.txt"]),
     reading("a report in a file that has none", "report text.txt")
         .says(&["cannot find a report in `text.txt`"]),
-    reading("a report of bytes that are no text", "report bytes").says(&["cannot read `bytes`"]),
+    reading("a report of bytes that are no text", "report bytes")
+        .says(&["cannot find a report in `bytes`"]),
     reading("doctor: a file that has no report", "doctor text.txt")
         .says(&["cannot find a report in `text.txt`"]),
     reading("doctor: a load that makes no sense", "doctor --load nonsense")
@@ -169,6 +188,8 @@ pub(super) const CASES: &[Case] = &[
     reading("compare: nothing to compare", "compare").says(&["no runs given for `--a`"]),
     reading("compare: one side does not exist", "compare --a text.txt --b missing")
         .says(&["cannot find a report in `text.txt`"]),
+    reading("capacity: an objective of a figure that does not exist", "capacity --slo latncy<2s")
+        .says(&["`latncy` is not a metric", "similar: E2E"]),
     reading("capacity: an objective without a comparison", "capacity --slo p99")
         .says(&["has no comparison"]),
     reading("sim: an unknown fault", "sim --faults {\"x\":1}").says(&["unknown field `x`"]),

@@ -93,8 +93,8 @@ fn one(case: &Case) -> Result<Row, String> {
         run(folder.path(), &fill(line));
     }
     (case.prepare)(folder.path());
-    let mut last =
-        main_command(case, &fill(&format!("{} {}", case.line, case.flags)), folder.path());
+    let line = fill(&format!("{} {}", case.line, case.flags));
+    let mut last = main_command(&fill(case.shell), &line, folder.path());
     let mut ended = if case.signals.is_empty() {
         ended(&mut last)
     } else {
@@ -112,15 +112,15 @@ fn one(case: &Case) -> Result<Row, String> {
     Ok(Row::new(case, &ended, counts.map(|counts| counts.show(case)), folder.path()))
 }
 
-/// The command itself, in a shell if the case needs one.
-fn main_command(case: &Case, line: &str, folder: &Path) -> Command {
+/// The command itself, behind the shell's words if there are any.
+fn main_command(words: &str, line: &str, folder: &Path) -> Command {
     let plain = command(folder, line);
-    if case.shell.is_empty() {
+    if words.is_empty() {
         return plain;
     }
     let mut shell = Command::new("bash");
     let program = Path::new(plain.get_program()).display().to_string();
-    let script = format!("{}; exec {program} {line}", case.shell);
+    let script = format!("{words}; exec {program} {line}");
     shell.args(["-c", &script]).current_dir(folder).env("HF_HUB_OFFLINE", "1");
     shell
 }

@@ -1,5 +1,7 @@
 //! Streams that are cut, stand still, or hold what no stream should.
 
+use std::io::Write as _;
+
 use super::case::Case;
 use super::scripts::{CHUNKED, LAST, TOKEN, USAGE, chunk, events, good, hold, reset, stream};
 use crate::scripted::{AfterResponse, ScriptedRequest};
@@ -18,6 +20,14 @@ fn line_ends(asked: ScriptedRequest<'_>, end: &str) -> AfterResponse {
 fn chunked(mut asked: ScriptedRequest<'_>, body: &str) -> AfterResponse {
     asked.send(CHUNKED);
     asked.send(body);
+    AfterResponse::Close
+}
+
+/// Comments until the client gives up.
+fn comments(asked: ScriptedRequest<'_>) -> AfterResponse {
+    while asked.stream.write_all(b": ping\n\n").is_ok() {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     AfterResponse::Close
 }
 
@@ -306,4 +316,21 @@ pub(super) const CASES: &[Case] = &[
     .exit(0)
     .tokens(12)
     .says(&["3 of 3 succeeded"]),
+    Case::second("the connection closes after the finish reason, before usage", |asked| {
+        chunked(asked, &chunk(&format!("data: {TOKEN}\n\ndata: {LAST}\n\n")))
+    })
+    .says(&["1 × ", "after the finish reason"]),
+    Case::second("one token, then only comments", |mut asked| {
+        asked.start_stream();
+        asked.event(TOKEN);
+        comments(asked)
+    })
+    .flags("--stall-timeout 1s")
+    .says(&["1 × "]),
+    Case::second("only comments, and no token", |mut asked| {
+        asked.start_stream();
+        comments(asked)
+    })
+    .flags("--timeout 1s")
+    .says(&["1 × "]),
 ];
