@@ -72,6 +72,15 @@ impl StreamMessage {
     }
 }
 
+/// How the writer of a file ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// It may have been killed: a missing end mark is no damage.
+    Unknown,
+    /// It wrote the end mark.
+    Finished,
+}
+
 /// The complete batches of a stream.
 pub(crate) struct Batches {
     path: PathBuf,
@@ -81,8 +90,7 @@ pub(crate) struct Batches {
     at: u64,
     /// Whether the file has its end mark, so that a length beyond its end is damage.
     is_whole: bool,
-    /// Whether its writer finished it, so that a missing end mark is damage.
-    is_finished: bool,
+    writer: Writer,
     is_over: bool,
     schema: Option<SchemaRef>,
     /// Number of the next batch, from zero.
@@ -112,7 +120,7 @@ impl Batches {
             size,
             at: 0,
             is_whole,
-            is_finished: false,
+            writer: Writer::Unknown,
             is_over: false,
             schema: None,
             number: 0,
@@ -123,7 +131,7 @@ impl Batches {
     /// Takes a missing end mark for damage.
     #[must_use]
     pub(crate) fn of_finished_run(self) -> Self {
-        Self { is_finished: true, ..self }
+        Self { writer: Writer::Finished, ..self }
     }
 
     /// Whether the stream has its end mark, or is empty.
@@ -181,7 +189,9 @@ impl Batches {
         let is_found = !is_over && self.schema.is_some() && self.find_batch(begin).unwrap_or(false);
         self.is_over = !is_found;
         let reason = match stopped {
-            Stopped::Over | Stopped::Cut(_) if !is_found && !self.is_whole && self.is_finished => {
+            Stopped::Over | Stopped::Cut(_)
+                if !is_found && !self.is_whole && self.writer == Writer::Finished =>
+            {
                 "the file was cut: its end and the rows there are missing".to_owned()
             }
             Stopped::Over => return,

@@ -24,7 +24,7 @@ fn chunked(mut asked: ScriptedRequest<'_>, body: &str) -> AfterResponse {
 }
 
 /// Comments until the client gives up.
-fn comments(asked: ScriptedRequest<'_>) -> AfterResponse {
+fn comments(asked: &mut ScriptedRequest<'_>) -> AfterResponse {
     while asked.stream.write_all(b": ping\n\n").is_ok() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
@@ -323,13 +323,13 @@ pub(super) const CASES: &[Case] = &[
     Case::second("one token, then only comments", |mut asked| {
         asked.start_stream();
         asked.event(TOKEN);
-        comments(asked)
+        comments(&mut asked)
     })
     .flags("--stall-timeout 1s")
     .says(&["1 × "]),
     Case::second("only comments, and no token", |mut asked| {
         asked.start_stream();
-        comments(asked)
+        comments(&mut asked)
     })
     .flags("--timeout 1s")
     .says(&["1 × "]),
