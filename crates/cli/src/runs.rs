@@ -27,13 +27,16 @@ pub(crate) fn timelines(reader: &RunReader) -> Result<impl Iterator<Item = Timel
 /// The summary of a run: requests, scrapes and how it ended.
 pub(crate) fn summary(reader: &RunReader, options: SummaryOptions) -> Result<Summary, Refusal> {
     let mut collector = Collector::new(reader.info(), options);
-    for timeline in timelines(reader)? {
+    let timelines = timelines(reader)?;
+    // Before the rows take memory: for a killed run it lists all attempts.
+    let state = reader.state().map_err(unreadable)?;
+    for timeline in timelines {
         collector.push(&timeline);
     }
     for scrape in reader.scrapes().map_err(unreadable)? {
         collector.push_scrape(&scrape);
     }
-    let summary = collector.finish(&reader.state().map_err(unreadable)?);
+    let summary = collector.finish(&state);
     tell_damages(reader);
     Ok(summary)
 }

@@ -80,9 +80,11 @@ pub(crate) fn upload(timeline: &Timeline) -> Option<f64> {
 
 /// Tokens that the server counted as reasoning and did not send.
 pub(crate) fn hidden_tokens(timeline: &Timeline) -> u32 {
-    let was_shown = timeline.events.iter().any(|event| event.kind == EventKind::Reasoning);
     let reasoning = reported::reasoning_tokens(timeline).unwrap_or(0);
-    if was_shown { 0 } else { reasoning }
+    // Counted first: most responses have none, and this is asked several times per response.
+    let is_hidden =
+        reasoning > 0 && timeline.events.iter().all(|event| event.kind != EventKind::Reasoning);
+    if is_hidden { reasoning } else { 0 }
 }
 
 /// Output tokens that were streamed.

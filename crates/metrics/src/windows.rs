@@ -40,25 +40,45 @@ const PAGE: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct TokenSeconds {
     origin: Nanos,
-    pages: BTreeMap<u64, [f64; PAGE]>,
+    pages: Vec<[f64; PAGE]>,
+    /// Where each page is.
+    places: BTreeMap<u64, usize>,
+    /// The page that was used last, and where it is: the tokens of a response mostly share one.
+    last: Option<(u64, usize)>,
 }
 
 impl TokenSeconds {
     pub(crate) fn new(origin: Nanos) -> Self {
-        Self { origin, pages: BTreeMap::new() }
+        Self { origin, pages: Vec::new(), places: BTreeMap::new(), last: None }
     }
 
     pub(crate) fn add(&mut self, at: Nanos, tokens: f64) {
         let second = (at - self.origin).0 / SECOND;
-        let page = self.pages.entry(second / PAGE as u64).or_insert([0.0; PAGE]);
-        page[usize::try_from(second % PAGE as u64).unwrap_or(0)] += tokens;
+        let place = self.place_of(second / PAGE as u64);
+        self.pages[place][usize::try_from(second % PAGE as u64).unwrap_or(0)] += tokens;
+    }
+
+    fn place_of(&mut self, page: u64) -> usize {
+        match self.last {
+            Some((last, place)) if last == page => place,
+            _ => {
+                let next = self.pages.len();
+                let place = *self.places.entry(page).or_insert(next);
+                if place == next {
+                    self.pages.push([0.0; PAGE]);
+                }
+                self.last = Some((page, place));
+                place
+            }
+        }
     }
 
     /// Seconds of the pages from `begin` to `end`, in order, with their tokens.
     fn seconds(&self, begin: Nanos, end: Nanos) -> impl Iterator<Item = (u64, f64)> + '_ {
         let page = |at: Nanos| (at - self.origin).0 / SECOND / PAGE as u64;
         let (first, last) = (page(begin), page(end).max(page(begin)));
-        self.pages.range(first..=last).flat_map(|(page, tokens)| {
+        self.places.range(first..=last).flat_map(|(page, place)| {
+            let tokens = &self.pages[*place];
             (page * PAGE as u64..).zip(tokens).map(|(second, tokens)| (second, *tokens))
         })
     }

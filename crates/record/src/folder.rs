@@ -266,27 +266,24 @@ impl RunReader {
             }
             return Ok(RunState::Ended(Box::new(ended)));
         }
-        let mut in_flight = self.attempts(names::STARTS)?;
-        let ended = self.attempts(names::REQUESTS)?;
-        in_flight.retain(|attempt| !ended.contains(attempt));
+        let mut ended: Vec<Attempt> = self.attempts(names::REQUESTS)?.collect();
+        ended.sort_unstable();
+        let has_ended = |attempt: &Attempt| ended.binary_search(attempt).is_ok();
+        let started = self.attempts(names::STARTS)?;
+        let in_flight: BTreeSet<Attempt> = started.filter(|start| !has_ended(start)).collect();
         let has_ended_before =
-            |(index, attempt): &&Attempt| *attempt > 0 && ended.contains(&(*index, attempt - 1));
+            |(index, attempt): &&Attempt| *attempt > 0 && has_ended(&(*index, attempt - 1));
         let retrying = in_flight.iter().filter(has_ended_before).count() as u64;
         Ok(RunState::Killed { in_flight: in_flight.len() as u64, retrying })
     }
 
     /// The measured attempts in a file. Warm-ups and probes also count their indexes from zero; they
     /// have no rows among the starts.
-    fn attempts(&self, name: &str) -> Result<BTreeSet<Attempt>, Error> {
+    fn attempts(&self, name: &str) -> Result<impl Iterator<Item = Attempt> + use<>, Error> {
         let path = self.folder.join(name);
-        if !path.is_file() {
-            return Ok(BTreeSet::new());
-        }
-        let mut attempts = BTreeSet::new();
-        for batch in Batches::open(&path, &self.damages)? {
-            attempts.extend(columns::measured_attempts(&batch));
-        }
-        Ok(attempts)
+        let batches = path.is_file().then(|| Batches::open(&path, &self.damages)).transpose()?;
+        let batches = batches.into_iter().flatten();
+        Ok(batches.flat_map(|batch| columns::measured_attempts(&batch)))
     }
 
     /// All ended attempts in the order of their ends, read batch by batch.

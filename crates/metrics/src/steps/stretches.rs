@@ -14,6 +14,10 @@ const TOKENS_MAX: usize = 2_000_000;
 /// many tokens.
 const STRETCH: Nanos = Nanos::from_secs(4);
 
+/// Tokens are stored in lists of this many. Lists that grow as they are filled would leave holes in the
+/// heap, which take more memory than the tokens.
+const LIST_LENGTH: usize = 512;
+
 /// One content event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token {
@@ -41,7 +45,7 @@ pub(super) fn stretch(at: Nanos) -> u64 {
 #[derive(Debug, Clone)]
 pub(super) struct Stretches {
     /// By number of the stretch, in the order of arrival.
-    tokens: BTreeMap<u64, Vec<PackedToken>>,
+    tokens: BTreeMap<u64, Vec<Vec<PackedToken>>>,
     /// Tokens in all stretches.
     count: usize,
     /// Every `stride`-th stretch is kept, counted from `base`.
@@ -72,7 +76,13 @@ impl Stretches {
         self.base.get_or_insert(stretch);
         if self.keeps(stretch) {
             let offset = u32::try_from(at.0 % STRETCH.0).unwrap_or(u32::MAX);
-            self.tokens.entry(stretch).or_default().push(PackedToken { offset, gap, context });
+            let lists = self.tokens.entry(stretch).or_default();
+            if lists.last().is_none_or(|list| list.len() == LIST_LENGTH) {
+                lists.push(Vec::with_capacity(LIST_LENGTH));
+            }
+            if let Some(list) = lists.last_mut() {
+                list.push(PackedToken { offset, gap, context });
+            }
             self.count += 1;
         }
     }
@@ -98,14 +108,14 @@ impl Stretches {
         let mut tokens = std::mem::take(&mut self.tokens);
         tokens.retain(|stretch, _| self.keeps(*stretch));
         self.tokens = tokens;
-        self.count = self.tokens.values().map(Vec::len).sum();
+        self.count = self.tokens.values().flatten().map(Vec::len).sum();
         // All tokens may lie in one stretch, which is then kept.
         self.tokens_max = self.tokens_max.max(self.count * 2);
     }
 
     /// The gaps of all tokens, in any order.
     pub(super) fn gaps(&self) -> impl Iterator<Item = u32> + '_ {
-        self.tokens.values().flatten().map(|token| token.gap)
+        self.tokens.values().flatten().flatten().map(|token| token.gap)
     }
 
     /// The tokens in order, by groups of stretches that follow each other. Between two groups at least
@@ -115,14 +125,15 @@ impl Stretches {
         iter::from_fn(move || {
             let mut tokens = Vec::new();
             let mut next = stretches.peek()?.0;
-            while let Some((stretch, mut packed)) = stretches.next_if(|(at, _)| *at == next) {
-                packed.sort_by_key(|token| token.offset);
+            while let Some((stretch, packed)) = stretches.next_if(|(at, _)| *at == next) {
                 let begin = Nanos(stretch * STRETCH.0);
-                tokens.extend(packed.iter().map(|token| Token {
+                let from = tokens.len();
+                tokens.extend(packed.iter().flatten().map(|token| Token {
                     at: begin + Nanos(token.offset.into()),
                     gap: token.gap,
                     context: token.context,
                 }));
+                tokens[from..].sort_by_key(|token| token.at);
                 next += 1;
             }
             Some(tokens)
