@@ -169,11 +169,14 @@ impl Collector {
 
     /// The summary of everything pushed.
     pub fn finish(mut self, state: &RunState) -> Summary {
-        // First, because it drops what takes the most memory beside the rows.
+        // Steps and families come first: each drops a list of all requests or tokens, and the memory of
+        // the rest lies below that.
         let steps = std::mem::take(&mut self.steps).finish();
         let last = LastOfEach::among(&self.rows, |row| (row.key(), row.attempt));
         last.keep_in(&mut self.rows);
         let span = span(&self.rows, state);
+        let server = self.server(span);
+        let families = self.families(span, server.as_ref(), &last);
         let counts = outcomes::counts(&self.rows, &self.info.load, state);
         let counts = Counts { retries: last.removed(), warmups: self.warmups, ..counts };
         let health = match state {
@@ -187,7 +190,6 @@ impl Collector {
         let overload = steady::overload(&self.rows, &self.info.load);
         let windows = windows::series(self.info.origin, &self.rows, &self.token_seconds);
         let observed = std::mem::take(&mut self.observed);
-        let server = self.server(span);
         let figures = figures(&self.totals);
         let completed = std::mem::take(&mut self.completed);
         let intervals = completed.intervals(&figures, span, self.no_interval(span));
@@ -211,9 +213,6 @@ impl Collector {
             ..Summary::default()
         };
         let info = self.info.clone();
-        let told = summary.server.as_ref().and_then(|server| server.reported_accept_length);
-        let backend = info.targets.first().map_or("", |target| target.backend.as_str());
-        let gap_unit = GapUnit::of_sglang(backend, told);
         summary.distributions = self.distributions(span);
         let effects = Effects::measure(&EffectInput {
             info: &info,
@@ -234,7 +233,7 @@ impl Collector {
         summary.notes = notes::find(&evidence);
         summary.figure_verdicts = verdict::judge(&summary, health, &effects);
         summary.verdict = verdict::of_run(&summary);
-        summary.families = self.into_families(span, gap_unit, &last);
+        summary.families = families;
         summary
     }
 
@@ -393,29 +392,30 @@ impl Collector {
         distributions
     }
 
-    /// Other tools' figures.
-    fn into_families(
-        self,
+    /// Other tools' figures. Takes their rows.
+    fn families(
+        &mut self,
         span: Option<TimeSpan>,
-        gap_unit: GapUnit,
+        server: Option<&server::ServerFigures>,
         last: &LastOfEach,
     ) -> BTreeMap<Family, crate::figures::FamilyFigures> {
+        let told = server.and_then(|server| server.reported_accept_length);
+        let backend = self.info.targets.first().map_or("", |target| target.backend.as_str());
         let frame = Frame {
             begin: span.map_or(self.info.origin, |span| span.begin),
             duration: span.map_or(Nanos::ZERO, |span| span.length()),
             load: &self.info.load,
             percentiles: &self.options.percentiles,
             objectives: self.options.objectives,
-            gap_unit,
+            gap_unit: GapUnit::of_sglang(backend, told),
             last,
         };
-        drop(self.rows);
-        let probe = probe(self.probes);
+        let probe = probe(std::mem::take(&mut self.probes));
         let finish = |family: FamilyCollector| {
             let name = family.family();
             (name, crate::figures::FamilyFigures { probe: probe.clone(), ..family.finish(&frame) })
         };
-        self.families.into_iter().map(finish).collect()
+        std::mem::take(&mut self.families).into_iter().map(finish).collect()
     }
 }
 

@@ -13,6 +13,10 @@ use crate::statistics;
 /// Values kept exactly: two MiB. Beyond it percentiles have three significant digits.
 pub const EXACT_LIMIT: usize = 1 << 18;
 
+/// Beyond this many values the list gets its full length at once. One that grows as it is filled leaves
+/// holes in the heap; room that is not used takes no memory.
+const FIRST_LENGTH: usize = 1 << 12;
+
 /// Largest value of a histogram; larger ones count as this. Three months in nanoseconds.
 const HISTOGRAM_CEILING: f64 = 1e16;
 
@@ -75,6 +79,9 @@ impl Sample {
         if self.histogram.is_none() && self.values.len() < EXACT_LIMIT {
             if weight != 1 && self.weights.is_empty() {
                 self.weights.resize(self.values.len(), 1);
+            }
+            if self.values.len() == FIRST_LENGTH {
+                self.values.reserve_exact(EXACT_LIMIT - FIRST_LENGTH);
             }
             self.values.push(value);
             if weight != 1 || !self.weights.is_empty() {
