@@ -22,6 +22,9 @@ mod rule {
     /// One of twenty series of independent values scatters or correlates more than this many standard
     /// deviations.
     pub(super) const DEVIATIONS: f64 = 1.645;
+    /// One of a thousand does so by this many. A run is called too small for a percentile only then:
+    /// the few values beyond a percentile often share a block by chance.
+    pub(super) const CERTAIN_DEVIATIONS: f64 = 3.09;
     /// The largest correlation of neighbouring blocks that is corrected for.
     pub(super) const MOST_CORRELATION: f64 = 0.9;
     /// Degrees of freedom that are left however much the blocks correlate.
@@ -170,7 +173,12 @@ impl BlockScatter {
             ratio,
             variance: squares * blocks / (blocks - 1.0) / weight.powi(2),
             weight,
-            correlation: if squares > 0.0 { products / squares } else { 0.0 },
+            // Equal blocks differ by rounding only, which correlates with anything.
+            correlation: if squares > 1e-18 * (ratio * weight).powi(2) {
+                products / squares
+            } else {
+                0.0
+            },
         })
     }
 
@@ -183,14 +191,14 @@ impl BlockScatter {
     }
 
     /// How many times the variance exceeds that of independent values, whose variance is `each`;
-    /// `None` where independent values would look the same.
-    fn dependence(&self, each: f64) -> Option<f64> {
+    /// `None` where independent values would look the same, within so many `deviations`.
+    fn dependence(&self, each: f64, deviations: f64) -> Option<f64> {
         let expected = each / self.weight;
         let excess = if expected > 0.0 { self.variance / expected } else { 1.0 };
         // The quantile of chi-square over its degrees of freedom, after Wilson and Hilferty.
         let part = 2.0 / (9.0 * (self.blocks - 1.0));
-        let most = (1.0 - part + rule::DEVIATIONS * part.sqrt()).powi(3);
-        let is_following = self.correlation > rule::DEVIATIONS / self.blocks.sqrt();
+        let most = (1.0 - part + deviations * part.sqrt()).powi(3);
+        let is_following = self.correlation > deviations / self.blocks.sqrt();
         (excess > most || is_following).then(|| excess.max(1.0) * self.inflation())
     }
 
@@ -252,8 +260,8 @@ impl Dependence {
     /// `means` are the sums and numbers of values by block.
     pub(crate) fn of(means: &[BlockPart], spread: Moments) -> Self {
         let count = means.iter().map(|part| part.weight).sum();
-        let excess =
-            BlockScatter::of(means).and_then(|scatter| scatter.dependence(spread.variance));
+        let excess = BlockScatter::of(means)
+            .and_then(|scatter| scatter.dependence(spread.variance, rule::DEVIATIONS));
         Self { count, spread, excess }
     }
 
@@ -316,6 +324,18 @@ impl Dependence {
             },
         }
     }
+}
+
+/// Whether the values are enough for a percentile: in number, and if those beyond it did not come in a
+/// few moments. `shares` as in [`Dependence::percentile`].
+pub(crate) fn supports(percent: f64, shares: &[BlockPart]) -> bool {
+    let Some(needed) = statistics::needed_samples(percent) else { return false };
+    let count: f64 = shares.iter().map(|part| part.weight).sum();
+    let share = percent / 100.0;
+    let dependence =
+        |scatter: BlockScatter| scatter.dependence(share * (1.0 - share), rule::CERTAIN_DEVIATIONS);
+    let excess = BlockScatter::of(shares).and_then(dependence).unwrap_or(1.0);
+    count / excess >= needed as f64
 }
 
 /// The interval of a rate from amounts and seconds by block.

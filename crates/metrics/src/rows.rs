@@ -215,8 +215,12 @@ fn joined(timeline: &Timeline) -> Option<Joined> {
     for event in content {
         if event.read == first.read { shared += 1 } else { later += 1 }
     }
-    // What came after the first read shows the pace; a whole answer in one read shows none.
-    let pace = (last.at - first.at).0 as f64 / f64::from(later.max(1));
+    // What came after the first read shows the pace. A whole answer in one read shows none: its tokens may
+    // have come at any time since the request was sent.
+    let pace = match later {
+        0 => measure::ttft(timeline)? / f64::from(shared + 1),
+        later => (last.at - first.at).0 as f64 / f64::from(later),
+    };
     let nanos = f64::from(shared) * pace;
     (nanos > 0.0).then(|| Joined { nanos, is_merged: first.is_upper_bound() })
 }

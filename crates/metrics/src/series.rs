@@ -4,7 +4,7 @@ use tokometer_base::Nanos;
 use tokometer_record::Timeline;
 
 use crate::blocks::ValueBlocks;
-use crate::interval::{ConfidenceInterval, Dependence, NoInterval};
+use crate::interval::{self, ConfidenceInterval, Dependence, NoInterval};
 use crate::measure;
 use crate::sample::{Ordered, Sample, with_median};
 use crate::statistics;
@@ -84,18 +84,21 @@ impl TimedValues {
         let ordered = sample.into_ordered();
         let percentile = |percent: f64| {
             let value = ordered.percentile(percent).unwrap_or(f64::INFINITY);
-            let interval = || {
-                let shares = blocks.shares(percent / 100.0, value);
-                in_values(dependence.percentile(percent, &shares), &ordered)
-            };
+            let shares = blocks.shares(percent / 100.0, value);
+            let interval = || in_values(dependence.percentile(percent, &shares), &ordered);
             let interval = view.no_interval.map_or_else(interval, ConfidenceInterval::Unknown);
-            let needed = statistics::needed_samples(percent).map(|needed| needed as f64);
+            let needed = statistics::needed_samples(percent);
+            let is_supported = match view.no_interval {
+                // Requests of a burst wait for each other by design.
+                Some(NoInterval::Burst) => needed.is_some_and(|needed| count >= needed),
+                _ => interval::supports(percent, &shares),
+            };
             PercentileValue {
                 percent,
                 value: value.is_finite().then_some(value / view.unit),
                 above: (infinite > 0).then_some(above),
                 interval: interval.divided_by(view.unit),
-                is_supported: needed.zip(found.effective).is_some_and(|(needed, n)| n >= needed),
+                is_supported,
             }
         };
         if count > 0 {

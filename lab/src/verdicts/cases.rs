@@ -183,7 +183,7 @@ pub(super) fn all(is_all: bool) -> Vec<Case> {
     for millis in [20, 100, 500] {
         add(PathStall(millis), Place::Relayed, &open, 2);
     }
-    for (loss, delay) in [(0.1, 0), (1.0, 0), (5.0, 0), (0.0, 2), (0.0, 20)] {
+    for (loss, delay) in [(0.1, 0), (0.5, 0), (1.0, 0), (2.0, 0), (5.0, 0)] {
         add(Packets { loss, delay }, Place::Tunnel, &open, 2);
     }
     for rate in [1, 10, 40, 100] {

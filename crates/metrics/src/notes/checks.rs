@@ -1,6 +1,5 @@
 //! The checks of the table: each returns what it found, with numbers, or `None`.
 
-use tokometer_base::units::nearest_count;
 use tokometer_base::{IgnoreEos, Nanos};
 use tokometer_record::{FailureKind, RunInfo, Stop};
 
@@ -269,10 +268,9 @@ pub(super) fn few_samples(evidence: &CheckInput<'_>, _limit: f64) -> Found {
     let found = evidence.summary.distribution("ttft_ms")?;
     let worst = found.percentiles.iter().rfind(|percentile| !percentile.is_supported)?;
     let needed = statistics::needed_samples(worst.percent)?;
-    let effective = nearest_count(found.effective?);
-    let worth = (effective < found.count).then(|| format!(", worth {effective} independent ones"));
     let few = format!("P{} needs {needed} requests, the run has {}", worst.percent, found.count);
-    Some(few + &worth.unwrap_or_default())
+    let together = if found.count < needed { "" } else { ", and the slowest came together" };
+    Some(few + together)
 }
 
 pub(super) fn no_steady_state(evidence: &CheckInput<'_>, _limit: f64) -> Found {

@@ -10,7 +10,7 @@ use tokometer_record::{Health, RunInfo};
 
 use super::held::{self, Held};
 use super::judge::{self, ShownFigure};
-use super::limits::{LEFT_OUT_ABOVE, TAIL_PERCENT};
+use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, TAIL_PERCENT};
 use super::touched::{self, Delay, Touched};
 use crate::figure::Statistic;
 use crate::observe::Observed;
@@ -220,7 +220,8 @@ impl Study<'_> {
             let moved = Latency::behind(shown.quantity)
                 .filter(|one| *one != Latency::Tpot)
                 .and_then(|one| all.difference(&from_start, one, shown.statistic));
-            Some(moved.unwrap_or_else(|| held.for_statistic(shown.statistic)))
+            let bound = moved.unwrap_or_else(|| held.for_statistic(shown.statistic));
+            shown.depends_on_load().then_some(bound)
         });
     }
 
@@ -290,7 +291,8 @@ impl Study<'_> {
             return;
         };
         let share = (achieved / due - 1.0).abs();
-        self.add_each("rate-missed", |shown| shown.depends_on_load().then_some(share));
+        // Rates have a bound of their own: how much earlier the run would have ended.
+        self.add_each("rate-missed", |shown| Latency::behind(shown.quantity).map(|_| share));
     }
 
     /// First tokens that arrived before their recorded time, because later ones shared their read.
@@ -344,9 +346,10 @@ impl Study<'_> {
             let of = delays.iter().filter(|delay| is_meant(delay));
             of.map(|delay| delay.length.as_secs_f64()).sum::<f64>() / seconds
         };
-        // One thread waits on one core; a server that runs on all of them loses less.
+        // One thread waits on one core; a server that runs on all of them loses less, and not all of its
+        // time is spent on a CPU.
         let cores = f64::from(health.cores.unwrap_or(1).max(1));
-        let rest = sum(&|delay| delay.length <= touched.longest_kept) / cores;
+        let rest = sum(&|delay| delay.length <= touched.longest_kept) / cores * LATENCY_PER_LOAD;
         let of_rate = match self.class {
             LoadClass::Closed | LoadClass::Burst => sum(&|_| true),
             LoadClass::Open | LoadClass::Ramp => sum(&|delay| delay.span.end > last_start),

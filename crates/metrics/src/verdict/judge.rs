@@ -203,6 +203,7 @@ fn concerns(note: &Note, shown: &ShownFigure, summary: &Summary) -> bool {
     let key = shown.quantity;
     match (note.code.as_str(), note.figure.as_str()) {
         ("few-samples", _) => is_unsupported(summary, shown),
+        ("merged-segments", _) => key == "gap_ms" && is_tail_merged(summary, shown.statistic),
         // The rate of an open loop is the plan's, whoever else uses the server.
         ("other-clients", _) => summary.load_class != LoadClass::Open || !shown.is_rate(),
         (_, "all") => true,
@@ -220,6 +221,13 @@ fn concerns(note: &Note, shown: &ShownFigure, summary: &Summary) -> bool {
         }
         (_, figure) => figure == key,
     }
+}
+
+/// A late stamp moves one gap up and the next one down: their mean stays, and a percentile follows once
+/// such gaps are half of what lies beyond it.
+fn is_tail_merged(summary: &Summary, statistic: Statistic) -> bool {
+    let merged = summary.figure("merged_inner_share").unwrap_or(0.0);
+    statistic.percentile().is_some_and(|one| 2.0 * merged > one.tail())
 }
 
 fn is_unsupported(summary: &Summary, shown: &ShownFigure) -> bool {

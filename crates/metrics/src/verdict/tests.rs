@@ -42,7 +42,9 @@ impl Scene {
         let mut summary = Summary {
             duration_s: Some(end.as_secs_f64()),
             load_class: LoadClass::of(&self.load),
-            figures: [("requests_per_s".to_owned(), Some(20.0))].into(),
+            figures: ["requests_per_s", "total_output_tokens"]
+                .map(|key| (key.to_owned(), Some(20.0)))
+                .into(),
             ..Summary::default()
         };
         let mut add = |key: &str, value: fn(&RequestRow) -> Option<f64>| {
@@ -210,6 +212,7 @@ fn a_burst_is_judged_by_the_time_it_took_to_send() {
     check(70, "remark");
     check(100, "SUSPECT");
     check(500, "INVALID");
+    assert_eq!(class(burst(500).effect("late-sends", "total_output_tokens")), "remark");
     assert_eq!(class(burst(10).effect("late-sends", "requests_per_s")), "remark");
 }
 
@@ -367,4 +370,46 @@ proptest! {
             }
         }
     }
+}
+
+/// The p99 of gaps follows one merged read in a hundred, the median does not.
+#[test]
+fn merged_segments_concern_the_percentiles_that_they_can_reach() {
+    let found = |merged: f64| {
+        let percentile = |percent: f64| PercentileValue {
+            percent,
+            value: Some(10.0),
+            above: None,
+            interval: ConfidenceInterval::default(),
+            is_supported: true,
+        };
+        let gaps = Distribution {
+            count: 4_000,
+            mean: Some(10.0),
+            percentiles: [50.0, 90.0, 99.0].map(percentile).into(),
+            ..Distribution::default()
+        };
+        let note = crate::notes::Note {
+            code: "merged-segments".to_owned(),
+            severity: crate::notes::Severity::Suspect,
+            figure: "gap_ms".to_owned(),
+            found: String::new(),
+            why: String::new(),
+            action: String::new(),
+            effect: None,
+        };
+        let summary = Summary {
+            figures: [("merged_inner_share".to_owned(), Some(merged))].into(),
+            distributions: [("gap_ms".to_owned(), gaps)].into(),
+            notes: vec![note],
+            ..Summary::default()
+        };
+        let verdicts = super::judge(&summary, None, &Effects::default());
+        let doubtful = verdicts.iter().filter(|(_, one)| one.verdict > crate::Verdict::Valid);
+        doubtful.map(|(key, _)| key.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(0.004), Vec::<String>::new());
+    assert_eq!(found(0.006), ["gap_ms_p99"]);
+    assert_eq!(found(0.06), ["gap_ms_p90", "gap_ms_p99"]);
+    assert_eq!(found(0.3), ["gap_ms_p50", "gap_ms_p90", "gap_ms_p99"]);
 }
