@@ -25,6 +25,8 @@ mod rule {
     /// One of a thousand does so by this many. A run is called too small for a percentile only then:
     /// the few values beyond a percentile often share a block by chance.
     pub(super) const CERTAIN_DEVIATIONS: f64 = 3.09;
+    /// Effective values that must lie beyond a percentile: fewer are one moment.
+    pub(super) const LEAST_BEYOND: f64 = 1.0;
     /// The largest correlation of neighbouring blocks that is corrected for.
     pub(super) const MOST_CORRELATION: f64 = 0.9;
     /// Degrees of freedom that are left however much the blocks correlate.
@@ -335,7 +337,8 @@ pub(crate) fn supports(percent: f64, shares: &[BlockPart]) -> bool {
     let dependence =
         |scatter: BlockScatter| scatter.dependence(share * (1.0 - share), rule::CERTAIN_DEVIATIONS);
     let excess = BlockScatter::of(shares).and_then(dependence).unwrap_or(1.0);
-    count / excess >= needed as f64
+    let beyond = count / excess * share.min(1.0 - share);
+    count >= needed as f64 && beyond >= rule::LEAST_BEYOND
 }
 
 /// The interval of a rate from amounts and seconds by block.
