@@ -4,6 +4,7 @@
 //! gate; `lab/README.md` says what each is for.
 
 mod aa;
+mod aa_virtual;
 mod capacity;
 mod coverage;
 mod evidence;
@@ -28,9 +29,10 @@ const USAGE: &str = "usage: cargo lab STUDY
   evidence    a calibrated model predicts runs of a real server that no fit has seen: run, table, plan
   seeds       the engine model fitted to the seed reports: DIR [SEARCHES] [vllm|tgi|all|others] [OUT] [THREADS] [SEED]
   aa          false alarms and power of `compare` on the simulator: [COUNT [PROGRAM]]
+  aa-virtual  the same in virtual time at 30, 60 and 90 % of capacity, with restarts: [COUNT]
   verdicts    whether the verdict about each figure is right under disturbances: [--all] [--fresh] [--minutes=N] [--step-clock] [PROGRAM]
   plain-runs  how often a plain bench comes out VALID: [COUNT [PROGRAM]]
-  capacity    the search for capacity against known truths: [SEARCHES] [truth] [verbose]
+  capacity    the search for capacity against known truths: [SEARCHES] [truth] [verbose] [case=N]
   coverage    how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]]
   speed       how fast virtual time runs: [REPLICAS REQUESTS [ROUTER]]
   read-cost   what reading one event costs
@@ -45,6 +47,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "evidence" => evidence::run(rest)?,
         "seeds" => seeds::run(rest)?,
         "aa" => aa::run(rest)?,
+        "aa-virtual" => aa_virtual::run_study(rest),
         "verdicts" => verdicts::run(rest)?,
         "plain-runs" => plain_runs::run(rest)?,
         "capacity" => capacity::run(rest),

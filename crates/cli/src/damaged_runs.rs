@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tokometer_base::{Conventions, Nanos};
 use tokometer_classic::doctor;
-use tokometer_decide::compare::compared;
+use tokometer_decide::compare::{Criteria, compared};
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::folder::names;
 use tokometer_record::server::Scrape;
@@ -269,7 +269,7 @@ fn export(folder: &Path, out: &Path) -> Result<(), Refusal> {
     csv(folder, &file("run.csv"))?;
     trace(folder, &file("run.trace"))?;
     parquet(folder, &file("run.parquet"))?;
-    let _comparison = compare::of_sides(&sources, &sources, &compared([]))?;
+    let _comparison = compare::of_sides(&sources, &sources, Criteria::of(&compared([])))?;
     Ok(())
 }
 

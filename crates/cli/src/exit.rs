@@ -25,6 +25,8 @@ pub(crate) enum Exit {
     Write = 6,
     /// No request succeeded.
     NoSuccess = 7,
+    /// The data cannot tell whether a rule of `compare` is violated, and `--require-power` was given.
+    CannotTell = 8,
     /// A bug in this program.
     Internal = 70,
     /// Ended by Ctrl-C, SIGTERM or SIGHUP.

@@ -1,23 +1,31 @@
 //! Searches the highest load that meets objectives, as a pure function of the measured points.
 //!
-//! In: the points so far, each with its load, whether it met the objectives, and the share of each
-//! objective's allowance that it used. Out: the next load to measure, or the answer. Only the points
-//! decide, so a search can be resumed from its run folders. Loads are doubled until a point violates
-//! an objective, the bracket is narrowed, a violation is measured again, and then the edge itself
-//! until a line through the points near it is precise enough.
+//! In: the points so far in the order of measuring, each with its load, whether it met the objectives,
+//! and the share of each objective's allowance that it used. Out: the next load to measure, or the
+//! answer. Only the points decide, so a search can be resumed from its run folders.
+//!
+//! A search has two stages. The first finds a narrow bracket. The second measures loads at preset
+//! offsets around its middle; estimate and interval come from these points alone, so that chance in
+//! the first stage, which decided where to measure, does not enter the answer a second time.
 
 mod allowance;
+mod bracket;
+mod design;
 mod edge;
 mod length;
 mod options;
+mod preload;
 
 use serde::{Deserialize, Serialize};
 
+use self::bracket::Step;
 use self::edge::{Edge, EdgeSample};
 
 pub use self::allowance::{Allowance, Use};
+pub use self::design::{Design, Expected};
 pub use self::length::{PointLength, fit, needed};
 pub use self::options::SearchOptions;
+pub use self::preload::{discard_preload, with_preload};
 
 /// The result of a point against all objectives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +52,8 @@ impl PointOutcome {
 pub struct Point {
     /// Requests per second, or requests in flight.
     pub load: f64,
+    /// What it was measured for.
+    pub stage: Stage,
     /// Over all objectives.
     pub fit: PointOutcome,
     /// Requests measured.
@@ -56,16 +66,19 @@ impl Point {
     /// The input of an objective's line from this point.
     fn sample(&self, objective: usize) -> Option<EdgeSample> {
         let measured = self.uses.get(objective).copied().flatten();
-        let Use { used, variance } = match self.fit {
+        let Use { used, variance, allowed } = match self.fit {
             PointOutcome::Met | PointOutcome::Missed => measured?,
-            // Ended early or not measured: its figures show only that the limit was exceeded.
+            // Ended early or not measured: its figures show only that the limit was exceeded. With
+            // more time all of its requests would have been beyond it.
             PointOutcome::Overloaded | PointOutcome::Failed => {
-                let used = measured.map_or(LEAST_MISS, |one| one.used.max(LEAST_MISS));
-                Use { used, variance: 0.0 }
+                let allowed = measured.and_then(|one| one.allowed);
+                let least = allowed.map_or(LEAST_MISS, |allowed| 1.0 / allowed);
+                let used = measured.map_or(least, |one| one.used.max(least));
+                Use { used, variance: 0.0, allowed }
             }
         };
-        let weight = self.requests.max(1) as f64;
-        Some(EdgeSample { x: libm::log(self.load), used, variance, weight })
+        let requests = self.requests.max(1) as f64;
+        Some(EdgeSample { x: libm::log(self.load), used, variance, allowed, requests })
     }
 }
 
@@ -81,22 +94,36 @@ pub struct SearchLimits {
     pub least: f64,
     /// No higher load is tried.
     pub most: f64,
-    /// The search ends when half the width of the answer's interval is at most this share of the
-    /// answer.
+    /// Half the width of the answer's interval that is asked for, as a share of the answer.
     pub resolution: f64,
-    /// Least number of measurements near the edge.
-    pub repeats: usize,
     /// Maximum number of points.
     pub points: usize,
     /// Whether loads are integers.
     pub is_whole: bool,
 }
 
+/// What a point is measured for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// To reach the limit by doubling: a short look.
+    Climb,
+    /// To narrow the bracket. Longer, because a server that is a little overloaded looks well at first.
+    Narrow,
+    /// For the answer.
+    Estimate,
+}
+
 /// The next step of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     /// Measure this load.
-    Measure(f64),
+    Measure {
+        /// Requests per second, or requests in flight.
+        load: f64,
+        /// Decides how long the point is.
+        stage: Stage,
+    },
     /// The search has ended.
     Done(SearchResult),
 }
@@ -109,8 +136,12 @@ pub enum SearchResult {
     Found {
         /// The estimate.
         load: f64,
-        /// Half the width of its 95 % confidence interval.
-        margin: f64,
+        /// Half the width of its 95 % confidence interval. `None` if an end is open.
+        margin: Option<f64>,
+        /// Lower end of the interval. `None` if the points do not bound it.
+        low: Option<f64>,
+        /// Upper end of the interval. `None` if the points do not bound it.
+        high: Option<f64>,
         /// Index of the objective that limits it; `None` where unknown.
         objective: Option<usize>,
         /// The highest measured load that met the objectives.
@@ -138,198 +169,104 @@ pub enum SearchResult {
     },
 }
 
-/// All measurements of one load.
-struct Rung {
-    load: f64,
-    met: usize,
-    count: usize,
-}
-
-impl Rung {
-    /// A tie counts as violated: half of the measurements are not enough.
-    fn holds(&self) -> bool {
-        self.met * 2 > self.count
-    }
-}
-
-fn rungs(points: &[Point]) -> Vec<Rung> {
-    let mut sorted: Vec<&Point> = points.iter().collect();
-    sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
-    let groups = sorted.chunk_by(|a, b| (a.load - b.load).abs() <= 1e-9 * a.load.max(1.0));
-    groups
-        .map(|group| Rung {
-            load: group[0].load,
-            met: group.iter().filter(|point| point.fit.is_met()).count(),
-            count: group.len(),
-        })
-        .collect()
-}
-
-/// The bracket: the highest load that holds, and the lowest one above it that does not.
-fn bracket(rungs: &[Rung]) -> (Option<&Rung>, Option<&Rung>) {
-    let missed = rungs.iter().find(|rung| !rung.holds());
-    let below = |rung: &&Rung| rung.holds() && missed.is_none_or(|missed| rung.load < missed.load);
-    (rungs.iter().rfind(below), missed)
+/// The stages of a search, as its points so far decide them.
+enum Course {
+    /// Still bracketing, or ended without a bracket.
+    First(Step),
+    /// The first so many points found the bracket; the others belong to the design.
+    Second { first: usize, design: Design },
 }
 
 /// Where the first objective reaches its limit.
 #[derive(Debug, Clone, Copy)]
 struct Found {
     load: f64,
-    margin: f64,
+    low: Option<f64>,
+    high: Option<f64>,
     objective: usize,
 }
 
-fn found(points: &[Point], low: &Rung, high: &Rung) -> Option<Found> {
-    let guess = f64::midpoint(libm::log(low.load), libm::log(high.load));
+/// Each objective has its own limit, and the lowest is the answer. So is the lowest of all lower ends,
+/// and the lowest of all upper ends: the limit of another objective may be the lowest one too.
+fn found(points: &[Point]) -> Option<Found> {
     let objectives = points.iter().map(|point| point.uses.len()).max().unwrap_or(0);
-    let edges = (0..objectives).filter_map(|objective| {
-        let samples: Vec<EdgeSample> =
-            points.iter().filter_map(|one| one.sample(objective)).collect();
-        edge::edge(&samples, guess).map(|edge| (objective, edge))
-    });
-    let (objective, Edge { x, margin }) = edges.min_by(|(_, a), (_, b)| a.x.total_cmp(&b.x))?;
-    let load = libm::exp(x);
-    // Between two measured neighbours nothing is known, however well the line fits.
-    let below = points.iter().map(|one| one.load).filter(|one| *one <= load).fold(0.0, f64::max);
-    let above =
-        points.iter().map(|one| one.load).filter(|one| *one >= load).fold(f64::INFINITY, f64::min);
-    let gap = if below > 0.0 && above.is_finite() { (above - below) / 2.0 } else { load };
-    Some(Found { load, margin: (load * margin).max(gap), objective })
-}
-
-/// Whether the objectives are met with margin up to `low` and clearly violated from `high` on: the
-/// edge then lies between them, even if no line fits.
-fn is_clear(points: &[Point], low: &Rung, high: &Rung) -> bool {
-    let worst = |point: &Point| {
-        let samples = (0..point.uses.len()).filter_map(|at| point.sample(at));
-        samples.map(|sample| sample.used).fold(0.0, f64::max)
+    let edges: Vec<(usize, Edge)> = (0..objectives)
+        .filter_map(|objective| {
+            let samples: Vec<EdgeSample> =
+                points.iter().filter_map(|one| one.sample(objective)).collect();
+            edge::edge(&samples).map(|edge| (objective, edge))
+        })
+        .collect();
+    let (objective, edge) = edges.iter().min_by(|(_, a), (_, b)| a.x.total_cmp(&b.x))?;
+    let ends = |end: fn(&Edge) -> Option<f64>, open: f64| {
+        let of = edges.iter().map(|(_, edge)| end(edge).unwrap_or(open));
+        of.min_by(f64::total_cmp).filter(|end| end.is_finite()).map(libm::exp)
     };
-    points.iter().all(|point| match worst(point) {
-        used if point.load <= low.load => used <= 0.5,
-        used if point.load >= high.load => used >= 2.0,
-        _ => false,
+    Some(Found {
+        load: libm::exp(edge.x),
+        low: ends(|edge| edge.low, f64::NEG_INFINITY),
+        high: ends(|edge| edge.high, f64::INFINITY),
+        objective: *objective,
     })
 }
 
-/// Three digits are enough for a load that a user may type again.
-fn rounded(load: f64) -> f64 {
-    let unit = 10_f64.powf(load.log10().floor() - 2.0);
-    (load / unit).round() * unit
-}
-
 impl SearchLimits {
-    fn tidy(&self, load: f64) -> f64 {
-        let load = load.clamp(self.least, self.most);
-        if self.is_whole { load.round().max(1.0) } else { load }
-    }
-
-    fn is_narrow(&self, low: f64, high: f64) -> bool {
-        let is_next = self.is_whole && high - low <= 1.0;
-        is_next || high / low <= 1.0 + 2.0 * self.resolution
-    }
-
-    /// A pure function of `points`, in any order.
+    /// The next step. A pure function of `points`, in the order of measuring.
     pub fn next(&self, points: &[Point]) -> Next {
-        let rungs = rungs(points);
-        if rungs.is_empty() {
-            return Next::Measure(self.tidy(self.start));
-        }
-        let (low, high) = bracket(&rungs);
-        if points.len() >= self.points {
-            return Next::Done(self.best(points, low, high));
-        }
-        match (low, high) {
-            (Some(low), None) if low.load >= self.most => {
-                Next::Done(SearchResult::LimitedByMost { load: low.load })
-            }
-            (Some(low), None) => Next::Measure(self.tidy(low.load * 2.0)),
-            (None, Some(high)) if high.load <= self.least => {
-                Next::Done(SearchResult::NoneMeets { load: high.load })
-            }
-            (None, Some(high)) => Next::Measure(self.tidy(high.load / 2.0)),
-            (Some(low), Some(high)) => self.narrowed(points, low, high),
-            (None, None) => Next::Measure(self.tidy(self.start)),
+        let is_over = points.len() >= self.points;
+        match self.course(points) {
+            Course::First(Step::Done(result)) => Next::Done(result),
+            Course::First(Step::Measure(load, stage)) if !is_over => Next::Measure { load, stage },
+            Course::First(_) => Next::Done(Self::unfinished(points)),
+            Course::Second { first, design } => match design.loads.get(points.len() - first) {
+                Some(load) => Next::Measure { load: *load, stage: Stage::Estimate },
+                None => Next::Done(self.answer(points, first)),
+            },
         }
     }
 
-    /// The next step once one load holds and a higher one does not.
-    fn narrowed(&self, points: &[Point], low: &Rung, high: &Rung) -> Next {
-        let found = found(points, low, high);
-        if !self.is_narrow(low.load, high.load) {
-            let middle = found.map_or((low.load * high.load).sqrt(), |found| found.load);
-            let width = high.load - low.load;
-            let inside = middle.clamp(low.load + 0.2 * width, high.load - 0.2 * width);
-            return Next::Measure(self.tidy(rounded(inside)));
-        }
-        // One violation may be an outlier, and no load above it has been measured.
-        if high.count - high.met < 2 {
-            return Next::Measure(high.load);
-        }
-        let is_clear = is_clear(points, low, high);
-        match found {
-            Some(found) if self.is_settled(points, found) => {
-                Next::Done(self.best(points, Some(low), Some(high)))
-            }
-            _ if is_clear && high.load / low.load > 1.0 + self.resolution => {
-                Next::Measure(self.tidy(rounded(f64::midpoint(low.load, high.load))))
-            }
-            _ if is_clear && low.count < self.repeats => Next::Measure(low.load),
-            _ if is_clear => Next::Done(self.best(points, Some(low), Some(high))),
-            Some(found) => {
-                let reach = 1.0 + 2.0 * self.resolution;
-                let load = found.load.clamp(low.load / reach, high.load * reach);
-                Next::Measure(self.tidy(rounded(load)))
-            }
-            None if low.count < self.repeats => Next::Measure(low.load),
-            None if high.count < self.repeats => Next::Measure(high.load),
-            None => Next::Done(self.best(points, Some(low), Some(high))),
+    /// The second stage, once the first has ended.
+    pub fn second_stage(&self, points: &[Point]) -> Option<(usize, Design)> {
+        match self.course(points) {
+            Course::First(_) => None,
+            Course::Second { first, design } => Some((first, design)),
         }
     }
 
-    /// Whether the edge is precise enough and was measured often enough.
-    fn is_settled(&self, points: &[Point], found: Found) -> bool {
-        let reach = (self.resolution * found.load).max(if self.is_whole { 1.0 } else { 0.0 });
-        let near = points.iter().filter(|point| (point.load - found.load).abs() <= reach);
-        found.margin <= reach && near.count() >= self.repeats
+    /// The first stage ends with the first points that have a bracket.
+    fn course(&self, points: &[Point]) -> Course {
+        for first in 0..=points.len() {
+            let Step::Found(bracket) = self.bracket(&points[..first]) else { continue };
+            let left = self.points.saturating_sub(first);
+            if left < edge::FEWEST {
+                break;
+            }
+            return Course::Second { first, design: self.design(bracket, left) };
+        }
+        Course::First(self.bracket(points))
     }
 
-    fn best(&self, points: &[Point], low: Option<&Rung>, high: Option<&Rung>) -> SearchResult {
-        let (Some(below), Some(above)) = (low, high) else {
-            return SearchResult::Unfinished {
-                highest_met: low.map(|rung| rung.load),
-                lowest_missed: high.map(|rung| rung.load),
-            };
+    /// The answer from the points of the second stage.
+    fn answer(&self, points: &[Point], first: usize) -> SearchResult {
+        let loads = |is_met: bool| {
+            let of = points.iter().filter(move |point| point.fit.is_met() == is_met);
+            of.map(|point| point.load)
         };
-        let is_narrow = self.is_narrow(below.load, above.load);
-        let half = (above.load - below.load) / 2.0;
-        let is_clear = is_narrow && is_clear(points, below, above);
-        let found = found(points, below, above)
-            .filter(|found| is_narrow && found.margin < found.load)
-            .filter(|found| !(is_clear && half < found.margin));
-        match found {
-            Some(found) => SearchResult::Found {
-                load: if self.is_whole { found.load.floor() } else { found.load },
-                margin: found.margin,
-                objective: Some(found.objective),
-                highest_met: below.load,
-                lowest_missed: above.load,
-            },
-            None if is_narrow => SearchResult::Found {
-                load: if self.is_whole {
-                    below.load
-                } else {
-                    f64::midpoint(below.load, above.load)
-                },
-                margin: half,
-                objective: None,
-                highest_met: below.load,
-                lowest_missed: above.load,
-            },
-            None => SearchResult::Unfinished {
-                highest_met: Some(below.load),
-                lowest_missed: Some(above.load),
-            },
+        let highest_met = loads(true).fold(self.least, f64::max);
+        let lowest_missed = loads(false).fold(self.most, f64::min);
+        let Some(Found { load, low, high, objective }) = found(&points[first..]) else {
+            return Self::unfinished(points);
+        };
+        let whole = |load: f64| if self.is_whole { load.floor() } else { load };
+        let margin = low.zip(high).map(|(low, high)| (high - low) / 2.0);
+        SearchResult::Found {
+            load: whole(load).max(self.least),
+            margin,
+            low,
+            high,
+            objective: Some(objective),
+            highest_met,
+            lowest_missed,
         }
     }
 }
@@ -338,63 +275,55 @@ impl SearchLimits {
 mod tests {
     use super::*;
 
-    const LIMITS: SearchLimits = SearchLimits {
+    pub(super) const LIMITS: SearchLimits = SearchLimits {
         start: 1.0,
         least: 0.1,
         most: 1_000.0,
-        resolution: 0.04,
-        repeats: 3,
+        resolution: 0.05,
         points: 20,
         is_whole: false,
     };
 
+    fn measured(load: f64, stage: Stage, used: f64) -> Point {
+        let fit = if used <= 1.0 { PointOutcome::Met } else { PointOutcome::Missed };
+        let one = Use { used, variance: 0.0, allowed: None };
+        Point { load, stage, fit, requests: 400, uses: vec![Some(one)] }
+    }
+
     /// Runs a search against a server whose use at a load is `strain`.
-    fn search(limits: SearchLimits, strain: impl Fn(f64) -> f64) -> (SearchResult, usize) {
+    fn search(limits: SearchLimits, strain: impl Fn(f64) -> f64) -> (SearchResult, Vec<Point>) {
         let mut points = Vec::new();
         loop {
             match limits.next(&points) {
-                Next::Done(answer) => return (answer, points.len()),
-                Next::Measure(load) => {
-                    let strain = strain(load);
-                    let fit = if strain <= 1.0 { PointOutcome::Met } else { PointOutcome::Missed };
-                    points.push(Point {
-                        load,
-                        fit,
-                        requests: 400,
-                        uses: vec![Some(Use { used: strain, variance: 0.0 })],
-                    });
-                }
+                Next::Done(answer) => return (answer, points),
+                Next::Measure { load, stage } => points.push(measured(load, stage, strain(load))),
             }
         }
     }
 
     #[test]
-    fn a_smooth_server_is_found_within_its_resolution_in_few_points() {
+    fn a_smooth_server_is_found_within_its_resolution() {
         for capacity in [0.7, 3.3, 12.4, 187.0] {
-            let (answer, count) = search(LIMITS, |load| (load / capacity).powi(3));
-            let SearchResult::Found { load, margin, .. } = answer else { panic!("{answer:?}") };
-            assert!((load / capacity - 1.0).abs() < 0.04, "{load} against {capacity}");
-            assert!(margin / load <= 0.04 && count <= 20, "{margin} after {count} points");
+            let (answer, points) = search(LIMITS, |load| (load / capacity).powi(3));
+            let SearchResult::Found { load, low, high, .. } = answer else { panic!("{answer:?}") };
+            assert!((load / capacity - 1.0).abs() < 0.01, "{load} against {capacity}");
+            assert!(low.unwrap() <= load && load <= high.unwrap(), "{low:?} {load} {high:?}");
+            assert_eq!(points.len(), 20, "the number of points is no result");
         }
     }
 
     #[test]
     fn a_server_that_falls_off_a_cliff_is_found_too() {
-        let (answer, count) = search(LIMITS, |load| if load < 42.0 { 0.1 } else { 1e6 });
-        let SearchResult::Found { highest_met, lowest_missed, .. } = answer else {
-            panic!("{answer:?}")
-        };
-        assert!(highest_met < 42.0 && lowest_missed >= 42.0 && count <= 20);
+        let (answer, _) = search(LIMITS, |load| if load < 42.0 { 0.1 } else { 1e6 });
+        let SearchResult::Found { load, .. } = answer else { panic!("{answer:?}") };
+        assert!((load / 42.0 - 1.0).abs() < 0.05, "{load}");
     }
 
     #[test]
     fn whole_loads_end_at_neighbours() {
         let limits = SearchLimits { is_whole: true, ..LIMITS };
-        let (answer, _) = search(limits, |load| load / 13.0);
-        assert!(
-            matches!(answer, SearchResult::Found { load: 13.0, lowest_missed: 14.0, .. }),
-            "{answer:?}"
-        );
+        let (answer, _) = search(limits, |load| load / 13.3);
+        assert!(matches!(answer, SearchResult::Found { load: 13.0, .. }), "{answer:?}");
     }
 
     #[test]
@@ -406,18 +335,67 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_that_mostly_fails_when_repeated_moves_down() {
-        let point = |load, fit| Point { load, fit, requests: 400, uses: vec![None] };
-        let mut points = vec![
-            point(1.0, PointOutcome::Met),
-            point(2.0, PointOutcome::Missed),
-            point(1.95, PointOutcome::Met),
-            point(1.95, PointOutcome::Missed),
-            point(1.95, PointOutcome::Failed),
-        ];
-        let Next::Measure(load) = LIMITS.next(&points) else { panic!("not done") };
-        assert!(load > 1.0 && load < 1.95, "{load}");
-        points.extend((0..20).map(|_| point(load, PointOutcome::Overloaded)));
-        assert!(matches!(LIMITS.next(&points), Next::Done(SearchResult::Unfinished { .. })));
+    fn a_search_without_room_for_a_second_stage_says_what_it_knows() {
+        let (answer, points) = search(SearchLimits { points: 7, ..LIMITS }, |load| load / 12.4);
+        assert_eq!(points.len(), 7);
+        assert!(
+            matches!(answer, SearchResult::Unfinished { highest_met: Some(_), .. }),
+            "{answer:?}"
+        );
+    }
+
+    /// Neither the estimate so far nor its margin may move a point of the second stage: intervals of
+    /// searches that did held the truth in 85 % of the cases instead of 95 %.
+    #[test]
+    fn no_result_of_the_second_stage_changes_its_loads() {
+        let strain = |load: f64| (load / 12.4).powi(8);
+        let (_, points) = search(LIMITS, strain);
+        let (first, design) = LIMITS.second_stage(&points).unwrap();
+        for at in first..points.len() {
+            for used in [0.0, 1.0, 30.0] {
+                let mut changed = points[..at].to_vec();
+                for point in &mut changed[first..] {
+                    *point = measured(point.load, Stage::Estimate, used);
+                }
+                let Next::Measure { load, stage } = LIMITS.next(&changed) else {
+                    panic!("ended after {at} points")
+                };
+                assert_eq!((load, stage), (design.loads[at - first], Stage::Estimate));
+            }
+        }
+    }
+
+    /// The first stage decides where to measure and has no part in the answer.
+    #[test]
+    fn the_answer_comes_from_the_second_stage_alone() {
+        let strain = |load: f64| (load / 12.4).powi(8);
+        let (answer, mut points) = search(LIMITS, strain);
+        let (first, _) = LIMITS.second_stage(&points).unwrap();
+        for point in &mut points[..first] {
+            point.requests = 1_000_000;
+            if let Some(Some(one)) = point.uses.first_mut() {
+                one.variance = 1e9;
+            }
+        }
+        assert_eq!(LIMITS.next(&points), Next::Done(answer));
+    }
+
+    #[test]
+    fn the_lowest_of_several_limits_is_the_answer() {
+        let mut points = Vec::new();
+        let answer = loop {
+            match LIMITS.next(&points) {
+                Next::Done(answer) => break answer,
+                Next::Measure { load, stage } => {
+                    let mut point = measured(load, stage, (load / 12.0).powi(6));
+                    let other = measured(load, stage, (load / 20.0).powi(6));
+                    point.uses.insert(0, other.uses[0]);
+                    points.push(point);
+                }
+            }
+        };
+        let SearchResult::Found { load, objective, .. } = answer else { panic!("{answer:?}") };
+        assert_eq!(objective, Some(1));
+        assert!((load / 12.0 - 1.0).abs() < 0.02, "{load}");
     }
 }

@@ -5,8 +5,10 @@
 //! interval is widened by how much blocks of time scatter more than independent values would.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::Nanos;
 use tokometer_metrics::figure::{Figure, Percentile, Quantity, Statistic};
 use tokometer_metrics::statistics;
+use tokometer_record::Timeline;
 
 use crate::Error;
 
@@ -147,6 +149,30 @@ const STEADY: f64 = 0.1;
 /// thirds of the run.
 pub fn is_running_away(readings: &[(f64, f64)], rate: f64) -> bool {
     falls_behind(readings, rate) && falls_behind(&readings[..readings.len() * 2 / 3], rate)
+}
+
+/// The same of a run that has ended: whether it would have been stopped while its `seconds` of load
+/// were sent, with a look at the number in flight every quarter of a second.
+pub fn overloads(timelines: &[Timeline], seconds: f64, rate: f64) -> bool {
+    const LOOK_S: f64 = 0.25;
+    let sorted = |time: fn(&Timeline) -> Option<Nanos>| {
+        let mut times: Vec<f64> =
+            timelines.iter().filter_map(time).map(Nanos::as_secs_f64).collect();
+        times.sort_by(f64::total_cmp);
+        times
+    };
+    let (sent, ended) = (sorted(|one| one.times.first_byte_sent), sorted(|one| one.times.end));
+    let mut readings = Vec::new();
+    let mut at = LOOK_S;
+    while at <= seconds {
+        let until = |times: &[f64]| times.partition_point(|time| *time <= at) as f64;
+        readings.push((at, until(&sent) - until(&ended)));
+        if is_running_away(&readings, rate) {
+            return true;
+        }
+        at += LOOK_S;
+    }
+    false
 }
 
 fn falls_behind(readings: &[(f64, f64)], rate: f64) -> bool {

@@ -68,7 +68,12 @@ impl Prepare for Alternating {
 
     fn enter_block(&mut self, item: &QueuedRequest) -> Result<(), PrepareError> {
         match &mut self.switch {
-            Some(switch) => switch.to(item.identity.target).map_err(Into::into),
+            Some(switch) => {
+                let index = item.identity.index;
+                let is_new = index > 0 && self.blocks.begins_couple(index);
+                let when = if is_new { SwitchWhen::Always } else { SwitchWhen::Changed };
+                switch.to(item.identity.target, when).map_err(Into::into)
+            }
             None => Ok(()),
         }
     }
@@ -126,6 +131,15 @@ pub(crate) struct Switch {
     current: u16,
 }
 
+/// Whether a command runs for the configuration that the server has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SwitchWhen {
+    /// Only for the other configuration.
+    Changed,
+    /// Also to restart it, so that the next pairs share no server process with the last.
+    Always,
+}
+
 /// Pause between attempts to reach a server that is being reconfigured.
 const PAUSE: Nanos = Nanos::from_millis(250);
 /// Pause between checks of a command that is still running.
@@ -148,9 +162,9 @@ impl Switch {
         Self { command, control, timeout, interrupt, clock, current: 0 }
     }
 
-    /// Switches to `target`, unless it is the current one, and waits until the server responds.
-    fn to(&mut self, target: u16) -> Result<(), Error> {
-        if self.current == target {
+    /// Switches to `target` and waits until the server responds.
+    fn to(&mut self, target: u16, when: SwitchWhen) -> Result<(), Error> {
+        if self.current == target && when == SwitchWhen::Changed {
             return Ok(());
         }
         switch(&self.command, target, &self.interrupt)?;
@@ -245,6 +259,7 @@ fn end(child: &mut Child) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Seed;
+    use tokometer_decide::compare::{Between, BlockOrder};
     use tokometer_schedule::{Arrivals, First, Pace, RateCurve, SendLimit};
 
     use super::*;
@@ -262,7 +277,7 @@ mod tests {
             first: First::Waits,
         };
         let mut times = times(&Arrivals::Paced(pace));
-        let blocks = AbBlocks { block: 3 };
+        let blocks = AbBlocks { block: 3, order: BlockOrder::Abba, between: Between::Nothing };
         let dues: Vec<_> = (0..12).map(|index| times.due(blocks, index, None).unwrap()).collect();
         assert_eq!(dues[0..3], dues[3..6]);
         assert_eq!(dues[6..9], dues[9..12]);
@@ -273,7 +288,7 @@ mod tests {
     #[test]
     fn an_infinite_rate_has_no_times_and_a_trace_counts_from_its_block() {
         let mut times = times(&Arrivals::AtOnce);
-        let blocks = AbBlocks { block: 2 };
+        let blocks = AbBlocks { block: 2, order: BlockOrder::Abba, between: Between::Nothing };
         assert_eq!(times.due(blocks, 0, None), None);
         let at = |seconds| Some(Nanos::from_secs(seconds));
         assert_eq!(times.due(blocks, 4, at(100)), at(0));

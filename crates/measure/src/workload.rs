@@ -104,10 +104,9 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
 
 /// Opens the prompts again with another salt, for the second target of an A/B measurement.
 fn against(plan: &Plan, context: DatasetContext) -> workload::Result<Option<SecondTarget>> {
-    let Some(interleave) = &plan.interleave else { return Ok(None) };
+    let Some(blocks) = plan.ab_blocks() else { return Ok(None) };
     let salt = Seed(context.salt.stream("against").draw(0));
     let workload = workload::open(&plan.workload, &DatasetContext { salt, ..context })?;
-    let blocks = AbBlocks { block: interleave.block_requests };
     Ok(Some(SecondTarget { workload: Arc::new(workload), blocks }))
 }
 

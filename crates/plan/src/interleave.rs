@@ -1,6 +1,6 @@
 //! Two targets measured in turn.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokometer_base::units::nearest_count;
 
 use crate::load::Load;
@@ -20,10 +20,23 @@ tokometer_base::partial! {
         /// Length of a block in seconds, from which its requests follow; absent: they are given.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub block_s: Option<f64> = None,
+        /// Which side of a pair of blocks comes first.
+        pub order: TurnOrder = TurnOrder::Abba,
         /// Run with `a` or `b` before a block of the other side; absent: there are two servers.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub switch_command: Option<ShellCommand> = None,
     }
+}
+
+/// Which side of a pair of blocks comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TurnOrder {
+    /// A B B A, again and again: what earlier versions did without saying so.
+    #[default]
+    Abba,
+    /// A B B A or B A A B, drawn for every two pairs from the plan's seed.
+    Drawn,
 }
 
 /// Why two targets cannot take turns.

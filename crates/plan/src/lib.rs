@@ -29,7 +29,7 @@ mod values;
 pub use client::{Client, PartialClient};
 pub use error::Error;
 pub use field::{FieldError, PlanField};
-pub use interleave::{Interleave, NoBlock, PartialInterleave};
+pub use interleave::{Interleave, NoBlock, PartialInterleave, TurnOrder};
 pub use likeness::{KnownPlan, PlanCoverage, differing_lines, first_change};
 pub use load::{
     Load, Overload, PartialLoad, PartialRamp, PartialUntil, Ramp, Strategy, Timing, Until,

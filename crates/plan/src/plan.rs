@@ -1,14 +1,16 @@
 //! The whole of a measurement.
 
 use serde::{Deserialize, Serialize};
+use tokometer_base::Seed;
 use tokometer_base::{Conventions, Partial};
 use tokometer_decide::AbBlocks;
+use tokometer_decide::compare::{Between, BlockOrder};
 use tokometer_record as record;
 use tokometer_workload as workload;
 
 use crate::Error;
 use crate::client::{Client, PartialClient};
-use crate::interleave::{Interleave, PartialInterleave};
+use crate::interleave::{Interleave, PartialInterleave, TurnOrder};
 use crate::load::{Load, PartialLoad};
 use crate::metrics::{Metrics, PartialMetrics};
 use crate::output::{Output, PartialOutput};
@@ -77,8 +79,16 @@ impl Plan {
 
     /// The blocks in which its two targets take turns; `None` for a plan with one target.
     pub fn ab_blocks(&self) -> Option<AbBlocks> {
-        let block = self.interleave.as_ref()?.block_requests;
-        (self.targets.len() == 2 && block > 0).then_some(AbBlocks { block })
+        let turns = self.interleave.as_ref()?;
+        let block = turns.block_requests;
+        let order = match turns.order {
+            TurnOrder::Abba => BlockOrder::Abba,
+            TurnOrder::Drawn => BlockOrder::Drawn(Seed(self.seed)),
+        };
+        // Earlier versions did not restart the server between two blocks of one side.
+        let is_restarted = turns.switch_command.is_some() && turns.order == TurnOrder::Drawn;
+        let between = if is_restarted { Between::Restart } else { Between::Nothing };
+        (self.targets.len() == 2 && block > 0).then_some(AbBlocks { block, order, between })
     }
 
     /// The same plan with its second target alone; `None` for a plan with one target.

@@ -9,6 +9,10 @@ use tokometer_base::Nanos;
 /// server started, which SGLang's own benchmark prints.
 pub const SERVER_INFO_ACCEPT_LENGTH: &str = "server_info:avg_spec_accept_length";
 
+/// The metric with which servers report when their process started, in seconds since 1970. It
+/// distinguishes a restarted server from the same one.
+pub const PROCESS_START: &str = "process_start_time_seconds";
+
 /// One scrape of one metrics endpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scrape {

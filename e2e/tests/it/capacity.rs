@@ -87,3 +87,26 @@ fn a_search_stops_at_once_when_nothing_succeeds() {
     assert!(dead.stderr.contains("no request succeeded at 20 req/s"), "{}", dead.stderr);
     assert!(dead.stderr.contains("503"), "{}", dead.stderr);
 }
+
+/// A prediction must not be taken for a measurement.
+#[test]
+fn an_engine_is_searched_in_virtual_time_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "capacity --engine small --random-input-len 256 --random-output-len 8 --max-duration 10s \
+                --points 16 --replicas 1,2 --request-rate 20";
+    let mut found = command(folder.path(), line);
+    let found = ended(found.args(["--slo", "p90 ttft < 2s"])).succeeded();
+    assert!(
+        found.stdout.starts_with("PREDICTED in virtual time, not measured"),
+        "{}",
+        found.stdout
+    );
+    assert!(!found.stdout.contains("VALID"), "{}", found.stdout);
+    for row in ["replicas=1", "replicas=2", "for 20.00 req/s:"] {
+        assert!(found.stdout.contains(row), "{}", found.stdout);
+    }
+    let refused = format!("{line} --base-url http://127.0.0.1:9 --slo requests>1");
+    let refused = ended(&mut command(folder.path(), &refused));
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("cannot use `--engine` with a server"), "{}", refused.stderr);
+}

@@ -1,6 +1,7 @@
 //! `cargo lab capacity [SEARCHES] [truth] [verbose]`: the search of `tokometer capacity` against known truths.
 
-mod search;
+pub(crate) mod search;
 mod table;
 
+pub(crate) use search::in_parallel;
 pub(crate) use table::run;

@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokometer_base::seed::unit_float;
 use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
-use tokometer_decide::search::{Allowance, SearchResult, PointLength, SearchLimits, Next, Point, fit};
-use tokometer_decide::sequential::is_running_away;
+use tokometer_decide::search::{
+    Allowance, Next, Point, PointLength, SearchLimits, SearchResult, Stage, discard_preload, fit,
+    with_preload,
+};
+use tokometer_decide::sequential::overloads;
 use tokometer_decide::slo::Slo;
 use tokometer_metrics::figure::Quantity;
 use tokometer_metrics::{Collector, Details, SummaryOptions};
 use tokometer_record::run::SCHEMA_VERSION;
-use tokometer_record::{Health, RecordedLoad, RunEnd, RunInfo, RunState, Stop, Timeline};
+use tokometer_record::{Health, RecordedLoad, RunEnd, RunInfo, RunState, Stop};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::{self as twin, Ask, KeptDetail, RequestSource, RequestLoad, predict};
-
-/// Looks at the number in flight, as often as on the clock.
-const LOOK: Nanos = Nanos::from_millis(250);
 
 /// The flags of the command, with their defaults.
 pub(crate) const LIMITS: SearchLimits = SearchLimits {
@@ -26,14 +26,13 @@ pub(crate) const LIMITS: SearchLimits = SearchLimits {
     least: 1.0 / 64.0,
     most: 4096.0,
     resolution: 0.05,
-    repeats: 3,
     points: 20,
     is_whole: false,
 };
 
-/// The time of a point: `--max-duration 10m`, which the slower engines need for a P99.
+/// The time of a point, likewise.
 pub(crate) const LENGTH: PointLength =
-    PointLength { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(600) };
+    PointLength { shortest: Nanos::from_secs(10), longest: Nanos::from_secs(180) };
 
 /// An engine, what is asked of it, and the objective.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +83,7 @@ impl RequestSource for Drawn {
 }
 
 impl Case {
-    fn workload(&self, rate: f64, duration: Nanos, seed: Seed) -> RequestLoad {
+    pub(crate) fn workload(&self, rate: f64, duration: Nanos, seed: Seed) -> RequestLoad {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -96,17 +95,17 @@ impl Case {
         RequestLoad { duration: Some(duration), ..paced }
     }
 
-    fn profile(&self) -> Profile {
+    pub(crate) fn profile(&self) -> Profile {
         Profile::shipped(self.engine).expect("a shipped profile")
     }
 
     /// One point, as `capacity` would have measured it.
-    pub(crate) fn point(&self, load: f64, duration: Nanos, seed: Seed) -> Point {
+    pub(crate) fn point(&self, (load, stage): (f64, Stage), duration: Nanos, seed: Seed) -> Point {
         let slo = Slo::parse(self.slo).expect("a sound objective");
         let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..twin::PredictOptions::default() };
         let workload = self.workload(load, duration, seed);
-        let run = predict(&self.profile(), &workload, seed, options).expect("a sound workload");
-        let stop = if runs_away(&run.timelines, duration, load) {
+        let mut run = predict(&self.profile(), &workload, seed, options).expect("a sound workload");
+        let stop = if overloads(&run.timelines, duration.as_secs_f64(), load) {
             Stop::Overloaded
         } else {
             Stop::Complete
@@ -117,6 +116,7 @@ impl Case {
             families: Vec::new(),
             details: Details::Drop,
         };
+        let from = discard_preload(&mut run.timelines).unwrap_or(Nanos::ZERO);
         let mut collector = Collector::new(&info(load, duration), options);
         let mut allowance = Allowance::new(&slo);
         for timeline in &run.timelines {
@@ -125,7 +125,7 @@ impl Case {
         }
         let end = RunEnd {
             stop,
-            measure_begin: Nanos::ZERO,
+            measure_begin: from,
             measure_end: run.end,
             abandoned: 0,
             never_sent: 0,
@@ -134,6 +134,7 @@ impl Case {
         let summary = collector.finish(&RunState::Ended(Box::new(end)));
         Point {
             load,
+            stage,
             fit: fit(&slo, &summary, Some(stop)),
             requests: allowance.requests(),
             uses: allowance.uses(&summary),
@@ -181,16 +182,21 @@ impl Case {
     }
 
     /// A whole search. Every point has a seed of its own.
-    pub(crate) fn search(&self, seed: u64, limits: SearchLimits, length: PointLength) -> (SearchResult, Vec<Point>) {
+    pub(crate) fn search(
+        &self,
+        seed: u64,
+        limits: SearchLimits,
+        length: PointLength,
+    ) -> (SearchResult, Vec<Point>) {
         let slo = Slo::parse(self.slo).expect("a sound objective");
         let mut points = Vec::new();
         loop {
             match limits.next(&points) {
                 Next::Done(answer) => return (answer, points),
-                Next::Measure(load) => {
-                    let duration = length.next(&slo, &points, Some(load));
+                Next::Measure { load, stage } => {
+                    let duration = with_preload(length.next(&slo, stage, Some(load)));
                     let seed = Seed(Seed(seed).stream("point").draw(points.len() as u64));
-                    points.push(self.point(load, duration, seed));
+                    points.push(self.point((load, stage), duration, seed));
                 }
             }
         }
@@ -217,26 +223,6 @@ pub(crate) fn in_parallel<T: Send>(count: u64, work: impl Fn(u64) -> T + Sync) -
     });
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()
-}
-
-/// The rule of the clock, at every look until the last request was sent.
-fn runs_away(timelines: &[Timeline], duration: Nanos, rate: f64) -> bool {
-    let mut sent: Vec<Nanos> =
-        timelines.iter().filter_map(|one| one.times.first_byte_sent).collect();
-    let mut ended: Vec<Nanos> = timelines.iter().filter_map(|one| one.times.end).collect();
-    sent.sort_unstable();
-    ended.sort_unstable();
-    let mut readings = Vec::new();
-    let mut at = LOOK;
-    while at <= duration {
-        let until = |times: &[Nanos]| times.partition_point(|time| *time <= at) as f64;
-        readings.push((at.as_secs_f64(), until(&sent) - until(&ended)));
-        if is_running_away(&readings, rate) {
-            return true;
-        }
-        at += LOOK;
-    }
-    false
 }
 
 fn info(rate: f64, duration: Nanos) -> RunInfo {

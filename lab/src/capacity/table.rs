@@ -10,10 +10,29 @@ use tokometer_decide::search::SearchResult;
 /// What the searches of one case came to.
 #[derive(Default)]
 struct Tally {
+    /// Relative errors of the estimates.
     errors: Vec<f64>,
-    points: Vec<usize>,
+    /// Half widths of the intervals, as shares of the truth. An open end counts as infinite.
+    margins: Vec<f64>,
+    /// Intervals that held the truth.
     held: usize,
+    /// Searches without an answer.
     others: usize,
+    /// Virtual time of all points, in seconds.
+    seconds: f64,
+}
+
+impl Tally {
+    fn add(&mut self, answer: &SearchResult, truth: f64) {
+        let SearchResult::Found { load, low, high, .. } = answer else {
+            self.others += 1;
+            return;
+        };
+        self.errors.push(load / truth - 1.0);
+        let (low, high) = (low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY));
+        self.margins.push((high - low) / 2.0 / truth);
+        self.held += usize::from(low <= truth && truth <= high);
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,13 +46,8 @@ fn tally(case: &Case, searches: u64, talk: Talk) -> Tally {
     let mut tally = Tally::default();
     let found = in_parallel(searches, |seed| case.search(seed, LIMITS, LENGTH));
     for (seed, (answer, points)) in found.into_iter().enumerate() {
-        tally.points.push(points.len());
-        if let SearchResult::Found { load, margin, .. } = answer {
-            tally.errors.push(load / case.truth - 1.0);
-            tally.held += usize::from((load - case.truth).abs() <= margin);
-        } else {
-            tally.others += 1;
-        }
+        tally.seconds += points.iter().map(|point| point.requests as f64 / point.load).sum::<f64>();
+        tally.add(&answer, case.truth);
         if talk == Talk::Much {
             eprintln!("{} {} seed {seed}: {answer:?}", case.engine, case.slo);
             for point in points {
@@ -45,40 +59,49 @@ fn tally(case: &Case, searches: u64, talk: Talk) -> Tally {
     tally
 }
 
-/// Searches every case and prints its row.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Searches every case, or the one that `case=N` names, and prints its row.
 #[expect(clippy::print_stdout, clippy::print_stderr, reason = "the table is the result")]
 pub(crate) fn run(arguments: &[String]) {
     let searches = arguments.first().and_then(|word| word.parse().ok()).unwrap_or(20);
     let has = |word: &str| arguments.iter().any(|argument| argument == word);
+    let only = arguments.iter().find_map(|word| word.strip_prefix("case=")?.parse::<usize>().ok());
     println!(
-        "| engine | prompt, answer | objective | truth | found within 5 % | error: median, worst | interval held the truth | points |"
+        "| engine | prompt, answer | objective | true capacity | interval holds it | bias | error: median | margin: median | measured time |"
     );
-    println!("|---|---|---|--:|--:|--:|--:|--:|");
-    for mut case in CASES {
+    println!("|---|---|---|--:|--:|--:|--:|--:|--:|");
+    for (number, mut case) in CASES.into_iter().enumerate() {
+        if only.is_some_and(|only| only != number) {
+            continue;
+        }
         if has("truth") {
             case.truth = case.long_truth();
             eprintln!("{} {}: {:.3}", case.engine, case.slo, case.truth);
         }
         let talk = if has("verbose") { Talk::Much } else { Talk::Little };
         let mut found = tally(&case, searches, talk);
-        found.errors.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
-        let near = found.errors.iter().filter(|error| error.abs() <= 0.05).count();
-        let median = found.errors.get(found.errors.len() / 2).map_or(f64::NAN, |error| error.abs());
-        let worst = found.errors.last().copied().unwrap_or(f64::NAN);
-        let mean = found.errors.iter().sum::<f64>() / found.errors.len() as f64;
-        let most = found.points.iter().max().copied().unwrap_or(0);
+        let bias = found.errors.iter().sum::<f64>() / found.errors.len() as f64;
+        let spread = found.errors.iter().map(|error| (error - bias).powi(2)).sum::<f64>();
+        let error_of_bias = spread.sqrt() / found.errors.len() as f64;
+        let mut sizes: Vec<f64> = found.errors.iter().map(|error| error.abs()).collect();
         println!(
-            "| `{}` | {}, {} | `{}` | {:.2} req/s | {near} of {searches} | {:.1} %, {:+.1} % (mean {:+.1} %) | {} of {} | at most {most} |",
+            "| `{}` | {}, {} | `{}` | {:.2} req/s | {} of {searches} ({:.1} %) | {:+.1} ± {:.1} % | {:.1} % | ±{:.1} % | {:.0} min |",
             case.engine,
             case.lengths.0,
             case.lengths.1,
             case.slo,
             case.truth,
-            100.0 * median,
-            100.0 * worst,
-            100.0 * mean,
             found.held,
-            searches
+            100.0 * found.held as f64 / searches as f64,
+            100.0 * bias,
+            196.0 * error_of_bias,
+            100.0 * median(&mut sizes),
+            100.0 * median(&mut found.margins),
+            found.seconds / searches as f64 / 60.0,
         );
         if found.others > 0 {
             println!("{} searches had no answer", found.others);

@@ -5,12 +5,12 @@ use std::path::Path;
 use tokometer_base::Conventions;
 use tokometer_classic::{self as classic, Layout, LayoutChoice, Metric};
 use tokometer_decide::Slo;
-use tokometer_decide::compare::{Comparison, Half, compared};
+use tokometer_decide::compare::{Comparison, Criteria, Half, compared};
 use tokometer_metrics::{
     Collector, Details, Family, Objectives, Quantity, Summary, SummaryOptions,
 };
 use tokometer_plan::{Metrics, Output};
-use tokometer_record::{RunEnd, RunInfo, RunReader, RunState, Timeline};
+use tokometer_record::{RunInfo, RunReader, RunState, Timeline};
 use tokometer_report::{self as report, Style, failure_lines};
 
 use crate::compare::{self, halves};
@@ -169,8 +169,9 @@ pub(crate) fn summarise_read(reader: &RunReader, view: &RunView) -> Result<Summa
             against,
         };
         let is_comparable = [&a, &b].iter().all(|half| half.summary.counts.succeeded > 0);
-        let comparison =
-            is_comparable.then(|| compare::of_reader(reader, &compared([]))).transpose()?;
+        let comparison = is_comparable
+            .then(|| compare::of_reader(reader, Criteria::of(&compared([]))))
+            .transpose()?;
         let against = Against { shown: shown(b, None), comparison };
         return Ok(shown(a, Some(Box::new(against))));
     }
@@ -182,7 +183,7 @@ pub(crate) fn summarise_read(reader: &RunReader, view: &RunView) -> Result<Summa
 pub(crate) fn summarise_kept(
     info: RunInfo,
     timelines: &[Timeline],
-    end: RunEnd,
+    state: &RunState,
     view: &RunView,
 ) -> SummarisedRun {
     let layout = layout_of(view.layout, &info);
@@ -190,7 +191,7 @@ pub(crate) fn summarise_kept(
     for timeline in timelines {
         collector.push(timeline);
     }
-    let summary = collector.finish(&RunState::Ended(Box::new(end)));
+    let summary = collector.finish(state);
     SummarisedRun { info, summary, layout, statistics: view.shown.clone(), against: None }
 }
 

@@ -4,6 +4,7 @@
 //! Which load comes next is decided by [`tokometer_decide::search`] from the points alone, so an
 //! interrupted search goes on from its folders.
 
+mod predicted;
 mod search;
 mod views;
 
@@ -22,6 +23,7 @@ use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, lower};
 use crate::terminal::{print, print_message};
 
+use predicted::EngineArgs;
 use search::CapacitySearch;
 
 /// What `--over` takes.
@@ -58,7 +60,7 @@ pub(crate) struct CapacityArgs {
     /// Highest load to try
     #[arg(long, default_value_t = 4096.0, value_name = "LOAD", help_heading = "Search")]
     pub(crate) max: f64,
-    /// Precision of the result: half width of its 95 % confidence interval, relative to the result
+    /// Precision to aim for: half width of the 95 % confidence interval, relative to the result
     #[arg(long, default_value = "5%", value_name = "SHARE", help_heading = "Search")]
     pub(crate) resolution: String,
     /// Maximum number of points to measure
@@ -67,12 +69,14 @@ pub(crate) struct CapacityArgs {
     /// Minimum duration of a point
     #[arg(long, default_value = "10s", value_name = "TIME", help_heading = "Search")]
     pub(crate) min_duration: String,
-    /// Maximum duration of a point; one third of it while the load is being doubled
+    /// Maximum duration of a point, without its preload; one third of it while the limit is bracketed
     #[arg(long, default_value = "180s", value_name = "TIME", help_heading = "Search")]
     pub(crate) max_duration: String,
     /// Number of GPUs behind the endpoint, for tokens per second per GPU
     #[arg(long, value_name = "N", help_heading = "Search")]
     pub(crate) gpus: Option<u32>,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
     #[command(flatten)]
     pub(crate) bench: BenchArgs,
 }
@@ -83,6 +87,9 @@ pub(crate) fn capacity(
     order: &[String],
     given: &Given,
 ) -> anyhow::Result<Exit> {
+    if args.engine.engine.is_some() {
+        return predicted::capacity(args, order, given);
+    }
     let lowered = lower(&args.bench, order, &given.environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));

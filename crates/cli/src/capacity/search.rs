@@ -6,14 +6,15 @@ use tokometer_base::{Nanos, Seed, units};
 use tokometer_decide::Slo;
 use tokometer_decide::capacity::{Ending, LoadKind, MeasuredPoint};
 use tokometer_decide::search::{
-    Allowance, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions, fit,
+    Allowance, Next, Point, PointLength, PointOutcome, SearchLimits, SearchOptions, Stage,
+    discard_preload, fit, with_preload,
 };
 use tokometer_measure::{MeasuredRun, Measurement};
 use tokometer_plan::{self as plan, Cache, Overload, Plan};
-use tokometer_record::Stop;
+use tokometer_record::{RunInfo, RunState, Stop, Timeline};
 
-use super::CapacityArgs;
-use crate::bench::{Earlier, RunView, check_resumed, summarise};
+use super::{CapacityArgs, views};
+use crate::bench::{Earlier, RunView, check_resumed, summarise_kept};
 use crate::exit::{Exit, Refusal};
 use crate::lower::Lowered;
 use crate::runs;
@@ -21,6 +22,13 @@ use crate::terminal::print_message;
 
 /// A point, and why it has no success, if it has none.
 type Measured = (MeasuredPoint, Option<String>);
+
+/// What a point left behind: a run on disk, or a prediction.
+pub(crate) struct PointRecord {
+    pub(crate) info: RunInfo,
+    pub(crate) timelines: Vec<Timeline>,
+    pub(crate) state: RunState,
+}
 
 /// A search in progress.
 pub(crate) struct CapacitySearch {
@@ -69,6 +77,17 @@ impl CapacitySearch {
         self.readings.iter().map(MeasuredPoint::point).collect()
     }
 
+    /// The next step, from the points so far.
+    pub(crate) fn next(&self) -> Next {
+        self.limits.next(&self.points())
+    }
+
+    /// Takes a point that was predicted.
+    pub(crate) fn add(&mut self, at: (f64, Stage), record: PointRecord, folder: &Path) {
+        let (reading, _dead) = self.judged(at, record, folder);
+        self.readings.push(reading);
+    }
+
     /// Measures until the answer is known, a signal comes, or the server is gone.
     pub(crate) fn run(
         &mut self,
@@ -77,16 +96,19 @@ impl CapacitySearch {
         (place, earlier): (&Path, Earlier),
     ) -> Result<Ending, Refusal> {
         loop {
-            let load = match self.limits.next(&self.points()) {
+            let (load, stage) = match self.next() {
                 Next::Done(answer) => return Ok(Ending::Answered(answer)),
-                Next::Measure(load) => load,
+                Next::Measure { load, stage } => (load, stage),
             };
+            if let Some(text) = self.announcement() {
+                print_message(&text);
+            }
             let number = self.readings.len();
             let folder = place.join(format!("{number:03}-{}", load_name(load)));
             let is_there = earlier == Earlier::Resumed && is_finished(&folder);
             let reading = if is_there {
-                check_resumed(&folder, &self.stored_plan(plan, load, &folder)?)?;
-                self.reading(load, &folder)?
+                check_resumed(&folder, &self.stored_plan(plan, (load, stage), &folder)?)?;
+                self.reading((load, stage), &folder)?
             } else if measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
             } else {
@@ -96,7 +118,7 @@ impl CapacitySearch {
                     load_name(load),
                     self.over.unit()
                 ));
-                self.measure(measurement, plan, load, &folder)?
+                self.measure(measurement, plan, (load, stage), &folder)?
             };
             if measurement.is_interrupted() {
                 return Ok(Ending::Interrupted);
@@ -135,10 +157,10 @@ impl CapacitySearch {
         &self,
         measurement: &mut Measurement,
         plan: &Plan,
-        load: f64,
+        (load, stage): (f64, Stage),
         folder: &Path,
     ) -> Result<Measured, Refusal> {
-        let plan = self.plan_of(plan, load);
+        let plan = self.plan_of(plan, load, stage);
         let number = u32::try_from(self.readings.len()).unwrap_or(u32::MAX);
         match measurement.run(&plan, number, folder) {
             // An interrupted point does not describe its load.
@@ -148,7 +170,7 @@ impl CapacitySearch {
             }
             Ok(_measured) => {
                 measurement.wait_until_idle();
-                self.reading(load, folder)
+                self.reading((load, stage), folder)
             }
             // The first point shows whether the server can be reached at all.
             Err(error) if self.readings.is_empty() => Err(error.into()),
@@ -156,16 +178,44 @@ impl CapacitySearch {
                 if !measurement.is_interrupted() {
                     print_message(&format!("point failed: {error}"));
                 }
-                Ok((MeasuredPoint::failed(load, folder), Some(error.to_string())))
+                Ok((MeasuredPoint::failed(load, stage, folder), Some(error.to_string())))
             }
         }
     }
 
+    /// The time of a point that counts.
+    fn counted(&self, load: f64, stage: Stage) -> Nanos {
+        let rate = (self.over == LoadKind::RequestRate).then_some(load);
+        self.length.next(&self.slo, stage, rate)
+    }
+
+    /// Before the first point of the second stage: its loads, its time, and the margin to expect.
+    fn announcement(&self) -> Option<String> {
+        let points = self.points();
+        let (first, design) = self.limits.second_stage(&points)?;
+        if points.len() != first {
+            return None;
+        }
+        let counted: Vec<Nanos> =
+            design.loads.iter().map(|load| self.counted(*load, Stage::Estimate)).collect();
+        let total: f64 = counted.iter().map(|one| with_preload(*one).as_secs_f64()).sum();
+        let rate = match self.over {
+            LoadKind::RequestRate => Some(design.centre),
+            // Of a closed loop the first stage shows the rate.
+            LoadKind::Concurrency => self.readings.last().and_then(|one| one.requests_per_s),
+        };
+        let requests = rate.map(|rate| {
+            rate * counted.iter().map(|one| one.as_secs_f64()).sum::<f64>() / counted.len() as f64
+        });
+        let expected =
+            requests.and_then(|requests| design.expected(&points[..first], requests, &self.limits));
+        Some(views::second_stage(&design, self.over, total, expected))
+    }
+
     /// The plan of one point: its load, long enough for the percentiles of the objectives, and
     /// its own arrivals: repeated arrivals would repeat the same random deviation instead of averaging it.
-    fn plan_of(&self, plan: &Plan, load: f64) -> Plan {
-        let rate = (self.over == LoadKind::RequestRate).then_some(load);
-        let duration = self.length.next(&self.slo, &self.points(), rate);
+    pub(crate) fn plan_of(&self, plan: &Plan, load: f64, stage: Stage) -> Plan {
+        let duration = with_preload(self.counted(load, stage));
         let mut plan = plan.clone();
         plan.load = plan.load.at(self.over, load);
         plan.load.duration_s = Some(duration.as_secs_f64());
@@ -179,8 +229,13 @@ impl CapacitySearch {
 
     /// The plan that a stored point of this load must have. Its length depends on how long the
     /// earlier search allowed a point to be, which may change.
-    fn stored_plan(&self, plan: &Plan, load: f64, folder: &Path) -> Result<Plan, Refusal> {
-        let mut meant = self.plan_of(plan, load);
+    fn stored_plan(
+        &self,
+        plan: &Plan,
+        (load, stage): (f64, Stage),
+        folder: &Path,
+    ) -> Result<Plan, Refusal> {
+        let mut meant = self.plan_of(plan, load, stage);
         if let Ok(stored) = Plan::of(runs::open(folder)?.info()) {
             meant.load.duration_s = stored.load.duration_s;
         }
@@ -188,18 +243,36 @@ impl CapacitySearch {
     }
 
     /// What a finished run says about the objectives.
-    fn reading(&self, load: f64, folder: &Path) -> Result<Measured, Refusal> {
-        let shown = summarise(folder, &self.view)?;
+    fn reading(&self, at: (f64, Stage), folder: &Path) -> Result<Measured, Refusal> {
         let reader = runs::open(folder)?;
-        let mut allowance = Allowance::new(&self.slo);
-        for timeline in runs::timelines(&reader)? {
-            allowance.push(&timeline);
+        let record = PointRecord {
+            info: reader.info().clone(),
+            timelines: runs::timelines(&reader)?.collect(),
+            state: reader.state().map_err(runs::unreadable)?,
+        };
+        Ok(self.judged(at, record, folder))
+    }
+
+    /// The objectives at a point, without its preload.
+    fn judged(&self, (load, stage): (f64, Stage), record: PointRecord, folder: &Path) -> Measured {
+        let PointRecord { info, mut timelines, mut state } = record;
+        if let (Some(from), RunState::Ended(end)) = (discard_preload(&mut timelines), &mut state) {
+            end.measure_begin = from.clamp(end.measure_begin, end.measure_end);
         }
-        let fit = fit(&self.slo, &shown.summary, stop(folder));
+        let shown = summarise_kept(info, &timelines, &state, &self.view);
+        let mut allowance = Allowance::new(&self.slo);
+        for timeline in &timelines {
+            allowance.push(timeline);
+        }
+        let stop = match &state {
+            RunState::Ended(end) => Some(end.stop),
+            RunState::Killed { .. } => None,
+        };
+        let fit = fit(&self.slo, &shown.summary, stop);
         let reading =
-            MeasuredPoint::new((load, fit), &self.slo, &shown.summary, &allowance, folder);
+            MeasuredPoint::new((load, stage, fit), &self.slo, &shown.summary, &allowance, folder);
         let is_dead = shown.summary.counts.succeeded == 0;
-        Ok((reading, is_dead.then(|| shown.first_failure())))
+        (reading, is_dead.then(|| shown.first_failure()))
     }
 }
 

@@ -1,9 +1,13 @@
 //! What a search for capacity found, as text.
 
+use std::fmt::Write as _;
+
 use tokometer_base::digits::digits;
-use tokometer_decide::capacity::{Caveat, Findings, MeasuredPoint};
-use tokometer_decide::search::PointOutcome;
+use tokometer_decide::capacity::{Caveat, Ending, Findings, LoadKind, MeasuredPoint};
+use tokometer_decide::search::{Design, Expected, PointOutcome, SearchResult};
 use tokometer_report::Grid;
+
+use super::predicted::PredictedCapacities;
 
 /// The points as a table, then the sentence and what the edge delivers.
 pub(crate) fn text(findings: &Findings) -> String {
@@ -14,6 +18,105 @@ pub(crate) fn text(findings: &Findings) -> String {
     lines.extend(findings.edge().map(|edge| delivered(findings, edge)));
     lines.extend(findings.caveats().iter().map(caveat));
     lines.join("\n") + "\n"
+}
+
+/// The heading of everything that was computed instead of measured.
+const PREDICTED: &str = "PREDICTED in virtual time, not measured";
+
+/// What searches in virtual time found. One search is shown with its points, several as a table.
+pub(crate) fn predictions(found: &PredictedCapacities) -> String {
+    let mut lines = vec![format!("{PREDICTED}; engine {}", found.engine)];
+    if let [one] = found.capacities.as_slice() {
+        let findings = &one.findings;
+        lines.push(format!("{}; objectives: {}", one.combination.name(), findings.slo));
+        lines.push(String::new());
+        lines.extend(table(findings));
+        lines.push(String::new());
+        lines.push(format!("predicted capacity: {}", findings.sentence));
+        lines.extend(findings.edge().map(|edge| delivered(findings, edge)));
+    } else if let Some(first) = found.capacities.first() {
+        lines.push(format!("objectives: {}", first.findings.slo));
+        lines.push(String::new());
+        let mut grid = Grid::new().left("engine with").left("predicted capacity");
+        if found.wanted.is_some() {
+            grid = grid.left("holds it");
+        }
+        for one in &found.capacities {
+            let mut cells = vec![one.combination.name(), one.findings.sentence.clone()];
+            cells.extend(found.wanted.map(|wanted| holds(&one.findings, wanted).to_owned()));
+            grid.push(cells);
+        }
+        lines.extend(grid.lines());
+    }
+    lines.extend(found.wanted.map(|wanted| {
+        let unit = found.capacities.first().map_or("", |one| one.findings.over.unit());
+        let first = found.capacities.iter().find(|one| holds(&one.findings, wanted) == "yes");
+        let answer = first.map_or_else(
+            || "no combination is predicted to hold it".to_owned(),
+            |one| format!("{} is predicted to hold it", one.combination.name()),
+        );
+        format!("\nfor {} {unit}: {answer}", digits(wanted))
+    }));
+    lines.join("\n") + "\n"
+}
+
+/// Whether an answer shows that a load is held: only where its whole interval lies on one side.
+fn holds(findings: &Findings, wanted: f64) -> &'static str {
+    match &findings.ending {
+        Ending::Answered(SearchResult::Found { low, high, .. }) => match (low, high) {
+            (Some(low), _) if *low >= wanted => "yes",
+            (_, Some(high)) if *high < wanted => "no",
+            _ => "cannot tell",
+        },
+        Ending::Answered(SearchResult::LimitedByMost { load }) if *load >= wanted => "yes",
+        Ending::Answered(SearchResult::NoneMeets { .. }) => "no",
+        _ => "cannot tell",
+    }
+}
+
+/// The second stage before it starts: what it measures, how long it takes, how precise it can be.
+pub(crate) fn second_stage(
+    design: &Design,
+    over: LoadKind,
+    seconds: f64,
+    expected: Option<Expected>,
+) -> String {
+    let (low, high) = design
+        .loads
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |ends, load| (ends.0.min(*load), ends.1.max(*load)));
+    let mut text = format!(
+        "second stage: {} points from {} to {} {}, about {}",
+        design.loads.len(),
+        digits(low),
+        digits(high),
+        over.unit(),
+        spent(seconds)
+    );
+    match expected {
+        Some(Expected { margin, effort }) if effort > 1.0 => {
+            let _ = write!(
+                text,
+                "\n  expect a margin of about ±{:.0} %; the `--resolution` takes about {} of measuring near the limit: raise `--points` or `--max-duration`",
+                100.0 * margin,
+                spent(seconds * effort)
+            );
+        }
+        Some(Expected { margin, .. }) => {
+            let _ = write!(text, "; expect a margin of about ±{:.0} %", (100.0 * margin).max(1.0));
+        }
+        None => {}
+    }
+    text
+}
+
+/// A time in the unit that suits it.
+fn spent(seconds: f64) -> String {
+    match seconds {
+        _ if seconds < 90.0 => format!("{seconds:.0} s"),
+        _ if seconds < 5_400.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3_600.0),
+    }
 }
 
 fn table(findings: &Findings) -> Vec<String> {
@@ -95,9 +198,10 @@ fn bar(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_decide::capacity::{Ending, LoadKind, ObjectiveAtPoint};
-    use tokometer_decide::search::{SearchResult, Use};
+    use tokometer_decide::capacity::ObjectiveAtPoint;
+    use tokometer_decide::search::{Stage, Use};
 
+    use super::super::predicted::{Combination, PredictedCapacity};
     use super::*;
 
     fn reading(load: f64, fit: PointOutcome) -> MeasuredPoint {
@@ -106,11 +210,12 @@ mod tests {
             shown: Some(format!("{value:.2} {unit}")),
             value: Some(value),
             is_met: Some(value <= limit),
-            allowance: Some(Use { used: value / limit, variance: 0.0 }),
+            allowance: Some(Use { used: value / limit, variance: 0.0, allowed: None }),
             is_supported: true,
         };
         MeasuredPoint {
             load,
+            stage: Stage::Estimate,
             fit,
             objectives: vec![
                 judged("p99 ttft < 2s", load / 6.3, 2.0, "s"),
@@ -147,7 +252,9 @@ mod tests {
     fn found() -> Ending {
         Ending::Answered(SearchResult::Found {
             load: 12.41,
-            margin: 0.27,
+            margin: Some(0.27),
+            low: Some(12.17),
+            high: Some(12.71),
             objective: Some(0),
             highest_met: 12.0,
             lowest_missed: 12.8,
@@ -165,9 +272,64 @@ mod tests {
         12.80  missed           400  12.67   1638     61.40         2.03 s         32.80 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
         16.00  overloaded       400  15.84   2048     61.40         2.54 s         36.00 ms  ▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮▮
 
-        capacity: 12.4 ± 0.3 req/s (p99 ttft 1.90 s < 2s)
+        capacity: 12.4 req/s, 95 % CI 12.2 to 12.7 (p99 ttft 1.90 s < 2s)
         at 12.00 req/s: 1536 tok/s, 61.40 tok/s per user, 768.0 tok/s per GPU
         "#);
+    }
+
+    #[test]
+    fn a_prediction_is_headed_as_one_and_says_which_combination_holds_a_load() {
+        let one = |replicas: usize, factor: f64| {
+            let Ending::Answered(SearchResult::Found { load, low, high, .. }) = found() else {
+                panic!("not found")
+            };
+            let times = |end: Option<f64>| end.map(|end| end * factor);
+            let ending = Ending::Answered(SearchResult::Found {
+                load: load * factor,
+                margin: None,
+                low: times(low),
+                high: times(high),
+                objective: None,
+                highest_met: 12.0,
+                lowest_missed: 12.8,
+            });
+            let combination = Combination { replicas, set: vec!["scheduler.max_seqs=64".into()] };
+            PredictedCapacity { combination, findings: findings(ending) }
+        };
+        let found = PredictedCapacities {
+            is_prediction: true,
+            engine: "default".to_owned(),
+            wanted: Some(20.0),
+            capacities: vec![one(1, 1.0), one(2, 2.0)],
+        };
+        insta::assert_snapshot!(predictions(&found), @"
+        PREDICTED in virtual time, not measured; engine default
+        objectives: p99 ttft < 2s, p99 tpot < 50ms
+
+        engine with                       predicted capacity                holds it
+        replicas=1 scheduler.max_seqs=64  12.4 req/s, 95 % CI 12.2 to 12.7  no
+        replicas=2 scheduler.max_seqs=64  24.8 req/s, 95 % CI 24.3 to 25.4  yes
+
+        for 20.00 req/s: replicas=2 scheduler.max_seqs=64 is predicted to hold it
+        ");
+        let single = PredictedCapacities { wanted: None, capacities: vec![one(1, 1.0)], ..found };
+        let text = predictions(&single);
+        assert!(text.starts_with("PREDICTED") && !text.contains("VALID"), "{text}");
+        assert!(text.contains("predicted capacity: 12.4 req/s"), "{text}");
+    }
+
+    #[test]
+    fn the_second_stage_says_beforehand_what_it_can_deliver() {
+        let design = Design { loads: vec![11.0, 12.0, 10.5, 11.5, 10.0], centre: 11.0 };
+        let shown = |margin: f64, effort: f64| {
+            let expected = Some(Expected { margin, effort });
+            second_stage(&design, LoadKind::RequestRate, 1_125.0, expected)
+        };
+        insta::assert_snapshot!(shown(0.11, 4.84), @"
+        second stage: 5 points from 10.00 to 12.00 req/s, about 19 min
+          expect a margin of about ±11 %; the `--resolution` takes about 1.5 h of measuring near the limit: raise `--points` or `--max-duration`
+        ");
+        insta::assert_snapshot!(shown(0.031, 0.4), @"second stage: 5 points from 10.00 to 12.00 req/s, about 19 min; expect a margin of about ±3 %");
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use tokometer_base::units;
 use tokometer_decide::AbBlocks;
 use tokometer_decide::compare::{
-    Comparison, FailRule, Half, RecordedRun, RuleOutcome, Run, Spans, compared, last_attempts,
+    Comparison, Criteria, Equivalence, FailRule, Half, RecordedRun, RuleOutcome, Run, Spans,
+    compared, last_attempts,
 };
-use tokometer_metrics::{Figure, SummaryOptions};
+use tokometer_metrics::SummaryOptions;
 use tokometer_plan::differing_lines;
 use tokometer_record::{self as record, RunReader};
 
@@ -44,6 +46,12 @@ pub(crate) struct CompareArgs {
     /// Exit with code 1 if this is true, such as "ttft p99 worse by 5%"; may be repeated
     #[arg(long, value_name = "RULE")]
     pub(crate) fail_if: Vec<String>,
+    /// Exit with code 8 if the data cannot tell whether a rule is violated
+    #[arg(long, requires = "fail_if")]
+    pub(crate) require_power: bool,
+    /// Differences within this share of A are negligible
+    #[arg(long, default_value = "1%", value_name = "SHARE")]
+    pub(crate) equivalence: String,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: ComparisonView,
@@ -60,9 +68,12 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     let rules: Vec<FailRule> =
         args.fail_if.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
     let figures = compared(rules.iter().map(|rule| rule.figure));
+    let equivalence = units::parse_share(&args.equivalence)
+        .map_err(|why| Refusal::usage(format!("cannot use `--equivalence`: {why}"), ""))?;
+    let criteria = Criteria { figures: &figures, equivalence: Equivalence(equivalence) };
     let comparison = match &args.run {
-        Some(run) => of_run(run, &figures)?,
-        None => of_sides(&args.a, &args.b, &figures)?,
+        Some(run) => of_run(run, criteria)?,
+        None => of_sides(&args.a, &args.b, criteria)?,
     };
     let comparison = comparison.judged(&rules);
     let refusals = comparison.refusals();
@@ -79,7 +90,8 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         })?;
     }
     print(&shown(&comparison, args.format)?)?;
-    Ok(exit(&comparison))
+    let power = if args.require_power { Power::Required } else { Power::Optional };
+    Ok(exit(&comparison, power))
 }
 
 fn rule(text: &str) -> Result<FailRule, Refusal> {
@@ -95,9 +107,16 @@ fn rule(text: &str) -> Result<FailRule, Refusal> {
     })
 }
 
+/// Whether data that cannot tell are an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Power {
+    Required,
+    Optional,
+}
+
 /// A broken rule is a missed objective. One that cannot be judged must not pass silently: it names
 /// a figure that these runs do not have.
-fn exit(comparison: &Comparison) -> Exit {
+fn exit(comparison: &Comparison, power: Power) -> Exit {
     let has = |outcome| comparison.rules.iter().any(|judged| judged.outcome == outcome);
     for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unknown) {
         let is_there = comparison.rows.iter().any(|row| row.figure == judged.figure);
@@ -114,9 +133,17 @@ fn exit(comparison: &Comparison) -> Exit {
             judged.rule
         ));
     }
+    for judged in comparison.rules.iter().filter(|judged| judged.outcome == RuleOutcome::Unproven) {
+        print_message(&format!(
+            "rule \"{}\": {}",
+            judged.rule,
+            views::outcome(judged, comparison.basis)
+        ));
+    }
     match () {
         () if has(RuleOutcome::Broken) => Exit::Missed,
         () if has(RuleOutcome::Unknown) => Exit::Usage,
+        () if has(RuleOutcome::Unproven) && power == Power::Required => Exit::CannotTell,
         () => Exit::Done,
     }
 }
@@ -133,7 +160,7 @@ fn shown(comparison: &Comparison, view: ComparisonView) -> anyhow::Result<String
 pub(crate) fn of_sides(
     a: &[PathBuf],
     b: &[PathBuf],
-    figures: &[Figure],
+    criteria: Criteria<'_>,
 ) -> Result<Comparison, Refusal> {
     if a.is_empty() || b.is_empty() {
         let missing = if a.is_empty() { "--a" } else { "--b" };
@@ -142,19 +169,19 @@ pub(crate) fn of_sides(
             "try `tokometer compare --a RUN RUN RUN --b RUN RUN RUN`",
         ));
     }
-    let Sides { a, b } = load::sides(a, b, figures)?;
+    let Sides { a, b } = load::sides(a, b, criteria.figures)?;
     let lines = differing_lines(&a.plans, &b.plans);
-    Ok(Comparison::of_runs(&a.runs, &b.runs, figures, lines))
+    Ok(Comparison::of_runs(&a.runs, &b.runs, criteria, lines))
 }
 
 /// The comparison of the two targets of one run.
-pub(crate) fn of_run(folder: &Path, figures: &[Figure]) -> Result<Comparison, Refusal> {
-    of_reader(&runs::open(folder)?, figures)
+pub(crate) fn of_run(folder: &Path, criteria: Criteria<'_>) -> Result<Comparison, Refusal> {
+    of_reader(&runs::open(folder)?, criteria)
 }
 
 /// The same of a run that is open.
-pub(crate) fn of_reader(reader: &RunReader, figures: &[Figure]) -> Result<Comparison, Refusal> {
-    let folder = reader.folder();
+pub(crate) fn of_reader(reader: &RunReader, criteria: Criteria<'_>) -> Result<Comparison, Refusal> {
+    let (folder, figures) = (reader.folder(), criteria.figures);
     let Some(ab) = runs::blocks_of(reader.info())? else {
         return Err(Refusal::usage(
             format!("cannot compare `{}` with itself: it has only one target", folder.display()),
@@ -168,7 +195,7 @@ pub(crate) fn of_reader(reader: &RunReader, figures: &[Figure]) -> Result<Compar
         Run::of_summary(&name, &half.info, &half.summary, figures)
             .map_err(|why| load::no_success(&why))
     };
-    Ok(Comparison::of_pairs(&side("a", &a)?, &side("b", &b)?, figures, &pairs))
+    Ok(Comparison::of_pairs(&side("a", &a)?, &side("b", &b)?, criteria, &pairs))
 }
 
 /// Summarises both sides of a run in A/B blocks, each with its own target alone.

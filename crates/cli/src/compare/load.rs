@@ -15,6 +15,7 @@ use tokometer_decide::compare::{
 use tokometer_metrics::{Family, Figure, SummaryOptions};
 use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Timing};
 use tokometer_record::RunReader;
+use tokometer_record::server::PROCESS_START;
 
 use crate::exit::Refusal;
 use crate::runs;
@@ -167,6 +168,7 @@ fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, R
     let summary = runs::summary(reader, options(figures, layout))?;
     let mut run =
         Run::of_summary(name, reader.info(), &summary, figures).map_err(|why| no_success(&why))?;
+    run.facts.process = process(reader)?;
     let Some(layout) = layout else {
         if depth == Depth::Blocks {
             let requests = last_attempts(runs::timelines(reader)?);
@@ -183,6 +185,31 @@ fn recorded(name: &str, reader: &RunReader, wanted: Wanted<'_>) -> Result<Run, R
     run.values = report_values(&report, figures);
     definitions(layout).clone_into(&mut run.facts.definitions);
     Ok(run)
+}
+
+/// What identifies the server process of a run: the start times that its metrics report, one per
+/// scraped endpoint. The embedded simulator is started for its run. `None` where the server reports no
+/// start time, or where it changed during the run.
+fn process(reader: &RunReader) -> Result<Option<String>, Refusal> {
+    let info = reader.info();
+    let is_own = info.targets.iter().all(|target| target.is_simulated);
+    if is_own {
+        return Ok(Some(format!("started for the run of {}", info.started.0)));
+    }
+    let mut starts: BTreeMap<(u16, String), f64> = BTreeMap::new();
+    for scrape in reader.scrapes().map_err(runs::unreadable)? {
+        for (name, value) in
+            scrape.values.iter().filter(|(name, _)| name.starts_with(PROCESS_START))
+        {
+            let earlier = starts.insert((scrape.endpoint, name.clone()), *value);
+            if earlier.is_some_and(|earlier| (earlier - value).abs() > 1.0) {
+                return Ok(None);
+            }
+        }
+    }
+    let one = |((endpoint, name), at): (&(u16, String), &f64)| format!("{endpoint} {name} {at:.0}");
+    let words: Vec<String> = starts.iter().map(one).collect();
+    Ok((!words.is_empty()).then(|| words.join(", ")))
 }
 
 /// The error for a run without a successful request.

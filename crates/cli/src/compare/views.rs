@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use tokometer_base::digits::digits;
 use tokometer_decide::compare::{
-    Basis, ComparedFigure, Comparison, Conclusion, RuleOutcome, Side, Weight, counted,
+    Basis, ComparedFigure, Comparison, Conclusion, Equivalence, RuleOutcome, RuleResult, Side,
+    Weight, counted,
 };
 use tokometer_report::Grid;
 use tokometer_report::html::{Page, PageNote, Table};
@@ -32,10 +33,14 @@ fn cells(row: &ComparedFigure) -> [String; 7] {
     ]
 }
 
+/// A difference that was shown, and shown to be small.
+const NEGLIGIBLE: &str = "differs, negligible";
+
 fn verdict(row: &ComparedFigure) -> &'static str {
     match row.difference.map(|difference| difference.conclusion) {
         Some(Conclusion::Better) => "better",
         Some(Conclusion::Worse) => "worse",
+        Some(Conclusion::Negligible) => NEGLIGIBLE,
         Some(Conclusion::NoDifferenceShown) => "no difference found",
         Some(Conclusion::CannotTell) | None => "inconclusive",
     }
@@ -75,6 +80,18 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
             parts.push(format!("b is {word} in {}", named(word)));
         }
     }
+    let small = count(NEGLIGIBLE);
+    if small > 0 {
+        parts.push(format!(
+            "{} by at most {}, which is negligible",
+            if small == 1 {
+                "1 figure differs".to_owned()
+            } else {
+                format!("{small} figures differ")
+            },
+            share(comparison.equivalence)
+        ));
+    }
     let (same, open) = (count("no difference found"), count("inconclusive"));
     if parts.is_empty() && same > 0 {
         parts.push(format!("no difference found in {}", counted(same, "figure")));
@@ -85,15 +102,32 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
     if parts.is_empty() { "nothing could be compared".to_owned() } else { parts.join("; ") }
 }
 
+/// Servers that do not report `process_start_time_seconds`, and printed reports.
+const UNKNOWN_STARTS: &str = " Whether the server was restarted between them is not recorded.";
+
 /// Where the intervals come from, in a sentence.
 fn ground(comparison: &Comparison) -> String {
     let (a, b) = (comparison.a.runs.len(), comparison.b.runs.len());
     match comparison.basis {
-        Basis::Runs => format!("Confidence intervals from the variation between {a} and {b} runs."),
+        Basis::Runs => {
+            if let Some((a, b)) = comparison.restarts {
+                return format!(
+                    "Confidence intervals from the variation between {a} and {b} starts of the server."
+                );
+            }
+            let is_known = comparison.a.processes.and(comparison.b.processes).is_some();
+            let starts = if is_known { "" } else { UNKNOWN_STARTS };
+            format!("Confidence intervals from the variation between {a} and {b} runs.{starts}")
+        }
         Basis::Blocks => "Confidence intervals from blocks of time within the runs; they do not include the variation between runs.".to_owned(),
         Basis::Pairs => {
             let pairs = counted(comparison.pairs.unwrap_or(0), "pair");
-            format!("Confidence intervals from {pairs} of alternating blocks; slow drift cancels out.")
+            let restarts = comparison.restarts.map_or(String::new(), |(a, b)| {
+                format!(", with {a} and {b} starts of the server; two pairs count as one")
+            });
+            format!(
+                "Confidence intervals from {pairs} of alternating blocks{restarts}; slow drift cancels out."
+            )
         }
     }
 }
@@ -102,8 +136,9 @@ fn ground(comparison: &Comparison) -> String {
 fn chance(comparison: &Comparison) -> String {
     let judged = comparison.rows.iter().filter(|row| row.difference.is_some()).count();
     format!(
-        "{} tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five.",
-        counted(judged, "figure")
+        "{} tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five. Differences within {} are negligible (`--equivalence`).",
+        counted(judged, "figure"),
+        share(comparison.equivalence)
     )
 }
 
@@ -121,14 +156,40 @@ fn side(side: &Side, what: &str) -> String {
     )
 }
 
-fn outcome(outcome: RuleOutcome) -> &'static str {
-    match outcome {
-        RuleOutcome::Broken => "BROKEN",
-        RuleOutcome::Kept => "kept",
-        RuleOutcome::Unproven => "not violated, but these data could not detect a violation",
-        RuleOutcome::Unknown => "cannot be checked: no confidence interval for this figure",
+/// A margin as a percentage.
+fn share(equivalence: Equivalence) -> String {
+    let percent = format!("{:.2}", 100.0 * equivalence.0);
+    format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// The result of a rule in words.
+pub(crate) fn outcome(judged: &RuleResult, basis: Basis) -> String {
+    match (judged.outcome, judged.more_units) {
+        (RuleOutcome::Broken, _) => "FAIL".to_owned(),
+        (RuleOutcome::Kept, _) => "pass".to_owned(),
+        (RuleOutcome::Unproven, Some(more)) => {
+            let what = match basis {
+                Basis::Runs => "per side",
+                Basis::Blocks => "of the same length per side",
+                Basis::Pairs => "of blocks",
+            };
+            let unit = if basis == Basis::Pairs { "pair" } else { "run" };
+            // Blocks of a run are no runs: longer runs have more of them.
+            let more = if basis == Basis::Blocks { more.div_ceil(BLOCKS_OF_A_RUN) } else { more };
+            let plural = if more == 1 { "" } else { "s" };
+            format!("cannot tell; about {more} more {unit}{plural} {what} would detect such a loss")
+        }
+        (RuleOutcome::Unproven, None) => {
+            "cannot tell; these runs scatter too much to detect such a loss".to_owned()
+        }
+        (RuleOutcome::Unknown, _) => {
+            "cannot be checked: no confidence interval for this figure".to_owned()
+        }
     }
 }
+
+/// Blocks that a single run is divided into.
+const BLOCKS_OF_A_RUN: usize = 16;
 
 fn run_word(comparison: &Comparison) -> &'static str {
     if comparison.basis == Basis::Pairs { "target" } else { "run" }
@@ -151,7 +212,7 @@ pub(crate) fn text(comparison: &Comparison) -> String {
     let _ = writeln!(page, "\n{}", headline(comparison));
     let _ = writeln!(page, "{}\n{}", ground(comparison), chance(comparison));
     for judged in &comparison.rules {
-        let _ = writeln!(page, "rule \"{}\": {}", judged.rule, outcome(judged.outcome));
+        let _ = writeln!(page, "rule \"{}\": {}", judged.rule, outcome(judged, comparison.basis));
     }
     page
 }
@@ -197,7 +258,7 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
             RuleOutcome::Kept => "✅",
             RuleOutcome::Unproven | RuleOutcome::Unknown => "⚠️",
         };
-        let _ = writeln!(page, "- {mark} `{}`: {}", judged.rule, outcome(judged.outcome));
+        let _ = writeln!(page, "- {mark} `{}`: {}", judged.rule, outcome(judged, comparison.basis));
     }
     if !comparison.rules.is_empty() {
         page.push('\n');
@@ -230,7 +291,11 @@ fn page_notes(comparison: &Comparison) -> Vec<PageNote> {
     }));
     notes.extend(comparison.rules.iter().map(|judged| {
         let severity = if judged.outcome == RuleOutcome::Broken { "invalid" } else { "remark" };
-        note(severity, "rule", format!("\"{}\": {}", judged.rule, outcome(judged.outcome)))
+        note(
+            severity,
+            "rule",
+            format!("\"{}\": {}", judged.rule, outcome(judged, comparison.basis)),
+        )
     }));
     notes.extend(subjects(comparison).map(|subject| note("remark", "compared", subject)));
     notes.extend(sides.map(|(name, of)| note("remark", name, side(of, what))));
@@ -258,7 +323,7 @@ pub(crate) fn html(comparison: &Comparison) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tokometer_decide::compare::{FailRule, Run, Warning, compared};
+    use tokometer_decide::compare::{Criteria, FailRule, Run, Warning, compared};
     use tokometer_metrics::Figure;
 
     use super::*;
@@ -279,7 +344,7 @@ mod tests {
         b[0].facts.failed = 2;
         let rules =
             [FailRule::parse("ttft worse by 5%").unwrap(), FailRule::parse("e2e worse").unwrap()];
-        Comparison::of_runs(&a, &b, &compared([]), Vec::new()).judged(&rules)
+        Comparison::of_runs(&a, &b, Criteria::of(&compared([])), Vec::new()).judged(&rules)
     }
 
     #[test]
@@ -294,9 +359,9 @@ mod tests {
         mean TTFT          100.0    110.0 ms  +10.0 %  +5.5 % to +14.5 %       6.1 %  worse
 
         b is worse in mean TTFT (+10.0 %)
-        Confidence intervals from the variation between 3 and 3 runs.
-        2 figures tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five.
-        rule "ttft worse by 5%": BROKEN
+        Confidence intervals from the variation between 3 and 3 runs. Whether the server was restarted between them is not recorded.
+        2 figures tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five. Differences within 1 % are negligible (`--equivalence`).
+        rule "ttft worse by 5%": FAIL
         rule "e2e worse": cannot be checked: no confidence interval for this figure
         "##);
     }
@@ -308,7 +373,7 @@ mod tests {
 
         **b is worse in mean TTFT (+10.0 %)**
 
-        - ❌ `ttft worse by 5%`: BROKEN
+        - ❌ `ttft worse by 5%`: FAIL
         - ⚠️ `e2e worse`: cannot be checked: no confidence interval for this figure
 
         > ⚠️ b: 2 of 102 requests failed
@@ -321,7 +386,7 @@ mod tests {
         - a: 3 runs, 300 requests answered, http://a
         - b: 3 runs, 300 requests answered, 2 failed, http://b
 
-        Confidence intervals from the variation between 3 and 3 runs. 2 figures tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five.
+        Confidence intervals from the variation between 3 and 3 runs. Whether the server was restarted between them is not recorded. 2 figures tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five. Differences within 1 % are negligible (`--equivalence`).
         "##);
     }
 
@@ -344,7 +409,7 @@ mod tests {
         };
         assert_eq!(
             told("invalid"),
-            ["MEANINGLESS: the plans differ", "rule: \"ttft worse by 5%\": BROKEN"]
+            ["MEANINGLESS: the plans differ", "rule: \"ttft worse by 5%\": FAIL"]
         );
         assert_eq!(told("suspect"), ["warning: b: 2 of 102 requests failed"]);
         assert!(html(&forced).contains("the plans differ"));
@@ -353,7 +418,7 @@ mod tests {
     #[test]
     fn a_headline_without_differences_counts_what_is_known() {
         let runs = || [run("a", 100.0, 50.0), run("a", 100.1, 50.0), run("a", 99.9, 50.1)];
-        let same = Comparison::of_runs(&runs(), &runs(), &compared([]), Vec::new());
+        let same = Comparison::of_runs(&runs(), &runs(), Criteria::of(&compared([])), Vec::new());
         assert_eq!(headline(&same), "no difference found in 2 figures");
         let mut open = same;
         open.rows.iter_mut().for_each(|row| row.difference = None);

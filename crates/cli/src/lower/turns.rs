@@ -1,7 +1,7 @@
 //! Two targets in one plan: the second is filled in from the first, and the block gets its length.
 
 use tokometer_base::{Nanos, Partial, units};
-use tokometer_plan::{NoBlock, PartialPlan, PartialTarget, Plan, ShellCommand};
+use tokometer_plan::{NoBlock, PartialPlan, PartialTarget, Plan, ShellCommand, TurnOrder};
 
 use super::flags::address;
 use crate::args::AgainstArgs;
@@ -55,6 +55,7 @@ pub(crate) fn put_second_target(part: &mut PartialPlan) {
     part.targets.resize_with(part.targets.len().max(2), PartialTarget::default);
     second.merge(std::mem::take(&mut part.targets[1]));
     part.targets[1] = second;
+    part.interleave.get_or_insert_default().order.get_or_insert(TurnOrder::Drawn);
 }
 
 /// Gives the blocks of a plan with two targets their length.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokometer_classic::Report;
 use tokometer_measure::Credentials;
 use tokometer_plan::{self as plan, Plan};
-use tokometer_record::RunInfo;
+use tokometer_record::{RunInfo, RunState};
 use tokometer_report::{self as report, TableFormat};
 use tokometer_twin::{self as twin, Routing};
 
@@ -82,7 +82,7 @@ pub(crate) fn predict(
 ) -> anyhow::Result<Exit> {
     let engine =
         EngineChoice::open(args.engine.as_deref(), args.roofline.as_deref())?.set(&args.set)?;
-    let lowered = lowered(args, order, environment)?;
+    let lowered = prediction_plan(args.engine.as_deref(), &args.bench, order, environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));
     }
@@ -119,12 +119,13 @@ pub(crate) fn predict(
 }
 
 /// The plan of a prediction: that of a bench whose target is the engine.
-fn lowered(
-    args: &PredictArgs,
+pub(crate) fn prediction_plan(
+    engine: Option<&str>,
+    bench: &BenchArgs,
     order: &[String],
     environment: &Environment,
 ) -> Result<Lowered, Refusal> {
-    let mut bench = args.bench.clone();
+    let mut bench = bench.clone();
     if bench.against.is_given() {
         return Err(Refusal::usage(
             "cannot predict two targets in one run",
@@ -133,7 +134,7 @@ fn lowered(
     }
     let target = &mut bench.target;
     (target.base_url, target.host, target.port) = (None, None, None);
-    target.sim = Some(args.engine.clone().unwrap_or_else(|| "default".to_owned()));
+    target.sim = Some(engine.unwrap_or("default").to_owned());
     bench.output.name.get_or_insert_with(|| "prediction".to_owned());
     let lowered = lower(&bench, order, environment)?;
     if lowered.plan.load.until.is_some() {
@@ -180,8 +181,12 @@ impl PredictRun<'_> {
         for remark in asks.remarks() {
             print_message(&format!("note: {remark}"));
         }
-        let memory_bytes = kibibytes("/proc/meminfo", "MemAvailable:");
-        let setting = PredictionSetting { plan, profile, options: self.options, memory_bytes };
+        let setting = PredictionSetting {
+            plan,
+            profile,
+            options: self.options,
+            memory_bytes: free_memory(),
+        };
         let mut predicted = point::predict(setting, &mut asks)?;
         if let Some(beyond) = predicted.beyond {
             print_message(&format!("note: {}", beyond_text(beyond)));
@@ -229,7 +234,8 @@ impl PredictRun<'_> {
             return Ok((text, serde_json::json!({ "prediction": page.json() }), block));
         }
         let end = shown::end(predicted, info);
-        let run = summarise_kept(info.clone(), &predicted.prediction.timelines, end, view);
+        let state = RunState::Ended(Box::new(end));
+        let run = summarise_kept(info.clone(), &predicted.prediction.timelines, &state, view);
         for path in write_results(&run, plan, &RunFacts::default())? {
             print_message(&format!("results: {}", path.display()));
         }
@@ -251,6 +257,11 @@ fn save(folder: &Path, info: &RunInfo, predicted: &mut PredictedPoint) -> Result
     let timelines = std::mem::take(&mut predicted.prediction.timelines);
     shown::write(folder, info, timelines, &end)
         .map_err(|why| Refusal::new(Exit::Write, why.to_string()))
+}
+
+/// Memory that a prediction may use, in bytes. `None` where the kernel does not report it.
+pub(crate) fn free_memory() -> Option<u64> {
+    kibibytes("/proc/meminfo", "MemAvailable:")
 }
 
 /// A field in kibibytes of one of the kernel's files, in bytes.

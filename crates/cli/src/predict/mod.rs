@@ -13,5 +13,8 @@ mod point;
 mod shown;
 mod views;
 
-pub(crate) use command::{PredictArgs, predict};
-pub(crate) use engine::old_client;
+pub(crate) use asks::Asks;
+pub(crate) use command::{PredictArgs, free_memory, predict, prediction_plan};
+pub(crate) use engine::{EngineChoice, old_client};
+pub(crate) use point::{PredictionSetting, run_once};
+pub(crate) use shown::predicted_info;

@@ -79,6 +79,15 @@ pub(crate) fn predict(
     Ok(PredictedPoint { prediction, detail: PredictedDetail::Exact, intervals, in_play, beyond })
 }
 
+/// The run of the plan's seed alone, with its timelines.
+pub(crate) fn run_once(setting: PredictionSetting<'_>, asks: &mut Asks) -> Result<Prediction, Refusal> {
+    let seed = Seed(setting.plan.seed);
+    let (workload, quick) = settled(setting, asks, seed)?;
+    let workload = workload.sent_only(quick.figures.completed);
+    let options = twin::PredictOptions { keep: KeptDetail::Timelines, ..setting.options };
+    Ok(twin::predict(setting.profile, &workload, seed, options)?)
+}
+
 /// The workload of the plan and its figures. A run that ends by time at an infinite rate is tried with
 /// more and more requests until it leaves some unsent.
 fn settled(

@@ -6,8 +6,8 @@ use tokometer_base::{Nanos, Seed, WallNanos};
 use tokometer_classic::{self as classic, Field, Layout, Metric, Percentile, Report, Stat, Title};
 use tokometer_record::run::{PREDICTION, SCHEMA_VERSION};
 use tokometer_record::{Error, Health, RunEnd, RunInfo, RunWriter, Stop, TargetInfo, Timeline};
-use tokometer_twin::PredictedFigures;
 use tokometer_twin::weighted::Weighted;
+use tokometer_twin::{PredictedFigures, Prediction};
 
 use super::asks::Asks;
 use super::point::{PredictedPoint, PredictionSetting};
@@ -47,11 +47,26 @@ pub(crate) fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
 
 /// How the run ended.
 pub(crate) fn end(predicted: &PredictedPoint, info: &RunInfo) -> RunEnd {
-    let completed = predicted.prediction.figures.completed;
+    end_of(&predicted.prediction, info)
+}
+
+/// What is known of a predicted run, and how it ended.
+pub(crate) fn predicted_info(
+    setting: PredictionSetting<'_>,
+    asks: &Asks,
+    run: &Prediction,
+) -> (RunInfo, RunEnd) {
+    let info = info(setting, asks);
+    let end = end_of(run, &info);
+    (info, end)
+}
+
+fn end_of(run: &Prediction, info: &RunInfo) -> RunEnd {
+    let completed = run.figures.completed;
     RunEnd {
         stop: Stop::Complete,
         measure_begin: Nanos::ZERO,
-        measure_end: predicted.prediction.end,
+        measure_end: run.end,
         abandoned: 0,
         never_sent: info.load.planned_requests.map_or(0, |all| all.saturating_sub(completed)),
         health: Health::default(),

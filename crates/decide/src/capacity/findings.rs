@@ -63,19 +63,36 @@ pub struct Findings {
     pub requests_needed: u64,
 }
 
-/// A value rounded to the digits that its margin supports.
-fn with_margin(value: f64, margin: f64) -> String {
-    let places = if margin > 0.0 { (1.0 - margin.log10().floor()).clamp(0.0, 4.0) } else { 2.0 };
-    // One digit of the margin is enough; two where the first is a one.
-    let is_small = margin / 10_f64.powf(margin.max(1e-9).log10().floor()) < 2.0;
-    let places = if is_small { places } else { (places - 1.0).max(0.0) };
+/// Decimal places that a margin supports: one digit of it, two where the first is a one.
+fn places(margin: f64) -> usize {
+    if margin <= 0.0 || !margin.is_finite() {
+        return 2;
+    }
+    let order = margin.log10().floor();
+    let is_small = margin / 10_f64.powf(order) < 2.0;
+    let places = if is_small { 1.0 - order } else { -order };
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "between zero and four"
     )]
-    let places = places as usize;
-    format!("{value:.places$} ± {margin:.places$}")
+    let places = places.clamp(0.0, 4.0) as usize;
+    places
+}
+
+/// A value with its 95 % interval, rounded to the digits that the interval supports. An end that the
+/// data do not bound is left out.
+fn with_interval(value: f64, low: Option<f64>, high: Option<f64>, unit: &str) -> String {
+    let apart = [low, high].into_iter().flatten().map(|end| (end - value).abs());
+    let places = places(apart.fold(0.0, f64::max));
+    let number = |value: f64| format!("{value:.places$}");
+    let interval = match (low, high) {
+        (Some(low), Some(high)) => format!("95 % CI {} to {}", number(low), number(high)),
+        (Some(low), None) => format!("95 % CI from {}, not bounded above", number(low)),
+        (None, Some(high)) => format!("95 % CI up to {}, not bounded below", number(high)),
+        (None, None) => "these points do not bound it".to_owned(),
+    };
+    format!("{} {unit}, {interval}", number(value))
 }
 
 /// Points within this share of the answer count as near it.
@@ -155,12 +172,12 @@ impl Findings {
             }
         };
         match answer {
-            SearchResult::Found { load, margin, objective, lowest_missed, .. } => {
+            SearchResult::Found { load, low, high, objective, lowest_missed, .. } => {
                 let near = objective
                     .and_then(|at| self.edge()?.objectives.get(at))
                     .map_or(String::new(), |one| format!(" ({})", one.words()));
-                let load = with_margin(*load, *margin);
-                format!("{load} {unit}{near}{}", self.beyond(*lowest_missed))
+                let load = with_interval(*load, *low, *high, unit);
+                format!("{load}{near}{}", self.beyond(*lowest_missed))
             }
             SearchResult::LimitedByMost { load } => format!(
                 "at least {} {unit}: every load up to it meets the objectives, so the limit is `--max`, not the server",
@@ -252,7 +269,7 @@ impl Findings {
 mod tests {
     use super::super::measured_point::ObjectiveAtPoint;
     use super::*;
-    use crate::search::Use;
+    use crate::search::{Stage, Use};
 
     fn reading(load: f64, fit: PointOutcome) -> MeasuredPoint {
         let judged = |objective: &str, value: f64, limit: f64, unit: &str| ObjectiveAtPoint {
@@ -260,11 +277,12 @@ mod tests {
             shown: Some(format!("{value:.2} {unit}")),
             value: Some(value),
             is_met: Some(value <= limit),
-            allowance: Some(Use { used: value / limit, variance: 0.0 }),
+            allowance: Some(Use { used: value / limit, variance: 0.0, allowed: None }),
             is_supported: true,
         };
         MeasuredPoint {
             load,
+            stage: Stage::Estimate,
             fit,
             objectives: vec![
                 judged("p99 ttft < 2s", load / 6.3, 2.0, "s"),
@@ -301,7 +319,9 @@ mod tests {
     fn found() -> Ending {
         Ending::Answered(SearchResult::Found {
             load: 12.41,
-            margin: 0.27,
+            margin: Some(0.27),
+            low: Some(12.17),
+            high: Some(12.71),
             objective: Some(0),
             highest_met: 12.0,
             lowest_missed: 12.8,
@@ -310,7 +330,10 @@ mod tests {
 
     #[test]
     fn the_answer_is_one_sentence_with_its_uncertainty() {
-        assert_eq!(findings(found()).sentence, "12.4 ± 0.3 req/s (p99 ttft 1.90 s < 2s)");
+        assert_eq!(
+            findings(found()).sentence,
+            "12.4 req/s, 95 % CI 12.2 to 12.7 (p99 ttft 1.90 s < 2s)"
+        );
     }
 
     #[test]
@@ -353,23 +376,32 @@ mod tests {
         );
         let cliff = SearchResult::Found {
             load: 14.0,
-            margin: 2.0,
+            margin: Some(2.0),
+            low: Some(12.0),
+            high: Some(16.0),
             objective: None,
             highest_met: 12.0,
             lowest_missed: 16.0,
         };
-        check(answered(cliff), "14 ± 2 req/s; at 16.00 req/s the server is overloaded");
+        check(
+            answered(cliff),
+            "14 req/s, 95 % CI 12 to 16; at 16.00 req/s the server is overloaded",
+        );
     }
 
     #[test]
-    fn a_value_has_the_digits_that_its_margin_allows() {
-        let check =
-            |value, margin, expected: &str| assert_eq!(with_margin(value, margin), expected);
-        check(12.41, 0.27, "12.4 ± 0.3");
-        check(12.41, 0.13, "12.41 ± 0.13");
-        check(1234.5, 31.0, "1234 ± 31");
-        check(0.5123, 0.012, "0.512 ± 0.012");
-        check(16.0, 0.0, "16.00 ± 0.00");
+    fn a_value_has_the_digits_that_its_interval_allows() {
+        let check = |value, low, high, expected: &str| {
+            assert_eq!(with_interval(value, low, high, "req/s"), expected);
+        };
+        check(12.41, Some(12.2), Some(12.7), "12.4 req/s, 95 % CI 12.2 to 12.7");
+        check(12.41, Some(12.28), Some(12.5), "12.41 req/s, 95 % CI 12.28 to 12.50");
+        check(1234.5, Some(1203.0), Some(1265.0), "1234 req/s, 95 % CI 1203 to 1265");
+        check(0.5123, Some(0.5), Some(0.524), "0.512 req/s, 95 % CI 0.500 to 0.524");
+        check(16.0, Some(16.0), Some(16.0), "16.00 req/s, 95 % CI 16.00 to 16.00");
+        check(12.0, Some(11.0), None, "12.0 req/s, 95 % CI from 11.0, not bounded above");
+        check(12.0, None, Some(13.0), "12.0 req/s, 95 % CI up to 13.0, not bounded below");
+        check(12.0, None, None, "12.00 req/s, these points do not bound it");
     }
 
     #[test]

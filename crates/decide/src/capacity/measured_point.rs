@@ -7,7 +7,7 @@ use tokometer_base::Nanos;
 use tokometer_metrics::define::Unit;
 use tokometer_metrics::{Severity, Summary};
 
-use crate::search::{Allowance, Point, PointOutcome, Use};
+use crate::search::{Allowance, Point, PointOutcome, Stage, Use};
 use crate::slo::{self, Slo};
 
 /// The result of one objective at a point.
@@ -32,6 +32,8 @@ pub struct ObjectiveAtPoint {
 pub struct MeasuredPoint {
     /// Requests per second, or requests in flight.
     pub load: f64,
+    /// What it was measured for. The answer comes from the points of the last stage.
+    pub stage: Stage,
     /// Over all objectives.
     pub fit: PointOutcome,
     /// In the order typed.
@@ -53,7 +55,7 @@ pub struct MeasuredPoint {
 impl MeasuredPoint {
     /// A point from a finished run.
     pub fn new(
-        (load, fit): (f64, PointOutcome),
+        (load, stage, fit): (f64, Stage, PointOutcome),
         slo: &Slo,
         summary: &Summary,
         allowance: &Allowance<'_>,
@@ -65,6 +67,7 @@ impl MeasuredPoint {
         let spoiling = summary.notes.iter().filter(|note| note.severity == Severity::Invalid);
         Self {
             load,
+            stage,
             fit,
             objectives: slo
                 .objectives
@@ -85,9 +88,10 @@ impl MeasuredPoint {
     }
 
     /// A point that could not be measured.
-    pub fn failed(load: f64, folder: &Path) -> Self {
+    pub fn failed(load: f64, stage: Stage, folder: &Path) -> Self {
         Self {
             load,
+            stage,
             fit: PointOutcome::Failed,
             objectives: Vec::new(),
             requests_per_s: None,
@@ -103,6 +107,7 @@ impl MeasuredPoint {
     pub fn point(&self) -> Point {
         Point {
             load: self.load,
+            stage: self.stage,
             fit: self.fit,
             requests: self.requests,
             uses: self.objectives.iter().map(|one| one.allowance).collect(),
@@ -173,7 +178,7 @@ mod tests {
             is_supported: true,
         };
         let check = |at: usize, value, expected: &str| {
-            let endless = Use { used: f64::INFINITY, variance: 0.0 };
+            let endless = Use { used: f64::INFINITY, variance: 0.0, allowed: None };
             let found = judged(&slo.objectives[at], &result(at, value), Some(endless));
             assert_eq!(found.words(), expected);
             assert!(serde_json::to_value(&found).unwrap()["allowance"]["used"].is_number());

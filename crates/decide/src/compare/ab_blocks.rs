@@ -1,26 +1,54 @@
 //! A/B blocks of two targets: which target a request goes to, which blocks form a pair, and the
 //! summary of each side.
 //!
-//! Blocks follow the pattern A B B A, so that a steady drift of the machine adds the same to both
-//! sides of two neighbouring pairs. Both blocks of a pair request the same lengths at the same
-//! offsets. A block starts when the previous one has drained: requests of both sides never share the
+//! Two neighbouring pairs have opposite orders, so that a steady drift of the machine adds the same to
+//! both sides of them. Which of both orders comes first is drawn for every two pairs, so that a load
+//! that comes and goes in step with the blocks does not meet one side alone. Both blocks of a pair
+//! request the same lengths at the same offsets. A block starts when the previous one has drained: requests of both sides never share the
 //! machine, every block has the same ramp and tail, and no data are discarded.
 
 use std::collections::BTreeMap;
 
-use tokometer_base::Nanos;
+use tokometer_base::{Nanos, Seed};
 use tokometer_metrics::figure::{Figure, Statistic};
+use tokometer_metrics::statistics;
 use tokometer_metrics::{Collector, Summary, SummaryOptions};
 use tokometer_record::{Phase, RunInfo, RunState, Timeline};
 
 use super::requests::{self, ComparedRequest};
 
-/// Blocks of requests that go to two targets in the order A B B A.
+/// Blocks of requests that go to two targets in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbBlocks {
     /// Requests per block.
     pub block: u64,
+    /// Which side of a pair comes first.
+    pub order: BlockOrder,
+    /// What happens between blocks.
+    pub between: Between,
 }
+
+/// Which side of a pair comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockOrder {
+    /// A B B A, again and again: records of earlier versions.
+    Abba,
+    /// A B B A or B A A B, drawn for every two pairs.
+    Drawn(Seed),
+}
+
+/// What happens between blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Between {
+    /// Two servers keep running.
+    Nothing,
+    /// One server is restarted or reconfigured before each change of side and before every two pairs,
+    /// so that no two of them share a server process.
+    Restart,
+}
+
+/// Pairs whose orders are opposite.
+const COUPLE: u64 = 2;
 
 /// Pairs, or groups of pairs, that are needed to estimate the scatter of a percentile.
 const FEWEST_GROUPS: usize = 5;
@@ -28,10 +56,24 @@ const FEWEST_GROUPS: usize = 5;
 impl AbBlocks {
     /// The target of request `index`.
     pub fn target(self, index: u64) -> u16 {
-        match (index / self.block) % 4 {
-            0 | 3 => 0,
-            _ => 1,
+        let first = self.first(self.pair(index) / COUPLE);
+        match (index / self.block) % (2 * COUPLE) {
+            0 | 3 => first,
+            _ => 1 - first,
         }
+    }
+
+    /// The side with which every two pairs begin and end.
+    fn first(self, couple: u64) -> u16 {
+        match self.order {
+            BlockOrder::Abba => 0,
+            BlockOrder::Drawn(seed) => u16::from(seed.stream("block order").draw(couple) % 2 == 1),
+        }
+    }
+
+    /// Whether every two pairs begin with request `index`.
+    pub fn begins_couple(self, index: u64) -> bool {
+        index.is_multiple_of(2 * COUPLE * self.block)
     }
 
     /// The pair that request `index` belongs to.
@@ -67,9 +109,28 @@ impl AbBlocks {
             .into_values()
             .filter(|sides| sides.iter().all(|side| side.len() == block))
             .collect();
-        let values =
-            figures.iter().filter_map(|figure| Some((*figure, paired(*figure, &whole, block)?)));
-        Pairs { values: values.collect(), count: whole.len() }
+        // Two pairs with a restart between their blocks share no process with the next two.
+        let least = match self.between {
+            Between::Nothing => 1,
+            Between::Restart => 2,
+        };
+        let values = figures
+            .iter()
+            .filter_map(|figure| Some((*figure, paired(*figure, &whole, (block, least))?)));
+        let values = values.collect();
+        Pairs { values, count: whole.len(), restarted: self.restarted(whole.len() as u64) }
+    }
+
+    /// Server starts of A and of B in so many pairs. The side in the middle of two pairs starts once,
+    /// the other one twice.
+    fn restarted(self, pairs: u64) -> Option<(usize, usize)> {
+        if self.between == Between::Nothing {
+            return None;
+        }
+        let starts = (0..pairs / COUPLE).fold((0, 0), |(a, b), couple| {
+            if self.first(couple) == 0 { (a + 2, b + 1) } else { (a + 1, b + 2) }
+        });
+        Some(starts)
     }
 }
 
@@ -80,20 +141,29 @@ pub struct Pairs {
     pub values: BTreeMap<Figure, Vec<(f64, f64)>>,
     /// Number of complete pairs.
     pub count: usize,
+    /// Server starts of A and of B, where the server was restarted between blocks; `None` where each
+    /// side is one process.
+    pub restarted: Option<(usize, usize)>,
 }
 
 fn paired(
     figure: Figure,
     pairs: &[[Vec<&ComparedRequest>; 2]],
-    block: usize,
+    (block, least): (usize, usize),
 ) -> Option<Vec<(f64, f64)>> {
     let is_throughput = figure.statistic == Statistic::Whole;
-    let joined = if is_throughput { 1 } else { requests::needed(figure.statistic).div_ceil(block) };
+    let needed = if is_throughput { 1 } else { requests::needed(figure.statistic).div_ceil(block) };
+    let joined = needed.next_multiple_of(least);
     let groups: Vec<&[[Vec<&ComparedRequest>; 2]]> = pairs.chunks_exact(joined).collect();
-    if joined > 1 && groups.len() < FEWEST_GROUPS {
+    if needed > 1 && groups.len() < FEWEST_GROUPS {
         return None;
     }
     let side = |group: &[[Vec<&ComparedRequest>; 2]], at: usize| {
+        if is_throughput {
+            // Blocks of one side are apart in time: each has its own.
+            let each = group.iter().map(|pair| requests::value(figure, &pair[at]));
+            return statistics::mean(&each.collect::<Option<Vec<f64>>>()?);
+        }
         let all: Vec<&ComparedRequest> =
             group.iter().flat_map(|pair| pair[at].iter().copied()).collect();
         requests::value(figure, &all)
@@ -217,9 +287,45 @@ mod tests {
     use super::super::requests::tests::request;
     use super::*;
 
+    const ABBA: AbBlocks =
+        AbBlocks { block: 2, order: BlockOrder::Abba, between: Between::Nothing };
+
+    /// Nothing that comes and goes in step with the blocks may meet one side alone, and a steady drift
+    /// must cancel.
+    #[test]
+    fn the_order_of_two_pairs_is_drawn_and_opposite() {
+        let ab = AbBlocks { order: BlockOrder::Drawn(Seed(7)), block: 1, ..ABBA };
+        let couples: Vec<Vec<u16>> =
+            (0..200).map(|at| (0..4).map(|index| ab.target(at * 4 + index)).collect()).collect();
+        assert!(couples.iter().all(|couple| *couple == [0, 1, 1, 0] || *couple == [1, 0, 0, 1]));
+        let first = couples.iter().filter(|couple| couple[0] == 0).count();
+        assert!((75..=125).contains(&first), "{first} of 200 begin with a");
+        let again = AbBlocks { order: BlockOrder::Drawn(Seed(7)), block: 1, ..ABBA };
+        assert!((0..800).all(|index| ab.target(index) == again.target(index)));
+        assert!(ab.begins_couple(4) && !ab.begins_couple(2));
+    }
+
+    #[test]
+    fn a_restarted_server_counts_by_two_pairs() {
+        let ab = AbBlocks { between: Between::Restart, ..ABBA };
+        let requests: Vec<ComparedRequest> = (0..16)
+            .map(|index| {
+                let target = ab.target(index);
+                request(index, target, index * 100, 10.0 + f64::from(target))
+            })
+            .collect();
+        let found = ab.pairs(&requests, &compared([]));
+        assert_eq!((found.count, found.restarted), (4, Some((4, 2))));
+        let values = |words: &str| &found.values[&Figure::parse(words).unwrap()];
+        assert_eq!(values("ttft mean"), &[(10.0, 11.0), (10.0, 11.0)]);
+        assert_eq!(values("requests").len(), 2);
+        // Two requests, the second a tenth of a second after the first, half a second each.
+        assert!((values("requests")[0].0 - 2.0 / 0.6).abs() < 1e-9, "{:?}", values("requests"));
+    }
+
     #[test]
     fn blocks_alternate_and_both_blocks_of_a_pair_ask_the_same() {
-        let ab = AbBlocks { block: 2 };
+        let ab = ABBA;
         let targets: Vec<u16> = (0..16).map(|index| ab.target(index)).collect();
         assert_eq!(targets, [0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0]);
         let prompts: Vec<u64> = (0..8).map(|index| ab.prompt(index)).collect();
@@ -230,7 +336,7 @@ mod tests {
 
     #[test]
     fn pairs_hold_both_sides_and_an_incomplete_pair_is_left_out() {
-        let ab = AbBlocks { block: 2 };
+        let ab = ABBA;
         // B is slower by one millisecond; the last pair lacks a request.
         let requests: Vec<ComparedRequest> = (0..15)
             .map(|index| {
@@ -251,7 +357,7 @@ mod tests {
 
     #[test]
     fn blocks_of_one_side_are_moved_together() {
-        let ab = AbBlocks { block: 2 };
+        let ab = ABBA;
         let seconds = |at: u64| Nanos::from_secs(at);
         let blocks = [(0, 10, 12), (1, 12, 15), (2, 15, 17), (3, 20, 21)]
             .map(|(block, begin, end)| (block, (seconds(begin), seconds(end))));

@@ -10,28 +10,56 @@ use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::statistics;
 
 use super::ab_blocks::Pairs;
-use super::difference::{self, Basis, Difference};
+use super::difference::{self, Basis, Difference, Equivalence, Judgement};
 use super::likeness::{DifferingLine, Likeness, Warning, Weight, likeness};
+use super::restarts::{self, Restarts, one_process};
 use super::rule::{FailRule, RuleResult};
 use super::run::Run;
 
 /// Runs per side that are needed to estimate the scatter between runs.
 pub const ENOUGH_RUNS: usize = 3;
 
-/// One figure on both sides.
+/// What is compared, and what counts as a difference.
+#[derive(Debug, Clone, Copy)]
+pub struct Criteria<'a> {
+    /// One row each.
+    pub figures: &'a [Figure],
+    /// What is negligible.
+    pub equivalence: Equivalence,
+}
+
+impl<'a> Criteria<'a> {
+    /// These figures with the default margin.
+    pub fn of(figures: &'a [Figure]) -> Self {
+        Self { figures, equivalence: Equivalence::default() }
+    }
+
+    fn judgement(&self, figure: Figure, basis: Basis) -> Judgement {
+        Judgement { basis, better: figure.better(), equivalence: self.equivalence }
+    }
+}
+
+/// One figure on both sides. Where there is a difference, both values are the means that it compares:
+/// what is shown adds up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ComparedFigure {
     /// Both values have its unit.
     pub figure: Figure,
-    /// Mean over the runs of A.
+    /// Mean over the runs, blocks or pairs of A.
     pub a: f64,
-    /// Mean over the runs of B.
+    /// Mean over those of B.
     pub b: f64,
     /// `None` when the data have no scatter to estimate from.
     pub difference: Option<Difference>,
 }
 
 impl ComparedFigure {
+    /// A row. Without a difference it has the values of the runs, as (A, B).
+    fn new(figure: Figure, (a, b): (f64, f64), difference: Option<Difference>) -> Self {
+        let (a, b) = difference.map_or((a, b), |difference| (difference.a, difference.b));
+        Self { figure, a, b, difference }
+    }
+
     /// B minus A as a share of A.
     pub fn change(&self) -> f64 {
         self.difference.map_or((self.b - self.a) / self.a.abs(), |difference| difference.change)
@@ -79,6 +107,8 @@ pub struct Side {
     pub runs: Vec<String>,
     /// URLs of its targets.
     pub targets: Vec<String>,
+    /// Server processes that its runs come from. `None` where one is unknown.
+    pub processes: Option<usize>,
     /// Over all runs.
     pub succeeded: u64,
     /// Over all runs.
@@ -95,6 +125,7 @@ impl Side {
         Self {
             runs: runs.iter().map(|run| run.name.clone()).collect(),
             targets,
+            processes: restarts::processes(runs).map(|processes| processes.len()),
             succeeded: runs.iter().map(|run| run.facts.succeeded).sum(),
             failed: runs.iter().map(|run| run.facts.failed).sum(),
         }
@@ -108,6 +139,11 @@ pub struct Comparison {
     pub basis: Basis,
     /// Number of pairs in an A/B measurement; `None` otherwise.
     pub pairs: Option<usize>,
+    /// Server processes behind the runs of A and of B, where they are the units of evidence; `None`
+    /// where the runs are.
+    pub restarts: Option<(usize, usize)>,
+    /// What counts as negligible.
+    pub equivalence: Equivalence,
     /// The base line.
     pub a: Side,
     /// The side under test.
@@ -124,10 +160,17 @@ pub struct Comparison {
 impl Comparison {
     /// Compares two sets of runs by these figures, as far as all runs have them. `lines` is in what
     /// their plans differ.
-    pub fn of_runs(a: &[Run], b: &[Run], figures: &[Figure], lines: Vec<DifferingLine>) -> Self {
+    pub fn of_runs(
+        a: &[Run],
+        b: &[Run],
+        criteria: Criteria<'_>,
+        lines: Vec<DifferingLine>,
+    ) -> Self {
         let is_enough = a.len() >= ENOUGH_RUNS && b.len() >= ENOUGH_RUNS;
         let basis = if is_enough { Basis::Runs } else { Basis::Blocks };
+        let restarts = Restarts::of(a, b).filter(|_| is_enough);
         let mut likeness = likeness(a, b, lines);
+        likeness.warnings.extend(one_process(a, b).filter(|_| restarts.is_none()));
         if basis == Basis::Blocks {
             let text = format!(
                 "{} against {} is weak evidence: runs of one server differ more than blocks of time within one run. Measure at least {ENOUGH_RUNS} runs per side, or alternate both targets with `bench --against`",
@@ -136,10 +179,14 @@ impl Comparison {
             );
             likeness.warnings.insert(0, Warning { weight: Weight::Caution, text });
         }
-        let rows = figures.iter().filter_map(|figure| row(*figure, a, b, basis)).collect();
+        let units = RunUnits { basis, restarts: restarts.as_ref() };
+        let row = |figure: &Figure| row(*figure, (a, b), units, criteria);
+        let rows = criteria.figures.iter().filter_map(row).collect();
         Self {
             basis,
             pairs: None,
+            restarts: restarts.map(|restarts| restarts.counts()),
+            equivalence: criteria.equivalence,
             a: Side::of(a),
             b: Side::of(b),
             rows,
@@ -149,25 +196,29 @@ impl Comparison {
     }
 
     /// Compares the two targets of an A/B measurement.
-    pub fn of_pairs(a: &Run, b: &Run, figures: &[Figure], pairs: &Pairs) -> Self {
+    pub fn of_pairs(a: &Run, b: &Run, criteria: Criteria<'_>, pairs: &Pairs) -> Self {
         let row = |figure: &Figure| {
             let figure = *figure;
             let values = pairs.values.get(&figure).map_or(&[][..], Vec::as_slice);
-            let difference = difference::paired(values, figure.better());
-            Some(ComparedFigure {
-                figure,
-                a: *a.values.get(&figure)?,
-                b: *b.values.get(&figure)?,
-                difference,
-            })
+            let judgement = criteria.judgement(figure, Basis::Pairs);
+            let difference = difference::paired(values, judgement);
+            let of_runs = (*a.values.get(&figure)?, *b.values.get(&figure)?);
+            Some(ComparedFigure::new(figure, of_runs, difference))
         };
-        let rows = figures.iter().filter_map(row).collect();
+        let rows = criteria.figures.iter().filter_map(row).collect();
         let (a, b) = (std::slice::from_ref(a), std::slice::from_ref(b));
         // Both targets of a run have one plan.
-        let likeness = likeness(a, b, Vec::new());
+        let mut likeness = likeness(a, b, Vec::new());
+        if pairs.restarted.is_none() {
+            let text = "each side is one server process, and a restart may change its figures by more than this interval. Restart both servers and repeat, or restart them between blocks with `--switch-command`";
+            let text = text.to_owned();
+            likeness.warnings.push(Warning { weight: Weight::Caution, text });
+        }
         Self {
             basis: Basis::Pairs,
             pairs: Some(pairs.count),
+            restarts: pairs.restarted,
+            equivalence: criteria.equivalence,
             a: Side::of(a),
             b: Side::of(b),
             rows,
@@ -179,7 +230,7 @@ impl Comparison {
     /// Adds the results of these rules.
     #[must_use]
     pub fn judged(mut self, rules: &[FailRule]) -> Self {
-        self.rules = rules.iter().map(|rule| rule.judge(&self.rows)).collect();
+        self.rules = rules.iter().map(|rule| rule.judge(&self.rows, self.equivalence)).collect();
         self
     }
 
@@ -196,8 +247,21 @@ pub fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
+/// What the values of a comparison of runs are.
+#[derive(Clone, Copy)]
+struct RunUnits<'a> {
+    basis: Basis,
+    /// The runs in groups of one server process each, where these are the units.
+    restarts: Option<&'a Restarts>,
+}
+
 /// The row of a figure that every run has; `None` where one lacks it.
-fn row(figure: Figure, a: &[Run], b: &[Run], basis: Basis) -> Option<ComparedFigure> {
+fn row(
+    figure: Figure,
+    (a, b): (&[Run], &[Run]),
+    units: RunUnits<'_>,
+    criteria: Criteria<'_>,
+) -> Option<ComparedFigure> {
     let of_runs = |runs: &[Run]| {
         runs.iter().map(|run| run.values.get(&figure).copied()).collect::<Option<Vec<f64>>>()
     };
@@ -206,18 +270,15 @@ fn row(figure: Figure, a: &[Run], b: &[Run], basis: Basis) -> Option<ComparedFig
         blocks.collect::<Option<Vec<&[f64]>>>().map(|blocks| blocks.concat())
     };
     let (of_a, of_b) = (of_runs(a)?, of_runs(b)?);
-    let compared = match basis {
-        Basis::Runs => Some((of_a.clone(), of_b.clone())),
-        Basis::Blocks | Basis::Pairs => of_blocks(a).zip(of_blocks(b)),
+    let means = (statistics::mean(&of_a)?, statistics::mean(&of_b)?);
+    let compared = match (units.basis, units.restarts) {
+        (Basis::Runs, None) => Some((of_a, of_b)),
+        (Basis::Runs, Some(restarts)) => Some(restarts.means(&of_a, &of_b)),
+        (Basis::Blocks | Basis::Pairs, _) => of_blocks(a).zip(of_blocks(b)),
     };
-    let difference =
-        compared.and_then(|(a, b)| difference::unpaired(&a, &b, basis, figure.better()));
-    Some(ComparedFigure {
-        figure,
-        a: statistics::mean(&of_a)?,
-        b: statistics::mean(&of_b)?,
-        difference,
-    })
+    let judgement = criteria.judgement(figure, units.basis);
+    let difference = compared.and_then(|(a, b)| difference::unpaired(&a, &b, judgement));
+    Some(ComparedFigure::new(figure, means, difference))
 }
 
 #[cfg(test)]
@@ -253,7 +314,7 @@ mod tests {
     fn three_runs_a_side_are_judged_by_their_own_scatter() {
         let a = [run("a", 100.0, 50.0), run("a", 102.0, 50.5), run("a", 98.0, 49.5)];
         let b = [run("b", 110.0, 50.2), run("b", 112.0, 50.6), run("b", 108.0, 49.4)];
-        let found = Comparison::of_runs(&a, &b, &compared([]), Vec::new());
+        let found = Comparison::of_runs(&a, &b, Criteria::of(&compared([])), Vec::new());
         assert_eq!(found.basis, Basis::Runs);
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
         assert_eq!(conclusion(&found, OUTPUT), Some(Conclusion::NoDifferenceShown));
@@ -263,7 +324,7 @@ mod tests {
     #[test]
     fn a_single_pair_falls_back_to_blocks_and_says_so_first() {
         let (a, b) = ([run("a", 100.0, 50.0)], [run("b", 110.0, 50.0)]);
-        let found = Comparison::of_runs(&a, &b, &compared([]), Vec::new());
+        let found = Comparison::of_runs(&a, &b, Criteria::of(&compared([])), Vec::new());
         assert_eq!((found.basis, found.rows.len()), (Basis::Blocks, 2));
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
         assert!(found.likeness.warnings[0].text.starts_with("1 run against 1 is weak evidence"));
@@ -274,7 +335,12 @@ mod tests {
         let mut a = run("a", 100.0, 50.0);
         a.values.remove(&OUTPUT);
         a.blocks.remove(&TTFT);
-        let found = Comparison::of_runs(&[a], &[run("b", 110.0, 50.0)], &compared([]), Vec::new());
+        let found = Comparison::of_runs(
+            &[a],
+            &[run("b", 110.0, 50.0)],
+            Criteria::of(&compared([])),
+            Vec::new(),
+        );
         assert_eq!(found.rows.len(), 1);
         assert_eq!(found.rows[0].difference, None);
         assert!((found.rows[0].change() - 0.1).abs() < 1e-9);
@@ -285,14 +351,81 @@ mod tests {
         let pairs: Vec<(f64, f64)> = (0..20)
             .map(|at| (100.0 + f64::from(at), 103.0 + f64::from(at) + 0.1 * f64::from(at % 2)))
             .collect();
-        let pairs = Pairs { values: BTreeMap::from([(TTFT, pairs)]), count: 20 };
+        let values = BTreeMap::from([(TTFT, pairs)]);
+        let pairs = Pairs { values, count: 20, restarted: None };
         let found = Comparison::of_pairs(
             &run("a", 109.5, 50.0),
             &run("b", 112.6, 50.0),
-            &compared([]),
+            Criteria::of(&compared([])),
             &pairs,
         );
         assert_eq!(conclusion(&found, TTFT), Some(Conclusion::Worse));
         assert_eq!(conclusion(&found, OUTPUT), None);
+    }
+
+    /// The table showed the means of whole runs beside a change of means over pairs, and the two did
+    /// not add up.
+    #[test]
+    fn the_shown_sides_are_those_that_the_change_compares() {
+        let values = BTreeMap::from([(TTFT, vec![(100.0, 103.0), (110.0, 113.0), (90.0, 93.5)])]);
+        let pairs = Pairs { values, count: 3, restarted: None };
+        let (a, b) = (run("a", 150.0, 50.0), run("b", 140.0, 50.0));
+        let found = Comparison::of_pairs(&a, &b, Criteria::of(&compared([])), &pairs);
+        for row in &found.rows {
+            assert!((row.change() - (row.b - row.a) / row.a).abs() < 1e-12, "{row:?}");
+        }
+        let row = found.rows.iter().find(|row| row.figure == TTFT).unwrap();
+        assert!((row.a - 100.0).abs() < 1e-9, "{row:?}");
+    }
+
+    /// Six runs of two processes differ by process: the processes are the evidence.
+    #[test]
+    fn runs_are_nested_in_server_processes() {
+        let of = |name: &str, process: &str, ttft: f64| {
+            let mut run = run(name, ttft, 50.0);
+            run.facts.process = Some(process.to_owned());
+            run
+        };
+        let side = |name: &str, first: f64, second: f64| -> Vec<Run> {
+            let of_process = |process: &str, ttft: f64| {
+                let process = format!("{name}{process}");
+                (0..3).map(|at| of(name, &process, ttft + 0.1 * f64::from(at))).collect::<Vec<_>>()
+            };
+            [of_process("1", first), of_process("2", second)].concat()
+        };
+        let (a, b) = (side("a", 100.0, 108.0), side("b", 107.0, 115.0));
+        let criteria = compared([]);
+        let found = Comparison::of_runs(&a, &b, Criteria::of(&criteria), Vec::new());
+        assert_eq!(found.restarts, Some((2, 2)));
+        assert_ne!(conclusion(&found, TTFT), Some(Conclusion::Worse), "two starts a side");
+        let apart = |runs: &[Run]| {
+            let unknown = |run: &Run| {
+                let mut run = run.clone();
+                run.facts.process = None;
+                run
+            };
+            runs.iter().map(unknown).collect::<Vec<_>>()
+        };
+        let pooled =
+            Comparison::of_runs(&apart(&a), &apart(&b), Criteria::of(&criteria), Vec::new());
+        assert_eq!(conclusion(&pooled, TTFT), Some(Conclusion::Worse), "the old way");
+    }
+
+    #[test]
+    fn runs_of_one_process_are_warned_of() {
+        let side = |name: &str| -> Vec<Run> {
+            let of = |ttft: f64| {
+                let mut run = run(name, ttft, 50.0);
+                run.facts.process = Some(format!("{name} started at 1"));
+                run
+            };
+            [100.0, 101.0, 99.0].map(of).to_vec()
+        };
+        let criteria = compared([]);
+        let found =
+            Comparison::of_runs(&side("a"), &side("b"), Criteria::of(&criteria), Vec::new());
+        assert_eq!(found.restarts, None);
+        let text = &found.likeness.warnings[0].text;
+        assert!(text.contains("one server process"), "{text}");
     }
 }

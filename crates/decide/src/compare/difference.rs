@@ -15,6 +15,18 @@ const POWER: f64 = 0.8;
 const USEFUL: f64 = 0.1;
 /// A difference below this share of A prints as 0.0 % and counts as none, however small the scatter.
 const TINY: f64 = 5e-4;
+/// No comparison is advised of more runs than this: nobody would make them.
+const MOST_UNITS: usize = 10_000;
+
+/// The largest difference that nobody minds, as a share of A.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Equivalence(pub f64);
+
+impl Default for Equivalence {
+    fn default() -> Self {
+        Self(0.01)
+    }
+}
 
 /// Where the values of a comparison come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +48,8 @@ pub enum Conclusion {
     Better,
     /// B is worse.
     Worse,
+    /// B differs, and by no more than nobody minds.
+    Negligible,
     /// No difference was found, and a relevant one would probably have been.
     NoDifferenceShown,
     /// No difference was found, but these data could hardly have shown one.
@@ -59,9 +73,18 @@ pub struct Difference {
     pub detectable: f64,
     /// Where the values come from.
     pub basis: Basis,
+    /// Independent values per side (the fewer of both), or pairs.
+    pub units: usize,
     /// From the interval and the detectable change.
     pub conclusion: Conclusion,
+    /// Whether a higher value is better.
+    #[serde(skip)]
+    better: BetterSide,
 }
+
+/// [`Better`] with a default, for values that are read back.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct BetterSide(Option<Better>);
 
 /// A difference of means, its standard error and degrees of freedom.
 struct Estimate {
@@ -69,15 +92,27 @@ struct Estimate {
     b: f64,
     error: f64,
     freedom: f64,
+    units: usize,
+}
+
+/// How a difference is judged.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judgement {
+    /// Where the values come from.
+    pub basis: Basis,
+    /// Whether a higher value is better.
+    pub better: Better,
+    /// What counts as negligible.
+    pub equivalence: Equivalence,
 }
 
 /// Compares two independent samples (Welch). `None` for fewer than two values on a side, or a mean of
 /// zero in A.
-pub fn unpaired(a: &[f64], b: &[f64], basis: Basis, better: Better) -> Option<Difference> {
+pub fn unpaired(a: &[f64], b: &[f64], judgement: Judgement) -> Option<Difference> {
     let part = |values: &[f64]| {
         let count = values.len() as f64;
         // Blocks of one run follow each other, and are worth fewer independent ones.
-        let inflation = if basis == Basis::Blocks { interval::inflation(values) } else { 1.0 };
+        let inflation = if judgement.basis == Basis::Blocks { interval::inflation(values) } else { 1.0 };
         let variance = statistics::variance(values)? / count * inflation;
         Some((statistics::mean(values)?, variance, ((count - 1.0) / inflation).max(1.0)))
     };
@@ -85,21 +120,24 @@ pub fn unpaired(a: &[f64], b: &[f64], basis: Basis, better: Better) -> Option<Di
     let sum = a_part + b_part;
     let below = a_part.powi(2) / a_freedom + b_part.powi(2) / b_freedom;
     let freedom = if below > 0.0 { sum.powi(2) / below } else { a_freedom + b_freedom };
-    conclude(&Estimate { a: a_mean, b: b_mean, error: sum.sqrt(), freedom }, basis, better)
+    let units = a.len().min(b.len());
+    conclude(&Estimate { a: a_mean, b: b_mean, error: sum.sqrt(), freedom, units }, judgement)
 }
 
 /// Compares values measured in pairs, so that drift cancels. `None` for fewer than two pairs.
-pub fn paired(pairs: &[(f64, f64)], better: Better) -> Option<Difference> {
+pub fn paired(pairs: &[(f64, f64)], judgement: Judgement) -> Option<Difference> {
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
     let count = pairs.len() as f64;
     let error = (statistics::variance(&differences)? / count).sqrt();
     let a = pairs.iter().map(|(a, _)| a).sum::<f64>() / count;
     let b = pairs.iter().map(|(_, b)| b).sum::<f64>() / count;
-    conclude(&Estimate { a, b, error, freedom: count - 1.0 }, Basis::Pairs, better)
+    let units = pairs.len();
+    conclude(&Estimate { a, b, error, freedom: count - 1.0, units }, judgement)
 }
 
-fn conclude(estimate: &Estimate, basis: Basis, better: Better) -> Option<Difference> {
-    let Estimate { a, b, error, freedom } = *estimate;
+fn conclude(estimate: &Estimate, judgement: Judgement) -> Option<Difference> {
+    let Estimate { a, b, error, freedom, units } = *estimate;
+    let Judgement { basis, better, equivalence: Equivalence(margin_of_none) } = judgement;
     let scale = a.abs();
     if scale <= 0.0 {
         return None;
@@ -109,13 +147,16 @@ fn conclude(estimate: &Estimate, basis: Basis, better: Better) -> Option<Differe
     let (low, high) = (change - margin, change + margin);
     let detectable = (t + statistics::student_quantile(POWER, freedom)) * error / scale;
     let is_some = change.abs() >= TINY;
+    let is_small = low >= -margin_of_none && high <= margin_of_none;
     let conclusion = match (is_some && low > 0.0, is_some && high < 0.0, better) {
+        (true, ..) | (_, true, _) if is_small => Conclusion::Negligible,
         (true, _, Better::Higher) | (_, true, Better::Lower) => Conclusion::Better,
         (true, _, Better::Lower) | (_, true, Better::Higher) => Conclusion::Worse,
         _ if detectable <= USEFUL => Conclusion::NoDifferenceShown,
         _ => Conclusion::CannotTell,
     };
-    Some(Difference { a, b, change, low, high, detectable, basis, conclusion })
+    let better = BetterSide(Some(better));
+    Some(Difference { a, b, change, low, high, detectable, basis, units, conclusion, better })
 }
 
 impl Difference {
@@ -123,17 +164,52 @@ impl Difference {
     pub fn is_worse_by(&self, share: f64) -> bool {
         self.conclusion == Conclusion::Worse && self.change.abs() >= share
     }
+
+    /// The largest loss from A to B that the interval does not exclude, as a share of A; negative
+    /// where B is better at least.
+    pub fn largest_loss(&self) -> f64 {
+        match self.better.0 {
+            Some(Better::Higher) => -self.low,
+            Some(Better::Lower) | None => self.high,
+        }
+    }
+
+    /// Values per side, or pairs, that would detect a change of `share` four times in five if they
+    /// scatter as these do. `None` beyond what anybody would measure.
+    pub fn units_needed(&self, share: f64) -> Option<usize> {
+        let quantiles = |units: usize| {
+            let sides = if self.basis == Basis::Pairs { 1.0 } else { 2.0 };
+            let freedom = sides * (units as f64 - 1.0);
+            statistics::student_quantile(0.975, freedom)
+                + statistics::student_quantile(POWER, freedom)
+        };
+        let error = self.detectable / quantiles(self.units);
+        let detectable =
+            |units: usize| quantiles(units) * error * (self.units as f64 / units as f64).sqrt();
+        // Quantiles only fall with more values, so the first guess from the root law is not too low.
+        let ratio = (self.detectable / share).powi(2) * self.units as f64;
+        let is_possible = ratio.is_finite() && ratio <= MOST_UNITS as f64;
+        let mut units = (2..=MOST_UNITS).filter(|_| is_possible);
+        // Not a last digit more than these have.
+        units.find(|units| detectable(*units) <= share * (1.0 + 1e-9))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn judgement(basis: Basis, better: Better) -> Judgement {
+        Judgement { basis, better, equivalence: Equivalence::default() }
+    }
+
+    const RUNS: Judgement =
+        Judgement { basis: Basis::Runs, better: Better::Lower, equivalence: Equivalence(0.01) };
+
     /// Means 10 and 12, variance 1 each, three runs: error 0.8165, t(4) = 2.776.
     #[test]
     fn welch_agrees_with_a_calculation_by_hand() {
-        let found =
-            unpaired(&[9.0, 10.0, 11.0], &[11.0, 12.0, 13.0], Basis::Runs, Better::Lower).unwrap();
+        let found = unpaired(&[9.0, 10.0, 11.0], &[11.0, 12.0, 13.0], RUNS).unwrap();
         assert!((found.change - 0.2).abs() < 1e-12);
         assert!((found.low - (0.2 - 0.22666)).abs() < 1e-4, "{}", found.low);
         assert!((found.high - (0.2 + 0.22666)).abs() < 1e-4);
@@ -144,7 +220,7 @@ mod tests {
     fn a_clear_change_is_better_or_worse_by_the_metrics_own_sense() {
         let (a, b) = ([10.0, 10.1, 9.9], [12.0, 12.1, 11.9]);
         let check = |better: Better, expected: Conclusion| {
-            let found = unpaired(&a, &b, Basis::Runs, better).unwrap();
+            let found = unpaired(&a, &b, judgement(Basis::Runs, better)).unwrap();
             assert_eq!(found.conclusion, expected);
             assert_eq!(found.is_worse_by(0.05), expected == Conclusion::Worse);
             assert!(!found.is_worse_by(0.5));
@@ -156,7 +232,7 @@ mod tests {
     /// Two runs whose blocks had no scatter were reported as "worse by 0.0 %".
     #[test]
     fn a_difference_that_prints_as_nothing_is_none() {
-        let found = unpaired(&[10.0, 10.0], &[10.001, 10.001], Basis::Blocks, Better::Lower);
+        let found = unpaired(&[10.0, 10.0], &[10.001, 10.001], RUNS);
         assert_eq!(found.unwrap().conclusion, Conclusion::NoDifferenceShown);
     }
 
@@ -176,7 +252,7 @@ mod tests {
     #[test]
     fn equal_and_quiet_runs_show_that_there_is_no_difference() {
         let (a, b) = ([10.0, 10.1, 9.9, 10.0], [10.05, 9.95, 10.0, 10.0]);
-        let found = unpaired(&a, &b, Basis::Runs, Better::Lower).unwrap();
+        let found = unpaired(&a, &b, RUNS).unwrap();
         assert_eq!(found.conclusion, Conclusion::NoDifferenceShown);
         assert!(found.detectable < 0.05);
     }
@@ -189,16 +265,49 @@ mod tests {
                 (drift, drift * 1.03 + 0.1 * f64::from(block % 2))
             })
             .collect();
-        let paired = paired(&pairs, Better::Lower).unwrap();
+        let paired = paired(&pairs, judgement(Basis::Pairs, Better::Lower)).unwrap();
         assert_eq!(paired.conclusion, Conclusion::Worse);
         let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
-        let unpaired = unpaired(&a, &b, Basis::Blocks, Better::Lower).unwrap();
+        let unpaired = unpaired(&a, &b, judgement(Basis::Blocks, Better::Lower)).unwrap();
         assert_eq!(unpaired.conclusion, Conclusion::CannotTell);
     }
 
     #[test]
     fn a_single_run_on_a_side_compares_with_nothing() {
-        assert_eq!(unpaired(&[1.0], &[2.0, 3.0], Basis::Runs, Better::Lower), None);
-        assert_eq!(unpaired(&[0.0, 0.0], &[1.0, 1.0], Basis::Runs, Better::Lower), None);
+        assert_eq!(unpaired(&[1.0], &[2.0, 3.0], RUNS), None);
+        assert_eq!(unpaired(&[0.0, 0.0], &[1.0, 1.0], RUNS), None);
+    }
+
+    /// Two processes of one program differ by a tenth of a percent, which a quiet machine shows.
+    #[test]
+    fn a_difference_within_the_margin_is_negligible_and_one_that_may_exceed_it_is_not() {
+        let check = |b: f64, scatter: f64, equivalence: f64, expected: Conclusion| {
+            let values = |mean: f64| [mean, mean * (1.0 + scatter), mean * (1.0 - scatter)];
+            let judgement = Judgement { equivalence: Equivalence(equivalence), ..RUNS };
+            let found = unpaired(&values(100.0), &values(b), judgement).unwrap();
+            assert_eq!(found.conclusion, expected, "{found:?}");
+        };
+        check(100.3, 0.0005, 0.01, Conclusion::Negligible);
+        check(99.7, 0.0005, 0.01, Conclusion::Negligible);
+        check(100.9, 0.0005, 0.01, Conclusion::Worse);
+        check(99.1, 0.0005, 0.01, Conclusion::Better);
+        check(100.3, 0.0005, 0.0, Conclusion::Worse);
+        check(100.0, 0.0005, 0.01, Conclusion::NoDifferenceShown);
+    }
+
+    #[test]
+    fn the_runs_that_a_change_needs_follow_from_the_scatter() {
+        let found = unpaired(&[100.0, 104.0, 96.0], &[101.0, 105.0, 97.0], RUNS).unwrap();
+        let needed = found.units_needed(0.05).unwrap();
+        // By hand: with 4 % of scatter, (t + p) · 4 % · √(2/n) is 5.0 % at 12 or 13 runs.
+        assert!((11..=14).contains(&needed), "{needed}");
+        assert_eq!(found.units_needed(found.detectable), Some(3));
+        assert_eq!(found.units_needed(0.0), None);
+        assert_eq!(found.units_needed(1e-5), None, "nobody makes so many runs");
+        assert!((found.largest_loss() - found.high).abs() < 1e-12);
+        let speed =
+            unpaired(&[100.0, 104.0], &[90.0, 94.0], judgement(Basis::Runs, Better::Higher));
+        let speed = speed.unwrap();
+        assert!((speed.largest_loss() + speed.low).abs() < 1e-12);
     }
 }

@@ -10,7 +10,7 @@ use tokometer_schedule::{Arrivals, First, Pace, RateCurve};
 use tokometer_sim::Profile;
 use tokometer_twin::{Ask, PredictOptions, RequestLoad, predict};
 
-use super::comparison::{ComparedFigure, Comparison};
+use super::comparison::{ComparedFigure, Comparison, Criteria};
 use super::difference::Conclusion;
 use super::figures::compared;
 use super::run::Run;
@@ -59,7 +59,7 @@ fn rows(scale: f64) -> BTreeMap<Figure, Vec<ComparedFigure>> {
             (0..RUNS).map(|of| run(scale, seed(of))).collect::<Vec<Run>>()
         };
         let (a, b) = (side(1.0, 0), side(scale, 1));
-        for row in Comparison::of_runs(&a, &b, &compared([]), Vec::new()).rows {
+        for row in Comparison::of_runs(&a, &b, Criteria::of(&compared([])), Vec::new()).rows {
             rows.entry(row.figure).or_default().push(row);
         }
     }

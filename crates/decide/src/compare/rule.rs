@@ -1,14 +1,15 @@
 //! Rules such as `ttft p99 worse by 5%`, which make a comparison fail.
 //!
 //! A rule is violated only if the data show it: the interval excludes zero on the worse side and the
-//! estimate is at least the share named. A rule that these data could not show to be violated passes,
-//! and is reported as such.
+//! estimate is at least the share named. It is kept only if the data show that too: the interval
+//! excludes a loss of that share. Everything between is no pass: these data cannot tell.
 
 use serde::Serialize;
 use tokometer_base::units;
 use tokometer_metrics::Figure;
 
 use super::comparison::ComparedFigure;
+use super::difference::Equivalence;
 use super::figures::is_comparable;
 use crate::Error;
 
@@ -23,15 +24,15 @@ pub struct FailRule {
     pub share: f64,
 }
 
-/// Only [`RuleOutcome::Broken`] fails the comparison.
+/// Only [`RuleOutcome::Broken`] fails the comparison, and only [`RuleOutcome::Kept`] passes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleOutcome {
     /// B is worse by at least the share.
     Broken,
-    /// B is not, and the data could have shown it.
+    /// The interval excludes a loss of the share.
     Kept,
-    /// B does not look worse, but these data could not have shown it.
+    /// The data show neither.
     Unproven,
     /// The figure, or its interval, is unknown on a side.
     Unknown,
@@ -44,6 +45,9 @@ pub struct RuleResult {
     pub rule: String,
     /// Of this comparison.
     pub outcome: RuleOutcome,
+    /// Further runs per side, or pairs, that would detect such a loss four times in five; only where
+    /// these data cannot tell. `None` also beyond what anybody would measure.
+    pub more_units: Option<usize>,
     /// Finds the row of the rule.
     #[serde(skip)]
     pub figure: Figure,
@@ -74,25 +78,28 @@ impl FailRule {
         Ok(Self { text: text.to_owned(), figure, share })
     }
 
-    /// The result of the rule for these rows.
-    pub fn judge(&self, rows: &[ComparedFigure]) -> RuleResult {
+    /// The result of the rule for these rows. A rule without a share minds every loss that is not
+    /// negligible.
+    pub fn judge(&self, rows: &[ComparedFigure], equivalence: Equivalence) -> RuleResult {
         let row = rows.iter().find(|row| row.figure == self.figure);
-        let outcome = match row.and_then(|row| row.difference) {
-            None => RuleOutcome::Unknown,
-            Some(difference) if difference.is_worse_by(self.share) => RuleOutcome::Broken,
-            Some(difference) if difference.detectable > self.share.max(f64::EPSILON) => {
-                // Without a share any loss is a violation, and none can be excluded.
-                if self.share > 0.0 { RuleOutcome::Unproven } else { RuleOutcome::Kept }
+        let minded = if self.share > 0.0 { self.share } else { equivalence.0 };
+        let (outcome, more_units) = match row.and_then(|row| row.difference) {
+            None => (RuleOutcome::Unknown, None),
+            Some(found) if found.is_worse_by(self.share) => (RuleOutcome::Broken, None),
+            Some(found) if found.largest_loss() < minded => (RuleOutcome::Kept, None),
+            Some(found) => {
+                // At least one more: these did not tell.
+                let more = |needed: usize| needed.saturating_sub(found.units).max(1);
+                (RuleOutcome::Unproven, found.units_needed(minded).map(more))
             }
-            Some(_) => RuleOutcome::Kept,
         };
-        RuleResult { rule: self.text.clone(), outcome, figure: self.figure }
+        RuleResult { rule: self.text.clone(), outcome, more_units, figure: self.figure }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::difference::{self, Basis};
+    use super::super::difference::{self, Basis, Judgement};
     use super::*;
 
     #[test]
@@ -123,18 +130,52 @@ mod tests {
         check("ttft worse than 5%", "`than 5%` is not a share");
     }
 
+    fn judged(rule: &str, a: &[f64], b: &[f64]) -> RuleResult {
+        let rule = FailRule::parse(rule).unwrap();
+        let judgement = Judgement {
+            basis: Basis::Runs,
+            better: rule.figure.better(),
+            equivalence: Equivalence::default(),
+        };
+        let difference = difference::unpaired(a, b, judgement);
+        let rows = [ComparedFigure { figure: rule.figure, a: a[0], b: b[0], difference }];
+        rule.judge(&rows, Equivalence::default())
+    }
+
     #[test]
-    fn a_rule_is_broken_only_by_what_the_data_show() {
-        let rule = FailRule::parse("ttft worse by 5%").unwrap();
+    fn a_rule_is_broken_or_kept_only_by_what_the_data_show() {
         let check = |a: &[f64], b: &[f64], expected: RuleOutcome| {
-            let difference = difference::unpaired(a, b, Basis::Runs, rule.figure.better());
-            let rows = [ComparedFigure { figure: rule.figure, a: a[0], b: b[0], difference }];
-            assert_eq!(rule.judge(&rows).outcome, expected, "{a:?} {b:?}");
+            assert_eq!(judged("ttft worse by 5%", a, b).outcome, expected, "{a:?} {b:?}");
         };
         check(&[100.0, 101.0, 99.0], &[110.0, 111.0, 109.0], RuleOutcome::Broken);
-        check(&[100.0, 101.0, 99.0], &[103.0, 104.0, 102.0], RuleOutcome::Kept);
+        check(&[100.0, 100.5, 99.5], &[103.0, 103.5, 102.5], RuleOutcome::Kept);
+        // Its interval ends at 5.3 %: neither side of the limit is shown.
+        check(&[100.0, 101.0, 99.0], &[103.0, 104.0, 102.0], RuleOutcome::Unproven);
         check(&[100.0, 130.0, 70.0], &[110.0, 140.0, 80.0], RuleOutcome::Unproven);
+        // Equal means with a wide scatter were reported as a pass.
+        check(&[100.0, 130.0, 70.0], &[100.0, 130.0, 70.0], RuleOutcome::Unproven);
         check(&[100.0], &[110.0], RuleOutcome::Unknown);
-        assert_eq!(rule.judge(&[]).outcome, RuleOutcome::Unknown);
+        let rule = FailRule::parse("ttft worse by 5%").unwrap();
+        assert_eq!(rule.judge(&[], Equivalence::default()).outcome, RuleOutcome::Unknown);
+    }
+
+    #[test]
+    fn a_rule_without_a_share_minds_what_is_not_negligible() {
+        let check = |b: &[f64], expected: RuleOutcome| {
+            let a = [100.0, 100.1, 99.9];
+            assert_eq!(judged("ttft worse", &a, b).outcome, expected, "{b:?}");
+        };
+        check(&[100.2, 100.3, 100.1], RuleOutcome::Kept);
+        check(&[102.0, 102.1, 101.9], RuleOutcome::Broken);
+        check(&[100.0, 103.0, 97.0], RuleOutcome::Unproven);
+    }
+
+    #[test]
+    fn what_cannot_be_told_says_how_many_more_runs_would_tell() {
+        let few = judged("ttft worse by 5%", &[100.0, 104.0, 96.0], &[101.0, 105.0, 97.0]);
+        assert_eq!(few.outcome, RuleOutcome::Unproven);
+        assert!((8..=11).contains(&few.more_units.unwrap()), "{few:?}");
+        let hopeless = judged("ttft worse by 0.01%", &[100.0, 104.0, 96.0], &[101.0, 105.0, 97.0]);
+        assert_eq!((hopeless.outcome, hopeless.more_units), (RuleOutcome::Unproven, None));
     }
 }

@@ -26,6 +26,9 @@ pub struct Run {
 pub struct Facts {
     /// URL of the target.
     pub target: Option<String>,
+    /// What identifies the server process that answered, such as its start time; `None` where the
+    /// server does not report it.
+    pub process: Option<String>,
     /// The tool whose definitions its figures follow.
     pub definitions: String,
     /// Why its plan cannot be compared with the others.
@@ -91,6 +94,7 @@ impl Facts {
                 let simulated = if target.is_simulated { " (embedded simulator)" } else { "" };
                 format!("{} {}{simulated}", target.base_url, target.model)
             }),
+            process: None,
             definitions: OWN_DEFINITIONS.to_owned(),
             unreadable_plan: None,
             dataset: Some(info.dataset.clone()),

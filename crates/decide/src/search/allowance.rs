@@ -46,6 +46,10 @@ pub struct Use {
     /// Variance of `used` between runs of this kind. Requests beyond a limit come in bursts, so the
     /// number of bursts decides it. Zero where it is unknown.
     pub variance: f64,
+    /// Share of the values that may be beyond the limit, at which the use is 1. `None` where the use
+    /// is a ratio of the value and its limit.
+    #[serde(default)]
+    pub allowed: Option<f64>,
 }
 
 /// Counts values beyond the limits of objectives, request by request.
@@ -86,7 +90,7 @@ impl<'a> Allowance<'a> {
 
     fn used(&self, at: usize, objective: &Objective, result: &slo::ObjectiveResult) -> Option<Use> {
         let is_known = result.value.is_some() || result.is_met == Some(false);
-        let plain = |used: f64| Use { used, variance: 0.0 };
+        let plain = |used: f64| Use { used, variance: 0.0, allowed: None };
         match (objective.figure.statistic, objective.side) {
             (Statistic::Percentile(percent), GoodSide::Below) if is_known => {
                 self.share(at, 1.0 - percent.share())
@@ -97,7 +101,10 @@ impl<'a> Allowance<'a> {
             (Statistic::Whole, GoodSide::Above)
                 if objective.figure.quantity == Quantity::Goodput && objective.limit < 1.0 =>
             {
-                result.value.map(|good| plain((1.0 - good) / (1.0 - objective.limit)))
+                let allowed = 1.0 - objective.limit;
+                result
+                    .value
+                    .map(|good| Use { allowed: Some(allowed), ..plain((1.0 - good) / allowed) })
             }
             _ => result
                 .use_of_limit
@@ -122,7 +129,11 @@ impl<'a> Allowance<'a> {
         }
         squares += (burst as f64).powi(2);
         let whole = all as f64 * allowed;
-        (all > 0).then(|| Use { used: beyond as f64 / whole, variance: squares / whole.powi(2) })
+        (all > 0).then(|| Use {
+            used: beyond as f64 / whole,
+            variance: squares / whole.powi(2),
+            allowed: Some(allowed),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 use tokometer_base::Nanos;
 use tokometer_record::Stop;
 
-use super::{Point, PointOutcome};
+use super::{PointOutcome, Stage};
 use crate::slo::Slo;
 use tokometer_metrics::statistics;
 use tokometer_metrics::summary::Summary;
@@ -21,19 +21,20 @@ const RESERVE: f64 = 1.1;
 pub struct PointLength {
     /// Also for a point that would need less.
     pub shortest: Nanos,
-    /// Near the edge. A third of it while the load is still being doubled.
+    /// A third of it while the load is still being doubled.
     pub longest: Nanos,
 }
 
 impl PointLength {
-    /// The duration of the next point. `rate` is in requests per second; `None` where it is not known
-    /// before.
-    pub fn next(&self, slo: &Slo, points: &[Point], rate: Option<f64>) -> Nanos {
-        let is_climbing = points.iter().all(|point| point.fit == PointOutcome::Met)
-            || points.iter().all(|point| point.fit != PointOutcome::Met);
-        let longest = if is_climbing { Nanos(self.longest.0 / 3) } else { self.longest };
+    /// The time that the next point counts, without its preload. `rate` is in requests per second;
+    /// `None` where it is not known before.
+    pub fn next(&self, slo: &Slo, stage: Stage, rate: Option<f64>) -> Nanos {
+        let (longest, samples) = match stage {
+            Stage::Climb => (Nanos(self.longest.0 / 3), RESERVE),
+            Stage::Narrow => (self.longest, RESERVE * EDGE_SAMPLES / 2.0),
+            Stage::Estimate => (self.longest, RESERVE * EDGE_SAMPLES),
+        };
         let longest = longest.max(self.shortest);
-        let samples = if is_climbing { RESERVE } else { RESERVE * EDGE_SAMPLES };
         let wanted = rate.map(|rate| Nanos::from_secs_f64(needed(slo) as f64 * samples / rate));
         wanted.unwrap_or(longest).clamp(self.shortest, longest)
     }
@@ -68,17 +69,16 @@ mod tests {
         let slo = Slo::parse("p99 ttft < 2s").unwrap();
         assert_eq!(needed(&slo), 368);
         assert_eq!(needed(&Slo::parse("mean ttft < 2s").unwrap()), 100);
-        let point = |load, fit| Point { load, fit, requests: 400, uses: vec![None] };
-        let check = |points: &[Point], rate, seconds: f64| {
-            let found = length.next(&slo, points, rate).as_secs_f64();
+        let check = |stage: Stage, rate, seconds: f64| {
+            let found = length.next(&slo, stage, rate).as_secs_f64();
             assert!((found - seconds).abs() < 0.1, "{found} is not {seconds}");
         };
-        check(&[], Some(1.0), 60.0);
-        check(&[], Some(20.0), 20.24);
-        check(&[], Some(100.0), 10.0);
-        let bracket = [point(16.0, PointOutcome::Met), point(32.0, PointOutcome::Missed)];
-        check(&bracket, Some(20.0), 161.92);
-        check(&bracket, Some(2.0), 180.0);
-        check(&bracket, None, 180.0);
+        check(Stage::Climb, Some(1.0), 60.0);
+        check(Stage::Climb, Some(20.0), 20.24);
+        check(Stage::Climb, Some(100.0), 10.0);
+        check(Stage::Narrow, Some(20.0), 80.96);
+        check(Stage::Estimate, Some(20.0), 161.92);
+        check(Stage::Estimate, Some(2.0), 180.0);
+        check(Stage::Estimate, None, 180.0);
     }
 }

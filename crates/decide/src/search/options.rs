@@ -9,8 +9,6 @@ use crate::capacity::LoadKind;
 const BELOW_START: f64 = 64.0;
 /// Requests that the longest point sends at least, so that the least load still says something.
 const LEAST_REQUESTS: f64 = 20.0;
-/// Least number of measurements at the edge.
-const REPEATS: usize = 3;
 
 /// A search as the user asks for it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,7 +43,6 @@ impl SearchOptions {
             least: if is_whole { 1.0 } else { least.min(self.start) },
             most: self.most,
             resolution: self.resolution,
-            repeats: REPEATS,
             points: self.points,
             is_whole,
         }

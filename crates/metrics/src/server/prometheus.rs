@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use tokometer_record::server::PROCESS_START;
+
 use super::engines::ENGINES;
 use super::gpu;
 
@@ -40,7 +42,7 @@ pub(super) fn label<'a>(name: &'a str, key: &str) -> Option<&'a str> {
 
 fn is_kept(name: &str, keep: KeptSeries) -> bool {
     let bare = bare_name(name);
-    if gpu::is_known(bare) {
+    if gpu::is_known(bare) || bare == PROCESS_START {
         return true;
     }
     let Some(engine) = ENGINES.iter().find(|engine| bare.starts_with(engine.prefix)) else {

@@ -1,0 +1,255 @@
+//! `tokometer capacity --engine`: the same search against an engine model in virtual time.
+//!
+//! Every point is predicted instead of measured; the search, its figures and its interval are those of
+//! a measurement. Lists in `--set` and `--replicas` give one search per combination, which answers how
+//! many replicas, which batch limit or which token budget holds the objectives. Everything shown is
+//! headed as a prediction.
+
+use std::path::Path;
+
+use clap::Args;
+use serde::Serialize;
+use tokometer_decide::capacity::{Ending, Findings, LoadKind};
+use tokometer_decide::search::{Next, SearchResult, needed};
+use tokometer_decide::sequential::overloads;
+use tokometer_measure::Credentials;
+use tokometer_plan as plan;
+use tokometer_record::{RunState, Stop};
+use tokometer_twin::{self as twin, Routing};
+
+use super::search::{PointRecord, CapacitySearch};
+use super::{CapacityArgs, views};
+use crate::commands::Given;
+use crate::exit::{Exit, Refusal};
+use crate::predict::{
+    Asks, EngineChoice, PredictionSetting, free_memory, predicted_info, prediction_plan, run_once,
+};
+use crate::terminal::{print, print_message};
+
+/// Flags of a search in virtual time.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Prediction instead of measurement")]
+pub(crate) struct EngineArgs {
+    /// CapacitySearch in virtual time with this engine profile: the name of a built-in one, or a file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) engine: Option<String>,
+    /// What-if: change a value of the profile; a list gives one search per value, such as cost.scale=1,1.1
+    #[arg(long, value_name = "KEY=VALUES", requires = "engine")]
+    pub(crate) set: Vec<String>,
+    /// Number of servers behind a router; a list gives one search per number [default: 1]
+    #[arg(long, value_name = "LIST", requires = "engine", value_delimiter = ',')]
+    pub(crate) replicas: Vec<usize>,
+    /// Routing policy: round-robin, least-loaded, prefix-affinity or random2
+    #[arg(long, value_name = "HOW", default_value = "round-robin", requires = "engine")]
+    pub(crate) router: Routing,
+}
+
+/// So many searches take a while even in virtual time.
+const MOST_SEARCHES: usize = 64;
+
+/// One combination of the lists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Combination {
+    /// Servers behind the router.
+    pub(crate) replicas: usize,
+    /// `KEY=VALUE`, one value each.
+    pub(crate) set: Vec<String>,
+}
+
+impl Combination {
+    /// What distinguishes it from the others.
+    pub(crate) fn name(&self) -> String {
+        let replicas = format!("replicas={}", self.replicas);
+        std::iter::once(replicas).chain(self.set.iter().cloned()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A combination with what its search found.
+#[derive(Debug, Serialize)]
+pub(crate) struct PredictedCapacity {
+    #[serde(flatten)]
+    pub(crate) combination: Combination,
+    pub(crate) findings: Findings,
+}
+
+/// All searches of a command.
+#[derive(Debug, Serialize)]
+pub(crate) struct PredictedCapacities {
+    /// Never a measurement.
+    pub(crate) is_prediction: bool,
+    /// Name of the profile.
+    pub(crate) engine: String,
+    /// The load that must be held, where `--request-rate` or `--max-concurrency` names one.
+    pub(crate) wanted: Option<f64>,
+    /// One per combination.
+    pub(crate) capacities: Vec<PredictedCapacity>,
+}
+
+/// Every combination of the lists; the first list varies slowest.
+fn combinations(args: &EngineArgs) -> Result<Vec<Combination>, Refusal> {
+    let mut found = vec![Vec::new()];
+    for setting in &args.set {
+        let (key, values) = setting.split_once('=').unwrap_or((setting, ""));
+        let each: Vec<String> =
+            values.split(',').map(|value| format!("{key}={}", value.trim())).collect();
+        found = found
+            .iter()
+            .flat_map(|set| {
+                each.iter().map(|one| [set.as_slice(), std::slice::from_ref(one)].concat())
+            })
+            .collect();
+    }
+    let replicas = if args.replicas.is_empty() { &[1][..] } else { &args.replicas };
+    let of = |set: &Vec<String>| {
+        let of = |replicas: &usize| Combination { replicas: *replicas, set: set.clone() };
+        replicas.iter().map(of).collect::<Vec<_>>()
+    };
+    let all: Vec<Combination> = found.iter().flat_map(of).collect();
+    if all.len() > MOST_SEARCHES {
+        return Err(Refusal::usage(
+            format!(
+                "cannot search {} combinations: at most {MOST_SEARCHES} are searched",
+                all.len()
+            ),
+            "shorten the lists of `--set` and `--replicas`",
+        ));
+    }
+    Ok(all)
+}
+
+/// Runs the command.
+pub(super) fn capacity(
+    args: &CapacityArgs,
+    order: &[String],
+    given: &Given,
+) -> anyhow::Result<Exit> {
+    let target = &args.bench.target;
+    if target.base_url.is_some() || target.host.is_some() || target.sim.is_some() {
+        return Err(Refusal::usage(
+            "cannot use `--engine` with a server: it predicts without one",
+            "omit `--engine` to measure, or the target to predict",
+        )
+        .into());
+    }
+    let name = args.engine.engine.as_deref().unwrap_or("default");
+    let lowered = prediction_plan(Some(name), &args.bench, order, &given.environment)?;
+    for remark in &lowered.remarks {
+        print_message(&format!("note: {remark}"));
+    }
+    let over = LoadKind::from(args.over);
+    let wanted = match over {
+        LoadKind::RequestRate => {
+            Some(lowered.plan.load.request_rate.0).filter(|rate| rate.is_finite())
+        }
+        LoadKind::Concurrency => lowered.plan.load.max_concurrency.map(f64::from),
+    };
+    let mut found = PredictedCapacities {
+        is_prediction: true,
+        engine: name.to_owned(),
+        wanted,
+        capacities: Vec::new(),
+    };
+    for combination in combinations(&args.engine)? {
+        let engine = EngineChoice::open(Some(name), None)?.set(&combination.set)?;
+        let search = CapacitySearch::new(args, &lowered)?;
+        let options = twin::PredictOptions {
+            replicas: combination.replicas,
+            routing: args.engine.router,
+            ..twin::PredictOptions::default()
+        };
+        let job = Job { engine, options, plan: &lowered.plan, secrets: &lowered.secrets };
+        let findings = job.findings(search, args)?;
+        found.capacities.push(PredictedCapacity { combination, findings });
+    }
+    match lowered.plan.output.shown {
+        plan::Shown::Text => print(&views::predictions(&found))?,
+        plan::Shown::Json => print(&format!("{}\n", serde_json::to_string_pretty(&found)?))?,
+        plan::Shown::Nothing => {}
+    }
+    let holds_none = |one: &PredictedCapacity| {
+        matches!(one.findings.ending, Ending::Answered(SearchResult::NoneMeets { .. }))
+    };
+    Ok(if found.capacities.iter().all(holds_none) { Exit::Missed } else { Exit::Done })
+}
+
+/// One search in virtual time.
+struct Job<'a> {
+    engine: EngineChoice,
+    options: twin::PredictOptions,
+    plan: &'a plan::Plan,
+    secrets: &'a Credentials,
+}
+
+impl Job<'_> {
+    fn findings(&self, mut search: CapacitySearch, args: &CapacityArgs) -> Result<Findings, Refusal> {
+        let answer = loop {
+            match search.next() {
+                Next::Done(answer) => break answer,
+                Next::Measure { load, stage } => {
+                    let plan = search.plan_of(self.plan, load, stage);
+                    let record = self.predicted(&plan, load)?;
+                    search.add((load, stage), record, Path::new(""));
+                }
+            }
+        };
+        let mut findings = Findings {
+            over: args.over.into(),
+            slo: args.slo.clone(),
+            ending: Ending::Answered(answer),
+            sentence: String::new(),
+            gpus: args.gpus,
+            requests_needed: needed(&search.slo),
+            points: search.readings,
+        };
+        findings.sentence = findings.sentence();
+        Ok(findings)
+    }
+
+    fn predicted(&self, plan: &plan::Plan, load: f64) -> Result<PointRecord, Refusal> {
+        let profile = &self.engine.profile;
+        let mut asks = Asks::open(plan, profile, self.secrets)?;
+        let setting = PredictionSetting { plan, profile, options: self.options, memory_bytes: free_memory() };
+        let run = run_once(setting, &mut asks)?;
+        let (info, mut end) = predicted_info(setting, &asks, &run);
+        let rate = plan.load.request_rate.0;
+        let is_open = rate.is_finite();
+        if is_open && overloads(&run.timelines, plan.load.duration_s.unwrap_or(0.0), load) {
+            end.stop = Stop::Overloaded;
+        }
+        Ok(PointRecord { info, timelines: run.timelines, state: RunState::Ended(Box::new(end)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(set: &[&str], replicas: &[usize]) -> EngineArgs {
+        EngineArgs {
+            engine: Some("default".to_owned()),
+            set: set.iter().map(|one| (*one).to_owned()).collect(),
+            replicas: replicas.to_vec(),
+            router: Routing::default(),
+        }
+    }
+
+    #[test]
+    fn lists_give_every_combination() {
+        let names = |args: &EngineArgs| {
+            combinations(args).unwrap().iter().map(Combination::name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&args(&[], &[])), ["replicas=1"]);
+        assert_eq!(
+            names(&args(&["scheduler.max_seqs=64, 128", "cost.scale=1.1"], &[1, 2])),
+            [
+                "replicas=1 scheduler.max_seqs=64 cost.scale=1.1",
+                "replicas=2 scheduler.max_seqs=64 cost.scale=1.1",
+                "replicas=1 scheduler.max_seqs=128 cost.scale=1.1",
+                "replicas=2 scheduler.max_seqs=128 cost.scale=1.1",
+            ]
+        );
+        let many: Vec<usize> = (1..=65).collect();
+        let refusal = combinations(&args(&[], &many)).unwrap_err().to_string();
+        assert!(refusal.contains("cannot search 65 combinations"), "{refusal}");
+    }
+}

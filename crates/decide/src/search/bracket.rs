@@ -1,0 +1,213 @@
+//! The first stage of a search: between which two loads the limit lies.
+//!
+//! In: the points in the order in which they were measured. Out: the next load, or the bracket, or the
+//! reason why there is none. Loads are doubled (or halved) until one load meets the objectives and a
+//! higher one does not, and the bracket is then halved until it is narrow. Only its middle and width
+//! are used further on, so that a wrong outcome costs precision, not truth.
+
+use super::{Point, PointOutcome, SearchLimits, SearchResult, Stage};
+
+/// A bracket is narrow when its upper end is at most so many times its lower end.
+const NARROW: f64 = 1.15;
+
+/// Two loads with the limit between them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Bracket {
+    /// Met the objectives.
+    pub(super) low: f64,
+    /// Violated them.
+    pub(super) high: f64,
+}
+
+/// The next step of the first stage.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Step {
+    Measure(f64, Stage),
+    Found(Bracket),
+    Done(SearchResult),
+}
+
+/// All measurements of one load: the longer ones, where there are any.
+struct Rung {
+    load: f64,
+    met: usize,
+    count: usize,
+    /// Whether one was so far beyond a limit that it need not be repeated.
+    is_far: bool,
+    /// Whether these are longer than a short look.
+    is_long: bool,
+}
+
+impl Rung {
+    /// A tie counts as violated: half of the measurements are not enough.
+    fn holds(&self) -> bool {
+        self.met * 2 > self.count
+    }
+
+    /// Whether the violation may be an outlier: it happened once and was not gross.
+    fn is_doubtful(&self) -> bool {
+        self.count - self.met < 2 && !self.is_far
+    }
+}
+
+/// A use of this much, or a server that does not keep up, is no outlier.
+const FAR: f64 = 10.0;
+
+fn is_far(point: &Point) -> bool {
+    let used = point.uses.iter().flatten().map(|one| one.used).fold(0.0, f64::max);
+    match point.fit {
+        PointOutcome::Met => false,
+        PointOutcome::Missed => used >= FAR,
+        PointOutcome::Overloaded | PointOutcome::Failed => true,
+    }
+}
+
+fn rungs(points: &[Point]) -> Vec<Rung> {
+    let mut sorted: Vec<&Point> = points.iter().collect();
+    sorted.sort_by(|a, b| a.load.total_cmp(&b.load));
+    let groups = sorted.chunk_by(|a, b| (a.load - b.load).abs() <= 1e-9 * a.load.max(1.0));
+    groups
+        .map(|group| {
+            let long: Vec<&Point> =
+                group.iter().copied().filter(|point| point.stage != Stage::Climb).collect();
+            let (counted, is_long) =
+                if long.is_empty() { (group.to_vec(), false) } else { (long, true) };
+            Rung {
+                load: group[0].load,
+                met: counted.iter().filter(|point| point.fit.is_met()).count(),
+                count: counted.len(),
+                is_far: counted.iter().any(|point| is_far(point)),
+                is_long,
+            }
+        })
+        .collect()
+}
+
+/// Three digits are enough for a load that a user may type again.
+pub(super) fn rounded(load: f64) -> f64 {
+    let unit = 10_f64.powf(load.log10().floor() - 2.0);
+    (load / unit).round() * unit
+}
+
+impl SearchLimits {
+    /// A load that may be measured.
+    pub(super) fn tidy(&self, load: f64) -> f64 {
+        let load = load.clamp(self.least, self.most);
+        if self.is_whole { load.round().max(1.0) } else { load }
+    }
+
+    /// The next step of the first stage.
+    pub(super) fn bracket(&self, points: &[Point]) -> Step {
+        let rungs = rungs(points);
+        let missed = rungs.iter().find(|rung| !rung.holds());
+        let is_below =
+            |rung: &&Rung| rung.holds() && missed.is_none_or(|missed| rung.load < missed.load);
+        match (rungs.iter().rfind(is_below), missed) {
+            (None, None) => Step::Measure(self.tidy(self.start), Stage::Climb),
+            (Some(low), None) if low.load >= self.most => {
+                Step::Done(SearchResult::LimitedByMost { load: low.load })
+            }
+            (Some(low), None) => Step::Measure(self.tidy(low.load * 2.0), Stage::Climb),
+            (None, Some(high)) if high.load <= self.least => {
+                Step::Done(SearchResult::NoneMeets { load: high.load })
+            }
+            (None, Some(high)) => Step::Measure(self.tidy(high.load / 2.0), Stage::Climb),
+            (Some(low), Some(high)) => self.narrowed(low, high),
+        }
+    }
+
+    fn narrowed(&self, low: &Rung, high: &Rung) -> Step {
+        let is_next = self.is_whole && high.load - low.load <= 1.0;
+        if !is_next && high.load / low.load > NARROW {
+            let middle = (low.load * high.load).sqrt();
+            let middle = if self.is_whole {
+                // Rounding must not measure an end again.
+                self.tidy(middle).clamp(low.load + 1.0, high.load - 1.0)
+            } else {
+                self.tidy(rounded(middle))
+            };
+            return Step::Measure(middle, Stage::Narrow);
+        }
+        // A server that is a little overloaded meets everything at first.
+        if !low.is_long {
+            return Step::Measure(low.load, Stage::Narrow);
+        }
+        if high.is_doubtful() {
+            return Step::Measure(high.load, Stage::Narrow);
+        }
+        Step::Found(Bracket { low: low.load, high: high.load })
+    }
+
+    /// What is known when no more points may be measured.
+    pub(super) fn unfinished(points: &[Point]) -> SearchResult {
+        let rungs = rungs(points);
+        let missed = rungs.iter().find(|rung| !rung.holds());
+        let is_below =
+            |rung: &&Rung| rung.holds() && missed.is_none_or(|missed| rung.load < missed.load);
+        SearchResult::Unfinished {
+            highest_met: rungs.iter().rfind(is_below).map(|rung| rung.load),
+            lowest_missed: missed.map(|rung| rung.load),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Use;
+    use super::super::tests::LIMITS;
+    use super::*;
+
+    fn point(load: f64, stage: Stage, fit: PointOutcome, used: f64) -> Point {
+        let one = Use { used, variance: 0.0, allowed: Some(0.01) };
+        Point { load, stage, fit, requests: 400, uses: vec![Some(one)] }
+    }
+
+    #[test]
+    fn loads_are_doubled_until_one_misses_and_the_bracket_is_halved() {
+        use PointOutcome::{Met, Missed, Overloaded};
+        use Stage::{Climb, Narrow};
+        let mut points = vec![point(1.0, Climb, Met, 0.0)];
+        let mut check = |next: PointOutcome, used: f64, expected: Step| {
+            assert_eq!(LIMITS.bracket(&points), expected);
+            if let Step::Measure(load, stage) = expected {
+                points.push(point(load, stage, next, used));
+            }
+        };
+        check(Met, 0.1, Step::Measure(2.0, Climb));
+        check(Overloaded, 50.0, Step::Measure(4.0, Climb));
+        check(Met, 0.2, Step::Measure(2.83, Narrow));
+        check(Missed, 40.0, Step::Measure(3.36, Narrow));
+        check(Missed, 1.5, Step::Measure(3.08, Narrow));
+        // One violation by a little may be an outlier.
+        check(Missed, 3.0, Step::Measure(3.08, Narrow));
+        check(Met, 0.0, Step::Found(Bracket { low: 2.83, high: 3.08 }));
+    }
+
+    #[test]
+    fn a_violation_that_is_not_repeated_moves_the_bracket_up() {
+        use PointOutcome::{Met, Missed};
+        use Stage::{Climb, Narrow};
+        let points = [
+            point(2.83, Narrow, Met, 0.1),
+            point(3.4, Climb, Missed, 60.0),
+            point(3.1, Narrow, Missed, 1.2),
+            point(3.1, Narrow, Met, 0.1),
+        ];
+        assert_eq!(LIMITS.bracket(&points), Step::Measure(3.1, Narrow));
+        let again: Vec<Point> =
+            points.iter().cloned().chain([point(3.1, Narrow, Met, 0.3)]).collect();
+        assert_eq!(LIMITS.bracket(&again), Step::Found(Bracket { low: 3.1, high: 3.4 }));
+    }
+
+    /// Ten seconds at a load that is 10 % too high met every objective, because the queue had only
+    /// begun to grow.
+    #[test]
+    fn a_short_look_is_no_lower_end() {
+        use PointOutcome::{Met, Missed};
+        use Stage::{Climb, Narrow};
+        let mut points = vec![point(40.0, Climb, Met, 0.0), point(45.0, Narrow, Missed, 90.0)];
+        assert_eq!(LIMITS.bracket(&points), Step::Measure(40.0, Narrow));
+        points.push(point(40.0, Narrow, Missed, 50.0));
+        assert_eq!(LIMITS.bracket(&points), Step::Measure(20.0, Climb));
+    }
+}

@@ -1,0 +1,165 @@
+//! The second stage of a search: which loads are measured around the bracket, and how precise the
+//! answer can be.
+//!
+//! In: the bracket and the points of the first stage. Out: the loads of the second stage, all of them
+//! before the first is measured, and the margin to expect. No result of the second stage changes its
+//! loads or their number: points that follow the estimate, or a search that ends when the margin
+//! happens to be small, make intervals that miss the truth too often.
+
+use super::bracket::{Bracket, rounded};
+use super::edge::{self, EdgeSample, USUAL_SLOPE, USUAL_SPREAD};
+use super::{Point, SearchLimits};
+use tokometer_metrics::statistics;
+
+/// Distance of the outermost loads from the middle, as a difference of logarithms: half of the
+/// bracket's width, within these bounds. Nearer, the slope would stay unknown; further away, the use
+/// no longer rises in a line.
+const HALF_WIDTH: (f64, f64) = (0.05, 0.08);
+/// Offsets of one round, in half widths. One more lies above the middle than below it: above, a point
+/// has more requests beyond the limit and tells more.
+const OFFSETS: [f64; 5] = [0.0, 1.0, -0.5, 0.5, -1.0];
+/// The middle is shifted up by this share of the half width, for the same reason.
+const UP: f64 = 0.25;
+/// Dispersion of a run's use where the first stage does not show it.
+const USUAL_DISPERSION: f64 = 40.0;
+
+/// Points of the first stage this near to the middle show how steep and how bursty the server is, as a
+/// difference of logarithms.
+const NEAR: f64 = 0.75;
+
+/// The objective whose allowance was used most where one was exceeded.
+fn limiting(points: &[Point]) -> Option<usize> {
+    let missed = points.iter().filter(|point| !point.fit.is_met());
+    let lowest = missed.min_by(|a, b| a.load.total_cmp(&b.load))?;
+    let used = |at: &usize| lowest.uses[*at].map_or(0.0, |one| one.used);
+    (0..lowest.uses.len()).max_by(|a, b| used(a).total_cmp(&used(b)))
+}
+
+/// The second stage, fixed before its first point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Design {
+    /// In the order of measuring: low and high loads alternate, so that a drift of the server is no
+    /// slope.
+    pub loads: Vec<f64>,
+    /// The middle of the bracket.
+    pub centre: f64,
+}
+
+/// What a design can be expected to deliver.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expected {
+    /// Half the width of the 95 % interval, as a share of the answer.
+    pub margin: f64,
+    /// Times as much measuring that the asked resolution would take; at most 1 if it is enough.
+    pub effort: f64,
+}
+
+impl SearchLimits {
+    /// The second stage of a search with this bracket and this many points left.
+    pub(super) fn design(&self, bracket: Bracket, left: usize) -> Design {
+        let (low, high) = (libm::log(bracket.low), libm::log(bracket.high));
+        let half = ((high - low) / 2.0).clamp(HALF_WIDTH.0, HALF_WIDTH.1);
+        let centre = f64::midpoint(low, high) + UP * half;
+        let load = |at: usize| {
+            // A second round lies between the loads of the first.
+            let (round, place) = (at / OFFSETS.len(), at % OFFSETS.len());
+            let shift = if round % 2 == 0 { 0.0 } else { 0.25 };
+            let load = libm::exp(centre + half * (OFFSETS[place] + shift).clamp(-1.0, 1.0));
+            self.tidy(if self.is_whole { load } else { rounded(load) })
+        };
+        Design { loads: (0..left).map(load).collect(), centre: libm::exp(centre) }
+    }
+}
+
+impl Design {
+    /// The margin to expect if each point measures so many requests, from what the points of the
+    /// first stage show of slope and bursts of the objective that limits. `None` where they show
+    /// nothing of it.
+    pub fn expected(
+        &self,
+        first: &[Point],
+        requests: f64,
+        limits: &SearchLimits,
+    ) -> Option<Expected> {
+        let objective = limiting(first)?;
+        let is_near = |point: &&Point| libm::log(point.load / self.centre).abs() < NEAR;
+        let near = first.iter().filter(is_near);
+        let samples: Vec<EdgeSample> = near.filter_map(|point| point.sample(objective)).collect();
+        let allowed = samples.iter().find_map(|one| one.allowed)?;
+        let (slope, dispersion) = edge::edge(&samples)
+            .map_or((USUAL_SLOPE, USUAL_DISPERSION), |edge| {
+                (edge.slope, edge.dispersion.max(USUAL_DISPERSION / 4.0))
+            });
+        let weight = requests * allowed / dispersion;
+        let centre = libm::log(self.centre);
+        // The slope is known by a factor before any measurement.
+        let (mut cc, mut cb, mut bb) = (0.0, 0.0, 1.0 / (USUAL_SPREAD * USUAL_SPREAD));
+        for load in &self.loads {
+            let away = libm::log(*load) - centre;
+            let information = weight * libm::exp(0.5 * slope * away);
+            cc += information * slope * slope;
+            cb -= information * slope * away * slope;
+            bb += information * (away * slope).powi(2);
+        }
+        let variance = bb / (cc * bb - cb * cb);
+        let freedom = self.loads.len() as f64 - 2.0;
+        if !variance.is_finite() || variance <= 0.0 || freedom < 1.0 {
+            return None;
+        }
+        let margin = statistics::student_quantile(0.975, freedom) * variance.sqrt();
+        Some(Expected { margin, effort: (margin / limits.resolution).powi(2) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::LIMITS;
+    use super::super::{PointOutcome, Stage, Use};
+    use super::*;
+
+    const BRACKET: Bracket = Bracket { low: 10.0, high: 12.0 };
+
+    fn points() -> Vec<Point> {
+        let point = |load: f64, fit, used| {
+            let one = Use { used, variance: used / 4.0, allowed: Some(0.01) };
+            Point { load, stage: Stage::Narrow, fit, requests: 400, uses: vec![Some(one)] }
+        };
+        vec![
+            point(8.0, PointOutcome::Met, 0.0),
+            point(16.0, PointOutcome::Missed, 20.0),
+            point(10.0, PointOutcome::Met, 0.5),
+            point(12.0, PointOutcome::Missed, 3.0),
+        ]
+    }
+
+    #[test]
+    fn loads_surround_the_middle_and_their_order_is_no_trend() {
+        let design = LIMITS.design(BRACKET, 10);
+        assert_eq!(design.loads.len(), 10);
+        let (low, high) = design
+            .loads
+            .iter()
+            .fold((f64::INFINITY, 0.0_f64), |ends, load| (ends.0.min(*load), ends.1.max(*load)));
+        assert!(low > 9.9 && low < 10.6 && high > 11.5 && high < 12.6, "{low} {high}");
+        let ups = design.loads.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!((4..=6).contains(&ups), "{:?}", design.loads);
+        let whole = SearchLimits { is_whole: true, ..LIMITS };
+        let few = whole.design(Bracket { low: 1.0, high: 2.0 }, 4);
+        assert!(
+            few.loads.iter().all(|load| load.fract().abs() < 1e-9 && (1.0..=2.0).contains(load)),
+            "{few:?}"
+        );
+    }
+
+    #[test]
+    fn more_measuring_gives_a_smaller_margin_by_its_root() {
+        let design = LIMITS.design(BRACKET, 10);
+        let expected = |requests| design.expected(&points(), requests, &LIMITS).unwrap();
+        let (short, long) = (expected(1_000.0), expected(4_000.0));
+        assert!((short.margin / long.margin - 2.0).abs() < 0.2, "{short:?} {long:?}");
+        assert!((short.effort / long.effort - 4.0).abs() < 0.8, "{short:?} {long:?}");
+        assert!(long.margin > 0.005 && short.margin < 0.5, "{short:?} {long:?}");
+        let rows = LIMITS.design(BRACKET, 2);
+        assert_eq!(rows.expected(&points(), 1_000.0, &LIMITS), None, "no scatter to estimate");
+    }
+}
