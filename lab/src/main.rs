@@ -34,6 +34,7 @@ const USAGE: &str = "usage: cargo lab STUDY
   plain-runs  how often a plain bench comes out VALID: [COUNT [PROGRAM]]
   capacity    the search for capacity against known truths: [SEARCHES] [truth] [verbose] [case=N]
   coverage    how often stated intervals hold the figure: [RUNS [REQUESTS [ENGINE]]]
+  capacity-clock  three of these searches on the clock, about 90 minutes: [PROGRAM]
   speed       how fast virtual time runs: [REPLICAS REQUESTS [ROUTER]]
   read-cost   what reading one event costs
   prompts     lengths and speed of prompt making: TOKENIZER [DATASET FILE]
@@ -52,6 +53,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "plain-runs" => plain_runs::run(rest)?,
         "capacity" => capacity::run(rest),
         "coverage" => coverage::run(rest)?,
+        "capacity-clock" => capacity::clock::run(rest)?,
         "speed" => speed::run(rest),
         "read-cost" => read_cost::run(),
         "prompts" => prompts::run(rest)?,

@@ -1,5 +1,6 @@
-//! `cargo lab capacity [SEARCHES] [truth] [verbose]`: the search of `tokometer capacity` against known truths.
+//! `cargo lab capacity [SEARCHES] [truth] [verbose] [case=N]`: the search of `tokometer capacity` against known truths.
 
+pub(crate) mod clock;
 pub(crate) mod search;
 mod table;
 

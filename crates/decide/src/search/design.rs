@@ -14,7 +14,7 @@ use tokometer_metrics::statistics;
 /// Distance of the outermost loads from the middle, as a difference of logarithms: half of the
 /// bracket's width, within these bounds. Nearer, the slope would stay unknown; further away, the use
 /// no longer rises in a line.
-const HALF_WIDTH: (f64, f64) = (0.05, 0.08);
+const HALF_WIDTH: (f64, f64) = (0.08, 0.1);
 /// Offsets of one round, in half widths. One more lies above the middle than below it: above, a point
 /// has more requests beyond the limit and tells more.
 const OFFSETS: [f64; 5] = [0.0, 1.0, -0.5, 0.5, -1.0];
@@ -140,7 +140,7 @@ mod tests {
             .loads
             .iter()
             .fold((f64::INFINITY, 0.0_f64), |ends, load| (ends.0.min(*load), ends.1.max(*load)));
-        assert!(low > 9.9 && low < 10.6 && high > 11.5 && high < 12.6, "{low} {high}");
+        assert!(low > 9.9 && low < 10.6 && high > 11.8 && high < 12.6, "{low} {high}");
         let ups = design.loads.windows(2).filter(|pair| pair[0] < pair[1]).count();
         assert!((4..=6).contains(&ups), "{:?}", design.loads);
         let whole = SearchLimits { is_whole: true, ..LIMITS };
