@@ -14,7 +14,7 @@ use tokometer_decide::compare::{Comparison, Conclusion, Criteria, Run, compared}
 use tokometer_metrics::figure::{Figure, Percentile, Quantity, Statistic};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::{Ask, Options, Workload, predict};
+use tokometer_twin::{Ask, PredictOptions, RequestLoad, predict};
 
 use crate::capacity::in_parallel;
 
@@ -57,8 +57,8 @@ fn run(scale: f64, rate: f64, seed: Seed) -> Run {
         Ask::new(around(512.0), around(128.0))
     };
     let asks: Vec<Ask> = (0..REQUESTS).map(ask).collect();
-    let workload = Workload::burst(asks).arriving(Arrivals::poisson(rate));
-    let figures = predict(&profile, &workload, seed, Options::default()).expect("sound").figures;
+    let workload = RequestLoad::burst(asks).arriving(Arrivals::poisson(rate));
+    let figures = predict(&profile, &workload, seed, PredictOptions::default()).expect("sound").figures;
     let samples = [
         (Quantity::Ttft, &figures.ttft),
         (Quantity::Tpot, &figures.tpot),

@@ -17,7 +17,7 @@ use tokometer_plan as plan;
 use tokometer_record::{RunState, Stop};
 use tokometer_twin::{self as twin, Routing};
 
-use super::search::{PointRecord, CapacitySearch};
+use super::search::{CapacitySearch, PointRecord};
 use super::{CapacityArgs, views};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
@@ -30,7 +30,7 @@ use crate::terminal::{print, print_message};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Prediction instead of measurement")]
 pub(crate) struct EngineArgs {
-    /// CapacitySearch in virtual time with this engine profile: the name of a built-in one, or a file
+    /// Search in virtual time with this engine profile: the name of a built-in one, or a file
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) engine: Option<String>,
     /// What-if: change a value of the profile; a list gives one search per value, such as cost.scale=1,1.1
@@ -181,7 +181,11 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn findings(&self, mut search: CapacitySearch, args: &CapacityArgs) -> Result<Findings, Refusal> {
+    fn findings(
+        &self,
+        mut search: CapacitySearch,
+        args: &CapacityArgs,
+    ) -> Result<Findings, Refusal> {
         let answer = loop {
             match search.next() {
                 Next::Done(answer) => break answer,
@@ -208,7 +212,8 @@ impl Job<'_> {
     fn predicted(&self, plan: &plan::Plan, load: f64) -> Result<PointRecord, Refusal> {
         let profile = &self.engine.profile;
         let mut asks = Asks::open(plan, profile, self.secrets)?;
-        let setting = PredictionSetting { plan, profile, options: self.options, memory_bytes: free_memory() };
+        let setting =
+            PredictionSetting { plan, profile, options: self.options, memory_bytes: free_memory() };
         let run = run_once(setting, &mut asks)?;
         let (info, mut end) = predicted_info(setting, &asks, &run);
         let rate = plan.load.request_rate.0;

@@ -181,12 +181,8 @@ impl PredictRun<'_> {
         for remark in asks.remarks() {
             print_message(&format!("note: {remark}"));
         }
-        let setting = PredictionSetting {
-            plan,
-            profile,
-            options: self.options,
-            memory_bytes: free_memory(),
-        };
+        let setting =
+            PredictionSetting { plan, profile, options: self.options, memory_bytes: free_memory() };
         let mut predicted = point::predict(setting, &mut asks)?;
         if let Some(beyond) = predicted.beyond {
             print_message(&format!("note: {}", beyond_text(beyond)));

@@ -80,7 +80,10 @@ pub(crate) fn predict(
 }
 
 /// The run of the plan's seed alone, with its timelines.
-pub(crate) fn run_once(setting: PredictionSetting<'_>, asks: &mut Asks) -> Result<Prediction, Refusal> {
+pub(crate) fn run_once(
+    setting: PredictionSetting<'_>,
+    asks: &mut Asks,
+) -> Result<Prediction, Refusal> {
     let seed = Seed(setting.plan.seed);
     let (workload, quick) = settled(setting, asks, seed)?;
     let workload = workload.sent_only(quick.figures.completed);

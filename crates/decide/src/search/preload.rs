@@ -76,7 +76,7 @@ fn reached(flights: &[Flight], level: f64) -> Option<Nanos> {
 
 #[cfg(test)]
 mod tests {
-    use tokometer_record::{Identity, RequestedLengths};
+    use tokometer_record::{AttemptId, RequestedLengths};
 
     use super::*;
 
@@ -115,7 +115,7 @@ mod tests {
     fn discarded_requests_become_warm_up_and_warm_up_stays() {
         let request = |index: u64, at: u64, phase| {
             let sent = Nanos::from_secs(at);
-            let identity = Identity::new(index, phase);
+            let identity = AttemptId::new(index, phase);
             let mut timeline = Timeline::new(identity, RequestedLengths::default(), sent);
             timeline.times.first_byte_sent = Some(sent);
             timeline.times.end = Some(sent + Nanos::from_secs(5));
