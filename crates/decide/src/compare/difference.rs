@@ -112,7 +112,8 @@ pub fn unpaired(a: &[f64], b: &[f64], judgement: Judgement) -> Option<Difference
     let part = |values: &[f64]| {
         let count = values.len() as f64;
         // Blocks of one run follow each other, and are worth fewer independent ones.
-        let inflation = if judgement.basis == Basis::Blocks { interval::inflation(values) } else { 1.0 };
+        let inflation =
+            if judgement.basis == Basis::Blocks { interval::inflation(values) } else { 1.0 };
         let variance = statistics::variance(values)? / count * inflation;
         Some((statistics::mean(values)?, variance, ((count - 1.0) / inflation).max(1.0)))
     };
@@ -244,7 +245,7 @@ mod tests {
             (0..16_u32).map(|at| 10.0 + (f64::from(at) / 5.0 + phase).sin()).collect()
         };
         let (a, b) = (wave(0.0), wave(2.0));
-        let found = |basis: Basis| unpaired(&a, &b, basis, Better::Lower).unwrap();
+        let found = |basis: Basis| unpaired(&a, &b, judgement(basis, Better::Lower)).unwrap();
         assert_ne!(found(Basis::Runs).conclusion, Conclusion::CannotTell);
         assert_eq!(found(Basis::Blocks).conclusion, Conclusion::CannotTell);
     }
