@@ -68,7 +68,7 @@ fn the_doctor_reads_standard_input_and_writes_a_comment_or_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let seed = root().join("fixtures/seeds/000_659e43dd1329acd2.txt");
     let text = std::fs::read_to_string(seed).unwrap().replace("463.85", "@all  ");
-    let pasted: String = text.lines().map(|line| format!("> {line}\n")).collect();
+    let pasted: String = text.lines().flat_map(|line| ["> ", line, "\n"]).collect();
     std::fs::write(folder.path().join("pasted.txt"), pasted).unwrap();
     let doctor = |flags: &str| {
         let input = std::fs::File::open(folder.path().join("pasted.txt")).unwrap();
