@@ -1,7 +1,7 @@
 //! `cargo lab aa-virtual [COUNT]`: false alarms and power of `compare` at 30, 60 and 90 % of capacity.
 //!
 //! In virtual time a restart changes nothing, so each server process gets a speed of its own: its steps
-//! take a factor longer that is drawn anew for every start. Every comparison starts its servers anew,
+//! take a factor longer that is drawn again for every start. Every comparison restarts its servers,
 //! and measures each process twice. Side B is measured with the first seeds in every other comparison.
 //! Equal servers must differ in about one figure of twenty; one whose steps take 3 % longer should be
 //! found. Prints the table of `docs/compare.md`.

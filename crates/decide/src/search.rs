@@ -18,7 +18,7 @@ mod preload;
 
 use serde::{Deserialize, Serialize};
 
-use self::bracket::Step;
+use self::bracket::BracketStep;
 use self::edge::{Edge, EdgeSample};
 
 pub use self::allowance::{Allowance, Use};
@@ -172,7 +172,7 @@ pub enum SearchResult {
 /// The stages of a search, as its points so far decide them.
 enum Course {
     /// Still bracketing, or ended without a bracket.
-    First(Step),
+    First(BracketStep),
     /// The first so many points found the bracket; the others belong to the design.
     Second { first: usize, design: Design },
 }
@@ -215,8 +215,10 @@ impl SearchLimits {
     pub fn next(&self, points: &[Point]) -> Next {
         let is_over = points.len() >= self.points;
         match self.course(points) {
-            Course::First(Step::Done(result)) => Next::Done(result),
-            Course::First(Step::Measure(load, stage)) if !is_over => Next::Measure { load, stage },
+            Course::First(BracketStep::Done(result)) => Next::Done(result),
+            Course::First(BracketStep::Measure(load, stage)) if !is_over => {
+                Next::Measure { load, stage }
+            }
             Course::First(_) => Next::Done(Self::unfinished(points)),
             Course::Second { first, design } => match design.loads.get(points.len() - first) {
                 Some(load) => Next::Measure { load: *load, stage: Stage::Estimate },
@@ -236,7 +238,7 @@ impl SearchLimits {
     /// The first stage ends with the first points that have a bracket.
     fn course(&self, points: &[Point]) -> Course {
         for first in 0..=points.len() {
-            let Step::Found(bracket) = self.bracket(&points[..first]) else { continue };
+            let BracketStep::Found(bracket) = self.bracket(&points[..first]) else { continue };
             let left = self.points.saturating_sub(first);
             if left < edge::FEWEST {
                 break;

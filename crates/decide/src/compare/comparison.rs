@@ -10,7 +10,7 @@ use tokometer_metrics::figure::{Figure, Quantity, Statistic};
 use tokometer_metrics::statistics;
 
 use super::ab_blocks::Pairs;
-use super::difference::{self, Basis, Difference, Equivalence, Judgement};
+use super::difference::{self, Basis, Difference, DifferenceRule, Equivalence};
 use super::likeness::{DifferingLine, Likeness, Warning, Weight, likeness};
 use super::restarts::{self, Restarts, one_process};
 use super::rule::{FailRule, RuleResult};
@@ -34,8 +34,8 @@ impl<'a> Criteria<'a> {
         Self { figures, equivalence: Equivalence::default() }
     }
 
-    fn judgement(&self, figure: Figure, basis: Basis) -> Judgement {
-        Judgement { basis, better: figure.better(), equivalence: self.equivalence }
+    fn judgement(&self, figure: Figure, basis: Basis) -> DifferenceRule {
+        DifferenceRule { basis, better: figure.better(), equivalence: self.equivalence }
     }
 }
 

@@ -97,7 +97,7 @@ struct Estimate {
 
 /// How a difference is judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Judgement {
+pub struct DifferenceRule {
     /// Where the values come from.
     pub basis: Basis,
     /// Whether a higher value is better.
@@ -108,7 +108,7 @@ pub struct Judgement {
 
 /// Compares two independent samples (Welch). `None` for fewer than two values on a side, or a mean of
 /// zero in A.
-pub fn unpaired(a: &[f64], b: &[f64], judgement: Judgement) -> Option<Difference> {
+pub fn unpaired(a: &[f64], b: &[f64], judgement: DifferenceRule) -> Option<Difference> {
     let part = |values: &[f64]| {
         let count = values.len() as f64;
         // Blocks of one run follow each other, and are worth fewer independent ones.
@@ -126,7 +126,7 @@ pub fn unpaired(a: &[f64], b: &[f64], judgement: Judgement) -> Option<Difference
 }
 
 /// Compares values measured in pairs, so that drift cancels. `None` for fewer than two pairs.
-pub fn paired(pairs: &[(f64, f64)], judgement: Judgement) -> Option<Difference> {
+pub fn paired(pairs: &[(f64, f64)], judgement: DifferenceRule) -> Option<Difference> {
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
     let count = pairs.len() as f64;
     let error = (statistics::variance(&differences)? / count).sqrt();
@@ -136,9 +136,9 @@ pub fn paired(pairs: &[(f64, f64)], judgement: Judgement) -> Option<Difference> 
     conclude(&Estimate { a, b, error, freedom: count - 1.0, units }, judgement)
 }
 
-fn conclude(estimate: &Estimate, judgement: Judgement) -> Option<Difference> {
+fn conclude(estimate: &Estimate, judgement: DifferenceRule) -> Option<Difference> {
     let Estimate { a, b, error, freedom, units } = *estimate;
-    let Judgement { basis, better, equivalence: Equivalence(margin_of_none) } = judgement;
+    let DifferenceRule { basis, better, equivalence: Equivalence(margin_of_none) } = judgement;
     let scale = a.abs();
     if scale <= 0.0 {
         return None;
@@ -200,12 +200,15 @@ impl Difference {
 mod tests {
     use super::*;
 
-    fn judgement(basis: Basis, better: Better) -> Judgement {
-        Judgement { basis, better, equivalence: Equivalence::default() }
+    fn judgement(basis: Basis, better: Better) -> DifferenceRule {
+        DifferenceRule { basis, better, equivalence: Equivalence::default() }
     }
 
-    const RUNS: Judgement =
-        Judgement { basis: Basis::Runs, better: Better::Lower, equivalence: Equivalence(0.01) };
+    const RUNS: DifferenceRule = DifferenceRule {
+        basis: Basis::Runs,
+        better: Better::Lower,
+        equivalence: Equivalence(0.01),
+    };
 
     /// Means 10 and 12, variance 1 each, three runs: error 0.8165, t(4) = 2.776.
     #[test]
@@ -284,7 +287,7 @@ mod tests {
     fn a_difference_within_the_margin_is_negligible_and_one_that_may_exceed_it_is_not() {
         let check = |b: f64, scatter: f64, equivalence: f64, expected: Conclusion| {
             let values = |mean: f64| [mean, mean * (1.0 + scatter), mean * (1.0 - scatter)];
-            let judgement = Judgement { equivalence: Equivalence(equivalence), ..RUNS };
+            let judgement = DifferenceRule { equivalence: Equivalence(equivalence), ..RUNS };
             let found = unpaired(&values(100.0), &values(b), judgement).unwrap();
             assert_eq!(found.conclusion, expected, "{found:?}");
         };

@@ -18,7 +18,9 @@ mod run;
 
 pub use ab_blocks::{AbBlocks, Between, BlockOrder, Half, Pairs, RecordedRun, Spans};
 pub use comparison::{ComparedFigure, Comparison, Criteria, ENOUGH_RUNS, Side, counted};
-pub use difference::{Basis, Conclusion, Difference, Equivalence, Judgement, paired, unpaired};
+pub use difference::{
+    Basis, Conclusion, Difference, DifferenceRule, Equivalence, paired, unpaired,
+};
 pub use figures::{LATENCIES, compared, percentiles};
 pub use likeness::{DifferingLine, Likeness, Warning, Weight};
 pub use requests::{ComparedRequest, block_values, last_attempts};

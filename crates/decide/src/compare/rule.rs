@@ -99,7 +99,7 @@ impl FailRule {
 
 #[cfg(test)]
 mod tests {
-    use super::super::difference::{self, Basis, Judgement};
+    use super::super::difference::{self, Basis, DifferenceRule};
     use super::*;
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
 
     fn judged(rule: &str, a: &[f64], b: &[f64]) -> RuleResult {
         let rule = FailRule::parse(rule).unwrap();
-        let judgement = Judgement {
+        let judgement = DifferenceRule {
             basis: Basis::Runs,
             better: rule.figure.better(),
             equivalence: Equivalence::default(),

@@ -21,7 +21,7 @@ pub(super) struct Bracket {
 
 /// The next step of the first stage.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub(super) enum BracketStep {
     Measure(f64, Stage),
     Found(Bracket),
     Done(SearchResult),
@@ -97,26 +97,26 @@ impl SearchLimits {
     }
 
     /// The next step of the first stage.
-    pub(super) fn bracket(&self, points: &[Point]) -> Step {
+    pub(super) fn bracket(&self, points: &[Point]) -> BracketStep {
         let rungs = rungs(points);
         let missed = rungs.iter().find(|rung| !rung.holds());
         let is_below =
             |rung: &&Rung| rung.holds() && missed.is_none_or(|missed| rung.load < missed.load);
         match (rungs.iter().rfind(is_below), missed) {
-            (None, None) => Step::Measure(self.tidy(self.start), Stage::Climb),
+            (None, None) => BracketStep::Measure(self.tidy(self.start), Stage::Climb),
             (Some(low), None) if low.load >= self.most => {
-                Step::Done(SearchResult::LimitedByMost { load: low.load })
+                BracketStep::Done(SearchResult::LimitedByMost { load: low.load })
             }
-            (Some(low), None) => Step::Measure(self.tidy(low.load * 2.0), Stage::Climb),
+            (Some(low), None) => BracketStep::Measure(self.tidy(low.load * 2.0), Stage::Climb),
             (None, Some(high)) if high.load <= self.least => {
-                Step::Done(SearchResult::NoneMeets { load: high.load })
+                BracketStep::Done(SearchResult::NoneMeets { load: high.load })
             }
-            (None, Some(high)) => Step::Measure(self.tidy(high.load / 2.0), Stage::Climb),
+            (None, Some(high)) => BracketStep::Measure(self.tidy(high.load / 2.0), Stage::Climb),
             (Some(low), Some(high)) => self.narrowed(low, high),
         }
     }
 
-    fn narrowed(&self, low: &Rung, high: &Rung) -> Step {
+    fn narrowed(&self, low: &Rung, high: &Rung) -> BracketStep {
         let is_next = self.is_whole && high.load - low.load <= 1.0;
         if !is_next && high.load / low.load > NARROW {
             let middle = (low.load * high.load).sqrt();
@@ -126,16 +126,16 @@ impl SearchLimits {
             } else {
                 self.tidy(rounded(middle))
             };
-            return Step::Measure(middle, Stage::Narrow);
+            return BracketStep::Measure(middle, Stage::Narrow);
         }
         // A server that is a little overloaded meets everything at first.
         if !low.is_long {
-            return Step::Measure(low.load, Stage::Narrow);
+            return BracketStep::Measure(low.load, Stage::Narrow);
         }
         if high.is_doubtful() {
-            return Step::Measure(high.load, Stage::Narrow);
+            return BracketStep::Measure(high.load, Stage::Narrow);
         }
-        Step::Found(Bracket { low: low.load, high: high.load })
+        BracketStep::Found(Bracket { low: low.load, high: high.load })
     }
 
     /// What is known when no more points may be measured.
@@ -167,20 +167,20 @@ mod tests {
         use PointOutcome::{Met, Missed, Overloaded};
         use Stage::{Climb, Narrow};
         let mut points = vec![point(1.0, Climb, Met, 0.0)];
-        let mut check = |next: PointOutcome, used: f64, expected: Step| {
+        let mut check = |next: PointOutcome, used: f64, expected: BracketStep| {
             assert_eq!(LIMITS.bracket(&points), expected);
-            if let Step::Measure(load, stage) = expected {
+            if let BracketStep::Measure(load, stage) = expected {
                 points.push(point(load, stage, next, used));
             }
         };
-        check(Met, 0.1, Step::Measure(2.0, Climb));
-        check(Overloaded, 50.0, Step::Measure(4.0, Climb));
-        check(Met, 0.2, Step::Measure(2.83, Narrow));
-        check(Missed, 40.0, Step::Measure(3.36, Narrow));
-        check(Missed, 1.5, Step::Measure(3.08, Narrow));
+        check(Met, 0.1, BracketStep::Measure(2.0, Climb));
+        check(Overloaded, 50.0, BracketStep::Measure(4.0, Climb));
+        check(Met, 0.2, BracketStep::Measure(2.83, Narrow));
+        check(Missed, 40.0, BracketStep::Measure(3.36, Narrow));
+        check(Missed, 1.5, BracketStep::Measure(3.08, Narrow));
         // One violation by a little may be an outlier.
-        check(Missed, 3.0, Step::Measure(3.08, Narrow));
-        check(Met, 0.0, Step::Found(Bracket { low: 2.83, high: 3.08 }));
+        check(Missed, 3.0, BracketStep::Measure(3.08, Narrow));
+        check(Met, 0.0, BracketStep::Found(Bracket { low: 2.83, high: 3.08 }));
     }
 
     #[test]
@@ -193,10 +193,10 @@ mod tests {
             point(3.1, Narrow, Missed, 1.2),
             point(3.1, Narrow, Met, 0.1),
         ];
-        assert_eq!(LIMITS.bracket(&points), Step::Measure(3.1, Narrow));
+        assert_eq!(LIMITS.bracket(&points), BracketStep::Measure(3.1, Narrow));
         let again: Vec<Point> =
             points.iter().cloned().chain([point(3.1, Narrow, Met, 0.3)]).collect();
-        assert_eq!(LIMITS.bracket(&again), Step::Found(Bracket { low: 3.1, high: 3.4 }));
+        assert_eq!(LIMITS.bracket(&again), BracketStep::Found(Bracket { low: 3.1, high: 3.4 }));
     }
 
     /// Ten seconds at a load that is 10 % too high met every objective, because the queue had only
@@ -206,8 +206,8 @@ mod tests {
         use PointOutcome::{Met, Missed};
         use Stage::{Climb, Narrow};
         let mut points = vec![point(40.0, Climb, Met, 0.0), point(45.0, Narrow, Missed, 90.0)];
-        assert_eq!(LIMITS.bracket(&points), Step::Measure(40.0, Narrow));
+        assert_eq!(LIMITS.bracket(&points), BracketStep::Measure(40.0, Narrow));
         points.push(point(40.0, Narrow, Missed, 50.0));
-        assert_eq!(LIMITS.bracket(&points), Step::Measure(20.0, Climb));
+        assert_eq!(LIMITS.bracket(&points), BracketStep::Measure(20.0, Climb));
     }
 }

@@ -95,12 +95,12 @@ fn deviance(used: f64, mean: f64) -> f64 {
 }
 
 /// The points of one objective with the scatter that is assumed of them.
-struct Profile<'a> {
+struct EdgeLikelihood<'a> {
     samples: &'a [EdgeSample],
     dispersion: f64,
 }
 
-impl Profile<'_> {
+impl EdgeLikelihood<'_> {
     /// The deviance of a line, with what is known of slopes.
     fn at(&self, x: f64, log_slope: f64) -> f64 {
         let slope = libm::exp(log_slope);
@@ -158,7 +158,7 @@ pub(super) fn edge(samples: &[EdgeSample]) -> Option<Edge> {
         (ends.0.min(one.x), ends.1.max(one.x))
     });
     let range = (first - BEYOND, last + BEYOND);
-    let mut profile = Profile { samples: &samples, dispersion: 1.0 };
+    let mut profile = EdgeLikelihood { samples: &samples, dispersion: 1.0 };
     let mut found = (0.0, 0.0);
     let mut slope = USUAL_SLOPE;
     // The weight of what is known of slopes depends on the scatter, and the scatter on the line.

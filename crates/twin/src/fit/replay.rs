@@ -156,7 +156,7 @@ macro_rules! knob {
 
 /// Costs of decoding are known from many steps and may move little; what a prompt costs and what lies
 /// before the engine are known from few, and may move far.
-fn knobs(profile: &Profile, prompts: Prompts) -> Vec<Knob> {
+fn knobs(profile: &Profile, prompts: PromptLengths) -> Vec<Knob> {
     let cost = &profile.cost;
     let prompt = prompts.mean;
     // All that lies before the first token of a lone request could be its prompt's cost.
@@ -237,7 +237,7 @@ const ATTENTION_PLACE: f64 = 0.5;
 
 /// The lengths of the prompts of some runs.
 #[derive(Debug, Clone, Copy)]
-struct Prompts {
+struct PromptLengths {
     mean: f64,
     shortest: f64,
     longest: f64,
@@ -322,13 +322,13 @@ fn best_of(ends: &[Best]) -> Option<&Best> {
     ends.iter().min_by(|one, other| one.value.total_cmp(&other.value))
 }
 
-fn prompts_of(replays: &[Replay]) -> Option<Prompts> {
+fn prompts_of(replays: &[Replay]) -> Option<PromptLengths> {
     let asks = replays.iter().flat_map(|replay| {
         let asks = &replay.workload.asks;
         (0..asks.count()).map(move |at| f64::from(asks.ask(at).prompt_tokens.max(1)))
     });
     let lengths: Vec<f64> = asks.collect();
-    Some(Prompts {
+    Some(PromptLengths {
         mean: lengths.iter().sum::<f64>() / lengths.len() as f64,
         shortest: lengths.iter().copied().reduce(f64::min)?,
         longest: lengths.iter().copied().reduce(f64::max)?,
