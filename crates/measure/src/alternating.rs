@@ -259,7 +259,7 @@ fn end(child: &mut Child) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use tokometer_base::Seed;
-    use tokometer_decide::compare::{Between, BlockOrder};
+    use tokometer_decide::compare::{BlockChange, BlockOrder};
     use tokometer_schedule::{Arrivals, First, Pace, RateCurve, SendLimit};
 
     use super::*;
@@ -277,7 +277,7 @@ mod tests {
             first: First::Waits,
         };
         let mut times = times(&Arrivals::Paced(pace));
-        let blocks = AbBlocks { block: 3, order: BlockOrder::Abba, between: Between::Nothing };
+        let blocks = AbBlocks { block: 3, order: BlockOrder::Abba, between: BlockChange::Nothing };
         let dues: Vec<_> = (0..12).map(|index| times.due(blocks, index, None).unwrap()).collect();
         assert_eq!(dues[0..3], dues[3..6]);
         assert_eq!(dues[6..9], dues[9..12]);
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn an_infinite_rate_has_no_times_and_a_trace_counts_from_its_block() {
         let mut times = times(&Arrivals::AtOnce);
-        let blocks = AbBlocks { block: 2, order: BlockOrder::Abba, between: Between::Nothing };
+        let blocks = AbBlocks { block: 2, order: BlockOrder::Abba, between: BlockChange::Nothing };
         assert_eq!(times.due(blocks, 0, None), None);
         let at = |seconds| Some(Nanos::from_secs(seconds));
         assert_eq!(times.due(blocks, 4, at(100)), at(0));

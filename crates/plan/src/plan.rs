@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::Seed;
 use tokometer_base::{Conventions, Partial};
 use tokometer_decide::AbBlocks;
-use tokometer_decide::compare::{Between, BlockOrder};
+use tokometer_decide::compare::{BlockChange, BlockOrder};
 use tokometer_record as record;
 use tokometer_workload as workload;
 
@@ -87,7 +87,7 @@ impl Plan {
         };
         // Earlier versions did not restart the server between two blocks of one side.
         let is_restarted = turns.switch_command.is_some() && turns.order == TurnOrder::Drawn;
-        let between = if is_restarted { Between::Restart } else { Between::Nothing };
+        let between = if is_restarted { BlockChange::Restart } else { BlockChange::Nothing };
         (self.targets.len() == 2 && block > 0).then_some(AbBlocks { block, order, between })
     }
 

@@ -49,14 +49,14 @@ const MOST_SEARCHES: usize = 64;
 
 /// One combination of the lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Combination {
+pub(crate) struct PredictedChoice {
     /// Servers behind the router.
     pub(crate) replicas: usize,
     /// `KEY=VALUE`, one value each.
     pub(crate) set: Vec<String>,
 }
 
-impl Combination {
+impl PredictedChoice {
     /// What distinguishes it from the others.
     pub(crate) fn name(&self) -> String {
         let replicas = format!("replicas={}", self.replicas);
@@ -68,7 +68,7 @@ impl Combination {
 #[derive(Debug, Serialize)]
 pub(crate) struct PredictedCapacity {
     #[serde(flatten)]
-    pub(crate) combination: Combination,
+    pub(crate) combination: PredictedChoice,
     pub(crate) findings: Findings,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct PredictedCapacities {
 }
 
 /// Every combination of the lists; the first list varies slowest.
-fn combinations(args: &EngineArgs) -> Result<Vec<Combination>, Refusal> {
+fn combinations(args: &EngineArgs) -> Result<Vec<PredictedChoice>, Refusal> {
     let mut found = vec![Vec::new()];
     for setting in &args.set {
         let (key, values) = setting.split_once('=').unwrap_or((setting, ""));
@@ -101,10 +101,10 @@ fn combinations(args: &EngineArgs) -> Result<Vec<Combination>, Refusal> {
     }
     let replicas = if args.replicas.is_empty() { &[1][..] } else { &args.replicas };
     let of = |set: &Vec<String>| {
-        let of = |replicas: &usize| Combination { replicas: *replicas, set: set.clone() };
+        let of = |replicas: &usize| PredictedChoice { replicas: *replicas, set: set.clone() };
         replicas.iter().map(of).collect::<Vec<_>>()
     };
-    let all: Vec<Combination> = found.iter().flat_map(of).collect();
+    let all: Vec<PredictedChoice> = found.iter().flat_map(of).collect();
     if all.len() > MOST_SEARCHES {
         return Err(Refusal::usage(
             format!(
@@ -157,7 +157,7 @@ pub(super) fn capacity(
             routing: args.engine.router,
             ..twin::PredictOptions::default()
         };
-        let job = Job { engine, options, plan: &lowered.plan, secrets: &lowered.secrets };
+        let job = SearchJob { engine, options, plan: &lowered.plan, secrets: &lowered.secrets };
         let findings = job.findings(search, args)?;
         found.capacities.push(PredictedCapacity { combination, findings });
     }
@@ -173,14 +173,14 @@ pub(super) fn capacity(
 }
 
 /// One search in virtual time.
-struct Job<'a> {
+struct SearchJob<'a> {
     engine: EngineChoice,
     options: twin::PredictOptions,
     plan: &'a plan::Plan,
     secrets: &'a Credentials,
 }
 
-impl Job<'_> {
+impl SearchJob<'_> {
     fn findings(
         &self,
         mut search: CapacitySearch,
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn lists_give_every_combination() {
         let names = |args: &EngineArgs| {
-            combinations(args).unwrap().iter().map(Combination::name).collect::<Vec<_>>()
+            combinations(args).unwrap().iter().map(PredictedChoice::name).collect::<Vec<_>>()
         };
         assert_eq!(names(&args(&[], &[])), ["replicas=1"]);
         assert_eq!(

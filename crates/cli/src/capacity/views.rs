@@ -201,7 +201,7 @@ mod tests {
     use tokometer_decide::capacity::ObjectiveAtPoint;
     use tokometer_decide::search::{Stage, Use};
 
-    use super::super::predicted::{Combination, PredictedCapacity};
+    use super::super::predicted::{PredictedCapacity, PredictedChoice};
     use super::*;
 
     fn reading(load: f64, fit: PointOutcome) -> MeasuredPoint {
@@ -293,7 +293,8 @@ mod tests {
                 highest_met: 12.0,
                 lowest_missed: 12.8,
             });
-            let combination = Combination { replicas, set: vec!["scheduler.max_seqs=64".into()] };
+            let combination =
+                PredictedChoice { replicas, set: vec!["scheduler.max_seqs=64".into()] };
             PredictedCapacity { combination, findings: findings(ending) }
         };
         let found = PredictedCapacities {

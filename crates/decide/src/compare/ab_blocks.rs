@@ -25,7 +25,7 @@ pub struct AbBlocks {
     /// Which side of a pair comes first.
     pub order: BlockOrder,
     /// What happens between blocks.
-    pub between: Between,
+    pub between: BlockChange,
 }
 
 /// Which side of a pair comes first.
@@ -39,7 +39,7 @@ pub enum BlockOrder {
 
 /// What happens between blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Between {
+pub enum BlockChange {
     /// Two servers keep running.
     Nothing,
     /// One server is restarted or reconfigured before each change of side and before every two pairs,
@@ -111,8 +111,8 @@ impl AbBlocks {
             .collect();
         // Two pairs with a restart between their blocks share no process with the next two.
         let least = match self.between {
-            Between::Nothing => 1,
-            Between::Restart => 2,
+            BlockChange::Nothing => 1,
+            BlockChange::Restart => 2,
         };
         let values = figures
             .iter()
@@ -124,7 +124,7 @@ impl AbBlocks {
     /// Server starts of A and of B in so many pairs. The side in the middle of two pairs starts once,
     /// the other one twice.
     fn restarted(self, pairs: u64) -> Option<(usize, usize)> {
-        if self.between == Between::Nothing {
+        if self.between == BlockChange::Nothing {
             return None;
         }
         let starts = (0..pairs / COUPLE).fold((0, 0), |(a, b), couple| {
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     const ABBA: AbBlocks =
-        AbBlocks { block: 2, order: BlockOrder::Abba, between: Between::Nothing };
+        AbBlocks { block: 2, order: BlockOrder::Abba, between: BlockChange::Nothing };
 
     /// Nothing that comes and goes in step with the blocks may meet one side alone, and a steady drift
     /// must cancel.
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_restarted_server_counts_by_two_pairs() {
-        let ab = AbBlocks { between: Between::Restart, ..ABBA };
+        let ab = AbBlocks { between: BlockChange::Restart, ..ABBA };
         let requests: Vec<ComparedRequest> = (0..16)
             .map(|index| {
                 let target = ab.target(index);

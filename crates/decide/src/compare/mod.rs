@@ -16,7 +16,7 @@ mod restarts;
 mod rule;
 mod run;
 
-pub use ab_blocks::{AbBlocks, Between, BlockOrder, Half, Pairs, RecordedRun, Spans};
+pub use ab_blocks::{AbBlocks, BlockChange, BlockOrder, Half, Pairs, RecordedRun, Spans};
 pub use comparison::{ComparedFigure, Comparison, Criteria, ENOUGH_RUNS, Side, counted};
 pub use difference::{
     Basis, Conclusion, Difference, DifferenceRule, Equivalence, paired, unpaired,

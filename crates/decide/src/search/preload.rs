@@ -19,13 +19,13 @@ pub fn with_preload(counted: Nanos) -> Nanos {
 }
 
 /// When a request was in flight.
-type Flight = (Nanos, Nanos);
+type FlightSpan = (Nanos, Nanos);
 
 /// Marks the measured requests that began before the number in flight was flat as warm-up, and returns
 /// that time. `None` without any request.
 pub fn discard_preload(timelines: &mut [Timeline]) -> Option<Nanos> {
     let begin = |one: &Timeline| one.times.first_byte_sent.unwrap_or(one.times.admitted);
-    let flights: Vec<Flight> = timelines
+    let flights: Vec<FlightSpan> = timelines
         .iter()
         .filter(|one| one.identity.phase == Phase::Measure)
         .map(|one| (begin(one), one.times.end.unwrap_or(begin(one))))
@@ -39,7 +39,7 @@ pub fn discard_preload(timelines: &mut [Timeline]) -> Option<Nanos> {
     Some(from)
 }
 
-fn flat_from(flights: &[Flight]) -> Option<Nanos> {
+fn flat_from(flights: &[FlightSpan]) -> Option<Nanos> {
     let first = flights.iter().map(|flight| flight.0).min()?;
     let last = flights.iter().map(|flight| flight.0).max()?;
     let middle = first + Nanos::from_secs_f64((last - first).as_secs_f64() * MOST);
@@ -51,8 +51,8 @@ fn flat_from(flights: &[Flight]) -> Option<Nanos> {
     Some(reached(flights, level).unwrap_or(middle).max(settled).min(middle))
 }
 
-fn mean_in_flight(flights: &[Flight], (from, to): Flight) -> f64 {
-    let inside = |flight: &Flight| {
+fn mean_in_flight(flights: &[FlightSpan], (from, to): FlightSpan) -> f64 {
+    let inside = |flight: &FlightSpan| {
         let (begin, end) = (flight.0.max(from), flight.1.min(to));
         if end > begin { (end - begin).as_secs_f64() } else { 0.0 }
     };
@@ -62,7 +62,7 @@ fn mean_in_flight(flights: &[Flight], (from, to): Flight) -> f64 {
 }
 
 /// When so many were first in flight.
-fn reached(flights: &[Flight], level: f64) -> Option<Nanos> {
+fn reached(flights: &[FlightSpan], level: f64) -> Option<Nanos> {
     let begins = flights.iter().map(|flight| (flight.0, 1_i64));
     let ends = flights.iter().map(|flight| (flight.1, -1_i64));
     let mut changes: Vec<(Nanos, i64)> = begins.chain(ends).collect();
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    fn flights(of: impl Iterator<Item = (f64, f64)>) -> Vec<Flight> {
+    fn flights(of: impl Iterator<Item = (f64, f64)>) -> Vec<FlightSpan> {
         of.map(|(begin, length)| {
             (Nanos::from_secs_f64(begin), Nanos::from_secs_f64(begin + length))
         })
