@@ -12,6 +12,10 @@ pub enum Protocol {
     Completions,
     /// OpenAI's `/v1/chat/completions`.
     Chat,
+    /// OpenAI's `/v1/responses`.
+    Responses,
+    /// Anthropic's `/v1/messages`.
+    Messages,
     /// SGLang's `/generate`.
     SglangGenerate,
     /// Text Generation Inference's `/generate_stream`.
@@ -68,6 +72,8 @@ const fn row(name: &'static str, protocol: Protocol, server: ServerKind) -> Back
     let path = match protocol {
         Protocol::Completions | Protocol::DeepspeedMii => COMPLETIONS,
         Protocol::Chat => CHAT,
+        Protocol::Responses => "/v1/responses",
+        Protocol::Messages => "/v1/messages",
         Protocol::SglangGenerate => "/generate",
         Protocol::TgiGenerate => "/generate_stream",
         Protocol::TensorRtLlm => "/v2/models/ensemble/generate_stream",
@@ -94,10 +100,12 @@ impl Backend {
 use Conventions::{Sglang, Vllm};
 
 /// Every backend name. A name that both known clients use (`vllm`, `lmdeploy`) means vLLM's.
-static BACKENDS: [Backend; 19] = [
+static BACKENDS: [Backend; 21] = [
     row("openai", Protocol::Completions, ServerKind::Any).of(Vllm),
     row("vllm", Protocol::Completions, ServerKind::Vllm).of(Vllm).port(8000),
     row("openai-chat", Protocol::Chat, ServerKind::Any).of(Vllm),
+    row("openai-responses", Protocol::Responses, ServerKind::Any).of(Vllm),
+    row("anthropic", Protocol::Messages, ServerKind::Any),
     row("vllm-chat", Protocol::Chat, ServerKind::Vllm).of(Sglang),
     row("sglang", Protocol::SglangGenerate, ServerKind::Sglang).of(Sglang),
     row("sglang-native", Protocol::SglangGenerate, ServerKind::Sglang).of(Sglang),
@@ -206,18 +214,29 @@ impl Backend {
 
     /// Whether it sends conversations and so lets the server apply its chat template.
     pub fn is_chat(&self) -> bool {
-        self.protocol == Protocol::Chat
+        matches!(self.protocol, Protocol::Chat | Protocol::Responses | Protocol::Messages)
     }
 
-    /// Whether it uses one of OpenAI's routes.
+    /// Whether it uses OpenAI's completions, plain or chat.
     pub fn is_openai(&self) -> bool {
         matches!(self.protocol, Protocol::Completions | Protocol::Chat)
     }
 
+    /// Whether its requests may have `ignore_eos`, which makes an answer go on to its full length.
+    pub fn takes_ignore_eos(&self) -> bool {
+        self.is_openai() || self.protocol == Protocol::Responses
+    }
+
+    /// Whether requests carry the headers of Anthropic's protocol.
+    pub fn is_anthropic(&self) -> bool {
+        self.protocol == Protocol::Messages
+    }
+
     /// Whether the tokens of an answer are known from its usage, so that its text is not needed to
-    /// count them. Servers of OpenAI's routes report usage when asked.
+    /// count them. Servers of OpenAI's routes report usage when asked, those of the Responses and
+    /// Messages APIs always.
     pub fn is_counted_by_usage(&self) -> bool {
-        self.is_openai()
+        self.is_openai() || matches!(self.protocol, Protocol::Responses | Protocol::Messages)
     }
 
     /// Whether a request names its model.
@@ -299,6 +318,8 @@ mod tests {
 openai vllm /v1/completions /v1/completions 8000/30000 /v1/models|/v1/models reset|flush vllm - yes yes yes yes yes -
 vllm vllm /v1/completions /v1/completions 8000/8000 /v1/models|/v1/models reset|reset vllm - yes yes yes yes yes -
 openai-chat vllm /v1/chat/completions /v1/chat/completions 8000/30000 /v1/models|/v1/models reset|flush vllm yes yes yes yes yes - -
+openai-responses vllm /v1/responses /v1/responses 8000/30000 /v1/models|/v1/models reset|flush vllm yes - yes yes yes - -
+anthropic - /v1/messages /v1/messages 8000/30000 /v1/models|/v1/models reset|flush vllm yes - yes yes yes - -
 vllm-chat sglang /v1/chat/completions /v1/chat/completions 8000/30000 /v1/models|/v1/models reset|reset vllm yes yes yes yes yes - -
 sglang sglang /generate /generate 8000/30000 /v1/models|/v1/models reset|flush-within sglang - - - - - yes yes
 sglang-native sglang /generate /generate 8000/30000 /v1/models|/v1/models reset|flush-within sglang - - - - - yes yes

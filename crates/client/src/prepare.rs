@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use tokometer_base::Prompt;
 use tokometer_record::RequestedLengths;
 
-use crate::dialect::{Dialect, rules_of, write_body};
+use crate::dialect::{Dialect, MESSAGES_VERSION, rules_of, write_body};
 use crate::error::Error;
 use crate::framing::EventFraming;
 use crate::proxy::Forward;
@@ -156,6 +156,13 @@ fn head(
     head.header("Accept-Encoding", "identity");
     if let Some(key) = &settings.api_key {
         head.header("Authorization", key.header_value());
+    }
+    if dialect.is_anthropic() {
+        head.header(MESSAGES_VERSION.0, MESSAGES_VERSION.1);
+        // Anthropic reads this header, other servers of the protocol the one above.
+        if let Some(key) = &settings.api_key {
+            head.header("x-api-key", key.expose());
+        }
     }
     if let Some(prefix) = &settings.request_id_prefix {
         head.header("x-request-id", format_args!("{prefix}{}", ask.index));

@@ -12,7 +12,7 @@ use tokometer_record::{Event, EventKind, Failure, FailureKind, Outcome, Timeline
 use crate::dialect::{Counting, EndRule, Rules, TextForm};
 use crate::exchange::{KeepText, ReadStamp};
 use crate::framing::EventFraming;
-use crate::scan::{EventTemplate, Fields, Marks, Text, scan};
+use crate::scan::{EventSchema, EventTemplate, Fields, Marks, Text, scan, scan_whole};
 use crate::server_message::{abort_reason, error_message, html_page, message};
 use crate::settings::UsageReports;
 use crate::sse;
@@ -82,7 +82,8 @@ impl ResponseReading {
         arrival: EventArrival,
         timeline: &mut Timeline,
     ) {
-        if event.name.is_empty()
+        // An event that is named an error is scanned, whatever it looks like.
+        if event.name != b"error"
             && let Some((kind, text)) = self.template.matched(event.data)
         {
             if self.keep_text != KeepText::No {
@@ -108,7 +109,7 @@ impl ResponseReading {
         if data.is_empty() {
             return push(timeline, arrival, EventKind::Other, None);
         }
-        let Ok(mut fields) = scan(data) else {
+        let Ok(mut fields) = scan(self.rules.schema, data) else {
             self.fail(FailureKind::Protocol, "an event is not JSON: ", data);
             return push(timeline, arrival, EventKind::Error, None);
         };
@@ -121,6 +122,8 @@ impl ResponseReading {
         }
         let further = std::mem::take(&mut fields.further);
         let (kind, tokens) = self.on_choice(&fields);
+        let is_end = kind == EventKind::Other && fields.marks.has(Marks::LAST);
+        let kind = if is_end { EventKind::End } else { kind };
         if further.is_empty() {
             self.learn(data, &fields, (kind, tokens));
         }
@@ -175,7 +178,7 @@ impl ResponseReading {
 
     /// Processes the value of a response that is not streamed.
     pub(crate) fn on_whole(&mut self, data: &[u8], arrival: EventArrival, timeline: &mut Timeline) {
-        let Ok(mut fields) = scan(data) else {
+        let Ok(mut fields) = scan_whole(self.rules.schema, data) else {
             let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
             self.fail(FailureKind::Protocol, what, data);
             return push(timeline, arrival, EventKind::Error, None);
@@ -233,7 +236,8 @@ impl ResponseReading {
         if body.is_empty() && self.failure.is_none() {
             self.failure = Some(Failure::new(FailureKind::Protocol, nothing_in(status)));
         }
-        let is_error = scan(body).is_ok_and(|fields| fields.marks.has(Marks::ERROR))
+        let is_error = scan(EventSchema::Shared, body)
+            .is_ok_and(|fields| fields.marks.has(Marks::ERROR))
             || error_message(body).is_some();
         let is_stream = [&b":"[..], b"data:", b"event:", b"id:", b"retry:"]
             .iter()
@@ -456,7 +460,8 @@ fn nothing_in(status: Option<u16>) -> String {
 }
 
 fn merge(known: &mut Usage, told: Usage) {
-    known.prompt_tokens = told.prompt_tokens.or(known.prompt_tokens);
+    // The Messages API counts cached tokens apart, and not every event repeats them.
+    known.prompt_tokens = told.prompt_tokens.max(known.prompt_tokens);
     known.completion_tokens = told.completion_tokens.or(known.completion_tokens);
     known.cached_tokens = told.cached_tokens.or(known.cached_tokens);
     known.reasoning_tokens = told.reasoning_tokens.or(known.reasoning_tokens);

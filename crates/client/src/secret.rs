@@ -17,6 +17,8 @@ use tokometer_base::redact::{HIDDEN, Secrets, is_public_header, is_secret_name, 
 pub enum ApiKey {
     /// Sent as `Bearer KEY`.
     Bearer(String),
+    /// Sent the same way, from the variable of Anthropic's clients.
+    Anthropic(String),
     /// Sent unchanged, as SGLang's client does with the variable `API_KEY`.
     Raw(String),
 }
@@ -24,7 +26,7 @@ pub enum ApiKey {
 impl ApiKey {
     pub(crate) fn header_value(&self) -> String {
         match self {
-            Self::Bearer(key) => format!("Bearer {key}"),
+            Self::Bearer(key) | Self::Anthropic(key) => format!("Bearer {key}"),
             Self::Raw(key) => key.clone(),
         }
     }
@@ -33,6 +35,7 @@ impl ApiKey {
     pub fn variable(&self) -> &'static str {
         match self {
             Self::Bearer(_) => "OPENAI_API_KEY",
+            Self::Anthropic(_) => "ANTHROPIC_API_KEY",
             Self::Raw(_) => "API_KEY",
         }
     }
@@ -44,7 +47,7 @@ impl ApiKey {
 
     pub(crate) fn expose(&self) -> &str {
         match self {
-            Self::Bearer(key) | Self::Raw(key) => key,
+            Self::Bearer(key) | Self::Anthropic(key) | Self::Raw(key) => key,
         }
     }
 }

@@ -92,6 +92,9 @@ pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
         .iter()
         .filter_map(|place| document.pointer(place)?.get("finish_reason"))
         .find(|reason| !reason.is_null());
+    // The Responses API has a state instead.
+    let states = ["/response/status", "/status"];
+    let reason = reason.or_else(|| states.iter().find_map(|place| document.pointer(place)));
     let Some(reason) = reason else { return fit(&String::from_utf8_lossy(data), secrets) };
     let text = |key: &str| reason.get(key).and_then(serde_json::Value::as_str);
     let name = reason.as_str().or(text("type")).unwrap_or("unknown");
@@ -106,7 +109,9 @@ pub(crate) fn abort_reason(data: &[u8], secrets: &Secrets) -> String {
 /// again without a field they refuse, and some name it only there.
 pub(crate) fn error_message(body: &[u8]) -> Option<String> {
     let document: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let error = document.get("error").unwrap_or(&document);
+    let places = ["/error", "/response/error"];
+    let error = places.iter().filter_map(|place| document.pointer(place)).find(|it| !it.is_null());
+    let error = error.unwrap_or(&document);
     let text = |key: &str| error.get(key).and_then(serde_json::Value::as_str);
     let said = error.as_str().or(text("message")).or(text("detail"))?;
     Some(match text("param").filter(|param| !said.contains(param)) {
@@ -135,6 +140,10 @@ mod tests {
         check(r#"{"error":{"message":"unknown field","param":"min_p"}}"#, "unknown field (min_p)");
         check(r#"{"object":"error","message":"no model"}"#, "no model");
         check(r#"{"error":"overloaded"}"#, "overloaded");
+        check(r#"{"type":"error","error":{"type":"api_error","message":"no"}}"#, "no");
+        let failed =
+            r#"{"type":"response.failed","response":{"error":{"message":"out of memory"}}}"#;
+        check(failed, "out of memory");
         check(r#"{"detail":[{"loc":["body"]}]}"#, r#"{"detail":[{"loc":["body"]}]}"#);
         check("plain words", "plain words");
         check("a key: hunter22", "a key: [redacted]");

@@ -9,7 +9,7 @@ use crate::program::{Server, run};
 /// Backend, the server of its protocol, and further flags.
 type Row = (&'static str, &'static str, &'static str);
 
-const OPENAI: [Row; 7] = [
+const OPENAI: [Row; 9] = [
     ("openai", "vllm", ""),
     ("vllm", "vllm", ""),
     ("openai-chat", "vllm", ""),
@@ -17,6 +17,8 @@ const OPENAI: [Row; 7] = [
     ("lmdeploy", "vllm", ""),
     ("lmdeploy-chat", "vllm", ""),
     ("scalellm", "vllm", ""),
+    ("openai-responses", "vllm", ""),
+    ("anthropic", "vllm", ""),
 ];
 
 const SGLANG: [Row; 4] = [

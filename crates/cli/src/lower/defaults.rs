@@ -210,10 +210,10 @@ fn timing(situation: &Situation) -> Timing {
 /// SGLang's lets none at all.
 fn ignore_eos(situation: &Situation) -> IgnoreEos {
     let is_made_up = situation.has_dataset(Spec::is_random);
-    let is_openai = situation.dialect.is_openai();
+    let can_ignore = situation.dialect.takes_ignore_eos();
     match situation.family {
         Conventions::Sglang => IgnoreEos::Implied,
-        Conventions::Vllm if is_made_up && is_openai => IgnoreEos::Implied,
+        Conventions::Vllm if is_made_up && can_ignore => IgnoreEos::Implied,
         Conventions::Vllm => IgnoreEos::Off,
     }
 }

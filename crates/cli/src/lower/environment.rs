@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use tokometer_base::Conventions;
 use tokometer_base::redact::Secrets;
+use tokometer_base::{Backend, Conventions};
 use tokometer_client::ApiKey;
 use tokometer_client::proxy::Proxies;
 use tokometer_tokenize::hub;
@@ -13,6 +13,8 @@ use tokometer_tokenize::hub;
 pub(crate) struct Environment {
     /// `OPENAI_API_KEY`.
     pub(crate) openai_api_key: Option<String>,
+    /// `ANTHROPIC_API_KEY`.
+    pub(crate) anthropic_api_key: Option<String>,
     /// `API_KEY`, which SGLang's client falls back to.
     pub(crate) api_key: Option<String>,
     /// `HF_ENDPOINT`.
@@ -41,7 +43,9 @@ fn variable(name: &str) -> Option<String> {
 
 fn secrets(variable: &dyn Fn(&str) -> Option<String>) -> Secrets {
     let mut secrets = Secrets::new();
-    for name in ["OPENAI_API_KEY", "API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"] {
+    let names =
+        ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
+    for name in names {
         secrets.add(&variable(name).unwrap_or_default());
     }
     let proxies = PROXIES.iter().flat_map(|name| [(*name).to_owned(), name.to_ascii_lowercase()]);
@@ -70,6 +74,7 @@ impl Environment {
         };
         Self {
             openai_api_key: variable("OPENAI_API_KEY"),
+            anthropic_api_key: variable("ANTHROPIC_API_KEY"),
             api_key: variable("API_KEY"),
             hub_endpoint: variable("HF_ENDPOINT"),
             hub_token: variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN")),
@@ -81,9 +86,11 @@ impl Environment {
         }
     }
 
-    /// The API key to send, by the conventions to follow.
-    pub(crate) fn key(&self, family: Conventions) -> Option<ApiKey> {
-        let bearer = self.openai_api_key.clone().map(ApiKey::Bearer);
+    /// The API key to send to a backend, by the conventions to follow.
+    pub(crate) fn key(&self, family: Conventions, backend: &Backend) -> Option<ApiKey> {
+        let own = self.anthropic_api_key.clone().filter(|_| backend.is_anthropic());
+        let bearer = own.map(ApiKey::Anthropic);
+        let bearer = bearer.or_else(|| self.openai_api_key.clone().map(ApiKey::Bearer));
         match family {
             Conventions::Vllm => bearer,
             Conventions::Sglang => bearer.or_else(|| self.api_key.clone().map(ApiKey::Raw)),
@@ -122,6 +129,7 @@ mod tests {
     fn keys_follow_the_family_s_rule_and_the_cache_its_fallbacks() {
         let variables = |name: &str| match name {
             "API_KEY" => Some("raw".to_owned()),
+            "ANTHROPIC_API_KEY" => Some("sk-ant".to_owned()),
             "HF_HOME" => Some("/h".to_owned()),
             "HF_HUB_OFFLINE" => Some("1".to_owned()),
             "https_proxy" => Some("http://me:hunter22@proxy:3128".to_owned()),
@@ -129,8 +137,11 @@ mod tests {
         };
         let environment = Environment::from_variables(&variables);
         assert_eq!(environment.secrets.redact_exact("is hunter22"), "is [redacted]");
-        assert_eq!(environment.key(Conventions::Vllm), None);
-        assert_eq!(environment.key(Conventions::Sglang), Some(ApiKey::Raw("raw".to_owned())));
+        let key = |family, backend| environment.key(family, Backend::named(backend).unwrap());
+        assert_eq!(key(Conventions::Vllm, "openai"), None);
+        assert_eq!(key(Conventions::Sglang, "sglang"), Some(ApiKey::Raw("raw".to_owned())));
+        let own = Some(ApiKey::Anthropic("sk-ant".to_owned()));
+        assert_eq!(key(Conventions::Vllm, "anthropic"), own);
         assert_eq!(environment.hub().cache, Some(PathBuf::from("/h/hub")));
         assert_eq!(environment.hub().traffic, hub::NetworkUse::CacheOnly);
     }

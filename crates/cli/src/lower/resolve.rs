@@ -85,7 +85,9 @@ pub(crate) fn lower(
         .map(|point| &point.plan)
         .chain([&plan])
         .for_each(|plan| plan.add_secrets(&mut known));
-    let api_key = args.target.key()?.or_else(|| environment.key(family));
+    let from_environment =
+        || plan.targets.first().and_then(|target| environment.key(family, &target.backend));
+    let api_key = args.target.key()?.or_else(from_environment);
     if let Some(key) = &api_key {
         key.add_to(&mut known);
     }

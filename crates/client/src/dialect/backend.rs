@@ -65,7 +65,8 @@ mod tests {
             let body = body_of(name, &settings(), &text_prompt());
             let body: serde_json::Value = serde_json::from_str(&body).unwrap();
             assert_eq!(body.get("model").is_some(), dialect.sends_model(), "{name}");
-            assert_eq!(body.get("messages").is_some(), dialect.is_chat(), "{name}");
+            let is_chat = ["messages", "input"].iter().any(|key| body.get(key).is_some());
+            assert_eq!(is_chat, dialect.is_chat(), "{name}");
             let mut prompt = text_prompt();
             prompt.content = PromptContent::TokenIds(vec![1, 2]);
             let ask = crate::RequestInput::new(&prompt, 0);

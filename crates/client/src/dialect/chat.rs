@@ -12,8 +12,10 @@ use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
+use crate::scan::EventSchema;
 
 pub(super) const RULES: Rules = Rules {
+    schema: EventSchema::Shared,
     framing: EventFraming::Sse,
     counting: Counting::WhenReported,
     text: TextForm::Piece,

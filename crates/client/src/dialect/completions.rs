@@ -9,10 +9,12 @@ use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
+use crate::scan::EventSchema;
 use crate::settings::UsageReports;
 use tokometer_base::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
+    schema: EventSchema::Shared,
     framing: EventFraming::Sse,
     counting: Counting::WhenReported,
     text: TextForm::Piece,

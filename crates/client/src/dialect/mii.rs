@@ -7,8 +7,10 @@ use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
+use crate::scan::EventSchema;
 
 pub(super) const RULES: Rules = Rules {
+    schema: EventSchema::Shared,
     framing: EventFraming::WholeJson,
     counting: Counting::WhenReported,
     text: TextForm::Piece,

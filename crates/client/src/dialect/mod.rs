@@ -9,14 +9,17 @@ mod backend;
 mod chat;
 mod completions;
 mod llamacpp;
+mod messages;
 mod mii;
 mod probe;
 mod protocol;
+mod responses;
 mod sglang;
 mod tensorrt;
 mod tgi;
 
 pub use backend::Dialect;
+pub(crate) use messages::VERSION as MESSAGES_VERSION;
 pub use probe::Probe;
 pub(crate) use protocol::{BodyContext, rules_of, write_body};
 pub use protocol::{Counting, EndRule, Rules, TextForm};

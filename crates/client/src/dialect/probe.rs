@@ -23,7 +23,7 @@ impl Dialect {
         let own = if self.is_openai() { self.path() } else { self.whole_path() };
         let path = settings.path.as_deref().unwrap_or(own);
         let slash = if path.starts_with('/') { "" } else { "/" };
-        let body = if self.is_chat() {
+        let body = if self.is_chat() && self.is_openai() {
             let messages = json!([{ "role": "user", "content": "Hi" }]);
             json!({ "model": settings.model, "max_tokens": 1, "messages": messages })
         } else if self.is_openai() {
@@ -60,6 +60,8 @@ mod tests {
         };
         check("vllm", "/v1/completions", "/prompt", json!("Hi"));
         check("openai-chat", "/v1/chat/completions", "/messages/0/content", json!("Hi"));
+        check("openai-responses", "/v1/responses", "/input", json!("Hi"));
+        check("anthropic", "/v1/messages", "/messages/0/content", json!("Hi"));
         check("sglang", "/generate", "/text", json!("Hi"));
         check("sglang", "/generate", "/sampling_params/max_new_tokens", json!(1));
         check("tgi", "/generate", "/inputs", json!("Hi"));

@@ -3,10 +3,11 @@
 use tokometer_base::backend::Protocol;
 use tokometer_base::{Conventions, Prompt, PromptContent};
 
-use super::{chat, completions, llamacpp, mii, sglang, tensorrt, tgi};
+use super::{chat, completions, llamacpp, messages, mii, responses, sglang, tensorrt, tgi};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
+use crate::scan::EventSchema;
 use crate::settings::{Delivery, Settings};
 
 /// Where the number of tokens in one event comes from.
@@ -34,7 +35,7 @@ pub enum TextForm {
 pub enum EndRule {
     /// `[DONE]`, or a finish reason and the end of the body: not every server sends `[DONE]`.
     DoneOrFinish,
-    /// An event marked as the last one: a non-null `generated_text`, or `stop: true`.
+    /// An event marked as the last one: a non-null `generated_text`, `stop: true`, or its type.
     FinalEvent,
     /// The end of the body.
     Body,
@@ -43,6 +44,8 @@ pub enum EndRule {
 /// A protocol's declaration about its responses.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
+    /// What the keys of an event mean.
+    pub schema: EventSchema,
     /// How a streamed body is split into events.
     pub framing: EventFraming,
     /// Where token counts of single events come from.
@@ -88,6 +91,8 @@ pub(crate) fn rules_of(protocol: Protocol) -> &'static Rules {
     match protocol {
         Protocol::Completions => &completions::RULES,
         Protocol::Chat => &chat::RULES,
+        Protocol::Responses => &responses::RULES,
+        Protocol::Messages => &messages::RULES,
         Protocol::SglangGenerate => &sglang::RULES,
         Protocol::TgiGenerate => &tgi::RULES,
         Protocol::TensorRtLlm => &tensorrt::RULES,
@@ -104,6 +109,8 @@ pub(crate) fn write_body(
     match protocol {
         Protocol::Completions => completions::write_body(body, context),
         Protocol::Chat => chat::write_body(body, context),
+        Protocol::Responses => responses::write_body(body, context),
+        Protocol::Messages => messages::write_body(body, context),
         Protocol::SglangGenerate => sglang::write_body(body, context),
         Protocol::TgiGenerate => tgi::write_body(body, context),
         Protocol::TensorRtLlm => tensorrt::write_body(body, context),

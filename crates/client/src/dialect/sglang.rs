@@ -12,9 +12,11 @@ use super::protocol::{BodyContext, Counting, EndRule, Rules, TextForm};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::{JsonBody, object_of};
+use crate::scan::EventSchema;
 use tokometer_base::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
+    schema: EventSchema::Shared,
     framing: EventFraming::Sse,
     counting: Counting::RunningCount,
     text: TextForm::Cumulative,

@@ -12,11 +12,11 @@ pub(super) struct Unusual;
 type Result<T> = std::result::Result<T, Unusual>;
 
 /// The fields of an object, unless it has an unusual construct.
-pub(super) fn fields(data: &[u8]) -> Result<Fields<'_>> {
+pub(super) fn fields(root: KnownObject, data: &[u8]) -> Result<Fields<'_>> {
     let mut cursor = Cursor { bytes: data, at: 0 };
     let mut fields = Fields::default();
     cursor.skip_blanks();
-    cursor.object(KnownObject::Root, &mut fields)?;
+    cursor.object(root, &mut fields)?;
     cursor.skip_blanks();
     if cursor.at == data.len() { Ok(fields) } else { Err(Unusual) }
 }

@@ -6,10 +6,10 @@ use super::NotJson;
 use super::fields::{Fields, JsonValue, KeyUse, KnownObject, slot};
 use super::text::Text;
 
-pub(super) fn fields(data: &[u8]) -> Result<Fields<'static>, NotJson> {
+pub(super) fn fields(root: KnownObject, data: &[u8]) -> Result<Fields<'static>, NotJson> {
     let document: Json = serde_json::from_slice(data).map_err(|_| NotJson)?;
     let mut fields = Fields::default();
-    enter(KnownObject::Root, &document, &mut fields);
+    enter(root, &document, &mut fields);
     Ok(fields)
 }
 

@@ -4,6 +4,7 @@ use tokometer_base::Nanos;
 use tokometer_record::{ServerTimings, Usage};
 
 use super::text::Text;
+use super::typed;
 
 /// A set of boolean facts about an event or a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,7 +57,7 @@ impl Marks {
 }
 
 /// Finish reasons for a response that the server could not complete.
-const ABORTS: [&str; 8] = [
+pub(super) const ABORTS: [&str; 8] = [
     "error",
     "abort",
     "aborted",
@@ -88,6 +89,10 @@ pub struct Fields<'a> {
     pub timings: Option<ServerTimings>,
     /// Further choices of the same event. Servers send one per event unless asked for several.
     pub further: Vec<Self>,
+    /// What the event is, in protocols that name it.
+    pub(super) event_type: Option<Text<'a>>,
+    /// The state of the response, in events that describe it.
+    pub(super) status: Option<Text<'a>>,
 }
 
 /// A JSON value, reduced to what a field may need.
@@ -106,6 +111,18 @@ pub(super) enum JsonValue<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum KnownObject {
     Root,
+    /// An event of the Responses API.
+    ResponsesEvent,
+    /// The response inside such an event.
+    ResponseObject,
+    /// An event of the Messages API.
+    MessagesEvent,
+    /// The message inside such an event.
+    MessageObject,
+    /// The increment inside such an event.
+    BlockDelta,
+    /// The usage of the Messages API, which counts cached tokens apart.
+    MessagesUsage,
     Choice,
     Delta,
     Usage,
@@ -142,6 +159,14 @@ pub(super) enum EventField {
     CompletionTokens,
     CachedTokens,
     ReasoningTokens,
+    /// Tokens of the prompt that are counted in parts.
+    PromptPart,
+    /// The same, for the part that came from the cache.
+    CachedPart,
+    /// A piece of a tool call's arguments.
+    ToolArguments,
+    EventType,
+    Status,
     Prefill,
     Decode,
 }
@@ -188,12 +213,18 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         (KnownObject::Delta, b"reasoning") => Take(EventField::ReasoningAlias),
         (KnownObject::Delta, b"tool_calls") => Take(EventField::ToolCalls),
         (KnownObject::Token, b"special") => Take(EventField::Special),
-        (KnownObject::Usage, b"prompt_tokens_details") => Enter(KnownObject::PromptDetails),
-        (KnownObject::Usage, b"completion_tokens_details") => Enter(KnownObject::CompletionDetails),
+        (KnownObject::Usage, b"prompt_tokens_details" | b"input_tokens_details") => {
+            Enter(KnownObject::PromptDetails)
+        }
+        (KnownObject::Usage, b"completion_tokens_details" | b"output_tokens_details") => {
+            Enter(KnownObject::CompletionDetails)
+        }
         (KnownObject::Usage | KnownObject::Meta, b"prompt_tokens")
+        | (KnownObject::Usage, b"input_tokens")
         | (KnownObject::Root, b"tokens_evaluated")
         | (KnownObject::Details, b"input_length") => Take(EventField::PromptTokens),
         (KnownObject::Usage | KnownObject::Meta, b"completion_tokens")
+        | (KnownObject::Usage | KnownObject::MessagesUsage, b"output_tokens")
         | (KnownObject::Root, b"tokens_predicted")
         | (KnownObject::Details, b"generated_tokens") => Take(EventField::CompletionTokens),
         (KnownObject::PromptDetails | KnownObject::Meta, b"cached_tokens")
@@ -204,7 +235,7 @@ pub(super) fn slot(place: KnownObject, key: &[u8]) -> KeyUse {
         ) => Take(EventField::ReasoningTokens),
         (KnownObject::Timings, b"prompt_ms") => Take(EventField::Prefill),
         (KnownObject::Timings, b"predicted_ms") => Take(EventField::Decode),
-        _ => KeyUse::Skip,
+        _ => typed::slot(place, key),
     }
 }
 
@@ -239,7 +270,7 @@ impl<'a> Fields<'a> {
         match place {
             KnownObject::Choice => self.marks.set(Marks::CHOICE),
             KnownObject::Finish => self.marks.set(Marks::FINISHED),
-            KnownObject::Usage => {
+            KnownObject::Usage | KnownObject::MessagesUsage => {
                 self.usage.get_or_insert_default();
             }
             _ => {}
@@ -267,7 +298,11 @@ impl<'a> Fields<'a> {
             EventField::PromptTokens
             | EventField::CompletionTokens
             | EventField::CachedTokens
+            | EventField::PromptPart
+            | EventField::CachedPart
             | EventField::ReasoningTokens => self.take_count(field, &value),
+            EventField::EventType => self.event_type = text(value),
+            EventField::Status => self.status = text(value),
             EventField::Prefill => self.timings.get_or_insert_default().prefill = span(&value),
             EventField::Decode => self.timings.get_or_insert_default().decode = span(&value),
             _ => self.take_mark(field, &value),
@@ -281,6 +316,13 @@ impl<'a> Fields<'a> {
             EventField::PromptTokens => usage.prompt_tokens = Some(count),
             EventField::CompletionTokens => usage.completion_tokens = Some(count),
             EventField::CachedTokens => usage.cached_tokens = Some(count),
+            EventField::PromptPart | EventField::CachedPart => {
+                let others = usage.prompt_tokens.unwrap_or(0);
+                usage.prompt_tokens = Some(others.saturating_add(count));
+                if matches!(field, EventField::CachedPart) {
+                    usage.cached_tokens = Some(count);
+                }
+            }
             _ => usage.reasoning_tokens = Some(count),
         }
     }
@@ -289,6 +331,9 @@ impl<'a> Fields<'a> {
         let mark = match (field, value) {
             (EventField::Role, JsonValue::Text(_)) => Marks::ROLE,
             (EventField::ToolCalls, JsonValue::Array(1.., _)) => Marks::TOOL_CALL,
+            (EventField::ToolArguments, JsonValue::Text(part)) if !part.is_empty() => {
+                Marks::TOOL_CALL
+            }
             // TGI's completions have an empty finish reason in every event except the last.
             (EventField::Finish, JsonValue::Text(reason)) if reason.is_empty() => return,
             (EventField::Finish, JsonValue::Text(reason))

@@ -10,6 +10,7 @@ mod document;
 mod fields;
 mod template;
 mod text;
+mod typed;
 
 pub use fields::{Fields, Marks};
 pub use template::EventTemplate;
@@ -19,9 +20,41 @@ pub use text::Text;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotJson;
 
-/// An error when `data` is not JSON.
-pub fn scan(data: &[u8]) -> Result<Fields<'_>, NotJson> {
-    cursor::fields(data).or_else(|_unusual| document::fields(data))
+/// What the keys of an event mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventSchema {
+    /// One table for all protocols whose events need no name.
+    Shared,
+    /// Events of the Responses API.
+    Responses,
+    /// Events of the Messages API.
+    Messages,
+}
+
+impl EventSchema {
+    const fn root(self) -> fields::KnownObject {
+        match self {
+            Self::Shared => fields::KnownObject::Root,
+            Self::Responses => fields::KnownObject::ResponsesEvent,
+            Self::Messages => fields::KnownObject::MessagesEvent,
+        }
+    }
+}
+
+/// The fields of one event; an error when `data` is not JSON.
+pub fn scan(schema: EventSchema, data: &[u8]) -> Result<Fields<'_>, NotJson> {
+    let root = schema.root();
+    let mut fields = cursor::fields(root, data).or_else(|_unusual| document::fields(root, data))?;
+    fields.settle(schema);
+    Ok(fields)
+}
+
+/// The fields of an answer in one piece; an error when `data` is not JSON.
+pub fn scan_whole(schema: EventSchema, data: &[u8]) -> Result<Fields<'_>, NotJson> {
+    match schema {
+        EventSchema::Shared => scan(schema, data),
+        EventSchema::Responses | EventSchema::Messages => typed::whole(schema, data),
+    }
 }
 
 #[cfg(test)]

@@ -7,13 +7,7 @@ use super::*;
 
 /// Unescapes texts, so that both representations compare equal.
 fn meaning(fields: Fields<'_>) -> Fields<'static> {
-    let owned = |text: Option<Text<'_>>| {
-        text.map(|text| {
-            let mut buffer = String::new();
-            text.append_to(&mut buffer);
-            Text::Owned(buffer)
-        })
-    };
+    let owned = |text: Option<Text<'_>>| text.map(|text| Text::Owned(text.to_text()));
     Fields {
         text: owned(fields.text),
         reasoning: owned(fields.reasoning),
@@ -24,6 +18,8 @@ fn meaning(fields: Fields<'_>) -> Fields<'static> {
         usage: fields.usage,
         timings: fields.timings,
         further: fields.further.into_iter().map(meaning).collect(),
+        event_type: owned(fields.event_type),
+        status: owned(fields.status),
     }
 }
 
@@ -141,8 +137,66 @@ fn llamacpp() -> BoxedStrategy<Value> {
     ])
 }
 
+/// An event of the Responses API or of the Messages API.
+fn typed() -> BoxedStrategy<Value> {
+    let usage = object(vec![
+        ("input_tokens", mostly(vec![json!(3)]).boxed()),
+        ("output_tokens", mostly(vec![json!(7)]).boxed()),
+        ("cache_read_input_tokens", mostly(vec![json!(2)]).boxed()),
+        ("cache_creation_input_tokens", mostly(vec![json!(1)]).boxed()),
+        ("input_tokens_details", mostly(vec![json!({"cached_tokens": 1})]).boxed()),
+        ("output_tokens_details", mostly(vec![json!({"reasoning_tokens": 4})]).boxed()),
+    ]);
+    let inner = object(vec![
+        ("usage", usage.clone()),
+        ("status", mostly(vec![json!("completed"), json!("failed")]).boxed()),
+        ("error", mostly(vec![json!(null), json!({"message": "no"})]).boxed()),
+    ]);
+    let delta = object(vec![
+        ("text", mostly(vec![json!("a"), json!("")]).boxed()),
+        ("thinking", mostly(vec![json!("hm")]).boxed()),
+        ("partial_json", mostly(vec![json!(""), json!("{")]).boxed()),
+        ("stop_reason", mostly(vec![json!(null), json!("end_turn")]).boxed()),
+    ]);
+    let types = [
+        "response.created",
+        "response.output_text.delta",
+        "response.reasoning_text.delta",
+        "response.function_call_arguments.delta",
+        "response.output_text.done",
+        "response.completed",
+        "response.failed",
+        "message_start",
+        "content_block_delta",
+        "message_delta",
+        "message_stop",
+        "ping",
+        "error",
+    ];
+    object(vec![
+        ("type", mostly(types.into_iter().map(Value::from).collect()).boxed()),
+        ("delta", prop_oneof![delta, mostly(vec![json!("a"), json!("")])].boxed()),
+        ("response", inner.clone()),
+        ("message", inner),
+        ("usage", usage),
+        ("error", mostly(vec![json!(null), json!({"message": "no"})]).boxed()),
+    ])
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn both_parsers_agree_on_events_that_name_their_type(event in prop_oneof![typed(), anything()]) {
+        let data = serde_json::to_vec(&event).unwrap();
+        for schema in [EventSchema::Responses, EventSchema::Messages] {
+            let mut parsed = document::fields(schema.root(), &data).unwrap();
+            parsed.settle(schema);
+            let parsed = meaning(parsed);
+            prop_assert_eq!(scan(schema, &data).map(meaning), Ok(parsed));
+            prop_assert!(scan_whole(schema, &data).is_ok());
+        }
+    }
 
     #[test]
     fn the_quick_pass_and_the_full_parse_agree(
@@ -151,11 +205,11 @@ proptest! {
     ) {
         let data = if is_pretty { serde_json::to_vec_pretty(&event) } else { serde_json::to_vec(&event) };
         let data = data.unwrap();
-        let parsed = meaning(document::fields(&data).unwrap());
-        if let Ok(scanned) = cursor::fields(&data) {
+        let parsed = meaning(document::fields(EventSchema::Shared.root(), &data).unwrap());
+        if let Ok(scanned) = cursor::fields(EventSchema::Shared.root(), &data) {
             prop_assert_eq!(meaning(scanned), parsed.clone());
         }
-        prop_assert_eq!(scan(&data).map(meaning), Ok(parsed));
+        prop_assert_eq!(scan(EventSchema::Shared, &data).map(meaning), Ok(parsed));
     }
 
     #[test]
@@ -165,12 +219,12 @@ proptest! {
         let event = |text: &str| format!(r#"{{"choices":[{{"text":{},"f":0}}]}}"#, json!(text));
         let learned = event(&first);
         let mut template = EventTemplate::default();
-        let fields = scan(learned.as_bytes()).unwrap();
+        let fields = scan(EventSchema::Shared, learned.as_bytes()).unwrap();
         template.learn(learned.as_bytes(), fields.text.as_ref().unwrap(), tokometer_record::EventKind::Text);
         let broken = learned.replace(&first, &format!("{first}{after}"));
         for data in [event(&second), broken] {
             let Some((_, text)) = template.matched(data.as_bytes()) else { continue };
-            let Ok(scanned) = scan(data.as_bytes()) else {
+            let Ok(scanned) = scan(EventSchema::Shared, data.as_bytes()) else {
                 // An escape that JSON does not define is accepted; only its meaning is undefined.
                 prop_assert!(matches!(text, Text::Escaped(_)));
                 continue;
@@ -181,8 +235,11 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-        let _fields = scan(&bytes);
-        let _fields = scan(&[b"{\"choices\":", &bytes[..]].concat());
+        for schema in [EventSchema::Shared, EventSchema::Responses, EventSchema::Messages] {
+            let _fields = scan(schema, &bytes);
+            let _fields = scan_whole(schema, &bytes);
+        }
+        let _fields = scan(EventSchema::Shared, &[b"{\"choices\":", &bytes[..]].concat());
     }
 }
 
@@ -194,9 +251,9 @@ fn captured_shapes_need_no_full_parse() {
         r#"{"text":"a","output_ids":[1],"meta_info":{"finish_reason":null,"completion_tokens":1,"e2e_latency":0.44}}"#,
         r#"{"index":0,"content":" s","tokens":[5],"stop":false,"id_slot":-1,"tokens_predicted":1}"#,
     ] {
-        assert!(cursor::fields(event.as_bytes()).is_ok(), "{event}");
+        assert!(cursor::fields(EventSchema::Shared.root(), event.as_bytes()).is_ok(), "{event}");
     }
-    assert_eq!(scan(b"not json"), Err(NotJson));
-    let escaped_key = scan(br#"{"\u0063hoices":[{"text":"a"}]}"#).unwrap();
+    assert_eq!(scan(EventSchema::Shared, b"not json"), Err(NotJson));
+    let escaped_key = scan(EventSchema::Shared, br#"{"\u0063hoices":[{"text":"a"}]}"#).unwrap();
     assert_eq!(escaped_key.text, Some(Text::Owned("a".to_owned())));
 }

@@ -21,18 +21,27 @@ impl Text<'_> {
 
     /// Bytes between the quotes, before unescaping.
     pub fn len(&self) -> usize {
-        match self {
-            Self::Plain(bytes) | Self::Escaped(bytes) => bytes.len(),
-            Self::Owned(text) => text.len(),
-        }
+        self.as_bytes().len()
     }
 
     /// Whether it equals `word`, which must not need escapes.
     pub fn is(&self, word: &str) -> bool {
+        self.as_bytes() == word.as_bytes()
+    }
+
+    /// What is between the quotes, before unescaping.
+    pub fn as_bytes(&self) -> &[u8] {
         match self {
-            Self::Plain(bytes) | Self::Escaped(bytes) => *bytes == word.as_bytes(),
-            Self::Owned(text) => text == word,
+            Self::Plain(bytes) | Self::Escaped(bytes) => bytes,
+            Self::Owned(text) => text.as_bytes(),
         }
+    }
+
+    /// The text, unescaped.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        self.append_to(&mut text);
+        text
     }
 
     /// Appends the text, unescaped. Invalid UTF-8 and half surrogate pairs become U+FFFD.

@@ -58,7 +58,13 @@ impl Reactor<'_> {
             connection.note(number, SentKind::Head, 0);
         }
         connection.seal();
+        let mut sheet = Sheet::default();
+        stream.script.open(&mut sheet);
+        let hex = stream.script.hex();
         self.flush(connection_key);
+        if !sheet.marks.is_empty() {
+            self.post(connection_key, Some(number), &sheet, hex);
+        }
     }
 
     /// Sends nothing on a connection before `until`.

@@ -118,6 +118,9 @@ pub(crate) trait AnswerWriter {
     /// Headers of a streamed answer, framing left out.
     fn headers(&self) -> Vec<(&'static str, String)>;
 
+    /// Events that leave together with the headers.
+    fn open(&mut self, _sheet: &mut Sheet) {}
+
     /// Events for some tokens, with what must precede the first.
     fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet);
 

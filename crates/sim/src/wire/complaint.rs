@@ -90,6 +90,15 @@ impl Complaint {
         }
     }
 
+    /// The Messages API: fields that do not validate are refused in OpenAI's form, as by vLLM.
+    pub(crate) fn messages_response(&self) -> Response {
+        if matches!(self.param.as_deref(), Some("body" | "max_tokens")) && self.excess.is_none() {
+            return self.response(Flavour::Vllm);
+        }
+        let error = json!({ "type": self.kind(), "message": self.message });
+        Response::json(self.status, &json!({ "type": "error", "error": error }))
+    }
+
     /// Text-generation-inference: a plain text for what is not JSON, a flat object for the rest.
     pub(crate) fn tgi_response(&self) -> Response {
         if self.status == 400 && self.param.as_deref() == Some("body") {

@@ -8,9 +8,11 @@
 mod ask;
 mod complaint;
 mod llamacpp;
+mod messages;
 mod metrics;
 mod mii;
 mod openai;
+mod responses;
 mod route;
 mod sglang;
 mod sheet;

@@ -154,7 +154,10 @@ fn messages_of(messages: &Value) -> Result<&[Value], Complaint> {
 
 /// One hash per token of a conversation in a plain chat template: a mark, the role and a line end
 /// before each message, an end mark after it, and the opening of the answer.
-fn hash_conversation(desk: &mut Desk<'_>, messages: &Value) -> Result<Vec<u64>, Complaint> {
+pub(super) fn hash_conversation(
+    desk: &mut Desk<'_>,
+    messages: &Value,
+) -> Result<Vec<u64>, Complaint> {
     let mut hashes = Vec::new();
     for message in messages_of(messages)? {
         hashes.extend_from_slice(&TEMPLATE_TOKENS[..2]);

@@ -7,7 +7,9 @@ use super::complaint::Complaint;
 use super::metrics::Snapshot;
 use super::openai::{self, OpenAiRoute};
 use super::sheet::Sheet;
-use super::{llamacpp, metrics, mii, sglang, tgi, tokens, transformers, triton, vllm};
+use super::{
+    llamacpp, messages, metrics, mii, responses, sglang, tgi, tokens, transformers, triton, vllm,
+};
 use crate::config::{Flavour, SimConfig};
 use crate::front::HttpRequest;
 use crate::truth::SentKind;
@@ -203,6 +205,7 @@ pub(crate) fn refuse(
         "/generate_stream" => Reply::Now(complaint.tgi_response()),
         "/generate" if flavour == Flavour::Tgi => Reply::Now(complaint.tgi_response()),
         "/generate" => Reply::Now(complaint.response(Flavour::Sglang)),
+        "/v1/messages" => Reply::Now(complaint.messages_response()),
         _ => Reply::Now(complaint.response(flavour)),
     }
 }
@@ -283,6 +286,14 @@ fn post(desk: &mut Desk<'_>, path: &str, body: &Value) -> Result<Reply, Complain
             openai(desk, body, OpenAiRoute::Completions)?
         }
         "/v1/chat/completions" => openai(desk, body, OpenAiRoute::Chat)?,
+        "/v1/responses" => {
+            check_model(desk, body)?;
+            responses::respond(desk, body)?
+        }
+        "/v1/messages" => {
+            check_model(desk, body)?;
+            messages::respond(desk, body)?
+        }
         "/generate" if body.get("inputs").is_some() => tgi::generate(desk, body)?,
         "/generate" => sglang::generate(desk, body)?,
         "/generate_stream" => tgi::generate_stream(desk, body)?,
@@ -298,17 +309,23 @@ fn post(desk: &mut Desk<'_>, path: &str, body: &Value) -> Result<Reply, Complain
     Ok(Reply::Later(Box::new(ask), script))
 }
 
+/// Refuses a model that the server does not have, where the imitated server does so.
+fn check_model(desk: &Desk<'_>, body: &Value) -> Result<(), Complaint> {
+    let checks_model = matches!(desk.config.flavour, Flavour::Vllm | Flavour::Transformers);
+    let model = body.get("model").and_then(Value::as_str);
+    match model.filter(|model| checks_model && !desk.models().contains(model)) {
+        Some(model) => Err(Complaint::unknown_model(model, &desk.models())),
+        None => Ok(()),
+    }
+}
+
 fn openai(desk: &mut Desk<'_>, body: &Value, route: OpenAiRoute) -> Result<Accepted, Complaint> {
     let flavour = desk.config.flavour;
     if flavour == Flavour::Transformers {
         transformers::check_fields(body)?;
     }
-    // The others answer whatever name they are given.
-    let checks_model = matches!(flavour, Flavour::Vllm | Flavour::Transformers);
+    check_model(desk, body)?;
     let model = body.get("model").and_then(Value::as_str);
-    if let Some(model) = model.filter(|model| checks_model && !desk.models().contains(model)) {
-        return Err(Complaint::unknown_model(model, &desk.models()));
-    }
     let model = model.unwrap_or(&desk.config.model).to_owned();
     let (ask, extras) = openai::read(desk, body, route)?;
     let script = match flavour {

@@ -11,7 +11,8 @@ use tokometer_sim::faults::{Errors, Which};
 use crate::client::{Answer, Running, events, quick};
 
 /// Values that tell what an event is; all others are texts, ids and figures.
-const TELLING: [&str; 5] = ["finish_reason", "object", "role", "stop_reason", "stop_type"];
+const TELLING: [&str; 6] =
+    ["finish_reason", "object", "role", "status", "stop_reason", "stop_type"];
 
 /// Parts whose inside depends on settings that the simulator does not have.
 const OPAQUE: [&str; 3] = ["generation_settings", "cached_tokens_details", "prompt_token_ids"];
@@ -44,7 +45,11 @@ fn skeleton(key: &str, value: &Value) -> String {
     }
 }
 
+/// The shape of an event; a named one keeps its name.
 fn event_skeleton(event: &str) -> String {
+    if let Some((name, data)) = event.split_once("\ndata: ") {
+        return format!("{name} {}", event_skeleton(data));
+    }
     serde_json::from_str(event).map_or_else(|_| event.to_owned(), |value| skeleton("", &value))
 }
 
@@ -92,6 +97,9 @@ fn streams_have_the_events_of_the_servers_they_imitate() {
         "vllm-completions-tokenids",
         "vllm-chat",
         "vllm-chat-contusage",
+        "vllm-responses-stream-ignore_eos",
+        "vllm-responses-messages-input",
+        "vllm-messages-stream",
     ] {
         check(Flavour::Vllm, name);
     }
@@ -117,6 +125,8 @@ fn whole_answers_have_the_fields_of_the_servers_they_imitate() {
     check(Flavour::Llamacpp, "llamacpp-completions-nonstream");
     check(Flavour::Tgi, "tgi-generate");
     check(Flavour::Vllm, "vllm-tokenize");
+    check(Flavour::Vllm, "vllm-responses-nonstream");
+    check(Flavour::Vllm, "vllm-messages-nonstream");
 }
 
 #[test]
@@ -140,7 +150,11 @@ fn refusals_are_worded_like_those_of_the_servers_they_imitate() {
             check(flavour, name);
         }
     }
-    check_with(SimConfig { flavour: Flavour::Vllm, ..quick() }, "vllm-err-model");
+    for name in ["vllm-err-model", "vllm-responses-err-model", "vllm-messages-err-model"] {
+        check_with(SimConfig { flavour: Flavour::Vllm, ..quick() }, name);
+    }
+    check(Flavour::Vllm, "vllm-responses-err-maxtokens");
+    check(Flavour::Vllm, "vllm-messages-err-nomax");
     // The last two are plain texts: only their status and kind are compared.
     for (flavour, name) in
         [(Flavour::Transformers, "hf-err-model"), (Flavour::Tgi, "tgi-err-badjson")]

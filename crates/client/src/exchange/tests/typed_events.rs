@@ -1,0 +1,103 @@
+//! The Responses and Messages APIs where no capture shows them.
+
+use super::{letters, outcome_of, read_whole, streamed};
+
+const DELTA: &str = r#"{"type":"response.output_text.delta","delta":"a"}"#;
+const START: &str = r#"{"type":"message_start","message":{"usage":{"input_tokens":5,"cache_read_input_tokens":30,"cache_creation_input_tokens":2,"output_tokens":1}}}"#;
+const TEXT: &str =
+    r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#;
+
+fn completed(status: &str) -> String {
+    format!(
+        r#"{{"type":"response.completed","response":{{"status":"{status}","error":null,"usage":{{"input_tokens":3,"output_tokens":2}}}}}}"#
+    )
+}
+
+fn check(backend: &str, events: &[&str], kinds: &str, outcome: &str) {
+    let timeline = read_whole(backend, &streamed(events));
+    assert_eq!(letters(&timeline.events), kinds, "{events:?}");
+    assert_eq!(outcome_of(&timeline), outcome, "{events:?}");
+}
+
+#[test]
+fn a_response_ends_at_its_terminal_event_and_nothing_else() {
+    let check = |events: &[&str], kinds: &str, outcome: &str| {
+        check("openai-responses", events, kinds, outcome);
+    };
+    check(&[DELTA, &completed("completed")], "tu", "ok");
+    check(&[DELTA, &completed("incomplete")], "tu", "ok");
+    check(&[DELTA], "t", "cut the stream ended without its end marker");
+    let incomplete = r#"{"type":"response.incomplete","response":{"status":"incomplete","usage":{"output_tokens":2}}}"#;
+    check(&[DELTA, incomplete], "tu", "ok");
+    let early = "in-stream the server ended the answer early: finish reason";
+    check(&[DELTA, &completed("cancelled")], "tu", &format!("{early} `cancelled`"));
+    let done = r#"{"type":"response.output_text.done","text":"a"}"#;
+    let unknown = r#"{"type":"response.web_search_call.searching","item_id":"x"}"#;
+    check(&[unknown, DELTA, done, &completed("completed")], "otou", "ok");
+}
+
+#[test]
+fn every_kind_of_piece_is_told_apart() {
+    let piece = |kind: &str, delta: &str| format!(r#"{{"type":"{kind}","delta":"{delta}"}}"#);
+    let events = [
+        piece("response.reasoning_text.delta", "h"),
+        piece("response.reasoning_summary_text.delta", "h"),
+        piece("response.refusal.delta", "no"),
+        piece("response.function_call_arguments.delta", "{"),
+        piece("response.mcp_call_arguments.delta", "{"),
+        piece("response.output_text.delta", ""),
+        completed("completed"),
+    ];
+    let events: Vec<&str> = events.iter().map(String::as_str).collect();
+    check("openai-responses", &events, "hhtcceu", "ok");
+}
+
+#[test]
+fn failures_inside_a_response_are_told_in_the_servers_words() {
+    let check = |events: &[&str], kinds: &str, outcome: &str| {
+        check("openai-responses", events, kinds, outcome);
+    };
+    let failed = r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"out of memory"}}}"#;
+    check(&[DELTA, failed], "t!", "in-stream out of memory");
+    let error = r#"{"type":"error","code":"x","message":"too busy"}"#;
+    check(&[DELTA, error], "t!", "in-stream too busy");
+    check(&[DELTA, r#"{"error":{"message":"gone"}}"#], "t!", "in-stream gone");
+}
+
+#[test]
+fn a_message_counts_cached_tokens_and_ends_at_its_stop() {
+    let delta = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":5,"output_tokens":9}}"#;
+    let stop = r#"{"type":"message_stop"}"#;
+    let ping = r#"{"type":"ping"}"#;
+    let timeline = read_whole("anthropic", &streamed(&[START, ping, TEXT, TEXT, delta, stop]));
+    assert_eq!(letters(&timeline.events), "rottu.");
+    let usage = timeline.usage.unwrap();
+    assert_eq!((usage.prompt_tokens, usage.cached_tokens), (Some(37), Some(30)));
+    assert_eq!(usage.completion_tokens, Some(9));
+    check("anthropic", &[START, TEXT, delta], "rtu", "cut the stream ended without its end marker");
+    let thinking =
+        r#"{"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":"hm"}}"#;
+    let signature =
+        r#"{"type":"content_block_delta","delta":{"type":"signature_delta","signature":"xyz"}}"#;
+    let json =
+        r#"{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{"}}"#;
+    check("anthropic", &[START, thinking, signature, json, delta, stop], "rhocu.", "ok");
+}
+
+/// SGLang ends a failed message like a complete one.
+#[test]
+fn a_message_with_an_error_fails_though_it_is_stopped() {
+    let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#;
+    let stop = r#"{"type":"message_stop"}"#;
+    check("anthropic", &[START, TEXT, error, stop], "rt!.", "in-stream busy");
+}
+
+/// The first event's count is not the answer's: without a final one nothing is known.
+#[test]
+fn a_message_without_final_usage_has_no_count() {
+    let delta = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"}}"#;
+    let stop = r#"{"type":"message_stop"}"#;
+    let timeline = read_whole("anthropic", &streamed(&[START, TEXT, delta, stop]));
+    assert_eq!(timeline.usage.unwrap().completion_tokens, None);
+    assert_eq!(outcome_of(&timeline), "ok");
+}

@@ -1,0 +1,189 @@
+//! The Responses API as vLLM implements it.
+//!
+//! Two events open the answer together with its head, long before the first token. Pieces come in
+//! `.delta` events; three events repeat the whole text; the last event carries usage. There is no
+//! `[DONE]`.
+
+use serde_json::{Value, json};
+
+use super::ask::{
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, Reason, ReportedUsage,
+    RequestedLength,
+};
+use super::complaint::Complaint;
+use super::openai::{hash_conversation, is_set, whole_number};
+use super::route::{Accepted, Desk, Response};
+use super::sheet::Sheet;
+use super::vllm;
+use crate::truth::SentKind;
+
+pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Complaint> {
+    let mut messages = match body.get("input") {
+        Some(Value::String(text)) => vec![json!({ "role": "user", "content": text })],
+        Some(Value::Array(items)) => items.clone(),
+        _ => {
+            return Err(Complaint::field("input", "`input` must be a text or a list of items"));
+        }
+    };
+    if let Some(instructions) = body.get("instructions").filter(|it| it.is_string()) {
+        messages.insert(0, json!({ "role": "system", "content": instructions }));
+    }
+    let prompt = hash_conversation(desk, &Value::Array(messages))?;
+    let limit = whole_number(body, "max_output_tokens")?;
+    if let Some(limit) = limit.filter(|limit| *limit > desk.max_model_len) {
+        let max = desk.max_model_len;
+        let message = format!(
+            "max_output_tokens={limit} cannot be greater than max_model_len={max}. Please request fewer output tokens. (parameter=max_output_tokens, value={limit})"
+        );
+        return Err(Complaint::field("max_output_tokens", message));
+    }
+    let wish = RequestedLength { limit, least: 0, ignores_eos: is_set(body, "ignore_eos") };
+    let length = desk.length(prompt.len(), wish)?;
+    let model = body.get("model").and_then(Value::as_str);
+    let lora = desk.lora(model);
+    let delivery =
+        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
+    let ask = EngineRequest { prompt, length, delivery, lora, ..EngineRequest::default() };
+    let writer = Responses {
+        id: desk.request_id.clone(),
+        model: model.unwrap_or(&desk.config.model).to_owned(),
+        created: desk.created,
+        limit,
+        sequence: 0,
+        text: String::new(),
+    };
+    Ok((ask, Box::new(writer)))
+}
+
+struct Responses {
+    id: String,
+    model: String,
+    created: u64,
+    limit: Option<u32>,
+    /// Number of the next event.
+    sequence: u32,
+    /// The answer so far, which the last events repeat.
+    text: String,
+}
+
+impl Responses {
+    fn event(&mut self, kind: &str, mut data: Value, sent: SentKind, sheet: &mut Sheet) {
+        data["sequence_number"] = self.sequence.into();
+        data["type"] = kind.into();
+        self.sequence += 1;
+        sheet.put("event: ").put(kind).put("\ndata: ").put(&data.to_string()).close(sent, 0);
+    }
+
+    fn item_id(&self) -> String {
+        format!("msg_{}", self.id)
+    }
+
+    fn part(&self, logprobs: &Value) -> Value {
+        json!({ "annotations": [], "text": self.text, "type": "output_text", "logprobs": logprobs })
+    }
+
+    fn item(&self, status: &str, content: &Value) -> Value {
+        json!({
+            "id": self.item_id(), "content": content, "role": "assistant", "status": status,
+            "type": "message", "phase": null,
+        })
+    }
+
+    /// The response as an object; `end` is `None` while it is made.
+    fn object(&self, end: Option<&AnswerEnd>) -> Value {
+        let is_cut = end.is_some_and(|end| end.reason == Reason::Length);
+        let status = match end {
+            None => "in_progress",
+            Some(_) if is_cut => "incomplete",
+            Some(_) => "completed",
+        };
+        let details = is_cut.then(|| json!({ "reason": "max_output_tokens" }));
+        let output = end.map(|_| self.item("completed", &json!([self.part(&Value::Null)])));
+        json!({
+            "id": format!("resp_{}", self.id), "created_at": self.created, "incomplete_details": details,
+            "instructions": null, "metadata": null, "model": self.model, "object": "response",
+            "output": output.as_slice(), "parallel_tool_calls": true, "temperature": 1.0,
+            "tool_choice": "none", "tools": [], "top_p": 1.0, "background": false,
+            "max_output_tokens": self.limit, "max_tool_calls": null, "previous_response_id": null,
+            "prompt": null, "reasoning": null, "service_tier": "auto", "status": status, "text": null,
+            "top_logprobs": null, "truncation": "disabled", "user": null, "presence_penalty": 0.0,
+            "usage": end.and_then(|end| end.usage).map(usage), "frequency_penalty": 0.0,
+            "kv_transfer_params": null, "ec_transfer_params": null, "input_messages": null,
+            "output_messages": null,
+        })
+    }
+}
+
+fn usage(usage: ReportedUsage) -> Value {
+    json!({
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {
+            "cached_tokens": 0, "cache_write_tokens": 0, "input_tokens_per_turn": [],
+            "cached_tokens_per_turn": [],
+        },
+        "output_tokens": usage.completion_tokens,
+        "output_tokens_details": {
+            "reasoning_tokens": 0, "tool_output_tokens": 0, "output_tokens_per_turn": [],
+            "tool_output_tokens_per_turn": [],
+        },
+        "total_tokens": usage.total(),
+    })
+}
+
+impl AnswerWriter for Responses {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        vllm::headers()
+    }
+
+    fn open(&mut self, sheet: &mut Sheet) {
+        for kind in ["response.created", "response.in_progress"] {
+            let data = json!({ "response": self.object(None) });
+            self.event(kind, data, SentKind::Role, sheet);
+        }
+    }
+
+    fn speak(&mut self, piece: &AnswerPiece<'_>, sheet: &mut Sheet) {
+        let id = self.item_id();
+        if self.text.is_empty() {
+            let item = self.item("in_progress", &json!([]));
+            let data = json!({ "item": item, "output_index": 0 });
+            self.event("response.output_item.added", data, SentKind::Role, sheet);
+            let part = self.part(&json!([]));
+            let data =
+                json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
+            self.event("response.content_part.added", data, SentKind::Role, sheet);
+        }
+        self.text.push_str(piece.text);
+        sheet
+            .put("event: response.output_text.delta\ndata: {\"content_index\":0,\"delta\":\"")
+            .put(piece.text)
+            .put("\",\"item_id\":\"")
+            .put(&id)
+            .put("\",\"logprobs\":[],\"output_index\":0,\"sequence_number\":")
+            .put_number(self.sequence)
+            .put(",\"type\":\"response.output_text.delta\"}")
+            .close(SentKind::Text, piece.tokens);
+        self.sequence += 1;
+    }
+
+    fn end(&mut self, ending: &AnswerEnd, sheet: &mut Sheet) {
+        let id = self.item_id();
+        let data = json!({
+            "content_index": 0, "item_id": id, "logprobs": [], "output_index": 0, "text": self.text,
+        });
+        self.event("response.output_text.done", data, SentKind::Finish, sheet);
+        let part = self.part(&Value::Null);
+        let data = json!({ "content_index": 0, "item_id": id, "output_index": 0, "part": part });
+        self.event("response.content_part.done", data, SentKind::Finish, sheet);
+        let item = self.item("completed", &json!([self.part(&Value::Null)]));
+        let data = json!({ "item": item, "output_index": 0 });
+        self.event("response.output_item.done", data, SentKind::Finish, sheet);
+        let data = json!({ "response": self.object(Some(ending)) });
+        self.event("response.completed", data, SentKind::Usage, sheet);
+    }
+
+    fn whole(&mut self, piece: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
+        piece.text.clone_into(&mut self.text);
+        Response::json(200, &self.object(Some(ending)))
+    }
+}
