@@ -139,9 +139,9 @@ mod tests {
         assert_eq!((sparse.active_parameters, sparse.context_bytes), (12.0, 65_536.0));
     }
 
-    #[test]
-    fn a_small_model_on_one_device_reads_its_weights_once_per_step() {
-        let roofline = Roofline {
+    /// Eight billion parameters of two bytes on one device.
+    fn small_model() -> Roofline {
+        Roofline {
             active_parameters: 8.0,
             parameters: 8.0,
             parameter_bytes: 2.0,
@@ -149,7 +149,12 @@ mod tests {
             devices: 1.0,
             tflops: 990.0,
             gbytes_per_s: 4_800.0,
-        };
+        }
+    }
+
+    #[test]
+    fn a_small_model_on_one_device_reads_its_weights_once_per_step() {
+        let roofline = small_model();
         let profile = roofline.profile(Profile::default());
         // 16 GB over 60 % of 4.8 TB/s
         assert!((profile.cost.base_ms - 5.56).abs() < 0.01, "{}", profile.cost.base_ms);
@@ -158,18 +163,11 @@ mod tests {
         assert!(profile.provenance.contains("Left out: communication between devices"));
         profile.check().unwrap();
     }
+
     /// Reading the weights and computing overlap: the sum of both would be up to twice too slow.
     #[test]
     fn a_step_takes_the_longer_of_arithmetic_and_reading_the_weights() {
-        let roofline = Roofline {
-            active_parameters: 8.0,
-            parameters: 8.0,
-            parameter_bytes: 2.0,
-            context_bytes: 131_072.0,
-            devices: 1.0,
-            tflops: 990.0,
-            gbytes_per_s: 4_800.0,
-        };
+        let roofline = small_model();
         let mut template = Profile::default();
         template.cost.prefill =
             Some(sim::cost::PrefillCost { base_ms: 9.0, token_ms: 9.0, pair_ms: 9.0 });

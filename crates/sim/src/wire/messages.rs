@@ -5,12 +5,9 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{
-    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, Reason, ReportedUsage,
-    RequestedLength,
-};
+use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, Reason, ReportedUsage, RequestedLength};
 use super::complaint::Complaint;
-use super::openai::{hash_conversation, is_set, whole_number};
+use super::openai::{read_conversation, whole_number};
 use super::route::{Accepted, Desk, Response};
 use super::sheet::Sheet;
 use super::vllm;
@@ -26,14 +23,9 @@ pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Com
     if let Some(system) = body.get("system").filter(|system| !system.is_null()) {
         messages.insert(0, json!({ "role": "system", "content": system }));
     }
-    let prompt = hash_conversation(desk, &Value::Array(messages))?;
     let wish = RequestedLength { limit: Some(limit), least: 0, ignores_eos: false };
-    let length = desk.length(prompt.len(), wish)?;
+    let ask = read_conversation(desk, body, messages, wish)?;
     let model = body.get("model").and_then(Value::as_str);
-    let lora = desk.lora(model);
-    let delivery =
-        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
-    let ask = EngineRequest { prompt, length, delivery, lora, ..EngineRequest::default() };
     let writer = Messages {
         id: format!("chatcmpl-{}", desk.request_id),
         model: model.unwrap_or(&desk.config.model).to_owned(),

@@ -80,17 +80,36 @@ pub(super) fn read(
         _ => RequestedUsage::Never,
     };
     let length = read_length(desk, body, route, prompt.len())?;
-    let delivery =
-        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
+    let ask = request(desk, body, prompt, length);
+    Ok((ask, RequestedExtras { usage, prompt_ids }))
+}
+
+/// How the client wants the answer.
+pub(super) fn delivery(body: &Value) -> AnswerDelivery {
+    if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole }
+}
+
+/// A conversation with the length that its route read from the body.
+pub(super) fn read_conversation(
+    desk: &mut Desk<'_>,
+    body: &Value,
+    messages: Vec<Value>,
+    wish: RequestedLength,
+) -> Result<EngineRequest, Complaint> {
+    let prompt = hash_conversation(desk, &Value::Array(messages))?;
+    let length = desk.length(prompt.len(), wish)?;
+    Ok(request(desk, body, prompt, length))
+}
+
+fn request(desk: &Desk<'_>, body: &Value, prompt: Vec<u64>, length: LengthBounds) -> EngineRequest {
     let priority = body.get("priority").and_then(Value::as_i64).unwrap_or(0);
-    let ask = EngineRequest {
+    EngineRequest {
         prompt,
         length,
-        delivery,
+        delivery: delivery(body),
         priority: i32::try_from(priority).unwrap_or(0),
         lora: desk.lora(body.get("model").and_then(Value::as_str)),
-    };
-    Ok((ask, RequestedExtras { usage, prompt_ids }))
+    }
 }
 
 fn read_length(

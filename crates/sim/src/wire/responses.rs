@@ -6,12 +6,9 @@
 
 use serde_json::{Value, json};
 
-use super::ask::{
-    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, Reason, ReportedUsage,
-    RequestedLength,
-};
+use super::ask::{AnswerEnd, AnswerPiece, AnswerWriter, Reason, ReportedUsage, RequestedLength};
 use super::complaint::Complaint;
-use super::openai::{hash_conversation, is_set, whole_number};
+use super::openai::{is_set, read_conversation, whole_number};
 use super::route::{Accepted, Desk, Response};
 use super::sheet::Sheet;
 use super::vllm;
@@ -28,7 +25,6 @@ pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Com
     if let Some(instructions) = body.get("instructions").filter(|it| it.is_string()) {
         messages.insert(0, json!({ "role": "system", "content": instructions }));
     }
-    let prompt = hash_conversation(desk, &Value::Array(messages))?;
     let limit = whole_number(body, "max_output_tokens")?;
     if let Some(limit) = limit.filter(|limit| *limit > desk.max_model_len) {
         let max = desk.max_model_len;
@@ -38,12 +34,8 @@ pub(super) fn respond(desk: &mut Desk<'_>, body: &Value) -> Result<Accepted, Com
         return Err(Complaint::field("max_output_tokens", message));
     }
     let wish = RequestedLength { limit, least: 0, ignores_eos: is_set(body, "ignore_eos") };
-    let length = desk.length(prompt.len(), wish)?;
+    let ask = read_conversation(desk, body, messages, wish)?;
     let model = body.get("model").and_then(Value::as_str);
-    let lora = desk.lora(model);
-    let delivery =
-        if is_set(body, "stream") { AnswerDelivery::Streamed } else { AnswerDelivery::Whole };
-    let ask = EngineRequest { prompt, length, delivery, lora, ..EngineRequest::default() };
     let writer = Responses {
         id: desk.request_id.clone(),
         model: model.unwrap_or(&desk.config.model).to_owned(),

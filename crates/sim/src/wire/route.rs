@@ -162,14 +162,7 @@ pub(crate) fn route(desk: &mut Desk<'_>, request: &HttpRequest) -> Reply {
     };
     match post(desk, &request.path, &body) {
         Ok(reply) => reply,
-        Err(complaint) => {
-            let delivery = if openai::is_set(&body, "stream") {
-                AnswerDelivery::Streamed
-            } else {
-                AnswerDelivery::Whole
-            };
-            refuse(flavour, &request.path, &complaint, delivery)
-        }
+        Err(complaint) => refuse(flavour, &request.path, &complaint, openai::delivery(&body)),
     }
 }
 
