@@ -16,7 +16,7 @@ use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
 use tokometer_twin::{Ask, PredictOptions, RequestLoad, predict};
 
-use crate::capacity::in_parallel;
+use crate::virtual_runs::in_parallel;
 
 /// Comparisons of each kind at each load, unless another number is given.
 const COUNT: u64 = 200;

@@ -4,5 +4,4 @@ pub(crate) mod clock;
 pub(crate) mod search;
 mod table;
 
-pub(crate) use search::in_parallel;
 pub(crate) use table::run;

@@ -2,10 +2,7 @@
 //! points, the same rule for overload and the same figures as `tokometer capacity`, but each point is
 //! run by the twin with a seed of its own.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use tokometer_base::seed::unit_float;
-use tokometer_base::{Conventions, Nanos, Seed, WallNanos};
+use tokometer_base::{Nanos, Seed};
 use tokometer_decide::search::{
     Allowance, Next, Point, PointLength, SearchLimits, SearchResult, Stage, discard_preload, fit,
     with_preload,
@@ -14,11 +11,12 @@ use tokometer_decide::sequential::overloads;
 use tokometer_decide::slo::Slo;
 use tokometer_metrics::figure::Quantity;
 use tokometer_metrics::{Collector, Details, SummaryOptions};
-use tokometer_record::run::SCHEMA_VERSION;
-use tokometer_record::{Health, RecordedLoad, RunEnd, RunInfo, RunState, Stop};
+use tokometer_record::{Health, RunEnd, RunState, Stop};
 use tokometer_schedule::Arrivals;
 use tokometer_sim::Profile;
-use tokometer_twin::{self as twin, Ask, KeptDetail, RequestSource, RequestLoad, predict};
+use tokometer_twin::{self as twin, KeptDetail, RequestLoad, predict};
+
+use crate::virtual_runs::{Drawn, in_parallel, info};
 
 /// The flags of the command, with their defaults.
 pub(crate) const LIMITS: SearchLimits = SearchLimits {
@@ -57,31 +55,6 @@ pub(crate) const CASES: [Case; 6] = [
     Case { engine: "sglang-rust", lengths: (512, 128), slo: "p99 tpot < 100ms", truth: 6.86 },
 ];
 
-/// Lengths drawn evenly around their means.
-struct Drawn {
-    lengths: (u32, u32),
-    count: u64,
-    seed: Seed,
-}
-
-impl RequestSource for Drawn {
-    fn count(&self) -> u64 {
-        self.count
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "between half and one and a half times a length"
-    )]
-    fn ask(&self, index: u64) -> Ask {
-        let mut generator = self.seed.stream("lengths").at(index);
-        let mut around =
-            |mean: u32| (f64::from(mean) * (0.5 + unit_float(&mut generator))).round() as u32;
-        Ask::new(around(self.lengths.0), around(self.lengths.1))
-    }
-}
-
 impl Case {
     pub(crate) fn workload(&self, rate: f64, duration: Nanos, seed: Seed) -> RequestLoad {
         #[expect(
@@ -117,7 +90,7 @@ impl Case {
             details: Details::Drop,
         };
         let from = discard_preload(&mut run.timelines).unwrap_or(Nanos::ZERO);
-        let mut collector = Collector::new(&info(load, duration), options);
+        let mut collector = Collector::new(&info(load, Some(duration)), options);
         let mut allowance = Allowance::new(&slo);
         for timeline in &run.timelines {
             collector.push(timeline);
@@ -200,55 +173,5 @@ impl Case {
                 }
             }
         }
-    }
-}
-
-/// Does `work` for 0, 1, … on as many threads as there are cores; results in that order.
-pub(crate) fn in_parallel<T: Send>(count: u64, work: impl Fn(u64) -> T + Sync) -> Vec<T> {
-    let next = AtomicU64::new(0);
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let mut done: Vec<(u64, T)> = std::thread::scope(|scope| {
-        let take = || {
-            let mut mine = Vec::new();
-            loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                if at >= count {
-                    return mine;
-                }
-                mine.push((at, work(at)));
-            }
-        };
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(take)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("no panic in it")).collect()
-    });
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
-}
-
-fn info(rate: f64, duration: Nanos) -> RunInfo {
-    RunInfo {
-        schema: SCHEMA_VERSION,
-        version: String::new(),
-        name: String::new(),
-        started: WallNanos(0),
-        origin: Nanos::ZERO,
-        seed: Seed(0),
-        salt: 0,
-        family: Conventions::default(),
-        targets: Vec::new(),
-        load: RecordedLoad {
-            request_rate: Some(rate),
-            burstiness: 1.0,
-            max_concurrency: None,
-            planned_requests: None,
-            duration: Some(duration),
-            is_traced: false,
-            ramp: None,
-        },
-        dataset: String::new(),
-        tokenizer: None,
-        plan: serde_json::Value::Null,
-        environment: serde_json::Value::Null,
-        remarks: Vec::new(),
     }
 }

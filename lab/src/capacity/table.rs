@@ -4,7 +4,8 @@
 //! searches are those of `tokometer capacity` with its default flags, each with seeds of its own.
 //! Prints the table of `docs/capacity.md`.
 
-use super::search::{CASES, Case, LENGTH, LIMITS, in_parallel};
+use super::search::{CASES, Case, LENGTH, LIMITS};
+use crate::virtual_runs::in_parallel;
 use tokometer_decide::search::SearchResult;
 
 /// What the searches of one case came to.
