@@ -19,6 +19,7 @@ pub mod figures;
 pub mod goodput;
 pub mod instrument;
 pub mod interval;
+mod joined;
 pub mod linear;
 mod measure;
 pub mod notes;

@@ -6,8 +6,8 @@ use tokometer_base::Nanos;
 use tokometer_record::{FailureKind, Outcome, Timeline};
 
 use crate::goodput::Latencies;
-use crate::measure;
 use crate::sends::{self, Capped};
+use crate::{joined, measure};
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,10 +41,10 @@ impl From<Option<f64>> for MaybeSpan {
 /// Absent address or status. No server has as many addresses, and no status is as large.
 const NONE: u16 = u16::MAX;
 
-/// Later content that shared the read of the first: the first may have arrived earlier than recorded.
+/// Content that shared its read with other content, so that some of it may have arrived earlier than recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Joined {
-    /// Its time at this request's own pace.
+    /// How much earlier, from this request's own pace.
     pub(crate) nanos: f64,
     /// Whether the read merged segments, which means that the client read late. Otherwise a server or a
     /// proxy sent the events together.
@@ -65,7 +65,9 @@ pub(crate) struct RequestRow {
     /// In microseconds, which saturate.
     late: u32,
     /// In microseconds; negative where the read merged segments, zero where the first content came alone.
-    joined: i32,
+    joined_first: i32,
+    /// The same of the last content: how long it waited on the path.
+    joined_last: i32,
     pub(crate) point: u32,
     pub(crate) attempt: u32,
     pub(crate) target: u16,
@@ -77,7 +79,7 @@ pub(crate) struct RequestRow {
 }
 
 // A run of a million requests keeps a million of them.
-const _: () = assert!(size_of::<RequestRow>() == 80);
+const _: () = assert!(size_of::<RequestRow>() == 88);
 
 impl RequestRow {
     pub(crate) fn of(timeline: &Timeline, is_capped: Capped) -> Self {
@@ -98,7 +100,8 @@ impl RequestRow {
             tpot: measure::tpot(timeline).into(),
             e2e: measure::e2e(timeline).into(),
             late: 0,
-            joined: 0,
+            joined_first: 0,
+            joined_last: 0,
             point: timeline.identity.point,
             attempt: timeline.identity.attempt,
             target: timeline.identity.target,
@@ -108,7 +111,8 @@ impl RequestRow {
             status: NONE,
         };
         let row = row.with_address(timeline.connection.address).with_failure(failure);
-        row.with_lateness(sends::lateness(timeline, is_capped)).with_joined(joined(timeline))
+        let row = row.with_lateness(sends::lateness(timeline, is_capped));
+        row.with_joined(joined::first(timeline), joined::last(timeline))
     }
 
     /// A request that succeeded and has no latencies.
@@ -123,7 +127,8 @@ impl RequestRow {
             tpot: MaybeSpan::NONE,
             e2e: MaybeSpan::NONE,
             late: 0,
-            joined: 0,
+            joined_first: 0,
+            joined_last: 0,
             point: 0,
             attempt: 0,
             target: 0,
@@ -150,11 +155,9 @@ impl RequestRow {
         self
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "casts from floats saturate")]
-    pub(crate) fn with_joined(mut self, joined: Option<Joined>) -> Self {
-        let micros = joined.map_or(0.0, |joined| joined.nanos / 1e3);
-        let sign = if joined.is_some_and(|joined| joined.is_merged) { -1.0 } else { 1.0 };
-        self.joined = (micros * sign) as i32;
+    pub(crate) fn with_joined(mut self, first: Option<Joined>, last: Option<Joined>) -> Self {
+        self.joined_first = signed_micros(first);
+        self.joined_last = signed_micros(last);
         self
     }
 
@@ -164,9 +167,13 @@ impl RequestRow {
     }
 
     /// `None` when the first content came alone in its read.
-    pub(crate) fn joined(&self) -> Option<Joined> {
-        let nanos = f64::from(self.joined.unsigned_abs()) * 1e3;
-        (self.joined != 0).then_some(Joined { nanos, is_merged: self.joined < 0 })
+    pub(crate) fn joined_first(&self) -> Option<Joined> {
+        from_signed_micros(self.joined_first)
+    }
+
+    /// `None` when nothing shows that the last content waited.
+    pub(crate) fn joined_last(&self) -> Option<Joined> {
+        from_signed_micros(self.joined_last)
     }
 
     /// Attempts of one request share it.
@@ -206,23 +213,16 @@ impl RequestRow {
     }
 }
 
-/// Content that shared the read of the first, in the time that this request needs for as much content.
-fn joined(timeline: &Timeline) -> Option<Joined> {
-    let mut content = timeline.events.iter().filter(|event| event.kind.is_content());
-    let first = content.next()?;
-    let last = timeline.last_content()?;
-    let (mut shared, mut later) = (0_u32, 0_u32);
-    for event in content {
-        if event.read == first.read { shared += 1 } else { later += 1 }
-    }
-    // What came after the first read shows the pace. A whole answer in one read shows none: its tokens may
-    // have come at any time since the request was sent.
-    let pace = match later {
-        0 => measure::ttft(timeline)? / f64::from(shared + 1),
-        later => (last.at - first.at).0 as f64 / f64::from(later),
-    };
-    let nanos = f64::from(shared) * pace;
-    (nanos > 0.0).then(|| Joined { nanos, is_merged: first.is_upper_bound() })
+#[expect(clippy::cast_possible_truncation, reason = "casts from floats saturate")]
+fn signed_micros(joined: Option<Joined>) -> i32 {
+    let micros = joined.map_or(0.0, |joined| joined.nanos / 1e3);
+    let sign = if joined.is_some_and(|joined| joined.is_merged) { -1.0 } else { 1.0 };
+    (micros * sign) as i32
+}
+
+fn from_signed_micros(signed: i32) -> Option<Joined> {
+    let nanos = f64::from(signed.unsigned_abs()) * 1e3;
+    (signed != 0).then_some(Joined { nanos, is_merged: signed < 0 })
 }
 
 /// A time span of a run.

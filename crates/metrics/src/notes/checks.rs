@@ -3,6 +3,7 @@
 use tokometer_base::{IgnoreEos, Nanos};
 use tokometer_record::{FailureKind, RunInfo, Stop};
 
+use super::client_checks::has_moved;
 use super::note::CheckInput;
 use crate::observe::Pair;
 use crate::statistics;
@@ -175,7 +176,7 @@ pub(super) fn impossible_numbers(evidence: &CheckInput<'_>, _limit: f64) -> Foun
 
 pub(super) fn shared_reads(evidence: &CheckInput<'_>, limit: f64) -> Found {
     let found = evidence.summary.figure("shared_read_share")?;
-    (found > limit).then(|| {
+    (found > limit || has_moved(evidence, "shared-reads")).then(|| {
         format!(
             "{} of the content events arrived in the same read as the previous one",
             percent(found)

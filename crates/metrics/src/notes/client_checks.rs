@@ -10,7 +10,7 @@ use crate::verdict::limits::SUSPECT_ABOVE;
 type Found = Option<String>;
 
 /// Whether a cause moved a result by more than a remark allows.
-fn has_moved(evidence: &CheckInput<'_>, code: &str) -> bool {
+pub(super) fn has_moved(evidence: &CheckInput<'_>, code: &str) -> bool {
     evidence.effects.of_note(code).is_some_and(|(_, share)| share > SUSPECT_ABOVE)
 }
 

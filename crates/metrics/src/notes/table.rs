@@ -107,9 +107,9 @@ pub(crate) static RULES: &[NoteRule] = &[
         severity: Suspect,
         figure: "gap_ms",
         limit: crate::steps::SHARED_READS_MAX,
-        threshold: "more than {} % of the content events arrived in the same read as the previous one",
-        why: "gaps inside one read are unknown; percentiles of gaps are withheld",
-        action: "use TPOT instead; look for a proxy that joins events",
+        threshold: "more than {} % of the content events arrived in the same read as the previous one, or such reads moved a figure by more than 1 %",
+        why: "a server, a proxy or the network held tokens back and sent them together: the gaps between them are unknown, and the first and last tokens may be late",
+        action: "look for a proxy that joins events, or a path that stalls",
         check: checks::shared_reads,
     },
     NoteRule {

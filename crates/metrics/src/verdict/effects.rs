@@ -14,7 +14,7 @@ use super::limits::{LATENCY_PER_LOAD, LEFT_OUT_ABOVE, TAIL_PERCENT};
 use super::touched::{self, Delay, Touched};
 use crate::figure::Statistic;
 use crate::observe::Observed;
-use crate::rows::{RequestRow, TimeSpan};
+use crate::rows::{Joined, RequestRow, TimeSpan};
 use crate::sample::Ordered;
 use crate::sends::LATE;
 use crate::steady::LoadClass;
@@ -160,7 +160,11 @@ impl Samples {
     /// The share by which a statistic differs from that of other samples.
     fn difference(&self, other: &Self, of: Latency, statistic: Statistic) -> Option<f64> {
         let (ours, theirs) = (self.statistic(of, statistic)?, other.statistic(of, statistic)?);
-        (ours > 0.0).then(|| (theirs / ours - 1.0).abs())
+        if ours > 0.0 {
+            return Some((theirs / ours - 1.0).abs());
+        }
+        // Nothing is no share of something, so something is all of it.
+        (theirs > 0.0).then_some(1.0)
     }
 }
 
@@ -295,24 +299,22 @@ impl Study<'_> {
         self.add_each("rate-missed", |shown| Latency::behind(shown.quantity).map(|_| share));
     }
 
-    /// First tokens that arrived before their recorded time, because later ones shared their read.
+    /// Tokens that arrived before their recorded time, because others shared their read.
     fn reads(&mut self) {
         let rows = self.input.rows;
         for (code, is_merged) in [("slow-reads", true), ("shared-reads", false)] {
-            let early = |row: &RequestRow| {
-                row.joined().filter(|joined| joined.is_merged == is_merged).map(|one| one.nanos)
+            let nanos = |joined: Option<Joined>| {
+                joined.filter(|joined| joined.is_merged == is_merged).map_or(0.0, |one| one.nanos)
             };
-            if !rows.iter().any(|row| early(row).is_some()) {
+            let early = |row: &RequestRow| (nanos(row.joined_first()), nanos(row.joined_last()));
+            if rows.iter().all(|row| early(row) == (0.0, 0.0)) {
                 continue;
             }
             let all = Samples::of(rows, |_| true, |_, _, value| value);
             let earlier = Samples::of(
                 rows,
                 |_| true,
-                |one, place, value| match one {
-                    Latency::Ttft => value - early(&rows[place]).unwrap_or(0.0),
-                    _ => value,
-                },
+                |one, place, value| unjoined(&rows[place], early(&rows[place]), one, value),
             );
             self.add_each(code, |shown| {
                 let one = Latency::behind(shown.quantity)?;
@@ -377,6 +379,20 @@ impl Study<'_> {
         for (code, wait) in [("starved-client", waits), ("throttled-client", health.throttled)] {
             let share = wait.unwrap_or(Nanos::ZERO).as_secs_f64() / self.seconds();
             self.add_each(code, |shown| Latency::behind(shown.quantity).map(|_| share));
+        }
+    }
+}
+
+/// A latency of a request whose first and last content arrived earlier than recorded.
+fn unjoined(row: &RequestRow, (first, last): (f64, f64), one: Latency, value: f64) -> f64 {
+    match one {
+        Latency::Ttft => value - first,
+        Latency::E2e => value - last,
+        Latency::Tpot => {
+            let (Some(ttft), Some(e2e)) = (row.ttft(), row.e2e()) else { return value };
+            let spread = e2e - ttft;
+            // A whole answer in one read shows no pace but that from the send to its first token.
+            if spread > 0.0 { value * (spread + first - last) / spread } else { ttft - first }
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::define;
 use crate::figure::{self, Figure, Statistic};
 use crate::notes::{self, Note, Severity, Verdict};
 use crate::steady::LoadClass;
+use crate::steps::SHARED_READS_MAX;
 use crate::summary::Summary;
 
 /// What is known about one figure of a run.
@@ -203,6 +204,7 @@ fn concerns(note: &Note, shown: &ShownFigure, summary: &Summary) -> bool {
     let key = shown.quantity;
     match (note.code.as_str(), note.figure.as_str()) {
         ("few-samples", _) => is_unsupported(summary, shown),
+        ("shared-reads", _) => key == "gap_ms" && is_widely_shared(summary),
         ("merged-segments", _) => key == "gap_ms" && is_tail_merged(summary, shown.statistic),
         // The rate of an open loop is the plan's, whoever else uses the server.
         ("other-clients", _) => summary.load_class != LoadClass::Open || !shown.is_rate(),
@@ -221,6 +223,11 @@ fn concerns(note: &Note, shown: &ShownFigure, summary: &Summary) -> bool {
         }
         (_, figure) => figure == key,
     }
+}
+
+/// Whether so many events shared a read that the distances between them are unknown.
+fn is_widely_shared(summary: &Summary) -> bool {
+    summary.figure("shared_read_share").is_some_and(|share| share > SHARED_READS_MAX)
 }
 
 /// A late stamp moves one gap up and the next one down: their mean stays, and a percentile follows once

@@ -299,7 +299,7 @@ fn a_first_token_that_shared_its_read_may_have_come_earlier() {
     let check = |is_merged: bool, nanos: f64, code: &str, expected: &str| {
         let mut scene = open_loop();
         for row in &mut scene.rows {
-            *row = row.clone().with_joined(Some(Joined { nanos, is_merged }));
+            *row = row.clone().with_joined(Some(Joined { nanos, is_merged }), None);
         }
         let effect = scene.effect(code, "ttft_ms_mean");
         assert_eq!(class(effect), expected, "{nanos}: {effect}");
@@ -310,6 +310,23 @@ fn a_first_token_that_shared_its_read_may_have_come_earlier() {
     check(true, 20.0 * MILLI, "slow-reads", "INVALID");
     check(false, 20.0 * MILLI, "shared-reads", "INVALID");
     check(false, 20.0 * MILLI, "slow-reads", "remark");
+}
+
+#[test]
+fn a_last_token_that_waited_for_a_proxy_moves_the_time_of_the_whole_request() {
+    let check = |nanos: f64, expected: &str| {
+        let mut scene = open_loop();
+        for row in &mut scene.rows {
+            *row = row.clone().with_joined(None, Some(Joined { nanos, is_merged: false }));
+        }
+        let effect = scene.effect("shared-reads", "e2e_ms_mean");
+        assert_eq!(class(effect), expected, "{nanos}: {effect}");
+        assert!(scene.effect("shared-reads", "tpot_ms_mean") >= effect, "{nanos}");
+        assert_eq!(class(scene.effect("shared-reads", "ttft_ms_mean")), "remark");
+    };
+    check(1.0 * MILLI, "remark");
+    check(30.0 * MILLI, "SUSPECT");
+    check(100.0 * MILLI, "INVALID");
 }
 
 #[test]

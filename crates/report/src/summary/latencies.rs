@@ -3,9 +3,12 @@
 use tokometer_metrics::figure::Statistic;
 use tokometer_metrics::{Distribution, PercentileValue};
 
-use super::{CELL, COLUMNS, LABEL, LATENCIES, SummaryPage};
+use super::{CELL, COLUMNS, LABEL, LATENCIES, SummaryPage, line};
 use crate::grid::{GAP, Grid};
 use crate::style::Tone;
+
+/// The meaning of the mark behind a percentile.
+const DOUBTFUL: &str = "too few independent values beyond this percentile; a longer run helps";
 
 impl SummaryPage<'_> {
     pub(super) fn latencies(&self) -> Vec<String> {
@@ -15,7 +18,20 @@ impl SummaryPage<'_> {
         }
         let mut lines = grid.lines();
         lines[0] = self.style.paint(Tone::Faint, &lines[0]);
+        lines.extend(self.doubts());
         lines
+    }
+
+    /// What the mark `?` means, where a percentile carries it.
+    pub(super) fn doubts(&self) -> Option<String> {
+        let is_doubtful = |(_, key): (&str, &str)| {
+            let Some(values) = self.summary.distribution(key) else { return false };
+            let percentiles = COLUMNS.iter().filter_map(|column| column.percentile());
+            let mut found = percentiles.filter_map(|one| values.percentile(one.percent()));
+            !values.is_withheld && found.any(|one| !one.is_supported && one.value.is_some())
+        };
+        let mut shown = self.shown_latencies();
+        shown.any(is_doubtful).then(|| line("?", DOUBTFUL))
     }
 
     /// The latencies worth showing, each cell as `write` writes it.

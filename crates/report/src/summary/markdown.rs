@@ -28,7 +28,8 @@ pub fn summary_markdown(summary: &Summary, info: &RunInfo) -> String {
     if !latencies.is_empty() {
         parts.push(latencies.markdown().trim_end().to_owned());
     }
-    parts.push(list(&page.affected_items()));
+    let explained = page.doubts().into_iter().chain(page.affected_items());
+    parts.push(list(&explained.collect::<Vec<_>>()));
     let intervals = page.interval_grid(escaped);
     if !intervals.is_empty() {
         parts.push(intervals.markdown().trim_end().to_owned());
