@@ -213,6 +213,14 @@ impl Server {
         Self { child, url }
     }
 
+    /// CPU time that it has used, in the kernel's clock ticks (hundredths of a second).
+    pub fn cpu_ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // The name in brackets may hold blanks; user and system time are fields 14 and 15.
+        let fields = stat.rsplit(") ").next().unwrap().split(' ');
+        fields.skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum()
+    }
+
     /// Asks it to stop and waits until its logs are written.
     pub fn stop(mut self) {
         drop(self.child.stdin.take());

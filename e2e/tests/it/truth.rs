@@ -77,3 +77,18 @@ fn a_chat_route_and_its_record_agree_on_every_token() {
          --random-output-len 7 --connections per-request",
     );
 }
+
+/// A server that spins beside the client takes the core that the measurement needs.
+#[test]
+fn an_idle_simulated_server_uses_no_cpu() {
+    for flags in [&["--ttft", "1ms", "--itl", "1ms"][..], &["--engine", "small"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::new(flags);
+        let line = "--num-prompts 4 --random-input-len 8 --random-output-len 4 --quiet --run-dir r";
+        run(folder.path(), &format!("bench --base-url {} {line}", server.url)).succeeded();
+        let before = server.cpu_ticks();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let used = server.cpu_ticks() - before;
+        assert!(used <= 10, "{flags:?}: {used} ticks in half a second without a request");
+    }
+}

@@ -83,7 +83,9 @@ impl<'a> Reactor<'a> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
         epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
-        epoll.add(timer.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
+        // An expired timer stays readable until it is set again. Without EPOLLET an idle server would spin.
+        let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
+        epoll.add(timer.as_fd(), EpollEvent::new(once, TIMER))?;
         let truth = config.truth.as_deref().map(Log::create).transpose()?;
         let engine = match &config.pace {
             TokenTiming::Engine(profile) => {
