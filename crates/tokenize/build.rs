@@ -1,11 +1,14 @@
 //! Writes the built-in vocabularies in the form that the binary carries.
 //!
-//! tiktoken-rs embeds them as base64 text. As bytes they take less than half of that, which is
-//! 3.4 MB of the binary, and they load without decoding.
+//! tiktoken-rs embeds them as base64 text, 6.1 MB in all. As compressed bytes they take 1.6 MB of the
+//! binary. `src/vocabulary.rs` reads them.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use tiktoken_rs::CoreBPE;
 
 type BuildError = Box<dyn std::error::Error>;
@@ -24,9 +27,10 @@ fn main() -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Every ordinary token in the order of its rank: a byte with its length, then its bytes.
+/// All ordinary tokens in the order of their ranks, compressed: their number, one byte with the length
+/// of each, then the bytes of all. Lengths and bytes apart compress better than in turn.
 fn packed(encoding: &CoreBPE) -> Result<Vec<u8>, BuildError> {
-    let mut packed = Vec::new();
+    let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
     // Ranks have no gap below the first special token, and no ordinary token comes after it.
     for rank in 0.. {
         let Ok(token) = encoding.decode_bytes(&[rank]) else { break };
@@ -34,8 +38,12 @@ fn packed(encoding: &CoreBPE) -> Result<Vec<u8>, BuildError> {
         if encoding.special_tokens().contains(text) {
             break;
         }
-        packed.push(u8::try_from(token.len())?);
-        packed.extend_from_slice(&token);
+        lengths.push(u8::try_from(token.len())?);
+        bytes.extend_from_slice(&token);
     }
-    Ok(packed)
+    let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(&u32::try_from(lengths.len())?.to_le_bytes())?;
+    packed.write_all(&lengths)?;
+    packed.write_all(&bytes)?;
+    Ok(packed.finish()?)
 }

@@ -1,12 +1,15 @@
 //! How a built-in vocabulary is loaded from the form that `build.rs` wrote.
 
+use std::io::Read as _;
+
+use flate2::read::ZlibDecoder;
 use tiktoken_rs::{CoreBPE, Rank};
 
 use crate::Encoding;
 
 /// What defines an encoding beside its ordinary tokens.
 struct EncodingParts {
-    /// Ordinary tokens by rank: a byte with the length, then the bytes.
+    /// Ordinary tokens by rank, compressed.
     packed: &'static [u8],
     /// Special tokens with their ids.
     specials: &'static [(&'static str, Rank)],
@@ -54,19 +57,26 @@ const fn definition(encoding: Encoding) -> EncodingParts {
 /// Loads an encoding; the error is the reason in words.
 pub(crate) fn load(encoding: Encoding) -> Result<CoreBPE, String> {
     let EncodingParts { packed, specials, pattern } = definition(encoding);
-    let ordinary = tokens(packed).map(<[u8]>::to_vec).zip(0..).collect();
+    let mut unpacked = Vec::new();
+    ZlibDecoder::new(packed).read_to_end(&mut unpacked).map_err(|error| error.to_string())?;
+    let tokens = tokens(&unpacked).ok_or("the vocabulary is truncated")?;
+    let ordinary = tokens.into_iter().map(<[u8]>::to_vec).zip(0..).collect();
     let specials = specials.iter().map(|&(name, id)| (name.to_owned(), id)).collect();
     CoreBPE::new(ordinary, specials, pattern).map_err(|error| error.to_string())
 }
 
-/// The tokens of a packed vocabulary, by rank.
-fn tokens(mut packed: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let (&length, rest) = packed.split_first()?;
-        let (token, rest) = rest.split_at_checked(usize::from(length))?;
-        packed = rest;
+/// The tokens of a vocabulary by rank: their number, the length of each, then the bytes of all. `None`
+/// where bytes are missing.
+fn tokens(unpacked: &[u8]) -> Option<Vec<&[u8]>> {
+    let (count, rest) = unpacked.split_first_chunk()?;
+    let count = usize::try_from(u32::from_le_bytes(*count)).ok()?;
+    let (lengths, mut bytes) = rest.split_at_checked(count)?;
+    let token = |&length: &u8| {
+        let (token, rest) = bytes.split_at_checked(usize::from(length))?;
+        bytes = rest;
         Some(token)
-    })
+    };
+    lengths.iter().map(token).collect()
 }
 
 #[cfg(test)]
@@ -90,6 +100,15 @@ mod tests {
                 let bytes = ours.decode_bytes(&[id]).ok();
                 assert_eq!(bytes, reference.decode_bytes(&[id]).ok(), "{encoding}: {id}");
             }
+        }
+    }
+
+    #[test]
+    fn a_truncated_vocabulary_has_no_tokens() {
+        let whole = [2, 0, 0, 0, 1, 3, b'a', b'b', b'c', b'd'];
+        assert_eq!(tokens(&whole), Some(vec![&b"a"[..], &b"bcd"[..]]));
+        for end in 0..whole.len() {
+            assert_eq!(tokens(&whole[..end]), None, "{end}");
         }
     }
 
