@@ -4,6 +4,12 @@
 //! Nothing here does I/O except [`clock::MonotonicClock`], which reads the kernel's clocks. Time and
 //! randomness are always passed in, so that any part of a run can be repeated and tested.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "Tokometer runs on Linux only: it waits with epoll, and token times are the kernel's receive \
+     timestamps. On another system, use the container image or a Linux virtual machine."
+);
+
 pub mod backend;
 pub mod background;
 pub mod clock;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
 use super::compat::{Rewritten, rewrite};
 use super::{
@@ -19,7 +20,7 @@ use crate::predict::PredictArgs;
 /// Measure LLM inference servers.
 #[derive(Debug, Parser)]
 #[command(name = "tokometer", version = crate::version::long(), about, max_term_width = 100)]
-#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +48,17 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Run the simulated server on a port
     Sim(SimArgs),
+    /// Print the completion script of a shell
+    Completions {
+        /// Name of the shell
+        shell: Shell,
+    },
+    /// Write one manual page per command to a folder
+    #[command(hide = true)]
+    Man {
+        /// The folder; created if it does not exist
+        folder: PathBuf,
+    },
     /// Print a documentation page that is generated from the program
     #[command(hide = true)]
     Docs {
@@ -294,6 +306,11 @@ fn rewritten(words: &[String]) -> Result<(Vec<String>, Vec<String>), ParseOutcom
     let Rewritten { words, remarks } =
         rewrite(rest, &flags_of(command)).map_err(ParseOutcome::Refused)?;
     Ok((std::iter::once(command.clone()).chain(words).collect(), remarks))
+}
+
+/// All commands and flags as clap knows them.
+pub(crate) fn declaration() -> clap::Command {
+    Cli::command()
 }
 
 /// Long flags of `bench`, with their dashes.

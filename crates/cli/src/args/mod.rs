@@ -24,7 +24,7 @@ pub(crate) use client::ClientArgs;
 pub(crate) use command::bench_flags;
 pub(crate) use command::{
     BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, ParseOutcome, ParsedArguments,
-    ReportArgs, SimArgs, TableFormatArg, parse,
+    ReportArgs, SimArgs, TableFormatArg, declaration, parse,
 };
 pub(crate) use complaint::complaint;
 pub(crate) use metric::MetricArgs;

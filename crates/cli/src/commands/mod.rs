@@ -5,6 +5,7 @@ mod dataset;
 mod doctor;
 mod export;
 mod report;
+mod shell;
 mod sim;
 mod source;
 
@@ -71,6 +72,8 @@ pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Resu
         Command::Calibrate(args) => crate::calibrate::calibrate(&args),
         Command::Doctor(args) => doctor::doctor(&args, &given),
         Command::Sim(args) => sim::sim(&args, &*given.clock),
+        Command::Completions { shell } => shell::completions(shell),
+        Command::Man { folder } => shell::man(&folder),
         Command::Docs { page: DocPage::Migrating } => {
             print(&crate::args::compat::migrating_markdown())?;
             Ok(Exit::Done)
