@@ -4,6 +4,7 @@
 
 mod bench_client;
 mod ci;
+mod dist;
 mod fuzz;
 mod large_run;
 mod licences;
@@ -23,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   ci             everything that must pass: format, tidy, clippy, tests, docs [--install]
   tidy           the project's own rules, from files alone
   bench-client   the client against a bare floor reader, in one pass [SCENE]
+  dist           everything that users install: binary, wheel, archive [--target TRIPLE] [--host-libc]
   fuzz           coverage-guided fuzzing of everything that reads bytes: --seconds N [TARGET]
   large-run      a run folder of any size, for measurements of `report`: REQUESTS TOKENS FOLDER
   referee        a packet capture judges the client's times (root, tcpdump)
@@ -39,6 +41,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "tidy" => tidy::run(),
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),
+        "dist" => dist::run(&arguments[1..]),
         "fuzz" => fuzz::run(&arguments[1..]),
         "large-run" => large_run::run(&arguments[1..]),
         "referee" => referee::run(),

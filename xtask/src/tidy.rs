@@ -233,8 +233,16 @@ fn named_places() -> Result<Vec<String>> {
     for page in ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "lab/README.md"] {
         let text = read(page)?;
         for word in text.split('`').skip(1).step_by(2) {
-            let starts =
-                ["crates/", "docs/", "e2e/", "xtask/", "fixtures/", "experiments/", "lab/"];
+            let starts = [
+                "crates/",
+                "docs/",
+                "e2e/",
+                "xtask/",
+                "fixtures/",
+                "experiments/",
+                "lab/",
+                "packaging/",
+            ];
             let is_place = starts.iter().any(|start| word.starts_with(start))
                 && !word.contains([' ', '<', '*', '{', '…']);
             if is_place && !root().join(word).exists() {

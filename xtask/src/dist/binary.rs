@@ -1,0 +1,98 @@
+//! What the built program needs from a system, and its size.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use super::output;
+use super::target::{Libc, Target};
+
+/// The size that `docs/building.md` promises.
+const BYTES_MAX: u64 = 20_000_000;
+
+/// Libraries that belong to glibc. The image has these and no others.
+const GLIBC: [&str; 7] = [
+    "ld-linux-aarch64.so.1",
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libdl.so.2",
+    "libm.so.6",
+    "libpthread.so.0",
+    "librt.so.1",
+];
+
+/// Checks the program, and says in a line what it needs.
+pub(super) fn check(program: &Path, target: &Target, libc: Libc) -> Result<String> {
+    let bytes = std::fs::metadata(program)?.len();
+    ensure!(bytes <= BYTES_MAX, "the program has {bytes} bytes, more than {BYTES_MAX}");
+    let read = |flags: &[&str]| output(Command::new("readelf").args(flags).arg(program));
+    let libraries = libraries(&read(&["--wide", "--dynamic"])?);
+    let needed = glibc(&read(&["--wide", "--version-info"])?);
+    let Some(newest) = target.glibc else {
+        ensure!(libraries.is_empty(), "a static program needs {}", libraries.join(", "));
+        return Ok("needs no shared library".to_owned());
+    };
+    let (major, minor) = needed.unwrap_or_default();
+    if libc == Libc::Old {
+        let foreign: Vec<&String> =
+            libraries.iter().filter(|name| !GLIBC.contains(&name.as_str())).collect();
+        ensure!(foreign.is_empty(), "the program needs {foreign:?}, which is not part of glibc");
+        ensure!(
+            (major, minor) <= newest,
+            "the program needs glibc {major}.{minor}, newer than {}.{}",
+            newest.0,
+            newest.1
+        );
+    }
+    Ok(format!("needs glibc {major}.{minor} or newer: {}", libraries.join(", ")))
+}
+
+/// The shared libraries in the output of `readelf --dynamic`.
+fn libraries(text: &str) -> Vec<String> {
+    let needed = text.lines().filter(|line| line.contains("(NEEDED)"));
+    let name = |line: &str| Some(line.split_once('[')?.1.split_once(']')?.0.to_owned());
+    needed.filter_map(name).collect()
+}
+
+/// The newest version of glibc that `readelf --version-info` names. `None` where it names none.
+fn glibc(text: &str) -> Option<(u32, u32)> {
+    let versions = text.split("GLIBC_").skip(1).filter_map(|rest| {
+        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
+        let mut parts = rest[..end.unwrap_or(rest.len())].split('.');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    });
+    versions.max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DYNAMIC: &str = "
+Dynamic section at offset 0x1 contains 3 entries:
+  Tag        Type                         Name/Value
+ 0x0000000000000001 (NEEDED)             Shared library: [libm.so.6]
+ 0x0000000000000001 (NEEDED)             Shared library: [libc.so.6]
+ 0x000000000000000c (INIT)               0x2000
+";
+    const VERSIONS: &str = "
+Version needs section '.gnu.version_r' contains 2 entries:
+ Addr: 0x0000000000000b0  Offset: 0x00000b0  Link: 6 (.dynstr)
+  000000: Version: 1  File: libc.so.6  Cnt: 3
+  0x0010:   Name: GLIBC_2.9  Flags: none  Version: 9
+  0x0020:   Name: GLIBC_2.2.5  Flags: none  Version: 8
+  0x0030:   Name: GLIBC_2.14  Flags: none  Version: 7
+  0x0040: Version: 1  File: libgcc_s.so.1  Cnt: 1
+  0x0050:   Name: GCC_3.0  Flags: none  Version: 6
+";
+
+    #[test]
+    fn needed_libraries_and_the_newest_glibc_are_found() {
+        assert_eq!(libraries(DYNAMIC), ["libm.so.6", "libc.so.6"]);
+        assert_eq!(libraries("There is no dynamic section in this file."), [""; 0]);
+        // As a number, 2.14 is smaller than 2.9.
+        assert_eq!(glibc(VERSIONS), Some((2, 14)));
+        assert_eq!(glibc("No version information found in this file."), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! `cargo xtask dist`: everything that a user can install, built and tried once.
+//!
+//! Out, below `target/distribution`: the binary, the wheel, an archive with manual pages and completions,
+//! `SHA256SUMS`, and an image where podman or docker is installed. maturin builds the wheel, and the
+//! binary is the one inside it, so that both are the same bytes. zig links it against an old glibc, so
+//! that it runs on systems older than this one. Both tools come from the Python registry. The gate does
+//! not run this: it compiles the whole program with link-time optimisation.
+
+mod binary;
+mod pack;
+mod target;
+mod tools;
+mod wheel;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::ci::{announce, root};
+use target::{Libc, Target};
+
+const USAGE: &str = "usage: cargo xtask dist [--target TRIPLE] [--host-libc]";
+
+/// Where everything is written.
+pub(super) fn folder() -> PathBuf {
+    root().join("target/distribution")
+}
+
+/// What was asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct DistOptions {
+    /// `None` for this machine.
+    triple: Option<String>,
+    libc: Libc,
+}
+
+impl DistOptions {
+    fn parse(arguments: &[String]) -> Result<Self> {
+        let mut options = Self { triple: None, libc: Libc::Old };
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--target" => options.triple = Some(words.next().context(USAGE)?.clone()),
+                "--host-libc" => options.libc = Libc::Host,
+                other => bail!("cannot use `{other}`\n{USAGE}"),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Builds, checks, tries and packs.
+pub(crate) fn run(arguments: &[String]) -> Result<()> {
+    let options = DistOptions::parse(arguments)?;
+    let host = target::host()?;
+    let target = Target::find(options.triple.as_deref().unwrap_or(&host))?;
+    target.require_standard_library()?;
+    let folder = folder();
+    // What an earlier build left must not be packed with this one.
+    match std::fs::remove_dir_all(&folder) {
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
+            return Err(why).with_context(|| format!("cannot empty {}", folder.display()));
+        }
+        _ => std::fs::create_dir_all(&folder)?,
+    }
+    let tools = tools::install()?;
+    let wheel = wheel::build(&tools, target, options.libc, &folder)?;
+    let program = wheel::unpack_program(&wheel, &folder)?;
+    let facts = binary::check(&program, target, options.libc)?;
+    let mut made = vec![program.clone(), wheel.clone()];
+    if target.runs_on(&host) {
+        wheel::try_out(&wheel, &program, target)?;
+        made.push(pack::archive(&program, target, &folder)?);
+    } else {
+        announce(
+            "skipped: trying the program, manual pages and completions; it is built for another machine",
+        );
+    }
+    pack::sums(&made, &folder)?;
+    pack::image(&folder)?;
+    show(&made, &facts)
+}
+
+#[expect(clippy::print_stdout, reason = "the table is the result of the task")]
+fn show(made: &[PathBuf], facts: &str) -> Result<()> {
+    for path in made {
+        let bytes = std::fs::metadata(path)?.len();
+        println!("{bytes:>12} bytes  {}", path.strip_prefix(root()).unwrap_or(path).display());
+    }
+    println!("{facts}");
+    Ok(())
+}
+
+/// Runs a command to its end. What it prints is shown only if it fails.
+fn output(command: &mut Command) -> Result<String> {
+    let shown = format!("{command:?}");
+    let output = command.output().with_context(|| format!("cannot start {shown}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    ensure!(
+        output.status.success(),
+        "{shown} did not pass ({})\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    Ok(text(&output.stdout))
+}
+
+/// The same for a command that is slow: what it prints is shown at once.
+fn passes(command: &mut Command) -> Result<()> {
+    let shown = format!("{command:?}");
+    let status = command.status().with_context(|| format!("cannot start {shown}"))?;
+    ensure!(status.success(), "{shown} did not pass ({status})");
+    Ok(())
+}
+
+/// A virtual environment of Python, without what an earlier one held.
+fn fresh_environment(folder: &Path) -> Result<()> {
+    output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))
+        .context("cannot make a virtual environment; Debian has it in `python3-venv`")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_words_and_a_target_without_its_name_are_refused() {
+        let parse = |line: &str| {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            DistOptions::parse(&words)
+        };
+        assert_eq!(parse("").unwrap(), DistOptions { triple: None, libc: Libc::Old });
+        let both = parse("--host-libc --target aarch64-unknown-linux-gnu").unwrap();
+        assert_eq!(both.triple.as_deref(), Some("aarch64-unknown-linux-gnu"));
+        assert_eq!(both.libc, Libc::Host);
+        assert!(parse("--fast").unwrap_err().to_string().contains("--fast"));
+        assert!(parse("--target").is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! The archive, the sums and the image.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::target::Target;
+use super::{output, passes};
+use crate::ci::{announce, root};
+
+/// Completion scripts: the shell, and the name under which it looks for the script.
+const COMPLETIONS: [(&str, &str); 3] =
+    [("bash", "tokometer.bash"), ("zsh", "_tokometer"), ("fish", "tokometer.fish")];
+
+/// An archive of the program with its manual pages and completions.
+pub(super) fn archive(program: &Path, target: &Target, folder: &Path) -> Result<PathBuf> {
+    let name = format!("tokometer-{}-{}", env!("CARGO_PKG_VERSION"), target.triple);
+    let inside = folder.join(&name);
+    std::fs::create_dir_all(inside.join("completions"))?;
+    std::fs::copy(program, inside.join("tokometer"))?;
+    for file in ["LICENSE", "README.md", "CHANGELOG.md"] {
+        std::fs::copy(root().join(file), inside.join(file))?;
+    }
+    output(Command::new(program).arg("man").arg(inside.join("man")))?;
+    for (shell, file) in COMPLETIONS {
+        let script = output(Command::new(program).args(["completions", shell]))?;
+        std::fs::write(inside.join("completions").join(file), script)?;
+    }
+    let archive = folder.join(format!("{name}.tar.gz"));
+    // The same files give the same archive: order, owner and time are fixed.
+    let mut tar = Command::new("tar");
+    tar.current_dir(folder).args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
+    output(tar.args(["--mtime=@0", "--create", "--gzip", "--file"]).arg(&archive).arg(&name))?;
+    std::fs::remove_dir_all(&inside)?;
+    Ok(archive)
+}
+
+/// Writes `SHA256SUMS`.
+pub(super) fn sums(files: &[PathBuf], folder: &Path) -> Result<()> {
+    let names = files.iter().filter_map(|path| path.file_name());
+    let sums = output(Command::new("sha256sum").current_dir(folder).args(names))?;
+    std::fs::write(folder.join("SHA256SUMS"), sums).context("cannot write SHA256SUMS")
+}
+
+/// Builds the image where a program for it is installed.
+pub(super) fn image(folder: &Path) -> Result<()> {
+    let is_there = |name: &&str| {
+        let mut command = Command::new(name);
+        command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let Some(builder) = ["podman", "docker"].into_iter().find(is_there) else {
+        announce("skipped: the image (podman or docker)");
+        return Ok(());
+    };
+    let file = root().join("packaging/Containerfile");
+    announce(&format!("{builder} build"));
+    let mut command = Command::new(builder);
+    passes(command.args(["build", "--tag", "tokometer", "--file"]).arg(file).arg(folder))?;
+    passes(Command::new(builder).args(["run", "--rm", "tokometer", "--version"]))
+}
