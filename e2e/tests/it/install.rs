@@ -1,0 +1,100 @@
+//! What comes with an installed program: its version, help, manual pages and completions.
+
+use std::process::Command;
+
+use crate::help::commands;
+use crate::program::{self, run};
+
+#[test]
+fn the_version_names_the_profile_and_the_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = run(folder.path(), "--version").succeeded().stdout;
+    let inside = text.trim_end().strip_prefix("tokometer ").unwrap().split_once(" (").unwrap().1;
+    let parts: Vec<&str> = inside.trim_end_matches(')').split(", ").collect();
+    let system = format!("{}-linux", std::env::consts::ARCH);
+    let profile = if program::path().parent().unwrap().ends_with("debug") {
+        assert_eq!(parts.len(), 2, "a debug build has no commit: {text}");
+        "debug"
+    } else {
+        "release"
+    };
+    assert_eq!(parts[parts.len() - 2..], [profile, &system], "{text}");
+}
+
+#[test]
+fn help_of_a_command_can_be_asked_for_in_two_ways() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in ["bench", "sweep", "capacity", "completions"] {
+        let word = run(folder.path(), &format!("help {command}")).succeeded().stdout;
+        let flag = run(folder.path(), &format!("{command} --help")).succeeded().stdout;
+        assert_eq!(word, flag, "{command}");
+    }
+    let unknown = run(folder.path(), "help nothing");
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+}
+
+#[test]
+fn every_listed_command_has_a_manual_page() {
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), "man pages/man1").succeeded();
+    let entries = std::fs::read_dir(folder.path().join("pages/man1")).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    let mut expected: Vec<String> =
+        commands().iter().map(|name| format!("tokometer-{name}.1")).collect();
+    expected.push("tokometer.1".to_owned());
+    expected.sort();
+    assert_eq!(names, expected);
+    let page = std::fs::read_to_string(folder.path().join("pages/man1/tokometer-bench.1")).unwrap();
+    assert!(page.contains(".TH tokometer-bench 1"), "{}", &page[..300]);
+    assert!(page.contains("num\\-prompts") && page.contains("base\\-url"), "flags are missing");
+}
+
+#[test]
+fn manual_pages_that_cannot_be_written_are_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let ended = run(folder.path(), "man file/pages");
+    assert_eq!(ended.code, Some(6), "{ended:?}");
+    assert!(ended.stderr.contains("cannot write to `file/pages`"), "{}", ended.stderr);
+}
+
+/// The script is run as the shell runs it when a user presses Tab.
+#[test]
+fn bash_completes_commands_and_flags() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = run(folder.path(), "completions bash").succeeded().stdout;
+    let completed = |words: &str| {
+        let count = words.split(' ').count();
+        let (before, last) = words.rsplit_once(' ').unwrap();
+        let previous = before.rsplit(' ').next().unwrap();
+        let line = format!(
+            "{script}\nCOMP_WORDS=({words}); COMP_CWORD={}; COMP_LINE='{words}'\n\
+             _tokometer tokometer '{last}' '{previous}'; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            count - 1
+        );
+        let output = Command::new("bash").args(["-c", &line]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(completed("tokometer ben"), ["bench"]);
+    assert!(completed("tokometer bench --num-p").contains(&"--num-prompts".to_owned()));
+    assert!(completed("tokometer completions zs").contains(&"zsh".to_owned()));
+}
+
+#[test]
+fn other_shells_have_scripts_that_know_all_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    for (shell, start) in [("zsh", "#compdef tokometer"), ("fish", "")] {
+        let script = run(folder.path(), &format!("completions {shell}")).succeeded().stdout;
+        assert!(script.starts_with(start), "{shell}: {}", &script[..100]);
+        for command in commands() {
+            assert!(script.contains(&command), "{shell} does not know {command}");
+        }
+        assert!(script.contains("max-concurrency"), "{shell} does not know the flags of bench");
+    }
+    let unknown = run(folder.path(), "completions tcsh");
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+}
