@@ -1,9 +1,10 @@
 //! What comes with an installed program: its version, help, manual pages and completions.
 
+use std::path::Path;
 use std::process::Command;
 
 use crate::help::commands;
-use crate::program::{self, run};
+use crate::program::{self, root, run};
 
 #[test]
 fn the_version_names_the_profile_and_the_system() {
@@ -19,6 +20,68 @@ fn the_version_names_the_profile_and_the_system() {
         "release"
     };
     assert_eq!(parts[parts.len() - 2..], [profile, &system], "{text}");
+}
+
+/// Output of a command that must succeed.
+fn output(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn git(folder: &Path, line: &str) -> String {
+    let mut command = Command::new("git");
+    command.args([
+        "-c",
+        "user.name=n",
+        "-c",
+        "user.email=e",
+        "-c",
+        "core.hooksPath=/dev/null",
+        "-C",
+    ]);
+    output(command.arg(folder).args(line.split(' '))).trim().to_owned()
+}
+
+/// The commit that the build script of `folder` names for a profile.
+fn commit(folder: &Path, profile: &str) -> String {
+    let script = folder.join("script");
+    let mut rustc = Command::new(Path::new(env!("CARGO")).with_file_name("rustc"));
+    rustc.args(["--edition", "2024", "-o"]).arg(&script).arg(folder.join("crates/cli/build.rs"));
+    output(rustc.env("CARGO_MANIFEST_DIR", folder.join("crates/cli")));
+    let out = folder.join("target").join(profile).join("build/tokometer-0123/out");
+    let said = output(Command::new(&script).env("OUT_DIR", out));
+    std::fs::remove_file(script).unwrap();
+    assert!(said.contains(&format!("=TOKOMETER_PROFILE={profile}\n")), "{said}");
+    let commit = said.lines().find_map(|line| line.split_once("=TOKOMETER_COMMIT=")).unwrap().1;
+    // A build that does not name a commit must not be repeated after each commit.
+    assert_eq!(said.contains("logs/HEAD"), !commit.is_empty(), "{said}");
+    commit.to_owned()
+}
+
+#[test]
+fn a_build_names_its_commit_only_where_it_has_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("copy");
+    for place in [folder.path(), &inner] {
+        std::fs::create_dir_all(place.join("crates/cli")).unwrap();
+        let script = root().join("crates/cli/build.rs");
+        std::fs::copy(script, place.join("crates/cli/build.rs")).unwrap();
+        for name in ["Cargo.toml", "Cargo.lock"] {
+            std::fs::write(place.join(name), "").unwrap();
+        }
+    }
+    assert_eq!(commit(folder.path(), "dist"), "", "there is no repository");
+    git(folder.path(), "init --quiet");
+    git(folder.path(), "add crates Cargo.toml Cargo.lock");
+    git(folder.path(), "commit --quiet --message m");
+    let head = git(folder.path(), "rev-parse --short=12 HEAD");
+    assert_eq!(commit(folder.path(), "dist"), head);
+    assert_eq!(commit(folder.path(), "release"), head);
+    assert_eq!(commit(folder.path(), "debug"), "");
+    assert_eq!(commit(&inner, "dist"), "", "a copy inside another project is not its commit");
+    std::fs::write(folder.path().join("crates/cli/new.rs"), "").unwrap();
+    assert_eq!(commit(folder.path(), "dist"), format!("{head}-modified"));
 }
 
 #[test]

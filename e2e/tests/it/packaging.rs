@@ -168,7 +168,7 @@ fn the_action_fails_with_the_code_of_the_program() {
     };
     assert_eq!(bench("--num-prompts none"), Some(2));
     // A quote that is not closed must not start a measurement with half of the words.
-    assert_eq!(bench("--num-prompts 1 --name 'half").map(|code| code == 0), Some(false));
+    assert_eq!(bench("--num-prompts 1 --no-proxy 'half").map(|code| code == 0), Some(false));
     let page = step(folder.path(), "page", &[("RUN_DIR", "run"), ("PAGE", "page.html")]);
     assert!(page.succeeded().stdout.contains("no page"));
     assert!(!folder.path().join("page.html").exists());
