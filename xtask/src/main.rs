@@ -3,6 +3,7 @@
 //! Plain steps that call cargo and read files. Nothing here is part of the product.
 
 mod bench_client;
+mod book;
 mod ci;
 mod dist;
 mod fuzz;
@@ -23,6 +24,7 @@ const USAGE: &str = "usage: cargo xtask TASK
 
   ci             everything that must pass: format, tidy, clippy, tests, docs [--install]
   tidy           the project's own rules, from files alone
+  book           the documentation as a site in target/book, with mdBook [--install]
   bench-client   the client against a bare floor reader, in one pass [SCENE]
   dist           everything that users install: binary, wheel, archive [--target TRIPLE] [--host-libc]
   fuzz           coverage-guided fuzzing of everything that reads bytes: --seconds N [TARGET]
@@ -39,6 +41,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match task {
         "ci" => ci::run(&arguments[1..]),
         "tidy" => tidy::run(),
+        "book" => book::run(&arguments[1..]),
         "bench-client" => bench_client::run(arguments.get(1).map(String::as_str)),
         "floor" => bench_client::run_floor(&arguments[1..]),
         "dist" => dist::run(&arguments[1..]),

@@ -4,6 +4,7 @@
 //! what a compiler cannot: the map in ARCHITECTURE.md against the territory, file sizes, words that
 //! must not stay in the code, fixtures that no test reads.
 
+mod book;
 mod names;
 mod words;
 
@@ -118,7 +119,8 @@ pub(crate) fn run() -> Result<()> {
     findings.extend(words::outside_the_terms(&sources, &pages));
     findings.extend(rooms()?);
     findings.extend(lab_stands_apart(&read("Cargo.toml")?, &read("lab/Cargo.toml")?)?);
-    findings.extend(named_places()?);
+    findings.extend(named_places(&pages));
+    findings.extend(book::findings(&pages, |file| root().join(file).exists()));
     findings.extend(unused_fixtures(&sources)?);
     findings.extend(changelog()?);
     findings.extend(licences::findings()?);
@@ -227,11 +229,11 @@ fn lab_stands_apart(root: &str, lab: &str) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Files and folders named in ARCHITECTURE.md, README.md and docs exist.
-fn named_places() -> Result<Vec<String>> {
+/// Files and folders that pages name exist.
+fn named_places(pages: &[(String, String)]) -> Vec<String> {
     let mut findings = Vec::new();
-    for page in ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md", "lab/README.md"] {
-        let text = read(page)?;
+    // What the changelog names may be gone since.
+    for (page, text) in pages.iter().filter(|(page, _)| page != "CHANGELOG.md") {
         for word in text.split('`').skip(1).step_by(2) {
             let starts = [
                 "crates/",
@@ -244,13 +246,13 @@ fn named_places() -> Result<Vec<String>> {
                 "packaging/",
             ];
             let is_place = starts.iter().any(|start| word.starts_with(start))
-                && !word.contains([' ', '<', '*', '{', '…']);
+                && !word.contains([' ', '<', '*', '{', '…', '\n']);
             if is_place && !root().join(word).exists() {
                 findings.push(format!("{page}: names `{word}`, which does not exist"));
             }
         }
     }
-    Ok(findings)
+    findings
 }
 
 /// Every fixture is named by some source file: by its stem, or by its folder where a test walks it.

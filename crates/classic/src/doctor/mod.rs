@@ -26,7 +26,7 @@ mod tests;
 
 pub use comment::doctor_comment;
 pub use html::doctor_html;
-pub use page::{doctor_markdown, doctor_text};
+pub use page::{doctor_markdown, doctor_text, identities_markdown, outcomes_markdown};
 pub use rule::{Examination, Finding, Level, Rule};
 
 use crate::layout::print::label_of;
