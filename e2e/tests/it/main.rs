@@ -19,6 +19,7 @@ mod killed;
 mod lines;
 mod messages;
 mod packaging;
+mod pages;
 mod plans;
 mod predict;
 mod properties;

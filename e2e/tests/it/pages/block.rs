@@ -1,0 +1,208 @@
+//! A page of the documentation, and the commands in its blocks.
+
+use std::fs;
+use std::ops::Range;
+
+use crate::program::root;
+
+/// A page as lines.
+pub(super) struct Page {
+    /// Its path below the project's folder.
+    pub(super) name: String,
+    lines: Vec<String>,
+}
+
+/// A command that is run, with the output that the page shows.
+pub(super) struct Example {
+    /// The number of the command's first line, from 1.
+    pub(super) line: usize,
+    pub(super) command: String,
+    pub(super) shown: Vec<String>,
+    /// Where the output is in the page.
+    pub(super) range: Range<usize>,
+}
+
+/// A block of code: the word after its fence, and where its content is. Indented blocks have no word.
+struct Block {
+    word: String,
+    content: Range<usize>,
+}
+
+impl Page {
+    pub(super) fn open(name: &str) -> Self {
+        let text = fs::read_to_string(root().join(name));
+        let text = text.unwrap_or_else(|why| panic!("cannot read {name}: {why}"));
+        Self::new(name, &text)
+    }
+
+    pub(super) fn new(name: &str, text: &str) -> Self {
+        Self { name: name.to_owned(), lines: text.lines().map(str::to_owned).collect() }
+    }
+
+    pub(super) fn save(&self) {
+        fs::write(root().join(&self.name), self.text()).unwrap();
+    }
+
+    fn text(&self) -> String {
+        self.lines.join("\n") + "\n"
+    }
+
+    /// Puts other lines in the place of some.
+    pub(super) fn replace(&mut self, range: Range<usize>, lines: Vec<String>) {
+        let _ = self.lines.splice(range, lines).count();
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        let mut open: Option<(String, usize)> = None;
+        for (index, line) in self.lines.iter().enumerate() {
+            let fence = line.trim_start().strip_prefix("```");
+            match (fence, open.take()) {
+                (Some(_), Some((word, start))) => {
+                    blocks.push(Block { word, content: start..index });
+                }
+                (Some(word), None) => open = Some((word.trim().to_owned(), index + 1)),
+                (None, Some(still)) => open = Some(still),
+                (None, None) if line.starts_with("    ") => {
+                    blocks.push(Block { word: String::new(), content: index..index + 1 });
+                }
+                (None, None) => {}
+            }
+        }
+        assert!(open.is_none(), "{}: a block is not closed", self.name);
+        blocks
+    }
+
+    /// The commands of all `console` blocks, in order.
+    pub(super) fn examples(&self) -> Vec<Example> {
+        let blocks = self.blocks();
+        let consoles = blocks.into_iter().filter(|block| block.word == "console");
+        consoles.flat_map(|block| self.examples_of(block.content)).collect()
+    }
+
+    fn examples_of(&self, content: Range<usize>) -> Vec<Example> {
+        let mut examples: Vec<Example> = Vec::new();
+        let mut index = content.start;
+        while index < content.end {
+            let Some(first) = self.lines[index].strip_prefix("$ ") else {
+                let example = examples.last_mut();
+                let example = example.unwrap_or_else(|| {
+                    panic!("{}:{}: a `console` block starts with `$ `", self.name, index + 1)
+                });
+                example.shown.push(self.lines[index].clone());
+                example.range.end = index + 1;
+                index += 1;
+                continue;
+            };
+            let (command, after) = self.joined(first, index, content.end);
+            examples.push(Example {
+                line: index + 1,
+                command,
+                shown: Vec::new(),
+                range: after..after,
+            });
+            index = after;
+        }
+        examples
+    }
+
+    /// A command with the lines that continue it, after a backslash or with the prompt `> `, and the
+    /// line after it.
+    fn joined(&self, first: &str, index: usize, end: usize) -> (String, usize) {
+        let mut command = first.trim().to_owned();
+        let mut next = index + 1;
+        while next < end {
+            let line = &self.lines[next];
+            let more = line.strip_prefix("> ").or_else(|| (line == ">").then_some(""));
+            if let Some(more) = more {
+                command = format!("{command}\n{more}");
+            } else if command.ends_with('\\') {
+                let _ = command.pop();
+                command = format!("{} {}", command.trim_end(), line.trim());
+            } else {
+                break;
+            }
+            next += 1;
+        }
+        (command, next)
+    }
+
+    /// Commands of the program outside `console` blocks, with their line numbers.
+    pub(super) fn other_commands(&self) -> Vec<(usize, String)> {
+        let mut commands = Vec::new();
+        let blocks = self.blocks();
+        let is_code = |word: &str| ["", "sh", "yaml", "toml", "text"].contains(&word);
+        for block in blocks.iter().filter(|block| is_code(&block.word)) {
+            for index in block.content.clone() {
+                let first = bare(&self.lines[index]);
+                if is_of_program(first) {
+                    commands.push((index + 1, self.joined(first, index, self.lines.len()).0));
+                }
+            }
+        }
+        commands
+    }
+
+    /// Blocks with commands that are not run, and that do not start with a remark.
+    pub(super) fn blocks_without_reason(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for block in self.blocks().iter().filter(|block| block.word == "sh") {
+            let lines = &self.lines[block.content.clone()];
+            let has_command = lines.iter().any(|line| is_of_program(bare(line)));
+            let has_reason = lines.first().is_some_and(|line| line.starts_with("# "));
+            if has_command && !has_reason {
+                let line = block.content.start;
+                found.push(format!("{}:{line}: start the block with `# why`", self.name));
+            }
+        }
+        found
+    }
+}
+
+/// A line without what a prompt, a list or a key of YAML puts before its command, and without a remark.
+fn bare(line: &str) -> &str {
+    let mut line = line.trim();
+    for prefix in ["- ", "run: ", "$ "] {
+        line = line.strip_prefix(prefix).unwrap_or(line).trim_start();
+    }
+    line.split("  #").next().unwrap_or(line).trim_end()
+}
+
+/// Whether a command starts the program, possibly after variables for it.
+fn is_of_program(command: &str) -> bool {
+    let is_variable = |word: &&str| {
+        word.split_once('=')
+            .is_some_and(|(name, _)| name.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+    };
+    command.split_whitespace().find(|word| !is_variable(word)) == Some("tokometer")
+}
+
+#[test]
+fn examples_have_their_commands_joined_and_their_output() {
+    let page = Page::new(
+        "x.md",
+        "# Title\n```console\n$ tokometer a \\\n    b\none\ntwo\n$ cat <<E\n> x\n>\n> E\nx\n```\n",
+    );
+    let examples = page.examples();
+    let found: Vec<_> = examples
+        .iter()
+        .map(|one| (one.line, one.command.as_str(), one.shown.join("|"), one.range.clone()))
+        .collect();
+    let first = (3, "tokometer a b", "one|two".to_owned(), 4..6);
+    assert_eq!(found, [first, (7, "cat <<E\nx\n\nE", "x".to_owned(), 10..11)]);
+}
+
+#[test]
+fn commands_outside_console_blocks_are_found_in_code_only() {
+    let text = "tokometer in prose\n\n    tokometer sim --port 8000   # remark\n\n```sh\n# needs a server\n\
+                KEY=x tokometer bench \\\n  --json\nls\n```\n```yaml\n  - run: tokometer compare ab\n```\n";
+    let page = Page::new("x.md", text);
+    let commands: Vec<String> =
+        page.other_commands().into_iter().map(|(_, command)| command).collect();
+    let expected =
+        ["tokometer sim --port 8000", "KEY=x tokometer bench --json", "tokometer compare ab"];
+    assert_eq!(commands, expected);
+    assert!(page.blocks_without_reason().is_empty());
+    let page = Page::new("x.md", "```sh\ntokometer bench\n```\n");
+    assert_eq!(page.blocks_without_reason().len(), 1);
+}

@@ -1,0 +1,64 @@
+//! Pages that list what the program has: exit codes and environment variables, each from its one place
+//! in the code.
+
+use std::fs;
+
+use crate::program::root;
+
+/// Codes with their meaning, from the one list in the code.
+fn codes() -> Vec<(u8, String)> {
+    let source = fs::read_to_string(root().join("crates/cli/src/exit.rs")).unwrap();
+    let body = source.split_once("enum Exit {").unwrap().1.split_once("\n}").unwrap().0;
+    let mut codes = Vec::new();
+    let mut meaning = String::new();
+    for line in body.lines().map(str::trim) {
+        if let Some(more) = line.strip_prefix("/// ") {
+            meaning.push_str(if meaning.is_empty() { "" } else { " " });
+            meaning.push_str(more);
+        } else {
+            let code =
+                line.split_once(" = ").and_then(|(_, n)| n.trim_end_matches(',').parse().ok());
+            codes.extend(code.map(|code| (code, std::mem::take(&mut meaning))));
+        }
+    }
+    codes
+}
+
+#[test]
+fn the_page_of_exit_codes_is_up_to_date() {
+    let path = root().join("docs/exit-codes.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let rows = codes()
+        .into_iter()
+        .map(|(code, meaning)| format!("| {code} | {} |\n", meaning.trim_end_matches('.')));
+    let table = format!("| code | meaning |\n|---|---|\n{}", rows.collect::<String>());
+    let (before, rest) = page.split_once("| code | meaning |\n").unwrap();
+    let after = rest.split_once("\n\n").map_or("", |(_, after)| after);
+    let expected = format!("{before}{table}\n{after}");
+    if std::env::var_os("TOKOMETER_WRITE_PAGES").is_some() {
+        fs::write(&path, &expected).unwrap();
+        return;
+    }
+    assert!(
+        page == expected,
+        "docs/exit-codes.md is out of date: run with TOKOMETER_WRITE_PAGES=1"
+    );
+}
+
+/// Names in the places that read the environment.
+#[test]
+fn every_environment_variable_has_a_row() {
+    let page = fs::read_to_string(root().join("docs/environment.md")).unwrap();
+    let source = fs::read_to_string(root().join("crates/cli/src/lower/environment.rs")).unwrap();
+    let code = source.split("#[cfg(test)]").next().unwrap();
+    let is_name = |word: &&str| {
+        word.len() > 3 && word.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
+    };
+    let names: Vec<&str> = code.split('"').skip(1).step_by(2).filter(is_name).collect();
+    assert!(names.contains(&"OPENAI_API_KEY"), "{names:?}");
+    // A request header of CGI, not a setting.
+    let settings = names.into_iter().filter(|name| *name != "REQUEST_METHOD");
+    let upper = page.to_ascii_uppercase();
+    let missing: Vec<&str> = settings.filter(|name| !upper.contains(name)).collect();
+    assert!(missing.is_empty(), "docs/environment.md has no row for {missing:?}");
+}

@@ -1,0 +1,120 @@
+//! The commands of the documentation, run as they are written.
+//!
+//! `console` blocks are run by a shell against the simulated server, page by page, in a folder of
+//! the page's own; what they print is compared with the page. All other commands are only parsed by
+//! the program. `CONTRIBUTING.md` says how to write both kinds under *Documentation*.
+//!
+//! `TOKOMETER_WRITE_PAGES=1 cargo test -p tokometer-e2e pages` writes the outputs that differ.
+
+mod block;
+mod compare;
+mod lists;
+mod mask;
+mod session;
+
+use std::fs;
+
+use block::Page;
+use session::Session;
+
+use crate::program::root;
+
+/// Pages of one part of the book, in its order.
+fn pages_of(part: &str) -> Vec<Page> {
+    let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let lines = summary.lines().skip_while(|line| *line != format!("# {part}")).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with("# "));
+    let names = lines.filter_map(|line| line.split_once("](")?.1.strip_suffix(')'));
+    let pages: Vec<Page> = names.map(|name| Page::open(&format!("docs/{name}"))).collect();
+    assert!(!pages.is_empty(), "docs/SUMMARY.md has no part `{part}`");
+    pages
+}
+
+/// Every page of the book with README.md.
+fn all_pages() -> Vec<Page> {
+    let parts = ["Tutorials", "How-to guides", "Reference", "Explanation", "For contributors"];
+    let pages = parts.into_iter().flat_map(pages_of);
+    pages.chain([Page::open("README.md")]).collect()
+}
+
+/// Runs the pages, and fails with every difference that was found.
+fn check(pages: Vec<Page>) {
+    let is_written = std::env::var_os("TOKOMETER_WRITE_PAGES").is_some();
+    let (mut differences, mut problems) = (Vec::new(), Vec::new());
+    for mut page in pages {
+        differences.extend(run(&mut page, &mut problems));
+        if is_written {
+            page.save();
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    let advice = "run with TOKOMETER_WRITE_PAGES=1 to write what is printed now";
+    assert!(
+        differences.is_empty() || is_written,
+        "{advice}, then read the difference\n\n{}",
+        differences.join("\n\n")
+    );
+}
+
+/// Runs the examples of a page in order, and puts what they print into it where it differs. Problems
+/// are what cannot be written into the page.
+fn run(page: &mut Page, problems: &mut Vec<String>) -> Vec<String> {
+    let mut session = Session::new(page);
+    let mut differences = Vec::new();
+    let mut changes = Vec::new();
+    for example in page.examples() {
+        let printed = session.run(&example.command);
+        let shown: Vec<&str> = example.shown.iter().map(String::as_str).collect();
+        let rule = mask::Rule::of(&example.command);
+        if let Err(why) = compare::shows(&shown, &printed, rule) {
+            differences.push(format!("{}:{}: {}\n{why}", page.name, example.line, example.command));
+            changes.push((example.range.clone(), compare::updated(&shown, &printed, rule)));
+        }
+    }
+    problems.extend(session.problems());
+    // From the last to the first, so that a longer output moves no line that is still to change.
+    for (range, lines) in changes.into_iter().rev() {
+        page.replace(range, lines);
+    }
+    differences
+}
+
+#[test]
+fn commands_of_the_tutorials_print_what_the_pages_show() {
+    check(pages_of("Tutorials"));
+}
+
+#[test]
+fn commands_of_the_how_to_guides_print_what_the_pages_show() {
+    check(pages_of("How-to guides"));
+}
+
+#[test]
+fn commands_of_the_other_pages_print_what_the_pages_show() {
+    let mut pages = Vec::new();
+    for part in ["Reference", "Explanation", "For contributors"] {
+        pages.extend(pages_of(part));
+    }
+    pages.push(Page::open("README.md"));
+    check(pages);
+}
+
+/// Commands that need a server, a GPU or another machine cannot be run here. The program knows their
+/// flags all the same.
+#[test]
+fn commands_that_are_not_run_are_parsed() {
+    let mut problems = Vec::new();
+    for page in all_pages() {
+        problems.extend(session::unparsed(&page));
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn a_block_that_is_not_run_says_why() {
+    let mut problems = Vec::new();
+    for page in all_pages() {
+        problems.extend(page.blocks_without_reason());
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
