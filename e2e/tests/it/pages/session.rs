@@ -167,8 +167,7 @@ pub(super) fn unparsed(page: &Page) -> Vec<String> {
     for (line, command) in page.other_commands() {
         // Words such as HOST stand for what the reader fills in.
         let filled = command.replace("HOST:PORT", "localhost:8000").replace('…', "");
-        // The file for its standard input is not there.
-        let filled = filled.split(" - < ").next().unwrap_or_default();
+        let filled = without_redirection(&filled);
         let _ = std::fs::remove_file(&status);
         let mut shell = Command::new("bash");
         shell.args(["-c", &format!("{PARSE_ONLY}{filled}")]).current_dir(folder.path());
@@ -182,6 +181,30 @@ pub(super) fn unparsed(page: &Page) -> Vec<String> {
         }
     }
     problems
+}
+
+/// A command up to its first redirection: the files are not there.
+fn without_redirection(command: &str) -> &str {
+    let mut quote = None;
+    for (at, letter) in command.char_indices() {
+        match (quote, letter) {
+            (None, '>' | '<') => return &command[..at],
+            (None, '"' | '\'') => quote = Some(letter),
+            (Some(open), letter) if letter == open => quote = None,
+            _ => {}
+        }
+    }
+    command
+}
+
+#[test]
+fn a_comparison_in_quotes_is_no_redirection() {
+    let check = |command: &str, kept: &str| assert_eq!(without_redirection(command), kept);
+    check("tokometer doctor - < log.txt", "tokometer doctor - ");
+    check(
+        "tokometer capacity --slo \"p99 ttft < 2s\" > x",
+        "tokometer capacity --slo \"p99 ttft < 2s\" ",
+    );
 }
 
 fn said(status: &std::path::Path) -> PathBuf {
