@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use super::output;
 use super::target::{Libc, Target};
+use super::{output, wheel};
 
 /// The size that `docs/building.md` promises.
 const BYTES_MAX: u64 = 20_000_000;
@@ -26,6 +26,12 @@ const GLIBC: [&str; 7] = [
 pub(super) fn check(program: &Path, target: &Target, libc: Libc) -> Result<String> {
     let bytes = std::fs::metadata(program)?.len();
     ensure!(bytes <= BYTES_MAX, "the program has {bytes} bytes, more than {BYTES_MAX}");
+    let content = std::fs::read(program)?;
+    for (folder, _) in wheel::builders_folders() {
+        let folder = folder.to_string_lossy();
+        let is_named = memchr::memmem::find(&content, folder.as_bytes()).is_some();
+        ensure!(!is_named, "the program contains the builder's folder `{folder}`");
+    }
     let read = |flags: &[&str]| output(Command::new("readelf").args(flags).arg(program));
     let libraries = libraries(&read(&["--wide", "--dynamic"])?);
     let needed = glibc(&read(&["--wide", "--version-info"])?);
