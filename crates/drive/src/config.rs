@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokometer_base::{Nanos, Seed};
 use tokometer_client::conn::{Endpoint, Stamps};
 use tokometer_client::{Dialect, KeepText, Settings};
-use tokometer_schedule::{Arrivals, Limits};
+use tokometer_schedule::{Arrivals, Limits, SendLimit, Share};
 
 use crate::turns::Places;
 
@@ -99,8 +99,12 @@ pub struct RunConfig {
     pub targets: Vec<TargetServer>,
     /// Intended send times of the measured requests.
     pub arrivals: Arrivals,
-    /// Requests in flight, warm-ups, and the end of the run.
+    /// Requests in flight, warm-ups, and the end of the run, as far as this process sends it.
     pub limits: Limits,
+    /// The part of the arrivals that this process sends.
+    pub share: Share,
+    /// The end of the whole run, which arrival times depend on. `None`: that of `limits`.
+    pub whole_extent: Option<SendLimit>,
     /// What happens when every warm-up fails.
     pub warm_ups: WarmUps,
     /// Seed of the arrivals.
@@ -133,6 +137,8 @@ impl RunConfig {
             targets,
             arrivals: Arrivals::AtOnce,
             limits,
+            share: Share::WHOLE,
+            whole_extent: None,
             warm_ups: WarmUps::default(),
             seed: Seed(0),
             connections: Connections::default(),

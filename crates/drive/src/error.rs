@@ -38,6 +38,12 @@ pub enum Error {
         /// The failure of the last one.
         why: String,
     },
+    /// The processes of a shared run could not agree on a start.
+    #[error("cannot begin the measured phase: {reason}")]
+    Start {
+        /// From the one that waited.
+        reason: String,
+    },
     /// A request names a target that the run does not have.
     #[error("cannot send request {index} to target {target}: the run has {targets} targets")]
     Target {

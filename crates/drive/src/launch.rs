@@ -27,6 +27,10 @@ use crate::worker::{Account, Worker};
 /// A call between the phases, such as a flush of the server's cache. It may take any time.
 pub type Between = Box<dyn FnOnce() + Send>;
 
+/// Waits until the measured phase may begin and returns its start, which other processes share.
+/// `None`: now. An error means that there is no run.
+pub type AwaitStart = Box<dyn FnOnce() -> Result<Option<Nanos>, String> + Send>;
+
 /// Where a run reports to, and what can stop it.
 pub struct Outlets {
     /// Receives a notice for every start and end of an attempt. When the receiver is closed, the run
@@ -38,6 +42,8 @@ pub struct Outlets {
     pub interrupt: Arc<Interrupt>,
     /// Called after the warm-up and before the measured phase.
     pub between: Option<Between>,
+    /// Called when everything is prepared. `None` begins at once.
+    pub start: Option<AwaitStart>,
 }
 
 /// Time for the requests in flight to end after an interrupt.
@@ -69,7 +75,8 @@ pub fn run_on<P: Platform>(
     outlets: Outlets,
 ) -> Result<RunEnd, Error> {
     let workers = config.worker_count(platform.cores().unwrap_or(1));
-    let offsets = Offsets::new(&config.arrivals, config.limits.extent, config.seed)?;
+    let extent = config.whole_extent.unwrap_or(config.limits.extent);
+    let offsets = Offsets::new(&config.arrivals, extent, config.seed)?.of_share(config.share);
     let limit = platform.raise_descriptor_limit();
     make_room(platform, &mut config, limit)?;
     let links = (0..workers).map(|_| platform.links()).collect::<Result<Vec<_>, _>>()?;
@@ -101,7 +108,8 @@ pub fn run_on<P: Platform>(
         is_preparer_left: false,
         limit,
     };
-    let measured = owner.conduct(outlets.between, preparer.waker().as_ref());
+    let calls = (outlets.between, outlets.start);
+    let measured = owner.conduct(calls, preparer.waker().as_ref());
     owner.shared.finish();
     let accounts = workers.join();
     // A preparer that waits for a server must not keep the run from ending. It ends by itself later.
@@ -211,7 +219,11 @@ struct PhaseResults {
 }
 
 impl<P: Platform> Owner<P> {
-    fn conduct(&mut self, between: Option<Between>, preparer: &dyn Wake) -> PhaseResults {
+    fn conduct(
+        &mut self,
+        (between, start): (Option<Between>, Option<AwaitStart>),
+        preparer: &dyn Wake,
+    ) -> PhaseResults {
         self.preopen();
         if self.shared.config.limits.warmups > 0 {
             self.shared.live.begin(Phase::Warmup, self.clock.now());
@@ -219,10 +231,7 @@ impl<P: Platform> Owner<P> {
         let progress = Arc::clone(&self.progress);
         self.watch(|| progress.are_warmups_fed());
         if let Some(error) = self.shared.warm_up_error().filter(|_| self.stop.is_none()) {
-            let now = self.clock.now();
-            progress.fail(error);
-            self.shared.stop(now);
-            return PhaseResults { begin: now, health: Health::default() };
+            return self.refuse(error);
         }
         if let Some(between) = between.filter(|_| self.stop.is_none()) {
             between();
@@ -232,18 +241,49 @@ impl<P: Platform> Owner<P> {
             self.platform.pause(LOOK);
             self.check_stop(self.clock.now());
         }
-        self.measure(preparer)
+        let start = start.filter(|_| self.stop.is_none());
+        let begin = match start.map_or(Ok(None), |start| start()) {
+            Ok(begin) => begin,
+            Err(reason) => return self.refuse(Error::Start { reason }),
+        };
+        if let Some(begin) = begin {
+            self.wait_for_start(begin);
+        }
+        self.check_stop(self.clock.now());
+        self.measure(begin, preparer)
     }
 
-    fn measure(&mut self, preparer: &dyn Wake) -> PhaseResults {
+    /// Ends the run before anything is measured.
+    fn refuse(&self, error: Error) -> PhaseResults {
+        let now = self.clock.now();
+        self.progress.fail(error);
+        self.shared.stop(now);
+        PhaseResults { begin: now, health: Health::default() }
+    }
+
+    /// Waits for a start that is given from outside, unless the run is stopped before.
+    fn wait_for_start(&mut self, begin: Nanos) {
+        let until = begin - self.lead();
+        while self.clock.now() + LOOK < until && self.stop.is_none() {
+            self.platform.pause(LOOK);
+            self.check_stop(self.clock.now());
+        }
+        if self.stop.is_none() {
+            self.platform.sleep_until(until);
+        }
+    }
+
+    fn lead(&self) -> Nanos {
+        if self.shared.config.arrivals == Arrivals::AtOnce { Nanos::ZERO } else { START_LEAD }
+    }
+
+    fn measure(&mut self, given: Option<Nanos>, preparer: &dyn Wake) -> PhaseResults {
         let sample = VitalsSample::take(&self.platform);
         self.shared.gate.take_waits();
         for inbox in &self.shared.inboxes {
             inbox.post(WorkerCommand::Measure);
         }
-        let lead =
-            if self.shared.config.arrivals == Arrivals::AtOnce { Nanos::ZERO } else { START_LEAD };
-        let begin = self.clock.now() + lead;
+        let begin = given.unwrap_or_else(|| self.clock.now() + self.lead());
         self.shared.live.begin(Phase::Measure, begin);
         if let Some(duration) = self.shared.config.limits.extent.duration {
             self.shared.gate.close_at(begin + duration);

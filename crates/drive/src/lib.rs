@@ -39,7 +39,7 @@ pub use error::Error;
 pub use harvest::Lane;
 pub use interrupt::Interrupt;
 pub use item::{Notice, Prepare, PrepareError, QueuedRequest};
-pub use launch::{Between, Outlets, run, run_on};
+pub use launch::{AwaitStart, Between, Outlets, run, run_on};
 pub use live::{Live, LiveCounts, Rates};
 pub use native::{EpollLinks, Native};
 pub use platform::Platform;

@@ -70,6 +70,8 @@ impl WorkerCounters {
 #[derive(Debug)]
 pub struct Live {
     slots: Vec<WorkerCounters>,
+    /// Requests of other processes of the run.
+    others: WorkerCounters,
     phase: AtomicU8,
     began: AtomicU64,
     /// Zero while there is something to send.
@@ -129,6 +131,7 @@ impl Default for Live {
         let slots = (0..MOST_WORKERS).map(|_| WorkerCounters::default()).collect();
         Self {
             slots,
+            others: WorkerCounters::default(),
             phase: AtomicU8::new(0),
             began: AtomicU64::new(0),
             all_sent: AtomicU64::new(0),
@@ -142,6 +145,7 @@ impl Live {
         let sum = |pick: fn(&WorkerCounters) -> &AtomicU64| {
             self.slots
                 .iter()
+                .chain([&self.others])
                 .map(|slot| pick(slot).load(Ordering::Relaxed))
                 .fold(0, u64::wrapping_add)
         };
@@ -153,6 +157,19 @@ impl Live {
             sent: sum(|slot| &slot.sent),
             tokens: sum(|slot| &slot.tokens),
             ttft_mean: sum(|slot| &slot.first_content_nanos).checked_div(first_contents).map(Nanos),
+        }
+    }
+
+    /// Counts the requests of other processes as well, in place of what was set before.
+    pub fn set_others(&self, counts: &LiveCounts) {
+        let values = [
+            (&self.others.sent, counts.sent),
+            (&self.others.succeeded, counts.succeeded),
+            (&self.others.failed, counts.failed),
+            (&self.others.tokens, counts.tokens),
+        ];
+        for (counter, value) in values {
+            counter.store(value, Ordering::Relaxed);
         }
     }
 
@@ -188,7 +205,7 @@ impl Live {
 
     /// Resets the counters for a phase. Called while no request is in flight.
     pub(crate) fn begin(&self, phase: Phase, at: Nanos) {
-        self.slots.iter().for_each(WorkerCounters::reset);
+        self.slots.iter().chain([&self.others]).for_each(WorkerCounters::reset);
         self.all_sent.store(0, Ordering::Relaxed);
         self.began.store(at.0, Ordering::Relaxed);
         self.phase.store(if phase == Phase::Warmup { 1 } else { 2 }, Ordering::Relaxed);
@@ -224,6 +241,8 @@ mod tests {
         let counts = live.counts();
         assert_eq!((counts.sent, counts.in_flight(), counts.ended()), (3, 2, 1));
         assert_eq!(counts.ttft_mean, Some(Nanos(20)));
+        live.set_others(&LiveCounts { sent: 10, succeeded: 8, ..LiveCounts::default() });
+        assert_eq!((live.counts().sent, live.counts().ended()), (13, 9));
         live.note_all_sent(Nanos(7));
         live.note_all_sent(Nanos(8));
         assert_eq!(live.all_sent(), Some(Nanos(7)));

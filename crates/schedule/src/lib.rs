@@ -8,7 +8,9 @@ pub mod arrivals;
 mod gamma;
 pub mod limits;
 pub mod offsets;
+mod share;
 
 pub use arrivals::{Arrivals, Error, First, Pace, RateCurve};
 pub use limits::{Limits, SendLimit};
 pub use offsets::Offsets;
+pub use share::Share;

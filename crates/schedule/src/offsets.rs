@@ -9,6 +9,7 @@ use tokometer_base::{Nanos, Seed, Stream};
 use crate::arrivals::{Arrivals, Error, First, Pace, RateCurve};
 use crate::gamma;
 use crate::limits::SendLimit;
+use crate::share::Share;
 
 /// The intended times of a run's measured requests, in order.
 #[derive(Debug, Clone)]
@@ -17,6 +18,7 @@ pub struct Offsets {
     extent: SendLimit,
     stream: Stream,
     stretch: f64,
+    share: Share,
     index: u64,
     elapsed_secs: f64,
 }
@@ -34,11 +36,19 @@ impl Offsets {
             return Err(Error::EndlessRamp);
         }
         let stream = seed.stream("arrivals");
-        let mut offsets = Self { pace, extent, stream, stretch: 1.0, index: 0, elapsed_secs: 0.0 };
+        let share = Share::WHOLE;
+        let mut offsets =
+            Self { pace, extent, stream, stretch: 1.0, share, index: 0, elapsed_secs: 0.0 };
         if let Some(stretch) = offsets.stretch() {
             offsets.stretch = stretch;
         }
         Ok(offsets)
+    }
+
+    /// The times of one part of the run. The extent stays that of the whole run.
+    #[must_use]
+    pub fn of_share(self, share: Share) -> Self {
+        Self { share, ..self }
     }
 
     /// The factor that puts the last of a known number of requests at number ÷ rate.
@@ -76,6 +86,16 @@ impl Offsets {
     /// The intended time of the next request. `None` where the load has no times of its own: at an
     /// infinite rate, and where the items bring theirs.
     pub fn advance(&mut self) -> Option<Nanos> {
+        loop {
+            let index = self.index;
+            let offset = self.advance_by_one()?;
+            if self.share.has(index) {
+                return Some(offset);
+            }
+        }
+    }
+
+    fn advance_by_one(&mut self) -> Option<Nanos> {
         let pace = self.pace?;
         let is_at_start = self.index == 0 && pace.first == First::Immediate;
         // SGLang draws the gap after a request, so that gap belongs to the request before.

@@ -9,7 +9,7 @@ use crate::figures::PredictedFigures;
 use crate::parallel::in_parallel;
 use crate::predict::Prediction;
 use crate::router::Routing;
-use crate::sender::Share;
+use crate::sender::FleetShare;
 use crate::virtual_time::{VirtualSetup, run};
 
 /// Runs a fleet, in parts on several threads where that changes nothing.
@@ -27,7 +27,7 @@ pub(crate) fn in_shares(setup: VirtualSetup<'_>, threads: usize) -> Result<Vec<P
         .map(|part| {
             let first = setup.replicas * part / parts;
             let end = setup.replicas * (part + 1) / parts;
-            let share = Share {
+            let share = FleetShare {
                 first: first as u64,
                 count: (end - first) as u64,
                 of: setup.replicas as u64,

@@ -14,7 +14,7 @@ use crate::explain::Explanation;
 use crate::figures::PredictedFigures;
 use crate::fleet;
 use crate::router::Routing;
-use crate::sender::{Due, Share};
+use crate::sender::{Due, FleetShare};
 use crate::timelines::Timelines;
 use crate::virtual_time::{Active, ReportForm, SeenEvent, Sink, VirtualSetup, run};
 use crate::workload::RequestLoad;
@@ -121,7 +121,7 @@ pub fn predict(
         replicas: options.replicas,
         routing: options.routing,
         report_form: report_form(profile, options),
-        share: Share::WHOLE,
+        share: FleetShare::WHOLE,
     };
     if options.keep == KeptDetail::Timelines {
         check_tokens(workload)?;

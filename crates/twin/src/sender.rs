@@ -37,12 +37,12 @@ pub(crate) struct Sender<'a> {
     free_places: u64,
     /// When places that were given back can be used, in order.
     given_back: VecDeque<Nanos>,
-    share: Share,
+    share: FleetShare,
 }
 
 /// The part of a fleet that one driver computes, where requests go to replicas one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct FleetShare {
     /// First replica of the part.
     pub(crate) first: u64,
     /// Replicas in it.
@@ -51,7 +51,7 @@ pub(crate) struct Share {
     pub(crate) of: u64,
 }
 
-impl Share {
+impl FleetShare {
     /// All of a fleet.
     pub(crate) const WHOLE: Self = Self { first: 0, count: 1, of: 1 };
 
@@ -62,7 +62,11 @@ impl Share {
 
 impl<'a> Sender<'a> {
     /// The sender of the requests that belong to `share`.
-    pub(crate) fn new(workload: &'a RequestLoad, seed: Seed, share: Share) -> Result<Self, Error> {
+    pub(crate) fn new(
+        workload: &'a RequestLoad,
+        seed: Seed,
+        share: FleetShare,
+    ) -> Result<Self, Error> {
         let count = workload.asks.count();
         // A run that ends by time has no last request that a ramp or a stretch could count to.
         let count_known = workload.duration.is_none().then_some(count);

@@ -24,7 +24,7 @@ use crate::explain::{Memory, RunTally};
 use crate::parts::ReplicaEngines;
 use crate::replica::Replica;
 use crate::router::{Router, Routing};
-use crate::sender::{Due, Sender, Share};
+use crate::sender::{Due, FleetShare, Sender};
 use crate::workload::{Ask, RequestLoad};
 
 /// A request in flight.
@@ -89,7 +89,7 @@ pub(crate) struct VirtualSetup<'a> {
     pub(crate) routing: Routing,
     pub(crate) report_form: ReportForm,
     /// Where a fleet is cut into independent shares: which one this is.
-    pub(crate) share: Share,
+    pub(crate) share: FleetShare,
 }
 
 /// One run in virtual time.

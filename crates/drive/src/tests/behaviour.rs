@@ -382,6 +382,7 @@ fn a_run_that_needs_a_warm_up_ends_when_none_is_answered() {
             live: Arc::default(),
             interrupt: Arc::default(),
             between: None,
+            start: None,
         };
         let ended = crate::run(config, Box::new(prepare), outlets);
         let ended = ended.map(drop).map_err(|error| error.to_string());
@@ -490,8 +491,13 @@ fn a_target_that_the_run_does_not_have_is_an_error() {
     item.identity.target = 7;
     let mut items = vec![item];
     let (notices, _received) = std::sync::mpsc::channel();
-    let outlets =
-        crate::Outlets { notices, live: Arc::default(), interrupt: Arc::default(), between: None };
+    let outlets = crate::Outlets {
+        notices,
+        live: Arc::default(),
+        interrupt: Arc::default(),
+        between: None,
+        start: None,
+    };
     let refused = crate::run(config, Box::new(move || Ok(items.pop())), outlets).unwrap_err();
     assert!(refused.to_string().contains("target 7"), "{refused}");
     let _unused = target(address);

@@ -200,7 +200,7 @@ pub(crate) fn run_source(
 ) -> FinishedRun {
     let (notices, received) = mpsc::channel();
     let live = Arc::new(Live::default());
-    let outlets = Outlets { notices, live, interrupt, between: None };
+    let outlets = Outlets { notices, live, interrupt, between: None, start: None };
     let end = crate::run(config, source, outlets).unwrap();
     let (mut started, mut timelines) = (Vec::new(), Vec::new());
     for notice in received {

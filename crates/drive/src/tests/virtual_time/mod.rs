@@ -13,5 +13,6 @@ mod platform;
 mod repetition;
 mod scenario;
 mod server;
+mod shares;
 mod stopping;
 mod waiting;

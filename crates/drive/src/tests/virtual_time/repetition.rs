@@ -37,6 +37,7 @@ fn record(scenario: &Scenario, folder: &Path) -> BTreeMap<String, Vec<u8>> {
         plan: serde_json::Value::Null,
         environment: serde_json::Value::Null,
         remarks: Vec::new(),
+        sharding: None,
     };
     let mut writer = RunWriter::create(folder, &info).unwrap();
     for notice in ran.notices {

@@ -14,7 +14,7 @@ use super::super::server::target;
 use super::platform::Virtual;
 use super::server::{Habits, REFUSING, SILENT, Served, Server};
 use crate::{
-    Connections, Error, FollowUp, Harvest, Interrupt, Notice, Outlets, Places, Prepare,
+    AwaitStart, Connections, Error, FollowUp, Harvest, Interrupt, Notice, Outlets, Places, Prepare,
     PrepareError, QueuedRequest, RunConfig, Timeouts, TurnEnd, run_on,
 };
 
@@ -33,6 +33,8 @@ pub(super) struct Scenario {
     pub(super) interrupt_at: Option<Nanos>,
     /// Delay from the first interrupt to a second one.
     pub(super) second_interrupt: Option<Nanos>,
+    /// A start that other processes share.
+    pub(super) start: Option<Nanos>,
 }
 
 pub(super) struct Ran {
@@ -80,6 +82,7 @@ impl Scenario {
             think: None,
             interrupt_at: None,
             second_interrupt: None,
+            start: None,
         }
     }
 
@@ -159,6 +162,16 @@ impl Scenario {
 
     /// Executes the run with requests from another source.
     pub(super) fn run_source(&self, source: Box<dyn Prepare>) -> Ran {
+        let start = self.start.map(|start| Box::new(move || Ok(Some(start))) as AwaitStart);
+        self.run_with(source, start)
+    }
+
+    /// Executes the run from a start that others give or refuse.
+    pub(super) fn run_from(&self, start: AwaitStart) -> Ran {
+        self.run_with(Box::new(Source::new(self)), Some(start))
+    }
+
+    fn run_with(&self, source: Box<dyn Prepare>, start: Option<AwaitStart>) -> Ran {
         let interrupt = Arc::new(Interrupt::default());
         let mut server = Server::new(self.seed, self.habits);
         if let Some(at) = self.interrupt_at {
@@ -169,7 +182,7 @@ impl Scenario {
         }
         let platform = Virtual::new(self.seed, server);
         let (notices, received) = mpsc::channel();
-        let outlets = Outlets { notices, live: Arc::default(), interrupt, between: None };
+        let outlets = Outlets { notices, live: Arc::default(), interrupt, between: None, start };
         let end = run_on(&platform, self.config.clone(), source, outlets);
         let answers = platform.with_server(|server| server.served.clone());
         Ran { end, notices: received.into_iter().collect(), served: answers }
@@ -207,7 +220,7 @@ impl Prepare for Source {
         let identity = if made < warmups {
             AttemptId::new(made, Phase::Warmup)
         } else {
-            let index = made - warmups;
+            let index = self.scenario.config.share.index(made - warmups);
             let session = self.scenario.think.map(|_| index);
             AttemptId { session, ..AttemptId::new(index, Phase::Measure) }
         };
