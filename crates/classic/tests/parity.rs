@@ -160,6 +160,7 @@ fn info(shared: &Shared, tool: &str) -> RunInfo {
         plan: Value::Null,
         environment: Value::Null,
         remarks: Vec::new(),
+        sharding: None,
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) fn info(load: RecordedLoad) -> RunInfo {
         plan: serde_json::Value::Null,
         environment: serde_json::Value::Null,
         remarks: Vec::new(),
+        sharding: None,
     }
 }
 

@@ -16,7 +16,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, Field, Schema};
 use tokometer_base::Nanos;
 
-pub(crate) use self::read::{LONGEST, decode, measured_attempts};
+pub(crate) use self::read::{LONGEST, decode, measured_attempts, starts};
 use crate::failure::Outcome;
 use crate::timeline::{ServerTimings, Timeline, Times, Usage};
 

@@ -18,8 +18,9 @@ use crate::batches::{Batches, Damages, Positioned};
 use crate::columns;
 use crate::run::{RunEnd, RunInfo, RunState, SCHEMA_VERSION, Stop};
 use crate::server::Scrape;
+use crate::sharding::ShardClock;
 use crate::timeline::Timeline;
-use crate::writer::{BatchFile, PendingRows};
+use crate::writer::{BatchFile, PendingRows, write_json};
 
 /// File names inside a run folder.
 pub mod names {
@@ -35,8 +36,10 @@ pub mod names {
     pub const END: &str = "end.json";
     /// The figures, for other programs.
     pub const SUMMARY: &str = "summary.json";
+    /// How a shard's clock relates to the leader's.
+    pub const CLOCK: &str = "clock.json";
     /// All of them. The plan is last: removing it is what makes the folder no longer a run.
-    pub(super) const ALL: [&str; 6] = [END, SUMMARY, SERVER, STARTS, REQUESTS, PLAN];
+    pub(super) const ALL: [&str; 7] = [END, SUMMARY, CLOCK, SERVER, STARTS, REQUESTS, PLAN];
 }
 
 /// Why a run folder could not be read or written.
@@ -149,6 +152,11 @@ pub fn create_private_new(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }
 
+/// Writes how a shard's clock relates to the leader's, in the place of what was known before.
+pub fn write_clock(folder: &Path, clock: &ShardClock) -> Result<(), Error> {
+    write_json(&folder.join(names::CLOCK), clock)
+}
+
 /// Removes the files of a run from its folder, and nothing else.
 pub fn clear(folder: &Path) -> Result<(), Error> {
     for name in names::ALL {
@@ -252,6 +260,11 @@ impl RunReader {
         &self.folder
     }
 
+    /// How this shard's clock relates to the leader's. `None` where it was not measured.
+    pub fn clock(&self) -> Option<ShardClock> {
+        read_json(&self.folder.join(names::CLOCK)).ok()
+    }
+
     /// How the run ended, or how many requests were in flight when its writer was killed.
     pub fn state(&self) -> Result<RunState, Error> {
         if let Some(kept) = &self.kept {
@@ -286,7 +299,8 @@ impl RunReader {
         Ok(batches.flat_map(|batch| columns::measured_attempts(&batch)))
     }
 
-    /// All ended attempts in the order of their ends, read batch by batch.
+    /// All ended attempts, read batch by batch: in the order of their ends, of a merged run shard by
+    /// shard.
     pub fn timelines(&self) -> Result<impl Iterator<Item = Timeline> + use<>, Error> {
         let path = self.folder.join(names::REQUESTS);
         let origin = self.info.origin;
@@ -316,6 +330,25 @@ impl RunReader {
         // On a full disk the end mark may be missing though the run could say why it stopped.
         let is_finished = end.is_some_and(|end| end.stop != Stop::DiskFull);
         Ok(if is_finished { batches.of_finished_run() } else { batches })
+    }
+
+    /// Measured attempts that were sent and have no end, with the times of their sends: what was in
+    /// flight when the writer was killed.
+    pub fn unended(&self) -> Result<Vec<(u64, u32, Nanos)>, Error> {
+        let mut ended: Vec<Attempt> = self.attempts(names::REQUESTS)?.collect();
+        ended.sort_unstable();
+        let has_no_end = |(index, attempt, _): &(u64, u32, Nanos)| {
+            ended.binary_search(&(*index, *attempt)).is_err()
+        };
+        Ok(self.starts()?.filter(has_no_end).collect())
+    }
+
+    /// Every sent attempt of the measured phase: index, attempt and time.
+    pub fn starts(&self) -> Result<impl Iterator<Item = (u64, u32, Nanos)> + use<>, Error> {
+        let path = self.folder.join(names::STARTS);
+        let batches = path.is_file().then(|| Batches::open(&path, &self.damages)).transpose()?;
+        let origin = self.info.origin;
+        Ok(batches.into_iter().flatten().flat_map(move |batch| columns::starts(&batch, origin)))
     }
 
     /// Damaged batches found since the last call.

@@ -15,6 +15,7 @@ pub mod folder;
 pub mod health;
 pub mod run;
 pub mod server;
+pub mod sharding;
 pub mod timeline;
 mod whole_file;
 mod writer;
@@ -24,6 +25,9 @@ pub use failure::{Failure, FailureKind, Outcome};
 pub use folder::{Error, RunReader};
 pub use health::Health;
 pub use run::{RecordedLoad, RunEnd, RunInfo, RunState, Stop, TargetInfo};
+pub use sharding::{
+    ClockFit, CommonStart, MergedRun, MergedShard, ShardClock, ShardInfo, Sharding,
+};
 pub use timeline::{
     AttemptId, Connection, CountSource, Phase, RequestedLengths, ServerTimings, StampSource,
     TcpStats, Timeline, Times, Usage,

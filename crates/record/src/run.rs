@@ -5,6 +5,7 @@ use tokometer_base::printable::short;
 use tokometer_base::{Backend, Conventions, IgnoreEos, Nanos, Seed, WallNanos};
 
 use crate::health::Health;
+use crate::sharding::{MergedRun, ShardInfo, Sharding};
 
 /// Version of the record's format. Raised when a column changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -110,9 +111,28 @@ pub struct RunInfo {
     /// Messages from the preparation, such as a tokenizer that was replaced.
     #[serde(default)]
     pub remarks: Vec<String>,
+    /// The record's place in a run of several processes. `None`: one process made the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharding: Option<Sharding>,
 }
 
 impl RunInfo {
+    /// The shards that the run was merged from.
+    pub fn merged(&self) -> Option<&MergedRun> {
+        match &self.sharding {
+            Some(Sharding::Merged(merged)) => Some(merged),
+            _ => None,
+        }
+    }
+
+    /// The place of this record among the shards of its run.
+    pub fn shard(&self) -> Option<&ShardInfo> {
+        match &self.sharding {
+            Some(Sharding::Shard(shard)) => Some(shard),
+            _ => None,
+        }
+    }
+
     /// The plan's rule for the end-of-sequence token; `None` where the plan has none that is known here.
     pub fn ignore_eos(&self) -> Option<IgnoreEos> {
         IgnoreEos::deserialize(self.plan.get("request")?.get("ignore_eos")?).ok()
@@ -134,6 +154,9 @@ impl RunInfo {
             ];
             texts.into_iter().chain(&mut target.server).for_each(clean);
         }
+        if let Some(sharding) = &mut self.sharding {
+            sharding.texts().for_each(clean);
+        }
         self
     }
 }
@@ -152,6 +175,8 @@ pub enum Stop {
     DiskFull,
     /// The server became unreachable.
     TargetLost,
+    /// Shards of the run have no record, or one that breaks off.
+    ShardsLost,
 }
 
 impl Stop {
@@ -163,6 +188,7 @@ impl Stop {
             Self::Overloaded => "the server was overloaded",
             Self::DiskFull => "the record could not be written any further",
             Self::TargetLost => "the server became unreachable",
+            Self::ShardsLost => "shards of the run were lost",
         }
     }
 }

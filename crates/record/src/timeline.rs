@@ -295,6 +295,30 @@ impl Timeline {
         self.events.push(event);
     }
 
+    /// Moves all its times by `offset` nanoseconds, to another clock. Every latency stays as it is.
+    pub fn shift(&mut self, offset: i64) {
+        let moved = |at: Nanos| Nanos(at.0.saturating_add_signed(offset));
+        let times = &mut self.times;
+        times.admitted = moved(times.admitted);
+        let others = [
+            &mut times.intended,
+            &mut times.connect_begin,
+            &mut times.connect_end,
+            &mut times.tls_end,
+            &mut times.lost_send,
+            &mut times.first_byte_sent,
+            &mut times.last_byte_sent,
+            &mut times.headers,
+            &mut times.end,
+        ];
+        for at in others {
+            *at = at.map(moved);
+        }
+        for event in &mut self.events {
+            event.at = moved(event.at);
+        }
+    }
+
     /// A complete response with content.
     pub fn is_success(&self) -> bool {
         self.outcome == Outcome::Success
@@ -386,6 +410,21 @@ mod tests {
         let times: Vec<_> = timeline.events.iter().map(|event| event.at).collect();
         assert_eq!(times, [Nanos::from_millis(1), Nanos::from_millis(9), Nanos::from_millis(9)]);
         assert_eq!(timeline.clock_faults, 1, "50 µs are tolerated, 1 ms is not");
+    }
+
+    #[test]
+    fn another_clock_moves_every_time_and_no_latency() {
+        let mut moved = timeline();
+        moved.times.intended = Some(Nanos(900));
+        moved.times.end = Some(Nanos::from_millis(20));
+        moved.push(Event::new(Nanos::from_millis(9), 0, EventKind::Text));
+        let before = moved.clone();
+        moved.shift(1_500);
+        assert_eq!(moved.times.admitted, Nanos(2_500));
+        assert_eq!(moved.times.intended, Some(Nanos(2_400)));
+        assert_eq!((moved.times.connect_begin, moved.events[0].at), (None, Nanos(9_001_500)));
+        moved.shift(-1_500);
+        assert_eq!(moved, before);
     }
 
     #[test]

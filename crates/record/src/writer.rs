@@ -162,6 +162,13 @@ impl RunWriter {
         })
     }
 
+    /// Replaces what `plan.json` says. The origin must stay: rows are relative to it.
+    pub fn amend(&mut self, info: RunInfo) -> Result<(), Error> {
+        write_json(&self.folder.join(names::PLAN), &info)?;
+        self.info = RunInfo { origin: self.info.origin, ..info };
+        Ok(())
+    }
+
     /// As given to [`RunWriter::create`].
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -319,6 +326,6 @@ fn json_bytes(path: &Path, value: &impl serde::Serialize) -> Result<Vec<u8>, Err
     Ok(bytes)
 }
 
-fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Error> {
+pub(crate) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), Error> {
     write_whole(path, &json_bytes(path, value)?).map_err(file_error("write", path))
 }

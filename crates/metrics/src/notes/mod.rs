@@ -7,6 +7,7 @@ mod checks;
 mod client_checks;
 mod note;
 mod rule;
+mod shard_checks;
 mod table;
 
 #[cfg(test)]

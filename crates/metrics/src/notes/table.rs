@@ -8,7 +8,7 @@ pub(crate) use invalidating::INVALIDATING;
 
 use super::rule::NoteJudgement::{ByEffect, Invalid, Remark, Suspect};
 use super::rule::NoteRule;
-use super::{checks, client_checks};
+use super::{checks, client_checks, shard_checks};
 
 /// Notes that leave the figures correct.
 pub(crate) static RULES: &[NoteRule] = &[
@@ -462,6 +462,26 @@ pub(crate) static RULES: &[NoteRule] = &[
         why: "rows wait in memory, which delays no request; at 256 MiB of them the run stops",
         action: "put the run folder on a faster disk with `--run-dir`",
         check: checks::slow_disk,
+    },
+    NoteRule {
+        code: "missing-shards",
+        severity: Suspect,
+        figure: "all",
+        limit: 0.0,
+        threshold: "a shard of the run has no record, or an incomplete one",
+        why: "the server had less load than planned once that shard was gone, and its requests are missing from the figures",
+        action: "find its folder and merge again with `tokometer merge`, or repeat the run",
+        check: shard_checks::missing_shards,
+    },
+    NoteRule {
+        code: "shard-clocks",
+        severity: Remark,
+        figure: "all",
+        limit: 1.0,
+        threshold: "the clock offset of a shard is known to no better than {} ms, or was not measured",
+        why: "requests in flight, steps and rates over short times compare times of different shards and resolve nothing finer; latencies use one clock and are not affected",
+        action: "use `--leader`, which measures the offsets, and a network with short round trips",
+        check: shard_checks::shard_clocks,
     },
     NoteRule {
         code: "preparation",

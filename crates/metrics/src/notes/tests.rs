@@ -2,7 +2,9 @@
 
 use tokometer_base::Nanos;
 use tokometer_record::health::{ThreadStall, WorkerHealth};
-use tokometer_record::{FailureKind, Health, RunInfo, Stop};
+use tokometer_record::{
+    ClockFit, FailureKind, Health, MergedRun, MergedShard, RunInfo, Sharding, Stop,
+};
 
 use super::note::{CheckInput, Note, Severity, Verdict};
 use super::rule::{NoteJudgement, find, least, notes_markdown, rules};
@@ -247,9 +249,39 @@ fn spoil_load(scene: &mut Scene, code: &str) {
         "reopened-connections" => scene.observed.reopened = 3,
         "retries" => scene.summary.counts.retries = 3,
         "preemptions" => scene.server().preemptions = Some(4.0),
+        "missing-shards" => scene.info.sharding = Some(merged(3, Some(ClockFit::SAME))),
+        "shard-clocks" => scene.info.sharding = Some(merged(2, None)),
         "preparation" => scene.info.remarks = vec!["the built-in tokenizer was used".into()],
         other => panic!("no test provokes the note `{other}`"),
     }
+}
+
+/// A run of `count` shards, of which two are there.
+fn merged(count: u32, clock: Option<ClockFit>) -> Sharding {
+    let shard = |rank| MergedShard {
+        rank,
+        host: None,
+        stop: Some(Stop::Complete),
+        requests: 500,
+        in_flight: 0,
+        never_sent: Some(0),
+        clock,
+    };
+    let shards = vec![shard(0), shard(1)];
+    Sharding::Merged(MergedRun { run: "r".to_owned(), count, shards })
+}
+
+#[test]
+fn shards_are_named_and_a_loose_clock_is_said_with_its_bound() {
+    let mut scene = sound();
+    scene.info.sharding = Some(merged(12, Some(ClockFit::SAME)));
+    let found = scene.notes().remove(0).found;
+    assert!(found.starts_with("no record of shards 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"), "{found}");
+    let loose = |bound| Some(merged(2, Some(ClockFit { bound, ..ClockFit::SAME })));
+    scene.info.sharding = loose(Nanos::from_micros(900));
+    assert_eq!(scene.notes(), []);
+    scene.info.sharding = loose(Nanos::from_micros(2_100));
+    assert!(scene.notes()[0].found.contains("within ±2.10 ms"), "{:?}", scene.notes());
 }
 
 #[test]

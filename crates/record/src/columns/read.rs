@@ -476,3 +476,16 @@ pub(crate) fn measured_attempts(batch: &RecordBatch) -> impl Iterator<Item = (u6
         attempt.filter(|_| is_measured)
     })
 }
+
+/// The rows of a batch of sent attempts. One that lies outside of any run is damaged, and left out.
+pub(crate) fn starts(
+    batch: &RecordBatch,
+    origin: Nanos,
+) -> impl Iterator<Item = (u64, u32, Nanos)> + use<> {
+    let (index, attempt, sent) =
+        (U64s::of(batch, "index"), U32s::of(batch, "attempt"), U64s::of(batch, "sent_ns"));
+    (0..batch.num_rows()).filter_map(move |row| {
+        let at = sent.span(row).filter(|at| *at <= LONGEST)?;
+        Some((index.at(row)?, attempt.at(row)?, origin + at))
+    })
+}

@@ -44,6 +44,7 @@ fn info() -> RunInfo {
         plan: serde_json::Value::Null,
         environment: serde_json::Value::Null,
         remarks: Vec::new(),
+        sharding: None,
     }
 }
 

@@ -8,7 +8,7 @@ use tokometer_record::RunInfo;
 /// values are null.
 pub fn summary_json(summary: &Summary, info: &RunInfo) -> String {
     let is_simulated = info.targets.iter().any(|target| target.is_simulated);
-    let page = serde_json::json!({
+    let mut page = serde_json::json!({
         "tokometer": {
             "version": info.version,
             "schema": info.schema,
@@ -26,6 +26,9 @@ pub fn summary_json(summary: &Summary, info: &RunInfo) -> String {
         },
         "summary": summary,
     });
+    if let Some(sharding) = &info.sharding {
+        page["run"]["sharding"] = serde_json::json!(sharding);
+    }
     format!("{page:#}\n")
 }
 

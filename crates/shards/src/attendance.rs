@@ -1,0 +1,278 @@
+//! Which shards are there, ready, running or lost, as the leader sees it.
+//!
+//! Pure: messages and times go in, decisions come out. The rules: a run begins when every shard that is
+//! not lost is ready, or when the wait is over. A shard that is late is left out. A shard that says
+//! nothing for [`SILENCE_MAX`] is lost, as is one whose connection ends. What is lost stays lost.
+
+use std::collections::BTreeMap;
+
+use tokometer_base::Nanos;
+
+use crate::message::ShardCounts;
+
+/// A shard that says nothing for so long is lost. Followers say something twice a second.
+pub const SILENCE_MAX: Nanos = Nanos::from_secs(30);
+
+/// What a shard is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ShardState {
+    /// Let in; it prepares its prompts.
+    Joined,
+    /// Waits for the start of a point.
+    Ready {
+        /// The point of the measurement.
+        point: u32,
+        /// Identifies its prompts.
+        prompts: String,
+    },
+    /// Sends requests of a point.
+    Running {
+        /// The point of the measurement.
+        point: u32,
+    },
+    /// Has ended a point, with a complete record.
+    Ended {
+        /// The point of the measurement.
+        point: u32,
+    },
+    /// Will not come back.
+    Lost {
+        /// What happened, for people.
+        why: String,
+    },
+}
+
+/// One shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Member {
+    state: ShardState,
+    heard: Nanos,
+    counts: ShardCounts,
+}
+
+/// All shards besides the leader's own.
+#[derive(Debug)]
+pub struct Attendance {
+    count: u32,
+    members: BTreeMap<u32, Member>,
+}
+
+/// Whether a point can begin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Barrier {
+    /// Not yet: these ranks are missing.
+    Waiting(Vec<u32>),
+    /// Every shard that is not lost is ready.
+    Open,
+}
+
+impl Attendance {
+    /// A run of `count` shards, the leader's own among them.
+    pub fn new(count: u32) -> Self {
+        Self { count, members: BTreeMap::new() }
+    }
+
+    /// Lets a shard in, unless its rank is taken or does not exist.
+    pub fn join(&mut self, rank: u32, now: Nanos) -> Result<(), String> {
+        if rank == 0 || rank >= self.count {
+            return Err(format!("there is no shard {rank} to join a run of {} shards", self.count));
+        }
+        if self.members.contains_key(&rank) {
+            return Err(format!("shard {rank} has joined before"));
+        }
+        let member =
+            Member { state: ShardState::Joined, heard: now, counts: ShardCounts::default() };
+        let _none = self.members.insert(rank, member);
+        Ok(())
+    }
+
+    /// Notes that a shard has said something.
+    pub fn heard(&mut self, rank: u32, now: Nanos) {
+        if let Some(member) = self.members.get_mut(&rank) {
+            member.heard = member.heard.max(now);
+        }
+    }
+
+    /// A shard's new state. What is lost stays lost.
+    pub fn set(&mut self, rank: u32, state: ShardState) {
+        if let Some(member) = self.members.get_mut(&rank)
+            && !matches!(member.state, ShardState::Lost { .. })
+        {
+            if matches!(state, ShardState::Ready { .. }) {
+                member.counts = ShardCounts::default();
+            }
+            member.state = state;
+        }
+    }
+
+    /// Notes how far a shard is.
+    pub fn progress(&mut self, rank: u32, counts: ShardCounts) {
+        if let Some(member) = self.members.get_mut(&rank) {
+            member.counts = counts;
+        }
+    }
+
+    /// Marks shards as lost that have been silent for too long, and returns them.
+    pub fn find_silent(&mut self, now: Nanos) -> Vec<u32> {
+        let is_silent = |member: &Member| {
+            !matches!(member.state, ShardState::Lost { .. }) && now - member.heard > SILENCE_MAX
+        };
+        let silent = self.members.iter().filter(|(_, member)| is_silent(member));
+        let silent: Vec<u32> = silent.map(|(rank, _)| *rank).collect();
+        for rank in &silent {
+            self.set(*rank, ShardState::Lost { why: format!("no message for {SILENCE_MAX}") });
+        }
+        silent
+    }
+
+    /// Shards that are ready for a point with other prompts than these: rank and prompts.
+    pub fn with_other_prompts(&self, wanted: u32, own: &str) -> Vec<(u32, String)> {
+        let differing = self.members.iter().filter_map(|(rank, member)| match &member.state {
+            ShardState::Ready { point, prompts } if *point == wanted && prompts != own => {
+                Some((*rank, prompts.clone()))
+            }
+            _ => None,
+        });
+        differing.collect()
+    }
+
+    /// Whether a point can begin.
+    pub fn barrier(&self, wanted: u32) -> Barrier {
+        let is_waited_for = |rank: &u32| match self.members.get(rank).map(|member| &member.state) {
+            Some(ShardState::Ready { point, .. }) => *point != wanted,
+            Some(ShardState::Lost { .. }) => false,
+            _ => true,
+        };
+        let missing: Vec<u32> = (1..self.count).filter(is_waited_for).collect();
+        if missing.is_empty() { Barrier::Open } else { Barrier::Waiting(missing) }
+    }
+
+    /// Begins a point with the shards that are ready for it, and returns them.
+    pub fn begin(&mut self, wanted: u32) -> Vec<u32> {
+        let ready = self.members.iter_mut().filter(|(_, member)| {
+            matches!(&member.state, ShardState::Ready { point, .. } if *point == wanted)
+        });
+        ready
+            .map(|(rank, member)| {
+                member.state = ShardState::Running { point: wanted };
+                *rank
+            })
+            .collect()
+    }
+
+    /// Shards that still send requests of a point.
+    pub fn running(&self, wanted: u32) -> Vec<u32> {
+        let is_running = |member: &Member| member.state == ShardState::Running { point: wanted };
+        self.members
+            .iter()
+            .filter(|(_, member)| is_running(member))
+            .map(|(rank, _)| *rank)
+            .collect()
+    }
+
+    /// Shards that are lost or never came, with the reason.
+    pub fn lost(&self) -> Vec<(u32, String)> {
+        let why = |rank: u32| match self.members.get(&rank).map(|member| &member.state) {
+            None => Some("it did not join".to_owned()),
+            Some(ShardState::Lost { why }) => Some(why.clone()),
+            Some(_) => None,
+        };
+        (1..self.count).filter_map(|rank| Some((rank, why(rank)?))).collect()
+    }
+
+    /// The counters of all shards besides the leader's own.
+    pub fn counts(&self) -> ShardCounts {
+        self.members.values().fold(ShardCounts::default(), |sum, member| ShardCounts {
+            sent: sum.sent + member.counts.sent,
+            succeeded: sum.succeeded + member.counts.succeeded,
+            failed: sum.failed + member.counts.failed,
+            tokens: sum.tokens + member.counts.tokens,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready(point: u32) -> ShardState {
+        ShardState::Ready { point, prompts: "p".to_owned() }
+    }
+
+    fn with(count: u32) -> Attendance {
+        let mut attendance = Attendance::new(count);
+        for rank in 1..count {
+            attendance.join(rank, Nanos::ZERO).unwrap();
+        }
+        attendance
+    }
+
+    #[test]
+    fn a_rank_joins_once_and_only_if_it_exists() {
+        let mut attendance = Attendance::new(3);
+        assert!(attendance.join(0, Nanos::ZERO).is_err(), "that is the leader itself");
+        assert!(attendance.join(3, Nanos::ZERO).is_err());
+        assert!(attendance.join(1, Nanos::ZERO).is_ok());
+        assert!(attendance.join(1, Nanos::ZERO).unwrap_err().contains("joined before"));
+        assert_eq!(attendance.lost(), [(2, "it did not join".to_owned())]);
+    }
+
+    #[test]
+    fn the_barrier_opens_when_all_are_ready_or_lost() {
+        let mut attendance = with(4);
+        attendance.set(1, ready(0));
+        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![2, 3]));
+        attendance.set(2, ShardState::Lost { why: "gone".to_owned() });
+        attendance.set(2, ready(0));
+        attendance.set(3, ready(1));
+        assert_eq!(attendance.barrier(0), Barrier::Waiting(vec![3]), "of another point");
+        attendance.set(3, ready(0));
+        assert_eq!(attendance.barrier(0), Barrier::Open);
+        assert_eq!(attendance.begin(0), [1, 3]);
+        assert_eq!(attendance.running(0), [1, 3]);
+        attendance.set(1, ShardState::Ended { point: 0 });
+        assert_eq!(attendance.running(0), [3]);
+        assert_eq!(attendance.lost(), [(2, "gone".to_owned())]);
+    }
+
+    #[test]
+    fn silence_is_loss_and_other_prompts_are_named() {
+        let mut attendance = with(3);
+        let late = SILENCE_MAX + Nanos(1);
+        attendance.heard(1, Nanos(1));
+        assert_eq!(attendance.find_silent(SILENCE_MAX), [0; 0]);
+        assert_eq!(attendance.find_silent(late), [2]);
+        assert_eq!(attendance.find_silent(late), [0; 0], "once");
+        attendance.set(1, ready(0));
+        assert_eq!(attendance.with_other_prompts(0, "p"), []);
+        assert_eq!(attendance.with_other_prompts(0, "q"), [(1, "p".to_owned())]);
+    }
+
+    /// A thousand shards over links with delays of their own: barrier, end and losses, without sockets.
+    #[test]
+    fn a_thousand_shards_pass_two_barriers_in_virtual_time() {
+        const SHARDS: u32 = 1_000;
+        let mut attendance = with(SHARDS);
+        let mut now = Nanos::ZERO;
+        for point in 0..2 {
+            for step in 0..SHARDS - 1 {
+                // In an order of their own, each later than the one before.
+                let rank = 1 + step * 617 % (SHARDS - 1);
+                assert!(matches!(attendance.barrier(point), Barrier::Waiting(_)));
+                now += Nanos::from_millis(1);
+                for other in 1..SHARDS {
+                    attendance.heard(other, now);
+                }
+                attendance.set(rank, ready(point));
+            }
+            assert_eq!(attendance.barrier(point), Barrier::Open);
+            assert_eq!(attendance.begin(point).len(), 999);
+            for rank in 1..SHARDS {
+                attendance.progress(rank, ShardCounts { sent: 3, ..ShardCounts::default() });
+                attendance.set(rank, ShardState::Ended { point });
+            }
+            assert_eq!(attendance.counts().sent, 3 * 999);
+            assert!(attendance.running(point).is_empty() && attendance.lost().is_empty());
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! How far one machine's clock is from another's, with a bound that holds.
+//!
+//! A message to the leader and back encloses the offset: it arrived after it was sent, both ways. The
+//! middle of what is possible is the estimate, half of its width the error. Short round trips are kept.
+//! Over a run the offset is a straight line through the first and the last measurement; one between
+//! them that contradicts the line widens the bound.
+
+use tokometer_base::Nanos;
+use tokometer_record::ClockFit;
+
+/// One message to the leader and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// When it was sent, on this machine's clock.
+    pub sent: Nanos,
+    /// When the leader received it, on the leader's clock.
+    pub received: Nanos,
+    /// When the leader answered, on the leader's clock.
+    pub replied: Nanos,
+    /// When the answer was here, on this machine's clock.
+    pub returned: Nanos,
+}
+
+/// Clocks of machines differ in speed by less than this, in parts per million. Within one round trip
+/// the offset may move by as much.
+const DRIFT_PPM_MAX: u64 = 500;
+
+/// An offset that was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OffsetSample {
+    /// On this machine's clock.
+    pub at: Nanos,
+    /// Leader's clock minus this one, in nanoseconds.
+    pub offset: i64,
+    /// The true offset is no further away.
+    pub bound: Nanos,
+}
+
+impl RoundTrip {
+    /// What it says of the offset. `None` where it contradicts itself, as after a clock was set.
+    pub fn sample(&self) -> Option<OffsetSample> {
+        let most = self.received.signed_since(self.sent);
+        let least = self.replied.signed_since(self.returned);
+        let width = u64::try_from(i128::from(most) - i128::from(least)).ok()?;
+        let span = self.returned.checked_sub(self.sent)?;
+        let middle = i128::midpoint(i128::from(most), i128::from(least));
+        let moved = span.0 / 1_000_000 * DRIFT_PPM_MAX / 2 + 1;
+        Some(OffsetSample {
+            at: self.sent + Nanos(span.0 / 2),
+            offset: i64::try_from(middle).ok()?,
+            bound: Nanos(width.div_ceil(2) + moved),
+        })
+    }
+}
+
+/// Windows that are kept at most; the best sample of each stays.
+const WINDOWS_MAX: usize = 256;
+
+/// The best offsets of a run, window by window.
+#[derive(Debug, Clone)]
+pub struct ClockSamples {
+    best: Vec<OffsetSample>,
+    window: Nanos,
+    added: u32,
+}
+
+impl Default for ClockSamples {
+    fn default() -> Self {
+        Self { best: Vec::new(), window: Nanos::from_secs(1), added: 0 }
+    }
+}
+
+impl ClockSamples {
+    /// Adds a round trip.
+    pub fn add(&mut self, trip: &RoundTrip) {
+        let Some(sample) = trip.sample() else { return };
+        self.added = self.added.saturating_add(1);
+        keep_best(&mut self.best, sample, self.window);
+        while self.best.len() > WINDOWS_MAX {
+            self.window = Nanos(self.window.0 * 2);
+            let all = std::mem::take(&mut self.best);
+            for sample in all {
+                keep_best(&mut self.best, sample, self.window);
+            }
+        }
+    }
+
+    /// Number of round trips.
+    pub fn len(&self) -> u32 {
+        self.added
+    }
+
+    /// Whether nothing was measured yet.
+    pub fn is_empty(&self) -> bool {
+        self.best.is_empty()
+    }
+
+    /// The offset over the time that was measured. `None` before the first measurement.
+    pub fn fit(&self) -> Option<ClockFit> {
+        let end = self.best.len().div_ceil(4);
+        let most_exact = |of: &[OffsetSample]| of.iter().copied().min_by_key(|one| one.bound);
+        let first = most_exact(&self.best[..end])?;
+        let last = most_exact(&self.best[self.best.len() - end..])?;
+        let mut fit = ClockFit {
+            from: first.at,
+            from_offset: first.offset,
+            to: last.at,
+            to_offset: last.offset,
+            bound: first.bound.max(last.bound),
+            samples: self.added,
+        };
+        let contradiction = |sample: &OffsetSample| {
+            let away = sample.offset.abs_diff(fit.offset_at(sample.at));
+            away.saturating_sub(sample.bound.0).saturating_sub(fit.bound.0)
+        };
+        let worst = self.best.iter().map(contradiction).max().unwrap_or(0);
+        fit.bound += Nanos(worst);
+        Some(fit)
+    }
+}
+
+/// Adds a sample to the list, in place of a worse one of its window.
+fn keep_best(best: &mut Vec<OffsetSample>, sample: OffsetSample, window: Nanos) {
+    let number = |at: Nanos| at.0 / window.0.max(1);
+    match best.last_mut() {
+        Some(last) if number(last.at) == number(sample.at) => {
+            if sample.bound < last.bound {
+                *last = sample;
+            }
+        }
+        _ => best.push(sample),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The leader's clock at a time of this one: another zero, another speed.
+    #[derive(Debug, Clone, Copy)]
+    struct TrueClock {
+        offset: i64,
+        drift_ppb: i64,
+    }
+
+    impl TrueClock {
+        fn offset_at(self, own: Nanos) -> i64 {
+            let moved = i128::from(own.0) * i128::from(self.drift_ppb) / 1_000_000_000;
+            self.offset + i64::try_from(moved).unwrap()
+        }
+
+        fn leader(self, own: Nanos) -> Nanos {
+            Nanos(own.0.checked_add_signed(self.offset_at(own)).unwrap())
+        }
+    }
+
+    fn trip(clock: TrueClock, sent: Nanos, (out, stay, back): (u64, u64, u64)) -> RoundTrip {
+        let received = sent + Nanos(out);
+        let replied = received + Nanos(stay);
+        let returned = replied + Nanos(back);
+        RoundTrip {
+            sent,
+            received: clock.leader(received),
+            replied: clock.leader(replied),
+            returned,
+        }
+    }
+
+    proptest! {
+        /// Whatever the delays of both ways, and however much they differ.
+        #[test]
+        fn the_true_offset_lies_within_the_bound(
+            offset in 0_i64..1_000_000_000_000_000,
+            drift_ppb in -100_000_i64..100_000,
+            delays in prop::collection::vec((1_000_u64..50_000_000, 0_u64..100_000, 1_000_u64..50_000_000), 1..120),
+            every in 1_000_000_u64..2_000_000_000,
+        ) {
+            let clock = TrueClock { offset, drift_ppb };
+            let mut samples = ClockSamples::default();
+            let mut at = Nanos::from_secs(1_000);
+            for delays in &delays {
+                samples.add(&trip(clock, at, *delays));
+                at += Nanos(every);
+            }
+            let fit = samples.fit().unwrap();
+            for tenth in 0..=10 {
+                let at = fit.from + Nanos((fit.to - fit.from).0 / 10 * tenth);
+                let error = fit.offset_at(at).abs_diff(clock.offset_at(at));
+                // Two nanoseconds for the rounding of this test's own clock.
+                prop_assert!(error <= fit.bound.0 + 2, "{error} beyond {:?}", fit);
+            }
+        }
+    }
+
+    #[test]
+    fn one_short_round_trip_is_worth_more_than_many_long_ones() {
+        let clock = TrueClock { offset: 5_000, drift_ppb: 0 };
+        let mut samples = ClockSamples::default();
+        for at in 0..20 {
+            samples.add(&trip(clock, Nanos::from_millis(at), (9_000_000, 0, 1_000_000)));
+        }
+        assert!(samples.fit().unwrap().bound > Nanos::from_millis(4));
+        samples.add(&trip(clock, Nanos::from_millis(30), (20_000, 0, 20_000)));
+        let fit = samples.fit().unwrap();
+        assert!(fit.bound < Nanos::from_micros(21), "{fit:?}");
+        assert_eq!((fit.offset_at(Nanos::ZERO), fit.samples), (5_000, 21));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_during_the_run_widens_the_bound() {
+        let (before, after) = (
+            TrueClock { offset: 1_000_000, drift_ppb: 0 },
+            TrueClock { offset: 3_000_000, drift_ppb: 0 },
+        );
+        let mut samples = ClockSamples::default();
+        for second in 0..40 {
+            let clock = if second < 10 { before } else { after };
+            samples.add(&trip(clock, Nanos::from_secs(second), (10_000, 0, 10_000)));
+        }
+        let bound = samples.fit().unwrap().bound;
+        assert!(bound > Nanos::from_micros(1_000), "{bound}");
+    }
+
+    #[test]
+    fn a_long_run_keeps_a_limited_number_of_samples() {
+        let clock = TrueClock { offset: 77, drift_ppb: 20_000 };
+        let mut samples = ClockSamples::default();
+        for second in 0..20_000 {
+            samples.add(&trip(clock, Nanos::from_secs(second), (50_000, 100, 60_000)));
+        }
+        assert!(samples.best.len() <= WINDOWS_MAX);
+        let drift = samples.fit().unwrap().drift_ppm().unwrap();
+        assert!((drift - 20.0).abs() < 0.1, "{drift}");
+    }
+
+    #[test]
+    fn a_trip_that_returned_before_it_left_says_nothing() {
+        let trip = RoundTrip {
+            sent: Nanos(100),
+            received: Nanos(5),
+            replied: Nanos(50),
+            returned: Nanos(90),
+        };
+        assert_eq!(trip.sample(), None);
+        let mut samples = ClockSamples::default();
+        samples.add(&trip);
+        assert!(samples.is_empty() && samples.fit().is_none());
+    }
+}

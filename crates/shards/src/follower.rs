@@ -1,0 +1,438 @@
+//! The side of every other shard: joins, measures its clock, waits for the start, hands over its record.
+//!
+//! A follower that loses the leader before the start has no run. After the start it sends its part to the
+//! end, and its folder can be merged later.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokometer_base::{Background, Clock, Nanos};
+use tokometer_record::folder::{names, write_clock};
+use tokometer_record::{CommonStart, ShardClock};
+
+use crate::clock::{ClockSamples, RoundTrip};
+use crate::message::{Applicant, ShardCounts, ToFollower, ToLeader, Welcome};
+use crate::secret::{SharedSecret, Speaker, hex, nonce, unhex};
+use crate::wire::{Inbound, MessageReader, MessageWriter, WireError};
+
+/// Time for the leader to answer a handshake.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Time for one attempt to connect, and between two.
+const CONNECT: Duration = Duration::from_secs(5);
+const RETRY: Nanos = Nanos::from_millis(200);
+
+/// Progress and a measurement of the clock are sent this often.
+const TICK: Duration = Duration::from_millis(500);
+/// Round trips at the beginning and at the end, and the time between two.
+const BURST: u32 = 24;
+const BURST_GAP: Nanos = Nanos::from_millis(3);
+/// `clock.json` is written after so many ticks.
+const TICKS_PER_WRITE: u32 = 10;
+
+/// Without a word from the leader for so long, it is lost. It answers twice a second.
+const SILENCE_MAX: Nanos = Nanos::from_secs(30);
+/// How often the state is looked at while something is waited for.
+const LOOK: Duration = Duration::from_millis(20);
+/// Content of one message with a piece of a file.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// What a follower is told about its run.
+#[derive(Debug, Clone)]
+pub struct FollowerConfig {
+    /// Proves that it may join.
+    pub secret: SharedSecret,
+    /// Version of the program.
+    pub version: String,
+    /// Fingerprint of the plan.
+    pub plan: String,
+    /// From 1.
+    pub rank: u32,
+    /// Number of shards.
+    pub count: u32,
+}
+
+/// A run in progress, as the link to the leader sees it.
+pub trait LocalRun: Send + Sync {
+    /// Requests so far.
+    fn counts(&self) -> ShardCounts;
+    /// Send no more requests.
+    fn stop(&self);
+}
+
+/// Why a follower has no leader.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// Nobody listens there.
+    #[error(
+        "cannot join the leader at {address}: {why}\n  shard 0 must run there; check `--leader` and firewalls"
+    )]
+    Unreached {
+        /// As given.
+        address: String,
+        /// Of the last attempt.
+        why: String,
+    },
+    /// The leader does not take this shard.
+    #[error("the leader at {address} refused shard {rank}: {why}")]
+    Refused {
+        /// As given.
+        address: String,
+        /// Of this shard.
+        rank: u32,
+        /// In the leader's words.
+        why: String,
+    },
+    /// Something else answers there, or with another secret.
+    #[error(
+        "cannot trust the leader at {address}: {why}\n  check that all shards have the same secret"
+    )]
+    Untrusted {
+        /// As given.
+        address: String,
+        /// What was wrong.
+        why: String,
+    },
+    /// Interrupted by the user.
+    #[error("interrupted before joining the leader")]
+    Stopped,
+}
+
+/// A shard that has joined a leader.
+pub struct Follower {
+    shared: Arc<FollowerShared>,
+    /// What the leader said.
+    pub welcome: Welcome,
+    stream: TcpStream,
+    /// Behind a lock because a background thread cannot be shared, and a follower is.
+    _ticker: Mutex<Background>,
+}
+
+struct FollowerShared {
+    clock: Arc<dyn Clock>,
+    sender: Mutex<MessageWriter<TcpStream>>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    samples: ClockSamples,
+    start: Option<(u32, Nanos)>,
+    /// The last point whose end the leader has confirmed.
+    taken: Option<u32>,
+    /// Why there is no leader any more.
+    lost: Option<String>,
+    heard: Nanos,
+    run: Option<CurrentRun>,
+}
+
+#[derive(Clone)]
+struct CurrentRun {
+    point: u32,
+    folder: PathBuf,
+    local: Arc<dyn LocalRun>,
+    start: Option<CommonStart>,
+}
+
+impl FollowerShared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn send(&self, message: &ToLeader) {
+        let sent = self.sender.lock().unwrap_or_else(PoisonError::into_inner).send(message);
+        if let Err(why) = sent {
+            self.lose(why.to_string());
+        }
+    }
+
+    fn send_bytes(&self, content: &[u8]) -> std::io::Result<()> {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).send_bytes(content)
+    }
+
+    fn lose(&self, why: String) {
+        let _first = self.state().lost.get_or_insert(why);
+        self.changed.notify_all();
+    }
+
+    fn ping(&self) {
+        self.send(&ToLeader::Ping { sent: self.clock.now() });
+    }
+
+    /// Measures the clock several times in a row.
+    fn burst(&self) {
+        for _ in 0..BURST {
+            self.ping();
+            self.clock.sleep(BURST_GAP);
+        }
+    }
+
+    /// Writes what is known of the clock beside the record.
+    fn write_clock(&self) {
+        let state = self.state();
+        let Some((fit, run)) = state.samples.fit().zip(state.run.clone()) else { return };
+        drop(state);
+        // The shard can be merged by its wall clock without this file.
+        let _ = write_clock(&run.folder, &ShardClock { fit, start: run.start });
+    }
+
+    /// Handles what the leader says until the connection ends.
+    fn follow(&self, mut from: MessageReader<TcpStream>) {
+        loop {
+            let received = from.receive::<ToFollower>();
+            let returned = self.clock.now();
+            match received {
+                Ok(Inbound::Message(message)) => self.take(message, returned),
+                Ok(Inbound::Bytes(_)) => {}
+                Err(why) => return self.lose(why.to_string()),
+            }
+        }
+    }
+
+    fn take(&self, message: ToFollower, returned: Nanos) {
+        let mut state = self.state();
+        state.heard = returned;
+        match message {
+            ToFollower::Pong { sent, received, replied } => {
+                state.samples.add(&RoundTrip { sent, received, replied, returned });
+            }
+            ToFollower::Start { point, at } => state.start = Some((point, at)),
+            ToFollower::Taken { point } => state.taken = Some(point),
+            ToFollower::Stop { point } => {
+                if let Some(run) = state.run.as_ref().filter(|run| run.point == point) {
+                    run.local.stop();
+                }
+            }
+            ToFollower::Over { why } | ToFollower::Refused { why } => {
+                let _first = state.lost.get_or_insert(why);
+            }
+            ToFollower::Hello { .. } | ToFollower::Welcome(_) => {}
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// What is sent regularly.
+    fn tick(&self, ticks: u32) {
+        self.ping();
+        let run = self.state().run.clone();
+        if let Some(run) = run {
+            self.send(&ToLeader::Progress { point: run.point, counts: run.local.counts() });
+            if ticks.is_multiple_of(TICKS_PER_WRITE) {
+                self.write_clock();
+            }
+        }
+        let silence = self.clock.now() - self.state().heard;
+        if silence > SILENCE_MAX {
+            self.lose(format!("no message from the leader for {SILENCE_MAX}"));
+        }
+    }
+}
+
+impl Follower {
+    /// Joins the leader, which may come up later than this shard.
+    pub fn join(
+        address: &str,
+        config: &FollowerConfig,
+        (clock, wait): (&Arc<dyn Clock>, Nanos),
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Self, JoinError> {
+        let deadline = clock.now() + wait;
+        let stream = loop {
+            match connect(address) {
+                Ok(stream) => break stream,
+                Err(why) if clock.now() >= deadline => {
+                    return Err(JoinError::Unreached { address: address.to_owned(), why });
+                }
+                Err(_) if is_stopped() => return Err(JoinError::Stopped),
+                Err(_) => clock.sleep(RETRY),
+            }
+        };
+        let (welcome, sender, receiver) = enter(address, config, &stream)?;
+        let state = State { heard: clock.now(), ..State::default() };
+        let shared = Arc::new(FollowerShared {
+            clock: Arc::clone(clock),
+            sender: Mutex::new(sender),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        });
+        let following = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("leader".to_owned());
+        let started = thread.spawn(move || following.follow(receiver));
+        if let Err(why) = started {
+            shared.lose(format!("cannot start a thread: {why}"));
+        }
+        let ticking = Arc::clone(&shared);
+        let ticker = Background::start("ticker", move |stop| {
+            let mut ticks = 0;
+            while !stop.is_raised_within(TICK) {
+                ticks += 1;
+                ticking.tick(ticks);
+            }
+        });
+        Ok(Self { shared, welcome, stream, _ticker: Mutex::new(ticker) })
+    }
+
+    /// Says that everything is prepared and waits for the common start. `None` when `is_stopped` before.
+    pub fn await_start(
+        &self,
+        (point, prompts): (u32, &str),
+        (folder, local): (&Path, Arc<dyn LocalRun>),
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<CommonStart>, String> {
+        self.shared.burst();
+        self.shared.send(&ToLeader::Ready { point, prompts: prompts.to_owned() });
+        let leader = loop {
+            let state = self.shared.state();
+            if let Some((_, at)) = state.start.filter(|(of, _)| *of == point) {
+                break at;
+            }
+            if let Some(why) = &state.lost {
+                return Err(format!("there is no leader any more: {why}"));
+            }
+            drop(state);
+            if is_stopped() {
+                return Ok(None);
+            }
+            let state = self.shared.state();
+            drop(self.shared.changed.wait_timeout(state, LOOK));
+        };
+        let mut state = self.shared.state();
+        let Some(fit) = state.samples.fit() else {
+            return Err("the leader's clock could not be measured".to_owned());
+        };
+        let offset = fit.offset_at(self.shared.clock.now());
+        let own = Nanos(leader.0.saturating_add_signed(offset.saturating_neg()));
+        let start = CommonStart { leader, own };
+        let folder = folder.to_owned();
+        state.run = Some(CurrentRun { point, folder, local, start: Some(start) });
+        drop(state);
+        self.shared.write_clock();
+        Ok(Some(start))
+    }
+
+    /// Why there is no leader any more. `None` while there is one.
+    pub fn lost(&self) -> Option<String> {
+        self.shared.state().lost.clone()
+    }
+
+    /// Ends a point: measures the clock once more, hands the record over where the leader does not have
+    /// it, and says so. An error leaves the record in its folder.
+    pub fn end(&self, point: u32, storage: RecordStorage) -> Result<(), String> {
+        self.shared.burst();
+        self.shared.write_clock();
+        let run = self.shared.state().run.take();
+        if let Some(why) = self.lost() {
+            return Err(why);
+        }
+        if let (RecordStorage::Own, Some(run)) = (storage, run) {
+            self.hand_over(&run).map_err(|why| why.to_string())?;
+        }
+        self.shared.send(&ToLeader::Ended { point });
+        loop {
+            let state = self.shared.state();
+            if state.taken == Some(point) {
+                return Ok(());
+            }
+            if let Some(why) = &state.lost {
+                return Err(why.clone());
+            }
+            drop(self.shared.changed.wait_timeout(state, LOOK));
+        }
+    }
+
+    fn hand_over(&self, run: &CurrentRun) -> std::io::Result<()> {
+        // The end comes last: a record without one is not complete.
+        let files =
+            [names::PLAN, names::STARTS, names::SERVER, names::REQUESTS, names::CLOCK, names::END];
+        for name in files {
+            let Ok(mut file) = File::open(run.folder.join(name)) else { continue };
+            let bytes = file.metadata()?.len();
+            let name = name.to_owned();
+            self.shared.send(&ToLeader::File { point: run.point, name, bytes });
+            let mut piece = vec![0; PIECE_BYTES];
+            let mut left = bytes;
+            while left > 0 {
+                let wanted = usize::try_from(left).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
+                let read = file.read(&mut piece[..wanted])?;
+                if read == 0 {
+                    break;
+                }
+                self.shared.send_bytes(&piece[..read])?;
+                left -= read as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Where a follower's record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordStorage {
+    /// Where the leader reads it.
+    Shared,
+    /// On this machine alone.
+    Own,
+}
+
+fn connect(address: &str) -> Result<TcpStream, String> {
+    let found = address.to_socket_addrs().map_err(|why| why.to_string())?;
+    let mut last = "the name has no address".to_owned();
+    for address in found {
+        match TcpStream::connect_timeout(&address, CONNECT) {
+            Ok(stream) => return Ok(stream),
+            Err(why) => last = why.to_string(),
+        }
+    }
+    Err(last)
+}
+
+type Entered = (Welcome, MessageWriter<TcpStream>, MessageReader<TcpStream>);
+
+/// The handshake.
+fn enter(address: &str, config: &FollowerConfig, stream: &TcpStream) -> Result<Entered, JoinError> {
+    let address = || address.to_owned();
+    let untrusted =
+        |why: WireError| JoinError::Untrusted { address: address(), why: why.to_string() };
+    let io = |why: std::io::Error| untrusted(WireError::Io(why));
+    stream.set_nodelay(true).map_err(io)?;
+    stream.set_read_timeout(Some(HANDSHAKE)).map_err(io)?;
+    stream.set_write_timeout(Some(SILENCE_MAX.to_duration())).map_err(io)?;
+    let mut sender = MessageWriter::new(stream.try_clone().map_err(io)?);
+    let mut receiver = MessageReader::new(stream.try_clone().map_err(io)?);
+    let (hello, _) = receiver.receive_reply::<ToFollower>().map_err(untrusted)?;
+    let ToFollower::Hello { nonce: leader } = hello else { return Err(untrusted(WireError::Seal)) };
+    let leader = unhex(&leader).and_then(|bytes| bytes.try_into().ok());
+    let (Some(leader), Some(own)) = (leader, nonce()) else {
+        return Err(untrusted(WireError::Seal));
+    };
+    let FollowerConfig { secret, version, plan, rank, count } = config;
+    let (version, plan) = (version.clone(), plan.clone());
+    let applicant = Applicant { rank: *rank, count: *count, version, plan };
+    let proof = hex(&secret.proof(&leader, &own, &applicant.identity()));
+    sender.send(&ToLeader::Join { applicant, nonce: hex(&own), proof }).map_err(io)?;
+    let key = secret.session(&leader, &own);
+    receiver.expect_seal(key.clone(), Speaker::Leader);
+    sender.seal_by(key, Speaker::Follower);
+    let (reply, is_sealed) = receiver.receive_reply::<ToFollower>().map_err(untrusted)?;
+    match reply {
+        ToFollower::Refused { why } => {
+            Err(JoinError::Refused { address: address(), rank: *rank, why })
+        }
+        ToFollower::Welcome(welcome) if is_sealed => {
+            stream.set_read_timeout(None).map_err(io)?;
+            Ok((welcome, sender, receiver))
+        }
+        _ => Err(untrusted(WireError::Seal)),
+    }
+}

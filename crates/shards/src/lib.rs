@@ -1,0 +1,49 @@
+//! One run from several processes: who takes part, when it begins, and one record of it all.
+//!
+//! In: the variables of a launcher, connections between processes, folders that they left. Out: the
+//! [`Share`](tokometer_schedule::Share) of this process, a common start, and a merged run folder. The
+//! rules (who joins, when a run begins, what an offset is worth) are pure and tested without sockets.
+//! Nothing here sends a request or computes a figure.
+
+pub mod attendance;
+pub mod clock;
+pub mod discover;
+pub mod follower;
+mod health;
+pub mod leader;
+pub mod merge;
+mod message;
+pub mod secret;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+pub use discover::{DiscoverError, Membership, RankSource, ShardFlags, discover};
+pub use follower::{Follower, FollowerConfig, JoinError, LocalRun, RecordStorage};
+pub use leader::{LeadError, Leader, LeaderConfig};
+pub use merge::{MergeError, Merged, lacking, merge};
+pub use message::{ShardCounts, Welcome};
+pub use secret::{SharedSecret, fingerprint, run_id};
+
+/// The folder with the records of the shards, below that of the run.
+pub const SHARDS: &str = "shards";
+
+/// A file in the folder of a measurement that is under way; it holds the run's name.
+pub const RUN_MARK: &str = ".tokometer-run";
+
+/// The folder of one shard's record, below that of the run.
+pub fn shard_folder(run: &Path, rank: u32) -> PathBuf {
+    run.join(SHARDS).join(format!("{rank:03}"))
+}
+
+/// Whether the leader's folder is this machine's as well.
+pub fn storage_of(welcome: &Welcome) -> RecordStorage {
+    let mark = Path::new(&welcome.folder).join(RUN_MARK);
+    match std::fs::read_to_string(mark) {
+        Ok(run) if run == welcome.run => RecordStorage::Shared,
+        _ => RecordStorage::Own,
+    }
+}

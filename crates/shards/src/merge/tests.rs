@@ -1,0 +1,220 @@
+use std::collections::BTreeMap;
+
+use tokometer_base::{Nanos, WallNanos};
+use tokometer_record::health::WorkerHealth;
+use tokometer_record::server::Scrape;
+use tokometer_record::{Connection, Event, EventKind, Health, ShardClock};
+
+use super::*;
+
+const RUN: &str = "run-1";
+
+/// A shard's folder, with one row for each of `requests`.
+struct Shard {
+    rank: u32,
+    count: u32,
+    /// Own clock minus the leader's.
+    ahead: u64,
+    planned: u64,
+    requests: u64,
+    has_ended: bool,
+    clock: Option<String>,
+}
+
+impl Shard {
+    fn new(rank: u32, count: u32) -> Self {
+        let ahead = u64::from(rank) * 1_000_000_000_000;
+        Self { rank, count, ahead, planned: 3, requests: 3, has_ended: true, clock: None }
+    }
+
+    fn info(&self) -> RunInfo {
+        let text = include_str!("../../../../fixtures/run/info.json");
+        let mut info: RunInfo = serde_json::from_str(text).unwrap();
+        let whole = info.load.clone();
+        info.load.planned_requests = Some(self.planned);
+        info.origin = Nanos::from_secs(100) + Nanos(self.ahead);
+        info.started = WallNanos(info.started.0 + u64::from(self.rank));
+        info.targets[0].addresses =
+            vec!["10.0.0.9:80".to_owned(), format!("10.0.0.{}:80", self.rank)];
+        info.remarks = vec!["all".to_owned(), format!("of {}", self.rank)];
+        info.sharding = Some(Sharding::Shard(ShardInfo {
+            rank: self.rank,
+            count: self.count,
+            run: RUN.to_owned(),
+            load: record::RecordedLoad { planned_requests: Some(self.planned * 4), ..whole },
+            host: Some(format!("host{}", self.rank)),
+            clock: self.clock.clone(),
+        }));
+        info
+    }
+
+    /// A time on the leader's clock as this shard reads it.
+    fn own(&self, leader: Nanos) -> Nanos {
+        leader + Nanos(self.ahead)
+    }
+
+    fn row(&self, place: u64) -> Timeline {
+        let index = place * u64::from(self.count) + u64::from(self.rank);
+        let sent = self.own(Nanos::from_secs(101) + Nanos::from_millis(index));
+        let identity = AttemptId::new(index, Phase::Measure);
+        let mut row = Timeline::new(identity, RequestedLengths::default(), sent);
+        row.times.intended = Some(sent);
+        row.times.first_byte_sent = Some(sent);
+        row.times.end = Some(sent + Nanos::from_millis(500));
+        row.connection = Connection { id: place, worker: 0, address: Some(1), ..row.connection };
+        row.push(Event::new(sent + Nanos::from_millis(30), 0, EventKind::Text));
+        row.outcome = Outcome::Success;
+        row
+    }
+
+    fn write(&self, below: &Path) -> PathBuf {
+        let folder = below.join(format!("shard{}", self.rank));
+        let mut writer = RunWriter::create(&folder, &self.info()).unwrap();
+        for place in 0..self.requests {
+            let row = self.row(place);
+            writer.start(row.identity.index, 0, row.times.admitted);
+            writer.push(row).unwrap();
+        }
+        let begin = self.own(Nanos::from_secs(101));
+        if self.has_ended {
+            let end = RunEnd {
+                stop: Stop::Complete,
+                measure_begin: begin,
+                measure_end: begin + Nanos::from_secs(2),
+                abandoned: 0,
+                never_sent: self.planned - self.requests,
+                health: Health { workers: vec![WorkerHealth::default()], ..Health::default() },
+            };
+            writer.scrape(&scrape(begin)).unwrap();
+            writer.finish(&end).unwrap();
+        } else {
+            let lost = self.row(self.requests);
+            writer.start(lost.identity.index, 0, lost.times.admitted);
+            writer.flush().unwrap();
+        }
+        folder
+    }
+
+    /// With the clock that a leader had measured.
+    fn write_measured(&self, below: &Path) -> PathBuf {
+        let folder = self.write(below);
+        let offset = -i64::try_from(self.ahead).unwrap();
+        let fit =
+            ClockFit { bound: Nanos(u64::from(self.rank) * 100), ..ClockFit::constant(offset) };
+        let leader = Nanos::from_secs(101);
+        let start = Some(CommonStart { leader, own: self.own(leader) });
+        record::folder::write_clock(&folder, &ShardClock { fit, start }).unwrap();
+        folder
+    }
+}
+
+fn scrape(at: Nanos) -> Scrape {
+    Scrape { at, endpoint: 0, values: BTreeMap::new(), error: None }
+}
+
+#[test]
+fn four_shards_become_one_run_on_one_clock() {
+    let place = tempfile::tempdir().unwrap();
+    let folders: Vec<PathBuf> =
+        (0..4).rev().map(|rank| Shard::new(rank, 4).write_measured(place.path())).collect();
+    let out = place.path().join("run");
+    let merged = merge(&folders, &out).unwrap();
+    assert!(merged.run.is_whole() && merged.damages.is_empty());
+    assert_eq!(merged.run.clock_bound(), Some(Nanos(300)));
+    assert_eq!((merged.end.stop, merged.end.never_sent), (Stop::Complete, 0));
+    assert_eq!(merged.end.measure_begin, Nanos::from_secs(101));
+    assert_eq!(merged.end.measure_end, Nanos::from_secs(103));
+    assert_eq!(merged.end.health.workers.len(), 4);
+    let reader = RunReader::open(&out).unwrap();
+    assert_eq!(reader.info().merged(), Some(&merged.run));
+    assert_eq!(reader.info().load.planned_requests, Some(12));
+    assert_eq!(reader.info().origin, Nanos::from_secs(100));
+    assert_eq!(reader.info().remarks, ["all", "of 0", "of 1", "of 2", "of 3"]);
+    assert_eq!(reader.scrapes().unwrap(), vec![scrape(Nanos::from_secs(101)); 4]);
+    let mut rows: Vec<Timeline> = reader.timelines().unwrap().collect();
+    rows.sort_by_key(|row| row.identity.index);
+    let expected = |row: &Timeline| Nanos::from_secs(101) + Nanos::from_millis(row.identity.index);
+    assert_eq!(rows.len(), 12);
+    for (index, row) in (0_u64..).zip(&rows) {
+        assert_eq!((row.identity.index, u64::from(row.identity.shard)), (index, index % 4));
+        assert_eq!(row.times.admitted, expected(row));
+        assert_eq!(row.times.intended, Some(expected(row)));
+        assert_eq!(row.events[0].at, expected(row) + Nanos::from_millis(30));
+        assert_eq!(u32::from(row.connection.worker), row.identity.shard);
+        let address = usize::from(row.connection.address.unwrap());
+        let expected = format!("10.0.0.{}:80", row.identity.shard);
+        assert_eq!(reader.info().targets[0].addresses[address], expected);
+    }
+    let mut connections: Vec<u64> = rows.iter().map(|row| row.connection.id).collect();
+    connections.sort_unstable();
+    connections.dedup();
+    assert_eq!(connections.len(), 12, "connections of different shards are different ones");
+    assert_eq!(reader.starts().unwrap().count(), 12);
+}
+
+/// Nothing that a killed shard has recorded is lost, and what is missing is named.
+#[test]
+fn shards_that_died_or_are_missing_are_named_and_their_requests_counted() {
+    let place = tempfile::tempdir().unwrap();
+    let killed = Shard { requests: 1, has_ended: false, ..Shard::new(2, 4) };
+    let folders = [
+        Shard::new(0, 4).write_measured(place.path()),
+        Shard { requests: 2, ..Shard::new(1, 4) }.write_measured(place.path()),
+        killed.write_measured(place.path()),
+    ];
+    let out = place.path().join("run");
+    let merged = merge(&folders, &out).unwrap();
+    assert_eq!((merged.run.missing(), merged.run.unfinished()), (vec![3], vec![2]));
+    assert_eq!(merged.end.stop, Stop::ShardsLost);
+    // One of shard 1, one of shard 2 that was not begun, three of shard 3.
+    assert_eq!((merged.end.never_sent, merged.end.abandoned), (5, 1));
+    let lost = &merged.run.shards[2];
+    assert_eq!((lost.requests, lost.in_flight, lost.never_sent), (2, 1, Some(1)));
+    let rows: Vec<Timeline> = RunReader::open(&out).unwrap().timelines().unwrap().collect();
+    assert_eq!(rows.len(), 3 + 2 + 1 + 1);
+    let abandoned: Vec<&Timeline> =
+        rows.iter().filter(|row| row.outcome == Outcome::Abandoned).collect();
+    assert_eq!(abandoned.len(), 1);
+    assert_eq!(abandoned[0].identity.index, 6);
+    assert_eq!(abandoned[0].times.admitted, Nanos::from_secs(101) + Nanos::from_millis(6));
+}
+
+/// Without a leader the clocks of one machine are one, and others are compared by the wall clock.
+#[test]
+fn clocks_that_nobody_measured_are_those_of_the_machine_or_the_wall() {
+    let place = tempfile::tempdir().unwrap();
+    let clock = Some("boot-1".to_owned());
+    let folders = [
+        Shard { clock: clock.clone(), ..Shard::new(0, 3) }.write(place.path()),
+        Shard { clock, ahead: 0, ..Shard::new(1, 3) }.write(place.path()),
+        Shard::new(2, 3).write(place.path()),
+    ];
+    let out = place.path().join("run");
+    let merged = merge(&folders, &out).unwrap();
+    let known: Vec<bool> = merged.run.shards.iter().map(|shard| shard.clock.is_some()).collect();
+    assert_eq!(known, [true, true, false]);
+    assert_eq!(merged.run.clock_bound(), None);
+    let rows: Vec<Timeline> = RunReader::open(&out).unwrap().timelines().unwrap().collect();
+    let of_wall = rows.iter().find(|row| row.identity.index == 2).unwrap();
+    // Two nanoseconds later by the wall clock than on the clock of the first shard.
+    let expected = Nanos::from_secs(101) + Nanos::from_millis(2) + Nanos(2);
+    assert_eq!(of_wall.times.admitted, expected);
+}
+
+#[test]
+fn folders_that_do_not_belong_together_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let out = place.path().join("run");
+    let one = Shard::new(0, 2).write(place.path());
+    let refused = |folders: &[PathBuf]| merge(folders, &out).unwrap_err().to_string();
+    assert!(refused(&[]).contains("no shard was given"));
+    assert!(refused(&[one.clone(), one.clone()]).contains("both are shard 0"));
+    let other = Shard::new(1, 3).write(place.path());
+    assert!(refused(&[one.clone(), other]).contains("different runs"));
+    let whole = place.path().join("whole");
+    let info = RunInfo { sharding: None, ..Shard::new(0, 2).info() };
+    drop(RunWriter::create(&whole, &info).unwrap());
+    let why = refused(&[one, whole]);
+    assert!(why.contains("whole: it is not the record of a shard"), "{why}");
+    assert!(!out.exists(), "a refused merge writes nothing");
+}

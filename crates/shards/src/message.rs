@@ -1,0 +1,93 @@
+//! What leader and followers say to each other.
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::{Nanos, WallNanos};
+
+/// Requests of one shard so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ShardCounts {
+    /// Requests whose first byte was sent.
+    pub sent: u64,
+    /// Requests with a complete response.
+    pub succeeded: u64,
+    /// Requests that failed after their last attempt.
+    pub failed: u64,
+    /// Content events so far.
+    pub tokens: u64,
+}
+
+/// Who wants to join, and with what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Applicant {
+    pub(crate) rank: u32,
+    pub(crate) count: u32,
+    /// Version of the program.
+    pub(crate) version: String,
+    /// Fingerprint of the plan.
+    pub(crate) plan: String,
+}
+
+impl Applicant {
+    /// What a proof is made over.
+    pub(crate) fn identity(&self) -> String {
+        let Self { rank, count, version, plan } = self;
+        format!("{rank}/{count}\n{version}\n{plan}")
+    }
+}
+
+/// From a follower.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(crate) enum ToLeader {
+    /// The answer to [`ToFollower::Hello`].
+    Join {
+        applicant: Applicant,
+        /// Hexadecimal digits, like the next one.
+        nonce: String,
+        proof: String,
+    },
+    /// Measures the clock.
+    Ping { sent: Nanos },
+    /// Everything is prepared for a point of the measurement.
+    Ready { point: u32, prompts: String },
+    /// How far it is.
+    Progress { point: u32, counts: ShardCounts },
+    /// A file of the record follows in pieces.
+    File { point: u32, name: String, bytes: u64 },
+    /// Its part has ended and its record is complete.
+    Ended { point: u32 },
+}
+
+/// From the leader.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+pub(crate) enum ToFollower {
+    /// The first message of all.
+    Hello { nonce: String },
+    /// The follower is let in.
+    Welcome(Welcome),
+    /// It is not.
+    Refused { why: String },
+    /// The answer to [`ToLeader::Ping`].
+    Pong { sent: Nanos, received: Nanos, replied: Nanos },
+    /// The measured phase of a point begins at this time of the leader's clock.
+    Start { point: u32, at: Nanos },
+    /// Send no more requests.
+    Stop { point: u32 },
+    /// The answer to [`ToLeader::Ended`].
+    Taken { point: u32 },
+    /// There is no more to do.
+    Over { why: String },
+}
+
+/// What a follower learns when it is let in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// Name of the run, equal in all shards.
+    pub run: String,
+    /// Stands for the time of the run where the content of prompts depends on it.
+    pub content_root: WallNanos,
+    /// The leader's folder of the measurement. A follower that finds the run's name in it shares the
+    /// leader's storage.
+    pub folder: String,
+}

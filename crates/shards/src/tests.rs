@@ -1,0 +1,262 @@
+//! Leader and followers over loopback.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokometer_base::{Clock, MonotonicClock, Nanos, WallNanos};
+use tokometer_record::ShardClock;
+use tokometer_record::folder::names;
+
+use crate::follower::{Follower, FollowerConfig, JoinError, LocalRun, RecordStorage};
+use crate::leader::{Leader, LeaderConfig};
+use crate::{RUN_MARK, ShardCounts, SharedSecret, shard_folder, storage_of};
+
+const WAIT: Nanos = Nanos::from_secs(60);
+
+fn real() -> Arc<dyn Clock> {
+    Arc::new(MonotonicClock)
+}
+
+/// The machine's clock with another zero and another speed.
+struct Shifted {
+    offset: u64,
+    drift_ppm: u64,
+}
+
+impl Clock for Shifted {
+    fn now(&self) -> Nanos {
+        let now = MonotonicClock.now();
+        Nanos(now.0 + self.offset + now.0 / 1_000_000 * self.drift_ppm)
+    }
+
+    fn wall(&self) -> WallNanos {
+        MonotonicClock.wall()
+    }
+
+    fn sleep(&self, span: Nanos) {
+        MonotonicClock.sleep(span);
+    }
+}
+
+#[derive(Default)]
+struct Run {
+    is_stopped: AtomicBool,
+}
+
+impl LocalRun for Run {
+    fn counts(&self) -> ShardCounts {
+        ShardCounts { sent: 5, succeeded: 4, failed: 1, tokens: 9 }
+    }
+
+    fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+    }
+}
+
+fn secret(text: &str) -> SharedSecret {
+    SharedSecret::new(text).unwrap()
+}
+
+const SECRET: &str = "0123456789abcdef";
+
+fn leader(folder: &Path, count: u32) -> Leader {
+    let config = LeaderConfig {
+        secret: secret(SECRET),
+        version: "1".to_owned(),
+        plan: "plan-a".to_owned(),
+        count,
+        run: "run-1".to_owned(),
+        content_root: WallNanos(7),
+        folder: folder.to_owned(),
+    };
+    Leader::listen("127.0.0.1:0", config, &real()).unwrap()
+}
+
+fn config(rank: u32, count: u32) -> FollowerConfig {
+    let (version, plan) = ("1".to_owned(), "plan-a".to_owned());
+    FollowerConfig { secret: secret(SECRET), version, plan, rank, count }
+}
+
+fn join(leader: &Leader, config: &FollowerConfig) -> Result<Follower, JoinError> {
+    join_with(leader, config, &real())
+}
+
+fn join_with(
+    leader: &Leader,
+    config: &FollowerConfig,
+    clock: &Arc<dyn Clock>,
+) -> Result<Follower, JoinError> {
+    Follower::join(&leader.address().to_string(), config, (clock, Nanos::ZERO), &|| false)
+}
+
+fn refused(leader: &Leader, config: &FollowerConfig) -> String {
+    match join(leader, config) {
+        Err(why) => why.to_string(),
+        Ok(_) => panic!("it was let in"),
+    }
+}
+
+#[test]
+fn a_stranger_is_refused_and_both_sides_are_named() {
+    let place = tempfile::tempdir().unwrap();
+    let leader = leader(place.path(), 3);
+    let other = FollowerConfig { secret: secret("another secret!!"), ..config(1, 3) };
+    assert!(refused(&leader, &other).contains("its secret is not that of the leader"));
+    let other = FollowerConfig { version: "2".to_owned(), ..config(1, 3) };
+    assert!(refused(&leader, &other).contains("it is 2, and the leader is 1"));
+    let other = FollowerConfig { plan: "plan-b".to_owned(), ..config(1, 3) };
+    let why = refused(&leader, &other);
+    assert!(why.contains("(plan-b)") && why.contains("(plan-a)"), "{why}");
+    assert!(refused(&leader, &config(1, 4)).contains("it is shard 1 of 4, and the leader has 3"));
+    assert!(refused(&leader, &config(0, 3)).contains("no shard 0 to join"));
+    let first = join(&leader, &config(1, 3)).unwrap();
+    assert!(refused(&leader, &config(1, 3)).contains("joined before"));
+    assert_eq!(first.welcome.run, "run-1");
+    assert_eq!(first.welcome.content_root, WallNanos(7));
+}
+
+#[test]
+fn garbage_on_the_port_hurts_nobody() {
+    let place = tempfile::tempdir().unwrap();
+    let leader = leader(place.path(), 2);
+    let garbage: [&[u8]; 5] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0xff; 64],
+        &[0, 0, 0, 2, 0, b'{', b'}'],
+        &[0, 0, 0, 9, 1],
+        b"",
+    ];
+    for bytes in garbage {
+        let mut stream = TcpStream::connect(leader.address()).unwrap();
+        stream.write_all(bytes).unwrap();
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        // The hello of the leader, then its end.
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.len() < 200, "{}", answer.len());
+    }
+    assert!(join(&leader, &config(1, 2)).is_ok());
+}
+
+/// Something listens that is not the leader, or does not know the secret.
+#[test]
+fn a_follower_does_not_trust_anybody_who_listens() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let answer = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    });
+    let joined = Follower::join(&address, &config(1, 2), (&real(), Nanos::ZERO), &|| false);
+    let why = joined.err().unwrap();
+    assert!(matches!(why, JoinError::Untrusted { .. }), "{why}");
+    answer.join().unwrap();
+    let joined = Follower::join(&address, &config(1, 2), (&real(), Nanos::ZERO), &|| false);
+    assert!(matches!(joined.err(), Some(JoinError::Unreached { .. })));
+}
+
+/// Waits for the start of point 0 on a thread of its own, as a measurement does.
+fn start(follower: &Arc<Follower>, folder: &Path, prompts: &str, run: &Arc<Run>) -> Waiting {
+    let (follower, folder, run) = (Arc::clone(follower), folder.to_owned(), Arc::clone(run));
+    let prompts = prompts.to_owned();
+    std::thread::spawn(move || follower.await_start((0, &prompts), (&folder, run), &|| false))
+}
+
+type Waiting = std::thread::JoinHandle<Result<Option<tokometer_record::CommonStart>, String>>;
+
+#[test]
+fn shards_begin_together_stop_together_and_hand_their_records_over() {
+    let place = tempfile::tempdir().unwrap();
+    let (of_leader, of_follower) = (place.path().join("leader"), place.path().join("follower"));
+    for folder in [&of_leader, &of_follower] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    let leader = leader(&of_leader, 2);
+    let clock: Arc<dyn Clock> = Arc::new(Shifted { offset: 3_600_000_000_000, drift_ppm: 40 });
+    let follower = Arc::new(join_with(&leader, &config(1, 2), &clock).unwrap());
+    assert_eq!(
+        storage_of(&follower.welcome),
+        RecordStorage::Shared,
+        "on this machine it is shared"
+    );
+    let run = Arc::new(Run::default());
+    let waiting = start(&follower, &of_follower, "p", &run);
+    let at = leader.begin((0, "p"), &of_leader, WAIT, &|| false).unwrap();
+    let common = waiting.join().unwrap().unwrap().unwrap();
+    assert_eq!(common.leader, at);
+    // What the follower's clock shows at the leader's start, which its own clock knows exactly.
+    let truth = Nanos(at.0 + 3_600_000_000_000 + at.0 / 1_000_000 * 40);
+    let stored: ShardClock =
+        serde_json::from_slice(&std::fs::read(of_follower.join(names::CLOCK)).unwrap()).unwrap();
+    let error = common.own.signed_since(truth).unsigned_abs();
+    // The start lies half a second ahead, in which 40 ppm of drift are 20 µs.
+    assert!(error <= stored.fit.bound.0 + 25_000, "{error} ns beyond {:?}", stored.fit);
+    leader.stop(0);
+    while !run.is_stopped.load(Ordering::SeqCst) {
+        MonotonicClock.sleep(Nanos::from_millis(1));
+    }
+    std::fs::write(of_follower.join(names::PLAN), "{}").unwrap();
+    std::fs::write(of_follower.join(names::REQUESTS), vec![7; 700_000]).unwrap();
+    std::fs::write(of_follower.join("secret.txt"), "x").unwrap();
+    follower.end(0, RecordStorage::Own).unwrap();
+    assert_eq!(leader.finish(0, &|| false), []);
+    let taken = shard_folder(&of_leader, 1);
+    assert_eq!(std::fs::read(taken.join(names::REQUESTS)).unwrap(), vec![7; 700_000]);
+    assert!(taken.join(names::CLOCK).is_file());
+    assert!(!taken.join("secret.txt").exists());
+    drop(leader);
+    assert!(!of_leader.join(RUN_MARK).exists());
+}
+
+#[test]
+fn a_shard_that_dies_or_has_other_prompts_is_lost_and_the_run_begins_without_it() {
+    let place = tempfile::tempdir().unwrap();
+    let leader = leader(place.path(), 5);
+    let run = Arc::new(Run::default());
+    let good = Arc::new(join(&leader, &config(1, 5)).unwrap());
+    let other = Arc::new(join(&leader, &config(2, 5)).unwrap());
+    let dying = join(&leader, &config(3, 5)).unwrap();
+    let waiting = start(&good, place.path(), "p", &run);
+    let differing = start(&other, place.path(), "q", &run);
+    drop(dying);
+    // Shard 4 never comes: the wait ends.
+    let wait = Nanos::from_millis(700);
+    assert!(leader.begin((0, "p"), place.path(), wait, &|| false).is_some());
+    assert!(waiting.join().unwrap().unwrap().is_some());
+    let why = differing.join().unwrap().unwrap_err();
+    assert!(why.contains("(q)") && why.contains("(p)"), "{why}");
+    let late = Arc::new(join(&leader, &config(4, 5)).unwrap());
+    let why = start(&late, place.path(), "p", &run).join().unwrap().unwrap_err();
+    assert!(why.contains("not ready in time"), "{why}");
+    good.end(0, RecordStorage::Shared).unwrap();
+    let lost: Vec<u32> = leader.finish(0, &|| false).into_iter().map(|(rank, _)| rank).collect();
+    assert_eq!(lost, [2, 3, 4]);
+}
+
+#[test]
+fn a_follower_without_a_leader_knows_why() {
+    let place = tempfile::tempdir().unwrap();
+    let leader = leader(place.path(), 2);
+    let follower = Arc::new(join(&leader, &config(1, 2)).unwrap());
+    let waiting = start(&follower, place.path(), "p", &Arc::new(Run::default()));
+    drop(leader);
+    let why = waiting.join().unwrap().unwrap_err();
+    assert!(why.contains("no leader any more"), "{why}");
+    assert!(follower.end(0, RecordStorage::Own).is_err());
+}
+
+#[test]
+fn an_interrupt_ends_every_wait() {
+    let place = tempfile::tempdir().unwrap();
+    let leader = leader(place.path(), 2);
+    assert_eq!(leader.begin((0, "p"), place.path(), WAIT, &|| true), None);
+    let follower = join(&leader, &config(1, 2)).unwrap();
+    let run: Arc<dyn LocalRun> = Arc::new(Run::default());
+    let start = follower.await_start((0, "p"), (place.path(), run), &|| true);
+    assert_eq!(start, Ok(None));
+    let stopped = Follower::join("127.0.0.1:9", &config(1, 2), (&real(), WAIT), &|| true);
+    assert!(matches!(stopped.err(), Some(JoinError::Stopped)));
+}
