@@ -19,7 +19,7 @@ pub(crate) enum Exit {
     Target = 3,
     /// The run is INVALID and `--strict` was given.
     Invalid = 4,
-    /// Some points of a sweep failed; the others are kept.
+    /// Some points of a sweep or shards of a run failed; the others are kept.
     Points = 5,
     /// A file or stdout could not be written.
     Write = 6,

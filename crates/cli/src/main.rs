@@ -19,6 +19,7 @@ mod instrument;
 mod lower;
 mod predict;
 mod runs;
+mod shards;
 mod terminal;
 mod version;
 

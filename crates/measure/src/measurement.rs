@@ -6,11 +6,12 @@ use std::sync::{Arc, PoisonError};
 
 use tokometer_base::{Clock, Nanos};
 use tokometer_client::KeepText;
-use tokometer_drive::{self as drive, Interrupt, Live, Outlets};
+use tokometer_drive::{self as drive, AwaitStart, Interrupt, Live, Outlets};
 use tokometer_metrics::server::{KeptSeries, parse};
 use tokometer_plan::{self as plan, Plan, Profiler};
 use tokometer_record::server::{SERVER_INFO_ACCEPT_LENGTH, Scrape};
 use tokometer_record::{self as record, RunEnd, RunInfo, RunReader, RunWriter, Stop};
+use tokometer_schedule::Share;
 use tokometer_tokenize::Tokenizer;
 
 use crate::alternating;
@@ -23,6 +24,7 @@ use crate::recorder::{Consumers, Recorder, WAITING_BYTES_MAX, WriteResult};
 use crate::retokenize::{AfterCount, CountedTexts, CountingEnd, retokenize};
 use crate::run_config::{config, info, keep_text, preparer, salt, source, switch_command};
 use crate::secrets::Credentials;
+use crate::shard::{self, Coordination, ShardRun};
 use crate::target::{Reached, reach};
 use crate::tokenizer::tokenizer;
 use crate::watch::Watch;
@@ -38,6 +40,8 @@ pub struct Tools {
     pub observer: Arc<dyn Observer>,
     /// Version of this program, for the record.
     pub version: String,
+    /// The other processes of the run; `None` where this one makes all of it.
+    pub shard: Option<Arc<dyn Coordination>>,
 }
 
 /// State that several runs share: the server and its tokenizer.
@@ -195,16 +199,22 @@ impl Measurement {
         point: u32,
         folder: &Path,
     ) -> Result<MeasuredRun, Error> {
-        let salt = salt(plan, point, self.tools.clock.wall());
+        let place = self.tools.shard.as_ref().map(|shard| shard.place(point));
+        let share = place.as_ref().map_or(Share::WHOLE, |place| place.share);
+        shard::check(plan, share)?;
+        let root =
+            place.as_ref().map_or_else(|| self.tools.clock.wall(), |place| place.content_root);
+        let (whole, plan) = (plan, &shard::own_plan(plan, share));
+        let salt = salt(plan, point, root);
         let hub = self.tools.secrets.hub.clone();
         let means = WorkloadInputs { tokenizer: Arc::clone(&ready.tokenizer), salt, hub };
-        let opened = workload::open(plan, means)?;
+        let opened = OpenedWorkload { share, ..workload::open(plan, means)? };
         self.check_interrupted()?;
         self.prove_ready(plan, ready, &opened)?;
-        let info = info(plan, ready, &opened, (salt, &self.tools));
+        let info = info(whole, ready, &opened, (salt, &self.tools, place.as_ref()));
         let writer = RunWriter::create(folder, &info)
             .map_err(|why| Error::new(ErrorKind::Write, why.to_string()))?;
-        let (mut measured, has_text) = self.drive(plan, ready, &opened, (writer, &info))?;
+        let (mut measured, has_text) = self.drive(plan, ready, &opened, (writer, &info, point))?;
         let texts = match keep_text(plan) {
             KeepText::Yes => CountedTexts::All,
             // Responses of a conversation stay in the record with its prompts.
@@ -274,6 +284,24 @@ impl Measurement {
         Ok(())
     }
 
+    /// Waits for the other processes of the run, where there are any.
+    fn start(
+        &self,
+        opened: &OpenedWorkload,
+        (live, interrupt): (&Arc<Live>, &Arc<Interrupt>),
+        (folder, point): (&Path, u32),
+    ) -> Option<AwaitStart> {
+        let shard = Arc::clone(self.tools.shard.as_ref()?);
+        let run = ShardRun {
+            point,
+            prompts: shard::digest(opened),
+            folder: folder.to_owned(),
+            live: Arc::clone(live),
+            interrupt: Arc::clone(interrupt),
+        };
+        Some(Box::new(move || shard.await_start(&run)))
+    }
+
     /// An error once the user has interrupted the measurement, before there is a run to end.
     fn check_interrupted(&self) -> Result<(), Error> {
         if self.is_interrupted() {
@@ -288,9 +316,11 @@ impl Measurement {
         plan: &Plan,
         ready: &ReadyTargets,
         opened: &OpenedWorkload,
-        (writer, info): (RunWriter, &RunInfo),
+        (writer, info, point): (RunWriter, &RunInfo, u32),
     ) -> Result<(MeasuredRun, bool), Error> {
         let folder = writer.folder().to_owned();
+        let place = self.tools.shard.as_ref().map(|shard| shard.place(point));
+        let counts_all = place.is_some_and(|place| place.counts_all);
         let observer = &self.tools.observer;
         let (notices, from_run) = channel();
         let (scrapes, from_server) = channel();
@@ -316,7 +346,7 @@ impl Measurement {
         let between = between(plan, &ready.reached, outlets, &self.tools)?;
         let underway = RunInProgress {
             plan,
-            goal: Goal::new(&plan.load, opened.len()),
+            goal: Goal::new(&plan.load, if counts_all { opened.len() } else { opened.own_len() }),
             live: &live,
             interrupt: &interrupt,
             notes: &notes,
@@ -324,8 +354,9 @@ impl Measurement {
         let shown = observer.run_begins(&underway)?;
         let interrupts = observer.route_interrupts(&interrupt);
         let source = source(plan, ready, opened, (&interrupt, &self.tools.clock))?;
-        let outlets =
-            Outlets { notices, live, interrupt: Arc::clone(&interrupt), between: Some(between) };
+        let start = self.start(opened, (&live, &interrupt), (&folder, point));
+        let interrupt = Arc::clone(&interrupt);
+        let outlets = Outlets { notices, live, interrupt, between: Some(between), start };
         let ended = drive::run(config(plan, ready, opened), source, outlets);
         drop(interrupts);
         drop(shown);
@@ -334,7 +365,9 @@ impl Measurement {
             // A profiler that does not stop cannot change what was measured.
             drop(ready.reached.control.stop_profile());
         }
-        record_accept_length(&ready.reached, &after_run, &*self.tools.clock);
+        if opened.share.is_first() {
+            record_accept_length(&ready.reached, &after_run, &*self.tools.clock);
+        }
         drop(after_run);
         let written = recorder.finish();
         let mut end = ended.map_err(|why| failed(&why, &folder))?;

@@ -7,6 +7,7 @@ use tokometer_base::{Nanos, Prompt, Seed};
 use tokometer_client::{Dialect, RequestInput, Settings};
 use tokometer_drive::{FollowUp, Prepare, PrepareError, QueuedRequest, TurnEnd};
 use tokometer_record::{AttemptId, Phase};
+use tokometer_schedule::Share;
 use tokometer_workload::{self as workload, Workload};
 
 use crate::conversation::Conversations;
@@ -37,6 +38,8 @@ pub(crate) struct RequestPreparer {
     pub(crate) conversations: Conversations,
     /// Whether the prompts end before the run does.
     pub(crate) supply: Supply,
+    /// The part of the measured requests that this process sends.
+    pub(crate) share: Share,
     pub(crate) made: u64,
 }
 
@@ -47,7 +50,7 @@ impl Prepare for RequestPreparer {
         if made < self.warmups {
             return self.warmup(made).map(Some);
         }
-        self.measured(made - self.warmups)
+        self.measured(self.share.index(made - self.warmups))
     }
 
     fn follow(&mut self, ended: &TurnEnd) -> Result<Option<FollowUp>, PrepareError> {
@@ -74,7 +77,7 @@ impl Prepare for RequestPreparer {
             index(*at).and_then(|index| self.workload.due(index)).is_some_and(|due| due < end)
         };
         // Times that never rise, as with a multiplier of zero, would be counted for ever.
-        (0..most.min(DUE_MOST)).take_while(is_due).count() as u64
+        (0..most.min(DUE_MOST)).map(|at| self.share.index(at)).take_while(is_due).count() as u64
     }
 }
 
@@ -144,6 +147,7 @@ impl RequestPreparer {
             turn: after.map_or(0, |after| after.turn),
             class,
             lora,
+            shard: self.share.rank(),
             ..identity.clone()
         };
         let due = due.filter(|_| self.timing == Timing::Trace);

@@ -143,6 +143,7 @@ fn try_once(
         live: Arc::new(Live::default()),
         interrupt: Arc::clone(&interrupt),
         between: None,
+        start: None,
     };
     let interrupts = observer.route_interrupts(&interrupt);
     let _end = drive::run(config, Box::new(Once(Some(item))), outlets)

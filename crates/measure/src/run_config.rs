@@ -17,6 +17,7 @@ use crate::conversation::{Conversations, HistoryForm};
 use crate::error::Error;
 use crate::measurement::{ReadyTargets, Tools};
 use crate::preparer::{RequestPreparer, Supply};
+use crate::shard::{self, ShardPlace};
 use crate::target::Reached;
 use crate::workload::{OpenedWorkload, prompts_needed};
 
@@ -124,6 +125,7 @@ pub(crate) fn preparer(plan: &Plan, reached: &Reached, opened: &OpenedWorkload) 
             HistoryForm::Text
         }),
         supply: supply(plan, opened),
+        share: opened.share,
         made: 0,
     }
 }
@@ -141,16 +143,21 @@ pub(crate) fn config(
     };
     let targets = ready.all_reached().map(target).collect();
     let load = &plan.load;
-    let extent = SendLimit {
+    let whole = SendLimit {
         count: load.num_prompts.map(|_| opened.len()),
         duration: load.duration_s.map(Nanos::from_secs_f64),
     };
-    let limits =
-        Limits { max_concurrency: load.max_concurrency, extent, warmups: plan.phases.warmups };
+    let limits = Limits {
+        max_concurrency: load.max_concurrency.map(|cap| opened.share.of_cap(cap)),
+        extent: SendLimit { count: whole.count.map(|_| opened.own_len()), ..whole },
+        warmups: plan.phases.warmups,
+    };
     let client = &plan.client;
     drive::RunConfig {
         arrivals: load.arrivals(plan.family),
         seed: Seed(plan.seed),
+        share: opened.share,
+        whole_extent: Some(whole),
         connections: client.connections,
         harvest: client.harvest,
         stamps: client.stamps,
@@ -179,9 +186,10 @@ pub(crate) fn info(
     plan: &Plan,
     ready: &ReadyTargets,
     opened: &OpenedWorkload,
-    (salt, tools): (Seed, &Tools),
+    (salt, tools, place): (Seed, &Tools, Option<&ShardPlace>),
 ) -> RunInfo {
     let remarks = ready.remarks.iter().chain(&opened.remarks);
+    let load = plan.load.asked(opened.len());
     RunInfo {
         schema: SCHEMA_VERSION,
         version: tools.version.clone(),
@@ -192,12 +200,13 @@ pub(crate) fn info(
         salt: salt.0,
         family: plan.family,
         targets: ready.all_reached().map(|reached| reached.described.clone()).collect(),
-        load: plan.load.asked(opened.len()),
+        load: shard::own_load(&load, opened.share, opened.own_len()),
         dataset: plan.workload.name().to_owned(),
         tokenizer: Some(ready.tokenizer.name().to_owned()),
         plan: serde_json::to_value(plan).unwrap_or_default(),
         environment: tools.secrets.clean_json(&environment(ready.reached.model.as_ref(), tools)),
         remarks: remarks.map(|remark| tools.secrets.clean(remark)).collect(),
+        sharding: place.map(|place| shard::sharding(place, load)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokometer_base::Seed;
 use tokometer_decide::AbBlocks;
 use tokometer_plan::{Form, Load, Plan};
+use tokometer_schedule::Share;
 use tokometer_tokenize::{Tokenizer, hub};
 use tokometer_workload::{self as workload, DatasetContext, Workload};
 
@@ -20,6 +21,8 @@ pub struct OpenedWorkload {
     pub remarks: Vec<String>,
     /// The second target's prompts in an A/B measurement.
     pub against: Option<SecondTarget>,
+    /// The part of the prompts that this process sends.
+    pub share: Share,
 }
 
 /// The prompts of a second target: the same lengths with other content.
@@ -34,6 +37,21 @@ impl OpenedWorkload {
     pub fn len(&self) -> u64 {
         let all = self.kept.as_ref().map_or(self.workload.len(), |kept| kept.len() as u64);
         self.against.as_ref().map_or(all, |against| against.blocks.whole_pairs(all))
+    }
+
+    /// Prompts that this process sends: all turns of the conversations that begin in its share.
+    pub fn own_len(&self) -> u64 {
+        let all = self.len();
+        let is_conversation = || self.workload.item(0).is_ok_and(|item| item.after.is_some());
+        if self.share.is_whole() || !is_conversation() {
+            return self.share.of(all);
+        }
+        // First turns come first: the first turn that follows another has the index of their number.
+        let first_turns = (0..all).find_map(|index| self.workload.next_turn(index)).unwrap_or(all);
+        let turns = |first: u64| {
+            std::iter::successors(Some(first), |index| self.workload.next_turn(*index)).count()
+        };
+        (0..self.share.of(first_turns)).map(|at| turns(self.share.index(at)) as u64).sum()
     }
 
     /// True when no prompt is left to send.
@@ -92,7 +110,13 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
         remarks.push(format!("there are {count} prompts: {what}, even before `--duration`"));
     }
     let against = against(plan, context).map_err(refused)?;
-    let opened = OpenedWorkload { workload: Arc::new(workload), kept, remarks, against };
+    let opened = OpenedWorkload {
+        workload: Arc::new(workload),
+        kept,
+        remarks,
+        against,
+        share: Share::WHOLE,
+    };
     if opened.is_empty() {
         return Err(Error::usage(
             "there are no prompts to send",

@@ -27,6 +27,7 @@ mod readiness;
 mod reports;
 mod scrapes;
 mod secrets;
+mod shards;
 mod signals;
 mod soak;
 mod sweeps;

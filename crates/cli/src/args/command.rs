@@ -8,8 +8,8 @@ use clap_complete::Shell;
 
 use super::compat::{Rewritten, rewrite};
 use super::{
-    AgainstArgs, ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, StopArgs,
-    TargetArgs, WorkloadArgs,
+    AgainstArgs, ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, ShardArgs,
+    StopArgs, TargetArgs, WorkloadArgs,
 };
 use crate::calibrate::CalibrateArgs;
 use crate::capacity::CapacityArgs;
@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     /// Check reports for inconsistencies, or check whether this machine can measure a load
     Doctor(DoctorArgs),
+    /// Merge the shards of a run that several processes made
+    Merge(MergeArgs),
     /// Run the simulated server on a port
     Sim(SimArgs),
     /// Print the completion script of a shell
@@ -103,6 +105,8 @@ pub(crate) struct BenchArgs {
     pub(crate) metric: MetricArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    pub(crate) shards: ShardArgs,
 }
 
 /// Output format of a table.
@@ -208,6 +212,20 @@ pub(crate) struct DoctorArgs {
     /// Print in this format instead of text
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: TableFormatArg,
+}
+
+/// `tokometer merge`.
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// Folders of shards, or the folder of a run with its shards below it
+    #[arg(required = true, value_name = "SHARD|RUN")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Folder of the merged run [default: the given RUN]
+    #[arg(long, short = 'o', value_name = "RUN")]
+    pub(crate) output: Option<PathBuf>,
+    /// Remove an earlier run from the output folder first
+    #[arg(long)]
+    pub(crate) overwrite: bool,
 }
 
 /// `tokometer sim`.

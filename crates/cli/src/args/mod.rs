@@ -13,6 +13,7 @@ mod metric;
 mod output;
 mod profiling;
 mod sampling;
+mod shard;
 mod stop;
 mod target;
 mod workload;
@@ -23,13 +24,14 @@ pub(crate) use client::ClientArgs;
 #[cfg(test)]
 pub(crate) use command::bench_flags;
 pub(crate) use command::{
-    BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, ParseOutcome, ParsedArguments,
+    BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, MergeArgs, ParseOutcome, ParsedArguments,
     ReportArgs, SimArgs, TableFormatArg, declaration, parse,
 };
 pub(crate) use complaint::complaint;
 pub(crate) use metric::MetricArgs;
 pub(crate) use output::OutputArgs;
 pub(crate) use sampling::SamplingArgs;
+pub(crate) use shard::ShardArgs;
 pub(crate) use stop::StopArgs;
 pub(crate) use target::TargetArgs;
 pub(crate) use workload::{TurnArgs, WorkloadArgs};

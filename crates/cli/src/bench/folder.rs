@@ -13,6 +13,7 @@ use super::signals::Signals;
 use crate::args::OutputArgs;
 use crate::exit::{Exit, Refusal};
 use crate::runs;
+use crate::shards::shard_records;
 
 /// The findings of a search, beside the folders of its points.
 pub(crate) const CAPACITY: &str = "capacity.json";
@@ -48,6 +49,8 @@ pub(crate) enum RunFolder {
         /// The folder itself, opened: a lock on it leaves no file behind.
         _lock: File,
     },
+    /// Used by other processes as well, each with a folder of its own below it.
+    Shared(PathBuf),
     /// Removed with this value.
     Dropped(tempfile::TempDir),
 }
@@ -93,10 +96,29 @@ impl RunFolder {
         Ok(Self::Kept { path: folder.to_owned(), _lock: lock })
     }
 
+    /// A folder that other processes of the run use as well.
+    pub(crate) fn shared(folder: &Path) -> Result<Self, Refusal> {
+        create_private(folder).map_err(|why| unwritable(folder, &why))?;
+        Ok(Self::Shared(folder.to_owned()))
+    }
+
+    /// The folder of a merged run. Shards below it stay.
+    pub(crate) fn for_merge(folder: &Path, earlier: Earlier) -> Result<Self, Refusal> {
+        create_private(folder).map_err(|why| unwritable(folder, &why))?;
+        let lock = lock(folder)?;
+        if folder.join(names::PLAN).is_file() && earlier != Earlier::Removed {
+            let message = format!("cannot write `{}`: it already holds a run", folder.display());
+            let hint = "choose another folder with `-o`, or add `--overwrite` to replace that run";
+            return Err(Refusal::new(Exit::Write, message).hint(hint));
+        }
+        probe(folder)?;
+        Ok(Self::Kept { path: folder.to_owned(), _lock: lock })
+    }
+
     /// The folder.
     pub(crate) fn path(&self) -> &Path {
         match self {
-            Self::Kept { path, .. } => path,
+            Self::Kept { path, .. } | Self::Shared(path) => path,
             Self::Dropped(folder) => folder.path(),
         }
     }
@@ -118,7 +140,7 @@ impl RunFolder {
 
     /// Whether the record outlives the program.
     pub(crate) fn is_kept(&self) -> bool {
-        matches!(self, Self::Kept { .. })
+        matches!(self, Self::Kept { .. } | Self::Shared(_))
     }
 }
 
@@ -153,7 +175,10 @@ fn held(folder: &Path) -> Vec<PathBuf> {
     let points = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let points = points.filter(|entry| entry.file_name().to_str().is_some_and(is_point));
     let points = points.map(|entry| entry.path());
-    let all = std::iter::once(folder.to_owned()).chain(points);
+    let all: Vec<PathBuf> = std::iter::once(folder.to_owned()).chain(points).collect();
+    let shards = all.iter().flat_map(|run| shard_records(run));
+    let shards: Vec<PathBuf> = shards.collect();
+    let all = shards.into_iter().chain(all);
     all.filter(|candidate| candidate.join(names::PLAN).is_file()).collect()
 }
 
@@ -172,6 +197,9 @@ fn remove(folder: &Path, held: &[PathBuf]) -> Result<(), Refusal> {
         if run != folder {
             // A folder that holds something else stays.
             let _ = std::fs::remove_dir(run);
+            if let Some(above) = run.parent().filter(|above| *above != folder) {
+                let _ = std::fs::remove_dir(above);
+            }
         }
     }
     match std::fs::remove_file(folder.join(CAPACITY)) {

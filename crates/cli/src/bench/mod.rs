@@ -14,10 +14,10 @@ mod signals;
 mod sweep;
 
 pub(crate) use folder::{CAPACITY, Earlier, RunFolder};
-pub(crate) use observer::measurement;
+pub(crate) use observer::{measurement, measurement_of};
 pub(crate) use present::{RunView, SummarisedRun, layout_of, summarise, summarise_kept};
 pub(crate) use progress::Bar;
 pub(crate) use results::{RunFacts, write as write_results};
 pub(crate) use resume::check as check_resumed;
 pub(crate) use signals::{Signals, heeded};
-pub(crate) use sweep::run;
+pub(crate) use sweep::{run, run_in};

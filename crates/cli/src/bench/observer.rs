@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tokometer_base::Clock;
 use tokometer_drive::Interrupt;
-use tokometer_measure::{Credentials, Error, Guard, Measurement, Observer, RunInProgress, Tools};
+use tokometer_measure::{
+    Coordination, Credentials, Error, Guard, Measurement, Observer, RunInProgress, Tools,
+};
 
 use super::exporter::Exporter;
 use super::progress::{Bar, Progress};
@@ -46,6 +48,16 @@ pub(crate) fn measurement(
     bar: Bar,
     clock: &Arc<dyn Clock>,
 ) -> Measurement {
+    measurement_of((secrets, None), signals, bar, clock)
+}
+
+/// The same for one of several processes that make a run.
+pub(crate) fn measurement_of(
+    (secrets, shard): (&Credentials, Option<Arc<dyn Coordination>>),
+    signals: &Signals,
+    bar: Bar,
+    clock: &Arc<dyn Clock>,
+) -> Measurement {
     terminal::hide(&secrets.known);
     let clock = Arc::clone(clock);
     let observer = TerminalObserver { signals: signals.clone(), bar, clock: Arc::clone(&clock) };
@@ -54,6 +66,7 @@ pub(crate) fn measurement(
         clock,
         observer: Arc::new(observer),
         version: version::long(),
+        shard,
     })
 }
 

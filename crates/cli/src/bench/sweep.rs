@@ -18,6 +18,7 @@ use super::{results, resume};
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, PlannedPoint};
 use crate::runs;
+use crate::shards::{PointEnd, Role};
 use crate::terminal::{print, print_message};
 
 /// Whether a measurement is one run or several.
@@ -37,8 +38,19 @@ pub(crate) fn run(
 ) -> Result<Exit, Refusal> {
     results::check(&lowered.plan.output)?;
     let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, (begin, earlier))?;
+    run_in(measurement, lowered, (&place, earlier), (&Role::Whole, signals, style))
+}
+
+/// The same in a folder that is open, for the part of the run that this process makes.
+pub(crate) fn run_in(
+    measurement: &mut Measurement,
+    lowered: &Lowered,
+    (place, earlier): (&RunFolder, Earlier),
+    (role, signals, style): (&Role, &Signals, Style),
+) -> Result<Exit, Refusal> {
+    results::check(&lowered.plan.output)?;
     place.announce(signals);
-    let outcome = all(measurement, lowered, (&place, earlier), style);
+    let outcome = all(measurement, lowered, (place, earlier), (role, style));
     place.leave_if_empty();
     outcome
 }
@@ -47,7 +59,7 @@ fn all(
     measurement: &mut Measurement,
     lowered: &Lowered,
     (place, earlier): (&RunFolder, Earlier),
-    style: Style,
+    (role, style): (&Role, Style),
 ) -> Result<Exit, Refusal> {
     let size = if lowered.points.len() == 1 { Size::Single } else { Size::Sweep };
     if earlier == Earlier::Resumed {
@@ -68,7 +80,7 @@ fn all(
             ));
             stored_point(point, stop, &folder, style)
         } else {
-            one(measurement, point, number, &folder, style)
+            one(measurement, (point, number), (&folder, earlier), (role, style))
         };
         match outcome {
             Ok((shown, exit)) => {
@@ -187,23 +199,26 @@ impl Course {
 
 fn one(
     measurement: &mut Measurement,
-    point: &PlannedPoint,
-    number: u32,
-    folder: &Path,
-    style: Style,
+    (point, number): (&PlannedPoint, u32),
+    (folder, earlier): (&Path, Earlier),
+    (role, style): (&Role, Style),
 ) -> Result<(SummarisedRun, Exit), Refusal> {
     let plan = &point.plan;
-    let measured = measurement.run(plan, number, folder)?;
-    let shown = match &measured.reader {
+    let record = role.record_folder(folder, earlier)?;
+    let measured = measurement.run(plan, number, &record)?;
+    let PointEnd { folder, merged, exit: own_exit } =
+        role.conclude(number, (folder, &record), &measured.end)?;
+    let shown = match measured.reader.as_ref().filter(|_| merged.is_none()) {
         Some(kept) => show(kept, plan, style)?,
-        None => show(&runs::open(folder)?, plan, style)?,
+        None => show(&runs::open(&folder)?, plan, style)?,
     };
-    let begin = Some(measured.end.measure_begin);
+    let end = merged.as_ref().unwrap_or(&measured.end);
+    let begin = Some(end.measure_begin);
     let facts = results::RunFacts { begin, server_info: measurement.server_info(plan) };
     for path in results::write(&shown, plan, &facts)? {
         print_message(&format!("results: {}", path.display()));
     }
-    let mut exit = judged_fresh(&measured, &shown, plan);
+    let mut exit = own_exit.unwrap_or(judged_fresh((&measured, end.stop), &shown, plan));
     if exit == Exit::Done && has_refused_connections(&shown) && measurement.is_target_gone() {
         print_message(
             "error: the server became unreachable during the run\n  results up to that point are reported above",
@@ -211,7 +226,7 @@ fn one(
         exit = Exit::Target;
     }
     if exit != Exit::Write {
-        results::write_summary(&shown, folder)?;
+        results::write_summary(&shown, &folder)?;
     }
     Ok((shown, exit))
 }
@@ -258,12 +273,16 @@ fn advice(group: &FailureGroup, shown: &SummarisedRun, plan: &plan::Plan) -> Opt
 }
 
 /// The exit code of a run that was just made: an incomplete record takes precedence.
-fn judged_fresh(measured: &MeasuredRun, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
+fn judged_fresh(
+    (measured, stop): (&MeasuredRun, Stop),
+    shown: &SummarisedRun,
+    plan: &plan::Plan,
+) -> Exit {
     if let Some(why) = &measured.write_failure {
         print_message(&format!("error: {why}\n  results up to that point are reported above"));
         return Exit::Write;
     }
-    judged(measured.end.stop, shown, plan)
+    judged(stop, shown, plan)
 }
 
 /// The exit code of a recorded run, whether it was just made or stored before.
@@ -284,6 +303,7 @@ fn judged(stop: Stop, shown: &SummarisedRun, plan: &plan::Plan) -> Exit {
             Exit::NoSuccess
         }
         Stop::TargetLost => Exit::Target,
+        Stop::ShardsLost => Exit::Points,
         _ if is_strict && shown.summary.verdict == Verdict::Invalid => Exit::Invalid,
         _ => Exit::Done,
     }

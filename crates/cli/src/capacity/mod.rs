@@ -87,6 +87,7 @@ pub(crate) fn capacity(
     order: &[String],
     given: &Given,
 ) -> anyhow::Result<Exit> {
+    crate::shards::refuse(&args.bench.shards, "capacity")?;
     if args.engine.engine.is_some() {
         return predicted::capacity(args, order, given);
     }

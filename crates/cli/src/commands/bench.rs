@@ -11,11 +11,12 @@ use crate::bench::{self, Bar, Earlier, measurement};
 use crate::exit::Exit;
 use crate::instrument;
 use crate::lower::{key_variable, lower, written};
+use crate::shards;
 use crate::terminal::{print, print_message, style};
 
 /// Measures what the arguments say, point by point.
 pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow::Result<Exit> {
-    let lowered = lower(args, order, &given.environment)?;
+    let mut lowered = lower(args, order, &given.environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));
     }
@@ -41,6 +42,9 @@ pub(crate) fn bench(args: &BenchArgs, order: &[String], given: &Given) -> anyhow
     let mut look = style(&given.environment);
     if args.client.calibrate {
         look.error = instrument::calibrate(&lowered.plan, given)?;
+    }
+    if let Some(found) = shards::membership(args, &lowered, given)? {
+        return Ok(shards::bench(&found, args, &mut lowered, (given, bar, look))?);
     }
     let earlier = Earlier::from(&args.output);
     let begin = (given.clock.wall(), earlier);

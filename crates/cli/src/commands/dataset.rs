@@ -20,6 +20,7 @@ pub(crate) fn dataset(
     order: &[String],
     environment: &Environment,
 ) -> anyhow::Result<Exit> {
+    crate::shards::refuse(&args.bench.shards, "dataset")?;
     let lowered = lower(&args.bench, order, environment)?;
     for remark in &lowered.remarks {
         print_message(&format!("note: {remark}"));

@@ -4,6 +4,7 @@ mod bench;
 mod dataset;
 mod doctor;
 mod export;
+mod merge;
 mod report;
 mod shell;
 mod sim;
@@ -11,6 +12,7 @@ mod source;
 
 #[cfg(test)]
 pub(crate) use export::{csv, html, markdown, parquet, trace};
+pub(crate) use merge::merge_to;
 pub(crate) use source::{expanded, read_reports};
 
 use std::sync::Arc;
@@ -40,6 +42,7 @@ fn activity(command: &Command) -> Option<Activity> {
         Command::Report(_) => "report: reading",
         Command::Compare(_) => "compare: reading",
         Command::Predict(_) => "predict: computing",
+        Command::Merge(_) => "merge: reading",
         Command::Dataset(_) => "dataset: preparing",
         _ => return None,
     };
@@ -70,6 +73,7 @@ pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Resu
         Command::Capacity(args) => crate::capacity::capacity(&args, &order, &given),
         Command::Predict(args) => crate::predict::predict(&args, &order, environment),
         Command::Calibrate(args) => crate::calibrate::calibrate(&args),
+        Command::Merge(args) => merge::merge(&args),
         Command::Doctor(args) => doctor::doctor(&args, &given),
         Command::Sim(args) => sim::sim(&args, &*given.clock),
         Command::Completions { shell } => shell::completions(shell),

@@ -1,11 +1,13 @@
 //! The environment variables that mean something, read once.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tokometer_base::redact::Secrets;
 use tokometer_base::{Backend, Conventions};
 use tokometer_client::ApiKey;
 use tokometer_client::proxy::Proxies;
+use tokometer_shards::discover::VARIABLES;
 use tokometer_tokenize::hub;
 
 /// What the environment says.
@@ -25,6 +27,10 @@ pub(crate) struct Environment {
     pub(crate) hub_cache: Option<PathBuf>,
     /// `HF_HUB_OFFLINE`.
     pub(crate) is_hub_offline: bool,
+    /// `TOKOMETER_SHARD_SECRET`.
+    pub(crate) shard_secret: Option<String>,
+    /// Variables of launchers that say which part of a run this process makes.
+    pub(crate) launcher: BTreeMap<String, String>,
     /// `NO_COLOR`.
     pub(crate) is_colourless: bool,
     /// Passwords of `HTTP_PROXY` and its like, and all keys.
@@ -32,6 +38,9 @@ pub(crate) struct Environment {
     /// `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, in small letters first.
     pub(crate) proxies: Proxies,
 }
+
+/// Holds the secret that the shards of a run share.
+const SHARD_SECRET: &str = "TOKOMETER_SHARD_SECRET";
 
 /// Variables that hold the address of a proxy, in the spelling of upper case.
 const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
@@ -43,8 +52,14 @@ fn variable(name: &str) -> Option<String> {
 
 fn secrets(variable: &dyn Fn(&str) -> Option<String>) -> Secrets {
     let mut secrets = Secrets::new();
-    let names =
-        ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
+    let names = [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "API_KEY",
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        SHARD_SECRET,
+    ];
     for name in names {
         secrets.add(&variable(name).unwrap_or_default());
     }
@@ -80,6 +95,11 @@ impl Environment {
             hub_token: variable("HF_TOKEN").or_else(|| variable("HUGGING_FACE_HUB_TOKEN")),
             hub_cache: variable("HF_HUB_CACHE").map(PathBuf::from).or_else(below_home),
             is_hub_offline: is_on("HF_HUB_OFFLINE"),
+            shard_secret: variable(SHARD_SECRET),
+            launcher: VARIABLES
+                .iter()
+                .filter_map(|name| Some(((*name).to_owned(), variable(name)?)))
+                .collect(),
             is_colourless: variable("NO_COLOR").is_some(),
             secrets: secrets(variable),
             proxies: proxies(variable),

@@ -125,6 +125,7 @@ pub(crate) fn prediction_plan(
     order: &[String],
     environment: &Environment,
 ) -> Result<Lowered, Refusal> {
+    crate::shards::refuse(&bench.shards, "predict")?;
     let mut bench = bench.clone();
     if bench.against.is_given() {
         return Err(Refusal::usage(

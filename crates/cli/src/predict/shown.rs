@@ -42,6 +42,7 @@ pub(crate) fn info(setting: PredictionSetting<'_>, asks: &Asks) -> RunInfo {
         plan: serde_json::to_value(plan).unwrap_or_default(),
         environment: serde_json::Value::Null,
         remarks: asks.remarks(),
+        sharding: None,
     }
 }
 

@@ -1,0 +1,11 @@
+//! `bench` as one of several processes that make one run.
+//!
+//! [`tokometer_shards`] finds out which part this process makes and talks to the others;
+//! [`tokometer_measure`] makes the part. Here both meet, with folders and messages.
+
+mod coordination;
+mod role;
+mod setup;
+
+pub(crate) use role::{PointEnd, Role, shard_records};
+pub(crate) use setup::{bench, membership, refuse};

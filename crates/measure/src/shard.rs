@@ -1,0 +1,168 @@
+//! The part of a run that this process makes, where several processes make it together.
+//!
+//! Shard 0 does what a run needs once: ready check, warm-up, cache flush, profiler, scrapes, probes,
+//! and the rules that end a run early. All shards open the same prompts and compute the same schedule.
+
+use std::hash::{Hash as _, Hasher as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokometer_base::{Nanos, WallNanos};
+use tokometer_drive::{Interrupt, Live};
+use tokometer_plan::{Cache, Overload, Plan, Profiler};
+use tokometer_record::{RecordedLoad, ShardInfo, Sharding};
+use tokometer_schedule::Share;
+
+use crate::error::Error;
+use crate::workload::OpenedWorkload;
+
+/// How this process takes part in a run of several.
+pub trait Coordination: Send + Sync {
+    /// Which part it makes of the run at this point of a sweep.
+    fn place(&self, point: u32) -> ShardPlace;
+
+    /// Waits until all processes are ready, and returns the common start of the measured phase on this
+    /// machine's clock. `None` begins at once. An error means that there is no run.
+    fn await_start(&self, run: &ShardRun) -> Result<Option<Nanos>, String>;
+}
+
+/// A process among those that make a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardPlace {
+    /// Its part of the requests.
+    pub share: Share,
+    /// Equal in all processes of the run.
+    pub run: String,
+    /// Stands for the time of the run where the content of prompts is new in every run: prompts that
+    /// share a prefix must share it across processes.
+    pub content_root: WallNanos,
+    /// The machine's name.
+    pub host: Option<String>,
+    /// Identifies the machine's monotonic clock.
+    pub clock: Option<String>,
+    /// Whether this process counts the requests of all, for its display.
+    pub counts_all: bool,
+}
+
+/// A run whose measured phase is about to begin.
+#[derive(Debug, Clone)]
+pub struct ShardRun {
+    /// Point of a sweep.
+    pub point: u32,
+    /// Identifies the prompts: equal in all processes that would send the same ones.
+    pub prompts: String,
+    /// Where its record is written.
+    pub folder: PathBuf,
+    /// Counters of this process.
+    pub live: Arc<Live>,
+    /// Raise it to end this process's part.
+    pub interrupt: Arc<Interrupt>,
+}
+
+/// The plan as this process carries it out.
+pub(crate) fn own_plan(plan: &Plan, share: Share) -> Plan {
+    let mut own = plan.clone();
+    if share.is_first() {
+        return own;
+    }
+    own.phases.ready_timeout_s = 0.0;
+    own.phases.warmups = 0;
+    own.phases.cache = Cache::Keep;
+    own.phases.profiler = Profiler::Off;
+    own.phases.probe_rate = 0.0;
+    own.client.scrape_interval_s = 0.0;
+    own.load.until = None;
+    own.load.overload = Overload::Continue;
+    own
+}
+
+/// Refuses what cannot be divided.
+pub(crate) fn check(plan: &Plan, share: Share) -> Result<(), Error> {
+    if share.is_whole() {
+        return Ok(());
+    }
+    if plan.targets.len() > 1 {
+        return Err(Error::usage(
+            "cannot divide an A/B measurement into shards: its blocks wait for each other",
+            "run it without shards, or measure the targets one after the other",
+        ));
+    }
+    let cap = plan.load.max_concurrency;
+    if let Some(cap) = cap.filter(|cap| *cap < share.count()) {
+        return Err(Error::usage(
+            format!("cannot divide `--max-concurrency {cap}` among {} shards", share.count()),
+            format!("use at most {cap} shards"),
+        ));
+    }
+    Ok(())
+}
+
+/// Prompts that a digest looks at.
+const DIGESTED: usize = 32;
+
+/// Identifies the prompts of a run by a sample of them, spread over all.
+pub(crate) fn digest(opened: &OpenedWorkload) -> String {
+    let mut hasher = std::hash::DefaultHasher::new();
+    let all = opened.len();
+    all.hash(&mut hasher);
+    let step = usize::try_from(all).unwrap_or(usize::MAX) / DIGESTED;
+    for at in (0..all).step_by(step.max(1)).take(DIGESTED) {
+        let index = opened.kept.as_ref().and_then(|kept| kept.get(usize::try_from(at).ok()?));
+        // What cannot be made is reported where it is sent.
+        if let Ok(item) = opened.workload.item(index.copied().unwrap_or(at)) {
+            format!("{:?} {:?} {:?}", item.prompt, item.due, item.class).hash(&mut hasher);
+        }
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+/// What the record of a shard says of its place; `load` is that of the whole run.
+pub(crate) fn sharding(place: &ShardPlace, load: RecordedLoad) -> Sharding {
+    Sharding::Shard(ShardInfo {
+        rank: place.share.rank(),
+        count: place.share.count(),
+        run: place.run.clone(),
+        load,
+        host: place.host.clone(),
+        clock: place.clock.clone(),
+    })
+}
+
+/// A shard's part of a load; `requests` is how many it has to send.
+pub(crate) fn own_load(whole: &RecordedLoad, share: Share, requests: u64) -> RecordedLoad {
+    let count = f64::from(share.count());
+    RecordedLoad {
+        request_rate: whole.request_rate.map(|rate| rate / count),
+        max_concurrency: whole.max_concurrency.map(|cap| share.of_cap(cap)),
+        planned_requests: whole.planned_requests.map(|_| requests),
+        ramp: whole.ramp.clone().map(|(name, from, to)| (name, from / count, to / count)),
+        ..whole.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loads_of_all_shards_add_up_to_the_load_of_the_run() {
+        let whole = RecordedLoad {
+            request_rate: Some(12.0),
+            burstiness: 1.0,
+            max_concurrency: Some(10),
+            planned_requests: Some(9),
+            duration: None,
+            is_traced: false,
+            ramp: Some(("linear".to_owned(), 3.0, 30.0)),
+        };
+        let parts = (0..3).filter_map(|rank| Share::new(rank, 3));
+        let parts: Vec<RecordedLoad> =
+            parts.map(|share| own_load(&whole, share, share.of(9))).collect();
+        let caps: Vec<Option<u32>> = parts.iter().map(|part| part.max_concurrency).collect();
+        assert_eq!(caps, [Some(4), Some(3), Some(3)]);
+        assert_eq!(parts[1].request_rate, Some(4.0));
+        assert_eq!(parts[2].planned_requests, Some(3));
+        assert_eq!(parts[0].ramp, Some(("linear".to_owned(), 1.0, 10.0)));
+        assert_eq!(own_load(&whole, Share::WHOLE, 9), whole);
+    }
+}

@@ -1,0 +1,208 @@
+//! One run from several processes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use tokometer_base::Nanos;
+use tokometer_record::{RunReader, RunState, Stop, Timeline};
+
+use crate::program::{ProgramExit, Server, Started, command, ended, run, wait_until};
+
+const SECRET: &str = "a secret of more than sixteen bytes";
+
+/// The command of one process, with the secret that all of them share.
+fn shard(folder: &Path, line: &str) -> Command {
+    let mut command = command(folder, line);
+    command.env("TOKOMETER_SHARD_SECRET", SECRET);
+    command
+}
+
+/// A free port: taken and given back.
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().to_string()
+}
+
+fn load(server: &Server, more: &str) -> String {
+    format!(
+        "bench --base-url {} --model simulated --dataset-name random --input-len 8 --output-len 6 \
+         --ready-check-timeout-sec 0 --seed 3 {more}",
+        server.url
+    )
+}
+
+/// Starts `count` shards with the same command line, each in a folder of its own.
+fn start(folder: &Path, line: &str, count: u32) -> Vec<Started> {
+    let leader = free_address();
+    let one = |rank: u32| {
+        let own = folder.join(format!("machine{rank}"));
+        std::fs::create_dir_all(&own).unwrap();
+        let line = format!("{line} --shard {rank}/{count} --leader {leader}");
+        Started::of(&mut shard(&own, &line))
+    };
+    (0..count).map(one).collect()
+}
+
+fn rows(run: &Path) -> Vec<Timeline> {
+    RunReader::open(run).unwrap().timelines().unwrap().collect()
+}
+
+fn begin(run: &Path) -> Nanos {
+    match RunReader::open(run).unwrap().state().unwrap() {
+        RunState::Ended(end) => end.measure_begin,
+        RunState::Killed { .. } => panic!("{} has no end", run.display()),
+    }
+}
+
+/// Planned times relative to the start, by request.
+fn planned(run: &Path) -> BTreeMap<u64, Nanos> {
+    let begin = begin(run);
+    let time = |row: &Timeline| (row.identity.index, row.times.intended.unwrap() - begin);
+    rows(run).iter().map(time).collect()
+}
+
+fn mean(exit: &ProgramExit) -> f64 {
+    let summary = exit.json();
+    summary["summary"]["distributions"]["ttft_ms"]["mean"].as_f64().unwrap()
+}
+
+#[test]
+fn four_shards_and_a_leader_make_the_run_of_one_process() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, "--num-prompts 90 --request-rate 120 --run-dir run --json");
+    let whole = run(folder.path(), &line).succeeded();
+    let ends: Vec<ProgramExit> =
+        start(folder.path(), &line, 4).into_iter().map(Started::wait).collect();
+    for (rank, end) in ends.iter().enumerate() {
+        assert_eq!(end.code, Some(0), "shard {rank}: {}{}", end.stdout, end.stderr);
+        assert_eq!(end.stdout.is_empty(), rank > 0, "shard 0 reports, the others do not");
+    }
+    let merged = folder.path().join("machine0/run");
+    assert_eq!(planned(&merged), planned(&folder.path().join("run")), "to the nanosecond");
+    let rows = rows(&merged);
+    assert_eq!(rows.len(), 90);
+    assert!(rows.iter().all(Timeline::is_success));
+    assert!(rows.iter().all(|row| u64::from(row.identity.shard) == row.identity.index % 4));
+    let info = RunReader::open(&merged).unwrap().info().clone();
+    let run = info.merged().unwrap();
+    assert!(run.is_whole() && run.clock_bound().is_some());
+    assert_eq!(info.load.planned_requests, Some(90));
+    // The same server with fixed times: a generous limit, since only a wrong clock could exceed it.
+    let (one, four) = (mean(&whole), mean(&ends[0]));
+    assert!((one - four).abs() < 20.0, "{one} and {four} ms");
+    assert_eq!(ends[0].json()["run"]["sharding"]["merged"]["count"], 4);
+    let again = self::run(folder.path(), "report machine0/run").succeeded();
+    assert!(
+        again.stdout.contains("Successful requests:                     90"),
+        "{}",
+        again.stdout
+    );
+}
+
+#[test]
+fn shards_without_a_leader_are_merged_by_hand() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, "--num-prompts 20 --max-concurrency 5 --run-dir run --quiet");
+    for rank in [2, 0] {
+        run(folder.path(), &format!("{line} --shard {rank}/3")).succeeded();
+    }
+    let merged = run(folder.path(), "merge run");
+    assert_eq!(merged.code, Some(5), "{}", merged.stderr);
+    let said = "shard 1 of 3 has no record: requests 1, 4, 7 and so on are missing";
+    assert!(merged.stderr.contains(said), "{}", merged.stderr);
+    let report = run(folder.path(), "report run").succeeded();
+    assert!(report.stdout.contains("missing-shards"), "{}", report.stdout);
+    assert!(run(folder.path(), "merge run").stderr.contains("`--overwrite`"));
+    run(folder.path(), &format!("{line} --shard 1/3")).succeeded();
+    run(folder.path(), "merge run --overwrite").succeeded();
+    let merged = folder.path().join("run");
+    assert_eq!(rows(&merged).len(), 20);
+    let info = RunReader::open(&merged).unwrap().info().clone();
+    assert_eq!(info.merged().unwrap().clock_bound(), Some(Nanos::ZERO), "one machine, one clock");
+    assert_eq!(info.load.max_concurrency, Some(5));
+}
+
+#[test]
+fn a_killed_shard_loses_nothing_that_it_recorded() {
+    let server = Server::new(&["--ttft", "20ms", "--itl", "5ms"]);
+    let folder = tempfile::tempdir().unwrap();
+    let line = load(&server, "--num-prompts 150 --request-rate 50 --run-dir run --json");
+    let mut shards = start(folder.path(), &line, 3);
+    let record = folder.path().join("machine0/run/shards/002/requests.arrows");
+    wait_until("shard 2 has recorded something", || {
+        std::fs::metadata(&record).is_ok_and(|file| file.len() > 4_000)
+    });
+    let killed = shards.remove(2);
+    killed.signal(Signal::SIGKILL);
+    let _ = killed.wait();
+    let ends: Vec<ProgramExit> = shards.into_iter().map(Started::wait).collect();
+    assert_eq!(ends[0].code, Some(5), "{}", ends[0].stderr);
+    assert_eq!(ends[1].code, Some(0), "{}", ends[1].stderr);
+    assert!(ends[0].stderr.contains("the record of shard 2 of 3 breaks off"), "{}", ends[0].stderr);
+    let merged = folder.path().join("machine0/run");
+    let RunState::Ended(end) = RunReader::open(&merged).unwrap().state().unwrap() else {
+        panic!("the merged run has no end");
+    };
+    assert_eq!(end.stop, Stop::ShardsLost);
+    let counts = &ends[0].json()["summary"]["counts"];
+    let of = |name: &str| counts[name].as_u64().unwrap();
+    assert_eq!(of("planned"), 150);
+    assert_eq!(of("sent") + of("never_sent"), 150, "{counts}");
+    assert!(of("never_sent") > 0 && of("succeeded") > 100, "{counts}");
+}
+
+#[test]
+fn strangers_are_refused_with_both_sides_named() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let leader = free_address();
+    let line = |more: &str| load(&server, &format!("--leader {leader} {more}"));
+    let first = line("--num-prompts 4 --shard 0/2 --shard-wait 20s --quiet --no-run-dir");
+    let leading = Started::of(&mut shard(folder.path(), &first));
+    let mut other = shard(folder.path(), &line("--num-prompts 4 --shard 1/2"));
+    let wrong = ended(other.env("TOKOMETER_SHARD_SECRET", "another secret, long enough"));
+    assert_eq!(wrong.code, Some(2), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("its secret is not that of the leader"), "{}", wrong.stderr);
+    let plan = ended(&mut shard(folder.path(), &line("--num-prompts 5 --shard 1/2")));
+    assert!(plan.stderr.contains("is not that of the leader"), "{}", plan.stderr);
+    let none = run(folder.path(), &line("--num-prompts 4 --shard 1/2"));
+    assert!(none.stderr.contains("TOKOMETER_SHARD_SECRET"), "{}", none.stderr);
+    let good = ended(&mut shard(folder.path(), &line("--num-prompts 4 --shard 1/2 --quiet")));
+    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    assert_eq!(leading.wait().code, Some(0));
+}
+
+#[test]
+fn a_late_shard_is_left_out_and_named() {
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let leader = free_address();
+    let line = load(&server, &format!("--num-prompts 6 --leader {leader} --run-dir run --quiet"));
+    let line = format!("{line} --shard 0/3 --shard-wait 300ms");
+    let end = ended(&mut shard(folder.path(), &line));
+    assert_eq!(end.code, Some(5), "{}", end.stderr);
+    assert!(end.stderr.contains("shard 1 was lost: it did not join"), "{}", end.stderr);
+    assert_eq!(rows(&folder.path().join("run")).len(), 2);
+}
+
+#[test]
+fn what_cannot_be_divided_is_refused_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |line: &str, said: &str| {
+        let end = run(folder.path(), line);
+        assert_eq!(end.code, Some(2), "{line}: {}", end.stderr);
+        assert!(end.stderr.contains(said), "{line}: {}", end.stderr);
+    };
+    check("bench --shard 0/2 --seed 1", "embedded simulated server");
+    check("bench --base-url http://127.0.0.1:9 --shard 2/2", "K from 0 to N-1");
+    check("bench --base-url http://127.0.0.1:9 --shard 0/2", "add `--seed N` to all shards");
+    check("bench --base-url http://127.0.0.1:9 --shards 4", "which of 4 shards");
+    check("capacity --slo x --shard 0/2", "cannot divide `tokometer capacity`");
+    check("merge nothing", "cannot find a shard in `nothing`");
+    let folder_of = |name: &str| PathBuf::from(name);
+    assert!(!folder.path().join(folder_of("runs")).exists());
+}
