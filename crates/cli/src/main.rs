@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod calibrate;
 mod capacity;
+mod command_line;
 mod commands;
 mod compare;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod dashboard;
 mod exit;
 mod instrument;
 mod lower;
+mod pages;
 mod predict;
 mod runs;
 mod shards;

@@ -30,7 +30,7 @@ mod watch;
 mod workload;
 
 pub use error::{Error, ErrorKind};
-pub use live_notes::LiveNotes;
+pub use live_notes::{LiveNotes, LivePercentiles};
 pub use measurement::{MeasuredRun, Measurement, Tools};
 pub use observer::{Goal, Guard, Observer, RunInProgress};
 pub use preparer::adapter;

@@ -3,10 +3,82 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use tokometer_base::Nanos;
+use tokometer_metrics::define::{self, Formula};
+use tokometer_metrics::notes::severity_of_failures;
 use tokometer_metrics::sends::{Capped, Sends};
 use tokometer_metrics::server;
 use tokometer_record::server::Scrape;
 use tokometer_record::{Outcome, Phase, Timeline};
+
+/// Bins per factor of ten: a percentile is known within 1.2 %.
+const BINS_PER_DECADE: f64 = 100.0;
+/// Bins from a microsecond to ten thousand seconds.
+const BINS: usize = 1_000;
+
+/// Latencies of a run in progress, in logarithmic bins.
+#[derive(Debug)]
+struct LiveSpread {
+    counts: Vec<u64>,
+    total: u64,
+}
+
+impl Default for LiveSpread {
+    fn default() -> Self {
+        Self { counts: vec![0; BINS], total: 0 }
+    }
+}
+
+impl LiveSpread {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "float to integer casts saturate, and the bin is clamped after"
+    )]
+    fn add(&mut self, nanos: f64) {
+        let bin = ((nanos.max(1e3) / 1e3).log10() * BINS_PER_DECADE) as usize;
+        self.counts[bin.min(BINS - 1)] += 1;
+        self.total += 1;
+    }
+
+    fn percentile(&self, percent: f64) -> Option<Nanos> {
+        let rank = (self.total as f64 * percent / 100.0).ceil().max(1.0);
+        let mut below = 0;
+        let bin = self.counts.iter().position(|count| {
+            below += count;
+            below as f64 >= rank
+        })?;
+        let middle = 1e3 * 10_f64.powf((bin as f64 + 0.5) / BINS_PER_DECADE);
+        Some(Nanos::from_secs_f64(middle / 1e9))
+    }
+
+    fn percentiles(&self) -> Option<LivePercentiles> {
+        Some(LivePercentiles {
+            p50: self.percentile(50.0)?,
+            p90: self.percentile(90.0)?,
+            p99: self.percentile(99.0)?,
+        })
+    }
+}
+
+/// Percentiles so far, of successful requests that ended; within 1.2 %.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LivePercentiles {
+    /// The median.
+    pub p50: Nanos,
+    /// The 90th percentile.
+    pub p90: Nanos,
+    /// The 99th percentile.
+    pub p99: Nanos,
+}
+
+/// A latency of one request in nanoseconds, by its definition.
+fn latency(key: &str, timeline: &Timeline) -> Option<f64> {
+    match define::metric(key)?.formula {
+        Formula::Latency(value) | Formula::Value(value) => value(timeline),
+        _ => None,
+    }
+}
 
 /// Written by the recorder, read by a display.
 #[derive(Debug)]
@@ -20,6 +92,8 @@ struct State {
     /// The latest values of each endpoint.
     gauges: BTreeMap<u16, Vec<(String, f64)>>,
     sends: Sends,
+    ttft: LiveSpread,
+    tpot: LiveSpread,
     ended: u64,
     failed: u64,
     last_failure: String,
@@ -57,6 +131,10 @@ impl LiveNotes {
         let Ok(mut state) = self.state.lock() else { return };
         state.ended += 1;
         state.sends.add(timeline, self.is_capped);
+        if timeline.is_success() {
+            latency("ttft_ms", timeline).into_iter().for_each(|nanos| state.ttft.add(nanos));
+            latency("tpot_ms", timeline).into_iter().for_each(|nanos| state.tpot.add(nanos));
+        }
         if let Outcome::Failed(failure) = &timeline.outcome {
             state.failed += 1;
             state.last_failure = failure.message.chars().take(100).collect();
@@ -71,12 +149,26 @@ impl LiveNotes {
         self.state.lock().map(all).unwrap_or_default()
     }
 
-    /// Notes so far, one line each.
+    /// TTFT and TPOT so far; `None` before the first value.
+    pub fn latencies(&self) -> [Option<LivePercentiles>; 2] {
+        let both = |state: std::sync::MutexGuard<'_, State>| {
+            [state.ttft.percentiles(), state.tpot.percentiles()]
+        };
+        self.state.lock().map(both).unwrap_or_default()
+    }
+
+    /// Notes so far, one line each, with what they would make of the run if it ended now. Late sends are
+    /// judged by their effect on the figures, which only the whole record shows.
     pub fn notes(&self) -> Vec<String> {
         let Ok(state) = self.state.lock() else { return Vec::new() };
-        let late = (state.sends.late > 0).then(|| format!("late-sends: {}", state.sends));
+        let late = (state.sends.late > 0)
+            .then(|| format!("late-sends: {}; judged by its effect at the end", state.sends));
         let failed = (state.failed > 0).then(|| {
-            format!("failures: {} of {}, last: {}", state.failed, state.ended, state.last_failure)
+            let (code, severity) = severity_of_failures(state.failed, state.ended);
+            format!(
+                "{code} ({severity}): {} of {}, last: {}",
+                state.failed, state.ended, state.last_failure
+            )
         });
         late.into_iter().chain(failed).collect()
     }
@@ -110,10 +202,11 @@ mod tests {
         };
         let late = "late-sends: 1 of 1 requests were sent more than 5 ms late";
         let waited = sent(20, 100, None);
-        check(None, &waited, &[&format!("{late} (worst 80.0 ms)")]);
+        let judged = "judged by its effect at the end";
+        check(None, &waited, &[&format!("{late} (worst 80.0 ms); {judged}")]);
         check(Some(8), &waited, &[]);
         let connected_late = sent(50, 50, Some((90, 99)));
-        check(None, &connected_late, &[&format!("{late} (worst 41.0 ms)")]);
+        check(None, &connected_late, &[&format!("{late} (worst 41.0 ms); {judged}")]);
         check(None, &sent(97, 97, None), &[]);
         // A retry keeps the intended time of the first attempt: its wait is the server's doing.
         let mut retry = sent(20, 100, None);

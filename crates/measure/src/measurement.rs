@@ -42,12 +42,16 @@ pub struct Tools {
     pub version: String,
     /// The other processes of the run; `None` where this one makes all of it.
     pub shard: Option<Arc<dyn Coordination>>,
+    /// The command that started this program, without secrets, for the record.
+    pub command: String,
 }
 
 /// State that several runs share: the server and its tokenizer.
 pub struct Measurement {
     tools: Tools,
     ready: Option<ReadyTargets>,
+    /// Runs that are planned, for a display.
+    points: usize,
 }
 
 /// Targets and their tokenizer, kept between runs.
@@ -130,7 +134,7 @@ impl MeasuredRun {
 impl Measurement {
     /// Connects to no server yet.
     pub fn new(tools: Tools) -> Self {
-        Self { tools, ready: None }
+        Self { tools, ready: None, points: 1 }
     }
 
     /// Whether the last measured server has become unreachable.
@@ -180,6 +184,11 @@ impl Measurement {
             }
             self.tools.clock.sleep(IDLE_PAUSE);
         }
+    }
+
+    /// Says how many runs will be executed, for a display.
+    pub fn set_points(&mut self, points: usize) {
+        self.points = points;
     }
 
     /// Executes one run and writes its record to `folder`. `point` changes the content of prompts.
@@ -346,6 +355,7 @@ impl Measurement {
         let between = between(plan, &ready.reached, outlets, &self.tools)?;
         let underway = RunInProgress {
             plan,
+            point: (self.points > 1).then_some((point + 1, self.points)),
             goal: Goal::new(&plan.load, if counts_all { opened.len() } else { opened.own_len() }),
             live: &live,
             interrupt: &interrupt,

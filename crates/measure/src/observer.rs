@@ -46,6 +46,8 @@ impl Guard {
 pub struct RunInProgress<'a> {
     /// As resolved, with all defaults.
     pub plan: &'a Plan,
+    /// Number of the point of a sweep, from one, and of how many; `None` for a single run.
+    pub point: Option<(u32, usize)>,
     /// When it ends.
     pub goal: Goal,
     /// Its counters.

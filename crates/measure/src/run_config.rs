@@ -224,6 +224,7 @@ fn environment(model: Option<&ModelEntry>, tools: &Tools) -> serde_json::Value {
         "model_root": model.and_then(|model| model.root.clone()),
         "max_model_len": model.and_then(|model| model.max_model_len),
         "key_variable": tools.secrets.api_key.as_ref().map(ApiKey::variable),
+        "command": tools.command,
     })
 }
 

@@ -1,9 +1,12 @@
 //! Result files in other tools' schemas, written and read back.
 //!
-//! Out: vLLM's JSON ([`vllm`]) or a line of SGLang's JSONL ([`sglang`]), always valid JSON, as text for
-//! the caller to write. In: the text of any such file, which may hold several objects
+//! Out: vLLM's JSON ([`vllm`]), a line of SGLang's JSONL ([`sglang`]), the files of the InferenceX kit
+//! ([`inferencex`]) or llm-d's benchmark report ([`llm_d`]), always valid JSON, as text for the caller to
+//! write. In: the text of any such file, which may hold several objects
 //! ([`read`](mod@read)).
 
+pub mod inferencex;
+pub mod llm_d;
 pub mod object;
 pub mod read;
 pub mod sglang;
@@ -12,6 +15,8 @@ pub mod vllm;
 #[cfg(test)]
 mod tests;
 
+pub use inferencex::{UnixWindow, inferencex_aggregate, inferencex_json};
+pub use llm_d::{LlmdContext, llm_d_json, llm_d_percentiles};
 pub use read::{read, read_results};
 pub use sglang::{sglang_file_name, sglang_line};
 pub use vllm::{APPEND_SEPARATOR, vllm_file_name, vllm_json};

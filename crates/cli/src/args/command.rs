@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{
+    ArgGroup, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
 use clap_complete::Shell;
 
 use super::compat::{Rewritten, rewrite};
+use super::target::pair;
 use super::{
     AgainstArgs, ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, ShardArgs,
     StopArgs, TargetArgs, WorkloadArgs,
@@ -125,6 +128,7 @@ pub(crate) enum TableFormatArg {
 
 /// `tokometer report`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("per_gpu").args(["html", "inferencex", "llm_d"]).multiple(true)))]
 pub(crate) struct ReportArgs {
     /// Run folders, and files with printed reports
     #[arg(required = true, value_name = "RUN|FILE")]
@@ -138,9 +142,21 @@ pub(crate) struct ReportArgs {
     /// Write a self-contained HTML page with figures, distributions, time series, swim lanes and curves
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Number of GPUs behind the endpoint, for tokens per second per GPU on the page
-    #[arg(long, value_name = "N", requires = "html")]
+    /// Number of GPUs behind the endpoint, for tokens per second per GPU
+    #[arg(long, value_name = "N", requires = "per_gpu")]
     pub(crate) gpus: Option<u32>,
+    /// Price of one GPU, such as 2.5/h, for the cost per million tokens on the page
+    #[arg(long, value_name = "PRICE", requires = "gpus")]
+    pub(crate) price: Option<String>,
+    /// Objectives to draw on the page and to judge its runs by, such as "p99 ttft < 2s"
+    #[arg(long, value_name = "OBJECTIVES", requires = "html", conflicts_with = "history")]
+    pub(crate) slo: Option<String>,
+    /// Name of a source on the page, once per source in their order
+    #[arg(long, value_name = "NAME")]
+    pub(crate) label: Vec<String>,
+    /// Show runs over time, each compared with the one before, or by --label
+    #[arg(long, conflicts_with_all = ["layout", "format", "trace", "csv", "parquet", "markdown"])]
+    pub(crate) history: bool,
     /// Write a trace for Perfetto
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
@@ -153,6 +169,15 @@ pub(crate) struct ReportArgs {
     /// Write the summary as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+    /// Write the result file of the InferenceX kit, and with --gpus its aggregate agg_FILE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) inferencex: Option<PathBuf>,
+    /// Write llm-d's benchmark report 0.2
+    #[arg(long, value_name = "FILE")]
+    pub(crate) llm_d: Option<PathBuf>,
+    /// Metadata for these two files, such as hw=h200
+    #[arg(long, value_name = "KEY=VALUE", num_args = 1.., value_parser = pair)]
+    pub(crate) metadata: Vec<(String, String)>,
     /// Repair a truncated record first
     #[arg(long)]
     pub(crate) repair: bool,

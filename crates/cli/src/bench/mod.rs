@@ -15,7 +15,9 @@ mod sweep;
 
 pub(crate) use folder::{CAPACITY, Earlier, RunFolder};
 pub(crate) use observer::{measurement, measurement_of};
-pub(crate) use present::{RunView, SummarisedRun, layout_of, summarise, summarise_kept};
+pub(crate) use present::{
+    RunView, SummarisedRun, layout_of, summarise, summarise_kept, summarise_read,
+};
 pub(crate) use progress::Bar;
 pub(crate) use results::{RunFacts, write as write_results};
 pub(crate) use resume::check as check_resumed;

@@ -11,10 +11,11 @@ use tokometer_measure::{
 use super::exporter::Exporter;
 use super::progress::{Bar, Progress};
 use super::signals::Signals;
+use crate::command_line::command_line;
 use crate::dashboard::{Dashboard, DashboardSource};
 use crate::terminal::{self, print_message, print_message_once};
 use crate::version;
-use tokometer_plan::Shown;
+use tokometer_plan::{Load, Shown, Timing};
 
 /// The terminal as a measurement's observer.
 struct TerminalObserver {
@@ -30,7 +31,8 @@ impl TerminalObserver {
             return Ok(None);
         }
         let watched = DashboardSource {
-            title: run.plan.name.clone(),
+            title: title(run),
+            target_rate: target_rate(&run.plan.load),
             goal: run.goal,
             clock: Arc::clone(&self.clock),
             live: Arc::clone(run.live),
@@ -39,6 +41,26 @@ impl TerminalObserver {
         };
         Dashboard::open(watched).map(Some).map_err(|why| Error::usage(format!("{why:#}"), ""))
     }
+}
+
+/// The run's name, and which point of a sweep it is.
+fn title(run: &RunInProgress<'_>) -> String {
+    let name = &run.plan.name;
+    let load = &run.plan.load;
+    let cap = load.max_concurrency.map(|cap| format!("at most {cap} in flight"));
+    let rate = target_rate(load).map(|rate| format!("{rate} req/s"));
+    let load: Vec<String> = [rate, cap].into_iter().flatten().collect();
+    let load = if load.is_empty() { String::new() } else { format!(" · {}", load.join(", ")) };
+    match run.point {
+        Some((point, of)) => format!("{name} · point {point} of {of}{load}"),
+        None => format!("{name}{load}"),
+    }
+}
+
+/// The rate that the plan asks for; `None` for a ramp, a trace, and without a limit.
+fn target_rate(load: &Load) -> Option<f64> {
+    let is_flat = load.ramp.is_none() && load.timing == Timing::Rate;
+    Some(load.request_rate.0).filter(|rate| is_flat && rate.is_finite())
 }
 
 /// A measurement that is shown on the terminal.
@@ -67,6 +89,7 @@ pub(crate) fn measurement_of(
         observer: Arc::new(observer),
         version: version::long(),
         shard,
+        command: command_line(&secrets.known),
     })
 }
 

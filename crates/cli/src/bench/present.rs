@@ -71,6 +71,12 @@ impl RunView {
         self
     }
 
+    /// The same view with the definitions of one more tool.
+    pub(crate) fn with_family(mut self, family: Family) -> Self {
+        self.families.push(family);
+        self
+    }
+
     /// The same view with what the plan's result files need.
     pub(crate) fn with_files(mut self, output: &Output) -> Self {
         let (vllm, sglang) = (output.vllm_result.as_ref(), output.sglang_result.as_ref());
@@ -196,6 +202,17 @@ pub(crate) fn summarise_kept(
 }
 
 impl SummarisedRun {
+    /// The second of two targets that were measured in turn, and their comparison where both have a
+    /// success.
+    pub(crate) fn against(&self) -> Option<(&Self, Option<&Comparison>)> {
+        self.against.as_ref().map(|against| (&against.shown, against.comparison.as_ref()))
+    }
+
+    /// The second of two targets by itself; this is then the first alone.
+    pub(crate) fn take_against(&mut self) -> Option<Self> {
+        self.against.take().map(|against| against.shown)
+    }
+
     /// The classic block, and our summary under it.
     pub(crate) fn text(&self, style: Style) -> Result<String, Refusal> {
         let Some(against) = &self.against else { return self.own_text(style) };

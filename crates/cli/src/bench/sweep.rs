@@ -50,6 +50,7 @@ pub(crate) fn run_in(
 ) -> Result<Exit, Refusal> {
     results::check(&lowered.plan.output)?;
     place.announce(signals);
+    measurement.set_points(lowered.points.len());
     let outcome = all(measurement, lowered, (place, earlier), (role, style));
     place.leave_if_empty();
     outcome

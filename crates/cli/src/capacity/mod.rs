@@ -6,9 +6,9 @@
 
 mod predicted;
 mod search;
-mod views;
+pub(crate) mod views;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use tokometer_base::Clock as _;
@@ -17,10 +17,11 @@ use tokometer_decide::search::{SearchResult, needed};
 use tokometer_plan as plan;
 
 use crate::args::BenchArgs;
-use crate::bench::{Bar, CAPACITY, Earlier, RunFolder, measurement};
+use crate::bench::{Bar, CAPACITY, Earlier, RunFolder, RunView, measurement};
 use crate::commands::Given;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Lowered, lower};
+use crate::pages;
 use crate::terminal::{print, print_message};
 
 use predicted::EngineArgs;
@@ -75,6 +76,9 @@ pub(crate) struct CapacityArgs {
     /// Number of GPUs behind the endpoint, for tokens per second per GPU
     #[arg(long, value_name = "N", help_heading = "Search")]
     pub(crate) gpus: Option<u32>,
+    /// Also write the result as a self-contained HTML page to this file
+    #[arg(long, value_name = "FILE", help_heading = "Search", conflicts_with = "engine")]
+    pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
     #[command(flatten)]
@@ -119,6 +123,11 @@ pub(crate) fn capacity(
     };
     findings.sentence = findings.sentence();
     report(&findings, &lowered, place.path())?;
+    if let Some(out) = &args.html {
+        let view = RunView::new(&lowered.plan.metrics)?.with_objectives(&search.slo);
+        pages::write(pages::capacity_page(&findings, place.path(), &view)?, out)?;
+        print_message(&format!("page: {}", out.display()));
+    }
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
         print_message(&format!("record: {}", place.path().display()));
     }

@@ -130,7 +130,8 @@ fn table(findings: &Findings) -> Vec<String> {
     grid.lines()
 }
 
-fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
+/// What the server delivers at the point nearest to the answer.
+pub(crate) fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
     let per_gpu = findings.tokens_per_s_per_gpu(edge);
     let per_gpu = per_gpu.map(|tokens| format!(", {} tok/s per GPU", digits(tokens)));
     format!(
@@ -143,7 +144,8 @@ fn delivered(findings: &Findings, edge: &MeasuredPoint) -> String {
     )
 }
 
-fn caveat(caveat: &Caveat) -> String {
+/// A reason not to rely on the answer, with what to do about it on a line of its own.
+pub(crate) fn caveat(caveat: &Caveat) -> String {
     match caveat {
         Caveat::TooShort { points, of, fewest, needed } => format!(
             "warning: {points} of {of} points near the capacity were too short for their percentiles (down to {fewest} requests, {needed} needed)\n  use a longer `--max-duration`"
@@ -159,13 +161,17 @@ fn optional(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), digits)
 }
 
-fn row(point: &MeasuredPoint, objectives: usize, share: f64) -> Vec<String> {
-    let fit = match point.fit {
+/// The outcome of a point, in a word.
+pub(crate) fn outcome(fit: PointOutcome) -> &'static str {
+    match fit {
         PointOutcome::Met => "met",
         PointOutcome::Missed => "missed",
         PointOutcome::Overloaded => "overloaded",
         PointOutcome::Failed => "failed",
-    };
+    }
+}
+
+fn row(point: &MeasuredPoint, objectives: usize, share: f64) -> Vec<String> {
     let value = |at: usize| match point.objectives.get(at) {
         None => "–".to_owned(),
         Some(one) => {
@@ -175,7 +181,7 @@ fn row(point: &MeasuredPoint, objectives: usize, share: f64) -> Vec<String> {
     };
     let mut cells = vec![
         digits(point.load),
-        fit.to_owned(),
+        outcome(point.fit).to_owned(),
         point.requests.to_string(),
         optional(point.requests_per_s),
         optional(point.tokens_per_s),

@@ -1,17 +1,18 @@
-//! Files made of saved runs: pages, traces, tables.
+//! Files made of saved runs: traces, tables, and their pages.
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use tokometer_base::Nanos;
 use tokometer_record::{RunReader, RunState, WholeFile, write_whole};
-use tokometer_report::html::{Page, RunPage, SweepPoint, curves, overview};
 use tokometer_report::rows::CsvWriter;
 use tokometer_report::summary_markdown;
 use tokometer_report::trace::TraceWriter;
 
-use crate::bench::{RunView, SummarisedRun, summarise};
+use crate::bench::{RunView, summarise};
 use crate::exit::{Exit, Refusal};
+#[cfg(test)]
+use crate::pages::{self, PageContext, PageSource};
 use crate::runs;
 
 fn unwritable(path: &Path, why: &std::io::Error) -> Refusal {
@@ -26,50 +27,17 @@ fn begin(reader: &RunReader) -> Result<Nanos, Refusal> {
     }
 }
 
-/// More runs than this are shown by their curves alone: a page must open at once.
-const RUNS_IN_FULL: usize = 4;
-
 /// Writes one page about these runs.
+#[cfg(test)]
 pub(crate) fn html(
     folders: &[PathBuf],
     view: &RunView,
     gpus: Option<u32>,
     out: &Path,
 ) -> Result<(), Refusal> {
-    let mut page = Page::default();
-    let mut points = Vec::new();
-    for folder in folders {
-        let shown = summarise(folder, view)?;
-        if folders.len() <= RUNS_IN_FULL {
-            page.runs.push(run_page(folder, &shown)?);
-        }
-        points.push(shown);
-    }
-    page.title = match points.as_slice() {
-        [only] => only.info.name.clone(),
-        several => format!("{} runs", several.len()),
-    };
-    if points.len() > 1 {
-        let points: Vec<SweepPoint<'_>> = points
-            .iter()
-            .map(|shown| SweepPoint { info: &shown.info, summary: &shown.summary })
-            .collect();
-        page.overview = Some(overview(&points));
-        page.curves = curves(&points, gpus);
-    }
-    write_whole(out, page.render().as_bytes()).map_err(|why| unwritable(out, &why))
-}
-
-fn run_page(folder: &Path, shown: &SummarisedRun) -> Result<RunPage, Refusal> {
-    let reader = runs::open(folder)?;
-    let mut page = RunPage::new(shown.info.clone(), begin(&reader)?, shown.summary.clone());
-    for timeline in runs::timelines(&reader)? {
-        page.push(&timeline);
-    }
-    for scrape in reader.scrapes().map_err(runs::unreadable)? {
-        page.push_scrape(scrape);
-    }
-    Ok(page)
+    let context = PageContext { gpus, ..PageContext::default() };
+    let sources = PageSource::of(folders, &[])?;
+    pages::write(pages::page_of_runs(&sources, view, &context)?, out)
 }
 
 /// Writes the summaries of these runs, one after the other.

@@ -4,6 +4,7 @@ mod bench;
 mod dataset;
 mod doctor;
 mod export;
+mod kit;
 mod merge;
 mod report;
 mod shell;

@@ -4,16 +4,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tokometer_classic::{Layout, LayoutChoice, Report, print_same};
+use tokometer_decide::Slo;
 use tokometer_plan::{Judgement, Metrics};
 use tokometer_record::RunReader;
+use tokometer_report::html::{Page, Price};
 use tokometer_report::{Style, TableFormat, print_report};
 
-use super::export::{csv, html, markdown, parquet, trace};
+use super::export::{csv, markdown, parquet, trace};
+use super::kit;
 use super::source::{ReportSource, expanded};
 use crate::args::{ReportArgs, TableFormatArg};
 use crate::bench::RunView;
+use crate::capacity::views;
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, objective, percentiles, sections};
+use crate::pages::{self, PageContext, PageSource};
 use crate::terminal::{print, print_message, style};
 
 /// Shows every source: one run in full, several as a table, blocks in any layout.
@@ -26,9 +31,24 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
         }
     }
     let view = RunView::new(&metrics(args)?)?;
-    let files = [&args.html, &args.trace, &args.csv, &args.parquet, &args.markdown];
+    if args.history {
+        return history(args, &view);
+    }
+    let files = [
+        &args.html,
+        &args.trace,
+        &args.csv,
+        &args.parquet,
+        &args.markdown,
+        &args.inferencex,
+        &args.llm_d,
+    ];
     if files.iter().any(|file| file.is_some()) {
         return export(args, &view);
+    }
+    if let Some(text) = capacity(args)? {
+        print(&text)?;
+        return Ok(Exit::Done);
     }
     let sources = ReportSource::open_all(&args.sources, &view)?;
     let style = style(environment);
@@ -43,6 +63,69 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
     Ok(Exit::Done)
 }
 
+/// What a capacity search showed. `None` where something else was given, or asked for.
+fn capacity(args: &ReportArgs) -> Result<Option<String>, Refusal> {
+    let [folder] = args.sources.as_slice() else { return Ok(None) };
+    if !pages::capacity_found(folder) || args.layout.is_some() {
+        return Ok(None);
+    }
+    let findings = pages::read_findings(folder)?;
+    Ok(match args.format {
+        None | Some(TableFormatArg::Text) => Some(views::text(&findings)),
+        Some(TableFormatArg::Json) => {
+            let json = serde_json::to_string_pretty(&findings).unwrap_or_default();
+            Some(format!("{json}\n"))
+        }
+        Some(TableFormatArg::Csv | TableFormatArg::Markdown) => None,
+    })
+}
+
+/// Many runs over time.
+fn history(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
+    let mut sources = PageSource::of(&args.sources, &args.label)?;
+    // The name of a folder is no label: its runs are steps of their own.
+    for (place, source) in sources.iter_mut().enumerate() {
+        source.name = args.label.get(place).cloned();
+    }
+    let history = pages::history(&sources, view)?;
+    match &args.html {
+        Some(out) => {
+            pages::write(history.page()?, out)?;
+            print_message(&format!("wrote {}", out.display()));
+        }
+        None => print(&history.text())?,
+    }
+    Ok(Exit::Done)
+}
+
+/// What the flags say of all runs of a page.
+fn context(args: &ReportArgs) -> Result<PageContext, Refusal> {
+    let slo = args.slo.as_deref().map(Slo::parse).transpose();
+    let slo = slo.map_err(|why| Refusal::usage(format!("cannot use `--slo`: {why}"), ""))?;
+    let price = |text: &String| {
+        Price::parse(text).ok_or_else(|| {
+            Refusal::usage(
+                format!("cannot use `--price {text}`: it must be the price of one GPU for an hour"),
+                "write it as `--price 2.5/h`",
+            )
+        })
+    };
+    let price = args.price.as_ref().map(price).transpose()?;
+    Ok(PageContext { gpus: args.gpus, price, slo })
+}
+
+/// The page of what was given: a capacity search, a run, or several.
+fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
+    if let ([folder], None) = (args.sources.as_slice(), &args.slo) {
+        if pages::capacity_found(folder) {
+            let findings = pages::read_findings(folder)?;
+            return pages::capacity_page(&findings, folder, view);
+        }
+    }
+    let sources = PageSource::of(&args.sources, &args.label)?;
+    pages::page_of_runs(&sources, view, &context(args)?)
+}
+
 /// Writes something of one run into a file.
 type Write = fn(&Path, &Path) -> Result<(), Refusal>;
 
@@ -53,7 +136,7 @@ fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
         folders.extend(expanded(source)?);
     }
     if let Some(out) = &args.html {
-        html(&folders, view, args.gpus, out)?;
+        pages::write(page(args, view)?, out)?;
         print_message(&format!("wrote {}", out.display()));
     }
     if let Some(out) = &args.markdown {
@@ -64,17 +147,26 @@ fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
         [(&args.trace, trace), (&args.csv, csv), (&args.parquet, parquet)];
     for (out, write) in single {
         let Some(out) = out else { continue };
-        let [folder] = folders.as_slice() else {
-            return Err(Refusal::usage(
-                format!("cannot write `{}` for several runs", out.display()),
-                "give one run",
-            )
-            .into());
-        };
-        write(folder, out)?;
+        write(only(&folders, out)?, out)?;
         print_message(&format!("wrote {}", out.display()));
     }
+    if let Some(out) = args.inferencex.as_ref().or(args.llm_d.as_ref()) {
+        for path in kit::write(args, only(&folders, out)?, &metrics(args)?)? {
+            print_message(&format!("wrote {}", path.display()));
+        }
+    }
     Ok(Exit::Done)
+}
+
+/// The run that a file is made of, which cannot hold several.
+fn only<'a>(folders: &'a [PathBuf], out: &Path) -> Result<&'a Path, Refusal> {
+    match folders {
+        [folder] => Ok(folder),
+        _ => Err(Refusal::usage(
+            format!("cannot write `{}` for several runs", out.display()),
+            "give one run",
+        )),
+    }
 }
 
 fn metrics(args: &ReportArgs) -> Result<Metrics, Refusal> {

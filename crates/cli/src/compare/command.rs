@@ -3,19 +3,23 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use tokometer_base::redact::Secrets;
 use tokometer_base::units;
 use tokometer_decide::AbBlocks;
 use tokometer_decide::compare::{
     Comparison, Criteria, Equivalence, FailRule, Half, RecordedRun, RuleOutcome, Run, Spans,
     compared, last_attempts,
 };
-use tokometer_metrics::SummaryOptions;
+use tokometer_metrics::{Summary, SummaryOptions};
 use tokometer_plan::differing_lines;
-use tokometer_record::{self as record, RunReader};
+use tokometer_record::{self as record, RunInfo, RunReader};
+use tokometer_report::html::{Page, facts};
 
 use super::load::{self, Sides};
 use super::views;
+use crate::command_line::command_line;
 use crate::exit::{Exit, Refusal};
+use crate::pages;
 use crate::runs;
 use crate::terminal::{print, print_message};
 
@@ -85,13 +89,28 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
         .into());
     }
     if let Some(path) = &args.html {
-        record::write_whole(path, views::html(&comparison).as_bytes()).map_err(|why| {
-            Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
-        })?;
+        pages::write(page(args, &comparison)?, path)?;
     }
     print(&shown(&comparison, args.format)?)?;
     let power = if args.require_power { Power::Required } else { Power::Optional };
     Ok(exit(&comparison, power))
+}
+
+/// The page of a comparison, with where its runs come from.
+fn page(args: &CompareArgs, comparison: &Comparison) -> Result<Page, Refusal> {
+    let given = args.run.iter().chain(&args.a).chain(&args.b);
+    let mut known = Vec::new();
+    for folder in given.filter(|path| path.is_dir()) {
+        let reader = runs::open(folder)?;
+        let summary = runs::summary(&reader, load::options(&[], None))?;
+        known.push((reader.info().clone(), summary));
+    }
+    let known: Vec<(&RunInfo, &Summary)> = known.iter().map(|(info, of)| (info, of)).collect();
+    Ok(Page {
+        facts: facts(&known, None),
+        command: Some(command_line(&Secrets::new())),
+        ..super::page::page(comparison)
+    })
 }
 
 fn rule(text: &str) -> Result<FailRule, Refusal> {

@@ -5,9 +5,9 @@
 
 mod command;
 mod load;
+mod page;
 mod views;
 
-#[cfg(test)]
-pub(crate) use command::of_sides;
-pub(crate) use command::{CompareArgs, compare, halves, of_reader};
-pub(crate) use views::text;
+pub(crate) use command::{CompareArgs, compare, halves, of_reader, of_sides};
+pub(crate) use page::page;
+pub(crate) use views::{percent, text, verdict};

@@ -1,21 +1,19 @@
-//! A comparison as text, as Markdown and as a page. Pure functions of the comparison.
+//! A comparison as text and as Markdown. Pure functions of the comparison.
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
 use tokometer_base::digits::digits;
 use tokometer_decide::compare::{
     Basis, ComparedFigure, Comparison, Conclusion, Equivalence, RuleOutcome, RuleResult, Side,
     Weight, counted,
 };
 use tokometer_report::Grid;
-use tokometer_report::html::{Page, PageNote, Table};
 
 /// Heads of the table's columns.
-const HEADS: [&str; 7] = ["", "a", "b", "change", "95 % CI", "detectable", "verdict"];
+pub(super) const HEADS: [&str; 7] = ["", "a", "b", "change", "95 % CI", "detectable", "verdict"];
 
 /// The cells of a row.
-fn cells(row: &ComparedFigure) -> [String; 7] {
+pub(super) fn cells(row: &ComparedFigure) -> [String; 7] {
     let figure = row.figure;
     let interval = row.difference.map_or(String::new(), |difference| {
         format!("{} to {}", percent(difference.low), percent(difference.high))
@@ -36,7 +34,8 @@ fn cells(row: &ComparedFigure) -> [String; 7] {
 /// A difference that was shown, and shown to be small.
 const NEGLIGIBLE: &str = "differs, negligible";
 
-fn verdict(row: &ComparedFigure) -> &'static str {
+/// What the data say of a figure, in a few words.
+pub(crate) fn verdict(row: &ComparedFigure) -> &'static str {
     match row.difference.map(|difference| difference.conclusion) {
         Some(Conclusion::Better) => "better",
         Some(Conclusion::Worse) => "worse",
@@ -47,7 +46,7 @@ fn verdict(row: &ComparedFigure) -> &'static str {
 }
 
 /// A share as a signed percentage.
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:+.1} %", 100.0 * share)
 }
 
@@ -106,7 +105,7 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
 const UNKNOWN_STARTS: &str = " Whether the server was restarted between them is not recorded.";
 
 /// Where the intervals come from, in a sentence.
-fn ground(comparison: &Comparison) -> String {
+pub(super) fn ground(comparison: &Comparison) -> String {
     let (a, b) = (comparison.a.runs.len(), comparison.b.runs.len());
     match comparison.basis {
         Basis::Runs => {
@@ -133,7 +132,7 @@ fn ground(comparison: &Comparison) -> String {
 }
 
 /// A remark about all verdicts together.
-fn chance(comparison: &Comparison) -> String {
+pub(super) fn chance(comparison: &Comparison) -> String {
     let judged = comparison.rows.iter().filter(|row| row.difference.is_some()).count();
     format!(
         "{} tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five. Differences within {} are negligible (`--equivalence`).",
@@ -142,7 +141,7 @@ fn chance(comparison: &Comparison) -> String {
     )
 }
 
-fn side(side: &Side, what: &str) -> String {
+pub(super) fn side(side: &Side, what: &str) -> String {
     let failed = if side.failed > 0 { format!(", {} failed", side.failed) } else { String::new() };
     let targets = if side.targets.is_empty() {
         String::new()
@@ -191,7 +190,7 @@ pub(crate) fn outcome(judged: &RuleResult, basis: Basis) -> String {
 /// Blocks that a single run is divided into.
 const BLOCKS_OF_A_RUN: usize = 16;
 
-fn run_word(comparison: &Comparison) -> &'static str {
+pub(super) fn run_word(comparison: &Comparison) -> &'static str {
     if comparison.basis == Basis::Pairs { "target" } else { "run" }
 }
 
@@ -217,12 +216,12 @@ pub(crate) fn text(comparison: &Comparison) -> String {
     page
 }
 
-fn word(weight: Weight) -> &'static str {
+pub(super) fn word(weight: Weight) -> &'static str {
     if weight == Weight::Meaningless { "MEANINGLESS" } else { "warning" }
 }
 
 /// In what the sides were meant to differ.
-fn subjects(comparison: &Comparison) -> impl Iterator<Item = String> {
+pub(super) fn subjects(comparison: &Comparison) -> impl Iterator<Item = String> {
     let lines = comparison.likeness.lines.iter().filter(|line| line.weight == Weight::Subject);
     lines.map(|line| format!("{} is {} in a and {} in b", line.field, line.a, line.b))
 }
@@ -278,52 +277,11 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
     page
 }
 
-/// The notes above the table of the page: everything in the text except the table.
-fn page_notes(comparison: &Comparison) -> Vec<PageNote> {
-    let what = run_word(comparison);
-    let note = |severity, code: &str, text| PageNote { severity, code: code.to_owned(), text };
-    let sides = [("a", &comparison.a), ("b", &comparison.b)];
-    let mut notes: Vec<PageNote> = Vec::new();
-    notes.extend(comparison.likeness.warnings.iter().map(|warning| {
-        let is_refusal = warning.weight == Weight::Meaningless;
-        let severity = if is_refusal { "invalid" } else { "suspect" };
-        note(severity, word(warning.weight), warning.text.clone())
-    }));
-    notes.extend(comparison.rules.iter().map(|judged| {
-        let severity = if judged.outcome == RuleOutcome::Broken { "invalid" } else { "remark" };
-        note(
-            severity,
-            "rule",
-            format!("\"{}\": {}", judged.rule, outcome(judged, comparison.basis)),
-        )
-    }));
-    notes.extend(subjects(comparison).map(|subject| note("remark", "compared", subject)));
-    notes.extend(sides.map(|(name, of)| note("remark", name, side(of, what))));
-    notes.push(note("remark", "chance", chance(comparison)));
-    notes
-}
-
-/// The comparison as a page that opens offline.
-pub(crate) fn html(comparison: &Comparison) -> String {
-    let cell = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
-    let page = Page {
-        title: "a against b".to_owned(),
-        subtitle: format!("{}. {}", headline(comparison), ground(comparison)),
-        notes: page_notes(comparison),
-        differences: Some(Table {
-            columns: HEADS.map(str::to_owned).to_vec(),
-            rows: comparison.rows.iter().map(|row| cells(row).map(cell).to_vec()).collect(),
-        }),
-        ..Page::default()
-    };
-    page.render()
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
-    use tokometer_decide::compare::{Criteria, FailRule, Run, Warning, compared};
+    use tokometer_decide::compare::{Criteria, FailRule, Run, compared};
     use tokometer_metrics::Figure;
 
     use super::*;
@@ -338,7 +296,7 @@ mod tests {
         run
     }
 
-    fn comparison() -> Comparison {
+    pub(in crate::compare) fn comparison() -> Comparison {
         let a = [run("a", 100.0, 5000.0), run("a", 102.0, 5010.0), run("a", 98.0, 4990.0)];
         let mut b = [run("b", 110.0, 5002.0), run("b", 112.0, 5012.0), run("b", 108.0, 4992.0)];
         b[0].facts.failed = 2;
@@ -388,31 +346,6 @@ mod tests {
 
         Confidence intervals from the variation between 3 and 3 runs. Whether the server was restarted between them is not recorded. 2 figures tested at 95 % confidence each: without any true difference, about one in twenty would still show one. `detectable` is the smallest change that would be found four times in five. Differences within 1 % are negligible (`--equivalence`).
         "##);
-    }
-
-    #[test]
-    fn the_page_holds_the_table() {
-        let page = html(&comparison());
-        assert!(page.contains("Output throughput") && page.contains("+5.5 % to +14.5 %"));
-    }
-
-    /// A reader of the page may not have seen the terminal output.
-    #[test]
-    fn the_page_repeats_what_the_text_warns_of() {
-        let mut forced = comparison();
-        let text = "the plans differ".to_owned();
-        forced.likeness.warnings.push(Warning { weight: Weight::Meaningless, text });
-        let notes = page_notes(&forced);
-        let told = |severity: &str| {
-            let of = notes.iter().filter(|note| note.severity == severity);
-            of.map(|note| format!("{}: {}", note.code, note.text)).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            told("invalid"),
-            ["MEANINGLESS: the plans differ", "rule: \"ttft worse by 5%\": FAIL"]
-        );
-        assert_eq!(told("suspect"), ["warning: b: 2 of 102 requests failed"]);
-        assert!(html(&forced).contains("the plans differ"));
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(crate) struct Dashboard {
 /// What a dashboard watches.
 pub(crate) struct DashboardSource {
     pub(crate) title: String,
+    /// Requests per second that the plan asks for; `None` without a fixed rate.
+    pub(crate) target_rate: Option<f64>,
     pub(crate) goal: Goal,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) live: Arc<Live>,
@@ -82,7 +84,7 @@ impl Drop for Dashboard {
 }
 
 fn show(watched: &DashboardSource, stop: &AtomicBool) {
-    let mut board = Board::new(watched.title.clone(), watched.goal);
+    let mut board = Board::new(watched.title.clone(), watched.goal, watched.target_rate);
     let Ok(mut terminal) = Terminal::new(CrosstermBackend::new(stderr())) else { return };
     while !stop.load(Ordering::Relaxed) {
         let began = watched.live.began();
@@ -90,12 +92,17 @@ fn show(watched: &DashboardSource, stop: &AtomicBool) {
         board.push(BoardValues {
             elapsed,
             counts: watched.live.counts(),
+            latencies: watched.notes.latencies(),
             gauges: watched.notes.gauges(),
             notes: watched.notes.notes(),
         });
         // A terminal that cannot be drawn on is no reason to stop measuring.
         let _ = terminal.draw(|frame| board.render(frame));
-        if asks_to_stop() {
+        let key = pressed();
+        if key == Some(Key::Help) {
+            board.toggle_help();
+        }
+        if key == Some(Key::Stop) {
             // Treated like a signal from the terminal, so that a sweep stops as well.
             if signal_hook::low_level::raise(signal_hook::consts::SIGINT).is_err() {
                 watched.interrupt.raise();
@@ -104,11 +111,22 @@ fn show(watched: &DashboardSource, stop: &AtomicBool) {
     }
 }
 
+/// A key that means something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    Stop,
+    Help,
+}
+
 /// Waits for a key until the next drawing. In raw mode Ctrl-C is a key like any other.
-fn asks_to_stop() -> bool {
-    let Ok(true) = event::poll(INTERVAL) else { return false };
-    let Ok(Event::Key(key)) = event::read() else { return false };
-    let is_interrupt =
-        key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-    is_interrupt || key.code == KeyCode::Char('q')
+fn pressed() -> Option<Key> {
+    let Ok(true) = event::poll(INTERVAL) else { return None };
+    let Ok(Event::Key(key)) = event::read() else { return None };
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c') if is_control => Some(Key::Stop),
+        KeyCode::Char('q') => Some(Key::Stop),
+        KeyCode::Char('?' | 'h') => Some(Key::Help),
+        _ => None,
+    }
 }

@@ -1,13 +1,13 @@
 //! The result of a capacity search: a sentence, the point nearest to the answer, and caveats.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokometer_base::digits::digits;
 
 use super::measured_point::MeasuredPoint;
 use crate::search::{PointOutcome, SearchResult};
 
 /// What a search varies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadKind {
     /// Requests per second (open loop).
@@ -27,7 +27,7 @@ impl LoadKind {
 }
 
 /// How a search ended.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
     /// The search reached a result.
@@ -44,7 +44,7 @@ pub enum Ending {
 }
 
 /// The result of a capacity search.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Findings {
     /// What was varied.
     pub over: LoadKind,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokometer_base::Nanos;
 use tokometer_metrics::define::Unit;
 use tokometer_metrics::{Severity, Summary};
@@ -11,7 +11,7 @@ use crate::search::{Allowance, Point, PointOutcome, Stage, Use};
 use crate::slo::{self, Slo};
 
 /// The result of one objective at a point.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ObjectiveAtPoint {
     /// As typed.
     pub objective: String,
@@ -28,7 +28,7 @@ pub struct ObjectiveAtPoint {
 }
 
 /// One measured point.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredPoint {
     /// Requests per second, or requests in flight.
     pub load: f64,

@@ -15,5 +15,5 @@ mod tests;
 
 pub(crate) use note::CheckInput;
 pub use note::{Note, Severity, Verdict};
-pub use rule::notes_markdown;
 pub(crate) use rule::{find, least, worst};
+pub use rule::{notes_markdown, severity_of_failures};

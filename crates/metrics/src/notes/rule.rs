@@ -69,6 +69,17 @@ impl NoteRule {
     }
 }
 
+/// The note that this many failed requests lead to, and its severity, for a run in progress.
+pub fn severity_of_failures(failed: u64, ended: u64) -> (&'static str, &'static str) {
+    let share = failed as f64 / ended.max(1) as f64;
+    let is_met = |rule: &&NoteRule| match rule.code {
+        "failures" => share >= rule.limit,
+        "few-failures" => share < rule.limit,
+        _ => false,
+    };
+    rules().find(is_met).map_or(("failures", ""), |rule| (rule.code, rule.severity.name()))
+}
+
 /// All rules, in the order in which notes of one severity are shown.
 pub(crate) fn rules() -> impl Iterator<Item = &'static NoteRule> {
     INVALIDATING.iter().chain(RULES)

@@ -4,9 +4,14 @@
 //! its script and its plotting library inside; nothing is ever fetched. Sizes are bounded: curves are
 //! resampled and lanes are thinned, and the page says so where it happens.
 
-mod curves;
+mod chart;
+mod configuration;
+mod cost;
+mod estimate;
+mod facts;
 mod inside;
 mod lanes;
+mod load_axis;
 mod run;
 mod spread;
 mod sweep;
@@ -14,13 +19,24 @@ mod sweep;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub use curves::{Curve, Table};
+pub use chart::{
+    Band, Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Mark, Of, Scale, Series, Table,
+};
+pub use cost::Price;
+pub use estimate::{Estimate, estimate};
+pub use facts::{Fact, command, date, facts};
 pub use run::RunPage;
-pub use sweep::{SweepPoint, curves, overview};
+pub use sweep::{ObjectiveLine, Sweep, SweepContext, SweepPoint};
 
 const PAGE: &str = include_str!("../../assets/page.html");
 const PAGE_CSS: &str = include_str!("../../assets/page.css");
-const PAGE_JS: &str = include_str!("../../assets/page.js");
+/// In the order in which they depend on each other.
+const SCRIPTS: [&str; 4] = [
+    include_str!("../../assets/parts.js"),
+    include_str!("../../assets/charts.js"),
+    include_str!("../../assets/run.js"),
+    include_str!("../../assets/page.js"),
+];
 const UPLOT_JS: &str = include_str!("../../assets/uplot.min.js");
 const UPLOT_CSS: &str = include_str!("../../assets/uplot.min.css");
 
@@ -35,6 +51,56 @@ pub struct PageNote {
     pub text: String,
 }
 
+/// The answer of a page, above everything else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Answer {
+    /// `good`, `bad` or `open`: whether there is an answer, and which.
+    pub tone: &'static str,
+    /// The answer itself, such as `12.4 req/s`.
+    pub headline: String,
+    /// What to know with it, one line each.
+    pub lines: Vec<String>,
+}
+
+/// One figure of a comparison, for the chart of differences.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DifferenceBar {
+    /// Such as `p99 TTFT`.
+    pub figure: String,
+    /// B minus A as a share of A.
+    pub change: f64,
+    /// Lower end of its 95 % confidence interval; `None` where there is none.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// `better`, `worse`, `negligible`, `same` or `open`.
+    pub verdict: &'static str,
+    /// The verdict for people.
+    pub words: String,
+}
+
+/// Differences of a comparison.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Differences {
+    /// Heads of the table's columns.
+    pub columns: Vec<String>,
+    /// Its cells.
+    pub rows: Vec<Vec<Value>>,
+    /// One bar per row.
+    pub bars: Vec<DifferenceBar>,
+    /// Differences within this share are negligible.
+    pub margin: f64,
+}
+
+/// What a chart says of a point's run when it is pointed at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunCard {
+    /// As in the table.
+    pub name: String,
+    /// The run's plan in brief, one line each.
+    pub lines: Vec<String>,
+}
+
 /// A page under construction.
 #[derive(Debug, Default)]
 pub struct Page {
@@ -42,15 +108,23 @@ pub struct Page {
     pub title: String,
     /// A line under the title.
     pub subtitle: String,
+    /// What the page is about.
+    pub answer: Option<Answer>,
     /// What to know of all that follows.
     pub notes: Vec<PageNote>,
+    /// Where the figures come from.
+    pub facts: Vec<Fact>,
+    /// The command that repeats the measurement.
+    pub command: Option<String>,
     /// One row per run of a sweep or a search.
     pub overview: Option<Table>,
     /// Differences of a comparison.
-    pub differences: Option<Table>,
-    /// Curves over the runs.
-    pub curves: Vec<Curve>,
-    /// The runs, each with its own part of the page.
+    pub differences: Option<Differences>,
+    /// Charts over the runs.
+    pub groups: Vec<ChartGroup>,
+    /// One per run that a chart's points refer to.
+    pub cards: Vec<RunCard>,
+    /// The runs, each with its own part of the page. Points refer to them by index.
     pub runs: Vec<RunPage>,
 }
 
@@ -59,24 +133,31 @@ impl Page {
     pub fn render(self) -> String {
         let is_single =
             self.runs.len() == 1 && self.overview.is_none() && self.differences.is_none();
+        // Only runs have time axes, which are what the plotting library is for.
+        let has_runs = !self.runs.is_empty();
         let data = json!({
-            "title": if is_single { Value::Null } else { Value::from(self.title.clone()) },
+            "title": self.title,
+            "is_single": is_single,
             "subtitle": self.subtitle,
+            "answer": self.answer,
             "notes": self.notes,
+            "facts": self.facts,
+            "command": self.command,
             "overview": self.overview,
             "differences": self.differences,
-            "curves": if self.curves.is_empty() { Value::Null } else { json!(self.curves) },
+            "groups": self.groups,
+            "cards": self.cards,
             "runs": self.runs.into_iter().map(RunPage::into_json).collect::<Vec<_>>(),
             "footer": format!("Made by tokometer {}.", env!("CARGO_PKG_VERSION")),
         });
-        let data = embedded(&data);
+        let library = |text: &str| if has_runs { text.to_owned() } else { String::new() };
         let parts = [
             ("@TITLE@", escape(&self.title)),
-            ("@UPLOT_CSS@", UPLOT_CSS.to_owned()),
+            ("@UPLOT_CSS@", library(UPLOT_CSS)),
             ("@PAGE_CSS@", PAGE_CSS.to_owned()),
-            ("@UPLOT_JS@", UPLOT_JS.to_owned()),
-            ("@PAGE_JS@", PAGE_JS.to_owned()),
-            ("@DATA@", data),
+            ("@UPLOT_JS@", library(UPLOT_JS)),
+            ("@PAGE_JS@", format!("(() => {{\n\"use strict\";\n{}}})();", SCRIPTS.concat())),
+            ("@DATA@", embedded(&data)),
         ];
         let mut page = String::with_capacity(
             PAGE.len() + parts.iter().map(|(_, text)| text.len()).sum::<usize>(),
@@ -128,7 +209,7 @@ mod tests {
     fn a_page_holds_everything_and_asks_for_nothing() {
         let page = Page { title: "a < b".into(), ..Page::default() }.render();
         assert!(page.contains("<title>a &lt; b</title>"));
-        assert!(page.contains("uPlot"));
+        assert!(page.len() < 60_000, "a page without runs needs no plotting library");
         for remote in ["src=\"http", "href=\"http", "@import", "url(http"] {
             assert!(!page.contains(remote), "the page refers to something outside: {remote}");
         }

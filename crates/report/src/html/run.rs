@@ -14,10 +14,10 @@ use tokometer_metrics::{ConfidenceInterval, NoInterval};
 use tokometer_record::server::Scrape;
 use tokometer_record::{Phase, RunInfo, Timeline};
 
-use super::inside;
 use super::lanes::Lanes;
 use super::spread::Spread;
-use crate::summary::{groups, load_text, whole};
+use super::{RunCard, facts, inside};
+use crate::summary::{groups, load_text, summary_csv, whole};
 
 /// Distributions that get plots, in this order.
 const PLOTTED: [&str; 4] = ["ttft_ms", "gap_ms", "tpot_ms", "e2e_ms"];
@@ -45,9 +45,22 @@ const TILES: [&str; 6] = [
     "peak_in_flight",
     "goodput_requests_per_s",
 ];
+/// How much of a run a page holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Everything, with a course over time.
+    Full,
+    /// Figures, notes and plan.
+    Brief,
+}
+
 /// Collects one run.
 #[derive(Debug)]
 pub struct RunPage {
+    /// As the page names it; `None` for the run's own name.
+    label: Option<String>,
+    extent: Extent,
+    gpus: Option<u32>,
     info: RunInfo,
     begin: Nanos,
     spreads: BTreeMap<&'static str, Spread>,
@@ -61,6 +74,9 @@ impl RunPage {
     /// A run whose measured phase began at `begin`.
     pub fn new(info: RunInfo, begin: Nanos, summary: Summary) -> Self {
         Self {
+            label: None,
+            extent: Extent::Full,
+            gpus: None,
             info,
             begin,
             spreads: BTreeMap::new(),
@@ -68,6 +84,43 @@ impl RunPage {
             scrapes: Vec::new(),
             steps: steps::StepCollector::default(),
             summary,
+        }
+    }
+
+    /// The same with another name, such as the point of a sweep.
+    #[must_use]
+    pub fn named(mut self, label: &str) -> Self {
+        self.label = Some(label.to_owned());
+        self
+    }
+
+    /// The same with the number of GPUs that the user gave.
+    #[must_use]
+    pub fn on_gpus(mut self, gpus: Option<u32>) -> Self {
+        self.gpus = gpus;
+        self
+    }
+
+    /// The same with figures, notes and plan alone: a page of many runs must stay small.
+    #[must_use]
+    pub fn brief(mut self) -> Self {
+        self.extent = Extent::Brief;
+        self
+    }
+
+    /// What a chart says of this run.
+    pub fn card(&self) -> RunCard {
+        let runs = [(&self.info, &self.summary)];
+        let shown = ["date", "model", "server", "dataset", "tokens", "load"];
+        let lines = facts::facts(&runs, None).into_iter();
+        let lines = lines.filter(|fact| shown.contains(&fact.name));
+        let verdict = format!("verdict: {}", self.summary.verdict.name());
+        RunCard {
+            name: self.label.clone().unwrap_or_else(|| self.info.name.clone()),
+            lines: lines
+                .map(|fact| format!("{}: {}", fact.name, fact.value))
+                .chain([verdict])
+                .collect(),
         }
     }
 
@@ -114,8 +167,8 @@ impl RunPage {
             .collect();
         // Windows count from the run's origin; everything else here from the measured phase.
         let warming_s = self.begin.signed_since(self.info.origin) as f64 / 1e9;
-        let windows: Vec<Value> = summary
-            .windows
+        let shown = if self.extent == Extent::Full { summary.windows.as_slice() } else { &[] };
+        let windows: Vec<Value> = shown
             .iter()
             .map(|w| {
                 let at = ((w.at_s - warming_s) * 1e3).round() / 1e3;
@@ -124,12 +177,16 @@ impl RunPage {
             .collect();
         let gauges = inside::gauges(&self.scrapes, self.begin);
         let lanes_remark = self.lanes.remark();
-        let (title, subtitle) = (title(&self.info), subtitle(&self.info, summary));
+        let title = title(&self.info, self.label.as_deref());
+        let name = self.label.as_ref().unwrap_or(&self.info.name);
         let (lanes, lane_names) = self.lanes.into_json();
         json!({
-            "name": self.info.name,
+            "name": name,
             "title": title,
-            "subtitle": subtitle,
+            "load": load_text(&self.info.load, summary.load_class),
+            "facts": facts::facts(&[(&self.info, summary)], self.gpus),
+            "command": facts::command(&[&self.info]),
+            "csv": summary_csv(summary),
             "verdict": serde_json::to_value(summary.verdict).unwrap_or(Value::Null),
             "remark": remark(summary, &self.info),
             "affected": groups(&summary.figure_verdicts).iter().map(|(verdict, text)| json!({
@@ -167,21 +224,16 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-fn title(info: &RunInfo) -> String {
+fn title(info: &RunInfo, label: Option<&str>) -> String {
+    let name = label.unwrap_or(&info.name);
     match info.targets.first() {
         Some(target) if target.is_simulated => match target.predicted_engine() {
-            Some(engine) => format!("{}: predicted, engine profile {engine}", info.name),
-            None => format!("{}: embedded simulator", info.name),
+            Some(engine) => format!("{name}: predicted, engine profile {engine}"),
+            None => format!("{name}: embedded simulator"),
         },
-        Some(target) => format!("{}: {} on {}", info.name, target.model, target.base_url),
-        None => info.name.clone(),
+        Some(target) => format!("{name}: {} on {}", target.model, target.base_url),
+        None => name.to_owned(),
     }
-}
-
-fn subtitle(info: &RunInfo, summary: &Summary) -> String {
-    let load = load_text(&info.load, summary.load_class);
-    let backend = info.targets.first().map_or("", |target| target.backend.as_str());
-    format!("{backend}, dataset {}, {load}, tokometer {}", info.dataset, info.version)
 }
 
 fn remark(summary: &Summary, info: &RunInfo) -> String {

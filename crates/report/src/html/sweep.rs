@@ -1,161 +1,425 @@
-//! Several runs on one page: a row for each, and curves over their load.
+//! Several runs on one page: a row for each, and charts by configuration.
+//!
+//! Request rates, caps on requests in flight and bursts are different loads: a number of one means nothing
+//! on the axis of another. Each kind has charts of its own.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokometer_metrics::Summary;
 use tokometer_metrics::figure::{Figure, Quantity, Statistic};
-use tokometer_record::{RecordedLoad, RunInfo};
+use tokometer_record::RunInfo;
 
-use super::curves::{Curve, Table};
+use super::chart::{
+    Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Of, Prefer, Series, Table, mark_front,
+};
+use super::configuration;
+use super::cost::Price;
+use super::estimate::{Estimate, estimate};
+use super::load_axis::LoadAxis;
 
 /// One run of several.
 #[derive(Debug, Clone, Copy)]
 pub struct SweepPoint<'a> {
+    /// For the table, such as `max_concurrency=8`.
+    pub name: &'a str,
+    /// The folder or the label that it was given with; `None` for a run that was given by itself.
+    pub source: Option<&'a str>,
     /// What was run.
     pub info: &'a RunInfo,
     /// What was measured.
     pub summary: &'a Summary,
+    /// Whether it meets all objectives; `None` without any, or where that is unknown.
+    pub is_met: Option<bool>,
+}
+
+/// An objective as a line of a chart.
+#[derive(Debug, Clone)]
+pub struct ObjectiveLine {
+    /// The value that is compared with the limit.
+    pub figure: Figure,
+    /// In the unit of the figure.
+    pub limit: f64,
+    /// As typed.
+    pub text: String,
+}
+
+/// What is known of all runs together.
+#[derive(Debug, Clone, Default)]
+pub struct SweepContext {
+    /// GPUs behind the endpoint, where the user gave their number.
+    pub gpus: Option<u32>,
+    /// What a GPU costs.
+    pub price: Option<Price>,
+    /// Lines to draw.
+    pub objectives: Vec<ObjectiveLine>,
 }
 
 impl SweepPoint<'_> {
-    fn load(&self) -> f64 {
-        load(&self.info.load).0
+    fn axis(&self) -> LoadAxis {
+        LoadAxis::of(&self.info.load)
+    }
+
+    fn load(&self) -> Option<f64> {
+        self.axis().value(&self.info.load)
     }
 
     fn value(&self, figure: Figure) -> Option<f64> {
-        let key = figure.quantity.key();
-        match figure.statistic.percentile() {
-            Some(percentile) => {
-                self.summary.distribution(key)?.percentile(percentile.percent())?.value
-            }
-            None => self.summary.figure(key),
-        }
+        estimate(self.summary, figure).map(|found| found.value)
     }
 }
 
-/// The load of a run as one number with its name.
-fn load(load: &RecordedLoad) -> (f64, &'static str) {
-    match (load.request_rate, load.max_concurrency, load.planned_requests) {
-        (Some(rate), _, _) => (rate, "request rate, requests/s"),
-        (None, Some(cap), _) => (f64::from(cap), "maximum requests in flight"),
-        (None, None, Some(planned)) => (planned as f64, "simultaneous requests"),
-        (None, None, None) => (f64::NAN, "load"),
-    }
-}
-
+const OUTPUT: Figure = Figure::whole(Quantity::Output);
+const TOTAL: Figure = Figure::whole(Quantity::Total);
+const USER_SPEED: Figure = Figure::percentile(Quantity::UserSpeed, 50);
 const THROUGHPUTS: [(&str, Figure); 2] =
-    [("req/s", Figure::whole(Quantity::Requests)), ("tok/s", Figure::whole(Quantity::Output))];
+    [("req/s", Figure::whole(Quantity::Requests)), ("tok/s", OUTPUT)];
 const LATENCIES: [Figure; 3] = [
     Figure::percentile(Quantity::Ttft, 50),
     Figure::percentile(Quantity::Ttft, 99),
     Figure::percentile(Quantity::Tpot, 99),
 ];
+/// Latencies that throughput is shown against, where no objective names any.
+const AGAINST: [Figure; 2] =
+    [Figure::percentile(Quantity::Ttft, 99), Figure::percentile(Quantity::Tpot, 99)];
 
-/// One row per run.
-pub fn overview(points: &[SweepPoint<'_>]) -> Table {
-    let rounded = |value: Option<f64>| json!(value.map(|value| (value * 100.0).round() / 100.0));
-    let row = |point: &SweepPoint<'_>| {
-        let counts = &point.summary.counts;
-        let mut row = vec![
-            json!(point.info.name),
-            rounded(Some(point.load())),
-            json!(counts.succeeded),
-            json!(counts.failed),
-        ];
-        let figures = THROUGHPUTS.iter().map(|(_, figure)| figure).chain(&LATENCIES);
-        row.extend(figures.map(|figure| rounded(point.value(*figure))));
-        row.push(json!(point.summary.verdict));
-        row
-    };
-    let heads = ["run", "load", "answered", "failed"].into_iter();
-    let heads = heads.chain(THROUGHPUTS.iter().map(|(head, _)| *head)).map(str::to_owned);
-    let latency = |figure: &Figure| format!("{figure} {}", figure.unit().name());
-    let heads = heads.chain(LATENCIES.iter().map(latency)).chain(["verdict".to_owned()]);
-    Table { columns: heads.collect(), rows: points.iter().map(row).collect() }
+/// The runs of a page with the names of their configurations.
+#[derive(Debug)]
+pub struct Sweep<'a> {
+    points: &'a [SweepPoint<'a>],
+    context: &'a SweepContext,
+    /// For each point.
+    names: Vec<String>,
+    /// Different names, in the order of their first appearance.
+    configurations: Vec<String>,
 }
 
-/// Throughput and latencies over the load, and throughput over the speed for one user. `gpus` is the
-/// number of GPUs behind the endpoint, where it is known.
-pub fn curves(points: &[SweepPoint<'_>], gpus: Option<u32>) -> Vec<Curve> {
-    let mut sorted: Vec<&SweepPoint<'_>> = points.iter().collect();
-    sorted.sort_by(|a, b| a.load().total_cmp(&b.load()));
-    let output = Figure::whole(Quantity::Output);
-    let speed = Figure::percentile(Quantity::UserSpeed, 50);
-    let share = f64::from(gpus.unwrap_or(1).max(1));
-    let front = sorted.iter().filter_map(|point| {
-        let user = point.value(speed)?;
-        Some((user, point.value(output)? / share))
-    });
-    let y = if gpus.is_some() { "tokens/s per GPU" } else { "tokens/s" };
-    vec![
-        curve(&sorted, ("Throughput over load", "tokens/s"), &[("output".to_owned(), output)]),
-        curve(&sorted, ("Time to first token over load", "ms"), &percentiles(Quantity::Ttft)),
-        curve(&sorted, ("Time per output token over load", "ms"), &percentiles(Quantity::Tpot)),
-        Curve::front("Pareto front", ["tokens/s per user", y], front.collect()),
-    ]
-}
-
-fn percentiles(quantity: Quantity) -> [(String, Figure); 2] {
-    [Statistic::MEDIAN, Statistic::P99]
-        .map(|statistic| (statistic.to_string(), Figure::new(quantity, statistic)))
-}
-
-/// One line per figure, by its name.
-fn curve(
-    sorted: &[&SweepPoint<'_>],
-    (title, y): (&str, &str),
-    lines: &[(String, Figure)],
-) -> Curve {
-    let column = |figure: Figure| sorted.iter().map(|point| point.value(figure)).collect();
-    let loads = sorted.iter().map(|point| Some(point.load())).collect();
-    let values = lines.iter().map(|(_, figure)| column(*figure));
-    Curve {
-        title: title.to_owned(),
-        x: sorted.first().map_or("load", |first| load(&first.info.load).1).to_owned(),
-        y: y.to_owned(),
-        names: lines.iter().map(|(name, _)| name.clone()).collect(),
-        columns: std::iter::once(loads).chain(values).collect(),
-        is_front: false,
+impl<'a> Sweep<'a> {
+    /// Runs in the order in which the page shows them.
+    pub fn new(points: &'a [SweepPoint<'a>], context: &'a SweepContext) -> Self {
+        let runs: Vec<(&RunInfo, Option<&str>)> =
+            points.iter().map(|point| (point.info, point.source)).collect();
+        let names = configuration::names(&runs);
+        let mut configurations: Vec<String> = Vec::new();
+        for name in &names {
+            if !configurations.contains(name) {
+                configurations.push(name.clone());
+            }
+        }
+        Self { points, context, names, configurations }
     }
+
+    /// Kinds of load among the runs.
+    fn axes(&self) -> Vec<LoadAxis> {
+        let mut axes: Vec<LoadAxis> = self.points.iter().map(SweepPoint::axis).collect();
+        axes.sort();
+        axes.dedup();
+        axes
+    }
+
+    /// One row per run.
+    pub fn overview(&self) -> Table {
+        let columns = self.columns();
+        let row = |(index, point): (usize, &SweepPoint<'_>)| {
+            columns.iter().map(|column| (column.cell)(self, index, point)).collect()
+        };
+        Table {
+            columns: columns.iter().map(|column| column.head.clone()).collect(),
+            rows: self.points.iter().enumerate().map(row).collect(),
+        }
+    }
+
+    fn columns(&self) -> Vec<Column<'a>> {
+        let mut columns =
+            vec![column("run", |_, index, point| json!({"run": index, "text": point.name}))];
+        if self.configurations.len() > 1 {
+            columns.push(column("configuration", |sweep, index, _| json!(sweep.names[index])));
+        }
+        columns.push(if self.axes().len() > 1 {
+            column("load", |_, _, point| match point.load() {
+                Some(load) => json!(format!("{load} {}", point.axis().unit())),
+                None => Value::Null,
+            })
+        } else {
+            column("load", |_, _, point| rounded(point.load()))
+        });
+        columns.push(column("answered", |_, _, point| json!(point.summary.counts.succeeded)));
+        columns.push(column("failed", |_, _, point| json!(point.summary.counts.failed)));
+        for (head, figure) in THROUGHPUTS {
+            columns.push(column(head, move |_, _, point| rounded(point.value(figure))));
+        }
+        if self.context.gpus.is_some() {
+            columns.push(column("tok/s per GPU", |sweep, _, point| {
+                rounded(point.value(OUTPUT).map(|tokens| tokens / sweep.share()))
+            }));
+        }
+        columns.push(column("tok/s per user", |_, _, point| rounded(point.value(USER_SPEED))));
+        for figure in LATENCIES {
+            let head = format!("{figure} {}", figure.unit().name());
+            columns.push(column(&head, move |_, _, point| rounded(point.value(figure))));
+        }
+        columns.extend(self.cost_columns());
+        if !self.context.objectives.is_empty() {
+            columns.push(column("objectives", |_, _, point| match point.is_met {
+                Some(true) => json!("met"),
+                Some(false) => json!("missed"),
+                None => Value::Null,
+            }));
+        }
+        columns.push(column("verdict", |_, _, point| json!(point.summary.verdict)));
+        columns
+    }
+
+    fn cost_columns(&self) -> Vec<Column<'a>> {
+        let Some(price) = &self.context.price else { return Vec::new() };
+        let kinds =
+            [("total", TOTAL), ("input", Figure::whole(Quantity::Prompt)), ("output", OUTPUT)];
+        let column_of = |(kind, figure): (&str, Figure)| {
+            let head = format!("{} per M {kind} tokens", price.currency());
+            let (price, share) = (price.clone(), self.share());
+            column(&head, move |_, _, point| {
+                let rate = point.value(figure).map(|tokens| tokens / share);
+                rounded(rate.and_then(|rate| price.per_million(rate)))
+            })
+        };
+        kinds.into_iter().map(column_of).collect()
+    }
+
+    /// GPUs that throughputs are divided by.
+    fn share(&self) -> f64 {
+        f64::from(self.context.gpus.unwrap_or(1).max(1))
+    }
+
+    fn throughput_label(&self) -> &'static str {
+        if self.context.gpus.is_some() { "output tok/s per GPU" } else { "output tok/s" }
+    }
+
+    /// Throughput and latencies over the load, throughput against latency, and throughput against the
+    /// speed for one user, for each kind of load.
+    pub fn charts(&self) -> Vec<ChartGroup> {
+        let group = |axis: LoadAxis| {
+            let mut charts = Vec::new();
+            if axis != LoadAxis::Course {
+                charts.extend(self.over_load(axis));
+            }
+            charts.extend(self.against_latency(axis));
+            charts.push(self.pareto(axis));
+            charts.extend(self.cost(axis));
+            charts.retain(|chart| !chart.series.is_empty());
+            ChartGroup { title: axis.title().to_owned(), charts }
+        };
+        let mut groups: Vec<ChartGroup> = self.axes().into_iter().map(group).collect();
+        groups.retain(|group| !group.charts.is_empty());
+        groups
+    }
+
+    /// One series per configuration with the points that `place` gives.
+    fn series(
+        &self,
+        axis: LoadAxis,
+        place: impl Fn(&SweepPoint<'_>) -> Option<(f64, Estimate)>,
+    ) -> Vec<Series> {
+        let of = |(look, name): (usize, &String)| {
+            let mine = |(index, point): (usize, &SweepPoint<'_>)| {
+                let is_mine = &self.names[index] == name && point.axis() == axis;
+                let (x, y) = place(point).filter(|_| is_mine)?;
+                let text = match point.is_met {
+                    Some(true) => "meets all objectives".to_owned(),
+                    Some(false) => "violates an objective".to_owned(),
+                    None => String::new(),
+                };
+                Some(ChartPoint {
+                    x,
+                    y: y.value,
+                    low: y.low,
+                    high: y.high,
+                    run: Some(index),
+                    text,
+                    ..ChartPoint::default()
+                })
+            };
+            let mut points: Vec<ChartPoint> =
+                self.points.iter().enumerate().filter_map(mine).collect();
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            Series { name: name.clone(), look, points, is_line: true }
+        };
+        let all = self.configurations.iter().enumerate().map(of);
+        all.filter(|series| !series.points.is_empty()).collect()
+    }
+
+    fn per_gpu(&self, found: Estimate) -> Estimate {
+        let share = self.share();
+        let part = |value: f64| value / share;
+        Estimate { value: part(found.value), low: found.low.map(part), high: found.high.map(part) }
+    }
+
+    fn over_load(&self, axis: LoadAxis) -> Vec<Chart> {
+        let x = self.load_axis(axis);
+        let throughput = |point: &SweepPoint<'_>| {
+            Some((point.load()?, self.per_gpu(estimate(point.summary, OUTPUT)?)))
+        };
+        let mut charts = vec![Chart {
+            title: "Throughput over load".to_owned(),
+            x: x.clone(),
+            y: ChartAxis::linear(self.throughput_label()),
+            series: self.series(axis, throughput),
+            ..Chart::default()
+        }];
+        for quantity in [Quantity::Ttft, Quantity::Tpot] {
+            charts.push(self.latency_over_load(axis, quantity, x.clone()));
+        }
+        charts
+    }
+
+    fn load_axis(&self, axis: LoadAxis) -> ChartAxis {
+        let of_kind = self.points.iter().filter(|point| point.axis() == axis);
+        let loads: Vec<f64> = of_kind.filter_map(SweepPoint::load).collect();
+        ChartAxis::spread(axis.label(), &loads, 20.0)
+    }
+
+    /// Median and p99 of the only configuration; of several the p99 alone, so that a colour has one
+    /// meaning.
+    fn latency_over_load(&self, axis: LoadAxis, quantity: Quantity, x: ChartAxis) -> Chart {
+        let p99 = Figure::new(quantity, Statistic::P99);
+        let of = |figure: Figure| {
+            let place = move |point: &SweepPoint<'_>| {
+                Some((point.load()?, estimate(point.summary, figure)?))
+            };
+            self.series(axis, place)
+        };
+        let mut series = of(p99);
+        if self.configurations.len() == 1 {
+            let median = Figure::new(quantity, Statistic::MEDIAN);
+            series.iter_mut().for_each(|one| (one.name, one.look) = (p99.label(), 1));
+            let medians = of(median).into_iter();
+            series.extend(medians.map(|one| Series { name: median.label(), look: 0, ..one }));
+        }
+        let title = if self.configurations.len() == 1 {
+            format!("{} over load", quantity.label())
+        } else {
+            format!("{p99} over load")
+        };
+        let unit = quantity.unit().name();
+        Chart {
+            title,
+            x,
+            y: spread_of(&series, format!("{} ({unit})", quantity.label())),
+            series,
+            limits: self.limits(Of::Y, |figure| figure.quantity == quantity),
+            ..Chart::default()
+        }
+    }
+
+    fn limits(&self, of: Of, is_shown: impl Fn(Figure) -> bool) -> Vec<LimitLine> {
+        let shown = self.context.objectives.iter().filter(|one| is_shown(one.figure));
+        let line = |one: &ObjectiveLine| LimitLine { of, at: one.limit, label: one.text.clone() };
+        shown.map(line).collect()
+    }
+
+    /// Throughput against each latency that an objective names, or against the usual ones.
+    fn against_latency(&self, axis: LoadAxis) -> Vec<Chart> {
+        let mut figures: Vec<Figure> = Vec::new();
+        let named = self.context.objectives.iter().map(|one| one.figure);
+        for figure in named.filter(|figure| figure.quantity.is_distribution()) {
+            if !figures.contains(&figure) {
+                figures.push(figure);
+            }
+        }
+        if figures.is_empty() {
+            figures.extend(AGAINST);
+        }
+        let chart = |figure: Figure| {
+            let place = |point: &SweepPoint<'_>| {
+                Some((point.value(figure)?, self.per_gpu(estimate(point.summary, OUTPUT)?)))
+            };
+            let mut series = self.series(axis, place);
+            front(&mut series, (Prefer::Smaller, Prefer::Larger));
+            let values: Vec<f64> = xs(&series);
+            Chart {
+                title: format!("Throughput against {figure}"),
+                remark: FRONT.to_owned(),
+                x: ChartAxis::spread(format!("{figure} ({})", figure.unit().name()), &values, 50.0),
+                y: ChartAxis::linear(self.throughput_label()),
+                series,
+                limits: self.limits(Of::X, |other| other == figure),
+                ..Chart::default()
+            }
+        };
+        figures.into_iter().map(chart).collect()
+    }
+
+    fn pareto(&self, axis: LoadAxis) -> Chart {
+        let place = |point: &SweepPoint<'_>| {
+            Some((point.value(USER_SPEED)?, self.per_gpu(estimate(point.summary, OUTPUT)?)))
+        };
+        let mut series = self.series(axis, place);
+        front(&mut series, (Prefer::Larger, Prefer::Larger));
+        Chart {
+            title: "Pareto front: throughput against speed for one user".to_owned(),
+            remark: FRONT.to_owned(),
+            x: ChartAxis::linear("tok/s per user (median)"),
+            y: ChartAxis::linear(self.throughput_label()),
+            series,
+            ..Chart::default()
+        }
+    }
+
+    fn cost(&self, axis: LoadAxis) -> Option<Chart> {
+        let price = self.context.price.as_ref()?;
+        let place = |point: &SweepPoint<'_>| {
+            let total = self.per_gpu(estimate(point.summary, TOTAL)?);
+            let cost = |rate: f64| price.per_million(rate);
+            // More tokens per second make each cheaper, so the ends change places.
+            let (low, high) = (total.high.and_then(cost), total.low.and_then(cost));
+            Some((point.value(USER_SPEED)?, Estimate { value: cost(total.value)?, low, high }))
+        };
+        let mut series = self.series(axis, place);
+        front(&mut series, (Prefer::Larger, Prefer::Smaller));
+        Some(Chart {
+            title: "Cost per million tokens against speed for one user".to_owned(),
+            remark: format!("{} for each GPU, {} GPUs. {FRONT}", price.text(), self.share()),
+            x: ChartAxis::linear("tok/s per user (median)"),
+            y: ChartAxis::linear(format!("{} per million total tokens", price.currency())),
+            series,
+            ..Chart::default()
+        })
+    }
+}
+
+/// What the line of a front means.
+const FRONT: &str = "The line connects the points of a configuration that no other of its points beats in both directions; hollow points are beaten.";
+
+fn front(series: &mut [Series], prefer: (Prefer, Prefer)) {
+    series.iter_mut().for_each(|one| mark_front(&mut one.points, prefer));
+}
+
+fn xs(series: &[Series]) -> Vec<f64> {
+    series.iter().flat_map(|one| one.points.iter().map(|point| point.x)).collect()
+}
+
+/// The y axis of these series, by factors where they spread widely.
+fn spread_of(series: &[Series], label: String) -> ChartAxis {
+    let values: Vec<f64> =
+        series.iter().flat_map(|one| one.points.iter().map(|point| point.y)).collect();
+    ChartAxis::spread(label, &values, 50.0)
+}
+
+type Cell<'a> = Box<dyn Fn(&Sweep<'a>, usize, &SweepPoint<'_>) -> Value + 'a>;
+
+struct Column<'a> {
+    head: String,
+    cell: Cell<'a>,
+}
+
+fn column<'a>(
+    head: &str,
+    cell: impl Fn(&Sweep<'a>, usize, &SweepPoint<'_>) -> Value + 'a,
+) -> Column<'a> {
+    Column { head: head.to_owned(), cell: Box::new(cell) }
+}
+
+fn rounded(value: Option<f64>) -> Value {
+    json!(value.map(|value| (value * 100.0).round() / 100.0))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing;
-
-    #[test]
-    fn runs_stand_by_their_load_whatever_order_they_were_given_in() {
-        let (mut slow, mut fast) = (testing::info(), testing::info());
-        slow.load.request_rate = Some(1.0);
-        fast.load.request_rate = Some(8.0);
-        let mut summary = testing::summary();
-        summary.figures.insert(Quantity::Output.key().to_owned(), Some(120.0));
-        let points = [
-            SweepPoint { info: &fast, summary: &summary },
-            SweepPoint { info: &slow, summary: &summary },
-        ];
-        let table = overview(&points);
-        assert_eq!(
-            table.columns.join(", "),
-            "run, load, answered, failed, req/s, tok/s, p50 TTFT ms, p99 TTFT ms, p99 TPOT ms, verdict"
-        );
-        assert_eq!((&table.rows[0][1], &table.rows[0][5]), (&json!(8.0), &json!(120.0)));
-        let curves = curves(&points, Some(4));
-        assert_eq!(curves[0].columns, [[Some(1.0), Some(8.0)], [Some(120.0); 2]]);
-        assert_eq!(
-            (curves[0].x.as_str(), &curves[1].names[1][..]),
-            ("request rate, requests/s", "p99")
-        );
-        assert_eq!(curves[3].y, "tokens/s per GPU");
-    }
-
-    #[test]
-    fn a_load_without_a_rate_is_its_cap_or_its_requests() {
-        let mut asked = testing::info().load;
-        asked.request_rate = None;
-        (asked.max_concurrency, asked.planned_requests) = (Some(8), Some(100));
-        assert_eq!(load(&asked), (8.0, "maximum requests in flight"));
-        asked.max_concurrency = None;
-        assert_eq!(load(&asked), (100.0, "simultaneous requests"));
-    }
-}
+#[path = "sweep_tests.rs"]
+mod tests;

@@ -1,0 +1,228 @@
+//! The benchmark report of llm-d, version 0.2, as JSON.
+//!
+//! Its figures are our own definitions, since the schema is no tool's. The schema refuses keys that it
+//! does not know, and a statistic needs a mean: what was not measured is left out.
+
+use serde_json::{Map, Value, json};
+use tokometer_metrics::{Distribution, Summary};
+use tokometer_record::{RunInfo, TargetInfo};
+
+use super::inferencex::UnixWindow;
+
+/// Version of the schema.
+const VERSION: &str = "0.2";
+
+/// The percentiles that the schema knows, with their keys.
+const PERCENTILES: [(f64, &str); 12] = [
+    (0.1, "p0p1"),
+    (1.0, "p1"),
+    (5.0, "p5"),
+    (10.0, "p10"),
+    (25.0, "p25"),
+    (50.0, "p50"),
+    (75.0, "p75"),
+    (90.0, "p90"),
+    (95.0, "p95"),
+    (99.0, "p99"),
+    (99.9, "p99p9"),
+    (100.0, "max"),
+];
+
+/// The percentiles that a summary must have been made with.
+pub fn llm_d_percentiles() -> Vec<f64> {
+    PERCENTILES.iter().map(|(percent, _)| *percent).filter(|percent| *percent < 100.0).collect()
+}
+
+/// What the report says besides a run's record.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LlmdContext<'a> {
+    /// The measured phase; `None` for a run without an end.
+    pub window: Option<UnixWindow>,
+    /// GPUs behind the endpoint, where the user gave their number.
+    pub gpus: Option<u32>,
+    /// `accelerator=NAME` is its name; others become keywords.
+    pub metadata: &'a [(String, String)],
+}
+
+/// The report of a run.
+pub fn llm_d_json(summary: &Summary, info: &RunInfo, context: &LlmdContext<'_>) -> String {
+    let report = json!({
+        "version": VERSION,
+        "run": run(info, context),
+        "scenario": {
+            "stack": info.targets.iter().map(|target| stack(target, context)).collect::<Vec<_>>(),
+            "load": load(summary, info),
+        },
+        "results": { "request_performance": { "aggregate": aggregate(summary) } },
+    });
+    format!("{report:#}\n")
+}
+
+/// An object without the keys that have no value.
+fn known<const N: usize>(pairs: [(&str, Option<Value>); N]) -> Value {
+    let pairs = pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    Value::Object(pairs.collect::<Map<String, Value>>())
+}
+
+fn iso(seconds: f64) -> Option<String> {
+    let time = jiff::Timestamp::from_nanosecond((seconds * 1e9).round() as i128);
+    time.ok().map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
+}
+
+fn run(info: &RunInfo, context: &LlmdContext<'_>) -> Value {
+    let time = context.window.map(|(begin, end)| {
+        json!({
+            "start": iso(begin),
+            "end": iso(end),
+            "duration": format!("PT{:.3}S", end - begin),
+        })
+    });
+    let words: Vec<String> = context
+        .metadata
+        .iter()
+        .filter(|(key, _)| key != "accelerator")
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    known([
+        ("uid", Some(json!(format!("{}-{:x}", info.started.0, info.salt)))),
+        ("time", time),
+        ("description", Some(json!(info.name))),
+        ("keywords", (!words.is_empty()).then(|| json!(words))),
+    ])
+}
+
+/// The name and version that a server reports of itself, such as `vllm 0.11`.
+fn tool(target: &TargetInfo) -> (&str, &str) {
+    let reported = target.server.as_deref().unwrap_or(&target.backend);
+    reported.split_once([' ', '/']).unwrap_or((reported, "unknown"))
+}
+
+fn stack(target: &TargetInfo, context: &LlmdContext<'_>) -> Value {
+    let (tool, version) = tool(target);
+    let name = context.metadata.iter().find(|(key, _)| key == "accelerator");
+    let accelerator = context.gpus.map(|gpus| {
+        known([("model", name.map(|(_, name)| json!(name))), ("count", Some(json!(gpus)))])
+    });
+    json!({
+        "metadata": {
+            "schema_version": VERSION,
+            "label": target.base_url,
+            "cfg_id": format!("{}:{}", target.base_url, target.model),
+        },
+        "standardized": known([
+            ("kind", Some(json!("inference_engine"))),
+            ("tool", Some(json!(tool))),
+            ("tool_version", Some(json!(version))),
+            ("role", Some(json!("aggregate"))),
+            ("model", Some(json!({ "name": target.model }))),
+            ("accelerator", accelerator),
+        ]),
+    })
+}
+
+fn load(summary: &Summary, info: &RunInfo) -> Value {
+    let lengths = |key: &str| {
+        let found = summary.distribution(key)?;
+        let (low, high) = found.min.zip(found.max)?;
+        let is_fixed = (high - low).abs() < 0.5;
+        Some(known([
+            ("distribution", Some(json!(if is_fixed { "fixed" } else { "other" }))),
+            ("value", found.mean.map(Value::from)),
+            ("std_dev", found.std.filter(|_| !is_fixed).map(Value::from)),
+            ("min", Some(json!(low))),
+            ("max", Some(json!(high))),
+        ]))
+    };
+    let source = if info.dataset.starts_with("random") { "random" } else { "sampled" };
+    json!({
+        "metadata": { "schema_version": VERSION, "cfg_id": info.name },
+        "standardized": known([
+            ("tool", Some(json!("tokometer"))),
+            ("tool_version", Some(json!(info.version))),
+            ("source", Some(json!(source))),
+            ("input_seq_len", lengths("prompt_tokens")),
+            ("output_seq_len", lengths("output_tokens")),
+            ("rate_qps", info.load.request_rate.map(Value::from)),
+            ("concurrency", info.load.max_concurrency.map(Value::from)),
+        ]),
+    })
+}
+
+/// A statistic with its unit. A percentile without enough requests is left out: a reader of the file has
+/// no mark for it.
+fn statistic(summary: &Summary, key: &str, units: &str) -> Option<Value> {
+    let found: &Distribution = summary.distribution(key).filter(|found| !found.is_withheld)?;
+    let mut object = Map::new();
+    object.insert("units".to_owned(), json!(units));
+    object.insert("mean".to_owned(), json!(found.mean?));
+    let whole = [("stddev", found.std), ("min", found.min)];
+    for (key, value) in whole {
+        object.extend(value.map(|value| (key.to_owned(), json!(value))));
+    }
+    for (percent, key) in PERCENTILES {
+        let value = if percent < 100.0 {
+            let entry = found.percentile(percent).filter(|entry| entry.is_supported);
+            entry.and_then(|entry| entry.value)
+        } else {
+            found.max
+        };
+        object.extend(value.map(|value| (key.to_owned(), json!(value))));
+    }
+    Some(Value::Object(object))
+}
+
+fn aggregate(summary: &Summary) -> Value {
+    let counts = &summary.counts;
+    let rate = |key: &str, units: &str| {
+        summary.figure(key).map(|mean| json!({ "units": units, "mean": mean }))
+    };
+    json!({
+        "requests": known([
+            ("total", Some(json!(counts.sent))),
+            ("failures", Some(json!(counts.failed))),
+            ("incomplete", Some(json!(counts.abandoned))),
+            ("input_length", statistic(summary, "prompt_tokens", "count")),
+            ("output_length", statistic(summary, "output_tokens", "count")),
+        ]),
+        "latency": known([
+            ("time_to_first_token", statistic(summary, "ttft_ms", "ms")),
+            ("time_per_output_token", statistic(summary, "tpot_ms", "ms/token")),
+            ("inter_token_latency", statistic(summary, "gap_ms", "ms/token")),
+            ("request_latency", statistic(summary, "e2e_ms", "ms")),
+        ]),
+        "throughput": known([
+            ("input_token_rate", rate("prompt_tokens_per_s", "tokens/s")),
+            ("output_token_rate", rate("output_tokens_per_s", "tokens/s")),
+            ("total_token_rate", rate("total_tokens_per_s", "tokens/s")),
+            ("request_rate", rate("requests_per_s", "queries/s")),
+        ]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{info, summary};
+
+    #[test]
+    fn the_report_has_what_the_schema_requires_and_nothing_without_a_value() {
+        let metadata = [("accelerator".to_owned(), "H200".to_owned())];
+        let context =
+            LlmdContext { window: Some((100.0, 150.5)), gpus: Some(8), metadata: &metadata };
+        let report: Value =
+            serde_json::from_str(&llm_d_json(&summary(), &info(), &context)).unwrap();
+        let at = |path: &str| report.pointer(path).unwrap_or(&Value::Null).clone();
+        assert_eq!(at("/version"), "0.2");
+        assert_eq!(at("/run/time/duration"), "PT50.500S");
+        assert_eq!(at("/run/time/start"), "1970-01-01T00:01:40.000Z");
+        assert_eq!(at("/scenario/stack/0/standardized/tool"), "vllm");
+        assert_eq!(at("/scenario/stack/0/standardized/tool_version"), "0.11");
+        assert_eq!(at("/scenario/stack/0/standardized/accelerator/count"), 8);
+        assert_eq!(at("/scenario/load/standardized/source"), "random");
+        let aggregate = "/results/request_performance/aggregate";
+        assert_eq!(at(&format!("{aggregate}/latency/time_to_first_token/units")), "ms");
+        assert!(at(&format!("{aggregate}/latency/time_to_first_token/mean")).is_number());
+        assert!(at(&format!("{aggregate}/throughput/output_token_rate/mean")).is_number());
+        assert!(!report.to_string().contains("null"), "{report:#}");
+    }
+}

@@ -1,0 +1,275 @@
+//! The page of a capacity search: the answer, then the points that it comes from.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tokometer_base::digits::digits;
+use tokometer_decide::Slo;
+use tokometer_decide::capacity::{Ending, Findings, MeasuredPoint};
+use tokometer_decide::search::{PointOutcome, SearchResult, needed};
+use tokometer_metrics::Summary;
+use tokometer_record::RunInfo;
+use tokometer_report::html::{
+    Answer, Band, Chart, ChartAxis, ChartGroup, ChartPoint, Fact, LimitLine, Mark, Of, Page,
+    PageNote, RunPage, Series, Table, command, facts,
+};
+
+use super::several::begin;
+use crate::bench::{CAPACITY, RunView, SummarisedRun, summarise};
+use crate::capacity::views;
+use crate::command_line::quoted;
+use crate::exit::Refusal;
+
+/// Whether a folder holds a capacity search.
+pub(crate) fn found(folder: &Path) -> bool {
+    folder.join(CAPACITY).is_file()
+}
+
+/// The findings of a search, as its folder holds them.
+pub(crate) fn read(folder: &Path) -> Result<Findings, Refusal> {
+    let path = folder.join(CAPACITY);
+    let unreadable =
+        |why: String| Refusal::usage(format!("cannot read `{}`: {why}", path.display()), "");
+    let text = std::fs::read_to_string(&path).map_err(|why| unreadable(why.to_string()))?;
+    let mut findings: Findings =
+        serde_json::from_str(&text).map_err(|why| unreadable(why.to_string()))?;
+    findings.requests_needed = Slo::parse(&findings.slo).map_or(0, |slo| needed(&slo));
+    Ok(findings)
+}
+
+/// One point with its run, where that can still be read.
+struct PagePoint<'a> {
+    point: &'a MeasuredPoint,
+    run: Option<SummarisedRun>,
+    name: String,
+}
+
+/// The page of a search whose points are below `folder`.
+pub(crate) fn page(findings: &Findings, folder: &Path, view: &RunView) -> Result<Page, Refusal> {
+    let points: Vec<PagePoint<'_>> = findings
+        .course()
+        .into_iter()
+        .map(|(point, _)| PagePoint {
+            point,
+            // A point that failed may have no run.
+            run: place(folder, point).and_then(|run| summarise(&run, view).ok()),
+            name: format!("{} {}", digits(point.load), findings.over.unit()),
+        })
+        .collect();
+    let runs: Vec<(&RunInfo, &Summary)> = points
+        .iter()
+        .filter_map(|one| one.run.as_ref().map(|run| (&run.info, &run.summary)))
+        .collect();
+    let infos: Vec<&RunInfo> = runs.iter().map(|(info, _)| *info).collect();
+    let model = infos.first().and_then(|info| info.targets.first()).map(|one| one.model.clone());
+    let mut page = Page {
+        title: format!("Capacity of {}", model.unwrap_or_else(|| "the server".to_owned())),
+        answer: Some(answer(findings)),
+        notes: notes(findings),
+        facts: origin(findings, &runs),
+        command: Some(command(&infos).unwrap_or_else(|| repeat(findings, folder))),
+        overview: Some(table(findings, &points)),
+        groups: vec![ChartGroup {
+            title: "Objectives over load".to_owned(),
+            charts: charts(findings, &points),
+        }],
+        ..Page::default()
+    };
+    for one in &points {
+        let part = part(folder, one)?;
+        page.cards.extend(part.as_ref().map(RunPage::card));
+        page.runs.extend(part);
+    }
+    Ok(page)
+}
+
+/// Where a point's run is: below the folder of the search, wherever that was moved to.
+fn place(folder: &Path, point: &MeasuredPoint) -> Option<std::path::PathBuf> {
+    Path::new(&point.folder).file_name().map(|name| folder.join(name)).filter(|run| run.is_dir())
+}
+
+fn part(folder: &Path, one: &PagePoint<'_>) -> Result<Option<RunPage>, Refusal> {
+    let Some((run, place)) = one.run.as_ref().zip(place(folder, one.point)) else {
+        return Ok(None);
+    };
+    let part = RunPage::new(run.info.clone(), begin(&place)?, run.summary.clone());
+    Ok(Some(part.named(&one.name).brief()))
+}
+
+/// The sentence: its first part large, the rest below.
+fn answer(findings: &Findings) -> Answer {
+    let sentence = findings.sentence.as_str();
+    let end = [" (", "; ", ": "].iter().filter_map(|mark| sentence.find(mark)).min();
+    let (headline, rest) = sentence.split_at(end.unwrap_or(sentence.len()));
+    let rest = rest.trim_start_matches([';', ':', ' ']);
+    let rest = rest.strip_prefix('(').map_or(rest.to_owned(), |rest| rest.replacen(')', "", 1));
+    let mut lines = vec![format!("objectives: {}", findings.slo)];
+    lines.extend((!rest.is_empty()).then_some(rest));
+    lines.extend(findings.edge().map(|edge| views::delivered(findings, edge)));
+    let tone = match &findings.ending {
+        Ending::Answered(SearchResult::Found { .. } | SearchResult::LimitedByMost { .. }) => "good",
+        Ending::Answered(SearchResult::NoneMeets { .. }) => "bad",
+        _ => "open",
+    };
+    Answer { tone, headline: headline.to_owned(), lines }
+}
+
+fn notes(findings: &Findings) -> Vec<PageNote> {
+    let caveats = findings.caveats();
+    let note = |text: String| PageNote {
+        severity: "suspect",
+        code: "warning".to_owned(),
+        text: text.trim_start_matches("warning: ").replace("\n  ", "; "),
+    };
+    caveats.iter().map(|caveat| note(views::caveat(caveat))).collect()
+}
+
+fn origin(findings: &Findings, runs: &[(&RunInfo, &Summary)]) -> Vec<Fact> {
+    let loads = findings.points.iter().map(|point| point.load);
+    let (low, high) = (loads.clone().fold(f64::INFINITY, f64::min), loads.fold(0.0, f64::max));
+    let mut facts = facts(runs, findings.gpus);
+    for fact in facts.iter_mut().filter(|fact| fact.name == "load") {
+        fact.value = format!(
+            "{} points from {} to {} {}",
+            findings.points.len(),
+            digits(low),
+            digits(high),
+            findings.over.unit()
+        );
+    }
+    facts
+}
+
+/// The command for a search whose runs do not hold the one that made them.
+fn repeat(findings: &Findings, folder: &Path) -> String {
+    let over = match findings.over {
+        tokometer_decide::capacity::LoadKind::RequestRate => "request-rate",
+        tokometer_decide::capacity::LoadKind::Concurrency => "concurrency",
+    };
+    let first = findings.points.first().and_then(|point| place(folder, point));
+    let plan = first.map(|run| {
+        let plan = run.join(tokometer_record::folder::names::PLAN);
+        format!(" --plan {}", quoted(&plan.display().to_string()))
+    });
+    format!(
+        "tokometer capacity --slo {} --over {over}{}",
+        quoted(&findings.slo),
+        plan.unwrap_or_default()
+    )
+}
+
+/// The objectives as typed.
+fn objectives(findings: &Findings) -> Vec<String> {
+    findings.slo.split(',').map(|text| text.trim().to_owned()).collect()
+}
+
+fn table(findings: &Findings, points: &[PagePoint<'_>]) -> Table {
+    let objectives = objectives(findings);
+    let heads = ["load", "outcome", "requests", "req/s", "tok/s", "tok/s per user"];
+    let columns = heads.map(str::to_owned).into_iter().chain(objectives.iter().cloned());
+    let rounded = |value: Option<f64>| json!(value.map(|value| (value * 100.0).round() / 100.0));
+    let row = |(index, one): (usize, &PagePoint<'_>)| {
+        let PagePoint { point, name, .. } = one;
+        let mut cells = vec![
+            match run_index(points, index) {
+                Some(run) => json!({"run": run, "text": name}),
+                None => json!({"text": name}),
+            },
+            json!({"text": views::outcome(point.fit)}),
+            json!(point.requests),
+            rounded(point.requests_per_s),
+            rounded(point.tokens_per_s),
+            rounded(point.tokens_per_s_per_user),
+        ];
+        cells.extend((0..objectives.len()).map(|at| match point.objectives.get(at) {
+            Some(one) => json!({
+                "value": one.shown,
+                "range": match (one.is_met, one.is_supported) {
+                    (_, false) => "too few requests",
+                    (Some(true), true) => "met",
+                    (Some(false), true) => "missed",
+                    (None, true) => "unknown",
+                },
+            }),
+            None => Value::Null,
+        }));
+        cells
+    };
+    Table { columns: columns.collect(), rows: points.iter().enumerate().map(row).collect() }
+}
+
+/// The place of a point's run among the runs of the page: points without a run have none.
+fn run_index(points: &[PagePoint<'_>], index: usize) -> Option<usize> {
+    points[index].run.as_ref()?;
+    Some(points[..index].iter().filter(|one| one.run.is_some()).count())
+}
+
+fn charts(findings: &Findings, points: &[PagePoint<'_>]) -> Vec<Chart> {
+    let loads: Vec<f64> = points.iter().map(|one| one.point.load).collect();
+    let x = ChartAxis::spread(format!("load ({})", findings.over.unit()), &loads, 20.0);
+    let bands: Vec<Band> = interval(findings).into_iter().collect();
+    let of = |value: &dyn Fn(&MeasuredPoint) -> Option<f64>| series(points, value);
+    let slo = Slo::parse(&findings.slo).unwrap_or_default();
+    let mut charts: Vec<Chart> = slo
+        .objectives
+        .iter()
+        .enumerate()
+        .map(|(at, objective)| {
+            let series = of(&|point| point.objectives.get(at).and_then(|one| one.value));
+            let values: Vec<f64> = series.iter().flat_map(|one| &one.points).map(|p| p.y).collect();
+            let unit = objective.figure.unit().name();
+            Chart {
+                title: objective.text.clone(),
+                x: x.clone(),
+                y: ChartAxis::spread(format!("{} ({unit})", objective.figure), &values, 50.0),
+                series,
+                limits: vec![LimitLine {
+                    of: Of::Y,
+                    at: objective.limit,
+                    label: objective.text.clone(),
+                }],
+                bands: bands.clone(),
+                ..Chart::default()
+            }
+        })
+        .collect();
+    charts.push(Chart {
+        title: "Throughput over load".to_owned(),
+        x,
+        y: ChartAxis::linear("output tok/s"),
+        series: of(&|point| point.tokens_per_s),
+        bands,
+        ..Chart::default()
+    });
+    charts.retain(|chart| !chart.series.is_empty());
+    charts
+}
+
+/// The confidence interval of the answer.
+fn interval(findings: &Findings) -> Option<Band> {
+    let Ending::Answered(SearchResult::Found { load, low, high, .. }) = &findings.ending else {
+        return None;
+    };
+    let label = format!("capacity {} {}, 95 % CI", digits(*load), findings.over.unit());
+    (low.is_some() || high.is_some()).then(|| Band { of: Of::X, low: *low, high: *high, label })
+}
+
+fn series(points: &[PagePoint<'_>], value: &dyn Fn(&MeasuredPoint) -> Option<f64>) -> Vec<Series> {
+    let point = |(index, one): (usize, &PagePoint<'_>)| {
+        Some(ChartPoint {
+            x: one.point.load,
+            y: value(one.point).filter(|value| value.is_finite())?,
+            run: run_index(points, index),
+            mark: match one.point.fit {
+                PointOutcome::Met => Mark::Met,
+                PointOutcome::Missed => Mark::Missed,
+                PointOutcome::Overloaded => Mark::Overloaded,
+                PointOutcome::Failed => Mark::Failed,
+            },
+            ..ChartPoint::default()
+        })
+    };
+    let points: Vec<ChartPoint> = points.iter().enumerate().filter_map(point).collect();
+    let series = Series { name: "points".to_owned(), look: 0, points, is_line: false };
+    [series].into_iter().filter(|one| !one.points.is_empty()).collect()
+}

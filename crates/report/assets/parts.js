@@ -1,0 +1,131 @@
+// Parts of every page: elements, numbers, tables, downloads. No request leaves the page.
+const data = JSON.parse(document.getElementById("data").textContent);
+const main = document.getElementById("page");
+const absent = "\u2013";
+// What is made next goes here: the page, or the part of one run.
+let place = main;
+
+const make = (tag, attributes = {}, ...children) => {
+  const element = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  for (const child of children) if (child != null) element.append(child);
+  return element;
+};
+const within = (element, work) => {
+  const before = place;
+  place = element;
+  work();
+  place = before;
+  return element;
+};
+const heading = (text) => place.append(make(place === main ? "h2" : "h3", { class: "head" }, text));
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const palette = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+const grouped = (text) => text.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+const digits = (value) => value == null || !isFinite(value) ? absent
+  : Math.abs(value) >= 1000 ? grouped(value.toFixed(0))
+  : Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1)
+  : Math.abs(value) >= 0.1 || value === 0 ? value.toFixed(2) : value.toPrecision(2);
+// A number of an axis, without digits that say nothing.
+const plainNumber = (value) => Math.abs(value) >= 1000 ? grouped(String(Math.round(value))) : String(Number(value.toPrecision(6)));
+
+// A name that is safe for a file.
+const fileName = (text, ending) => (text.replace(/[^A-Za-z0-9._=-]+/g, "-").replace(/^[-.]+|-+$/g, "").slice(0, 60) || "tokometer") + ending;
+const download = (file, type, text) => {
+  const address = URL.createObjectURL(new Blob([text], { type }));
+  const link = make("a", { href: address, download: file });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
+};
+// The text is made when it is asked for: a page of many requests would hold it twice.
+const button = (label, title, file, type, text) => {
+  const element = make("button", { type: "button", class: "save", title, "data-file": file }, label);
+  element.addEventListener("click", () => download(file, type, text()));
+  return element;
+};
+// Spreadsheets compute a cell that begins like a formula, so text that does begins with an apostrophe.
+const csvCell = (value) => {
+  if (value == null) return "";
+  const isNumber = typeof value === "number" || /^-?\d+(\.\d+)?$/.test(value);
+  const text = !isNumber && /^[=+\-@\t\r]/.test(value) ? "'" + value : String(value);
+  return /[",\n\r]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
+};
+const csv = (rows) => rows.map((row) => row.map(csvCell).join(",")).join("\n") + "\n";
+
+const cellText = (cell) => cell == null ? null : cell.element ? cell.element.textContent
+  : cell.value !== undefined ? cell.value : cell.text !== undefined ? cell.text : cell;
+// Values with an interval become two columns.
+const tableCsv = (columns, rows) => {
+  const hasRange = columns.map((_, column) => rows.some((row) => row[column] && row[column].range));
+  const wide = (cells, range) => cells.flatMap((cell, column) => hasRange[column] ? [cellText(cell), range(cell, column)] : [cellText(cell)]);
+  return csv([wide(columns, (head) => head + " 95 % CI"), ...rows.map((row) => wide(row, (cell) => cell && cell.range))]);
+};
+
+const runLink = (run, text) => {
+  const link = make("a", { href: "#run-" + run }, text);
+  link.addEventListener("click", (event) => { if (showRun(run)) event.preventDefault(); });
+  return link;
+};
+// Opens the part of a run and moves there; false where the page has none.
+const showRun = (run) => {
+  const part = document.getElementById("run-" + run) || document.getElementById("row-" + run);
+  if (!part) return false;
+  if (part.tagName === "DETAILS") part.open = true;
+  part.scrollIntoView({ block: "start" });
+  const focus = part.querySelector("summary") || part;
+  if (focus === part) part.setAttribute("tabindex", "-1");
+  focus.focus({ preventScroll: true });
+  return true;
+};
+
+const cellElement = (cell, isHead) => {
+  const tag = isHead ? "th" : "td", scope = isHead ? { scope: "row" } : {};
+  if (cell == null) return make(tag, scope, absent);
+  if (cell.element) return make(tag, scope, cell.element);
+  if (cell.run !== undefined) return make(tag, { ...scope, class: "text" }, runLink(cell.run, cell.text));
+  if (cell.value !== undefined) return make(tag, scope, cell.value == null ? absent : cell.value, cell.range ? make("div", { class: "range" }, cell.range) : null);
+  if (cell.text !== undefined) return make(tag, { ...scope, class: "text" }, cell.text);
+  return make(tag, scope, String(cell));
+};
+// A table that scrolls by itself where the window is narrow, also by keyboard, with its data as CSV.
+const table = (columns, rows, caption, isRuns = false) => {
+  const body = make("tbody");
+  rows.forEach((row, index) => body.append(make("tr", isRuns ? { id: "row-" + index } : {}, ...row.map((cell, column) => cellElement(cell, column === 0)))));
+  const isText = (column) => rows.some((row) => row[column] && row[column].text !== undefined);
+  const heads = columns.map((name, column) => make("th", { scope: "col", ...(isText(column) ? { class: "text" } : {}) }, name));
+  return make("div", { class: "table" },
+    make("div", { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
+      make("table", {}, make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, ...heads)), body)),
+    button("CSV", "Download this table as CSV", fileName(data.title + "-" + caption, ".csv"), "text/csv", () => tableCsv(columns, rows)));
+};
+
+// The numbers behind a chart, for readers without sight of it. Built when opened.
+const dataTable = (columns, rows, caption) => {
+  const details = make("details", { class: "data" }, make("summary", {}, "Data table"));
+  details.addEventListener("toggle", () => {
+    if (!details.open || details.dataset.made) return;
+    details.dataset.made = "yes";
+    const all = rows(), shown = all.length > 400 ? all.filter((_, index) => index % Math.ceil(all.length / 400) === 0) : all;
+    details.append(table(columns, shown, caption));
+    if (shown.length < all.length) details.append(make("p", { class: "dim" }, shown.length + " of " + all.length + " rows."));
+  });
+  return details;
+};
+
+const verdictBadge = (verdict) => make("span", { class: "verdict " + String(verdict).toLowerCase() }, verdict);
+const noteList = (notes) => {
+  const box = make("div");
+  for (const note of notes) box.append(make("div", { class: "note " + note.severity.toLowerCase() },
+    make("code", {}, note.code), " " + note.text, note.advice ? make("div", { class: "dim" }, note.advice) : null));
+  return box;
+};
+// Where the figures come from, and the command that repeats them.
+const origin = (facts, command, plan) => {
+  const list = make("dl", { class: "facts" });
+  for (const fact of facts) list.append(make("div", {}, make("dt", {}, fact.name), make("dd", {}, fact.value)));
+  if (command || plan) list.append(make("div", { class: "repeat" }, make("dt", {}, "repeat with"), make("dd", {}, make("code", {}, command || "tokometer bench --plan plan.json"))));
+  return list;
+};

@@ -1,0 +1,245 @@
+// One run: figures, distributions, its course over time, what went on inside the server, requests.
+const plots = [];
+const axis = (label, more = {}) => ({
+  label, labelSize: 16, size: 52, gap: 4, stroke: () => colour("dim"), labelFont: "12px system-ui", font: "11px system-ui",
+  grid: { stroke: () => colour("line"), width: 1 }, ticks: { stroke: () => colour("line"), width: 1, size: 5 }, ...more,
+});
+
+// Amounts over time: a course that begins above zero looks steeper than it is.
+const fromZero = { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } };
+const across = (label) => axis(label, { size: 32 });
+
+// A card with a plot in it, kept as wide as the card. The values in the legend are those under the mouse: at
+// rest there are none to show.
+const plot = (parent, title, options, columns, kind = "") => {
+  const card = make("figure", { class: "plot at-rest " + kind, "aria-label": title }, make("h3", {}, title));
+  parent.append(card);
+  const width = () => Math.max(240, card.clientWidth - 22);
+  const hooks = { ...(options.hooks || {}), setCursor: [(drawn) => card.classList.toggle("at-rest", drawn.cursor.idx == null)] };
+  const drawn = new uPlot({
+    width: width(), height: options.height || 260, legend: { live: true }, ...options, hooks,
+    cursor: { drag: { x: true, y: false }, ...(options.cursor || {}) },
+  }, columns, card);
+  drawn.root.querySelector("canvas").setAttribute("aria-hidden", "true");
+  if (kind !== "full") card.append(dataTable(options.series.map((series) => series.label), () => columns[0].map((_, row) => columns.map((column) => column[row])), title));
+  plots.push({ plot: drawn, width, title });
+  return drawn;
+};
+const line = (label, index, more = {}) => ({
+  label, stroke: () => colour(palette[index % palette.length]), width: 1.6, points: { show: false },
+  value: (_, value) => digits(value), ...more,
+});
+
+const tiles = (run) => {
+  const box = make("div", { class: "tiles" });
+  for (const tile of run.tiles) box.append(make("div", { class: "tile" }, make("b", {}, tile.value), make("span", {}, tile.label)));
+  return box;
+};
+
+const verdict = (run) => make("p", {}, verdictBadge(run.verdict), " " + run.remark);
+
+const affected = (run) => make("ul", { class: "affected" }, ...(run.affected || []).map((group) =>
+  make("li", {}, verdictBadge(group.verdict), " " + group.text)));
+
+const distributions = (run) => {
+  const box = make("div", { class: "plots" });
+  place.append(box);
+  for (const spread of run.spreads) {
+    const marks = { hooks: { draw: [(plot) => percentileMarks(plot, spread)] } };
+    plot(box, spread.label + ": CDF (cumulative share of values)", {
+      scales: { x: { time: false, distr: spread.is_log ? 3 : 1 }, y: { range: [0, 1] } },
+      axes: [across(spread.unit), axis("cumulative share", { size: 44 })],
+      series: [{ label: spread.unit, value: (_, value) => digits(value) }, line("share", 0, { value: (_, value) => value == null ? absent : (value * 100).toFixed(2) + " %" })],
+      ...marks,
+    }, [spread.cdf.map((point) => point[0]), spread.cdf.map((point) => point[1])]);
+    plot(box, spread.label + ": histogram", {
+      scales: { x: { time: false, distr: spread.is_log ? 3 : 1 } },
+      axes: [across(spread.unit), axis("count", { size: 58 })],
+      series: [{ label: spread.unit, value: (_, value) => digits(value) },
+        line("count", 2, { fill: () => colour("c") + "55", paths: uPlot.paths.stepped({ align: 1 }) })],
+    }, [spread.bins.map((bin) => bin[0]), spread.bins.map((bin) => bin[1])]);
+  }
+};
+
+// Percentiles as vertical lines, with their interval as a band.
+const percentileMarks = (plot, spread) => {
+  const { ctx } = plot;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(plot.bbox.left, plot.bbox.top, plot.bbox.width, plot.bbox.height);
+  ctx.clip();
+  // Labels of neighbours would lie on each other: each has a line of its own.
+  for (const [place, mark] of spread.percentiles.entries()) {
+    const at = plot.valToPos(mark.value, "x", true);
+    if (mark.low != null && mark.high != null) {
+      const from = plot.valToPos(mark.low, "x", true), to = plot.valToPos(mark.high, "x", true);
+      ctx.fillStyle = colour("b") + "33";
+      ctx.fillRect(from, plot.bbox.top, Math.max(1, to - from), plot.bbox.height);
+    }
+    ctx.strokeStyle = colour("b");
+    ctx.setLineDash([4, 3]);
+    ctx.beginPath();
+    ctx.moveTo(at, plot.bbox.top);
+    ctx.lineTo(at, plot.bbox.top + plot.bbox.height);
+    ctx.stroke();
+    ctx.fillStyle = colour("dim");
+    ctx.font = 11 * devicePixelRatio + "px system-ui";
+    const isRight = at > plot.bbox.left + plot.bbox.width * 0.9;
+    ctx.textAlign = isRight ? "right" : "left";
+    ctx.fillText("p" + mark.percent, isRight ? at - 3 : at + 3, plot.bbox.top + (12 + 12 * place) * devicePixelRatio);
+  }
+  ctx.restore();
+};
+
+const overTime = (run) => {
+  const box = make("div", { class: "plots" });
+  place.append(box);
+  const sync = { cursor: { sync: { key: run.key } } };
+  const seconds = run.windows.map((window) => window[0]);
+  const column = (index) => run.windows.map((window) => window[index]);
+  const time = fromZero;
+  const x = { label: "s", value: (_, value) => digits(value) };
+  plot(box, "Requests per second", { ...sync, scales: time, axes: [across("seconds into the run"), axis("requests/s")],
+    series: [x, line("arrived", 0), line("completed", 2), line("failed", 1)] }, [seconds, column(1), column(2), column(3)]);
+  plot(box, "In flight", { ...sync, scales: time, axes: [across("seconds into the run"), axis("requests")],
+    series: [x, line("in flight", 0)] }, [seconds, column(4)]);
+  plot(box, "Output tokens per second", { ...sync, scales: time, axes: [across("seconds into the run"), axis("tokens/s", { size: 62 })],
+    series: [x, line("tokens/s", 2)] }, [seconds, column(5)]);
+  for (const gauge of run.gauges) plot(box, gauge.label, { ...sync, scales: time,
+    axes: [across("seconds into the run"), axis(gauge.unit, { size: 62 })], series: [x, ...gauge.series.map((name, index) => line(name, index))] },
+    [gauge.at, ...gauge.values]);
+};
+
+// Parts of the time to first token: one bar, told by widths, with its legend as a table.
+const split = (run) => {
+  const parts = run.split.filter((part) => part.ms > 0);
+  if (!parts.length) return;
+  heading("Parts of the time to first token");
+  // A part has the same colour on every page.
+  const order = ["client queue", "connect", "sending the request", "network round trip", "server queue", "prefill", "rest in the server"];
+  const look = (part) => "part" + Math.max(0, order.indexOf(part.name)) + (part.known === "inferred" ? " inferred" : "");
+  const total = parts.reduce((sum, part) => sum + part.ms, 0);
+  const bar = make("div", { class: "split", role: "img", "aria-label": parts.map((part) => part.name + " " + digits(part.ms) + " ms").join(", ") });
+  for (const part of parts) {
+    const share = part.ms / total;
+    const piece = make("div", { style: "flex-grow:" + share.toFixed(4), class: "piece " + look(part),
+      title: part.name + ": " + digits(part.ms) + " ms (" + part.known + ")" }, share > 0.12 ? part.name : "");
+    bar.append(piece);
+  }
+  const rows = parts.map((part) => [
+    { element: make("span", {}, make("span", { class: "swatch " + look(part) }), part.name) },
+    digits(part.ms), (part.ms / total * 100).toFixed(1) + " %", { text: part.known }, { text: part.is_before ? "before sending" : "part of TTFT" }]);
+  place.append(make("div", { class: "plot" }, bar), table(["mean over all requests", "ms", "share", "source", "relation to TTFT"], rows, "Parts of the time to first token"));
+};
+
+const server = (run) => {
+  if (!run.server || !run.server.length) return;
+  heading("Server metrics");
+  place.append(table(["", "server", "client"], run.server, "Server metrics"));
+};
+
+// The engine's steps as streams show them.
+const steps = (run) => {
+  if (!run.steps) return;
+  heading("Engine steps inferred from the streams");
+  if (run.steps.refused) {
+    place.append(make("p", { class: "dim" }, "Not available: " + run.steps.refused + "."));
+    return;
+  }
+  place.append(make("p", { class: "dim" }, run.steps.remark));
+  const box = make("div", { class: "plots" });
+  place.append(box);
+  const column = (index) => run.steps.points.map((point) => point[index]);
+  const sync = { cursor: { sync: { key: run.key } } };
+  const x = { label: "s", value: (_, value) => digits(value) };
+  // The longest of each group lies behind the usual one, which would else be hidden.
+  const spans = run.steps.is_grouped ? [line("longest", 1, { width: 1, stroke: () => colour("b") + "99" }), line("typical", 0)] : [line("duration", 0)];
+  plot(box, "Duration of a step", { ...sync, scales: fromZero, axes: [across("seconds into the run"), axis("ms")],
+    series: [x, ...spans] }, [column(0), ...(run.steps.is_grouped ? [column(2)] : []), column(1)]);
+  plot(box, "Streams served by a step", { ...sync, scales: fromZero, axes: [across("seconds into the run"), axis("streams")],
+    series: [x, line("streams", 2)] }, [column(0), column(3)]);
+};
+
+// One line per request: queue, connect, waiting for the first token, tokens.
+const lanes = (run) => {
+  if (!run.lanes.length) return;
+  heading("Requests over time");
+  place.append(make("p", { class: "dim" }, "Drag to zoom in, double-click to reset. " + run.lanes_remark));
+  const box = make("div", { class: "plots" });
+  place.append(box);
+  const parts = [["waiting to be sent", "b"], ["connecting", "d"], ["waiting for the first token", "a"], ["receiving tokens", "c"]];
+  const starts = run.lanes.map((lane) => lane[0]);
+  const rows = run.lanes.map((_, index) => index);
+  // Lanes are sorted by their start; the last one to end is not the last one to start.
+  const lastStart = starts[starts.length - 1], lastEnd = run.lanes.reduce((most, lane) => Math.max(most, lane[4]), 0);
+  const key = make("p", { class: "key" });
+  for (const [name, hue] of [...parts, ["failed", "bad"]]) key.append(make("span", { class: "swatch", style: "background:var(--" + hue + ")" }), name + "  ");
+  place.insertBefore(key, box);
+  plot(box, "One line per request", {
+    height: 420, scales: { x: { time: false, range: (_, low, high) => high >= lastStart ? [low, lastEnd] : [low, high] }, y: { range: [-1, rows.length], dir: -1 } },
+    axes: [across("seconds into the run"), axis("request")],
+    series: [{ label: "s", value: (_, value) => digits(value) },
+      { label: "request", paths: () => null, points: { show: false }, value: (_, value, __, index) => index == null ? absent : "#" + run.lane_names[index] }],
+    hooks: {
+      draw: [(plot) => {
+        const { ctx, bbox } = plot;
+        ctx.save();
+        ctx.beginPath();
+        ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+        ctx.clip();
+        const height = Math.max(1, bbox.height / (rows.length + 1) * 0.8);
+        const hues = parts.map(([, hue]) => colour(hue)), bad = colour("bad");
+        const low = plot.scales.x.min, high = plot.scales.x.max;
+        for (let index = 0; index < rows.length; index++) {
+          const lane = run.lanes[index];
+          if (lane[4] < low || lane[0] > high) continue;
+          const top = plot.valToPos(index, "y", true) - height / 2;
+          for (let part = 0; part < parts.length; part++) {
+            const from = plot.valToPos(lane[part], "x", true), to = plot.valToPos(lane[part + 1], "x", true);
+            if (to - from <= 0) continue;
+            ctx.fillStyle = lane[5] ? bad : hues[part];
+            ctx.fillRect(from, top, Math.max(0.7, to - from), height);
+          }
+        }
+        ctx.restore();
+      }],
+    },
+  }, [starts, rows], "full");
+};
+
+const failures = (run) => {
+  if (!run.failures.length) return;
+  heading("Failures");
+  place.append(table(["kind", "status", "count", "response body"],
+    run.failures.map((row) => [row.kind, row.status, row.count, { text: row.example }]), "Failures"));
+};
+
+const plan = (run) => {
+  heading("Plan and environment");
+  place.append(button("plan.json", "Download the plan, for tokometer bench --plan", "plan.json", "application/json", () => JSON.stringify(run.plan, null, 2) + "\n"));
+  for (const [title, value] of [["Plan", run.plan], ["Environment", run.environment]]) place.append(make("details", {},
+    make("summary", {}, title), make("pre", {}, JSON.stringify(value, null, 2))));
+};
+
+const showFigures = (run) => {
+  place.append(verdict(run), affected(run), noteList(run.notes), tiles(run));
+  if (run.table.rows.length) {
+    heading("Figures");
+    place.append(table(run.table.columns, run.table.rows, "Figures"),
+      make("p", { class: "dim" }, "Small figures are 95 % confidence intervals. A percentile with ? has too few requests for an interval. Failed requests count as infinitely slow."));
+  }
+  if (run.spreads.length) {
+    heading("Distributions");
+    distributions(run);
+  }
+  if (run.windows.length) {
+    heading("Over time");
+    overTime(run);
+  }
+  split(run);
+  steps(run);
+  server(run);
+  lanes(run);
+  failures(run);
+  plan(run);
+};

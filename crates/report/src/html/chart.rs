@@ -1,0 +1,232 @@
+//! Tables, and charts with one point per run. The page's script draws them.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// A table of the page.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Table {
+    /// Heads of the columns.
+    pub columns: Vec<String>,
+    /// Cells; `null` is shown as absent.
+    pub rows: Vec<Vec<Value>>,
+}
+
+/// What the numbers of an axis are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// From zero, in even steps.
+    #[default]
+    Linear,
+    /// In even steps around the values, for changes that zero would hide.
+    Fitted,
+    /// By factors.
+    Log,
+    /// Seconds since 1970, shown as dates.
+    Time,
+    /// Places in a list of words.
+    Words,
+}
+
+/// One axis of a chart.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ChartAxis {
+    /// What it shows, with the unit.
+    pub label: String,
+    /// How values become places.
+    pub scale: Scale,
+    /// The words of [`Scale::Words`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
+}
+
+impl ChartAxis {
+    /// A linear axis.
+    pub fn linear(label: impl Into<String>) -> Self {
+        Self { label: label.into(), ..Self::default() }
+    }
+
+    /// Linear, or by factors where the values spread over more than `ratio`.
+    pub fn spread(label: impl Into<String>, values: &[f64], ratio: f64) -> Self {
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(0.0, f64::max);
+        let is_log = low > 0.0 && high / low > ratio;
+        let scale = if is_log { Scale::Log } else { Scale::Linear };
+        Self { label: label.into(), scale, words: Vec::new() }
+    }
+}
+
+/// How a point looks. A shape of its own for each, so that colour is never the only sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// The shape of its series.
+    #[default]
+    Plain,
+    /// Another point of its series is better in both directions.
+    Dominated,
+    /// All objectives met.
+    Met,
+    /// An objective violated.
+    Missed,
+    /// The server could not keep up.
+    Overloaded,
+    /// The server failed.
+    Failed,
+    /// Better than the point before it.
+    Better,
+    /// Worse than the point before it.
+    Worse,
+}
+
+/// One point.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ChartPoint {
+    /// Place on the x axis.
+    pub x: f64,
+    /// Place on the y axis.
+    pub y: f64,
+    /// Lower end of the 95 % confidence interval of `y`, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end, where it is known and finite.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Index into the runs of the page; `None` for a point without a run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<usize>,
+    /// How it looks.
+    pub mark: Mark,
+    /// A remark of the point's own, such as a verdict.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// Points that belong together.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Series {
+    /// For the legend.
+    pub name: String,
+    /// Number of its colour and shape; the same on every chart of the page.
+    pub look: usize,
+    /// In the order in which the line connects them.
+    pub points: Vec<ChartPoint>,
+    /// Whether a line connects the points that are not dominated.
+    pub is_line: bool,
+}
+
+/// Which axis a limit or a band belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Of {
+    /// A vertical line.
+    X,
+    /// A horizontal line.
+    Y,
+}
+
+/// A line across the chart, such as an objective.
+#[derive(Debug, Clone, Serialize)]
+pub struct LimitLine {
+    /// Which axis it is a value of.
+    pub of: Of,
+    /// Where.
+    pub at: f64,
+    /// What it is.
+    pub label: String,
+}
+
+/// A shaded range, such as a confidence interval.
+#[derive(Debug, Clone, Serialize)]
+pub struct Band {
+    /// Which axis it is a range of.
+    pub of: Of,
+    /// Lower end; `None` is open.
+    pub low: Option<f64>,
+    /// Upper end; `None` is open.
+    pub high: Option<f64>,
+    /// What it is.
+    pub label: String,
+}
+
+/// One chart.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Chart {
+    /// Heading above it.
+    pub title: String,
+    /// A sentence under the heading; empty for none.
+    pub remark: String,
+    /// The horizontal axis.
+    pub x: ChartAxis,
+    /// The vertical axis.
+    pub y: ChartAxis,
+    /// One per configuration.
+    pub series: Vec<Series>,
+    /// Objectives.
+    pub limits: Vec<LimitLine>,
+    /// Confidence intervals of what an axis shows.
+    pub bands: Vec<Band>,
+}
+
+/// Charts with a heading of their own.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ChartGroup {
+    /// The heading.
+    pub title: String,
+    /// In the order shown.
+    pub charts: Vec<Chart>,
+}
+
+/// Which direction of an axis is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Prefer {
+    Smaller,
+    Larger,
+}
+
+/// Sorts points by x and marks those for which another point is at least as good in both directions
+/// and better in one.
+pub(super) fn mark_front(points: &mut [ChartPoint], (x, y): (Prefer, Prefer)) {
+    let signed = |value: f64, prefer| if prefer == Prefer::Larger { value } else { -value };
+    let places: Vec<(f64, f64)> =
+        points.iter().map(|one| (signed(one.x, x), signed(one.y, y))).collect();
+    let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 >= b.0 && a.1 >= b.1 && a != b;
+    for (point, place) in points.iter_mut().zip(&places) {
+        let is_beaten = places.iter().any(|other| beats(other, place));
+        point.mark = if is_beaten { Mark::Dominated } else { Mark::Plain };
+    }
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn front(prefer: (Prefer, Prefer), places: &[(f64, f64)]) -> Vec<f64> {
+        let mut points: Vec<ChartPoint> = places
+            .iter()
+            .map(|(x, y)| ChartPoint { x: *x, y: *y, ..ChartPoint::default() })
+            .collect();
+        mark_front(&mut points, prefer);
+        points.iter().filter(|one| one.mark == Mark::Plain).map(|one| one.x).collect()
+    }
+
+    #[test]
+    fn the_front_holds_points_that_no_other_beats_in_both_directions() {
+        let places = [(1.0, 5.0), (2.0, 6.0), (3.0, 4.0), (4.0, 1.0), (3.5, 0.5)];
+        assert_eq!(front((Prefer::Larger, Prefer::Larger), &places), [2.0, 3.0, 4.0]);
+        assert_eq!(front((Prefer::Smaller, Prefer::Larger), &places), [1.0, 2.0]);
+        assert_eq!(front((Prefer::Larger, Prefer::Smaller), &places), [3.5, 4.0]);
+        // Of two equal points neither beats the other.
+        assert_eq!(front((Prefer::Larger, Prefer::Larger), &[(1.0, 1.0), (1.0, 1.0)]), [1.0, 1.0]);
+    }
+
+    #[test]
+    fn an_axis_is_logarithmic_only_where_values_spread() {
+        assert_eq!(ChartAxis::spread("x", &[1.0, 64.0], 20.0).scale, Scale::Log);
+        assert_eq!(ChartAxis::spread("x", &[1.0, 8.0], 20.0).scale, Scale::Linear);
+        assert_eq!(ChartAxis::spread("x", &[0.0, 64.0], 20.0).scale, Scale::Linear);
+        assert_eq!(ChartAxis::spread("x", &[], 20.0).scale, Scale::Linear);
+    }
+}

@@ -1,0 +1,167 @@
+//! Where the figures of a page come from: date, model, server, hardware, lengths, load, version and
+//! the command that repeats the measurement.
+
+use serde::Serialize;
+use serde_json::Value;
+use tokometer_base::WallNanos;
+use tokometer_metrics::Summary;
+use tokometer_record::{RunInfo, TargetInfo};
+
+use super::run::short;
+use crate::summary::load_text;
+
+/// Values that are listed before the rest is counted.
+const LISTED: usize = 6;
+
+/// One line of a page's origin.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fact {
+    /// Such as `model`.
+    pub name: &'static str,
+    /// For people.
+    pub value: String,
+}
+
+/// `2026-01-31 09:45:01 UTC`; empty for a time that no calendar knows.
+pub fn date(at: WallNanos) -> String {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(at.0));
+    time.map(|time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()).unwrap_or_default()
+}
+
+/// The origin of these runs. `gpus` is the number of GPUs that the user gave.
+pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<Fact> {
+    let of = |value: fn(&RunInfo, &Summary) -> Option<String>| {
+        distinct(runs.iter().filter_map(|(info, summary)| value(info, summary)))
+    };
+    let given = gpus.map(|gpus| format!("{gpus} GPUs (as given)"));
+    let hardware = distinct(given.into_iter().chain(runs.iter().filter_map(|(_, s)| hardware(s))));
+    let lines = [
+        ("date", dates(runs)),
+        ("model", of(|info, _| targets(info, model))),
+        ("server", of(|info, _| targets(info, server))),
+        ("hardware", hardware),
+        ("client", of(|info, _| client(info))),
+        ("dataset", of(|info, _| Some(info.dataset.clone()))),
+        ("tokens", of(|_, summary| lengths(summary))),
+        ("load", of(|info, summary| Some(load_text(&info.load, summary.load_class)))),
+        ("measured by", of(|info, _| Some(format!("tokometer {}", info.version)))),
+    ];
+    let known = lines.into_iter().filter_map(|(name, value)| Some(Fact { name, value: value? }));
+    known.collect()
+}
+
+/// The command that made these runs, where all share one. Runs of older versions do not hold it: `None`.
+pub fn command(runs: &[&RunInfo]) -> Option<String> {
+    let of = |info: &&RunInfo| info.environment.get("command")?.as_str().map(str::to_owned);
+    let first = of(runs.first()?)?;
+    runs.iter().all(|info| of(info).as_deref() == Some(first.as_str())).then_some(first)
+}
+
+/// Different values in the order of their first appearance, on one line. `None` without any.
+fn distinct(values: impl Iterator<Item = String>) -> Option<String> {
+    let mut all: Vec<String> = Vec::new();
+    for value in values {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    let more = all.len().saturating_sub(LISTED);
+    all.truncate(LISTED);
+    if more > 0 {
+        all.push(format!("{more} more"));
+    }
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+fn dates(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
+    let started = runs.iter().map(|(info, _)| info.started);
+    let (first, last) = (started.clone().min_by_key(|at| at.0)?, started.max_by_key(|at| at.0)?);
+    let (first, last) = (date(first), date(last));
+    Some(if first == last { first } else { format!("{first} to {last}") })
+}
+
+/// Of each target, where there are two.
+fn targets(info: &RunInfo, of: fn(&TargetInfo) -> String) -> Option<String> {
+    distinct(info.targets.iter().map(of))
+}
+
+fn model(target: &TargetInfo) -> String {
+    target.model.clone()
+}
+
+fn server(target: &TargetInfo) -> String {
+    if let Some(engine) = target.predicted_engine() {
+        return format!("none: predicted from the engine profile {engine}");
+    }
+    let version = target.server.as_deref().unwrap_or("version not reported");
+    if target.is_simulated {
+        return "embedded simulator".to_owned();
+    }
+    format!("{version} at {} ({})", target.base_url, target.backend)
+}
+
+fn hardware(summary: &Summary) -> Option<String> {
+    let gpu = summary.server.as_ref()?.gpu.as_ref()?;
+    Some(format!("{} GPUs in use (reported by {})", gpu.devices, gpu.source))
+}
+
+fn client(info: &RunInfo) -> Option<String> {
+    let text = |key: &str| info.environment.get(key).and_then(Value::as_str).map(str::to_owned);
+    let cores = info.environment.get("cores").and_then(Value::as_u64);
+    let cores = cores.map(|cores| format!("{cores} cores"));
+    let kernel = text("kernel").map(|kernel| format!("Linux {kernel}"));
+    let parts: Vec<String> = [text("processor"), cores, kernel].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Mean tokens of a request, as measured.
+fn lengths(summary: &Summary) -> Option<String> {
+    let succeeded = Some(summary.counts.succeeded).filter(|count| *count > 0)? as f64;
+    let each = |key: &str| summary.figure(key).map(|total| short(total / succeeded));
+    let input = each("total_prompt_tokens").map(|tokens| format!("{tokens} in"));
+    let output = each("total_output_tokens").map(|tokens| format!("{tokens} out"));
+    let parts: Vec<String> = [input, output].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("{} (mean of a request)", parts.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_page_says_where_its_figures_come_from() {
+        let (mut info, summary) = (testing::info(), testing::summary());
+        info.environment = json!({"processor": "CPU X", "cores": 2, "kernel": "6.1"});
+        let mut other = info.clone();
+        other.started = WallNanos(info.started.0 + 3_600_000_000_000);
+        other.targets[0].server = None;
+        let found = facts(&[(&info, &summary), (&other, &summary)], Some(8));
+        let value =
+            |name: &str| found.iter().find(|one| one.name == name).map(|one| one.value.as_str());
+        assert_eq!(value("date"), Some("2025-10-09 08:53:20 UTC to 2025-10-09 09:53:20 UTC"));
+        assert_eq!(value("model"), Some("org/model-8b"));
+        assert_eq!(
+            value("server"),
+            Some(
+                "vllm 0.11 at http://127.0.0.1:8000 (vllm); version not reported at http://127.0.0.1:8000 (vllm)"
+            )
+        );
+        assert_eq!(value("client"), Some("CPU X, 2 cores, Linux 6.1"));
+        assert!(value("hardware").is_some_and(|text| text.starts_with("8 GPUs (as given)")));
+        assert!(value("load").is_some_and(|text| text.contains("20 req/s")), "{found:?}");
+        assert!(value("tokens").is_some_and(|text| text.contains(" in, ")), "{found:?}");
+        assert_eq!(value("measured by"), Some("tokometer 0.1.0"));
+    }
+
+    #[test]
+    fn the_command_is_shown_where_all_runs_share_it() {
+        let (mut a, b) = (testing::info(), testing::info());
+        assert_eq!(command(&[&a]), None);
+        a.environment = json!({"command": "tokometer bench"});
+        assert_eq!(command(&[&a, &a]).as_deref(), Some("tokometer bench"));
+        assert_eq!(command(&[&a, &b]), None);
+    }
+}

@@ -1,0 +1,132 @@
+//! Tests of the charts of several runs.
+
+use super::*;
+use crate::html::chart::Scale;
+use crate::testing;
+
+fn info(rate: Option<f64>, cap: Option<u32>) -> RunInfo {
+    let mut info = testing::info();
+    (info.load.request_rate, info.load.max_concurrency) = (rate, cap);
+    info
+}
+
+fn summary(tokens_per_s: f64) -> Summary {
+    let mut summary = testing::summary();
+    summary.figures.insert(Quantity::Output.key().to_owned(), Some(tokens_per_s));
+    summary.figures.insert(Quantity::Total.key().to_owned(), Some(2.0 * tokens_per_s));
+    summary
+}
+
+fn point<'a>(info: &'a RunInfo, summary: &'a Summary) -> SweepPoint<'a> {
+    SweepPoint { name: "p", source: None, info, summary, is_met: None }
+}
+
+fn chart<'a>(groups: &'a [ChartGroup], title: &str) -> &'a Chart {
+    let all = groups.iter().flat_map(|group| &group.charts);
+    all.into_iter().find(|chart| chart.title.contains(title)).unwrap()
+}
+
+#[test]
+fn runs_stand_by_their_load_whatever_order_they_were_given_in() {
+    let (fast, slow, measured) = (info(Some(8.0), None), info(Some(1.0), None), summary(120.0));
+    let points = [point(&fast, &measured), point(&slow, &measured)];
+    let context = SweepContext { gpus: Some(4), ..SweepContext::default() };
+    let sweep = Sweep::new(&points, &context);
+    let table = sweep.overview();
+    assert_eq!(
+        table.columns.join(", "),
+        "run, load, answered, failed, req/s, tok/s, tok/s per GPU, tok/s per user, p50 TTFT ms, p99 TTFT ms, p99 TPOT ms, verdict"
+    );
+    assert_eq!(
+        (&table.rows[0][1], &table.rows[0][5], &table.rows[0][6]),
+        (&json!(8.0), &json!(120.0), &json!(30.0))
+    );
+    let groups = sweep.charts();
+    let throughput = chart(&groups, "Throughput over load");
+    let places: Vec<(f64, f64)> =
+        throughput.series[0].points.iter().map(|point| (point.x, point.y)).collect();
+    assert_eq!(places, [(1.0, 30.0), (8.0, 30.0)]);
+    assert_eq!(throughput.x.label, "request rate (req/s)");
+    assert_eq!(throughput.y.label, "output tok/s per GPU");
+    assert_eq!(throughput.series[0].points[0].run, Some(1), "a point knows its run");
+}
+
+/// A rate of 8 per second, 8 requests in flight and 8 requests at once were three points of one curve.
+#[test]
+fn rates_bursts_and_concurrency_never_share_an_axis() {
+    let (rate, cap, burst) = (info(Some(8.0), None), info(None, Some(8)), info(None, None));
+    let measured = summary(120.0);
+    let points = [point(&rate, &measured), point(&cap, &measured), point(&burst, &measured)];
+    let context = SweepContext::default();
+    let sweep = Sweep::new(&points, &context);
+    let groups = sweep.charts();
+    assert_eq!(groups.len(), 3);
+    for group in &groups {
+        for chart in &group.charts {
+            let runs = chart.series.iter().flat_map(|one| &one.points).map(|point| point.run);
+            assert_eq!(runs.collect::<std::collections::BTreeSet<_>>().len(), 1, "{}", chart.title);
+        }
+    }
+    let loads: Vec<Value> = sweep.overview().rows.iter().map(|row| row[1].clone()).collect();
+    assert_eq!(loads, [json!("8 req/s"), json!("8 in flight"), json!("1000 at once")]);
+}
+
+#[test]
+fn configurations_are_series_with_one_look_on_every_chart() {
+    let (low, high) = (info(None, Some(1)), info(None, Some(64)));
+    let (slow, quick) = (summary(100.0), summary(300.0));
+    let of = |info, summary, source| SweepPoint { source: Some(source), ..point(info, summary) };
+    let points = [
+        of(&low, &slow, "base"),
+        of(&high, &slow, "base"),
+        of(&low, &quick, "tuned"),
+        of(&high, &quick, "tuned"),
+    ];
+    let context = SweepContext::default();
+    let groups = Sweep::new(&points, &context).charts();
+    for chart in groups.iter().flat_map(|group| &group.charts) {
+        for series in &chart.series {
+            assert_eq!(series.look, usize::from(series.name == "tuned"), "{}", chart.title);
+        }
+    }
+    let throughput = chart(&groups, "Throughput over load");
+    let names: Vec<&str> = throughput.series.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, ["base", "tuned"]);
+    assert_eq!(throughput.x.scale, Scale::Log);
+}
+
+#[test]
+fn objectives_are_lines_on_the_charts_of_their_figures() {
+    let (run, measured) = (info(Some(8.0), None), summary(120.0));
+    let points = [SweepPoint { is_met: Some(false), ..point(&run, &measured) }];
+    let figure = Figure::percentile(Quantity::Ttft, 50);
+    let objective = ObjectiveLine { figure, limit: 200.0, text: "p50 ttft < 200ms".into() };
+    let context = SweepContext { objectives: vec![objective], ..SweepContext::default() };
+    let sweep = Sweep::new(&points, &context);
+    let groups = sweep.charts();
+    let against = chart(&groups, "Throughput against p50 TTFT");
+    assert_eq!((against.limits[0].of, against.limits[0].at), (Of::X, 200.0));
+    assert_eq!(against.series[0].points[0].text, "violates an objective");
+    assert_eq!(chart(&groups, "TTFT over load").limits.len(), 1);
+    assert!(chart(&groups, "TPOT over load").limits.is_empty());
+    assert_eq!(sweep.overview().columns[10], "objectives");
+}
+
+#[test]
+fn a_price_gives_the_cost_of_a_million_tokens() {
+    let (run, measured) = (info(Some(8.0), None), summary(1_000.0));
+    let points = [point(&run, &measured)];
+    let context = SweepContext {
+        gpus: Some(8),
+        price: Some(Price::parse("3.6/h").unwrap()),
+        objectives: Vec::new(),
+    };
+    let sweep = Sweep::new(&points, &context);
+    let table = sweep.overview();
+    let column = table.columns.iter().position(|head| head == "$ per M output tokens").unwrap();
+    // 8 GPUs × 3.6 per hour for 3.6 million tokens.
+    assert_eq!(table.rows[0][column], json!(8.0));
+    let groups = sweep.charts();
+    let cost = chart(&groups, "Cost per million tokens");
+    assert!((cost.series[0].points[0].y - 4.0).abs() < 1e-9);
+}
