@@ -132,8 +132,12 @@ impl LiveNotes {
         state.ended += 1;
         state.sends.add(timeline, self.is_capped);
         if timeline.is_success() {
-            latency("ttft_ms", timeline).into_iter().for_each(|nanos| state.ttft.add(nanos));
-            latency("tpot_ms", timeline).into_iter().for_each(|nanos| state.tpot.add(nanos));
+            if let Some(nanos) = latency("ttft_ms", timeline) {
+                state.ttft.add(nanos);
+            }
+            if let Some(nanos) = latency("tpot_ms", timeline) {
+                state.tpot.add(nanos);
+            }
         }
         if let Outcome::Failed(failure) = &timeline.outcome {
             state.failed += 1;
@@ -212,5 +216,25 @@ mod tests {
         let mut retry = sent(20, 100, None);
         retry.identity.attempt = 1;
         check(None, &retry, &[]);
+    }
+
+    #[test]
+    fn percentiles_so_far_are_within_their_bins() {
+        let mut spread = LiveSpread::default();
+        assert_eq!(spread.percentiles(), None);
+        for millis in 1..=1_000 {
+            spread.add(f64::from(millis) * 1e6);
+        }
+        let found = spread.percentiles().unwrap();
+        for (found, expected) in [(found.p50, 500.0), (found.p90, 900.0), (found.p99, 990.0)] {
+            let ratio = found.as_millis_f64() / expected;
+            assert!((0.985..1.015).contains(&ratio), "{found} for {expected} ms");
+        }
+    }
+
+    #[test]
+    fn failures_have_the_severity_that_the_report_will_give_them() {
+        assert_eq!(severity_of_failures(1, 1_000), ("few-failures", "remark"));
+        assert_eq!(severity_of_failures(20, 1_000), ("failures", "SUSPECT"));
     }
 }

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get fails the test")]
 
+mod pages;
 mod webdriver;
 
 use serde_json::Value;

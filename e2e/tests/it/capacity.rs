@@ -34,10 +34,23 @@ fn objectives_that_no_load_meets_and_those_that_every_load_meets_are_told_apart(
     assert_eq!(refused.code, Some(6), "{}", refused.stderr);
     assert!(refused.stderr.contains("already holds a run"), "{}", refused.stderr);
     let line = format!("{line} --gpus 2 --overwrite");
-    let all = capacity(folder.path(), "p50 ttft < 10min", &line).succeeded();
+    let all = capacity(folder.path(), "p50 ttft < 10min", &format!("{line} --html a.html"));
+    let all = all.succeeded();
     assert!(all.stdout.contains("capacity: at least 40.00 req/s"), "{}", all.stdout);
     assert!(all.stdout.contains("the limit is `--max`"), "{}", all.stdout);
     assert!(all.stdout.contains("tok/s per GPU"), "{}", all.stdout);
+
+    // The folder shows what the command showed.
+    let again = crate::program::run(folder.path(), "report r").succeeded();
+    assert_eq!(again.stdout, all.stdout);
+    let _ = crate::program::run(folder.path(), "report r --html b.html").succeeded();
+    let [a, b] = ["a.html", "b.html"].map(|name| {
+        let page = std::fs::read_to_string(folder.path().join(name)).unwrap();
+        assert!(page.contains("at least 40.00 req/s"), "no answer on {name}");
+        assert!(page.contains("tokometer capacity --base-url"), "no command on {name}");
+        page
+    });
+    assert_eq!(a, b);
 }
 
 #[test]

@@ -88,3 +88,50 @@ fn the_doctor_reads_standard_input_and_writes_a_comment_or_a_page() {
     assert_eq!(doctor("- --html=page.html"), "");
     assert_eq!(std::fs::read_to_string(folder.path().join("page.html")).unwrap(), page);
 }
+
+/// A run with a cap on its requests in flight, in the folder `r`.
+fn measured(folder: &std::path::Path) {
+    let server = crate::program::Server::quick();
+    let line = format!(
+        "bench --base-url {} --num-prompts 8 --max-concurrency 4 --random-input-len 8 \
+         --random-output-len 4 --quiet --run-dir r",
+        server.url
+    );
+    let _ = run(folder, &line).succeeded();
+}
+
+#[test]
+fn a_run_is_a_result_of_the_inferencex_kit_and_a_report_of_llm_d() {
+    let folder = tempfile::tempdir().unwrap();
+    measured(folder.path());
+    let line = "report r --inferencex n.json --llm-d d.json --gpus 8 --metadata hw=h200";
+    let _ = run(folder.path(), line).succeeded();
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(folder.path().join(name)).unwrap()).unwrap()
+    };
+    let (result, aggregate, report) = (read("n.json"), read("agg_n.json"), read("d.json"));
+    assert_eq!((&result["max_concurrency"], &result["hw"]), (&4.into(), &"h200".into()));
+    let begin = result["benchmark_start_time_unix"].as_f64().unwrap();
+    assert!(result["benchmark_end_time_unix"].as_f64().unwrap() > begin);
+    let total = result["total_token_throughput"].as_f64().unwrap();
+    let per_gpu = aggregate["tput_per_gpu"].as_f64().unwrap();
+    assert!((per_gpu * 8.0 / total - 1.0).abs() < 1e-9, "{aggregate}");
+    assert!(aggregate["median_intvty"].is_number() && aggregate["mean_ttft"].is_number());
+    assert_eq!(report["version"], "0.2");
+    let requests = &report["results"]["request_performance"]["aggregate"]["requests"];
+    assert_eq!((&requests["total"], &requests["failures"]), (&8.into(), &0.into()));
+}
+
+#[test]
+fn a_history_says_what_cannot_be_compared_and_needs_two_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    measured(folder.path());
+    let refused = run(folder.path(), "report r --history");
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("a history of one step"), "{}", refused.stderr);
+    let shown = run(folder.path(), "report r r --history --label a --label b").succeeded().stdout;
+    assert!(shown.contains("no change called in 2 steps"), "{shown}");
+    let _ = run(folder.path(), "report r r --history --html h.html").succeeded();
+    let page = std::fs::read_to_string(folder.path().join("h.html")).unwrap();
+    assert!(page.contains("History of 2 runs"));
+}

@@ -36,6 +36,8 @@ fn lists_multiply_and_the_last_flag_varies_fastest() {
     let counts: Vec<u64> =
         report.as_array().unwrap().iter().map(|row| row["successful"].as_u64().unwrap()).collect();
     assert_eq!(counts, [2, 3, 2, 3]);
+    let shown = run(folder.path(), "report s").succeeded().stdout;
+    assert!(sweep.stdout.ends_with(&shown), "{shown}\nis not the end of\n{}", sweep.stdout);
 
     let written = |name: &str| -> SystemTime {
         std::fs::metadata(folder.path().join("s").join(name).join("end.json"))

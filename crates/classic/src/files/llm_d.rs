@@ -65,7 +65,8 @@ fn known<const N: usize>(pairs: [(&str, Option<Value>); N]) -> Value {
 }
 
 fn iso(seconds: f64) -> Option<String> {
-    let time = jiff::Timestamp::from_nanosecond((seconds * 1e9).round() as i128);
+    let since = jiff::SignedDuration::try_from_secs_f64(seconds).ok()?;
+    let time = jiff::Timestamp::from_duration(since);
     time.ok().map(|time| time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string())
 }
 

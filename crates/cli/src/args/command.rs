@@ -169,7 +169,7 @@ pub(crate) struct ReportArgs {
     /// Write the summary as Markdown
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Write the result file of the InferenceX kit, and with --gpus its aggregate agg_FILE
+    /// Write the result file of the InferenceX kit, and with --gpus its aggregate
     #[arg(long, value_name = "FILE")]
     pub(crate) inferencex: Option<PathBuf>,
     /// Write llm-d's benchmark report 0.2

@@ -124,7 +124,7 @@ pub(crate) fn capacity(
     findings.sentence = findings.sentence();
     report(&findings, &lowered, place.path())?;
     if let Some(out) = &args.html {
-        let view = RunView::new(&lowered.plan.metrics)?.with_objectives(&search.slo);
+        let view = RunView::new(&lowered.plan.metrics)?;
         pages::write(pages::capacity_page(&findings, place.path(), &view)?, out)?;
         print_message(&format!("page: {}", out.display()));
     }

@@ -57,7 +57,7 @@ pub(crate) fn report(args: &ReportArgs, environment: &Environment) -> anyhow::Re
         ([(_, ReportSource::Run(run))], Some(TableFormatArg::Json), _) => run.json(),
         ([(_, ReportSource::Run(run))], Some(TableFormatArg::Csv), _) => run.csv(),
         (_, None, Some(name)) => blocks(&sources, name, style)?,
-        (_, format, _) => table(&sources, format.unwrap_or_default())?,
+        (_, format, _) => table(&named(args, sources), format.unwrap_or_default())?,
     };
     print(&text)?;
     Ok(Exit::Done)
@@ -116,11 +116,11 @@ fn context(args: &ReportArgs) -> Result<PageContext, Refusal> {
 
 /// The page of what was given: a capacity search, a run, or several.
 fn page(args: &ReportArgs, view: &RunView) -> Result<Page, Refusal> {
-    if let ([folder], None) = (args.sources.as_slice(), &args.slo) {
-        if pages::capacity_found(folder) {
-            let findings = pages::read_findings(folder)?;
-            return pages::capacity_page(&findings, folder, view);
-        }
+    if let ([folder], None) = (args.sources.as_slice(), &args.slo)
+        && pages::capacity_found(folder)
+    {
+        let findings = pages::read_findings(folder)?;
+        return pages::capacity_page(&findings, folder, view);
     }
     let sources = PageSource::of(&args.sources, &args.label)?;
     pages::page_of_runs(&sources, view, &context(args)?)
@@ -192,6 +192,21 @@ fn repair(folder: &Path) -> Result<(), Refusal> {
         print_message(&format!("repaired {}", folder.join(name).display()));
     }
     Ok(())
+}
+
+/// For people, the points of a single sweep have the names that the sweep gave them.
+fn named(
+    args: &ReportArgs,
+    mut sources: Vec<(String, ReportSource)>,
+) -> Vec<(String, ReportSource)> {
+    let is_text = matches!(args.format, None | Some(TableFormatArg::Text));
+    if let ([given], true) = (args.sources.as_slice(), is_text && sources.len() > 1) {
+        let of_runs = sources.iter_mut().filter(|(_, one)| matches!(one, ReportSource::Run(_)));
+        for (name, _) in of_runs.filter(|_| given.is_dir()) {
+            *name = pages::point_name(Path::new(name));
+        }
+    }
+    sources
 }
 
 fn table(sources: &[(String, ReportSource)], format: TableFormatArg) -> Result<String, Refusal> {

@@ -9,7 +9,6 @@ use tokometer_record::folder::names;
 
 use crate::bench::{RunView, SummarisedRun, summarise};
 use crate::exit::Refusal;
-use crate::pages::point_name;
 use crate::terminal::print_message;
 
 /// One thing that can be shown.
@@ -27,14 +26,12 @@ impl ReportSource {
         view: &RunView,
     ) -> Result<Vec<(String, Self)>, Refusal> {
         let mut sources = Vec::new();
-        for given in paths {
-            for path in expanded(given)? {
+        for path in paths {
+            for path in expanded(path)? {
                 let source = Self::open(&path, view)?;
                 // A name in the listing of a folder may contain line breaks.
                 let name = match path.as_path() {
                     path if path == Path::new(STDIN) => "standard input".to_owned(),
-                    // The points of a sweep, as the sweep named them.
-                    path if paths.len() == 1 && path != given => point_name(path),
                     path => printable::line(&path.display().to_string(), usize::MAX),
                 };
                 sources.push((name, source));

@@ -61,7 +61,6 @@ pub(crate) fn page(comparison: &Comparison) -> Page {
     let count = |wanted: &str| comparison.rows.iter().filter(|row| tone(row) == wanted).count();
     let tone = match (count("worse"), count("better"), count("open")) {
         (1.., _, _) => "bad",
-        (0, 1.., _) => "good",
         (0, 0, open) if open == comparison.rows.len() => "open",
         _ => "good",
     };

@@ -151,7 +151,7 @@ impl Board {
         let sent = (seconds > 0.0).then(|| format!("{:.1}", counts.sent as f64 / seconds));
         let sent = sent.unwrap_or_else(|| "–".to_owned());
         let (rate, label) = match self.target_rate {
-            Some(target) => (format!("{sent} of {target}"), "sent/s, target"),
+            Some(target) => (format!("{sent} of {target}"), "sent/s, plan"),
             None => (sent, "sent/s"),
         };
         let failed_style = if counts.failed > 0 { Color::Red } else { Color::Reset };
@@ -253,7 +253,7 @@ fn render_chart(
 fn render_help(frame: &mut Frame<'_>) {
     let lines = [
         "in flight    requests sent and not ended",
-        "sent/s       since the start; target: the plan's rate",
+        "sent/s       since the start, of the plan's rate",
         "ended/s      over the last second; tokens/s: likewise",
         "TTFT, TPOT   percentiles of successful requests that ended, within 1.2 %",
         "server       the server's own gauges, where it reports them",
@@ -325,26 +325,62 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(78, 26)).unwrap();
         terminal.draw(|frame| board.render(frame)).unwrap();
         insta::assert_snapshot!(terminal.backend(), @r#"
-        "┌ embedded simulator ────────────────────────────────────────────────────────┐"
-        "│██████████████████████████41 of 100 requests, 20 s                          │"
+        "┌ nightly · point 3 of 8 · 5 req/s ──────────────────────────────────────────┐"
+        "│█████████████41 of 100 requests, 20 s elapsed, about 29 s left              │"
         "└────────────────────────────────────────────────────────────────────────────┘"
         "┌──────────────┐┌─────────────┐┌──────────────┐┌─────────────┐┌──────────────┐"
-        "│      39      ││      2      ││     1800     ││   42.0 ms   ││       1      │"
-        "│   in flight  ││ requests/s  ││   tokens/s   ││  mean TTFT  ││    failed    │"
+        "│      39      ││  4.0 of 5   ││       2      ││    1800     ││       1      │"
+        "│   in flight  ││sent/s, plan ││    ended/s   ││  tokens/s   ││    failed    │"
         "└──────────────┘└─────────────┘└──────────────┘└─────────────┘└──────────────┘"
-        "┌ tokens/s (max 1950) ────────────────┐┌ in flight (max 39) ─────────────────┐"
-        "│               ▁▃▄▆█                 ││               ▁▃▄▆█                 │"
-        "│          ▁▂▄▆▇█████                 ││          ▁▂▄▆▇█████                 │"
-        "│     ▁▂▄▅▇██████████                 ││     ▁▂▄▅▇██████████                 │"
-        "│ ▂▄▅▇███████████████                 ││ ▂▄▅▇███████████████                 │"
+        "┌ TTFT ───────────────────────────────┐┌ TPOT ───────────────────────────────┐"
+        "│    42.0 ms    80.0 ms    1.23 s     ││       –          –          –       │"
+        "│      p50        p90        p99      ││      p50        p90        p99      │"
+        "└─────────────────────────────────────┘└─────────────────────────────────────┘"
+        "┌ tokens/s ───────────────────────────┐┌ requests in flight ─────────────────┐"
+        "│  1950                          ▁▃▄▆█││    39                          ▁▃▄▆█│"
+        "│                           ▁▂▄▆▇█████││                           ▁▂▄▆▇█████│"
+        "│                      ▁▂▄▅▇██████████││                      ▁▂▄▅▇██████████│"
+        "│     0            ▂▄▅▇███████████████││     0            ▂▄▅▇███████████████│"
+        "│       -7 s                       now││       -7 s                       now│"
         "└─────────────────────────────────────┘└─────────────────────────────────────┘"
         "┌ server ────────────────────────────────────────────────────────────────────┐"
         "│running 12   KV use % 25.5                                                  │"
         "└────────────────────────────────────────────────────────────────────────────┘"
-        "┌ notes ─────────────────────────────────────────────────────────────────────┐"
-        "│late-sends: 3 of 80                                                         │"
+        "┌ notes, as judged if the run ended now ─────────────────────────────────────┐"
+        "│failures (SUSPECT): 1 of 41, last: status 503                               │"
+        "│                                                                            │"
         "└────────────────────────────────────────────────────────────────────────────┘"
-        "q or Ctrl-C: stop sending, drain and report                                   "
+        "q or Ctrl-C: stop sending, drain and report · ?: help                         "
         "#);
+    }
+
+    #[test]
+    fn a_question_mark_explains_the_figures_and_closes_again() {
+        let goal = Goal { requests: None, seconds: Some(10.0) };
+        let mut board = Board::new("run".into(), goal, None);
+        let screen = |board: &Board| {
+            let mut terminal = Terminal::new(TestBackend::new(78, 26)).unwrap();
+            terminal.draw(|frame| board.render(frame)).unwrap();
+            terminal.backend().to_string()
+        };
+        board.toggle_help();
+        assert!(screen(&board).contains("requests sent and not ended"));
+        board.toggle_help();
+        assert!(!screen(&board).contains("requests sent and not ended"));
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_the_pace_so_far() {
+        let check = |requests, seconds, ended, elapsed, expected: Option<f64>| {
+            let mut board = Board::new("run".into(), Goal { requests, seconds }, None);
+            let counts = LiveCounts { sent: ended, succeeded: ended, ..LiveCounts::default() };
+            let elapsed = Nanos::from_secs(elapsed);
+            board.push(BoardValues { elapsed, counts, ..BoardValues::default() });
+            assert_eq!(board.left().map(f64::round), expected);
+        };
+        check(Some(100), None, 25, 10, Some(30.0));
+        check(None, Some(60.0), 25, 10, Some(50.0));
+        check(Some(100), None, 0, 10, None);
+        check(None, None, 25, 10, None);
     }
 }

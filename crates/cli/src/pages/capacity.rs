@@ -46,6 +46,8 @@ struct PagePoint<'a> {
 
 /// The page of a search whose points are below `folder`.
 pub(crate) fn page(findings: &Findings, folder: &Path, view: &RunView) -> Result<Page, Refusal> {
+    let slo = Slo::parse(&findings.slo).unwrap_or_default();
+    let view = &view.clone().with_objectives(&slo);
     let points: Vec<PagePoint<'_>> = findings
         .course()
         .into_iter()
@@ -208,14 +210,17 @@ fn charts(findings: &Findings, points: &[PagePoint<'_>]) -> Vec<Chart> {
     let loads: Vec<f64> = points.iter().map(|one| one.point.load).collect();
     let x = ChartAxis::spread(format!("load ({})", findings.over.unit()), &loads, 20.0);
     let bands: Vec<Band> = interval(findings).into_iter().collect();
-    let of = |value: &dyn Fn(&MeasuredPoint) -> Option<f64>| series(points, value);
+    let of = |value: PointValue<'_>| series(points, value);
     let slo = Slo::parse(&findings.slo).unwrap_or_default();
     let mut charts: Vec<Chart> = slo
         .objectives
         .iter()
         .enumerate()
         .map(|(at, objective)| {
-            let series = of(&|point| point.objectives.get(at).and_then(|one| one.value));
+            let series = of(&|point| {
+                let one = point.objectives.get(at)?;
+                Some((one.value?, mark(point.fit, one.is_met)))
+            });
             let values: Vec<f64> = series.iter().flat_map(|one| &one.points).map(|p| p.y).collect();
             let unit = objective.figure.unit().name();
             Chart {
@@ -237,7 +242,7 @@ fn charts(findings: &Findings, points: &[PagePoint<'_>]) -> Vec<Chart> {
         title: "Throughput over load".to_owned(),
         x,
         y: ChartAxis::linear("output tok/s"),
-        series: of(&|point| point.tokens_per_s),
+        series: of(&|point| Some((point.tokens_per_s?, mark(point.fit, None)))),
         bands,
         ..Chart::default()
     });
@@ -251,23 +256,27 @@ fn interval(findings: &Findings) -> Option<Band> {
         return None;
     };
     let label = format!("capacity {} {}, 95 % CI", digits(*load), findings.over.unit());
-    (low.is_some() || high.is_some()).then(|| Band { of: Of::X, low: *low, high: *high, label })
+    (low.is_some() || high.is_some()).then_some(Band { of: Of::X, low: *low, high: *high, label })
 }
 
-fn series(points: &[PagePoint<'_>], value: &dyn Fn(&MeasuredPoint) -> Option<f64>) -> Vec<Series> {
+/// A value of a point, and how the point looks.
+type PointValue<'a> = &'a dyn Fn(&MeasuredPoint) -> Option<(f64, Mark)>;
+
+/// The outcome of a point; on the chart of an objective whether that one was met.
+fn mark(fit: PointOutcome, is_met: Option<bool>) -> Mark {
+    match (fit, is_met) {
+        (PointOutcome::Overloaded, _) => Mark::Overloaded,
+        (PointOutcome::Failed, _) => Mark::Failed,
+        (PointOutcome::Met, None) | (_, Some(true)) => Mark::Met,
+        (PointOutcome::Missed, None) | (_, Some(false)) => Mark::Missed,
+    }
+}
+
+fn series(points: &[PagePoint<'_>], value: PointValue<'_>) -> Vec<Series> {
     let point = |(index, one): (usize, &PagePoint<'_>)| {
-        Some(ChartPoint {
-            x: one.point.load,
-            y: value(one.point).filter(|value| value.is_finite())?,
-            run: run_index(points, index),
-            mark: match one.point.fit {
-                PointOutcome::Met => Mark::Met,
-                PointOutcome::Missed => Mark::Missed,
-                PointOutcome::Overloaded => Mark::Overloaded,
-                PointOutcome::Failed => Mark::Failed,
-            },
-            ..ChartPoint::default()
-        })
+        let (y, mark) = value(one.point).filter(|(y, _)| y.is_finite())?;
+        let run = run_index(points, index);
+        Some(ChartPoint { x: one.point.load, y, run, mark, ..ChartPoint::default() })
     };
     let points: Vec<ChartPoint> = points.iter().enumerate().filter_map(point).collect();
     let series = Series { name: "points".to_owned(), look: 0, points, is_line: false };

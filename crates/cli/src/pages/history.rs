@@ -129,6 +129,23 @@ impl Step {
         }
     }
 
+    /// How many figures `compare` calls changed.
+    fn summary(&self) -> String {
+        match &self.change {
+            None => String::new(),
+            Some(Change::Refused(_)) => "not comparable".to_owned(),
+            Some(Change::Compared(_)) => {
+                let count = |wanted| self.called().iter().filter(|row| mark(row) == wanted).count();
+                match (count(Mark::Worse), count(Mark::Better)) {
+                    (0, 0) => "none called".to_owned(),
+                    (worse, 0) => format!("{worse} worse"),
+                    (0, better) => format!("{better} better"),
+                    (worse, better) => format!("{worse} worse, {better} better"),
+                }
+            }
+        }
+    }
+
     /// The mean of its runs with the interval of their scatter; of a single run its own interval.
     fn estimate(&self, figure: Figure) -> Option<Estimate> {
         let each: Vec<Estimate> =
@@ -180,13 +197,13 @@ impl History {
     pub(crate) fn text(&self) -> String {
         let heads = COLUMNS.map(|figure| format!("{figure} {}", figure.unit().name()));
         let first = Grid::new().left("date").left("step").right("runs");
-        let mut grid = heads.iter().fold(first, |grid, head| grid.right(head)).left("changes");
+        let mut grid = heads.iter().fold(first, Grid::right).left("changes");
         for step in &self.steps {
             let mut cells = vec![step.date(), step.label.clone(), step.runs.len().to_string()];
             cells.extend(COLUMNS.map(|figure| {
                 step.estimate(figure).map_or_else(|| "–".to_owned(), |one| digits(one.value))
             }));
-            cells.push(self.summary_of(step));
+            cells.push(step.summary());
             grid.push(cells);
         }
         let changes: Vec<String> = self
@@ -199,22 +216,6 @@ impl History {
             })
             .collect();
         format!("{}\n{}\n{}", grid.text(), self.headline(), changes.concat())
-    }
-
-    fn summary_of(&self, step: &Step) -> String {
-        match &step.change {
-            None => String::new(),
-            Some(Change::Refused(_)) => "not comparable".to_owned(),
-            Some(Change::Compared(_)) => {
-                let count = |wanted| step.called().iter().filter(|row| mark(row) == wanted).count();
-                match (count(Mark::Worse), count(Mark::Better)) {
-                    (0, 0) => "none called".to_owned(),
-                    (worse, 0) => format!("{worse} worse"),
-                    (0, better) => format!("{better} better"),
-                    (worse, better) => format!("{worse} worse, {better} better"),
-                }
-            }
-        }
     }
 
     /// At which steps figures became worse or better.
@@ -312,7 +313,7 @@ impl History {
                 .into_iter()
                 .map(|row| format!("{} {}", row.figure, words(row)))
                 .collect();
-            let text = if called.is_empty() { self.summary_of(step) } else { called.join("; ") };
+            let text = if called.is_empty() { step.summary() } else { called.join("; ") };
             cells.push(json!({"text": text}));
             cells
         };

@@ -50,7 +50,7 @@ pub(crate) fn page(
     if let [only] = all.as_mut_slice() {
         return single(only, context);
     }
-    of_several(sides(all), context)
+    of_several(&sides(all), context)
 }
 
 /// The page of one run; of two targets that took turns, their comparison and both.
@@ -59,7 +59,7 @@ fn single(only: &mut PageRun, context: &PageContext) -> Result<Page, Refusal> {
         Some((_, Some(comparison))) => compare::page(comparison),
         _ => Page::default(),
     };
-    page.title = only.shown.info.name.clone();
+    page.title.clone_from(&only.shown.info.name);
     only.name.clone_from(&only.shown.info.name);
     let Some(b) = only.shown.take_against() else {
         page.runs.push(run_page(only, RunParts::All)?.on_gpus(context.gpus));
@@ -82,6 +82,16 @@ fn single(only: &mut PageRun, context: &PageContext) -> Result<Page, Refusal> {
 fn repeat(folder: &Path) -> String {
     let plan = folder.join(tokometer_record::folder::names::PLAN);
     format!("tokometer bench --plan {}", crate::command_line::quoted(&plan.display().to_string()))
+}
+
+/// The commands of all runs: their own, or those of their plans.
+fn repeated(all: &[PageRun]) -> String {
+    let infos: Vec<&RunInfo> = all.iter().map(|run| &run.shown.info).collect();
+    command(&infos).unwrap_or_else(|| {
+        let mut commands: Vec<String> = all.iter().map(|run| repeat(&run.folder)).collect();
+        commands.dedup();
+        commands.join("\n")
+    })
 }
 
 /// Every target of an A/B run as a run of its own.
@@ -110,7 +120,7 @@ fn sides(all: Vec<PageRun>) -> Vec<PageRun> {
     sides
 }
 
-fn of_several(all: Vec<PageRun>, context: &PageContext) -> Result<Page, Refusal> {
+fn of_several(all: &[PageRun], context: &PageContext) -> Result<Page, Refusal> {
     let sweep_context = context.sweep();
     let points: Vec<SweepPoint<'_>> = all
         .iter()
@@ -135,14 +145,19 @@ fn of_several(all: Vec<PageRun>, context: &PageContext) -> Result<Page, Refusal>
             _ => format!("{} runs", all.len()),
         },
         facts: facts(&infos, context.gpus),
-        command: command(&infos.iter().map(|(info, _)| *info).collect::<Vec<_>>()),
+        command: Some(repeated(all)),
         overview: Some(sweep.overview()),
         groups: sweep.charts(),
         ..Page::default()
     };
     let parts = if all.len() <= RUNS_IN_FULL { RunParts::All } else { RunParts::Figures };
-    for run in &all {
-        let part = run_page(run, parts)?.on_gpus(context.gpus);
+    let is_one_source = all.iter().all(|run| run.source == all[0].source);
+    for run in all {
+        let name = match &run.source {
+            Some(source) if !is_one_source => format!("{source}: {}", run.name),
+            _ => run.name.clone(),
+        };
+        let part = run_page(run, parts)?.named(&name).on_gpus(context.gpus);
         page.cards.push(part.card());
         if all.len() <= RUNS_IN_PARTS {
             page.runs.push(part);

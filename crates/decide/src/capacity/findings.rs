@@ -316,6 +316,17 @@ mod tests {
         findings
     }
 
+    /// `report` shows a search from its folder; it showed the points as a plain table before.
+    #[test]
+    fn findings_are_read_back_as_they_were_written() {
+        for ending in [found(), Ending::Interrupted, Ending::NoSuccess { why: "x".into() }] {
+            let written = serde_json::to_string(&findings(ending.clone())).unwrap();
+            let read: Findings = serde_json::from_str(&written).unwrap();
+            assert_eq!(read.ending, ending);
+            assert_eq!(serde_json::to_string(&read).unwrap(), written);
+        }
+    }
+
     fn found() -> Ending {
         Ending::Answered(SearchResult::Found {
             load: 12.41,

@@ -19,7 +19,10 @@ impl Price {
             amount[from..].find(|letter| !is_number(letter)).map_or(amount.len(), |at| from + at);
         let (before, after) = (amount[..from].trim(), amount[to..].trim());
         let currency = if before.is_empty() { after } else { before };
-        let is_currency = |text: &str| text.chars().count() <= 4 && !text.contains(['-', '+', '/']);
+        let is_currency = |text: &str| {
+            text.chars().count() <= 4
+                && !text.contains(|c: char| "-+/.".contains(c) || c.is_ascii_digit())
+        };
         let per_hour: f64 = amount[from..to].parse().ok()?;
         let is_sound = per_hour.is_finite() && per_hour > 0.0 && is_currency(currency);
         let is_single = before.is_empty() || after.is_empty();

@@ -1,7 +1,7 @@
 //! A figure of a run with its interval, for charts.
 
-use tokometer_metrics::Summary;
 use tokometer_metrics::figure::{Figure, Statistic};
+use tokometer_metrics::{ConfidenceInterval, Summary};
 
 /// A figure's value with the ends of its interval, where they are known and finite.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,7 +29,7 @@ pub fn estimate(summary: &Summary, figure: Figure) -> Option<Estimate> {
             (entry.value, Some(&entry.interval))
         }
     };
-    let ends = interval.and_then(|interval| interval.ends());
+    let ends = interval.and_then(ConfidenceInterval::ends);
     let finite = |end: f64| Some(end).filter(|end| end.is_finite());
     Some(Estimate {
         value: value.filter(|value| value.is_finite())?,

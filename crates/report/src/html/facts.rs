@@ -7,6 +7,7 @@ use tokometer_base::WallNanos;
 use tokometer_metrics::Summary;
 use tokometer_record::{RunInfo, TargetInfo};
 
+use super::load_axis::LoadAxis;
 use super::run::short;
 use crate::summary::load_text;
 
@@ -43,18 +44,56 @@ pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<Fact> {
         ("client", of(|info, _| client(info))),
         ("dataset", of(|info, _| Some(info.dataset.clone()))),
         ("tokens", of(|_, summary| lengths(summary))),
-        ("load", of(|info, summary| Some(load_text(&info.load, summary.load_class)))),
+        ("load", loads(runs)),
         ("measured by", of(|info, _| Some(format!("tokometer {}", info.version)))),
     ];
     let known = lines.into_iter().filter_map(|(name, value)| Some(Fact { name, value: value? }));
     known.collect()
 }
 
-/// The command that made these runs, where all share one. Runs of older versions do not hold it: `None`.
+/// The commands that made these runs, one per line, in the order of their first appearance. `None` where
+/// a run does not hold its own, as those of older versions do not.
 pub fn command(runs: &[&RunInfo]) -> Option<String> {
     let of = |info: &&RunInfo| info.environment.get("command")?.as_str().map(str::to_owned);
-    let first = of(runs.first()?)?;
-    runs.iter().all(|info| of(info).as_deref() == Some(first.as_str())).then_some(first)
+    let mut commands: Vec<String> = Vec::new();
+    for info in runs {
+        let command = of(info)?;
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    let more = commands.len().saturating_sub(LISTED);
+    commands.truncate(LISTED);
+    if more > 0 {
+        commands.push(format!("# {more} more, with their runs below"));
+    }
+    (!commands.is_empty()).then(|| commands.join("\n"))
+}
+
+/// The load of a run in words; of several that differ in one number, the numbers.
+fn loads(runs: &[(&RunInfo, &Summary)]) -> Option<String> {
+    let mut texts: Vec<String> = Vec::new();
+    let mut axes: Vec<LoadAxis> = runs.iter().map(|(info, _)| LoadAxis::of(&info.load)).collect();
+    axes.sort();
+    axes.dedup();
+    for axis in axes {
+        let mine: Vec<_> =
+            runs.iter().filter(|(info, _)| LoadAxis::of(&info.load) == axis).collect();
+        let mut values: Vec<f64> =
+            mine.iter().filter_map(|(info, _)| axis.value(&info.load)).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        if values.len() < 2 {
+            texts.extend(distinct(
+                mine.iter().map(|(info, summary)| load_text(&info.load, summary.load_class)),
+            ));
+            continue;
+        }
+        let listed: Vec<String> = values.iter().take(2 * LISTED).map(f64::to_string).collect();
+        let more = if values.len() > 2 * LISTED { ", …" } else { "" };
+        texts.push(format!("{}: {}{more} {}", axis.words(), listed.join(", "), axis.unit()));
+    }
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// Different values in the order of their first appearance, on one line. `None` without any.
@@ -93,10 +132,17 @@ fn server(target: &TargetInfo) -> String {
     if let Some(engine) = target.predicted_engine() {
         return format!("none: predicted from the engine profile {engine}");
     }
-    let version = target.server.as_deref().unwrap_or("version not reported");
     if target.is_simulated {
         return "embedded simulator".to_owned();
     }
+    let version = match target.server.as_deref() {
+        // Some servers report a bare number.
+        Some(version) if version.starts_with(|first: char| first.is_ascii_digit()) => {
+            format!("version {version}")
+        }
+        Some(named) => named.to_owned(),
+        None => "version not reported".to_owned(),
+    };
     format!("{version} at {} ({})", target.base_url, target.backend)
 }
 
@@ -157,11 +203,32 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_shown_where_all_runs_share_it() {
+    fn the_commands_are_shown_where_all_runs_hold_theirs() {
         let (mut a, b) = (testing::info(), testing::info());
         assert_eq!(command(&[&a]), None);
         a.environment = json!({"command": "tokometer bench"});
         assert_eq!(command(&[&a, &a]).as_deref(), Some("tokometer bench"));
         assert_eq!(command(&[&a, &b]), None);
+        let mut c = a.clone();
+        c.environment = json!({"command": "tokometer bench --name c"});
+        assert_eq!(
+            command(&[&a, &c, &a]).as_deref(),
+            Some("tokometer bench\ntokometer bench --name c")
+        );
+    }
+
+    #[test]
+    fn loads_that_differ_in_one_number_are_listed_once() {
+        let summary = testing::summary();
+        let with = |cap| {
+            let mut info = testing::info();
+            (info.load.request_rate, info.load.max_concurrency) = (None, Some(cap));
+            info
+        };
+        let (a, b, rate) = (with(8), with(1), testing::info());
+        let runs = [(&a, &summary), (&b, &summary), (&rate, &summary)];
+        let text = loads(&runs).unwrap();
+        assert!(text.starts_with("closed loop: 1, 8 in flight; "), "{text}");
+        assert!(text.contains("20 req/s"), "{text}");
     }
 }

@@ -50,6 +50,16 @@ impl LoadAxis {
         }
     }
 
+    /// For the origin of a page.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::InFlight => "closed loop",
+            Self::Rate => "open loop",
+            Self::Burst => "bursts",
+            Self::Course => "",
+        }
+    }
+
     pub(super) fn unit(self) -> &'static str {
         match self {
             Self::InFlight => "in flight",

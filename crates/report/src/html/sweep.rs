@@ -288,7 +288,9 @@ impl<'a> Sweep<'a> {
         let mut series = of(p99);
         if self.configurations.len() == 1 {
             let median = Figure::new(quantity, Statistic::MEDIAN);
-            series.iter_mut().for_each(|one| (one.name, one.look) = (p99.label(), 1));
+            for one in &mut series {
+                (one.name, one.look) = (p99.label(), 1);
+            }
             let medians = of(median).into_iter();
             series.extend(medians.map(|one| Series { name: median.label(), look: 0, ..one }));
         }
@@ -388,7 +390,9 @@ impl<'a> Sweep<'a> {
 const FRONT: &str = "The line connects the points of a configuration that no other of its points beats in both directions; hollow points are beaten.";
 
 fn front(series: &mut [Series], prefer: (Prefer, Prefer)) {
-    series.iter_mut().for_each(|one| mark_front(&mut one.points, prefer));
+    for one in series {
+        mark_front(&mut one.points, prefer);
+    }
 }
 
 fn xs(series: &[Series]) -> Vec<f64> {

@@ -14,6 +14,8 @@ fn summary(tokens_per_s: f64) -> Summary {
     let mut summary = testing::summary();
     summary.figures.insert(Quantity::Output.key().to_owned(), Some(tokens_per_s));
     summary.figures.insert(Quantity::Total.key().to_owned(), Some(2.0 * tokens_per_s));
+    let speeds = summary.distribution("ttft_ms").unwrap().clone();
+    summary.distributions.insert(Quantity::UserSpeed.key().to_owned(), speeds);
     summary
 }
 
