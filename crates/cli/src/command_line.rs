@@ -2,7 +2,7 @@
 
 use tokometer_base::redact::Secrets;
 
-use crate::lower::of_words;
+use crate::lower::shown_words;
 
 /// This process's command. `known` are secrets besides those that its words show.
 pub(crate) fn command_line(known: &Secrets) -> String {
@@ -12,12 +12,8 @@ pub(crate) fn command_line(known: &Secrets) -> String {
 }
 
 fn shown(words: &[String], known: &Secrets) -> String {
-    let own = of_words(words);
-    let word = |word: &String| quoted(&known.redact(&own.redact_exact(word)));
-    std::iter::once("tokometer".to_owned())
-        .chain(words.iter().map(word))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let words = shown_words(words).into_iter().map(|word| quoted(&known.redact(&word)));
+    std::iter::once("tokometer".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// A word as a shell reads it back.
@@ -51,6 +47,14 @@ mod tests {
         check(
             &["bench", "--header", "x-team=hunter22"],
             "tokometer bench --header 'x-team=[redacted]'",
+        );
+        check(
+            &["bench", "--switch-command", "restart --password hunter22"],
+            "tokometer bench --switch-command 'restart --password [redacted]'",
+        );
+        check(
+            &["bench", "--base-url=http://h?sig=hunter22", "--model", "m"],
+            "tokometer bench '--base-url=http://h?sig=[redacted]' --model m",
         );
         check(&["bench", "--name", ""], "tokometer bench --name ''");
     }

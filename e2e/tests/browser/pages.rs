@@ -18,7 +18,7 @@ fn open(browser: &Browser, folder: &Path, page: &str) -> String {
 
 fn number(browser: &Browser, script: &str) -> i64 {
     let found = browser.script(script).unwrap();
-    found.as_f64().unwrap_or_else(|| panic!("{script} gave {found}")).round() as i64
+    found.as_i64().unwrap_or_else(|| panic!("{script} gave {found}"))
 }
 
 /// Every table can be scrolled to its last column, by keyboard too, and the page itself is not wider than
@@ -50,9 +50,8 @@ fn download(browser: &Browser, label: &str) -> String {
     browser.script("return window.saved").unwrap().as_str().unwrap().to_owned()
 }
 
-#[test]
-fn configurations_are_series_whose_points_lead_to_their_runs() {
-    let folder = tempfile::tempdir().unwrap();
+/// Two sweeps and a run at a rate, on the page `page.html`.
+fn write_configurations(folder: &Path) {
     let servers = [program::Server::quick(), program::Server::quick()];
     for (server, name) in servers.iter().zip(["base", "<b>tuned</b>"]) {
         let line = format!(
@@ -60,17 +59,21 @@ fn configurations_are_series_whose_points_lead_to_their_runs() {
             server.url
         );
         let dir = name.replace(['<', '>', '/'], "");
-        let _ = program::run(folder.path(), &format!("{line} --run-dir {dir}")).succeeded();
+        let _ = program::run(folder, &format!("{line} --run-dir {dir}")).succeeded();
     }
     let rate =
         format!("bench --base-url {} --request-rate 50 --num-prompts 8 {SMALL}", servers[0].url);
-    let _ = program::run(folder.path(), &format!("{rate} --run-dir rate")).succeeded();
-    let mut report =
-        program::command(folder.path(), "report base btunedb rate --gpus 8 --price 2.5/h");
+    let _ = program::run(folder, &format!("{rate} --run-dir rate")).succeeded();
+    let mut report = program::command(folder, "report base btunedb rate --gpus 8 --price 2.5/h");
     let report =
         report.args(["--slo", "p99 ttft < 5s", "--label", "base", "--label", "<b>tuned</b>"]);
     let _ = program::ended(report.args(["--label", "rate", "--html", "page.html"])).succeeded();
+}
 
+#[test]
+fn configurations_are_series_whose_points_lead_to_their_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    write_configurations(folder.path());
     let profile = tempfile::tempdir().unwrap();
     let browser = Browser::start(profile.path()).unwrap();
     let text = open(&browser, folder.path(), "page.html");

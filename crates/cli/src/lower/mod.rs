@@ -28,4 +28,4 @@ pub(crate) use file::{key_variable, written};
 pub(crate) use flags::percentiles;
 pub(crate) use points::PlannedPoint;
 pub(crate) use resolve::{Lowered, complete_part, lower};
-pub(crate) use secrets::of_words;
+pub(crate) use secrets::{of_words, shown_words};

@@ -4,7 +4,7 @@
 //! parsed must not repeat a key.
 
 use serde_json::{Map, Value};
-use tokometer_base::redact::{Secrets, is_secret_name};
+use tokometer_base::redact::{HIDDEN, Secrets, hide_in_url, is_secret_name};
 use tokometer_client::secret::add_object;
 use tokometer_plan::ShellCommand;
 
@@ -47,6 +47,20 @@ const FLAGS: [(&str, Holds); 15] = [
 /// The secrets among the words of a command line.
 pub(crate) fn of_words(words: &[String]) -> Secrets {
     let mut secrets = Secrets::new();
+    each_value(words, |_, holds, value| {
+        if let Some((holds, value)) = holds.zip(value) {
+            add(holds, value, &mut secrets);
+        }
+    });
+    secrets
+}
+
+/// Calls `found` for every word: what the flag before it may hold, and its value, which is the whole word
+/// or what follows `=`. A flag without a value has none.
+fn each_value<'a>(
+    words: &'a [String],
+    mut found: impl FnMut(&'a str, Option<Holds>, Option<&'a str>),
+) {
     let mut holds = None;
     for word in words {
         let (name, value) = match word.split_once('=') {
@@ -58,11 +72,29 @@ pub(crate) fn of_words(words: &[String]) -> Secrets {
             holds = FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, holds)| *holds);
         }
         let value = if name.starts_with("--") { value } else { Some(word.as_str()) };
-        if let Some((holds, value)) = holds.zip(value) {
-            add(holds, value, &mut secrets);
-        }
+        found(word, holds, value);
     }
-    secrets
+}
+
+/// The words of a command line as a record may hold them. What may be a secret is hidden even if it
+/// does not look like one: the arguments of a command, the parameters of an address.
+pub(crate) fn shown_words(words: &[String]) -> Vec<String> {
+    let known = of_words(words);
+    let mut shown = Vec::new();
+    each_value(words, |word, holds, value| {
+        let hidden = holds.zip(value).map(|(holds, value)| {
+            let text = match holds {
+                Holds::Url => hide_in_url(value),
+                Holds::Command => ShellCommand(value.to_owned()).to_string(),
+                Holds::Key => HIDDEN.to_owned(),
+                Holds::Header | Holds::Pair | Holds::Json => value.to_owned(),
+            };
+            let flag = &word[..word.len() - value.len()];
+            format!("{flag}{text}")
+        });
+        shown.push(known.redact(&hidden.unwrap_or_else(|| word.to_owned())));
+    });
+    shown
 }
 
 fn add(holds: Holds, value: &str, secrets: &mut Secrets) {
