@@ -116,7 +116,7 @@ fn a_run_is_a_result_of_the_inferencex_kit_and_a_report_of_llm_d() {
     let total = result["total_token_throughput"].as_f64().unwrap();
     let per_gpu = aggregate["tput_per_gpu"].as_f64().unwrap();
     assert!((per_gpu * 8.0 / total - 1.0).abs() < 1e-9, "{aggregate}");
-    assert!(aggregate["median_intvty"].is_number() && aggregate["mean_ttft"].is_number());
+    assert!(aggregate["mean_tpot"].is_number() && aggregate["mean_ttft"].is_number());
     assert_eq!(report["version"], "0.2");
     let requests = &report["results"]["request_performance"]["aggregate"]["requests"];
     assert_eq!((&requests["total"], &requests["failures"]), (&8.into(), &0.into()));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tokometer_decide::compare::{ComparedFigure, Comparison, Conclusion, RuleOutcome, Weight};
-use tokometer_report::html::{Answer, DifferenceBar, Differences, Page, PageNote};
+use tokometer_report::html::{DifferenceBar, Differences, Page, PageAnswer, PageNote};
 
 use super::views::{
     HEADS, cells, chance, ground, headline, outcome, run_word, side, subjects, verdict, word,
@@ -72,7 +72,7 @@ pub(crate) fn page(comparison: &Comparison) -> Page {
     };
     Page {
         title: "a against b".to_owned(),
-        answer: Some(Answer {
+        answer: Some(PageAnswer {
             tone,
             headline: headline(comparison),
             lines: vec![ground(comparison)],

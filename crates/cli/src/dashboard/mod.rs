@@ -99,10 +99,10 @@ fn show(watched: &DashboardSource, stop: &AtomicBool) {
         // A terminal that cannot be drawn on is no reason to stop measuring.
         let _ = terminal.draw(|frame| board.render(frame));
         let key = pressed();
-        if key == Some(Key::Help) {
+        if key == Some(BoardKey::Help) {
             board.toggle_help();
         }
-        if key == Some(Key::Stop) {
+        if key == Some(BoardKey::Stop) {
             // Treated like a signal from the terminal, so that a sweep stops as well.
             if signal_hook::low_level::raise(signal_hook::consts::SIGINT).is_err() {
                 watched.interrupt.raise();
@@ -113,20 +113,20 @@ fn show(watched: &DashboardSource, stop: &AtomicBool) {
 
 /// A key that means something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
+enum BoardKey {
     Stop,
     Help,
 }
 
 /// Waits for a key until the next drawing. In raw mode Ctrl-C is a key like any other.
-fn pressed() -> Option<Key> {
+fn pressed() -> Option<BoardKey> {
     let Ok(true) = event::poll(INTERVAL) else { return None };
     let Ok(Event::Key(key)) = event::read() else { return None };
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
-        KeyCode::Char('c') if is_control => Some(Key::Stop),
-        KeyCode::Char('q') => Some(Key::Stop),
-        KeyCode::Char('?' | 'h') => Some(Key::Help),
+        KeyCode::Char('c') if is_control => Some(BoardKey::Stop),
+        KeyCode::Char('q') => Some(BoardKey::Stop),
+        KeyCode::Char('?' | 'h') => Some(BoardKey::Help),
         _ => None,
     }
 }

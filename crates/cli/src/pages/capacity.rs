@@ -10,8 +10,8 @@ use tokometer_decide::search::{PointOutcome, SearchResult, needed};
 use tokometer_metrics::Summary;
 use tokometer_record::RunInfo;
 use tokometer_report::html::{
-    Answer, Band, Chart, ChartAxis, ChartGroup, ChartPoint, Fact, LimitLine, Mark, Of, Page,
-    PageNote, RunPage, Series, Table, command, facts,
+    Band, Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Of, Page, PageAnswer, PageFact,
+    PageNote, PointMark, RunPage, Series, Table, command, facts,
 };
 
 use super::several::begin;
@@ -99,7 +99,7 @@ fn part(folder: &Path, one: &PagePoint<'_>) -> Result<Option<RunPage>, Refusal> 
 }
 
 /// The sentence: its first part large, the rest below.
-fn answer(findings: &Findings) -> Answer {
+fn answer(findings: &Findings) -> PageAnswer {
     let sentence = findings.sentence.as_str();
     let end = [" (", "; ", ": "].iter().filter_map(|mark| sentence.find(mark)).min();
     let (headline, rest) = sentence.split_at(end.unwrap_or(sentence.len()));
@@ -113,7 +113,7 @@ fn answer(findings: &Findings) -> Answer {
         Ending::Answered(SearchResult::NoneMeets { .. }) => "bad",
         _ => "open",
     };
-    Answer { tone, headline: headline.to_owned(), lines }
+    PageAnswer { tone, headline: headline.to_owned(), lines }
 }
 
 fn notes(findings: &Findings) -> Vec<PageNote> {
@@ -126,7 +126,7 @@ fn notes(findings: &Findings) -> Vec<PageNote> {
     caveats.iter().map(|caveat| note(views::caveat(caveat))).collect()
 }
 
-fn origin(findings: &Findings, runs: &[(&RunInfo, &Summary)]) -> Vec<Fact> {
+fn origin(findings: &Findings, runs: &[(&RunInfo, &Summary)]) -> Vec<PageFact> {
     let loads = findings.points.iter().map(|point| point.load);
     let (low, high) = (loads.clone().fold(f64::INFINITY, f64::min), loads.fold(0.0, f64::max));
     let mut facts = facts(runs, findings.gpus);
@@ -260,15 +260,15 @@ fn interval(findings: &Findings) -> Option<Band> {
 }
 
 /// A value of a point, and how the point looks.
-type PointValue<'a> = &'a dyn Fn(&MeasuredPoint) -> Option<(f64, Mark)>;
+type PointValue<'a> = &'a dyn Fn(&MeasuredPoint) -> Option<(f64, PointMark)>;
 
 /// The outcome of a point; on the chart of an objective whether that one was met.
-fn mark(fit: PointOutcome, is_met: Option<bool>) -> Mark {
+fn mark(fit: PointOutcome, is_met: Option<bool>) -> PointMark {
     match (fit, is_met) {
-        (PointOutcome::Overloaded, _) => Mark::Overloaded,
-        (PointOutcome::Failed, _) => Mark::Failed,
-        (PointOutcome::Met, None) | (_, Some(true)) => Mark::Met,
-        (PointOutcome::Missed, None) | (_, Some(false)) => Mark::Missed,
+        (PointOutcome::Overloaded, _) => PointMark::Overloaded,
+        (PointOutcome::Failed, _) => PointMark::Failed,
+        (PointOutcome::Met, None) | (_, Some(true)) => PointMark::Met,
+        (PointOutcome::Missed, None) | (_, Some(false)) => PointMark::Missed,
     }
 }
 

@@ -12,8 +12,8 @@ use tokometer_metrics::{Summary, statistics};
 use tokometer_record::RunInfo;
 use tokometer_report::Grid;
 use tokometer_report::html::{
-    Answer, Chart, ChartAxis, ChartGroup, ChartPoint, Estimate, Mark, Page, PageNote, RunPage,
-    Scale, Series, Table, date, estimate, facts,
+    Chart, ChartAxis, ChartGroup, ChartPoint, FigureEstimate, Page, PageAnswer, PageNote,
+    PointMark, RunPage, Scale, Series, Table, date, estimate, facts,
 };
 
 use super::several::begin;
@@ -31,15 +31,15 @@ struct HistoryRun {
 }
 
 /// Runs that are compared together.
-struct Step {
+struct HistoryStep {
     label: String,
     runs: Vec<HistoryRun>,
     /// Against the step before it; `None` for the first.
-    change: Option<Change>,
+    change: Option<StepChange>,
 }
 
 /// What became of the figures since the step before.
-enum Change {
+enum StepChange {
     Compared(Box<Comparison>),
     /// Why the two steps cannot be compared.
     Refused(String),
@@ -54,7 +54,7 @@ enum Order {
 
 /// All steps, first to last.
 pub(crate) struct History {
-    steps: Vec<Step>,
+    steps: Vec<HistoryStep>,
     order: Order,
     figures: Vec<Figure>,
 }
@@ -63,7 +63,7 @@ pub(crate) struct History {
 pub(crate) fn history(sources: &[PageSource], view: &RunView) -> Result<History, Refusal> {
     let order =
         if sources.iter().any(|one| one.name.is_some()) { Order::Label } else { Order::Date };
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<HistoryStep> = Vec::new();
     for source in sources {
         for folder in &source.runs {
             let run = summarise(folder, view)?;
@@ -72,7 +72,7 @@ pub(crate) fn history(sources: &[PageSource], view: &RunView) -> Result<History,
             let known = steps.iter_mut().find(|step| order == Order::Label && step.label == label);
             match known {
                 Some(step) => step.runs.push(run),
-                None => steps.push(Step { label, runs: vec![run], change: None }),
+                None => steps.push(HistoryStep { label, runs: vec![run], change: None }),
             }
         }
     }
@@ -96,34 +96,42 @@ pub(crate) fn history(sources: &[PageSource], view: &RunView) -> Result<History,
     Ok(History { steps, order, figures })
 }
 
-fn change(before: &Step, this: &Step, figures: &[Figure]) -> Result<Change, Refusal> {
-    let folders = |step: &Step| step.runs.iter().map(|run| run.folder.clone()).collect::<Vec<_>>();
-    let has_success = |step: &Step| step.runs.iter().all(|run| run.summary.counts.succeeded > 0);
+fn change(
+    before: &HistoryStep,
+    this: &HistoryStep,
+    figures: &[Figure],
+) -> Result<StepChange, Refusal> {
+    let folders =
+        |step: &HistoryStep| step.runs.iter().map(|run| run.folder.clone()).collect::<Vec<_>>();
+    let has_success =
+        |step: &HistoryStep| step.runs.iter().all(|run| run.summary.counts.succeeded > 0);
     if !has_success(before) || !has_success(this) {
-        return Ok(Change::Refused("a run without a successful request".to_owned()));
+        return Ok(StepChange::Refused("a run without a successful request".to_owned()));
     }
     let comparison = of_sides(&folders(before), &folders(this), Criteria::of(figures))?;
     let refusals = comparison.refusals().join("; ");
     Ok(if refusals.is_empty() {
-        Change::Compared(Box::new(comparison))
+        StepChange::Compared(Box::new(comparison))
     } else {
-        Change::Refused(refusals)
+        StepChange::Refused(refusals)
     })
 }
 
-impl Step {
+impl HistoryStep {
     fn row(&self, figure: Figure) -> Option<&ComparedFigure> {
         match self.change.as_ref()? {
-            Change::Compared(comparison) => comparison.rows.iter().find(|row| row.figure == figure),
-            Change::Refused(_) => None,
+            StepChange::Compared(comparison) => {
+                comparison.rows.iter().find(|row| row.figure == figure)
+            }
+            StepChange::Refused(_) => None,
         }
     }
 
     /// Differences that `compare` calls better or worse.
     fn called(&self) -> Vec<&ComparedFigure> {
         match &self.change {
-            Some(Change::Compared(comparison)) => {
-                comparison.rows.iter().filter(|row| mark(row) != Mark::Plain).collect()
+            Some(StepChange::Compared(comparison)) => {
+                comparison.rows.iter().filter(|row| mark(row) != PointMark::Plain).collect()
             }
             _ => Vec::new(),
         }
@@ -133,10 +141,10 @@ impl Step {
     fn summary(&self) -> String {
         match &self.change {
             None => String::new(),
-            Some(Change::Refused(_)) => "not comparable".to_owned(),
-            Some(Change::Compared(_)) => {
+            Some(StepChange::Refused(_)) => "not comparable".to_owned(),
+            Some(StepChange::Compared(_)) => {
                 let count = |wanted| self.called().iter().filter(|row| mark(row) == wanted).count();
-                match (count(Mark::Worse), count(Mark::Better)) {
+                match (count(PointMark::Worse), count(PointMark::Better)) {
                     (0, 0) => "none called".to_owned(),
                     (worse, 0) => format!("{worse} worse"),
                     (0, better) => format!("{better} better"),
@@ -147,8 +155,8 @@ impl Step {
     }
 
     /// The mean of its runs with the interval of their scatter; of a single run its own interval.
-    fn estimate(&self, figure: Figure) -> Option<Estimate> {
-        let each: Vec<Estimate> =
+    fn estimate(&self, figure: Figure) -> Option<FigureEstimate> {
+        let each: Vec<FigureEstimate> =
             self.runs.iter().filter_map(|run| estimate(&run.summary, figure)).collect();
         if let [only] = each.as_slice() {
             return Some(*only);
@@ -156,7 +164,7 @@ impl Step {
         let values: Vec<f64> = each.iter().map(|one| one.value).collect();
         let value = statistics::mean(&values)?;
         let margin = statistics::mean_margin(&values);
-        Some(Estimate {
+        Some(FigureEstimate {
             value,
             low: margin.map(|margin| value - margin),
             high: margin.map(|margin| value + margin),
@@ -168,11 +176,11 @@ impl Step {
     }
 }
 
-fn mark(row: &ComparedFigure) -> Mark {
+fn mark(row: &ComparedFigure) -> PointMark {
     match row.difference.map(|difference| difference.conclusion) {
-        Some(Conclusion::Better) => Mark::Better,
-        Some(Conclusion::Worse) => Mark::Worse,
-        _ => Mark::Plain,
+        Some(Conclusion::Better) => PointMark::Better,
+        Some(Conclusion::Worse) => PointMark::Worse,
+        _ => PointMark::Plain,
     }
 }
 
@@ -220,11 +228,11 @@ impl History {
 
     /// At which steps figures became worse or better.
     fn headline(&self) -> String {
-        let steps = |wanted: Mark| -> Vec<&str> {
-            let has = |step: &&Step| step.called().iter().any(|row| mark(row) == wanted);
+        let steps = |wanted: PointMark| -> Vec<&str> {
+            let has = |step: &&HistoryStep| step.called().iter().any(|row| mark(row) == wanted);
             self.steps.iter().filter(has).map(|step| step.label.as_str()).collect()
         };
-        let (worse, better) = (steps(Mark::Worse), steps(Mark::Better));
+        let (worse, better) = (steps(PointMark::Worse), steps(PointMark::Better));
         let part = |words: &str, at: &[&str]| {
             (!at.is_empty()).then(|| format!("{words} at {}", at.join(", ")))
         };
@@ -244,11 +252,13 @@ impl History {
             .flat_map(|step| &step.runs)
             .map(|run| (&run.info, &run.summary))
             .collect();
-        let is_worse =
-            self.steps.iter().any(|step| step.called().iter().any(|row| mark(row) == Mark::Worse));
+        let is_worse = self
+            .steps
+            .iter()
+            .any(|step| step.called().iter().any(|row| mark(row) == PointMark::Worse));
         let mut page = Page {
             title: format!("History of {} runs", runs.len()),
-            answer: Some(Answer {
+            answer: Some(PageAnswer {
                 tone: if is_worse { "bad" } else { "good" },
                 headline: self.headline(),
                 lines: vec![
@@ -277,8 +287,8 @@ impl History {
             code: "not comparable".to_owned(),
             text,
         };
-        let of = |step: &Step| match &step.change {
-            Some(Change::Refused(why)) => Some(note(format!("{}: {why}", step.label))),
+        let of = |step: &HistoryStep| match &step.change {
+            Some(StepChange::Refused(why)) => Some(note(format!("{}: {why}", step.label))),
             _ => None,
         };
         let mut notes: Vec<PageNote> = self.steps.iter().filter_map(of).collect();
@@ -295,7 +305,7 @@ impl History {
     fn table(&self) -> Table {
         let heads = ["step", "date", "runs"].map(str::to_owned).into_iter();
         let figures = COLUMNS.map(|figure| format!("{figure} {}", figure.unit().name()));
-        let row = |(place, step): (usize, &Step)| {
+        let row = |(place, step): (usize, &HistoryStep)| {
             let mut cells = vec![
                 json!({"run": self.first_run(place), "text": step.label}),
                 json!({"text": step.date()}),
@@ -347,7 +357,7 @@ impl History {
     }
 
     fn chart(&self, figure: Figure) -> Option<Chart> {
-        let point = |(place, step): (usize, &Step)| {
+        let point = |(place, step): (usize, &HistoryStep)| {
             let found = step.estimate(figure)?;
             let row = step.row(figure);
             let x = match self.order {
@@ -355,7 +365,9 @@ impl History {
                 Order::Label => place as f64,
             };
             let text = match (&step.change, row) {
-                (Some(Change::Refused(_)), _) => "not comparable with the step before".to_owned(),
+                (Some(StepChange::Refused(_)), _) => {
+                    "not comparable with the step before".to_owned()
+                }
                 (_, Some(row)) => format!("{}, against the step before", words(row)),
                 _ => String::new(),
             };
@@ -365,7 +377,7 @@ impl History {
                 low: found.low,
                 high: found.high,
                 run: Some(self.first_run(place)),
-                mark: row.map_or(Mark::Plain, mark),
+                mark: row.map_or(PointMark::Plain, mark),
                 text,
             })
         };

@@ -6,7 +6,7 @@ use tokometer_base::Nanos;
 use tokometer_decide::Slo;
 use tokometer_metrics::Summary;
 use tokometer_record::{RunInfo, RunState};
-use tokometer_report::html::{Page, RunPage, Sweep, SweepPoint, command, facts};
+use tokometer_report::html::{Page, RunPage, SweepPoint, SweepView, command, facts};
 
 use super::{PageContext, PageSource, point_name};
 use crate::bench::{RunView, SummarisedRun, summarise};
@@ -132,7 +132,7 @@ fn of_several(all: &[PageRun], context: &PageContext) -> Result<Page, Refusal> {
             is_met: context.slo.as_ref().and_then(|slo| is_met(slo, &run.shown.summary)),
         })
         .collect();
-    let sweep = Sweep::new(&points, &sweep_context);
+    let sweep = SweepView::new(&points, &sweep_context);
     let infos: Vec<(&RunInfo, &Summary)> =
         all.iter().map(|run| (&run.shown.info, &run.shown.summary)).collect();
     let mut models: Vec<&str> =
@@ -166,7 +166,7 @@ fn of_several(all: &[PageRun], context: &PageContext) -> Result<Page, Refusal> {
     Ok(page)
 }
 
-/// Whether a run meets all objectives; `None` where one of them has no value.
+/// Whether all objectives are met; `None` where one of them has no value.
 fn is_met(slo: &Slo, summary: &Summary) -> Option<bool> {
     let results = slo.results(summary);
     if results.iter().any(|one| one.is_met == Some(false)) {

@@ -60,7 +60,7 @@ impl ChartAxis {
 /// How a point looks. A shape of its own for each, so that colour is never the only sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mark {
+pub enum PointMark {
     /// The shape of its series.
     #[default]
     Plain,
@@ -97,7 +97,7 @@ pub struct ChartPoint {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<usize>,
     /// How it looks.
-    pub mark: Mark,
+    pub mark: PointMark,
     /// A remark of the point's own, such as a verdict.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
@@ -194,7 +194,7 @@ pub(super) fn mark_front(points: &mut [ChartPoint], (x, y): (Prefer, Prefer)) {
     let beats = |a: &(f64, f64), b: &(f64, f64)| a.0 >= b.0 && a.1 >= b.1 && a != b;
     for (point, place) in points.iter_mut().zip(&places) {
         let is_beaten = places.iter().any(|other| beats(other, place));
-        point.mark = if is_beaten { Mark::Dominated } else { Mark::Plain };
+        point.mark = if is_beaten { PointMark::Dominated } else { PointMark::Plain };
     }
     points.sort_by(|a, b| a.x.total_cmp(&b.x));
 }
@@ -209,7 +209,7 @@ mod tests {
             .map(|(x, y)| ChartPoint { x: *x, y: *y, ..ChartPoint::default() })
             .collect();
         mark_front(&mut points, prefer);
-        points.iter().filter(|one| one.mark == Mark::Plain).map(|one| one.x).collect()
+        points.iter().filter(|one| one.mark == PointMark::Plain).map(|one| one.x).collect()
     }
 
     #[test]

@@ -31,13 +31,13 @@ const NOT_OF_A_CONFIGURATION: [&str; 14] = [
 /// Longer values are cut.
 const LONGEST_VALUE: usize = 48;
 
-type Fields = BTreeMap<String, String>;
+type ConfigurationFields = BTreeMap<String, String>;
 
 /// The name of each run's configuration, in the order of the runs. Runs with one name belong together.
 /// `sources` is, for each run, the name of the folder or the label that it was given with; `None` for a
 /// run that was given by itself.
 pub(super) fn names(runs: &[(&RunInfo, Option<&str>)]) -> Vec<String> {
-    let fields: Vec<Fields> = runs.iter().map(|(info, _)| fields(info)).collect();
+    let fields: Vec<ConfigurationFields> = runs.iter().map(|(info, _)| fields(info)).collect();
     let varying = varying(&fields);
     let has_sources = runs.iter().map(|(_, source)| source).collect::<BTreeSet<_>>().len() > 1;
     // A field that only differs between sources is said by their names.
@@ -45,7 +45,7 @@ pub(super) fn names(runs: &[(&RunInfo, Option<&str>)]) -> Vec<String> {
         let of_source = runs.iter().zip(&fields).filter(|((_, other), _)| *other == source);
         of_source.map(|(_, fields)| fields.get(path)).collect::<BTreeSet<_>>().len() > 1
     };
-    let name = |((info, source), fields): (&(&RunInfo, Option<&str>), &Fields)| {
+    let name = |((info, source), fields): (&(&RunInfo, Option<&str>), &ConfigurationFields)| {
         let source = source.filter(|_| has_sources);
         let own: Vec<String> = varying
             .iter()
@@ -71,7 +71,7 @@ fn last<'a>(path: &'a str, varying: &[&'a str]) -> &'a str {
     if is_unique { end(path) } else { path }
 }
 
-fn varying(all: &[Fields]) -> Vec<&str> {
+fn varying(all: &[ConfigurationFields]) -> Vec<&str> {
     let paths: BTreeSet<&str> = all.iter().flat_map(|one| one.keys().map(String::as_str)).collect();
     let is_varying = |path: &&str| {
         let mut values = all.iter().map(|one| one.get(*path));
@@ -82,8 +82,8 @@ fn varying(all: &[Fields]) -> Vec<&str> {
 }
 
 /// Everything that makes a configuration, by path.
-fn fields(info: &RunInfo) -> Fields {
-    let mut fields = Fields::new();
+fn fields(info: &RunInfo) -> ConfigurationFields {
+    let mut fields = ConfigurationFields::new();
     flatten("", &info.plan, &mut fields);
     for (place, target) in info.targets.iter().enumerate() {
         let name = |what: &str| if place == 0 { what.to_owned() } else { format!("{what}_b") };
@@ -97,7 +97,7 @@ fn fields(info: &RunInfo) -> Fields {
     fields
 }
 
-fn flatten(path: &str, value: &Value, fields: &mut Fields) {
+fn flatten(path: &str, value: &Value, fields: &mut ConfigurationFields) {
     let is_left_out = |path: &str| NOT_OF_A_CONFIGURATION.contains(&path);
     match value {
         Value::Object(object) => {

@@ -5,7 +5,7 @@ use tokometer_metrics::{ConfidenceInterval, Summary};
 
 /// A figure's value with the ends of its interval, where they are known and finite.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
+pub struct FigureEstimate {
     /// In the unit of the figure.
     pub value: f64,
     /// Lower end of the 95 % confidence interval.
@@ -15,7 +15,7 @@ pub struct Estimate {
 }
 
 /// A figure of a run; `None` where it has none, or must not be shown.
-pub fn estimate(summary: &Summary, figure: Figure) -> Option<Estimate> {
+pub fn estimate(summary: &Summary, figure: Figure) -> Option<FigureEstimate> {
     let key = figure.quantity.key();
     let found = summary.distribution(key).filter(|found| !found.is_withheld);
     let (value, interval) = match figure.statistic {
@@ -31,7 +31,7 @@ pub fn estimate(summary: &Summary, figure: Figure) -> Option<Estimate> {
     };
     let ends = interval.and_then(ConfidenceInterval::ends);
     let finite = |end: f64| Some(end).filter(|end| end.is_finite());
-    Some(Estimate {
+    Some(FigureEstimate {
         value: value.filter(|value| value.is_finite())?,
         low: ends.and_then(|ends| finite(ends.0)),
         high: ends.and_then(|ends| finite(ends.1)),

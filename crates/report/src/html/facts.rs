@@ -16,7 +16,7 @@ const LISTED: usize = 6;
 
 /// One line of a page's origin.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Fact {
+pub struct PageFact {
     /// Such as `model`.
     pub name: &'static str,
     /// For people.
@@ -30,7 +30,7 @@ pub fn date(at: WallNanos) -> String {
 }
 
 /// The origin of these runs. `gpus` is the number of GPUs that the user gave.
-pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<Fact> {
+pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<PageFact> {
     let of = |value: fn(&RunInfo, &Summary) -> Option<String>| {
         distinct(runs.iter().filter_map(|(info, summary)| value(info, summary)))
     };
@@ -47,7 +47,8 @@ pub fn facts(runs: &[(&RunInfo, &Summary)], gpus: Option<u32>) -> Vec<Fact> {
         ("load", loads(runs)),
         ("measured by", of(|info, _| Some(format!("tokometer {}", info.version)))),
     ];
-    let known = lines.into_iter().filter_map(|(name, value)| Some(Fact { name, value: value? }));
+    let known =
+        lines.into_iter().filter_map(|(name, value)| Some(PageFact { name, value: value? }));
     known.collect()
 }
 

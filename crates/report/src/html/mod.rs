@@ -20,13 +20,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use chart::{
-    Band, Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Mark, Of, Scale, Series, Table,
+    Band, Chart, ChartAxis, ChartGroup, ChartPoint, LimitLine, Of, PointMark, Scale, Series, Table,
 };
 pub use cost::Price;
-pub use estimate::{Estimate, estimate};
-pub use facts::{Fact, command, date, facts};
+pub use estimate::{FigureEstimate, estimate};
+pub use facts::{PageFact, command, date, facts};
 pub use run::RunPage;
-pub use sweep::{ObjectiveLine, Sweep, SweepContext, SweepPoint};
+pub use sweep::{ObjectiveLine, SweepContext, SweepPoint, SweepView};
 
 const PAGE: &str = include_str!("../../assets/page.html");
 const PAGE_CSS: &str = include_str!("../../assets/page.css");
@@ -53,7 +53,7 @@ pub struct PageNote {
 
 /// The answer of a page, above everything else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Answer {
+pub struct PageAnswer {
     /// `good`, `bad` or `open`: whether there is an answer, and which.
     pub tone: &'static str,
     /// The answer itself, such as `12.4 req/s`.
@@ -109,11 +109,11 @@ pub struct Page {
     /// A line under the title.
     pub subtitle: String,
     /// What the page is about.
-    pub answer: Option<Answer>,
+    pub answer: Option<PageAnswer>,
     /// What to know of all that follows.
     pub notes: Vec<PageNote>,
     /// Where the figures come from.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<PageFact>,
     /// The command that repeats the measurement.
     pub command: Option<String>,
     /// One row per run of a sweep or a search.

@@ -13,7 +13,7 @@ use super::chart::{
 };
 use super::configuration;
 use super::cost::Price;
-use super::estimate::{Estimate, estimate};
+use super::estimate::{FigureEstimate, estimate};
 use super::load_axis::LoadAxis;
 
 /// One run of several.
@@ -83,7 +83,7 @@ const AGAINST: [Figure; 2] =
 
 /// The runs of a page with the names of their configurations.
 #[derive(Debug)]
-pub struct Sweep<'a> {
+pub struct SweepView<'a> {
     points: &'a [SweepPoint<'a>],
     context: &'a SweepContext,
     /// For each point.
@@ -92,7 +92,7 @@ pub struct Sweep<'a> {
     configurations: Vec<String>,
 }
 
-impl<'a> Sweep<'a> {
+impl<'a> SweepView<'a> {
     /// Runs in the order in which the page shows them.
     pub fn new(points: &'a [SweepPoint<'a>], context: &'a SweepContext) -> Self {
         let runs: Vec<(&RunInfo, Option<&str>)> =
@@ -215,7 +215,7 @@ impl<'a> Sweep<'a> {
     fn series(
         &self,
         axis: LoadAxis,
-        place: impl Fn(&SweepPoint<'_>) -> Option<(f64, Estimate)>,
+        place: impl Fn(&SweepPoint<'_>) -> Option<(f64, FigureEstimate)>,
     ) -> Vec<Series> {
         let of = |(look, name): (usize, &String)| {
             let mine = |(index, point): (usize, &SweepPoint<'_>)| {
@@ -245,10 +245,14 @@ impl<'a> Sweep<'a> {
         all.filter(|series| !series.points.is_empty()).collect()
     }
 
-    fn per_gpu(&self, found: Estimate) -> Estimate {
+    fn per_gpu(&self, found: FigureEstimate) -> FigureEstimate {
         let share = self.share();
         let part = |value: f64| value / share;
-        Estimate { value: part(found.value), low: found.low.map(part), high: found.high.map(part) }
+        FigureEstimate {
+            value: part(found.value),
+            low: found.low.map(part),
+            high: found.high.map(part),
+        }
     }
 
     fn over_load(&self, axis: LoadAxis) -> Vec<Chart> {
@@ -371,7 +375,10 @@ impl<'a> Sweep<'a> {
             let cost = |rate: f64| price.per_million(rate);
             // More tokens per second make each cheaper, so the ends change places.
             let (low, high) = (total.high.and_then(cost), total.low.and_then(cost));
-            Some((point.value(USER_SPEED)?, Estimate { value: cost(total.value)?, low, high }))
+            Some((
+                point.value(USER_SPEED)?,
+                FigureEstimate { value: cost(total.value)?, low, high },
+            ))
         };
         let mut series = self.series(axis, place);
         front(&mut series, (Prefer::Larger, Prefer::Smaller));
@@ -406,16 +413,16 @@ fn spread_of(series: &[Series], label: String) -> ChartAxis {
     ChartAxis::spread(label, &values, 50.0)
 }
 
-type Cell<'a> = Box<dyn Fn(&Sweep<'a>, usize, &SweepPoint<'_>) -> Value + 'a>;
+type TableCell<'a> = Box<dyn Fn(&SweepView<'a>, usize, &SweepPoint<'_>) -> Value + 'a>;
 
 struct Column<'a> {
     head: String,
-    cell: Cell<'a>,
+    cell: TableCell<'a>,
 }
 
 fn column<'a>(
     head: &str,
-    cell: impl Fn(&Sweep<'a>, usize, &SweepPoint<'_>) -> Value + 'a,
+    cell: impl Fn(&SweepView<'a>, usize, &SweepPoint<'_>) -> Value + 'a,
 ) -> Column<'a> {
     Column { head: head.to_owned(), cell: Box::new(cell) }
 }

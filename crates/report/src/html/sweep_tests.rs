@@ -33,7 +33,7 @@ fn runs_stand_by_their_load_whatever_order_they_were_given_in() {
     let (fast, slow, measured) = (info(Some(8.0), None), info(Some(1.0), None), summary(120.0));
     let points = [point(&fast, &measured), point(&slow, &measured)];
     let context = SweepContext { gpus: Some(4), ..SweepContext::default() };
-    let sweep = Sweep::new(&points, &context);
+    let sweep = SweepView::new(&points, &context);
     let table = sweep.overview();
     assert_eq!(
         table.columns.join(", "),
@@ -60,7 +60,7 @@ fn rates_bursts_and_concurrency_never_share_an_axis() {
     let measured = summary(120.0);
     let points = [point(&rate, &measured), point(&cap, &measured), point(&burst, &measured)];
     let context = SweepContext::default();
-    let sweep = Sweep::new(&points, &context);
+    let sweep = SweepView::new(&points, &context);
     let groups = sweep.charts();
     assert_eq!(groups.len(), 3);
     for group in &groups {
@@ -85,7 +85,7 @@ fn configurations_are_series_with_one_look_on_every_chart() {
         of(&high, &quick, "tuned"),
     ];
     let context = SweepContext::default();
-    let groups = Sweep::new(&points, &context).charts();
+    let groups = SweepView::new(&points, &context).charts();
     for chart in groups.iter().flat_map(|group| &group.charts) {
         for series in &chart.series {
             assert_eq!(series.look, usize::from(series.name == "tuned"), "{}", chart.title);
@@ -104,7 +104,7 @@ fn objectives_are_lines_on_the_charts_of_their_figures() {
     let figure = Figure::percentile(Quantity::Ttft, 50);
     let objective = ObjectiveLine { figure, limit: 200.0, text: "p50 ttft < 200ms".into() };
     let context = SweepContext { objectives: vec![objective], ..SweepContext::default() };
-    let sweep = Sweep::new(&points, &context);
+    let sweep = SweepView::new(&points, &context);
     let groups = sweep.charts();
     let against = chart(&groups, "Throughput against p50 TTFT");
     assert_eq!((against.limits[0].of, against.limits[0].at), (Of::X, 200.0));
@@ -123,7 +123,7 @@ fn a_price_gives_the_cost_of_a_million_tokens() {
         price: Some(Price::parse("3.6/h").unwrap()),
         objectives: Vec::new(),
     };
-    let sweep = Sweep::new(&points, &context);
+    let sweep = SweepView::new(&points, &context);
     let table = sweep.overview();
     let column = table.columns.iter().position(|head| head == "$ per M output tokens").unwrap();
     // 8 GPUs × 3.6 per hour for 3.6 million tokens.
