@@ -66,7 +66,7 @@ fn identities() -> String {
          The doctor says which lines do not agree and by how much. It does not say why.\n\n\
          `tokometer doctor -` reads standard input. `--markdown` prints a comment for an issue, `--html` a page\n\
          (`--html=FILE` writes it). A report is found inside Markdown, quotations, logs, terminal colours, boxes\n\
-         and tables. A value that cannot be read costs only itself.\n\n\
+         and tables. A value that cannot be read is skipped; the other values are still checked.\n\n\
          ## Identities\n\n| | code | identity |\n|---|---|---|\n",
     );
     page.extend(Rule::TABLE.map(|(rule, number, ..)| {

@@ -7,6 +7,7 @@
 //! `TOKOMETER_WRITE_PAGES=1 cargo test -p tokometer-e2e pages` writes the outputs that differ.
 
 mod block;
+mod cli;
 mod compare;
 mod lists;
 mod mask;
