@@ -61,6 +61,7 @@ pub fn write(folder: &Path, size: RunSize) -> Result<(), Error> {
                 size.tokens * 3 / 2,
             ))),
             body_bytes: 2_048,
+            items: None,
         };
         let has_failed = unit_float(&mut draws) < FAILED_SHARE;
         let is_connecting = unit_float(&mut draws) < CONNECTING_SHARE;

@@ -26,6 +26,57 @@ pub enum Protocol {
     DeepspeedMii,
     /// llama.cpp's `/completion`.
     LlamaCpp,
+    /// A route that answers with vectors, scores or classes instead of text.
+    Pooling(PoolingRoute),
+}
+
+/// The routes that generate nothing, as far as their bodies differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PoolingRoute {
+    /// OpenAI's `/v1/embeddings`.
+    Embeddings,
+    /// The same with a conversation, as vLLM's server accepts it.
+    EmbeddingsChat,
+    /// Infinity's `/embeddings`.
+    Infinity,
+    /// vLLM's `/pooling`.
+    Pooling,
+    /// vLLM's `/classify`.
+    Classify,
+    /// vLLM's `/score`.
+    Score,
+    /// Rerank routes with `documents`: vLLM's, SGLang's, Cohere's and Jina's.
+    Rerank,
+    /// Cohere's `/v2/embed`.
+    CohereEmbed,
+    /// Text Embeddings Inference's `/embed`.
+    TeiEmbed,
+    /// Text Embeddings Inference's `/rerank`.
+    TeiRerank,
+}
+
+impl PoolingRoute {
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Embeddings | Self::EmbeddingsChat => "/v1/embeddings",
+            Self::Infinity => "/embeddings",
+            Self::Pooling => "/pooling",
+            Self::Classify => "/classify",
+            Self::Score => "/score",
+            Self::Rerank | Self::TeiRerank => "/rerank",
+            Self::CohereEmbed => "/v2/embed",
+            Self::TeiEmbed => "/embed",
+        }
+    }
+
+    /// Whether a request is a query with documents.
+    pub const fn is_ranking(self) -> bool {
+        matches!(self, Self::Score | Self::Rerank | Self::TeiRerank)
+    }
+
+    const fn is_tei(self) -> bool {
+        matches!(self, Self::TeiEmbed | Self::TeiRerank)
+    }
 }
 
 /// The server product that a name stands for.
@@ -78,8 +129,13 @@ const fn row(name: &'static str, protocol: Protocol, server: ServerKind) -> Back
         Protocol::TgiGenerate => "/generate_stream",
         Protocol::TensorRtLlm => "/v2/models/ensemble/generate_stream",
         Protocol::LlamaCpp => "/completion",
+        Protocol::Pooling(route) => route.path(),
     };
     Backend { name, protocol, server, conventions: None, path, sglang_port: 30000 }
+}
+
+const fn pooling(name: &'static str, route: PoolingRoute, server: ServerKind) -> Backend {
+    row(name, Protocol::Pooling(route), server)
 }
 
 impl Backend {
@@ -100,7 +156,7 @@ impl Backend {
 use Conventions::{Sglang, Vllm};
 
 /// Every backend name. A name that both known clients use (`vllm`, `lmdeploy`) means vLLM's.
-static BACKENDS: [Backend; 21] = [
+static BACKENDS: [Backend; 35] = [
     row("openai", Protocol::Completions, ServerKind::Any).of(Vllm),
     row("vllm", Protocol::Completions, ServerKind::Vllm).of(Vllm).port(8000),
     row("openai-chat", Protocol::Chat, ServerKind::Any).of(Vllm),
@@ -125,6 +181,20 @@ static BACKENDS: [Backend; 21] = [
     row("llamacpp", Protocol::LlamaCpp, ServerKind::LlamaCpp).port(8080),
     row("llamacpp-oai", Protocol::Completions, ServerKind::LlamaCpp).port(8080),
     row("llamacpp-oai-chat", Protocol::Chat, ServerKind::LlamaCpp).port(8080),
+    pooling("openai-embeddings", PoolingRoute::Embeddings, ServerKind::Any).of(Vllm),
+    pooling("openai-embeddings-chat", PoolingRoute::EmbeddingsChat, ServerKind::Any).of(Vllm),
+    pooling("infinity-embeddings", PoolingRoute::Infinity, ServerKind::Any).of(Vllm),
+    pooling("vllm-pooling", PoolingRoute::Pooling, ServerKind::Vllm).of(Vllm),
+    pooling("vllm-rerank", PoolingRoute::Rerank, ServerKind::Vllm).of(Vllm),
+    pooling("vllm-classify", PoolingRoute::Classify, ServerKind::Vllm),
+    pooling("vllm-score", PoolingRoute::Score, ServerKind::Vllm),
+    pooling("sglang-embedding", PoolingRoute::Embeddings, ServerKind::Sglang).of(Sglang),
+    pooling("vllm-embedding", PoolingRoute::Embeddings, ServerKind::Vllm).of(Sglang),
+    pooling("cohere-embed", PoolingRoute::CohereEmbed, ServerKind::Any),
+    pooling("cohere-rerank", PoolingRoute::Rerank, ServerKind::Any).at("/v2/rerank"),
+    pooling("jina-rerank", PoolingRoute::Rerank, ServerKind::Any).at("/v1/rerank"),
+    pooling("tei-embed", PoolingRoute::TeiEmbed, ServerKind::Any),
+    pooling("tei-rerank", PoolingRoute::TeiRerank, ServerKind::Any),
 ];
 
 impl Backend {
@@ -182,8 +252,11 @@ impl Backend {
     }
 
     /// The route of the check whether the server is up. Triton has no `/v1/models`; SGLang's tool
-    /// requests its root instead.
+    /// requests its root instead. Text Embeddings Inference has only `/health`.
     pub fn up_path_by(&self, conventions: Conventions) -> &'static str {
+        if self.pooling().is_some_and(PoolingRoute::is_tei) {
+            return "/health";
+        }
         let is_triton = self.protocol == Protocol::TensorRtLlm;
         if is_triton && conventions == Sglang { "/" } else { "/v1/models" }
     }
@@ -214,7 +287,31 @@ impl Backend {
 
     /// Whether it sends conversations and so lets the server apply its chat template.
     pub fn is_chat(&self) -> bool {
-        matches!(self.protocol, Protocol::Chat | Protocol::Responses | Protocol::Messages)
+        matches!(
+            self.protocol,
+            Protocol::Chat
+                | Protocol::Responses
+                | Protocol::Messages
+                | Protocol::Pooling(PoolingRoute::EmbeddingsChat)
+        )
+    }
+
+    /// The route without generation that it measures. `None`: its answers are text.
+    pub fn pooling(&self) -> Option<PoolingRoute> {
+        match self.protocol {
+            Protocol::Pooling(route) => Some(route),
+            _ => None,
+        }
+    }
+
+    /// Whether its answers are vectors, scores or classes, which come in one piece.
+    pub fn is_pooling(&self) -> bool {
+        self.pooling().is_some()
+    }
+
+    /// Whether a request is a query with documents.
+    pub fn is_ranking(&self) -> bool {
+        self.pooling().is_some_and(PoolingRoute::is_ranking)
     }
 
     /// Whether it uses OpenAI's completions, plain or chat.
@@ -234,9 +331,10 @@ impl Backend {
 
     /// Whether the tokens of an answer are known from its usage, so that its text is not needed to
     /// count them. Servers of OpenAI's routes report usage when asked, those of the Responses and
-    /// Messages APIs always.
+    /// Messages APIs always. Routes that generate nothing have no text to count.
     pub fn is_counted_by_usage(&self) -> bool {
-        self.is_openai() || matches!(self.protocol, Protocol::Responses | Protocol::Messages)
+        let is_reported = matches!(self.protocol, Protocol::Responses | Protocol::Messages);
+        self.is_openai() || is_reported || self.is_pooling()
     }
 
     /// Whether a request names its model.
@@ -247,6 +345,7 @@ impl Backend {
                 | Protocol::TgiGenerate
                 | Protocol::TensorRtLlm
                 | Protocol::LlamaCpp
+                | Protocol::Pooling(PoolingRoute::TeiEmbed | PoolingRoute::TeiRerank)
         )
     }
 
@@ -259,7 +358,15 @@ impl Backend {
     pub fn takes_token_ids(&self) -> bool {
         matches!(
             self.protocol,
-            Protocol::Completions | Protocol::SglangGenerate | Protocol::LlamaCpp
+            Protocol::Completions
+                | Protocol::SglangGenerate
+                | Protocol::LlamaCpp
+                | Protocol::Pooling(
+                    PoolingRoute::Embeddings
+                        | PoolingRoute::Pooling
+                        | PoolingRoute::Classify
+                        | PoolingRoute::TeiEmbed
+                )
         )
     }
 }
@@ -336,5 +443,19 @@ truss sglang /v1/models/model:predict /v1/models/model:predict 8000/8080 /v1/mod
 llamacpp - /completion /completion 8000/8080 /v1/models|/v1/models reset|flush llamacpp - - - - - yes -
 llamacpp-oai - /v1/completions /v1/completions 8000/8080 /v1/models|/v1/models reset|flush llamacpp - yes yes yes - yes -
 llamacpp-oai-chat - /v1/chat/completions /v1/chat/completions 8000/8080 /v1/models|/v1/models reset|flush llamacpp yes yes yes yes - - -
+openai-embeddings vllm /v1/embeddings /v1/embeddings 8000/30000 /v1/models|/v1/models reset|flush vllm - - yes yes yes yes -
+openai-embeddings-chat vllm /v1/embeddings /v1/embeddings 8000/30000 /v1/models|/v1/models reset|flush vllm yes - yes yes yes - -
+infinity-embeddings vllm /embeddings /embeddings 8000/30000 /v1/models|/v1/models reset|flush vllm - - yes yes yes - -
+vllm-pooling vllm /pooling /pooling 8000/30000 /v1/models|/v1/models reset|reset vllm - - yes yes yes yes -
+vllm-rerank vllm /rerank /rerank 8000/30000 /v1/models|/v1/models reset|reset vllm - - yes yes yes - -
+vllm-classify - /classify /classify 8000/30000 /v1/models|/v1/models reset|reset vllm - - yes yes yes yes -
+vllm-score - /score /score 8000/30000 /v1/models|/v1/models reset|reset vllm - - yes yes yes - -
+sglang-embedding sglang /v1/embeddings /v1/embeddings 8000/30000 /v1/models|/v1/models reset|flush-within sglang - - yes yes yes yes yes
+vllm-embedding sglang /v1/embeddings /v1/embeddings 8000/30000 /v1/models|/v1/models reset|reset vllm - - yes yes yes yes -
+cohere-embed - /v2/embed /v2/embed 8000/30000 /v1/models|/v1/models reset|flush vllm - - yes yes yes - -
+cohere-rerank - /v2/rerank /v2/rerank 8000/30000 /v1/models|/v1/models reset|flush vllm - - yes yes yes - -
+jina-rerank - /v1/rerank /v1/rerank 8000/30000 /v1/models|/v1/models reset|flush vllm - - yes yes yes - -
+tei-embed - /embed /embed 8000/30000 /health|/health reset|flush vllm - - yes - - yes -
+tei-rerank - /rerank /rerank 8000/30000 /health|/health reset|flush vllm - - yes - - - -
 ";
 }

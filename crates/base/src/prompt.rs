@@ -7,8 +7,19 @@ use serde::{Deserialize, Serialize};
 pub struct Message {
     /// `system`, `user`, `assistant` or another role that the server knows.
     pub role: String,
-    /// The message's text.
+    /// The message's text; that of its parts, one after the other, where it has parts.
     pub content: String,
+    /// The message as a JSON object, where it has more than a role and a text: parts, tool calls, a
+    /// name. It is sent as it is.
+    #[serde(skip)]
+    pub verbatim: Option<String>,
+}
+
+impl Message {
+    /// A role and a text, and nothing else.
+    pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
+        Self { role: role.into(), content: content.into(), verbatim: None }
+    }
 }
 
 /// The form in which a prompt is held. A dialect says which forms it can send.
@@ -21,6 +32,27 @@ pub enum PromptContent {
     TokenIds(Vec<u32>),
     /// A conversation, for chat routes.
     Messages(Vec<Message>),
+    /// Several texts in one request, for routes that answer with vectors or classes.
+    Inputs(Vec<String>),
+    /// Documents that are compared with a query, for rerank and score routes.
+    Ranking {
+        /// What they are compared with.
+        query: String,
+        /// Each gets a score.
+        documents: Vec<String>,
+    },
+}
+
+impl PromptContent {
+    /// Inputs that a route without generation answers one by one.
+    pub fn items(&self) -> u32 {
+        let items = match self {
+            Self::Text(_) | Self::TokenIds(_) | Self::Messages(_) => 1,
+            Self::Inputs(texts) => texts.len(),
+            Self::Ranking { documents, .. } => documents.len(),
+        };
+        u32::try_from(items).unwrap_or(u32::MAX)
+    }
 }
 
 /// Whether generation continues past the end-of-sequence token, up to the requested length.

@@ -114,12 +114,14 @@ fn set_counts(report: &mut Report, figures: &FamilyFigures) {
     report.set_count(Field::Failed, figures.failed);
     report.set_number(Field::Duration, figures.duration_s);
     report.set_count(Field::InputTokens, figures.total_input);
-    report.set_count(Field::OutputTokens, figures.total_output);
     report.set_number(Field::RequestThroughput, figures.request_throughput);
-    report.set_number(Field::OutputThroughput, figures.output_throughput);
-    report.set_number(Field::TotalThroughput, figures.total_throughput);
-    report.set_number(Field::PeakOutputThroughput, figures.peak_output_throughput);
-    report.set_count(Field::PeakConcurrency, figures.peak_concurrent_requests);
+    if figures.input_sequences.is_none() {
+        report.set_count(Field::OutputTokens, figures.total_output);
+        report.set_number(Field::OutputThroughput, figures.output_throughput);
+        report.set_number(Field::TotalThroughput, figures.total_throughput);
+        report.set_number(Field::PeakOutputThroughput, figures.peak_output_throughput);
+        report.set_count(Field::PeakConcurrency, figures.peak_concurrent_requests);
+    }
     if let Some(goodput) = figures.goodput {
         report.set_number(Field::Goodput, goodput);
     }
@@ -143,7 +145,11 @@ fn set_sglang(
     if layout == Layout::S2 {
         report.set_count(Field::InputVisionTokens, 0);
     }
-    if let Some(count) = figures.retokenized {
+    // SGLang's embedding report has no line about an output, and only one latency.
+    let is_pooling = figures.input_sequences.is_some();
+    if is_pooling {
+        report.set_count(Field::PeakConcurrency, figures.peak_concurrent_requests);
+    } else if let Some(count) = figures.retokenized {
         report.set_count(Field::RetokenizedTokens, count);
     }
     report.set_number(Field::Concurrency, figures.concurrency);
@@ -153,8 +159,13 @@ fn set_sglang(
     if let Some(attainment) = &figures.attainment {
         set_attainment(report, attainment);
     }
-    for metric in [Metric::E2el, Metric::Ttft, Metric::Tpot, Metric::Itl] {
-        set_stats(report, metric, stats_of(figures, metric));
+    let shown: &[Metric] = if is_pooling {
+        &[Metric::E2el]
+    } else {
+        &[Metric::E2el, Metric::Ttft, Metric::Tpot, Metric::Itl]
+    };
+    for metric in shown {
+        set_stats(report, *metric, stats_of(figures, *metric));
     }
 }
 
@@ -205,12 +216,17 @@ fn set_vllm(report: &mut Report, figures: &FamilyFigures, info: &RunInfo, shown:
     if let Some(probe) = figures.probe.as_ref().filter(|probe| probe.completed > 0) {
         set_probe(report, probe);
     }
+    if let Some(rate) = figures.input_sequence_throughput() {
+        report.set_number(Field::InputSequenceThroughput, rate);
+        report.set_number(Field::TotalThroughput, figures.total_throughput);
+    }
     // Without a cap nothing waits in the client, and without a rate there is no schedule to wait for.
     let has_queue = info.load.max_concurrency.is_some();
     let is_known = |metric: &&Metric| match metric {
         Metric::ClientQueue => has_queue,
         Metric::QueuedE2el => has_queue && info.load.request_rate.is_some(),
-        _ => true,
+        Metric::E2el => true,
+        _ => figures.input_sequences.is_none(),
     };
     for metric in shown.metrics.iter().filter(is_known) {
         set_stats(report, *metric, &shown.of(stats_of(figures, *metric)));

@@ -259,6 +259,7 @@ impl Key {
             figure::Quantity::Total => Some(Field::TotalThroughput),
             figure::Quantity::PeakOutput => Some(Field::PeakOutputThroughput),
             figure::Quantity::GoodputRate => Some(Field::Goodput),
+            figure::Quantity::Items => Some(Field::InputSequenceThroughput),
             _ => None,
         };
         match field {

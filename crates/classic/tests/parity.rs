@@ -78,6 +78,7 @@ fn timeline(index: u64, phase: Phase, request: &Request, shared: &Shared) -> Tim
         prompt_tokens: Some(request.prompt_tokens),
         output_tokens: Some(request.asked_tokens),
         body_bytes: 0,
+        items: None,
     };
     let mut timeline = Timeline::new(AttemptId::new(index, phase), asked, start);
     let arrival = Nanos(request.arrival_ns);

@@ -80,8 +80,12 @@ const REQUESTS: u64 = 12;
 
 fn timeline(index: u64, origin: Nanos) -> Timeline {
     let at = |ms: u64| origin + Nanos::from_millis(ms + 50 * index);
-    let asked =
-        RequestedLengths { prompt_tokens: Some(10), output_tokens: Some(4), body_bytes: 77 };
+    let asked = RequestedLengths {
+        prompt_tokens: Some(10),
+        output_tokens: Some(4),
+        body_bytes: 77,
+        items: None,
+    };
     let mut timeline = Timeline::new(AttemptId::new(index, Phase::Measure), asked, at(1));
     timeline.times.intended = Some(at(1));
     timeline.times.connect_begin = Some(at(1));

@@ -32,6 +32,14 @@ pub enum Error {
     /// A header that contains a line break or another byte that ends it.
     #[error("cannot send the header `{0}`: its name is empty, or it contains a line break")]
     Header(String),
+    /// A constraint or tools that the protocol has no field for.
+    #[error("cannot send {what} with the backend `{backend}`: its protocol has no field for it")]
+    Structured {
+        /// Such as `a JSON schema`.
+        what: &'static str,
+        /// As given to `--backend`.
+        backend: &'static str,
+    },
     /// An extra body that is not a JSON object.
     #[error("cannot merge the extra body into the request: {0}")]
     ExtraBody(String),

@@ -223,6 +223,9 @@ impl Exchange {
         if let Some(queue) = head.queue_time {
             timeline.server_timings.get_or_insert_default().queue = Some(queue);
         }
+        if let Some(tokens) = head.compute_tokens.filter(|_| self.rules.schema.is_pooled()) {
+            timeline.usage.get_or_insert_default().prompt_tokens = Some(tokens);
+        }
         // The response's content type takes precedence over what was requested.
         let framing = match head.media {
             Media::EventStream => EventFraming::Sse,

@@ -23,6 +23,7 @@ pub mod secret;
 mod server_message;
 pub mod settings;
 pub mod sse;
+pub mod structured;
 pub mod tls;
 pub mod url;
 
@@ -34,4 +35,5 @@ pub use omission::{refused_field, replacement};
 pub use prepare::{PreparedRequest, RequestInput};
 pub use secret::ApiKey;
 pub use settings::{PartialSampling, Sampling, Settings, UsageReports};
+pub use structured::{Structured, ToolSet};
 pub use url::Url;

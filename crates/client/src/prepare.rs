@@ -5,11 +5,13 @@
 //! fields that the client adds on its own, so that the request can be sent without one that a server
 //! refuses.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
-use tokometer_base::Prompt;
+use tokometer_base::{Message, Prompt};
 use tokometer_record::RequestedLengths;
 
 use crate::dialect::{Dialect, MESSAGES_VERSION, rules_of, write_body};
@@ -17,6 +19,7 @@ use crate::error::Error;
 use crate::framing::EventFraming;
 use crate::proxy::Forward;
 use crate::settings::{Delivery, Settings};
+use crate::structured;
 use crate::url::Url;
 
 pub(crate) const USER_AGENT: &str = concat!("tokometer/", env!("CARGO_PKG_VERSION"));
@@ -72,15 +75,19 @@ impl Dialect {
     ) -> Result<PreparedRequest, Error> {
         let extra = merged_extra(settings, ask.prompt)?;
         let mut body = JsonBody::new(&extra);
-        write_body(self.protocol(), &mut body, &self.context(settings, ask))?;
+        let context = self.context(settings, ask);
+        write_body(self.protocol(), &mut body, &context)?;
+        structured::write(*self, &mut body, &context)?;
         let (body, optional_fields) = body.finish();
         let mut bytes = head(*self, settings, ask, body.len())?;
         let body_start = bytes.len();
         bytes.extend_from_slice(&body);
         let requested = RequestedLengths {
             prompt_tokens: ask.prompt.prompt_tokens,
-            output_tokens: ask.prompt.output_tokens,
+            // Where nothing is generated, an answer has no length.
+            output_tokens: ask.prompt.output_tokens.filter(|_| !self.is_pooling()),
             body_bytes: body.len() as u64,
+            items: self.is_pooling().then(|| ask.prompt.content.items()),
         };
         let lora = ask.lora.map(str::to_owned);
         Ok(PreparedRequest {
@@ -132,12 +139,18 @@ impl Dialect {
     }
 }
 
-fn merged_extra(settings: &Settings, prompt: &Prompt) -> Result<Map<String, Value>, Error> {
-    let mut extra = settings.extra_body.0.clone();
+/// Fields that take precedence over all others, each as JSON text: what a dataset holds is sent in the
+/// order in which it is written there.
+type ExtraFields = BTreeMap<String, Box<RawValue>>;
+
+fn merged_extra(settings: &Settings, prompt: &Prompt) -> Result<ExtraFields, Error> {
+    let refused = |error: serde_json::Error| Error::ExtraBody(error.to_string());
+    let shared = &settings.extra_body.0;
+    let text = |(name, value): (&String, &Value)| Ok((name.clone(), to_raw_value(value)?));
+    let mut extra = shared.iter().map(text).collect::<Result<_, _>>().map_err(refused)?;
     if let Some(text) = &prompt.extra_body {
-        let own: Map<String, Value> =
-            serde_json::from_str(text).map_err(|error| Error::ExtraBody(error.to_string()))?;
-        extra.extend(own);
+        let own: ExtraFields = serde_json::from_str(text).map_err(refused)?;
+        ExtraFields::extend(&mut extra, own);
     }
     Ok(extra)
 }
@@ -230,23 +243,31 @@ impl RequestHead {
 /// A JSON object written field by field.
 pub(crate) struct JsonBody<'a> {
     bytes: Vec<u8>,
-    extra: &'a Map<String, Value>,
+    extra: &'a ExtraFields,
     optional: Vec<&'static str>,
 }
 
 impl<'a> JsonBody<'a> {
-    fn new(extra: &'a Map<String, Value>) -> Self {
+    fn new(extra: &'a ExtraFields) -> Self {
         Self { bytes: vec![b'{'], extra, optional: Vec::new() }
     }
 
     fn write(&mut self, name: &str, value: impl Serialize) {
+        self.name(name);
+        self.value(&value);
+    }
+
+    fn name(&mut self, name: &str) {
         if self.bytes.len() > 1 {
             self.bytes.push(b',');
         }
-        serde_json::to_writer(&mut self.bytes, name)
-            .expect("a string is JSON and memory is writable");
+        self.value(name);
         self.bytes.push(b':');
-        serde_json::to_writer(&mut self.bytes, &value).expect("body values have string keys");
+    }
+
+    fn value<T: Serialize + ?Sized>(&mut self, value: &T) {
+        serde_json::to_writer(&mut self.bytes, value)
+            .expect("body values have string keys and memory is writable");
     }
 
     /// Adds a field that the request needs or the user set. Fields of the extra body take precedence.
@@ -254,6 +275,33 @@ impl<'a> JsonBody<'a> {
         if !self.extra.contains_key(name) {
             self.write(name, value);
         }
+    }
+
+    /// Adds a field whose value is JSON text.
+    pub(crate) fn raw(&mut self, name: &str, json: &str) {
+        if !self.extra.contains_key(name) {
+            self.name(name);
+            self.bytes.extend_from_slice(json.as_bytes());
+        }
+    }
+
+    /// Adds a conversation. A message that holds more than a text is written as it is.
+    pub(crate) fn messages<'m>(&mut self, name: &str, messages: impl Iterator<Item = &'m Message>) {
+        if self.extra.contains_key(name) {
+            return;
+        }
+        self.name(name);
+        self.bytes.push(b'[');
+        for (place, message) in messages.enumerate() {
+            if place > 0 {
+                self.bytes.push(b',');
+            }
+            match &message.verbatim {
+                Some(json) => self.bytes.extend_from_slice(json.as_bytes()),
+                None => self.value(message),
+            }
+        }
+        self.bytes.push(b']');
     }
 
     /// Adds a field that the client chooses. If the server refuses it, the request is sent without it
@@ -293,6 +341,7 @@ pub(crate) fn object_of(fields: &impl Serialize) -> Map<String, Value> {
 pub(crate) mod tests {
     use super::*;
     use crate::secret::{ApiKey, ExtraBody, Headers};
+    use tokometer_base::PromptContent;
 
     pub(crate) fn settings() -> Settings {
         Settings::new(Url::http("127.0.0.1", 8000), "tiny")
@@ -373,6 +422,27 @@ pub(crate) mod tests {
         );
         prompt.extra_body = Some("[1]".to_owned());
         assert!(refused("vllm", &settings, &prompt).starts_with("cannot merge the extra body"));
+    }
+
+    /// Tool calls, names and parts were dropped, and the keys of tools were sorted.
+    #[test]
+    fn messages_and_bodies_of_a_row_are_sent_as_they_are() {
+        let json = r#"{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"f","arguments":"{}"}}],"content":null}"#;
+        let said = Message { verbatim: Some(json.to_owned()), ..Message::new("assistant", "") };
+        let mut prompt = text_prompt();
+        prompt.content = PromptContent::Messages(vec![Message::new("user", "a"), said]);
+        prompt.extra_body = Some(r#"{"tools":[{"type":"function","a":{"z":1,"y":2}}]}"#.to_owned());
+        for (name, key) in
+            [("openai-chat", "messages"), ("openai-responses", "input"), ("anthropic", "messages")]
+        {
+            let body = body_of(name, &settings(), &prompt);
+            let expected = format!(r#""{key}":[{{"role":"user","content":"a"}},{json}]"#);
+            assert!(body.contains(&expected), "{name}: {body}");
+            assert!(
+                body.ends_with(r#""tools":[{"type":"function","a":{"z":1,"y":2}}]}"#),
+                "{body}"
+            );
+        }
     }
 
     #[test]

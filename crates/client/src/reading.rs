@@ -17,6 +17,8 @@ use crate::server_message::{abort_reason, error_message, html_page, message};
 use crate::settings::UsageReports;
 use crate::sse;
 
+mod pooled;
+
 /// Marks of an event that reports nothing besides its text.
 const TEXT_ONLY: Marks = Marks::CHOICE.and(Marks::ROLE);
 
@@ -178,6 +180,9 @@ impl ResponseReading {
 
     /// Processes the value of a response that is not streamed.
     pub(crate) fn on_whole(&mut self, data: &[u8], arrival: EventArrival, timeline: &mut Timeline) {
+        if self.rules.schema.is_pooled() {
+            return self.on_pooled(data, arrival, timeline);
+        }
         let Ok(mut fields) = scan_whole(self.rules.schema, data) else {
             let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
             self.fail(FailureKind::Protocol, what, data);
@@ -385,6 +390,8 @@ impl ResponseReading {
         };
         let is_kept = match self.keep_text {
             KeepText::No => false,
+            // There is no text, which must not be counted as one without tokens.
+            _ if self.rules.schema.is_pooled() => false,
             // The buffer is reused for the next response: a run with usage keeps one text per
             // connection.
             KeepText::Uncounted => timeline.is_success() && told == 0,

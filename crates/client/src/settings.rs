@@ -12,6 +12,7 @@ use tokometer_base::{Conventions, IgnoreEos};
 
 use crate::proxy::Forward;
 use crate::secret::{ApiKey, ExtraBody, Headers};
+use crate::structured::{Structured, ToolSet};
 use crate::url::Url;
 
 /// Which token counts a stream is requested to carry.
@@ -91,6 +92,10 @@ pub struct Settings {
     pub sampling: Sampling,
     /// Log probabilities per token. `None` requests none.
     pub logprobs: Option<u32>,
+    /// What answers must be. `None` leaves it to the model.
+    pub structured: Option<Structured>,
+    /// Tools that the model may call. `None` offers none.
+    pub tools: Option<ToolSet>,
     /// Merged into every body; overrides all other fields.
     pub extra_body: ExtraBody,
     /// Added to every request; override the client's own headers.
@@ -149,6 +154,8 @@ impl Settings {
             ignore_eos: IgnoreEos::default(),
             sampling: Sampling::default(),
             logprobs: None,
+            structured: None,
+            tools: None,
             extra_body: ExtraBody::default(),
             headers: Headers::default(),
             request_id_prefix: None,

@@ -38,10 +38,13 @@ impl Conversations {
         let said = self.said.entry(session).or_default();
         let is_first = said.is_empty();
         match prompt.content {
-            PromptContent::Text(content) => said.push(Message { role: "user".into(), content }),
+            PromptContent::Text(content) => said.push(Message::new("user", content)),
             PromptContent::Messages(messages) => said.extend(messages),
             PromptContent::TokenIds(_) => {
                 return Err("a conversation needs text prompts, not token ids".into());
+            }
+            PromptContent::Inputs(_) | PromptContent::Ranking { .. } => {
+                return Err("a conversation needs one text per turn".into());
             }
         }
         let content = match self.form {
@@ -55,7 +58,7 @@ impl Conversations {
     /// Adds the server's response to the history.
     pub(crate) fn answered(&mut self, session: u64, answer: &str) {
         if let Some(said) = self.said.get_mut(&session) {
-            said.push(Message { role: "assistant".into(), content: answer.to_owned() });
+            said.push(Message::new("assistant", answer));
         }
     }
 

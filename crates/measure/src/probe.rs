@@ -47,7 +47,11 @@ impl Probes {
 }
 
 fn asked(question: &ProbeRequest, index: u64, clock: &dyn Clock) -> Timeline {
-    let asked = RequestedLengths { prompt_tokens: Some(1), output_tokens: Some(1), body_bytes: 0 };
+    let asked = RequestedLengths {
+        prompt_tokens: Some(1),
+        output_tokens: Some(1),
+        ..RequestedLengths::default()
+    };
     let begin = clock.now();
     let mut timeline = Timeline::new(AttemptId::new(index, Phase::Probe), asked, begin);
     timeline.times.first_byte_sent = Some(begin);

@@ -146,6 +146,9 @@ pub(crate) fn reach(
     let listed = models(&control(&settings), &settings, dialect)?;
     let model = settle_model(&mut settings, target, &listed.models, dialect)?;
     let control = control(&settings);
+    if dialect.is_pooling() && simulator.is_none() {
+        check_route(&control, &settings, dialect)?;
+    }
     let described = record::TargetInfo {
         base_url: settings.base_url.to_string(),
         endpoint: hide_in_url(&dialect.request_path(&settings)),
@@ -184,6 +187,8 @@ fn settings(plan: &Plan, target: &plan::Target, url: Url, secrets: &Credentials)
     settings.ignore_eos = request.ignore_eos;
     settings.sampling = request.sampling.clone();
     settings.logprobs = request.logprobs;
+    settings.structured.clone_from(&request.structured);
+    settings.tools.clone_from(&request.tools);
     settings.extra_body = request.extra_body.clone();
     settings.headers = target.headers.clone();
     settings.request_id_prefix.clone_from(&request.request_id_prefix);
@@ -305,6 +310,23 @@ fn models(control: &Control, settings: &Settings, dialect: Dialect) -> Result<Mo
         _ => Err(refusal
             .hint(format!("check that this server supports the backend `{}`", dialect.name()))),
     }
+}
+
+/// Refuses a server without the measured route. One that generates text has none of the routes for
+/// vectors, scores and classes, and the other way round. Other refusals are left to the run.
+fn check_route(control: &Control, settings: &Settings, dialect: Dialect) -> Result<(), Error> {
+    let Ok(probe) = dialect.probe(settings) else { return Ok(()) };
+    let Ok(answer) = control.post(&probe.path, Some(&probe.body)) else { return Ok(()) };
+    if !matches!(answer.status, 404 | 405 | 501) {
+        return Ok(());
+    }
+    let (route, status) = (hide_in_url(&probe.path), answer.status);
+    let message = format!("the server does not accept `POST {route}` (status {status})");
+    let hint = format!(
+        "check that it serves a model for the backend `{}` (vLLM: `--runner pooling`), or name its route with `--endpoint`",
+        dialect.name()
+    );
+    Err(Error::new(ErrorKind::Target, message).hint(hint))
 }
 
 /// What to do about a key that is missing or refused.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokometer_base::Seed;
+use tokometer_base::{PromptContent, Seed};
 use tokometer_decide::AbBlocks;
 use tokometer_plan::{Form, Load, Plan};
 use tokometer_schedule::Share;
@@ -83,11 +83,13 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
         form: form(plan)?,
         row_order: plan.prompts.row_order,
         oversample: plan.prompts.oversample,
+        bad_rows: plan.prompts.bad_rows,
+        batch_size: plan.prompts.batch_size,
         turns: plan.prompts.turns,
         templating: plan.prompts.templating.clone(),
         template_values: plan.prompts.template_values.clone(),
         hub: means.hub,
-        ..DatasetContext::new(means.tokenizer, Seed(plan.seed), prompts_needed(&plan.load))
+        ..DatasetContext::new(means.tokenizer, Seed(plan.seed), prompts_to_make(plan))
     };
     let refused = |why: workload::Error| Error::usage(why.to_string(), "");
     let workload = workload::open(&plan.workload, &context).map_err(refused)?;
@@ -109,6 +111,7 @@ pub fn open(plan: &Plan, means: WorkloadInputs) -> Result<OpenedWorkload, Error>
         let (count, what) = (workload.len(), "the run ends when all have been sent");
         remarks.push(format!("there are {count} prompts: {what}, even before `--duration`"));
     }
+    check_form(plan, &workload)?;
     let against = against(plan, context).map_err(refused)?;
     let opened = OpenedWorkload {
         workload: Arc::new(workload),
@@ -158,6 +161,52 @@ fn form(plan: &Plan) -> Result<workload::WireForm, Error> {
         )),
         Form::Text if dialect.is_chat() => Ok(workload::WireForm::Chat),
         Form::Text => Ok(workload::WireForm::Text),
+    }
+}
+
+/// Refuses prompts in a form that the backend's route does not have, before anything is sent.
+fn check_form(plan: &Plan, workload: &Workload) -> Result<(), Error> {
+    let Some(dialect) = plan.targets.first().map(|target| target.backend) else { return Ok(()) };
+    if workload.is_empty() {
+        return Ok(());
+    }
+    let first = workload.item(0).map_err(|why| Error::usage(why.to_string(), ""))?;
+    let is_ranking = matches!(first.prompt.content, PromptContent::Ranking { .. });
+    let is_batch = matches!(first.prompt.content, PromptContent::Inputs(_));
+    let (name, dataset) = (dialect.name(), plan.workload.name());
+    if dialect.is_ranking() && !is_ranking {
+        return Err(Error::usage(
+            format!(
+                "the backend `{name}` needs a query with documents, which the dataset `{dataset}` does not have"
+            ),
+            "use `--dataset-name random-rerank`, or `custom` with `query` and `documents` in each row",
+        ));
+    }
+    if is_ranking && !dialect.is_ranking() {
+        return Err(Error::usage(
+            format!(
+                "the backend `{name}` cannot send the query with documents of the dataset `{dataset}`"
+            ),
+            "use `--backend vllm-rerank`, `jina-rerank`, `cohere-rerank`, `tei-rerank` or `vllm-score`",
+        ));
+    }
+    if is_batch && !dialect.is_pooling() {
+        return Err(Error::usage(
+            format!(
+                "the backend `{name}` cannot send several texts of the dataset `{dataset}` in one request"
+            ),
+            "use an embedding backend such as `openai-embeddings`",
+        ));
+    }
+    Ok(())
+}
+
+/// Prompts of the dataset: those planned, or enough for the requests of a timed run.
+fn prompts_to_make(plan: &Plan) -> u64 {
+    let requests = prompts_needed(&plan.load);
+    match plan.load.num_prompts {
+        Some(count) => count,
+        None => requests.saturating_mul(u64::from(plan.prompts.batch_size.max(1))),
     }
 }
 

@@ -338,6 +338,11 @@ impl Collector {
         (!interval::is_long_enough(length, stay)).then_some(NoInterval::TooShort)
     }
 
+    /// Whether the answers are vectors, scores or classes.
+    fn is_pooling(&self) -> bool {
+        self.routes.first() == Some(&Route::Pooling)
+    }
+
     /// Distributions of our own figures. Takes the samples.
     fn distributions(&mut self, span: Option<TimeSpan>) -> BTreeMap<String, Distribution> {
         let failed: Vec<Nanos> =
@@ -349,6 +354,8 @@ impl Collector {
             .event_share(self.totals.shared_events)
             .is_some_and(|share| share > SHARED_READS_MAX);
         let no_interval = self.no_interval(span);
+        // The latency that ends with the wait in the server's queue.
+        let first = if self.is_pooling() { "e2e_ms" } else { "ttft_ms" };
         let mut no_waiting_interval = no_interval;
         let mut distributions = BTreeMap::new();
         for (metric, mut series) in METRICS.iter().zip(std::mem::take(&mut self.series)) {
@@ -358,9 +365,7 @@ impl Collector {
             }
             // A latency that no request has (no schedule, no reasoning) is absent for failed requests
             // too.
-            if is_latency
-                && (series.count() > 0 || metric.key == "ttft_ms" || metric.key == "e2e_ms")
-            {
+            if is_latency && (series.count() > 0 || metric.key == first || metric.key == "e2e_ms") {
                 for start in &failed {
                     series.add(*start, f64::INFINITY, 1);
                 }
@@ -373,7 +378,8 @@ impl Collector {
                 no_interval: match metric.key {
                     // Gaps follow the engine's steps, of which one answer has many.
                     _ if is_stream => None,
-                    "ttft_ms" | "tpot_ms" => no_interval,
+                    "tpot_ms" => no_interval,
+                    key if key == first => no_interval,
                     _ if is_latency => no_waiting_interval,
                     _ => no_interval,
                 },
@@ -381,7 +387,7 @@ impl Collector {
             // Other latencies contain the wait for the first token, and vary no less with the queue.
             let is_short =
                 |effective: f64| effective < found.count as f64 && !interval::is_enough(effective);
-            if metric.key == "ttft_ms" && found.effective.is_some_and(is_short) {
+            if metric.key == first && found.effective.is_some_and(is_short) {
                 no_waiting_interval = no_interval.or(Some(NoInterval::TooShort));
             }
             found.is_withheld = is_stream && is_shared;

@@ -20,6 +20,7 @@ struct Amounts {
     requests: f64,
     prompt_tokens: f64,
     output_tokens: f64,
+    items: f64,
 }
 
 impl BlockContent for Amounts {
@@ -27,17 +28,19 @@ impl BlockContent for Amounts {
         self.requests += other.requests;
         self.prompt_tokens += other.prompt_tokens;
         self.output_tokens += other.output_tokens;
+        self.items += other.items;
     }
 }
 
 type Amount = fn(&Amounts) -> f64;
 
 /// Throughputs by key, each with what it counts.
-const RATES: [(&str, Amount); 4] = [
+const RATES: [(&str, Amount); 5] = [
     ("requests_per_s", |one| one.requests),
     ("output_tokens_per_s", |one| one.output_tokens),
     ("prompt_tokens_per_s", |one| one.prompt_tokens),
     ("total_tokens_per_s", |one| one.prompt_tokens + one.output_tokens),
+    ("items_per_s", |one| one.items),
 ];
 
 impl CompletedWork {
@@ -48,6 +51,7 @@ impl CompletedWork {
         now.requests += 1.0;
         now.prompt_tokens += tokens(timeline.prompt_tokens());
         now.output_tokens += tokens(timeline.output_tokens().map(|(tokens, _)| tokens));
+        now.items += tokens(timeline.requested.items);
     }
 
     /// Intervals of those throughputs of the run that have a value.

@@ -25,6 +25,10 @@ pub enum Unit {
     RequestsPerSecond,
     /// A number of requests.
     Requests,
+    /// Inputs or documents of requests that generate nothing.
+    Items,
+    /// The same per second.
+    ItemsPerSecond,
     /// From 0 to 1.
     Share,
 }
@@ -39,6 +43,8 @@ impl Unit {
             Self::TokensPerSecond => "tok/s",
             Self::RequestsPerSecond => "req/s",
             Self::Requests => "requests",
+            Self::Items => "items",
+            Self::ItemsPerSecond => "items/s",
             Self::Share => "share",
         }
     }
@@ -148,8 +154,15 @@ pub static METRICS: &[Definition] = &[
         key: "e2e_ms",
         label: "End-to-end latency",
         unit: Unit::Millis,
-        definition: "Last content minus first request byte.",
+        definition: "Last content minus first request byte. For vectors, scores and classes, which come in one piece: the end of that piece.",
         formula: Formula::Latency(measure::e2e),
+    },
+    Definition {
+        key: "e2e_per_item_ms",
+        label: "End-to-end latency per item",
+        unit: Unit::Millis,
+        definition: "E2E divided by the inputs or documents of the request. Absent for requests that generate text.",
+        formula: Formula::Latency(measure::e2e_per_item),
     },
     Definition {
         key: "end_of_stream_ms",
@@ -229,6 +242,13 @@ pub static METRICS: &[Definition] = &[
         formula: Formula::Value(measure::output_tokens),
     },
     Definition {
+        key: "items",
+        label: "Items per request",
+        unit: Unit::Items,
+        definition: "Inputs or documents of a request, each of which gets a vector, a class or a score. Absent for requests that generate text.",
+        formula: Formula::Value(measure::items),
+    },
+    Definition {
         key: "requests_per_s",
         label: "Request throughput",
         unit: Unit::RequestsPerSecond,
@@ -259,6 +279,13 @@ pub static METRICS: &[Definition] = &[
         }),
     },
     Definition {
+        key: "items_per_s",
+        label: "Item throughput",
+        unit: Unit::ItemsPerSecond,
+        definition: "Inputs or documents of successful requests / duration of the measured phase. Absent for requests that generate text.",
+        formula: Formula::Run(|totals| totals.per_second(totals.items? as f64)),
+    },
+    Definition {
         key: "peak_output_tokens_per_s",
         label: "Peak output throughput",
         unit: Unit::TokensPerSecond,
@@ -278,6 +305,13 @@ pub static METRICS: &[Definition] = &[
         unit: Unit::Tokens,
         definition: "Output tokens of successful requests; absent when some could not be counted.",
         formula: Formula::Run(|totals| totals.output_tokens.map(|tokens| tokens as f64)),
+    },
+    Definition {
+        key: "total_items",
+        label: "Items",
+        unit: Unit::Items,
+        definition: "Inputs or documents of successful requests. Absent for requests that generate text.",
+        formula: Formula::Run(|totals| totals.items.map(|items| items as f64)),
     },
     Definition {
         key: "hidden_tokens",

@@ -24,6 +24,14 @@ pub struct ListStats {
     pub percentiles: Vec<(f64, f64)>,
 }
 
+impl FamilyFigures {
+    /// Inputs or documents per second; `None` for requests that generate text.
+    pub fn input_sequence_throughput(&self) -> Option<f64> {
+        let items = self.input_sequences? as f64;
+        Some(if self.duration_s > 0.0 { items / self.duration_s } else { 0.0 })
+    }
+}
+
 impl ListStats {
     /// `None` if it was not requested.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
@@ -43,6 +51,10 @@ pub struct FamilyFigures {
     pub duration_s: f64,
     /// Prompt tokens of successful requests.
     pub total_input: u64,
+    /// Inputs or documents of successful requests; `None` for requests that generate text. The output
+    /// and the times of tokens below are zero where this is known, and no layout prints them.
+    #[serde(default)]
+    pub input_sequences: Option<u64>,
     /// By the tool's counting rule.
     pub total_output: u64,
     /// Counted from the text after the run; `None` when it was not.

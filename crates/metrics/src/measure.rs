@@ -17,7 +17,8 @@ fn at(event: Option<&Event>) -> Option<Nanos> {
 
 /// The end of the response, over all choices.
 fn last_generated(timeline: &Timeline) -> Option<&Event> {
-    timeline.events.iter().rfind(|event| event.kind.is_generated())
+    let ends = |event: &&Event| event.kind.is_generated() || event.kind == EventKind::Result;
+    timeline.events.iter().rfind(ends)
 }
 
 pub(crate) fn ttft(timeline: &Timeline) -> Option<f64> {
@@ -38,6 +39,14 @@ pub(crate) fn ttft_from_intended(timeline: &Timeline) -> Option<f64> {
 
 pub(crate) fn e2e(timeline: &Timeline) -> Option<f64> {
     span(timeline.times.first_byte_sent, at(last_generated(timeline)))
+}
+
+pub(crate) fn items(timeline: &Timeline) -> Option<f64> {
+    timeline.requested.items.filter(|items| *items > 0).map(f64::from)
+}
+
+pub(crate) fn e2e_per_item(timeline: &Timeline) -> Option<f64> {
+    Some(e2e(timeline)? / items(timeline)?)
 }
 
 pub(crate) fn e2e_from_intended(timeline: &Timeline) -> Option<f64> {

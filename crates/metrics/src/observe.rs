@@ -122,6 +122,10 @@ impl Observed {
     /// Adds the counts of a successful request.
     pub(crate) fn add_counts(&mut self, timeline: &Timeline, route: Route) {
         let usage = timeline.usage.unwrap_or_default();
+        if route == Route::Pooling {
+            // There is no answer to count.
+            return self.prompt_lengths.add(timeline.requested.prompt_tokens, usage.prompt_tokens);
+        }
         self.contradictions += u64::from(reported::contradicts_stream(timeline));
         reported::count_ignored(timeline, &mut self.ignored);
         self.usage_and_events.add(usage.completion_tokens, timeline.event_tokens());
@@ -145,8 +149,11 @@ impl Observed {
         if let (Some(asked), Some(reported)) =
             (timeline.requested.prompt_tokens, usage.prompt_tokens)
         {
-            let surplus =
-                if route == Route::Chat { i64::from(reported) - i64::from(asked) } else { 0 };
+            let surplus = if matches!(route, Route::Chat | Route::Responses) {
+                i64::from(reported) - i64::from(asked)
+            } else {
+                0
+            };
             self.least_surplus = Some(self.least_surplus.map_or(surplus, |old| old.min(surplus)));
         }
         match counted {

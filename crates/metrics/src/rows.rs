@@ -203,10 +203,11 @@ impl RequestRow {
         self.e2e.get()
     }
 
-    /// The latencies that objectives use; `None` for requests without content.
+    /// The latencies that objectives use; `None` for requests without content. An answer in one piece
+    /// is there from its first token on when it ends.
     pub(crate) fn latencies(&self) -> Option<Latencies> {
         Some(Latencies {
-            ttft_ms: self.ttft()? / 1e6,
+            ttft_ms: self.ttft().or(self.e2e())? / 1e6,
             tpot_ms: self.tpot().unwrap_or(0.0) / 1e6,
             e2el_ms: self.e2e()? / 1e6,
         })

@@ -17,8 +17,10 @@ pub struct Totals {
     pub prompt_tokens: Option<u64>,
     /// Of successful requests; `None` when some could not be counted.
     pub output_tokens: Option<u64>,
-    /// Tokens among them that were never streamed.
+    /// Output tokens among them that were never streamed.
     pub hidden_tokens: u64,
+    /// Inputs or documents of successful requests; `None` for requests that generate text.
+    pub items: Option<u64>,
     /// Sum of gaps whose tokens are known, in nanoseconds.
     pub gap_nanos: f64,
     /// Tokens of the events that ended these gaps.
@@ -71,6 +73,9 @@ impl Totals {
         self.prompt_tokens = plus(self.prompt_tokens, timeline.prompt_tokens());
         self.output_tokens =
             plus(self.output_tokens, timeline.output_tokens().map(|(tokens, _)| tokens));
+        if let Some(items) = timeline.requested.items {
+            self.items = Some(self.items.unwrap_or(0) + u64::from(items));
+        }
         self.hidden_tokens += u64::from(measure::hidden_tokens(timeline));
         for gap in measure::gaps(timeline) {
             if let Some(tokens) = gap.tokens {

@@ -19,6 +19,12 @@ tokometer_base::partial! {
         pub row_order: workload::RowOrder,
         /// What to do when rows run out.
         pub oversample: workload::Oversample,
+        /// What to do with a row of a file that cannot be used.
+        #[serde(skip_serializing_if = "is_default")]
+        pub bad_rows: workload::BadRows = workload::BadRows::ByDataset,
+        /// Prompts in one request, for backends that answer each of them.
+        #[serde(skip_serializing_if = "is_one")]
+        pub batch_size: u32 = 1,
         /// Whether chat templates are applied here.
         pub templating: workload::Templating,
         /// Further values for a chat template; absent: none.
@@ -31,6 +37,15 @@ tokometer_base::partial! {
         #[serde(skip_serializing_if = "Option::is_none")]
         pub turns: Option<workload::Turns> as Option<workload::PartialTurns>,
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// How prompts reach the server.

@@ -22,6 +22,12 @@ tokometer_base::partial! {
         /// Beginning of every `x-request-id`; absent: no such header.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub request_id_prefix: Option<String> = None,
+        /// What answers must be; absent: anything.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub structured: Option<client::Structured> = None,
+        /// Tools that the model may call; absent: none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub tools: Option<client::ToolSet> = None,
         /// Sampling parameters.
         pub sampling: client::Sampling as client::PartialSampling,
         /// Merged into every body. Values of secrets are not written.

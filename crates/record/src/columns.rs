@@ -134,6 +134,7 @@ fn add_counts(table: &mut ColumnBuilder, timelines: &[Timeline]) {
     table.add_u32("asked_prompt_tokens", requested().map(|requested| requested.prompt_tokens));
     table.add_u32("asked_output_tokens", requested().map(|requested| requested.output_tokens));
     table.add_u64("body_bytes", requested().map(|requested| Some(requested.body_bytes)));
+    table.add_u32("items", requested().map(|requested| requested.items));
     table.add_u32("usage_prompt_tokens", usage(|usage| usage.prompt_tokens));
     table.add_u32("usage_completion_tokens", usage(|usage| usage.completion_tokens));
     table.add_u32("usage_cached_tokens", usage(|usage| usage.cached_tokens));

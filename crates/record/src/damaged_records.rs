@@ -29,8 +29,12 @@ impl Dice {
 
 fn timeline(index: u64, origin: Nanos) -> Timeline {
     let at = |ms: u64| origin + Nanos::from_millis(ms + 10 * index);
-    let asked =
-        RequestedLengths { prompt_tokens: Some(10), output_tokens: Some(4), body_bytes: 77 };
+    let asked = RequestedLengths {
+        prompt_tokens: Some(10),
+        output_tokens: Some(4),
+        body_bytes: 77,
+        items: None,
+    };
     let mut timeline = Timeline::new(AttemptId::new(index, Phase::Measure), asked, at(1));
     timeline.times.first_byte_sent = Some(at(2));
     timeline.times.end = Some(at(9));

@@ -28,11 +28,13 @@ pub enum EventKind {
     Other = 8,
     /// Content of a choice other than the first, where several were asked for (`n`).
     FurtherChoice = 9,
+    /// The answer of a route that generates nothing: vectors, scores or classes.
+    Result = 10,
 }
 
 impl EventKind {
     /// All kinds, each at the index of its number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Role,
         Self::Empty,
         Self::Text,
@@ -43,6 +45,7 @@ impl EventKind {
         Self::End,
         Self::Other,
         Self::FurtherChoice,
+        Self::Result,
     ];
 
     /// [`EventKind::Other`] for numbers of a later version.

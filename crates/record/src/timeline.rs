@@ -97,6 +97,9 @@ pub struct RequestedLengths {
     pub output_tokens: Option<u32>,
     /// Size of the request body on the wire.
     pub body_bytes: u64,
+    /// Inputs or documents in the request, each of which gets a result. `None` for requests that
+    /// generate text.
+    pub items: Option<u32>,
 }
 
 /// The connection that carried the attempt.
@@ -328,9 +331,9 @@ impl Timeline {
         self.events.iter().find(|event| wanted(event.kind))
     }
 
-    /// The first event of any kind except the end mark.
+    /// The first event of a stream, of any kind except the end mark.
     pub fn first_event(&self) -> Option<&Event> {
-        self.first(|kind| kind != EventKind::End)
+        self.first(|kind| !matches!(kind, EventKind::End | EventKind::Result))
     }
 
     /// The first event with text, reasoning or a tool call.

@@ -40,13 +40,14 @@ const SPARKS: usize = 50;
 
 /// Rows of the table of latencies: label, key, and the key beside which it is worth showing only
 /// when it differs.
-const LATENCIES: [(&str, &str, Option<&str>); 11] = [
+const LATENCIES: [(&str, &str, Option<&str>); 12] = [
     ("TTFT", "ttft_ms", None),
     ("first event", "first_event_ms", Some("ttft_ms")),
     ("first answer", "first_answer_ms", Some("ttft_ms")),
     ("TPOT", "tpot_ms", None),
     ("gap", "gap_ms", None),
     ("E2E", "e2e_ms", None),
+    ("E2E per item", "e2e_per_item_ms", Some("e2e_ms")),
     ("TTFT planned", "ttft_from_intended_ms", Some("ttft_ms")),
     ("E2E planned", "e2e_from_intended_ms", Some("e2e_ms")),
     ("client queue", "client_queue_ms", Some("")),
@@ -195,8 +196,10 @@ impl SummaryPage<'_> {
         };
         let parts: Vec<String> = [
             figure("requests_per_s", "req/s"),
+            figure("items_per_s", "items/s"),
             figure("output_tokens_per_s", "output tok/s"),
             figure("total_tokens_per_s", "total tok/s"),
+            self.prompt_rate(),
             figure("concurrency", "in flight"),
         ]
         .into_iter()
@@ -217,11 +220,25 @@ impl SummaryPage<'_> {
             .collect();
         let mut parts = Vec::new();
         parts.extend(input.map(|tokens| format!("{} in", whole(tokens))));
+        let items = self.summary.figure("total_items");
+        parts.extend(items.map(|items| format!("{} items", whole(items))));
         parts.extend(output.map(|tokens| format!("{} out", whole(tokens))));
         if !sources.is_empty() {
             parts.push(format!("counted by {}", sources.join(", ")));
         }
         (!parts.is_empty()).then(|| line("tokens", &parts.join(" · ")))
+    }
+
+    /// Prompt tokens per second, where nothing is generated.
+    fn prompt_rate(&self) -> Option<String> {
+        let rate_of = |key: &str| self.summary.figure(key);
+        let prompt = rate_of("items_per_s").and(rate_of("prompt_tokens_per_s"))?;
+        Some(format!("{} prompt tok/s", rate(prompt)))
+    }
+
+    /// Whether the answers are vectors, scores or classes.
+    fn is_pooling(&self) -> bool {
+        self.summary.figure("total_items").is_some()
     }
 
     /// How the requests were spread over the server's addresses, where it has several.
@@ -252,6 +269,18 @@ impl SummaryPage<'_> {
         let p99 = |quantity: Quantity, values: &Distribution| {
             format!("{} {}", quantity.label(), self.percentile(values, 99.0).trim())
         };
+        if self.is_pooling() {
+            let text = format!(
+                "{:.1} s to {:.1} s: {} req/s · {:.1} in flight · {} {}",
+                steady.begin_s,
+                steady.end_s,
+                rate(steady.requests_per_s),
+                steady.concurrency,
+                Statistic::P99,
+                p99(Quantity::E2e, &steady.e2e_ms)
+            );
+            return Some(line("steady state", &text));
+        }
         Some(line(
             "steady state",
             &format!(
@@ -277,10 +306,10 @@ impl SummaryPage<'_> {
         let series = |of: fn(&tokometer_metrics::windows::Window) -> f64| -> Vec<f64> {
             self.summary.windows.iter().map(of).collect()
         };
-        vec![
-            line("in flight", &sparkline(&series(|window| window.in_flight), SPARKS)),
-            line("output tok/s", &sparkline(&series(|window| window.output_tokens), SPARKS)),
-        ]
+        let in_flight = line("in flight", &sparkline(&series(|window| window.in_flight), SPARKS));
+        let output = sparkline(&series(|window| window.output_tokens), SPARKS);
+        let output = (!self.is_pooling()).then(|| line("output tok/s", &output));
+        std::iter::once(in_flight).chain(output).collect()
     }
 
     fn differences(&self, beside: Option<&Report>) -> Vec<String> {

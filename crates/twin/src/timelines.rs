@@ -22,6 +22,7 @@ impl Sink for Timelines {
             prompt_tokens: Some(due.ask.prompt_tokens),
             output_tokens: Some(due.ask.output_limit.max(due.ask.output_tokens)),
             body_bytes: 0,
+            items: None,
         };
         let mut timeline =
             Timeline::new(AttemptId::new(request.index, Phase::Measure), asked, request.sent);

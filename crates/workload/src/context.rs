@@ -46,6 +46,17 @@ pub enum Oversample {
     Never,
 }
 
+/// What to do with a row of a file that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BadRows {
+    /// As the dataset's tool does: conversation files skip them, the others refuse the file.
+    #[default]
+    ByDataset,
+    /// Leave them out, with a remark.
+    Skip,
+}
+
 /// The order in which the rows of a file are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -78,6 +89,10 @@ pub struct DatasetContext {
     pub row_order: RowOrder,
     /// What to do when rows run out.
     pub oversample: Oversample,
+    /// What to do with a row that cannot be used.
+    pub bad_rows: BadRows,
+    /// Prompts in one request, for routes that answer each of them.
+    pub batch_size: u32,
     /// Whether chat templates are applied here.
     pub templating: Templating,
     /// A JSON object of further values for the chat template.
@@ -99,6 +114,8 @@ impl DatasetContext {
             turns: None,
             row_order: RowOrder::default(),
             oversample: Oversample::default(),
+            bad_rows: BadRows::default(),
+            batch_size: 1,
             templating: Templating::default(),
             template_values: None,
             hub: hub::HubAccess::default(),
@@ -120,8 +137,16 @@ impl DatasetContext {
             WireForm::Text => Specials::Add,
             WireForm::Chat | WireForm::TokenIds => Specials::Skip,
         };
+        let count = |text: &String| Ok(self.tokenizer.encode(text, specials)?.len());
         let tokens = match prompt {
-            PromptContent::Text(text) => self.tokenizer.encode(text, specials)?.len(),
+            PromptContent::Text(text) => count(text)?,
+            PromptContent::Inputs(texts) => {
+                texts.iter().map(count).sum::<crate::Result<usize>>()?
+            }
+            PromptContent::Ranking { query, documents } => {
+                let of_documents = documents.iter().map(count).sum::<crate::Result<usize>>()?;
+                count(query)? * documents.len() + of_documents
+            }
             PromptContent::TokenIds(ids) => ids.len(),
             PromptContent::Messages(messages) => {
                 let counts = messages.iter().map(|message| self.tokenizer.count(&message.content));

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use serde::Serialize;
-use tokometer_base::PromptContent;
+use serde_json::value::RawValue;
+use tokometer_base::{Message, PromptContent};
 
 use crate::{DatasetNote, Result, Workload};
 
@@ -135,6 +136,10 @@ fn beginning(content: &PromptContent) -> String {
                 messages.iter().map(|message| format!("{}: {}", message.role, message.content));
             parts.collect::<Vec<_>>().join(" | ")
         }
+        PromptContent::Inputs(texts) => texts.join(" | "),
+        PromptContent::Ranking { query, documents } => {
+            format!("query: {query} | {}", documents.join(" | "))
+        }
     };
     let line: String =
         text.chars().take(SHOWN_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -144,7 +149,14 @@ fn beginning(content: &PromptContent) -> String {
 /// A line of an export, which `custom` reads back.
 #[derive(Serialize)]
 struct ExportRow<'a> {
-    prompt: Exported<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt: Option<Exported<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    query: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    documents: Option<&'a [String]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extra_body: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,7 +172,26 @@ struct ExportRow<'a> {
 enum Exported<'a> {
     Text(&'a str),
     TokenIds(&'a [u32]),
-    Messages(&'a [tokometer_base::Message]),
+    Messages(Vec<ExportedMessage<'a>>),
+    Texts(&'a [String]),
+}
+
+/// A message as it is sent.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ExportedMessage<'a> {
+    Plain(&'a Message),
+    Verbatim(Box<RawValue>),
+}
+
+impl<'a> ExportedMessage<'a> {
+    fn of(message: &'a Message) -> Self {
+        raw(message.verbatim.as_deref()).map_or(Self::Plain(message), Self::Verbatim)
+    }
+}
+
+fn raw(json: Option<&str>) -> Option<Box<RawValue>> {
+    RawValue::from_string(json?.to_owned()).ok()
 }
 
 impl Workload {
@@ -190,12 +221,25 @@ impl Workload {
     pub fn export(&self, out: &mut dyn Write) -> Result<std::io::Result<()>> {
         for index in 0..self.len() {
             let item = self.item(index)?;
+            let (query, documents) = match &item.prompt.content {
+                PromptContent::Ranking { query, documents } => {
+                    (Some(query.as_str()), Some(documents.as_slice()))
+                }
+                _ => (None, None),
+            };
             let line = ExportRow {
                 prompt: match &item.prompt.content {
-                    PromptContent::Text(text) => Exported::Text(text),
-                    PromptContent::TokenIds(ids) => Exported::TokenIds(ids),
-                    PromptContent::Messages(messages) => Exported::Messages(messages),
+                    PromptContent::Text(text) => Some(Exported::Text(text)),
+                    PromptContent::TokenIds(ids) => Some(Exported::TokenIds(ids)),
+                    PromptContent::Messages(messages) => {
+                        Some(Exported::Messages(messages.iter().map(ExportedMessage::of).collect()))
+                    }
+                    PromptContent::Inputs(texts) => Some(Exported::Texts(texts)),
+                    PromptContent::Ranking { .. } => None,
                 },
+                query,
+                documents,
+                extra_body: raw(item.prompt.extra_body.as_deref()),
                 prompt_tokens: item.prompt.prompt_tokens,
                 output_tokens: item.prompt.output_tokens,
                 class: item.class.as_deref(),

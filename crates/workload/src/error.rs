@@ -48,6 +48,12 @@ pub enum Error {
         /// Which option, and why not.
         reason: String,
     },
+    /// Prompts that cannot share a request.
+    #[error("cannot use `--batch-size` with these prompts: {reason}")]
+    Batch {
+        /// Why not.
+        reason: String,
+    },
     /// A chat template that does not work.
     #[error("cannot apply the chat template of `{tokenizer}`: {reason}")]
     Template {

@@ -7,15 +7,18 @@
 //! not hit its own prefixes in the cache. Knows nothing of servers, clocks or flags.
 
 mod ahead;
+mod batches;
 mod check;
 mod compose;
 mod context;
+mod conversation_rows;
 mod conversations;
 pub mod datasets;
 mod describe;
 mod error;
 mod item;
 pub mod lengths;
+mod media;
 mod order;
 mod rows;
 mod selection;
@@ -26,7 +29,7 @@ mod workload;
 
 pub use check::LengthCheck;
 pub use compose::Composer;
-pub use context::{DatasetContext, Oversample, RowOrder, Templating, WireForm};
+pub use context::{BadRows, DatasetContext, Oversample, RowOrder, Templating, WireForm};
 pub use conversations::{PartialTurns, Turns};
 pub use describe::{Description, Histogram};
 pub use error::{Error, Result};

@@ -9,7 +9,7 @@ use tokometer_base::{Conventions, Prompt};
 
 use crate::rows::FileRows;
 use crate::{
-    DatasetContext, DatasetNote, Error, Item, Oversample, Result, RowOrder, Source, order,
+    BadRows, DatasetContext, DatasetNote, Error, Item, Oversample, Result, RowOrder, Source, order,
 };
 
 /// Rows read and counted at once, on all cores.
@@ -128,7 +128,9 @@ impl<R: RowReader> ChosenRows<R> {
         if let Some((row, reason)) = &tally.first_broken {
             let line = self.rows.line(*row);
             let path = self.rows.path_of(*row).to_owned();
-            if self.reader.tolerance() == Tolerance::Refuse {
+            let is_refused = self.reader.tolerance() == Tolerance::Refuse
+                && self.context.bad_rows == BadRows::ByDataset;
+            if is_refused {
                 return Err(Error::Malformed { path, line, reason: reason.clone() });
             }
             let text = format!(

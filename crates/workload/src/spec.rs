@@ -10,10 +10,13 @@ use tokometer_base::neighbours::suggestion;
 use tokometer_base::partial::{FieldVisitor, Incomplete};
 use tokometer_base::{Conventions, Partial};
 
+use crate::datasets::image::{Filling, Format};
+use crate::datasets::random_mm::SizeBuckets;
+use crate::datasets::random_rerank::Scoring;
 use crate::datasets::shared_prefix::{GroupSizes, PromptOrder, RoutingKey};
 use crate::datasets::{
-    book, burstgpt, custom, hf, mooncake, openai, prefix_repetition, random, random_ids,
-    shared_prefix, sharegpt, sonnet, timed_trace,
+    book, burstgpt, custom, hf, image, media_files, mooncake, openai, prefix_repetition, random,
+    random_ids, random_mm, random_rerank, shared_prefix, sharegpt, sonnet, spec_bench, timed_trace,
 };
 use crate::{DatasetContext, Ratio, Result, Source};
 
@@ -48,6 +51,17 @@ tokometer_base::part! {
         pub sec_multiplier: f64,
         pub slowdown_factor: f64,
         pub num_rounds: u32,
+        pub scoring: Scoring,
+        pub category: OrNone<String>,
+        pub mm_items: u32,
+        pub mm_items_ratio: f64,
+        pub mm_images_max: u32,
+        pub mm_buckets: SizeBuckets,
+        pub image_count: u32,
+        pub is_image_count_random: bool,
+        pub image_resolution: String,
+        pub image_format: Format,
+        pub image_content: Filling,
     }
 }
 
@@ -226,12 +240,30 @@ datasets! {
     Random = "random" in random { input_len, output_len, range_ratio, prefix_len, content_path }
     /// Consecutive ids of the vocabulary.
     RandomIds = "random-ids" in random_ids { input_len, output_len, range_ratio }
+    /// A query with random documents.
+    RandomRerank = "random-rerank" in random_rerank { input_len, range_ratio, scoring }
+    /// Random text with generated pictures.
+    RandomMm = "random-mm" in random_mm {
+        input_len, output_len, range_ratio, prefix_len, mm_items, mm_items_ratio, mm_images_max,
+        mm_buckets,
+    }
+    /// Generated pictures before random text.
+    Image = "image" in image {
+        input_len, output_len, range_ratio, image_count, is_image_count_random, image_resolution,
+        image_format, image_content,
+    }
+    /// Prompts with pictures of the user's files.
+    CustomImage = "custom_image" in media_files { path, output_len }
+    /// Prompts with sounds of the user's files.
+    CustomAudio = "custom_audio" in media_files { path, output_len }
     /// Conversations of a ShareGPT file.
     Sharegpt = "sharegpt" in sharegpt { path, output_len, context_len, prompt_suffix }
     /// Consecutive slices of one long text.
     Book = "book" in book { path, input_len, output_len }
     /// Lines of poems behind a common beginning.
     Sonnet = "sonnet" in sonnet { path, input_len, output_len, prefix_len }
+    /// Questions of Spec-Bench.
+    SpecBench = "spec_bench" in spec_bench { path, output_len, category }
     /// Lengths of a BurstGPT file.
     Burstgpt = "burstgpt" in burstgpt { path }
     /// Prompts of the user's own file.
@@ -262,6 +294,9 @@ impl Spec {
         Some(match Self::named(name)? {
             Self::Random(_) => Self::Random(random::Options::by_conventions(conventions)),
             Self::RandomIds(_) => Self::RandomIds(random_ids::Options::by_conventions(conventions)),
+            Self::RandomRerank(_) => {
+                Self::RandomRerank(random_rerank::Options::by_conventions(conventions))
+            }
             Self::Custom(_) => Self::Custom(custom::Options::by_conventions(conventions)),
             same_for_all => same_for_all,
         })
@@ -274,7 +309,14 @@ impl Spec {
 
     /// Whether its prompts are random, so that an answer to them may end anywhere.
     pub const fn is_random(&self) -> bool {
-        matches!(self, Self::Random(_) | Self::RandomIds(_) | Self::TimedTrace(_))
+        matches!(
+            self,
+            Self::Random(_)
+                | Self::RandomIds(_)
+                | Self::RandomMm(_)
+                | Self::Image(_)
+                | Self::TimedTrace(_)
+        )
     }
 }
 
@@ -347,7 +389,8 @@ mod tests {
             Spec::NAMES.iter().filter(is_kind).copied().collect()
         };
         assert_eq!(named(Spec::is_traced), ["timed_trace", "mooncake"]);
-        assert_eq!(named(Spec::is_random), ["random", "random-ids", "timed_trace"]);
+        let random = ["random", "random-ids", "random-mm", "image", "timed_trace"];
+        assert_eq!(named(Spec::is_random), random);
     }
 
     #[test]

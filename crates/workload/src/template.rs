@@ -92,7 +92,7 @@ impl ChatTemplate {
 
     /// The prompt for a single message of the user.
     pub(crate) fn apply_to_text(&self, content: &str) -> Result<String> {
-        self.apply(&[Message { role: "user".into(), content: content.into() }])
+        self.apply(&[Message::new("user", content)])
     }
 }
 
@@ -117,7 +117,7 @@ mod tests {
             template.apply_to_text(" hello ").unwrap(),
             "<s><|user|>hello<|end|>\n<|assistant|>"
         );
-        let bad = [Message { role: "badger".into(), content: String::new() }];
+        let bad = [Message::new("badger", "")];
         let error = template.apply(&bad).unwrap_err().to_string();
         assert!(error.contains("tiny") && error.contains("no such role"), "{error}");
         let stripping = ChatTemplate { bos: Some("<s>".into()), ..template };

@@ -3,6 +3,7 @@
 use tokometer_base::{Nanos, PromptContent};
 use tokometer_tokenize::{Reach, Specials};
 
+use crate::batches::PromptBatches;
 use crate::check::{self, LengthCheck};
 use crate::conversations::ConversationSource;
 use crate::{Composer, DatasetContext, DatasetNote, Item, Result, Source, Spec, WireForm, ahead};
@@ -23,6 +24,10 @@ pub struct Workload {
 pub fn open(spec: &Spec, context: &DatasetContext) -> Result<Workload> {
     let composer = Composer::new(std::sync::Arc::clone(&context.tokenizer));
     let source = match &context.turns {
+        // A ranking groups its documents itself.
+        None if context.batch_size > 1 && !matches!(spec, Spec::RandomRerank(_)) => {
+            Box::new(PromptBatches { source: spec.source(context)?, size: context.batch_size })
+        }
         None => spec.source(context)?,
         Some(turns) => Box::new(ConversationSource::open(spec, context, turns)?),
     };
@@ -96,12 +101,28 @@ impl Workload {
                 let length = tokens.map_or(UNCOUNTED_TOKENS, |all| all.saturating_sub(specials));
                 *text = self.composer.text(length, &mut generator)?.text;
             }
+            PromptContent::Inputs(texts) => {
+                let inputs = u32::try_from(texts.len()).unwrap_or(u32::MAX).max(1);
+                let each = tokens.map_or(UNCOUNTED_TOKENS, |all| all / inputs);
+                let length = each.saturating_sub(self.context.specials()?).max(1);
+                for text in texts {
+                    *text = self.composer.text(length, &mut generator)?.text;
+                }
+            }
+            // The query is that of the run; a server that keeps it has it from the first request on.
+            PromptContent::Ranking { documents, .. } => {
+                for text in documents {
+                    let length = self.context.tokenizer.count(text)?;
+                    let length = u32::try_from(length).unwrap_or(u32::MAX);
+                    *text = self.composer.text(length, &mut generator)?.text;
+                }
+            }
             PromptContent::Messages(messages) => {
                 let length = tokens.unwrap_or(UNCOUNTED_TOKENS);
                 if let Some(last) = messages.pop() {
                     messages.clear();
                     let content = self.composer.text(length, &mut generator)?.text;
-                    messages.push(tokometer_base::Message { content, ..last });
+                    messages.push(tokometer_base::Message::new(last.role, content));
                 }
             }
         }

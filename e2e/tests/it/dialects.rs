@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tokometer_record::{RunReader, Timeline};
 
+use crate::pooling;
 use crate::program::{Server, run};
 
 /// Backend, the server of its protocol, and further flags.
@@ -77,7 +78,8 @@ fn every_backend_has_a_row_here() {
     let (_, names) = refused.split_once("the choices are ").unwrap();
     let known: BTreeSet<&str> = names.trim().split(", ").collect();
     let tables = [&OPENAI[..], &SGLANG, &OLDER, &LLAMACPP];
-    let rows: BTreeSet<&str> = tables.into_iter().flatten().map(|row| row.0).collect();
+    let generating = tables.into_iter().flatten().map(|row| row.0);
+    let rows: BTreeSet<&str> = generating.chain(pooling::TEXTS).chain(pooling::RANKINGS).collect();
     assert_eq!(known, rows);
 }
 

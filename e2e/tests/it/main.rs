@@ -21,6 +21,7 @@ mod messages;
 mod packaging;
 mod pages;
 mod plans;
+mod pooling;
 mod predict;
 mod properties;
 mod readiness;

@@ -35,7 +35,9 @@ pub fn sglang_line(file: &ResultFile<'_>) -> Result<String, Error> {
     let mut object = Object::default();
     set_head(&mut object, file);
     set_figures(&mut object, figures);
-    for metric in [Metric::E2el, Metric::Ttft, Metric::Tpot, Metric::Itl] {
+    let is_pooling = figures.input_sequences.is_some();
+    let shown = [Metric::E2el, Metric::Ttft, Metric::Tpot, Metric::Itl];
+    for metric in shown.into_iter().filter(|one| !is_pooling || *one == Metric::E2el) {
         let key = if metric == Metric::E2el { Some(SGLANG_E2E) } else { metric_key(metric) };
         if let Some(key) = key {
             set_stats(&mut object, key, &sglang_stats().of(stats_of(figures, metric)));
@@ -43,7 +45,9 @@ pub fn sglang_line(file: &ResultFile<'_>) -> Result<String, Error> {
     }
     object.set("concurrency", figures.concurrency);
     object.set("accept_length", accept_length(file.summary));
-    object.set("max_output_tokens_per_s", figures.peak_output_throughput);
+    if !is_pooling {
+        object.set("max_output_tokens_per_s", figures.peak_output_throughput);
+    }
     object.set("max_concurrent_requests", figures.peak_concurrent_requests);
     if let Some(attainment) = &figures.attainment {
         set_goodput(&mut object, attainment, figures);
@@ -96,10 +100,11 @@ fn set_figures(object: &mut Object, figures: &FamilyFigures) {
     object.set("total_input_tokens", figures.total_input);
     object.set("total_input_text_tokens", figures.total_input);
     object.set("total_input_vision_tokens", 0);
-    object.set("total_output_tokens", figures.total_output);
-    object.set("total_output_tokens_retokenized", figures.retokenized);
     object.set("request_throughput", figures.request_throughput);
     object.set("input_throughput", figures.input_throughput);
+    // Where nothing is generated these are zero, and readers tell SGLang's files by the last one.
+    object.set("total_output_tokens", figures.total_output);
+    object.set("total_output_tokens_retokenized", figures.retokenized);
     object.set("output_throughput", figures.output_throughput);
     object.set("total_throughput", figures.total_throughput);
 }

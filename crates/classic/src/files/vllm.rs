@@ -17,6 +17,9 @@ use crate::model::Metric;
 /// Of the workload's options only the changes of a ramp's rate are part of this file.
 const RATE_CHANGES: &str = "rps_change_events";
 
+/// The number of prompts.
+const NUM_PROMPTS: &str = "num_prompts";
+
 /// What `--append-result` puts between the objects of one file.
 pub const APPEND_SEPARATOR: &str = "\n";
 
@@ -64,7 +67,7 @@ pub fn vllm_json(file: &ResultFile<'_>) -> Result<String, Error> {
     }
     set_metrics(&mut object, figures, file);
     if let (Extent::Requests, Some(detail)) = (file.extent, &figures.detail) {
-        set_detail(&mut object, detail);
+        set_detail(&mut object, detail, figures.input_sequences);
     }
     object.set("tokometer", provenance(file.summary, file.info));
     Ok(object.to_line())
@@ -79,7 +82,12 @@ fn set_head(object: &mut Object, file: &ResultFile<'_>) {
     object.set("model_id", model);
     object.set("tokenizer_id", &file.info.tokenizer);
     let planned = file.info.load.planned_requests.unwrap_or(file.summary.counts.planned);
-    object.set("num_prompts", planned);
+    // Where prompts share requests, the user's number is that of the prompts.
+    let asked = file.workload.iter().find(|(key, _)| key == NUM_PROMPTS);
+    match asked {
+        Some((key, prompts)) => object.set(key.as_str(), prompts),
+        None => object.set(NUM_PROMPTS, planned),
+    }
     for (key, value) in file.metadata {
         object.set(key.as_str(), value);
     }
@@ -102,6 +110,9 @@ fn set_load(object: &mut Object, load: &RecordedLoad) {
 fn set_figures(object: &mut Object, figures: &FamilyFigures) {
     object.set("duration", figures.duration_s);
     object.set("completed", figures.completed);
+    if let Some(items) = figures.input_sequences {
+        return set_pooling(object, figures, items);
+    }
     object.set("failed", figures.failed);
     object.set("total_input_tokens", figures.total_input);
     object.set("total_output_tokens", figures.total_output);
@@ -112,6 +123,16 @@ fn set_figures(object: &mut Object, figures: &FamilyFigures) {
     object.set("max_output_tokens_per_s", figures.peak_output_throughput);
     object.set("max_concurrent_requests", figures.peak_concurrent_requests);
     object.set("rtfx", 0.0);
+}
+
+/// What stands in the file of a run that generated nothing. vLLM's has no number of failed requests.
+fn set_pooling(object: &mut Object, figures: &FamilyFigures, items: u64) {
+    object.set("total_input_tokens", figures.total_input);
+    object.set("total_input_sequences", items);
+    object.set("request_throughput", figures.request_throughput);
+    object.set("request_goodput", figures.goodput);
+    object.set("input_sequence_throughput", figures.input_sequence_throughput());
+    object.set("total_token_throughput", figures.total_throughput);
 }
 
 fn set_probe(object: &mut Object, probe: &ProbeFigures) {
@@ -137,9 +158,12 @@ fn set_metrics(object: &mut Object, figures: &FamilyFigures, file: &ResultFile<'
             set_stats(object, key, &file.shown.of(stats_of(figures, metric)));
         }
     };
+    let is_pooling = figures.input_sequences.is_some();
     // What was waited for in the client stands below, where something could wait.
     let is_waiting = |metric: &&Metric| matches!(metric, Metric::ClientQueue | Metric::QueuedE2el);
-    file.shown.metrics.iter().filter(|metric| !is_waiting(metric)).copied().for_each(&mut set);
+    let is_shown =
+        |metric: &&Metric| !is_waiting(metric) && (!is_pooling || matches!(metric, Metric::E2el));
+    file.shown.metrics.iter().filter(is_shown).copied().for_each(&mut set);
     if figures.client_queue.count > 0 && file.info.load.max_concurrency.is_some() {
         set(Metric::ClientQueue);
         if file.info.load.request_rate.is_some() || file.info.load.is_traced {
@@ -167,14 +191,20 @@ pub(super) fn set_stats(object: &mut Object, metric: &str, stats: &ListStats) {
     }
 }
 
-fn set_detail(object: &mut Object, detail: &Detail) {
+fn set_detail(object: &mut Object, detail: &Detail, items: Option<u64>) {
     object.set("input_lens", &detail.input_lens);
-    object.set("output_lens", &detail.output_lens);
-    object.set("ttfts", &detail.ttfts);
-    object.set("itls", &detail.itls);
+    if items.is_none() {
+        object.set("output_lens", &detail.output_lens);
+        object.set("ttfts", &detail.ttfts);
+        object.set("itls", &detail.itls);
+    }
     object.set("latencies", &detail.latencies);
-    object.set("start_times", &detail.start_times);
-    object.set("generated_texts", &detail.generated_texts);
-    object.set("errors", &detail.errors);
+    if items.is_none() {
+        object.set("start_times", &detail.start_times);
+    }
     object.set("queue_times", &detail.queue_times);
+    if items.is_none() {
+        object.set("generated_texts", &detail.generated_texts);
+    }
+    object.set("errors", &detail.errors);
 }

@@ -5,6 +5,7 @@
 //! without effect are gone and named in a list of remarks. An unknown flag, or one that is
 //! known and cannot be honoured, is an error. The rest of the program knows none of this.
 
+mod dotted;
 pub(crate) mod table;
 
 use std::collections::BTreeSet;
@@ -40,6 +41,7 @@ pub(crate) struct Rewritten {
 /// Puts `words` into our spelling. `own` are the long flags that the command itself declares.
 pub(crate) fn rewrite(words: &[String], own: &BTreeSet<String>) -> Result<Rewritten, Refusal> {
     let mut rewritten = Rewritten { words: Vec::new(), remarks: Vec::new() };
+    let words = dotted::gathered(words)?;
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
         let Some(typed) = word.strip_prefix("--").filter(|typed| !typed.is_empty()) else {
@@ -279,7 +281,7 @@ mod tests {
         check("--max-conc-urrency 5", "`--max-concurrency`");
         check("--zzz", "`--help` lists all flags");
         check("--multi-turn-prefix-global-ratio 0.5", "not supported yet");
-        check("--asr-max-audio-len-sec 3", "not supported yet");
+        check("--asr-max-audio-len-sec 3", "custom_audio");
     }
 
     /// `--concurrency` was answered with a flag that is then refused.

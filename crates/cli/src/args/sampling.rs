@@ -1,5 +1,7 @@
 //! Flags that change what a request's body says.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 /// What a request's body says besides its prompt.
@@ -55,6 +57,15 @@ pub(crate) struct SamplingArgs {
     /// Request token counts with every event: exact, but more work for the server
     #[arg(long)]
     pub(crate) continuous_usage: bool,
+    /// What answers must be: a file with a JSON schema, or {"regex": …}, {"choice": […]}, {"grammar": …}
+    #[arg(long, value_name = "FILE")]
+    pub(crate) structured: Option<PathBuf>,
+    /// File with tool definitions that are sent with every request
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tools: Option<PathBuf>,
+    /// Whether the model must call a tool: auto, none, required, or a tool's name
+    #[arg(long, value_name = "CHOICE")]
+    pub(crate) tool_choice: Option<String>,
     /// JSON object merged into every request body
     #[arg(long, value_name = "JSON")]
     pub(crate) extra_body: Option<String>,

@@ -23,9 +23,15 @@ pub(crate) struct WorkloadArgs {
     /// Output length in tokens, for any dataset
     #[arg(long, value_name = "TOKENS")]
     pub(crate) output_len: Option<FlagValues<u64>>,
+    /// Prompts per request, for backends that answer each of them (embeddings, classify) [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) batch_size: Option<u32>,
     /// Do not repeat rows if the dataset is too short: send fewer requests
     #[arg(long)]
     pub(crate) no_oversample: bool,
+    /// Leave out rows of a file that cannot be used, instead of refusing the file
+    #[arg(long)]
+    pub(crate) skip_bad_rows: bool,
     /// Keep the order of the dataset's rows
     #[arg(long)]
     pub(crate) disable_shuffle: bool,
@@ -50,6 +56,8 @@ pub(crate) struct WorkloadArgs {
     #[command(flatten)]
     pub(crate) random: RandomArgs,
     #[command(flatten)]
+    pub(crate) pictures: PictureArgs,
+    #[command(flatten)]
     pub(crate) files: FileArgs,
     #[command(flatten)]
     pub(crate) shared: SharedPrefixArgs,
@@ -59,7 +67,7 @@ pub(crate) struct WorkloadArgs {
     pub(crate) turns: TurnArgs,
 }
 
-/// Options of `random` and `random-ids`.
+/// Options of `random`, `random-ids` and `random-rerank`.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Workload: random")]
 pub(crate) struct RandomArgs {
@@ -75,6 +83,42 @@ pub(crate) struct RandomArgs {
     /// Length of the prefix shared by all prompts [default: 0]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) random_prefix_len: Option<u32>,
+    /// For random-rerank: the model embeds query and documents one by one
+    #[arg(long)]
+    pub(crate) no_reranker: bool,
+}
+
+/// Options of `random-mm` and `image`.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Workload: pictures")]
+pub(crate) struct PictureArgs {
+    /// Pictures per request for random-mm [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) random_mm_base_items_per_request: Option<u32>,
+    /// Range of their number, from 0 to 1 [default: 0]
+    #[arg(long, value_name = "RATIO")]
+    pub(crate) random_mm_num_mm_items_range_ratio: Option<f64>,
+    /// Maximum per request, such as {"image": 4} [default: 255]
+    #[arg(long, value_name = "JSON")]
+    pub(crate) random_mm_limit_mm_per_prompt: Option<String>,
+    /// Sizes with their shares [default: {(256, 256, 1): 0.5, (720, 1280, 1): 0.5}]
+    #[arg(long, value_name = "BUCKETS")]
+    pub(crate) random_mm_bucket_config: Option<String>,
+    /// Pictures per request for image [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) image_count: Option<u32>,
+    /// Draw their number between 1 and --image-count
+    #[arg(long)]
+    pub(crate) random_image_count: bool,
+    /// 4k, 1080p, 720p, 360p, `HxW` or `random:HxW-HxW` [default: 1080p]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) image_resolution: Option<String>,
+    /// How pictures are encoded [default: jpeg]
+    #[arg(long, value_name = "FORMAT", value_parser = ["jpeg", "png"])]
+    pub(crate) image_format: Option<String>,
+    /// What pictures show [default: random]
+    #[arg(long, value_name = "WHAT", value_parser = ["random", "blank"])]
+    pub(crate) image_content: Option<String>,
 }
 
 /// Options of datasets that are read from files.
@@ -105,6 +149,9 @@ pub(crate) struct FileArgs {
     /// Length of the shared prefix for sonnet [default: 200]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) sonnet_prefix_len: Option<u32>,
+    /// Category of the questions for `spec_bench` [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) spec_bench_category: Option<String>,
     /// Subset of a hub dataset
     #[arg(long, value_name = "NAME")]
     pub(crate) hf_subset: Option<String>,

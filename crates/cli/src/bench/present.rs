@@ -145,13 +145,17 @@ struct Against {
 }
 
 /// The layout to print: by default the newest of the tool whose conventions the run followed. Some backends
-/// (`truss`, `vllm-chat`) are names of SGLang's tool alone.
-pub(crate) fn layout_of(choice: LayoutChoice, info: &RunInfo) -> Layout {
+/// (`truss`, `vllm-chat`) are names of SGLang's tool alone. Sections of the client's queue are in one
+/// layout only.
+pub(crate) fn layout_of(view: &RunView, info: &RunInfo) -> Layout {
     let backend = info.targets.first().map_or("", |target| target.backend.as_str());
-    match choice {
+    let is_queue = |metric: &Metric| matches!(metric, Metric::ClientQueue | Metric::QueuedE2el);
+    let layout = match view.layout {
         LayoutChoice::Auto if info.family == Conventions::Sglang => Layout::S3,
-        _ => choice.for_backend(backend),
-    }
+        choice => choice.for_backend(backend),
+    };
+    let shows_queue = view.layout == LayoutChoice::Auto && view.shown.metrics.iter().any(is_queue);
+    if shows_queue && layout == Layout::V4 { Layout::V5 } else { layout }
 }
 
 /// Reads a run and computes its summary.
@@ -162,7 +166,7 @@ pub(crate) fn summarise(folder: &Path, view: &RunView) -> Result<SummarisedRun, 
 /// The same of a run that is open.
 pub(crate) fn summarise_read(reader: &RunReader, view: &RunView) -> Result<SummarisedRun, Refusal> {
     let info = reader.info().clone();
-    let layout = layout_of(view.layout, &info);
+    let layout = layout_of(view, &info);
     if let Some(ab) = runs::blocks_of(&info)? {
         let options = view.options(layout);
         let [a, b] = halves(reader, ab, &options).map_err(runs::unreadable)?;
@@ -192,7 +196,7 @@ pub(crate) fn summarise_kept(
     state: &RunState,
     view: &RunView,
 ) -> SummarisedRun {
-    let layout = layout_of(view.layout, &info);
+    let layout = layout_of(view, &info);
     let mut collector = Collector::new(&info, view.options(layout));
     for timeline in timelines {
         collector.push(timeline);

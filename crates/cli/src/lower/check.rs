@@ -3,7 +3,7 @@
 use tokometer_classic::LayoutChoice;
 use tokometer_plan::{Load, Plan};
 
-use super::{figures, numbers, sizes};
+use super::{figures, numbers, pooling, route, sizes};
 use crate::exit::Refusal;
 
 /// Refuses a plan that makes no sense.
@@ -11,6 +11,8 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     numbers::check(plan)?;
     sizes::check(plan)?;
     check_load(&plan.load)?;
+    pooling::check(plan)?;
+    route::check(plan)?;
     let layout = &plan.metrics.layout;
     let _choice = LayoutChoice::named(layout).map_err(|why| Refusal::usage(why.to_string(), ""))?;
     for name in &plan.metrics.sections {

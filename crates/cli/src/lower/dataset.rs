@@ -6,13 +6,19 @@
 use tokometer_base::neighbours::suggestion;
 use tokometer_base::{Conventions, Partial};
 use tokometer_plan::{FlagValues, PartialPlan, PlanField};
+use tokometer_workload::datasets::random_rerank::Scoring;
 use tokometer_workload::{OrNone, PartialSpec, Ratio, Spec};
 
 use super::flags::{Flags, word};
+use super::foreign;
 use crate::args::WorkloadArgs;
 use crate::exit::Refusal;
 
 const RANDOM: &[&str] = &["random", "random-ids"];
+const RANDOM_TEXT: &[&str] = &["random", "random-ids", "random-mm", "image"];
+const RANDOM_INPUT: &[&str] = &["random", "random-ids", "random-mm", "image", "random-rerank"];
+const PICTURES: &[&str] = &["random-mm"];
+const IMAGE: &[&str] = &["image"];
 const SHARED: &[&str] = &["generated-shared-prefix"];
 const REPEATED: &[&str] = &["prefix_repetition"];
 const TRACE: &[&str] = &["timed_trace"];
@@ -97,17 +103,57 @@ fn put_any(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refu
 fn put_random(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
     let random = &args.random;
     let (input, output) = (random.random_input_len.as_ref(), random.random_output_len.as_ref());
-    typed.list(("random-input-len", RANDOM), input, PlanField::InputLen)?;
-    typed.list(("random-output-len", RANDOM), output, PlanField::OutputLen)?;
+    typed.list(("random-input-len", RANDOM_INPUT), input, PlanField::InputLen)?;
+    typed.list(("random-output-len", RANDOM_TEXT), output, PlanField::OutputLen)?;
     let prefix = random.random_prefix_len;
-    typed.one(("random-prefix-len", &["random"]), prefix, |spec| &mut spec.prefix_len);
+    typed.one(("random-prefix-len", &["random", "random-mm"]), prefix, |spec| &mut spec.prefix_len);
     let ratio = |text: &String| {
         text.parse::<Ratio>().map_err(|why| {
             Refusal::usage(format!("cannot use `--random-range-ratio {text}`: {why}"), "")
         })
     };
     let ratio = random.random_range_ratio.as_ref().map(ratio).transpose()?;
-    typed.one(("random-range-ratio", RANDOM), ratio, |spec| &mut spec.range_ratio);
+    typed.one(("random-range-ratio", RANDOM_INPUT), ratio, |spec| &mut spec.range_ratio);
+    let embeds = random.no_reranker.then_some(Scoring::Embedding);
+    typed.one(("no-reranker", &["random-rerank"]), embeds, |spec| &mut spec.scoring);
+    Ok(())
+}
+
+fn put_pictures(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Refusal> {
+    let pictures = &args.pictures;
+    let items = pictures.random_mm_base_items_per_request;
+    typed.one(("random-mm-base-items-per-request", PICTURES), items, |spec| &mut spec.mm_items);
+    let ratio = pictures.random_mm_num_mm_items_range_ratio;
+    let name: Name = ("random-mm-num-mm-items-range-ratio", PICTURES);
+    typed.one(name, ratio, |spec| &mut spec.mm_items_ratio);
+    let refused = |flag: &str, text: &str, why: String| {
+        Refusal::usage(format!("cannot use `--{flag} {text}`: {why}"), "")
+    };
+    let limit = |text: &String| {
+        let limits: Option<serde_json::Value> =
+            serde_json::from_str(&text.replace('\'', "\"")).ok();
+        let limit = limits.as_ref().and_then(|limits| limits.get("image")?.as_u64());
+        limit.and_then(|limit| u32::try_from(limit).ok()).ok_or_else(|| {
+            let why = "write {\"image\": N}".to_owned();
+            refused("random-mm-limit-mm-per-prompt", text, why)
+        })
+    };
+    let limit = pictures.random_mm_limit_mm_per_prompt.as_ref().map(limit).transpose()?;
+    let name: Name = ("random-mm-limit-mm-per-prompt", PICTURES);
+    typed.one(name, limit, |spec| &mut spec.mm_images_max);
+    let buckets =
+        |text: &String| text.parse().map_err(|why| refused("random-mm-bucket-config", text, why));
+    let buckets = pictures.random_mm_bucket_config.as_ref().map(buckets).transpose()?;
+    typed.one(("random-mm-bucket-config", PICTURES), buckets, |spec| &mut spec.mm_buckets);
+    typed.one(("image-count", IMAGE), pictures.image_count, |spec| &mut spec.image_count);
+    let is_random = pictures.random_image_count.then_some(true);
+    typed.one(("random-image-count", IMAGE), is_random, |spec| &mut spec.is_image_count_random);
+    let size = pictures.image_resolution.clone();
+    typed.one(("image-resolution", IMAGE), size, |spec| &mut spec.image_resolution);
+    let format = word("--image-format", pictures.image_format.as_ref())?;
+    typed.one(("image-format", IMAGE), format, |spec| &mut spec.image_format);
+    let content = word("--image-content", pictures.image_content.as_ref())?;
+    typed.one(("image-content", IMAGE), content, |spec| &mut spec.image_content);
     Ok(())
 }
 
@@ -121,7 +167,9 @@ fn put_files(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Re
     typed.one(context, some(files.sharegpt_context_len), |spec| &mut spec.context_len);
     // Below zero each row's own length counts, so a default is taken away.
     let custom = files.custom_output_len.map(|tokens| OrNone(u32::try_from(tokens).ok()));
-    typed.one(("custom-output-len", &["custom"]), custom, |spec| &mut spec.output_len);
+    typed.one(("custom-output-len", &["custom", "custom_image", "custom_audio"]), custom, |spec| {
+        &mut spec.output_len
+    });
     typed.list(
         ("book-input-len", &["book"]),
         files.book_input_len.as_ref(),
@@ -135,6 +183,8 @@ fn put_files(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) -> Result<(), Re
     typed.one(("sonnet-output-len", &["sonnet"]), output, |spec| &mut spec.output_len);
     let prefix = files.sonnet_prefix_len;
     typed.one(("sonnet-prefix-len", &["sonnet"]), prefix, |spec| &mut spec.prefix_len);
+    let category = text(&files.spec_bench_category);
+    typed.one(("spec-bench-category", &["spec_bench"]), category, |spec| &mut spec.category);
     typed.one(("hf-subset", &["hf"]), text(&files.hf_subset), |spec| &mut spec.subset);
     typed.one(("hf-split", &["hf"]), text(&files.hf_split), |spec| &mut spec.split);
     typed.one(("hf-output-len", &["hf"]), some(files.hf_output_len), |spec| &mut spec.output_len);
@@ -193,6 +243,9 @@ fn put_traces(typed: &mut DatasetFlags<'_>, args: &WorkloadArgs) {
 /// The defaults of a dataset.
 pub(crate) fn defaults(name: &str, family: Conventions) -> Result<Spec, Refusal> {
     Spec::defaults(name, family).ok_or_else(|| {
+        if let Some(instead) = foreign::dataset(name) {
+            return Refusal::usage(format!("unsupported dataset `{name}`"), instead);
+        }
         let hint = suggestion(name, Spec::NAMES);
         Refusal::usage(format!("unknown dataset `{name}`"), hint)
     })
@@ -211,6 +264,7 @@ pub(crate) fn put_options(
     let mut typed = DatasetFlags { dataset, known, flags, used: Vec::new(), unused: Vec::new() };
     put_any(&mut typed, args)?;
     put_random(&mut typed, args)?;
+    put_pictures(&mut typed, args)?;
     put_files(&mut typed, args)?;
     put_shared(&mut typed, args)?;
     put_traces(&mut typed, args);

@@ -2,7 +2,7 @@
 
 use tokometer_base::neighbours::suggestion;
 use tokometer_base::{Conventions, IgnoreEos, Nanos, Partial};
-use tokometer_classic::Selection;
+use tokometer_classic::{Metric, Selection};
 use tokometer_client::conn::Stamps;
 use tokometer_client::settings::Delivery;
 use tokometer_client::{self as client, Dialect, UsageReports};
@@ -15,7 +15,7 @@ use tokometer_plan::{
 };
 use tokometer_workload::{OrNone, Oversample, PartialSpec, RowOrder, Spec, Templating};
 
-use super::dataset;
+use super::{dataset, foreign};
 use crate::exit::Refusal;
 
 /// Whether anything names a target.
@@ -63,6 +63,9 @@ impl Situation {
 /// The dialect of a backend's name.
 pub(crate) fn dialect(name: &str) -> Result<Dialect, Refusal> {
     Dialect::named(name).ok_or_else(|| {
+        if let Some(instead) = foreign::backend(name) {
+            return Refusal::usage(format!("unsupported backend `{name}`"), instead);
+        }
         let all: Vec<&str> = Dialect::names().collect();
         Refusal::usage(format!("unknown backend `{name}`"), suggestion(name, &all))
     })
@@ -93,7 +96,10 @@ pub(crate) fn defaults(situation: &Situation) -> Result<PartialPlan, Refusal> {
         backend: Some(situation.dialect),
         ..PartialTarget::default()
     };
-    let shown = Selection::default();
+    let mut shown = Selection::default();
+    if situation.dialect.is_pooling() {
+        shown.metrics = vec![Metric::E2el];
+    }
     Ok(PartialPlan {
         name: Some(name.to_owned()),
         family: Some(situation.family),

@@ -16,7 +16,7 @@ use tokometer_plan::{
     PartialTarget, PartialUntil, PartialVllmResult, PlanField, Profiler, ProxyUse, Record, Shown,
     SweepValue, Term, Timing, UrlText,
 };
-use tokometer_workload::{Oversample, PartialTurns, RowOrder, Templating};
+use tokometer_workload::{BadRows, Oversample, PartialTurns, RowOrder, Templating};
 
 use super::defaults::{SGLANG_WARMUP_TOKENS, dialect};
 use super::figures;
@@ -132,6 +132,8 @@ fn prompts(target: &TargetArgs, workload: &WorkloadArgs) -> Result<PartialPrompt
         form: workload.prompt_token_ids.then_some(Form::TokenIds),
         row_order: workload.disable_shuffle.then_some(RowOrder::AsInFile),
         oversample: workload.no_oversample.then_some(Oversample::Never),
+        bad_rows: workload.skip_bad_rows.then_some(BadRows::Skip),
+        batch_size: workload.batch_size,
         templating: last(
             workload.skip_chat_template.then_some(Templating::Skip),
             workload.apply_chat_template.then_some(Templating::Apply),
@@ -220,6 +222,8 @@ fn request(sampling: &SamplingArgs, target: &TargetArgs) -> Result<PartialReques
         usage: sampling.continuous_usage.then_some(UsageReports::Continuous),
         logprobs: last(sglang_logprobs, sampling.logprobs).map(Some),
         request_id_prefix: sampling.request_id_prefix.clone().map(Some),
+        structured: super::constraints::structured(sampling)?.map(Some),
+        tools: super::constraints::tools(sampling)?.map(Some),
         sampling: PartialSampling {
             temperature: sampling.temperature.map(Some),
             top_p: sampling.top_p.map(Some),

@@ -6,15 +6,19 @@
 //! nothing reads a flag after it.
 
 mod check;
+mod constraints;
 mod dataset;
 mod defaults;
 mod environment;
 mod figures;
 mod file;
 mod flags;
+mod foreign;
 mod numbers;
 mod points;
+mod pooling;
 mod resolve;
+mod route;
 mod secrets;
 mod sizes;
 #[cfg(test)]

@@ -68,7 +68,9 @@ fn each_value<'a>(
             _ => (word.as_str(), None),
         };
         if name.starts_with("--") {
-            let name = name.replace('_', "-");
+            let (flag, path) = name.split_once('.').unwrap_or((name, ""));
+            let is_secret = is_secret_name(path.rsplit('.').next().unwrap_or_default());
+            let name = if is_secret { "--api-key".to_owned() } else { flag.replace('_', "-") };
             holds = FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, holds)| *holds);
         }
         let value = if name.starts_with("--") { value } else { Some(word.as_str()) };

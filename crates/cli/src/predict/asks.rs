@@ -291,6 +291,10 @@ impl Listed {
                 .map(|message| message.content.as_str())
                 .collect::<Vec<_>>()
                 .join("\n"),
+            PromptContent::Inputs(texts) => texts.join("\n"),
+            PromptContent::Ranking { query, documents } => {
+                documents.iter().map(|one| format!("{query}\n{one}")).collect::<Vec<_>>().join("\n")
+            }
         };
         self.tokenizer.encode(&text, Specials::Skip).map_err(|why| why.to_string())
     }

@@ -224,7 +224,7 @@ impl PredictRun<'_> {
             peak_memory_bytes: if is_large { peak() } else { None },
         };
         if predicted.detail == PredictedDetail::Figures {
-            let layout = layout_of(view.layout, info);
+            let layout = layout_of(view, info);
             let block = shown::block(info, &predicted.prediction.figures, layout, &view.shown);
             let text =
                 format!("{}\n{}", report::print_report(&block, layout, self.style), page.text());

@@ -62,12 +62,17 @@ mod tests {
     fn the_request_bodies_of_every_backend_match_its_row() {
         for name in Dialect::names() {
             let dialect = Dialect::named(name).unwrap();
-            let body = body_of(name, &settings(), &text_prompt());
+            let mut prompt = text_prompt();
+            if let Some(route) = dialect.pooling() {
+                prompt.content = crate::dialect::smallest_pooling_prompt(route);
+            }
+            let body = body_of(name, &settings(), &prompt);
             let body: serde_json::Value = serde_json::from_str(&body).unwrap();
             assert_eq!(body.get("model").is_some(), dialect.sends_model(), "{name}");
-            let is_chat = ["messages", "input"].iter().any(|key| body.get(key).is_some());
+            let keys =
+                if dialect.is_pooling() { &["messages"][..] } else { &["messages", "input"] };
+            let is_chat = keys.iter().any(|key| body.get(key).is_some());
             assert_eq!(is_chat, dialect.is_chat(), "{name}");
-            let mut prompt = text_prompt();
             prompt.content = PromptContent::TokenIds(vec![1, 2]);
             let ask = crate::RequestInput::new(&prompt, 0);
             let takes_ids = dialect.prepare(&settings(), &ask).is_ok();

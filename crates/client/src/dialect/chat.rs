@@ -33,10 +33,8 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
         PromptContent::Text(text) => {
             body.field("messages", json!([{"role": "user", "content": text}]));
         }
-        PromptContent::Messages(messages) => body.field("messages", messages),
-        PromptContent::TokenIds(_) => {
-            return Err(context.wrong_form("plain text or a conversation"));
-        }
+        PromptContent::Messages(messages) => body.messages("messages", messages.iter()),
+        _ => return Err(context.wrong_form("plain text or a conversation")),
     }
     if let Some(tokens) = context.prompt.output_tokens {
         body.optional("max_completion_tokens", tokens);
@@ -73,10 +71,7 @@ mod tests {
     #[test]
     fn a_refused_length_field_is_replaced_and_not_dropped() {
         let mut prompt = text_prompt();
-        prompt.content = PromptContent::Messages(vec![Message {
-            role: "system".to_owned(),
-            content: "Be short".to_owned(),
-        }]);
+        prompt.content = PromptContent::Messages(vec![Message::new("system", "Be short")]);
         assert_eq!(
             body_after("llamacpp-oai-chat", &prompt, &["max_completion_tokens", "stream_options"]),
             r#"{"max_tokens":7,"messages":[{"content":"Be short","role":"system"}],"model":"tiny","stream":true}"#

@@ -24,7 +24,7 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
     match &context.prompt.content {
         PromptContent::Text(text) => body.field("prompt", text),
         PromptContent::TokenIds(ids) => body.field("prompt", ids),
-        PromptContent::Messages(_) => return Err(context.wrong_form("plain text or token ids")),
+        _ => return Err(context.wrong_form("plain text or token ids")),
     }
     if let Some(tokens) = context.prompt.output_tokens {
         body.field("n_predict", tokens);

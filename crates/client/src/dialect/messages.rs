@@ -41,13 +41,9 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
             if !system.is_empty() {
                 body.field("system", system.join("\n\n"));
             }
-            let turns: Vec<&Message> =
-                messages.iter().filter(|message| !is_system(message)).collect();
-            body.field("messages", turns);
+            body.messages("messages", messages.iter().filter(|message| !is_system(message)));
         }
-        PromptContent::TokenIds(_) => {
-            return Err(context.wrong_form("plain text or a conversation"));
-        }
+        _ => return Err(context.wrong_form("plain text or a conversation")),
     }
     body.field("max_tokens", context.prompt.output_tokens.unwrap_or(DEFAULT_LIMIT));
     body.field("stream", context.is_streamed());
@@ -77,10 +73,7 @@ mod tests {
             body_of("anthropic", &settings, &text_prompt()),
             r#"{"model":"tiny","messages":[{"content":"Say \"hi\"","role":"user"}],"max_tokens":7,"stream":true}"#
         );
-        let says = |role: &str, content: &str| Message {
-            role: role.to_owned(),
-            content: content.to_owned(),
-        };
+        let says = |role: &str, content: &str| Message::new(role, content);
         let turns = vec![says("system", "Be short"), says("user", "Hi"), says("assistant", "Ho")];
         let prompt = Prompt {
             content: PromptContent::Messages(turns),

@@ -11,6 +11,7 @@ mod completions;
 mod llamacpp;
 mod messages;
 mod mii;
+mod pooling;
 mod probe;
 mod protocol;
 mod responses;
@@ -20,6 +21,7 @@ mod tgi;
 
 pub use backend::Dialect;
 pub(crate) use messages::VERSION as MESSAGES_VERSION;
+pub(crate) use pooling::smallest as smallest_pooling_prompt;
 pub use probe::Probe;
 pub(crate) use protocol::{BodyContext, rules_of, write_body};
 pub use protocol::{Counting, EndRule, Rules, TextForm};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokometer_base::Prompt;
 
-use super::Dialect;
+use super::{Dialect, smallest_pooling_prompt};
 use crate::Error;
 use crate::prepare::RequestInput;
 use crate::settings::{Delivery, Settings};
@@ -39,7 +39,10 @@ impl Dialect {
     fn own_probe(self, settings: &Settings) -> Result<Value, Error> {
         let mut plain = Settings::new(settings.base_url.clone(), settings.model.clone());
         plain.delivery = Delivery::Whole;
-        let prompt = Prompt { output_tokens: Some(1), ..Prompt::text("Hi") };
+        let mut prompt = Prompt { output_tokens: Some(1), ..Prompt::text("Hi") };
+        if let Some(route) = self.pooling() {
+            prompt.content = smallest_pooling_prompt(route);
+        }
         let request = self.prepare(&plain, &RequestInput::new(&prompt, 0))?;
         Ok(serde_json::from_slice(request.body()).unwrap_or_default())
     }
@@ -67,6 +70,8 @@ mod tests {
         check("tgi", "/generate", "/inputs", json!("Hi"));
         check("trt", "/v2/models/ensemble/generate", "/text_input", json!("Hi"));
         check("llamacpp", "/completion", "/n_predict", json!(1));
+        check("openai-embeddings", "/v1/embeddings", "/input", json!("Hi"));
+        check("vllm-rerank", "/rerank", "/documents/0", json!("Hi"));
         for name in Dialect::names() {
             let probe = Dialect::named(name).unwrap().probe(&settings()).unwrap();
             assert!(probe.body.to_string().contains("\"Hi\""), "{name}");

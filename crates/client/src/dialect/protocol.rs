@@ -3,7 +3,9 @@
 use tokometer_base::backend::Protocol;
 use tokometer_base::{Conventions, Prompt, PromptContent};
 
-use super::{chat, completions, llamacpp, messages, mii, responses, sglang, tensorrt, tgi};
+use super::{
+    chat, completions, llamacpp, messages, mii, pooling, responses, sglang, tensorrt, tgi,
+};
 use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::JsonBody;
@@ -82,6 +84,8 @@ impl BodyContext<'_> {
             PromptContent::Text(_) => "plain text",
             PromptContent::TokenIds(_) => "token ids",
             PromptContent::Messages(_) => "a conversation",
+            PromptContent::Inputs(_) => "several texts at once",
+            PromptContent::Ranking { .. } => "a query with documents",
         };
         Error::PromptForm { form, backend: self.backend, takes }
     }
@@ -98,6 +102,7 @@ pub(crate) fn rules_of(protocol: Protocol) -> &'static Rules {
         Protocol::TensorRtLlm => &tensorrt::RULES,
         Protocol::DeepspeedMii => &mii::RULES,
         Protocol::LlamaCpp => &llamacpp::RULES,
+        Protocol::Pooling(route) => pooling::rules_of(route),
     }
 }
 
@@ -116,5 +121,6 @@ pub(crate) fn write_body(
         Protocol::TensorRtLlm => tensorrt::write_body(body, context),
         Protocol::DeepspeedMii => mii::write_body(body, context),
         Protocol::LlamaCpp => llamacpp::write_body(body, context),
+        Protocol::Pooling(route) => pooling::write_body(route, body, context),
     }
 }

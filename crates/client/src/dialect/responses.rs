@@ -26,10 +26,8 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
     body.field("model", context.model());
     match &context.prompt.content {
         PromptContent::Text(text) => body.field("input", text),
-        PromptContent::Messages(messages) => body.field("input", messages),
-        PromptContent::TokenIds(_) => {
-            return Err(context.wrong_form("plain text or a conversation"));
-        }
+        PromptContent::Messages(messages) => body.messages("input", messages.iter()),
+        _ => return Err(context.wrong_form("plain text or a conversation")),
     }
     if let Some(tokens) = context.prompt.output_tokens {
         body.field("max_output_tokens", tokens);
@@ -67,7 +65,7 @@ mod tests {
         settings.delivery = Delivery::Whole;
         settings.ignore_eos = IgnoreEos::Asked;
         let mut prompt = text_prompt();
-        let message = Message { role: "user".to_owned(), content: "Hi".to_owned() };
+        let message = Message::new("user", "Hi");
         prompt.content = PromptContent::Messages(vec![message]);
         assert_eq!(
             body_of("openai-responses", &settings, &prompt),

@@ -13,6 +13,7 @@ use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::{JsonBody, object_of};
 use crate::scan::EventSchema;
+use crate::structured::Structured;
 use tokometer_base::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
@@ -27,7 +28,7 @@ pub(super) fn write_body(body: &mut JsonBody<'_>, context: &BodyContext<'_>) -> 
     match &context.prompt.content {
         PromptContent::Text(text) => body.field("text", text),
         PromptContent::TokenIds(ids) => body.field("input_ids", ids),
-        PromptContent::Messages(_) => return Err(context.wrong_form("plain text or token ids")),
+        _ => return Err(context.wrong_form("plain text or token ids")),
     }
     body.field("sampling_params", sampling_params(context));
     body.field("stream", context.is_streamed());
@@ -50,6 +51,9 @@ fn sampling_params(context: &BodyContext<'_>) -> Map<String, Value> {
     }
     let ignores_eos = settings.ignore_eos != IgnoreEos::Off;
     params.insert("ignore_eos".to_owned(), json!(ignores_eos));
+    if let Some((name, value)) = settings.structured.as_ref().and_then(Structured::of_sglang) {
+        params.insert(name.to_owned(), value);
+    }
     if let Some(seed) = params.remove("seed") {
         params.insert("sampling_seed".to_owned(), seed);
     }

@@ -12,6 +12,7 @@ use crate::Error;
 use crate::framing::EventFraming;
 use crate::prepare::{JsonBody, object_of};
 use crate::scan::EventSchema;
+use crate::structured::Structured;
 use tokometer_base::IgnoreEos;
 
 pub(super) const RULES: Rules = Rules {
@@ -45,6 +46,17 @@ fn parameters(context: &BodyContext<'_>) -> Map<String, Value> {
     }
     if context.settings.ignore_eos != IgnoreEos::Off {
         set("ignore_eos_token", json!(true));
+    }
+    let constraint = match &context.settings.structured {
+        Some(Structured::Json(schema)) => {
+            let schema: Value = serde_json::from_str(schema).unwrap_or_default();
+            Some(json!({ "type": "json", "value": schema }))
+        }
+        Some(Structured::Regex(regex)) => Some(json!({ "type": "regex", "value": regex })),
+        _ => None,
+    };
+    if let Some(constraint) = constraint {
+        set("grammar", constraint);
     }
     // Without `details`, a non-streamed response has no token count.
     set("details", json!(true));

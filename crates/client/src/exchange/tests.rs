@@ -94,6 +94,7 @@ fn letters(events: &[Event]) -> String {
         EventKind::End => '.',
         EventKind::Other => 'o',
         EventKind::FurtherChoice => 'f',
+        EventKind::Result => 'R',
     };
     events.iter().map(|event| letter(event.kind)).collect()
 }
@@ -175,6 +176,17 @@ const CAPTURES: &[ExpectedCapture] = &[
     row("vllm-messages-err-model", "anthropic", "").fails("status The model `nope` does"),
     row("vllm-messages-err-nomax", "anthropic", "").fails("status 1 validation error"),
     row("vllm-messages-err-budget", "anthropic", "").fails("status 1 validation error"),
+    row("vllm-embeddings", "openai-embeddings", "R").usage(2, 0, None),
+    row("vllm-embeddings-batch", "openai-embeddings", "R").usage(5, 0, None),
+    row("vllm-embeddings-chat", "openai-embeddings-chat", "R").usage(7, 0, None),
+    row("vllm-embeddings-err-ctx", "openai-embeddings", "").fails("status This model's maximum"),
+    row("vllm-embeddings-err-model", "openai-embeddings", "").fails("status The model `nope` does"),
+    row("vllm-embeddings-unsupported", "openai-embeddings", "").fails("status Not Found"),
+    row("vllm-embserver-chat-unsupported", "openai-chat", "").fails("status Not Found"),
+    row("vllm-pooling", "vllm-pooling", "R").usage(2, 0, None),
+    row("vllm-rerank", "vllm-rerank", "R").usage(19, 0, None),
+    row("vllm-rerank-v1-top_n", "jina-rerank", "R").usage(19, 0, None),
+    row("vllm-score", "vllm-score", "R").usage(16, 0, None),
     row("sglang-completions", "sglang-oai", "ttttttu.").usage(4, 6, None),
     row("sglang-chat", "sglang-oai-chat", "rtttttteu.").usage(31, 6, None),
     row("sglang-generate", "sglang", "tttttttt.").usage(4, 8, Some(0)).tokens(8),

@@ -44,6 +44,8 @@ pub struct Head {
     pub date: Option<WallNanos>,
     /// Time in the server's queue, which TGI sends in a header. `None` for other servers.
     pub queue_time: Option<Nanos>,
+    /// Tokens of the inputs, which Text Embeddings Inference sends in a header.
+    pub compute_tokens: Option<u32>,
     pub(super) length: BodyLength,
 }
 
@@ -95,6 +97,7 @@ impl Builder {
             retry_after: None,
             date: None,
             queue_time: None,
+            compute_tokens: None,
             length: BodyLength::UntilEof,
         };
         Self { head, content_length: None, is_chunked: false }
@@ -125,6 +128,8 @@ impl Builder {
         } else if is("x-queue-time") {
             let millis = text.parse().ok().filter(|millis: &f64| *millis >= 0.0);
             self.head.queue_time = millis.map(Nanos::from_millis_f64);
+        } else if is("x-compute-tokens") {
+            self.head.compute_tokens = text.parse().ok();
         }
         Ok(())
     }

@@ -8,11 +8,13 @@
 mod cursor;
 mod document;
 mod fields;
+mod pooled;
 mod template;
 mod text;
 mod typed;
 
 pub use fields::{Fields, Marks};
+pub use pooled::{PooledAnswer, scan_pooled};
 pub use template::EventTemplate;
 pub use text::Text;
 
@@ -29,12 +31,21 @@ pub enum EventSchema {
     Responses,
     /// Events of the Messages API.
     Messages,
+    /// An answer with one result per input.
+    Vectors,
+    /// An answer with one result per document, or fewer where the request limits them.
+    Ranking,
 }
 
 impl EventSchema {
+    /// Whether answers are vectors, scores or classes.
+    pub const fn is_pooled(self) -> bool {
+        matches!(self, Self::Vectors | Self::Ranking)
+    }
+
     const fn root(self) -> fields::KnownObject {
         match self {
-            Self::Shared => fields::KnownObject::Root,
+            Self::Shared | Self::Vectors | Self::Ranking => fields::KnownObject::Root,
             Self::Responses => fields::KnownObject::ResponsesEvent,
             Self::Messages => fields::KnownObject::MessagesEvent,
         }
@@ -52,7 +63,7 @@ pub fn scan(schema: EventSchema, data: &[u8]) -> Result<Fields<'_>, NotJson> {
 /// The fields of an answer in one piece; an error when `data` is not JSON.
 pub fn scan_whole(schema: EventSchema, data: &[u8]) -> Result<Fields<'_>, NotJson> {
     match schema {
-        EventSchema::Shared => scan(schema, data),
+        EventSchema::Shared | EventSchema::Vectors | EventSchema::Ranking => scan(schema, data),
         EventSchema::Responses | EventSchema::Messages => typed::whole(schema, data),
     }
 }

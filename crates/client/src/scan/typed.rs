@@ -48,7 +48,7 @@ impl Fields<'_> {
     /// Gives the fields of an event the meaning that its type implies.
     pub(super) fn settle(&mut self, schema: EventSchema) {
         match schema {
-            EventSchema::Shared => {}
+            EventSchema::Shared | EventSchema::Vectors | EventSchema::Ranking => {}
             EventSchema::Responses => self.settle_responses(),
             EventSchema::Messages => self.settle_messages(),
         }
@@ -116,7 +116,7 @@ pub(super) fn whole(schema: EventSchema, data: &[u8]) -> Result<Fields<'static>,
     }
     let (parts, state) = match schema {
         EventSchema::Messages => ("content", "stop_reason"),
-        EventSchema::Responses | EventSchema::Shared => ("output", "status"),
+        _ => ("output", "status"),
     };
     let parts = document.get(parts).and_then(Json::as_array);
     if let Some(parts) = parts {

@@ -150,6 +150,8 @@ pub struct FamilyCollector {
     gaps: Sample,
     token_gaps: Sample,
     chunks: Ticks,
+    /// Inputs or documents of successful requests. Only the last attempt of a request can succeed.
+    items: Option<u64>,
     details: Option<Vec<DetailRow>>,
 }
 
@@ -163,6 +165,7 @@ impl FamilyCollector {
             gaps: Sample::default(),
             token_gaps: Sample::default(),
             chunks: Ticks::new(origin),
+            items: None,
             details,
         }
     }
@@ -175,7 +178,10 @@ impl FamilyCollector {
     /// Adds one attempt of one measured request.
     pub fn push(&mut self, timeline: &Timeline, route: Route) {
         let seen = self.family.see(timeline, route);
-        if seen.is_success {
+        if route == Route::Pooling {
+            let items = timeline.requested.items.filter(|_| seen.is_success).unwrap_or(0);
+            self.items = Some(self.items.unwrap_or(0) + u64::from(items));
+        } else if seen.is_success {
             self.pool(&seen);
         }
         if let Some(details) = &mut self.details {
@@ -240,6 +246,7 @@ impl FamilyCollector {
             duration_s: seconds,
             total_input: input,
             total_output: output,
+            input_sequences: self.items,
             retokenized: retokenized.filter(|_| !done.is_empty()),
             request_throughput: per_second(done.len() as f64),
             goodput: (!frame.objectives.is_empty()).then(|| per_second(good)),

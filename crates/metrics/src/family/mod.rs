@@ -8,6 +8,7 @@ pub mod aggregate;
 mod buckets;
 mod lens;
 mod old_vllm;
+mod pooling;
 mod rust_steady;
 mod sglang;
 mod vllm;
@@ -18,6 +19,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 use tokometer_base::Backend;
+use tokometer_base::backend::Protocol;
 use tokometer_record::{TargetInfo, Timeline};
 
 pub use aggregate::FamilyCollector;
@@ -44,13 +46,24 @@ pub enum Route {
     Completions,
     /// Chat completions.
     Chat,
+    /// The Responses API.
+    Responses,
     /// SGLang's `/generate`, whose events repeat the text and count its tokens.
     Native,
+    /// Routes that answer with vectors, scores or classes.
+    Pooling,
 }
 
 impl Route {
     /// The route of a target's requests.
     pub fn of(target: &TargetInfo) -> Self {
+        if target.backend().is_some_and(Backend::is_pooling) {
+            return Self::Pooling;
+        }
+        let is_responses = |backend: &Backend| backend.protocol() == Protocol::Responses;
+        if target.backend().is_some_and(is_responses) {
+            return Self::Responses;
+        }
         let path = target.endpoint.split('?').next().unwrap_or_default().trim_end_matches('/');
         if path.ends_with("/chat/completions") || target.backend().is_some_and(Backend::is_chat) {
             Self::Chat
@@ -79,7 +92,8 @@ impl Family {
     /// What this family's tool would have recorded for a request.
     pub fn see(self, timeline: &Timeline, route: Route) -> ToolView {
         match self {
-            Self::Vllm => vllm::see(timeline),
+            _ if route == Route::Pooling => pooling::see(timeline, self),
+            Self::Vllm => vllm::see(timeline, route),
             Self::OldVllm => old_vllm::see(timeline, route),
             Self::VllmRust => vllm_rust::see(timeline, route),
             Self::Sglang => sglang::see(timeline, route),

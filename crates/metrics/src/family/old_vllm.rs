@@ -18,8 +18,10 @@ fn is_text(kind: EventKind) -> bool {
 pub(super) fn see(timeline: &Timeline, route: Route) -> ToolView {
     let start = lens::start(timeline);
     let (ttft, gaps) = match route {
-        Route::Chat => chat_gaps(timeline, start),
-        Route::Completions | Route::Native => lens::first_and_gaps(timeline, start, is_text),
+        Route::Chat | Route::Responses => chat_gaps(timeline, start),
+        Route::Completions | Route::Native | Route::Pooling => {
+            lens::first_and_gaps(timeline, start, is_text)
+        }
     };
     let has_text = timeline.events.iter().any(|event| is_text(event.kind));
     let latency = timeline.events.last().map_or(Nanos::ZERO, |event| event.at - start);
@@ -37,7 +39,8 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> ToolView {
         output_tokens,
         input_tokens,
         listed_input_tokens: input_tokens,
-        is_success: lens::ended_regularly(timeline) && (has_text || route == Route::Chat),
+        is_success: lens::ended_regularly(timeline)
+            && (has_text || matches!(route, Route::Chat | Route::Responses)),
         ..ToolView::default()
     }
 }

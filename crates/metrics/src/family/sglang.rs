@@ -21,27 +21,33 @@ pub(super) fn see(timeline: &Timeline, route: Route) -> ToolView {
     let start = lens::start(timeline);
     let (ttft, gaps) = match route {
         Route::Native => native_gaps(timeline, start),
-        Route::Completions | Route::Chat => lens::first_and_gaps(timeline, start, has_text),
+        Route::Completions | Route::Chat | Route::Responses | Route::Pooling => {
+            lens::first_and_gaps(timeline, start, has_text)
+        }
     };
     let latency = timeline.events.last().map_or(Nanos::ZERO, |event| event.at - start);
     let reported = timeline.usage.and_then(|usage| usage.completion_tokens);
     let asked = timeline.requested.output_tokens;
     let output_tokens = match route {
-        Route::Completions | Route::Chat if lens::has_usage_event(timeline) => asked.or(reported),
+        Route::Completions | Route::Chat | Route::Responses if lens::has_usage_event(timeline) => {
+            asked.or(reported)
+        }
         Route::Completions if !ends_with_text(timeline) => asked.or(reported),
-        Route::Completions | Route::Chat => reported.or(asked),
-        Route::Native => reported.or_else(|| timeline.event_tokens()).or(asked),
+        Route::Completions | Route::Chat | Route::Responses => reported.or(asked),
+        Route::Native | Route::Pooling => reported.or_else(|| timeline.event_tokens()).or(asked),
     };
     // Totals use the client's counts; the list of a detailed file uses the server's where it has
     // them.
     let input_tokens = lens::requested_prompt(timeline);
     let listed_input_tokens = match route {
-        Route::Completions | Route::Chat if lens::has_usage_event(timeline) => input_tokens,
-        Route::Completions | Route::Chat | Route::Native => lens::reported_prompt(timeline),
+        Route::Completions | Route::Chat | Route::Responses if lens::has_usage_event(timeline) => {
+            input_tokens
+        }
+        _ => lens::reported_prompt(timeline),
     };
     let token_gaps = match route {
-        Route::Native => Vec::new(),
-        Route::Completions | Route::Chat => divided(timeline, &gaps),
+        Route::Native | Route::Pooling => Vec::new(),
+        Route::Completions | Route::Chat | Route::Responses => divided(timeline, &gaps),
     };
     ToolView {
         start,

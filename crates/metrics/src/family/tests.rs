@@ -1,7 +1,7 @@
 //! Hand-computed parity: the same timelines, each tool's figures.
 
 use tokometer_base::Nanos;
-use tokometer_record::EventKind::{Empty, End, Reasoning, Role, Text, Usage};
+use tokometer_record::EventKind::{Empty, End, Reasoning, Role, Text, ToolCall, Usage};
 use tokometer_record::{
     Event, EventKind, Failure, FailureKind, Outcome, RecordedLoad, TargetInfo, Timeline,
 };
@@ -364,4 +364,30 @@ fn the_rust_clients_window_runs_from_the_first_full_instant_to_the_last() {
     assert!(found.is_short);
     near(found.ttft.mean, 300.0);
     assert!(run(Family::VllmRust, &testing::load(Some(1.0), 4)).steady.is_none());
+}
+
+/// vLLM's client of the Responses API counts no pieces of a tool call, and fails an answer without text.
+#[test]
+fn pieces_of_a_tool_call_are_no_tokens_to_vllm_s_responses_client() {
+    let mut timeline = chat();
+    timeline.events.clear();
+    let start = timeline.times.first_byte_sent.unwrap();
+    let at = |millis: u64| start + Nanos::from_millis(millis);
+    for (read, (millis, kind)) in (0..).zip([
+        (40, ToolCall),
+        (60, Text),
+        (70, ToolCall),
+        (90, Text),
+        (95, ToolCall),
+        (99, Usage),
+    ]) {
+        timeline.push(tokometer_record::Event::new(at(millis), read, kind));
+    }
+    let seen = Family::Vllm.see(&timeline, Route::Responses);
+    assert_eq!((seen.ttft, seen.latency), (Nanos::from_millis(60), Nanos::from_millis(90)));
+    assert_eq!((seen.gaps.len(), seen.is_success), (1, true));
+    let other = Family::Vllm.see(&timeline, Route::Chat);
+    assert_eq!((other.ttft, other.gaps.len()), (Nanos::from_millis(40), 4));
+    timeline.events.retain(|event| event.kind != Text);
+    assert!(!Family::Vllm.see(&timeline, Route::Responses).is_success);
 }

@@ -1,30 +1,40 @@
 //! vLLM's Python client (`vllm bench serve`).
 //!
 //! Every event with a choice is a token, including an empty one and chat's role event. A response
-//! ends with its last such event. (Before 0.30 a chat response ended with its usage event.)
+//! ends with its last such event. (Before 0.30 a chat response ended with its usage event.) On the
+//! Responses API only pieces of text and reasoning are tokens; an answer of a tool call alone has failed.
 
 use tokometer_base::Nanos;
 use tokometer_record::{EventKind, Timeline};
 
+use super::Route;
 use super::lens::{self, ToolView};
 
 /// The times of a request, which both clients of vLLM define in the same way.
-pub(super) fn times(timeline: &Timeline) -> ToolView {
+pub(super) fn times(timeline: &Timeline, route: Route) -> ToolView {
     let start = lens::start(timeline);
-    let (ttft, gaps) = lens::first_and_gaps(timeline, start, EventKind::has_choice);
-    let last = lens::last(timeline, EventKind::has_choice);
+    let is_counted = match route {
+        Route::Responses => is_text,
+        _ => EventKind::has_choice,
+    };
+    let (ttft, gaps) = lens::first_and_gaps(timeline, start, is_counted);
+    let last = lens::last(timeline, is_counted);
     let latency = last.map_or(Nanos::ZERO, |event| event.at - start);
     let is_success = lens::ended_regularly(timeline) && last.is_some();
     ToolView { start, ttft, gaps, latency, is_success, ..ToolView::default() }
 }
 
-pub(super) fn see(timeline: &Timeline) -> ToolView {
+fn is_text(kind: EventKind) -> bool {
+    matches!(kind, EventKind::Text | EventKind::Reasoning)
+}
+
+pub(super) fn see(timeline: &Timeline, route: Route) -> ToolView {
     let input_tokens = lens::reported_prompt(timeline);
     ToolView {
         output_tokens: output_tokens(timeline),
         input_tokens,
         listed_input_tokens: input_tokens,
-        ..times(timeline)
+        ..times(timeline, route)
     }
 }
 

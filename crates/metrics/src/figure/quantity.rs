@@ -48,6 +48,10 @@ pub enum Quantity {
     E2eFromIntended,
     /// Output tokens per second of one request.
     UserSpeed,
+    /// Inputs or documents per second, where nothing is generated.
+    Items,
+    /// E2E divided by the inputs or documents of the request.
+    E2ePerItem,
 }
 
 /// The names of a quantity.
@@ -70,7 +74,7 @@ const fn names(
 }
 
 /// One row per quantity, in the order of the enum.
-pub(super) static NAMES: [Names; 15] = [
+pub(super) static NAMES: [Names; 17] = [
     names(
         Quantity::Requests,
         "requests_per_s",
@@ -136,6 +140,13 @@ pub(super) static NAMES: [Names; 15] = [
         "speed per user",
         &["user speed", "tok s per user"],
     ),
+    names(
+        Quantity::Items,
+        "items_per_s",
+        "Item throughput",
+        &["items s", "inputs s", "input sequence throughput"],
+    ),
+    names(Quantity::E2ePerItem, "e2e_per_item_ms", "E2E per item", &["latency per item"]),
 ];
 
 impl Quantity {

@@ -123,8 +123,9 @@ pub(super) fn other_clients(evidence: &CheckInput<'_>, limit: f64) -> Found {
             "the server generated {theirs:.0} tokens, {ours:.0} of them for this client"
         ));
     }
-    // Each choice of a response is a request inside the server.
-    if evidence.observed.several_choices > 0 {
+    // Each choice of a response, and each input of a batch, is a request inside the server.
+    let has_items = evidence.summary.figure("total_items").is_some();
+    if evidence.observed.several_choices > 0 || has_items {
         return None;
     }
     let (present, peak) = (server.present_max?, evidence.summary.figure("peak_in_flight")?);
@@ -266,7 +267,8 @@ pub(super) fn warm_cache(evidence: &CheckInput<'_>, limit: f64) -> Found {
 }
 
 pub(super) fn few_samples(evidence: &CheckInput<'_>, _limit: f64) -> Found {
-    let found = evidence.summary.distribution("ttft_ms")?;
+    let distribution = |key: &str| evidence.summary.distribution(key);
+    let found = distribution("ttft_ms").or_else(|| distribution("e2e_ms"))?;
     let worst = found.percentiles.iter().rfind(|percentile| !percentile.is_supported)?;
     let needed = statistics::needed_samples(worst.percent)?;
     let few = format!("P{} needs {needed} requests, the run has {}", worst.percent, found.count);

@@ -113,7 +113,7 @@ impl Latency {
                 Some(Self::Ttft)
             }
             "tpot_ms" | "gap_ms" => Some(Self::Tpot),
-            "e2e_ms" | "e2e_from_intended_ms" => Some(Self::E2e),
+            "e2e_ms" | "e2e_per_item_ms" | "e2e_from_intended_ms" => Some(Self::E2e),
             _ => None,
         }
     }

@@ -48,24 +48,27 @@ pub fn figure_label(key: &str) -> String {
 }
 
 /// Figures of the whole run.
-const WHOLE: [&str; 8] = [
+const WHOLE: [&str; 10] = [
     "requests_per_s",
     "output_tokens_per_s",
     "total_tokens_per_s",
     "concurrency",
     "total_prompt_tokens",
     "total_output_tokens",
+    "items_per_s",
+    "total_items",
     "goodput_share",
     "goodput_requests_per_s",
 ];
 /// Distributions.
-const LATENCIES: [&str; 8] = [
+const LATENCIES: [&str; 9] = [
     "ttft_ms",
     "first_event_ms",
     "first_answer_ms",
     "tpot_ms",
     "gap_ms",
     "e2e_ms",
+    "e2e_per_item_ms",
     "ttft_from_intended_ms",
     "e2e_from_intended_ms",
 ];

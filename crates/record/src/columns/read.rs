@@ -230,6 +230,7 @@ struct CountColumns {
     asked_prompt: U32s,
     asked_output: U32s,
     body_bytes: U64s,
+    items: U32s,
     prompt: U32s,
     completion: U32s,
     cached: U32s,
@@ -246,6 +247,7 @@ impl CountColumns {
             asked_prompt: U32s::of(batch, "asked_prompt_tokens"),
             asked_output: U32s::of(batch, "asked_output_tokens"),
             body_bytes: U64s::of(batch, "body_bytes"),
+            items: U32s::of(batch, "items"),
             prompt: U32s::of(batch, "usage_prompt_tokens"),
             completion: U32s::of(batch, "usage_completion_tokens"),
             cached: U32s::of(batch, "usage_cached_tokens"),
@@ -262,6 +264,7 @@ impl CountColumns {
             prompt_tokens: self.asked_prompt.at(row),
             output_tokens: self.asked_output.at(row),
             body_bytes: self.body_bytes.at(row).unwrap_or(0),
+            items: self.items.at(row),
         }
     }
 

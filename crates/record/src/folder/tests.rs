@@ -62,7 +62,12 @@ fn end() -> RunEnd {
 fn timeline(index: u64) -> Timeline {
     let identity =
         AttemptId { class: Some("gold".into()), ..AttemptId::new(index, Phase::Measure) };
-    let asked = RequestedLengths { prompt_tokens: Some(10), output_tokens: None, body_bytes: 77 };
+    let asked = RequestedLengths {
+        prompt_tokens: Some(10),
+        output_tokens: None,
+        body_bytes: 77,
+        items: None,
+    };
     let mut timeline = Timeline::new(identity, asked, Nanos(5_000));
     timeline.times.lost_send = Some(Nanos(5_500));
     timeline.times.first_byte_sent = Some(Nanos(6_000));

@@ -32,7 +32,7 @@ impl SummaryPage<'_> {
 
     /// The server's own first-token times beside ours.
     pub(super) fn server_ttft(&self) -> Option<String> {
-        let server = self.summary.server.as_ref()?;
+        let server = self.summary.server.as_ref().filter(|_| !self.is_pooling())?;
         let millis = |value: f64| self.style.millis(value);
         let quantile = |name: Statistic, found: Option<BucketQuantile>| {
             found.map(|found| match (found.value_ms, found.high_ms) {

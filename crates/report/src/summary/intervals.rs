@@ -10,8 +10,11 @@ use crate::style::Tone;
 /// Rows: label and key. The other latencies have theirs in the JSON and on the page.
 const LATENCIES: [(&str, &str); 4] =
     [("TTFT ms", "ttft_ms"), ("TPOT ms", "tpot_ms"), ("gap ms", "gap_ms"), ("E2E ms", "e2e_ms")];
-const RATES: [(&str, &str); 2] =
-    [("req/s", "requests_per_s"), ("output tok/s", "output_tokens_per_s")];
+const RATES: [(&str, &str); 3] = [
+    ("req/s", "requests_per_s"),
+    ("items/s", "items_per_s"),
+    ("output tok/s", "output_tokens_per_s"),
+];
 const COLUMNS: [Statistic; 4] =
     [Statistic::Mean, Statistic::MEDIAN, Statistic::P90, Statistic::P99];
 

@@ -12,6 +12,7 @@ mod messages;
 mod metrics;
 mod mii;
 mod openai;
+mod pooling;
 mod responses;
 mod route;
 mod sglang;

@@ -8,7 +8,8 @@ use super::metrics::Snapshot;
 use super::openai::{self, OpenAiRoute};
 use super::sheet::Sheet;
 use super::{
-    llamacpp, messages, metrics, mii, responses, sglang, tgi, tokens, transformers, triton, vllm,
+    llamacpp, messages, metrics, mii, pooling, responses, sglang, tgi, tokens, transformers,
+    triton, vllm,
 };
 use crate::config::{Flavour, SimConfig};
 use crate::front::HttpRequest;
@@ -273,6 +274,11 @@ fn post(desk: &mut Desk<'_>, path: &str, body: &Value) -> Result<Reply, Complain
             let message = format!("Unknown field `{field}` in the request");
             return Err(Complaint::field(field, message));
         }
+    }
+    if let Some(accepted) = pooling::respond(desk, path, body) {
+        check_model(desk, body)?;
+        let (ask, script) = accepted?;
+        return Ok(Reply::Later(Box::new(ask), script));
     }
     let (ask, script) = match path {
         "/v1/completions" | "/v1/models/model:predict" => {

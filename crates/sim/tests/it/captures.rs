@@ -100,6 +100,13 @@ fn streams_have_the_events_of_the_servers_they_imitate() {
         "vllm-responses-stream-ignore_eos",
         "vllm-responses-messages-input",
         "vllm-messages-stream",
+        "vllm-embeddings",
+        "vllm-embeddings-batch",
+        "vllm-embeddings-chat",
+        "vllm-pooling",
+        "vllm-rerank",
+        "vllm-rerank-v1-top_n",
+        "vllm-score",
     ] {
         check(Flavour::Vllm, name);
     }

@@ -6,8 +6,10 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tokometer_base::{Conventions, Message, Prompt, PromptContent};
+use serde_json::value::RawValue;
+use tokometer_base::{Conventions, Prompt, PromptContent};
 
+use crate::conversation_rows::messages;
 use crate::datasets::sharegpt::{self, ShareGpt};
 use crate::rows::FileRows;
 use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
@@ -84,18 +86,51 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Chosen
 /// A line in vLLM's form, or of an export.
 #[derive(Deserialize)]
 struct CustomRow {
-    prompt: Option<PromptValue>,
+    prompt: Option<Box<RawValue>>,
+    query: Option<String>,
+    documents: Option<Vec<String>>,
     output_tokens: Option<u32>,
     class: Option<String>,
+    extra_body: Option<Box<RawValue>>,
 }
 
-/// What a `prompt` may be.
+/// What a `prompt` may be besides a conversation.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum PromptValue {
     Text(String),
     TokenIds(Vec<u32>),
-    Messages(Vec<Message>),
+    Texts(Vec<String>),
+}
+
+impl CustomRow {
+    fn content(&self) -> std::result::Result<PromptContent, String> {
+        let Some(prompt) = &self.prompt else {
+            return match (&self.query, &self.documents) {
+                (Some(query), Some(documents)) if !documents.is_empty() => {
+                    let (query, documents) = (query.clone(), documents.clone());
+                    Ok(PromptContent::Ranking { query, documents })
+                }
+                (Some(_), _) => Err("it has a `query` without `documents`".to_owned()),
+                _ => Err("it has no `prompt`".to_owned()),
+            };
+        };
+        match serde_json::from_str(prompt.get()) {
+            Ok(PromptValue::Text(text)) => Ok(PromptContent::Text(text)),
+            Ok(PromptValue::TokenIds(ids)) => Ok(PromptContent::TokenIds(ids)),
+            Ok(PromptValue::Texts(texts)) => Ok(PromptContent::Inputs(texts)),
+            Err(_) => messages(prompt).map(PromptContent::Messages),
+        }
+    }
+
+    /// The row's own fields of the body.
+    fn extra_body(&self) -> std::result::Result<Option<String>, String> {
+        let Some(extra) = &self.extra_body else { return Ok(None) };
+        if !extra.get().starts_with('{') {
+            return Err("its `extra_body` is not an object".to_owned());
+        }
+        Ok(Some(extra.get().to_owned()))
+    }
 }
 
 impl RowReader for Lines {
@@ -104,24 +139,31 @@ impl RowReader for Lines {
             Ok(line) => line,
             Err(error) => return RowReading::Broken(error.to_string()),
         };
-        let content = match line.prompt {
-            None => return RowReading::Broken("it has no `prompt`".into()),
-            Some(PromptValue::TokenIds(ids)) => PromptContent::TokenIds(ids),
-            Some(PromptValue::Messages(messages)) => PromptContent::Messages(messages),
-            Some(PromptValue::Text(text)) => {
+        let (content, extra_body) = match line.content().and_then(|it| Ok((it, line.extra_body()?)))
+        {
+            Ok(row) => row,
+            Err(why) => return RowReading::Broken(why),
+        };
+        // Where nothing is generated, no length is asked for.
+        let is_generated =
+            !matches!(content, PromptContent::Inputs(_) | PromptContent::Ranking { .. });
+        let content = match content {
+            PromptContent::Text(text) => {
                 match self.template.as_ref().map(|template| template.apply_to_text(&text)) {
                     None => PromptContent::Text(text),
                     Some(Ok(templated)) => PromptContent::Text(templated),
                     Some(Err(error)) => return RowReading::Broken(error.to_string()),
                 }
             }
+            other => other,
         };
-        let Some(output_tokens) = self.output_len.or(line.output_tokens) else {
+        let output_tokens = self.output_len.or(line.output_tokens).filter(|_| is_generated);
+        if output_tokens.is_none() && is_generated {
             return RowReading::Broken(
                 "it has no `output_tokens`, and no answer length was given".into(),
             );
-        };
-        let prompt = Prompt { content, output_tokens: Some(output_tokens), ..Prompt::text("") };
+        }
+        let prompt = Prompt { content, output_tokens, extra_body, ..Prompt::text("") };
         RowReading::Draft(Draft { prompt, answer: None, class: line.class })
     }
 
@@ -222,6 +264,49 @@ mod tests {
         );
         check("{\"prompt\":\"a\"}\n", "line 1: it has no `output_tokens`");
         check("{\"prompt\":\"a\",\n", "line 1: EOF while parsing");
+    }
+
+    #[test]
+    fn a_row_may_hold_several_texts_a_ranking_or_a_body_of_its_own() {
+        let rows = concat!(
+            r#"{"prompt":["one","two words"]}"#,
+            "\n",
+            r#"{"query":"q","documents":["one","two words"]}"#,
+            "\n",
+            r#"{"prompt":[{"role":"user","name":"ann","content":"hi"}],"output_tokens":3,"extra_body":{"tools":[{"b":1,"a":2}]}}"#,
+            "\n",
+        );
+        let workload = workload(rows, 0, |context, options| {
+            context.row_order = RowOrder::AsInFile;
+            options.output_len = None;
+        });
+        let workload = workload.unwrap();
+        let texts = || vec!["one".to_owned(), "two words".to_owned()];
+        let first = workload.item(0).unwrap().prompt;
+        assert_eq!(first.content, PromptContent::Inputs(texts()));
+        assert_eq!((first.prompt_tokens, first.output_tokens), (Some(3), None));
+        let second = workload.item(1).unwrap().prompt;
+        let ranking = PromptContent::Ranking { query: "q".to_owned(), documents: texts() };
+        assert_eq!((second.content, second.prompt_tokens), (ranking, Some(5)));
+        let third = workload.item(2).unwrap().prompt;
+        assert_eq!(third.extra_body.as_deref(), Some(r#"{"tools":[{"b":1,"a":2}]}"#));
+        let PromptContent::Messages(messages) = third.content else { panic!("no messages") };
+        assert!(messages[0].verbatim.as_deref().unwrap().contains("ann"));
+        let mut export = Vec::new();
+        workload.export(&mut export).unwrap().unwrap();
+        assert_eq!(
+            String::from_utf8(export).unwrap().lines().nth(2).unwrap(),
+            r#"{"prompt":[{"role":"user","name":"ann","content":"hi"}],"extra_body":{"tools":[{"b":1,"a":2}]},"prompt_tokens":1,"output_tokens":3}"#
+        );
+    }
+
+    #[test]
+    fn bad_rows_are_refused_or_skipped_as_the_user_wants() {
+        let rows = "{\"prompt\":\"a\"}\n{\"prompt\":[{\"role\":\"user\",\"content\":[{\"type\":\"pic\"}]}]}\n";
+        let error = workload(rows, 0, |_, _| {}).err().unwrap().to_string();
+        assert!(error.contains("line 2: message 1: part 1: its type `pic` is unknown"), "{error}");
+        let kept = workload(rows, 0, |context, _| context.bad_rows = crate::BadRows::Skip).unwrap();
+        assert_eq!((kept.len(), kept.notes()[0].code), (1, "skipped-rows"));
     }
 
     #[test]

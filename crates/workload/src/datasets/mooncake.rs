@@ -78,8 +78,7 @@ impl Mooncake {
     }
 
     fn messages(&self, record: &TraceLine, round: u64) -> Vec<Message> {
-        let message =
-            |role: &str, content: &str| Message { role: role.into(), content: content.into() };
+        let message = |role: &str, content: &str| Message::new(role, content);
         let mut messages = vec![message("user", &self.question(record))];
         for _ in 0..round {
             messages.push(message("assistant", STAND_IN));

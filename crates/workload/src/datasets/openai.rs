@@ -1,14 +1,16 @@
 //! Requests in OpenAI's chat form, one JSON object per line.
 //!
-//! `messages` are sent as they are; what else a line holds (tools, say) goes into the body of its
+//! `messages` are sent as they are, with parts, tool calls and names; what else a line holds (tools, say) goes into the body of its
 //! request, except what the run itself decides: the model, streaming, and the answer length.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use tokometer_base::{Message, Prompt, PromptContent};
 
+use crate::conversation_rows::{is_more_than_text, messages};
 use crate::rows::FileRows;
 use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
 use crate::{DatasetContext, Error, Result, RowOrder, WireForm};
@@ -50,26 +52,41 @@ pub(crate) fn open(
 
 impl RowReader for OpenAiBodies {
     fn read(&self, row: &str) -> RowReading {
-        let fields: Map<String, Value> = match serde_json::from_str(row) {
+        let fields: BTreeMap<String, &RawValue> = match serde_json::from_str(row) {
             Ok(fields) => fields,
             Err(error) => return RowReading::Broken(error.to_string()),
         };
-        let Some(messages) = fields.get("messages").and_then(messages) else {
-            return RowReading::Broken("it has no `messages` with a role and text".into());
+        let messages = match fields.get("messages").map(|it| messages(it)) {
+            Some(Ok(messages)) => messages,
+            Some(Err(why)) => return RowReading::Broken(why),
+            None => {
+                return RowReading::Broken("it has no `messages` with a role and text".into());
+            }
         };
-        let length = |name: &str| fields.get(name)?.as_u64().and_then(|n| u32::try_from(n).ok());
+        let length = |name: &str| serde_json::from_str::<u32>(fields.get(name)?.get()).ok();
         let of_line = length("max_tokens").or_else(|| length("max_completion_tokens"));
         let output_tokens = self.output_len.or(of_line).unwrap_or(OUTPUT_LEN);
-        let extra: Map<String, Value> =
-            fields.into_iter().filter(|(name, _)| !OWN_FIELDS.contains(&name.as_str())).collect();
+        let extra: BTreeMap<&str, &RawValue> = fields
+            .iter()
+            .filter(|(name, _)| !OWN_FIELDS.contains(&name.as_str()))
+            .map(|(name, value)| (name.as_str(), *value))
+            .collect();
         let content = match self.context.form {
             WireForm::Chat => PromptContent::Messages(messages),
-            WireForm::Text | WireForm::TokenIds => PromptContent::Text(joined(&messages)),
+            WireForm::Text | WireForm::TokenIds => {
+                match messages.iter().position(is_more_than_text) {
+                    None => PromptContent::Text(joined(&messages)),
+                    Some(place) => {
+                        let why = "has parts or tool calls that a text route cannot carry; use a chat backend";
+                        return RowReading::Broken(format!("message {} {why}", place + 1));
+                    }
+                }
+            }
         };
         let prompt = Prompt {
             content,
             output_tokens: Some(output_tokens),
-            extra_body: (!extra.is_empty()).then(|| Value::Object(extra).to_string()),
+            extra_body: serde_json::to_string(&extra).ok().filter(|_| !extra.is_empty()),
             ..Prompt::text("")
         };
         RowReading::Draft(Draft { prompt, answer: None, class: None })
@@ -83,26 +100,6 @@ impl RowReader for OpenAiBodies {
     fn tolerance(&self) -> Tolerance {
         Tolerance::Refuse
     }
-}
-
-/// Messages whose content is text or a list of parts with text. `None` when there are none.
-pub(crate) fn messages(value: &Value) -> Option<Vec<Message>> {
-    let list = value.as_array().filter(|list| !list.is_empty())?;
-    list.iter()
-        .map(|entry| {
-            let role = entry.get("role").and_then(Value::as_str)?.to_owned();
-            let content = match entry.get("content") {
-                None | Some(Value::Null) => String::new(),
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Array(parts)) => {
-                    let text = |part: &Value| part.get("text")?.as_str().map(str::to_owned);
-                    parts.iter().filter_map(text).collect()
-                }
-                Some(_) => return None,
-            };
-            Some(Message { role, content })
-        })
-        .collect()
 }
 
 /// A conversation as plain text, for routes that know no messages.
@@ -137,8 +134,25 @@ mod tests {
         assert_eq!(messages[1].content, "hello");
         assert_eq!((prompt.prompt_tokens, prompt.output_tokens), (Some(3), Some(9)));
         assert_eq!(prompt.extra_body.as_deref(), Some(r#"{"tools":[{"type":"function"}]}"#));
+        assert_eq!(
+            messages[1].verbatim.as_deref(),
+            Some(r#"{"role":"user","content":[{"type":"text","text":"hello"}]}"#)
+        );
         let second = workload.item(1).unwrap().prompt;
         assert_eq!((second.output_tokens, second.extra_body), (Some(256), None));
+    }
+
+    /// Tool calls were dropped without a word.
+    #[test]
+    fn a_text_route_refuses_what_it_cannot_carry() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("requests.jsonl");
+        let row = r#"{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"tool_calls":[]}]}"#;
+        std::fs::write(&path, row).unwrap();
+        let context = DatasetContext::new(Arc::new(BuiltIn::new(Encoding::R50k)), Seed(1), 0);
+        let spec = Spec::Openai(Options { path, output_len: None });
+        let error = open(&spec, &context).err().unwrap().to_string();
+        assert!(error.contains("line 1: message 2 has parts or tool calls"), "{error}");
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl Source for Random {
                 let joint = if text.starts_with(' ') { "" } else { " " };
                 (PromptContent::Text(format!("{prefix}{joint}{text}")), tokens)
             }
-            PromptContent::Text(_) | PromptContent::Messages(_) => {
+            _ => {
                 let Composed { text, tokens } = self.text(index, shape.text)?;
                 (PromptContent::Text(text), tokens)
             }

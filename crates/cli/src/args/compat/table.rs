@@ -21,15 +21,15 @@ const fn row(flag: &'static str, tools: &'static str, fate: FlagSupport) -> Comp
     CompatFlag { flag, tools, fate }
 }
 
-const IMAGES: &str = "images, video and audio are not supported yet";
-const POOLING: &str = "embedding and rerank endpoints are not supported yet";
+const AUDIO: &str = "use `--dataset-name custom_audio` with a chat backend";
 const TURNS: &str = "conversations of this kind are not supported yet";
 const PLOTS: &str =
     "no plots are drawn; the run folder contains every timestamp for your own plots";
 const PROFILER: &str = "the profiler runs for the whole measured phase";
 const DISAGGREGATED: &str = "disaggregated prefill and decode servers are not supported yet";
 const STEADY: &str = "the steady state is found from the record and shown in the summary";
-const SPEED: &str = "the SPEED-Bench dataset is not supported yet";
+const SPEED: &str =
+    "use `--dataset-name hf --dataset-path FILE` with the dataset's files, or `spec_bench`";
 const TRACE_LABELS: &str = "the columns of a trace have fixed names";
 
 /// All rows, in the order of the documentation.
@@ -81,6 +81,8 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--use-trace-timestamps", "S", Renamed("--self-timed")),
     row("--seed", "PRSO", Kept("if given, the prompts are also the same in every run")),
     row("--disable-tqdm", "PRSO", Kept("")),
+    row("--rust-client", "S", Ignored("this client is compiled, and uses `--workers` threads")),
+    row("--rust-worker-threads", "S", Renamed("--workers")),
     row("--flush-cache", "S", Kept("")),
     row("--flush-cache-timeout", "S", Kept("")),
     row("--reset-prefix-cache", "R", Renamed("--flush-cache")),
@@ -115,13 +117,16 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--logprob-start-len", "S", Kept("")),
     row("--return-routed-experts", "S", Refused("send it with `--extra-body`")),
     row("--apply-chat-template", "S", Kept("")),
+    row("--use-chat-template", "O", Renamed("--apply-chat-template")),
+    row("--dsv4", "O", Refused("use `--tokenizer` with the model's own chat template")),
+    row("--random-num-workers", "O", Ignored("prompts are made on all cores")),
     row("--prompt-suffix", "S", Kept("")),
     row("--tokenize-prompt", "S", Renamed("--prompt-token-ids")),
     row("--prompt-token-ids", "R", Kept("")),
     // Metrics and output.
     row("--percentile-metrics", "PRO", Kept("")),
     row("--metric-percentiles", "PRO", Kept("")),
-    row("--goodput", "PRO", Kept("")),
+    row("--goodput", "PRSO", Kept("")),
     row("--save-result", "PRO", Kept("")),
     row("--save-detailed", "PRO", Kept("")),
     row("--append-result", "PR", Kept("")),
@@ -139,6 +144,12 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--timeline-itl-thresholds", "P", Ignored(PLOTS)),
     row("--plot-dataset-stats", "P", Ignored(PLOTS)),
     row("--steady-state-threshold", "R", Ignored(STEADY)),
+    row("--steady-state-concurrency-ratio", "S", Ignored(STEADY)),
+    row(
+        "--steady-state-output-file",
+        "S",
+        Refused("the steady state is in `summary.json` of the run folder, and in `--json`"),
+    ),
     row("--steady-state-min-window", "R", Ignored(STEADY)),
     row("--no-steady-state", "R", Ignored(STEADY)),
     row("--num-runs", "R", Refused("repeat the command with different `--name`s")),
@@ -178,19 +189,19 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--disable-shuffle", "P", Kept("")),
     row("--skip-chat-template", "P", Kept("")),
     row("--chat-template-kwargs", "P", Kept("where a template is applied here")),
-    row("--enable-multimodal-chat", "P", Refused(IMAGES)),
+    row("--enable-multimodal-chat", "P", Ignored("prompts with pictures are always messages")),
     row("--random-input-len", "PRS", Kept("a list makes a sweep")),
     row("--random-output-len", "PRS", Kept("a list makes a sweep")),
     row("--random-range-ratio", "PRS", Kept("`--compat` decides its meaning")),
     row("--random-prefix-len", "PR", Kept("")),
-    row("--random-batch-size", "PR", Refused(POOLING)),
+    row("--random-batch-size", "PR", Renamed("--batch-size")),
     row("--random-cache-hit-fraction", "R", Refused("use `prefix_repetition` instead")),
     row("--random-cache-ratio", "R", Refused("use `prefix_repetition` instead")),
-    row("--random-mm-base-items-per-request", "PR", Refused(IMAGES)),
-    row("--random-mm-num-mm-items-range-ratio", "PR", Refused(IMAGES)),
-    row("--random-mm-limit-mm-per-prompt", "PR", Refused(IMAGES)),
-    row("--random-mm-bucket-config", "PR", Refused(IMAGES)),
-    row("--no-reranker", "PR", Refused(POOLING)),
+    row("--random-mm-base-items-per-request", "PR", Kept("")),
+    row("--random-mm-num-mm-items-range-ratio", "PR", Kept("")),
+    row("--random-mm-limit-mm-per-prompt", "PR", Kept("its limit of `image`")),
+    row("--random-mm-bucket-config", "PR", Kept("pictures; a bucket of video is refused")),
+    row("--no-reranker", "PR", Kept("")),
     row("--sharegpt-output-len", "PRSO", Kept("")),
     row("--sharegpt-context-len", "S", Kept("")),
     row("--sonnet-input-len", "PRO", Kept("")),
@@ -201,21 +212,30 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--hf-split", "PR", Kept("")),
     row("--hf-output-len", "PR", Kept("")),
     row("--hf-text-column", "R", Kept("")),
-    row("--asr-*", "P", Refused(IMAGES)),
+    row("--asr-*", "P", Refused(AUDIO)),
     row("--blazedit-*", "P", Refused("the edit datasets are not supported yet")),
-    row("--bfcl-categories", "P", Refused("the function-calling dataset is not supported yet")),
+    row(
+        "--bfcl-categories",
+        "P",
+        Refused("write the calls as rows of `--dataset-name openai`, with `tools` in each"),
+    ),
     row("--custom-output-len", "PR", Kept("")),
-    row("--custom-ensure-client-side-data", "P", Refused(IMAGES)),
+    row(
+        "--custom-ensure-client-side-data",
+        "P",
+        Ignored("files are always sent with the request; addresses are passed on"),
+    ),
     row("--prefix-repetition-prefix-len", "PR", Kept("")),
     row("--prefix-repetition-suffix-len", "PR", Kept("")),
     row("--prefix-repetition-num-prefixes", "PR", Kept("")),
     row("--prefix-repetition-output-len", "PR", Kept("")),
-    row("--spec-bench-output-len", "P", Refused("the spec_bench dataset is not supported yet")),
-    row("--spec-bench-category", "P", Refused("the spec_bench dataset is not supported yet")),
+    row("--spec-bench-output-len", "P", Renamed("--output-len")),
+    row("--spec-bench-category", "P", Kept("")),
     row("--speed-bench-config", "R", Refused(SPEED)),
     row("--speed-bench-dataset-subset", "PR", Refused(SPEED)),
     row("--speed-bench-output-len", "PRS", Refused(SPEED)),
     row("--speed-bench-category", "PRS", Refused(SPEED)),
+    row("--speed-bench-max-input-len", "R", Refused(SPEED)),
     row("--timed-trace-chunk-hash-size", "P", Kept("")),
     row("--timed-trace-sec-multiplier", "P", Kept("")),
     row("--timed-trace-label-*", "P", Refused(TRACE_LABELS)),
@@ -234,11 +254,11 @@ pub(crate) const ROWS: &[CompatFlag] = &[
     row("--gsp-send-routing-key", "S", Kept("")),
     row("--gsp-group-distribution", "S", Kept("")),
     row("--gsp-zipf-alpha", "S", Kept("")),
-    row("--image-count", "S", Refused(IMAGES)),
-    row("--random-image-count", "S", Refused(IMAGES)),
-    row("--image-resolution", "S", Refused(IMAGES)),
-    row("--image-format", "S", Refused(IMAGES)),
-    row("--image-content", "S", Refused(IMAGES)),
+    row("--image-count", "S", Kept("")),
+    row("--random-image-count", "S", Kept("")),
+    row("--image-resolution", "S", Kept("")),
+    row("--image-format", "S", Kept("")),
+    row("--image-content", "S", Kept("")),
     row("--dataset-offset", "S", Refused(TURNS)),
     row("--agentic-max-turns", "S", Refused(TURNS)),
     row("--book-input-len", "O", Kept("a list makes a sweep")),

@@ -1,0 +1,42 @@
+//! Reads answers of vectors, scores or classes.
+
+use tokometer_record::{EventKind, Failure, FailureKind, Timeline};
+
+use super::{EventArrival, ResponseReading, merge, push};
+use crate::scan::{EventSchema, Marks, PooledAnswer, scan_pooled};
+use crate::server_message::{error_message, html_page};
+
+impl ResponseReading {
+    /// Processes an answer without text.
+    pub(super) fn on_pooled(
+        &mut self,
+        data: &[u8],
+        arrival: EventArrival,
+        timeline: &mut Timeline,
+    ) {
+        let found = scan_pooled(data);
+        let Ok(PooledAnswer { results, usage, is_error }) = found else {
+            let what = if html_page(data).is_some() { "" } else { "the response is not JSON: " };
+            self.fail(FailureKind::Protocol, what, data);
+            return push(timeline, arrival, EventKind::Error, None);
+        };
+        if is_error || (results.is_none() && error_message(data).is_some()) {
+            self.fail(FailureKind::InStream, "", data);
+            return push(timeline, arrival, EventKind::Error, None);
+        }
+        if let Some(usage) = usage {
+            merge(timeline.usage.get_or_insert_default(), usage);
+        }
+        let found = results.unwrap_or(0);
+        let asked = timeline.requested.items.filter(|_| self.rules.schema == EventSchema::Vectors);
+        if let Some(asked) = asked.filter(|asked| found > 0 && *asked != found) {
+            let message = format!("the answer has {found} results for {asked} inputs");
+            self.failure.get_or_insert(Failure::new(FailureKind::Protocol, message));
+        }
+        let kind = if found > 0 { EventKind::Result } else { EventKind::Other };
+        if found > 0 {
+            self.seen.set(Marks::CONTENT);
+        }
+        push(timeline, arrival, kind, None);
+    }
+}

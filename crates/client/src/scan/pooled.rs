@@ -1,0 +1,231 @@
+//! Answers without text: how many results there are, and what the server counted.
+//!
+//! An answer may hold millions of numbers. They are checked to be JSON and skipped; nothing of them is
+//! kept. The results stand under `data` (OpenAI, vLLM), `results` (rerank), `embeddings` (Cohere) or
+//! `scores` (SGLang), or the document itself is the list (Text Embeddings Inference, SGLang).
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use tokometer_record::Usage;
+
+use super::NotJson;
+
+/// What an answer without text says about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PooledAnswer {
+    /// Number of results. `None` where there is no list of them.
+    pub results: Option<u32>,
+    /// The server's count of the prompt.
+    pub usage: Option<Usage>,
+    /// Whether the document reports an error.
+    pub is_error: bool,
+}
+
+/// Reads an answer; an error when `data` is not JSON.
+pub fn scan_pooled(data: &[u8]) -> Result<PooledAnswer, NotJson> {
+    serde_json::from_slice(data).map_err(|_| NotJson)
+}
+
+fn usage(prompt_tokens: Option<u32>) -> Option<Usage> {
+    // Servers add `completion_tokens: 0`. Nothing was generated, which is not an answer of no tokens.
+    prompt_tokens.map(|tokens| Usage { prompt_tokens: Some(tokens), ..Usage::default() })
+}
+
+/// The count of a prompt in the objects where servers put it.
+fn prompt_tokens(object: &Value) -> Option<u32> {
+    ["/prompt_tokens", "/total_tokens", "/billed_units/input_tokens", "/tokens/input_tokens"]
+        .into_iter()
+        .find_map(|place| object.pointer(place)?.as_u64())
+        .and_then(|tokens| u32::try_from(tokens).ok())
+}
+
+/// A single value has nothing that is looked for.
+macro_rules! nothing_in_scalars {
+    () => {
+        nothing_in_scalars!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        }
+    };
+    ($($visit:ident: $scalar:ty),*) => {
+        $(fn $visit<E>(self, _: $scalar) -> Result<Self::Value, E> {
+            Ok(Self::Value::default())
+        })*
+    };
+}
+
+struct AnswerVisitor;
+
+impl<'de> Visitor<'de> for AnswerVisitor {
+    type Value = PooledAnswer;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON document")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PooledAnswer, A::Error> {
+        let mut answer = PooledAnswer::default();
+        while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
+            match key.as_ref() {
+                "data" | "results" | "embeddings" | "scores" => {
+                    answer.results = map.next_value::<Counted>()?.results.or(answer.results);
+                }
+                "usage" | "meta" | "meta_info" => {
+                    let told: Value = map.next_value()?;
+                    answer.usage = usage(prompt_tokens(&told)).or(answer.usage);
+                }
+                "error" => answer.is_error |= !map.next_value::<Value>()?.is_null(),
+                "object" => {
+                    answer.is_error |= map.next_value::<Value>()?.as_str() == Some("error");
+                }
+                _ => {
+                    let IgnoredAny = map.next_value()?;
+                }
+            }
+        }
+        Ok(answer)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<PooledAnswer, A::Error> {
+        let Counted { results, prompt_tokens } = Counted::of_list(seq)?;
+        Ok(PooledAnswer { results, usage: usage(prompt_tokens), is_error: false })
+    }
+
+    nothing_in_scalars!();
+}
+
+impl<'de> Deserialize<'de> for PooledAnswer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnswerVisitor)
+    }
+}
+
+/// A list of results, of which only the length is kept. Some lists are one level deeper, by the type
+/// of the vectors.
+#[derive(Default)]
+struct Counted {
+    results: Option<u32>,
+    /// Sum of the counts that the entries have.
+    prompt_tokens: Option<u32>,
+}
+
+impl Counted {
+    fn of_list<'de, A: SeqAccess<'de>>(mut seq: A) -> Result<Self, A::Error> {
+        let (mut results, mut sum) = (0_u32, None);
+        while let Some(Entry(tokens)) = seq.next_element()? {
+            results = results.saturating_add(1);
+            sum = tokens.map(|tokens| tokens.saturating_add(sum.unwrap_or(0))).or(sum);
+        }
+        Ok(Self { results: Some(results), prompt_tokens: sum })
+    }
+}
+
+struct CountedVisitor;
+
+impl<'de> Visitor<'de> for CountedVisitor {
+    type Value = Counted;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a list of results")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Counted, A::Error> {
+        Counted::of_list(seq)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Counted, A::Error> {
+        let mut found = Counted::default();
+        while map.next_key::<IgnoredAny>()?.is_some() {
+            found.results = found.results.max(map.next_value::<Counted>()?.results);
+        }
+        Ok(found)
+    }
+
+    nothing_in_scalars!();
+}
+
+impl<'de> Deserialize<'de> for Counted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(CountedVisitor)
+    }
+}
+
+/// One result, with the count of its prompt where it has one (SGLang's rerank).
+#[derive(Default)]
+struct Entry(Option<u32>);
+
+struct EntryVisitor;
+
+impl<'de> Visitor<'de> for EntryVisitor {
+    type Value = Entry;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a result")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
+        let mut tokens = None;
+        while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
+            if key == "meta_info" {
+                tokens = prompt_tokens(&map.next_value::<Value>()?);
+            } else {
+                let IgnoredAny = map.next_value()?;
+            }
+        }
+        Ok(Entry(tokens))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Entry, A::Error> {
+        while let Some(IgnoredAny) = seq.next_element()? {}
+        Ok(Entry(None))
+    }
+
+    nothing_in_scalars!();
+}
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EntryVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_and_counts_are_found_in_the_answers_of_every_server() {
+        let check = |body: &str, results: Option<u32>, tokens: Option<u32>| {
+            let found = scan_pooled(body.as_bytes()).unwrap();
+            let told = found.usage.and_then(|usage| usage.prompt_tokens);
+            assert_eq!((found.results, told, found.is_error), (results, tokens, false), "{body}");
+        };
+        check(
+            r#"{"data":[{"embedding":[1.0,-2e3]},{"embedding":"AAAA"}],"usage":{"prompt_tokens":7,"completion_tokens":0}}"#,
+            Some(2),
+            Some(7),
+        );
+        check(r#"{"usage":{"total_tokens":9},"results":[{"index":0}]}"#, Some(1), Some(9));
+        check(
+            r#"{"embeddings":{"float":[[1],[2]],"int8":[[1],[2]]},"meta":{"billed_units":{"input_tokens":4}}}"#,
+            Some(2),
+            Some(4),
+        );
+        check("[[0.5,1],[2,3],[4,5]]", Some(3), None);
+        check(
+            r#"[{"score":1.5,"index":0,"meta_info":{"prompt_tokens":3}},{"score":0,"meta_info":{"prompt_tokens":4}}]"#,
+            Some(2),
+            Some(7),
+        );
+        check(r#"{"scores":[[0.1,0.9]],"object":"scoring"}"#, Some(1), None);
+        check(r#"{"data":[]}"#, Some(0), None);
+        check(r#"{"choices":[]}"#, None, None);
+        check("3", None, None);
+        assert!(scan_pooled(br#"{"error":{"message":"x"}}"#).unwrap().is_error);
+        assert!(scan_pooled(br#"{"object":"error","message":"x"}"#).unwrap().is_error);
+        assert!(scan_pooled(b"{\"data\":[1,").is_err());
+    }
+}

@@ -1,0 +1,28 @@
+//! Requests that generate nothing, as every tool sees them: the answer is complete when its body is.
+
+use tokometer_base::Nanos;
+use tokometer_record::Timeline;
+
+use super::Family;
+use super::lens::{self, ToolView};
+
+pub(super) fn see(timeline: &Timeline, family: Family) -> ToolView {
+    let start = lens::start(timeline);
+    let latency = timeline.times.end.map_or(Nanos::ZERO, |end| end - start);
+    let reported = lens::reported_prompt(timeline);
+    // SGLang's totals use the client's counts here as well.
+    let input_tokens = match family {
+        Family::Sglang => lens::requested_prompt(timeline),
+        Family::Vllm | Family::OldVllm | Family::VllmRust => reported,
+    };
+    ToolView {
+        start,
+        // The tools have no other time for it; no layout prints it.
+        ttft: latency,
+        latency,
+        input_tokens,
+        listed_input_tokens: reported,
+        is_success: timeline.is_success(),
+        ..ToolView::default()
+    }
+}

@@ -1,0 +1,317 @@
+//! Routes that answer with vectors, scores or classes, in the words of each server.
+//!
+//! One pass of the engine over all inputs makes the answer: its time is that of a prefill.
+
+use serde_json::{Value, json};
+
+use super::ask::{
+    AnswerDelivery, AnswerEnd, AnswerPiece, AnswerWriter, EngineRequest, LengthBounds,
+};
+use super::complaint::Complaint;
+use super::openai::{hash_conversation, token_id, whole_number};
+use super::route::{Accepted, Desk, Response, hash_ids};
+use super::sheet::Sheet;
+use crate::config::Flavour;
+use crate::vocabulary::scramble;
+
+/// Numbers in a vector.
+const DIMENSIONS: u64 = 64;
+
+/// What an answer looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// `data[].embedding`, or with another word for the vector.
+    Data {
+        object: &'static str,
+        vector: &'static str,
+    },
+    Classes,
+    Scores,
+    /// `results[]` with documents.
+    Results,
+    /// SGLang's bare list of scores.
+    SglangScores,
+    /// Text Embeddings Inference's bare list of vectors.
+    TeiVectors,
+    /// Its bare list of scores.
+    TeiScores,
+    Cohere,
+}
+
+/// Answers the route at `path`; `None` when it is none of these.
+pub(super) fn respond(
+    desk: &mut Desk<'_>,
+    path: &str,
+    body: &Value,
+) -> Option<Result<Accepted, Complaint>> {
+    let flavour = desk.config.flavour;
+    let shape = match path {
+        "/v1/embeddings" | "/embeddings" => {
+            Shape::Data { object: "embedding", vector: "embedding" }
+        }
+        "/pooling" => Shape::Data { object: "pooling", vector: "data" },
+        "/classify" | "/v1/classify" => Shape::Classes,
+        "/score" | "/v1/score" => Shape::Scores,
+        "/rerank" if body.get("texts").is_some() => Shape::TeiScores,
+        "/v1/rerank" if flavour == Flavour::Sglang => Shape::SglangScores,
+        "/rerank" | "/v1/rerank" | "/v2/rerank" => Shape::Results,
+        "/embed" => Shape::TeiVectors,
+        "/v2/embed" => Shape::Cohere,
+        _ => return None,
+    };
+    Some(accept(desk, shape, body))
+}
+
+fn accept(desk: &mut Desk<'_>, shape: Shape, body: &Value) -> Result<Accepted, Complaint> {
+    let inputs = match shape {
+        Shape::Data { .. } | Shape::Classes if body.get("messages").is_some() => {
+            Inputs::one(hash_conversation(desk, &body["messages"])?)
+        }
+        Shape::Data { .. } | Shape::Classes => Inputs::read(desk, body, "input")?,
+        Shape::TeiVectors => Inputs::read(desk, body, "inputs")?,
+        Shape::Cohere => Inputs::read(desk, body, "texts")?,
+        Shape::Scores => {
+            let [query, documents] = if body.get("queries").is_some() {
+                ["queries", "documents"]
+            } else {
+                ["text_1", "text_2"]
+            };
+            Inputs::pairs(desk, body, query, documents)?
+        }
+        Shape::TeiScores => Inputs::pairs(desk, body, "query", "texts")?,
+        Shape::Results | Shape::SglangScores => Inputs::pairs(desk, body, "query", "documents")?,
+    };
+    let max = desk.max_model_len;
+    let prompt: Vec<u64> = inputs.hashes.concat();
+    let longest = inputs.hashes.iter().map(Vec::len).max().unwrap_or(0);
+    let longest = u32::try_from(longest.max(prompt.len() / 64)).unwrap_or(u32::MAX);
+    if prompt.is_empty() {
+        return Err(Complaint::field("input", "the input is empty"));
+    }
+    if longest > max {
+        let message = format!(
+            "This model's maximum context length is {max} tokens. However, your prompt contains at least {longest} input tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value={longest})"
+        );
+        return Err(Complaint::field("input_tokens", message));
+    }
+    let top = whole_number(body, "top_n")?.filter(|top| *top > 0);
+    let model = body.get("model").and_then(Value::as_str);
+    let writer = Pooled {
+        shape,
+        id: desk.request_id.clone(),
+        model: model.unwrap_or(&desk.config.model).to_owned(),
+        created: desk.created,
+        seeds: inputs.hashes.iter().map(|hashes| seed(hashes)).collect(),
+        texts: inputs.texts,
+        top: top.map_or(usize::MAX, |top| top as usize),
+    };
+    let ask = EngineRequest {
+        prompt,
+        length: LengthBounds { limit: 1, least: 1, ignores_eos: true },
+        delivery: AnswerDelivery::Whole,
+        ..EngineRequest::default()
+    };
+    Ok((ask, Box::new(writer)))
+}
+
+/// The inputs of a request, each with its tokens.
+struct Inputs {
+    hashes: Vec<Vec<u64>>,
+    /// The documents, where the answer repeats them.
+    texts: Vec<String>,
+}
+
+impl Inputs {
+    fn one(hashes: Vec<u64>) -> Self {
+        Self { hashes: vec![hashes], texts: Vec::new() }
+    }
+
+    /// A text, a list of texts, token ids or a list of them.
+    fn read(desk: &mut Desk<'_>, body: &Value, field: &str) -> Result<Self, Complaint> {
+        let bad = || {
+            let message = format!("`{field}` must be a text, token ids, or a list of either");
+            Complaint::field(field, message)
+        };
+        let ids = |items: &[Value]| items.iter().map(token_id).collect::<Option<Vec<u32>>>();
+        match body.get(field) {
+            Some(Value::String(text)) => Ok(Self::one(desk.hash_text(text))),
+            Some(Value::Array(items)) if items.first().is_some_and(Value::is_number) => {
+                Ok(Self::one(hash_ids(&ids(items).ok_or_else(bad)?)))
+            }
+            Some(Value::Array(items)) if !items.is_empty() => {
+                let mut one = |item: &Value| match item {
+                    Value::String(text) => Ok(desk.hash_text(text)),
+                    Value::Array(list) => Ok(hash_ids(&ids(list).ok_or_else(bad)?)),
+                    _ => Err(bad()),
+                };
+                let hashes = items.iter().map(&mut one).collect::<Result<_, _>>()?;
+                Ok(Self { hashes, texts: Vec::new() })
+            }
+            _ => Err(bad()),
+        }
+    }
+
+    /// A query with each of some documents. The query is read once.
+    fn pairs(
+        desk: &mut Desk<'_>,
+        body: &Value,
+        query: &str,
+        documents: &str,
+    ) -> Result<Self, Complaint> {
+        let missing = |field: &str| Complaint::field(field, format!("`{field}` is required"));
+        let asked = body.get(query).and_then(Value::as_str).ok_or_else(|| missing(query))?;
+        let list = match body.get(documents) {
+            Some(Value::Array(list)) if !list.is_empty() => list.clone(),
+            Some(one @ Value::String(_)) => vec![one.clone()],
+            _ => return Err(missing(documents)),
+        };
+        let texts: Option<Vec<String>> =
+            list.iter().map(|one| one.as_str().map(str::to_owned)).collect();
+        let texts = texts.ok_or_else(|| missing(documents))?;
+        let mut hashes: Vec<Vec<u64>> = texts.iter().map(|text| desk.hash_text(text)).collect();
+        if let Some(first) = hashes.first_mut() {
+            let mut both = desk.hash_text(asked);
+            both.append(first);
+            *first = both;
+        }
+        Ok(Self { hashes, texts })
+    }
+}
+
+fn seed(hashes: &[u64]) -> u64 {
+    hashes.iter().fold(1, |seed, hash| scramble(seed ^ hash))
+}
+
+/// A number between -1 and 1.
+fn number(seed: u64) -> f64 {
+    f64::from(u32::try_from(scramble(seed) >> 40).unwrap_or(0)) / f64::from(1 << 23) - 1.0
+}
+
+struct Pooled {
+    shape: Shape,
+    id: String,
+    model: String,
+    created: u64,
+    /// One per input.
+    seeds: Vec<u64>,
+    texts: Vec<String>,
+    top: usize,
+}
+
+impl Pooled {
+    fn vector(seed: u64) -> Vec<f64> {
+        (0..DIMENSIONS).map(|place| number(seed.wrapping_add(place))).collect()
+    }
+
+    fn score(seed: u64) -> f64 {
+        f64::midpoint(number(seed), 1.0)
+    }
+
+    /// The documents by their scores, the best first.
+    fn ranked(&self) -> Vec<(usize, f64)> {
+        let mut ranked: Vec<(usize, f64)> =
+            self.seeds.iter().map(|seed| Self::score(*seed)).enumerate().collect();
+        ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+        ranked.truncate(self.top);
+        ranked
+    }
+
+    fn list(&self, kind: &str, entry: impl Fn(u64) -> Value, usage: &Value) -> Value {
+        let object = |(index, seed): (usize, &u64)| {
+            let mut object = entry(*seed);
+            object["index"] = index.into();
+            object
+        };
+        let data: Vec<Value> = self.seeds.iter().enumerate().map(object).collect();
+        json!({
+            "id": format!("{kind}-{}", self.id), "object": "list", "created": self.created,
+            "model": self.model, "data": data, "usage": usage,
+        })
+    }
+
+    fn body(&self, prompt_tokens: Option<u32>) -> Value {
+        let usage = prompt_tokens.map(|tokens| {
+            json!({
+                "prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0,
+                "prompt_tokens_details": null, "completion_tokens_details": null,
+            })
+        });
+        let usage = json!(usage);
+        let text = |index: usize| self.texts.get(index);
+        match self.shape {
+            Shape::Data { object, vector } => {
+                let kind = if object == "embedding" { "embd" } else { object };
+                self.list(
+                    kind,
+                    |seed| json!({ "object": object, vector: Self::vector(seed) }),
+                    &usage,
+                )
+            }
+            Shape::Classes => {
+                let entry = |seed: u64| {
+                    let first = Self::score(seed);
+                    json!({ "label": "LABEL_0", "probs": [first, 1.0 - first], "num_classes": 2 })
+                };
+                self.list("classify", entry, &usage)
+            }
+            Shape::Scores => {
+                let entry = |seed| json!({ "object": "score", "score": Self::score(seed) });
+                self.list("score", entry, &usage)
+            }
+            Shape::Results => {
+                let result = |(index, score): (usize, f64)| {
+                    let document = json!({ "text": text(index), "multi_modal": null });
+                    json!({ "index": index, "document": document, "relevance_score": score })
+                };
+                let results: Vec<Value> = self.ranked().into_iter().map(result).collect();
+                let usage = prompt_tokens
+                    .map(|tokens| json!({ "prompt_tokens": tokens, "total_tokens": tokens }));
+                json!({
+                    "id": format!("score-{}", self.id), "model": self.model, "usage": usage,
+                    "results": results,
+                })
+            }
+            Shape::SglangScores => {
+                let result = |(index, score): (usize, f64)| {
+                    let tokens = prompt_tokens.filter(|_| index == 0).unwrap_or(0);
+                    let meta = json!({ "id": self.id, "prompt_tokens": tokens });
+                    json!({ "score": score, "document": text(index), "index": index, "meta_info": meta })
+                };
+                self.ranked().into_iter().map(result).collect()
+            }
+            Shape::TeiVectors => self.seeds.iter().map(|seed| json!(Self::vector(*seed))).collect(),
+            Shape::TeiScores => {
+                let result = |(index, score)| json!({ "index": index, "score": score });
+                self.ranked().into_iter().map(result).collect()
+            }
+            Shape::Cohere => {
+                let vectors: Vec<Vec<f64>> =
+                    self.seeds.iter().map(|seed| Self::vector(*seed)).collect();
+                json!({
+                    "id": self.id, "embeddings": { "float": vectors },
+                    "meta": { "billed_units": { "input_tokens": prompt_tokens } },
+                })
+            }
+        }
+    }
+}
+
+impl AnswerWriter for Pooled {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    fn speak(&mut self, _: &AnswerPiece<'_>, _: &mut Sheet) {}
+
+    fn end(&mut self, _: &AnswerEnd, _: &mut Sheet) {}
+
+    fn whole(&mut self, _: &AnswerPiece<'_>, ending: &AnswerEnd) -> Response {
+        let tokens = ending.usage.map(|usage| usage.prompt_tokens);
+        let mut response = Response::json(200, &self.body(tokens));
+        let is_tei = matches!(self.shape, Shape::TeiVectors | Shape::TeiScores);
+        if let Some(tokens) = tokens.filter(|_| is_tei) {
+            response.headers.push(("x-compute-tokens", tokens.to_string()));
+        }
+        response
+    }
+}

@@ -1,0 +1,216 @@
+//! Random text behind generated pictures, as SGLang's `image` makes them.
+
+use serde::Serialize;
+use tokometer_base::seed::whole_between;
+use tokometer_base::{Conventions, PromptContent};
+
+use super::random::{self, Random};
+use crate::media::{PictureSize, Pictures, SIDE_MAX, text_part, user_message};
+use crate::{DatasetContext, DatasetNote, Error, Item, Ratio, Result, Source, WireForm};
+
+pub use crate::media::{Filling, Format};
+
+/// SGLang's quality of JPEG.
+const QUALITY: u8 = 85;
+
+/// The options of `image`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Options {
+    /// Tokens of the text.
+    pub input_len: u32,
+    /// The answer length in tokens.
+    pub output_len: u32,
+    /// The spread of both, by the conventions followed.
+    pub range_ratio: Ratio,
+    /// Pictures per request, or the most of them.
+    pub image_count: u32,
+    /// Whether a request has between one and that many.
+    pub is_image_count_random: bool,
+    /// `4k`, `1080p`, `720p`, `360p`, `HxW`, or `random:HxW-HxW`.
+    pub image_resolution: String,
+    /// How pictures are coded.
+    pub image_format: Format,
+    /// What they show.
+    pub image_content: Filling,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let random::Options { input_len, output_len, range_ratio, .. } =
+            random::Options::by_conventions(Conventions::Sglang);
+        Self {
+            input_len,
+            output_len,
+            range_ratio,
+            image_count: 1,
+            is_image_count_random: false,
+            image_resolution: "1080p".to_owned(),
+            image_format: Format::Jpeg,
+            image_content: Filling::Random,
+        }
+    }
+}
+
+/// Sizes between two, both possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sizes {
+    least: PictureSize,
+    most: PictureSize,
+}
+
+fn sizes(text: &str) -> Option<Sizes> {
+    let fixed = |height, width| {
+        let size = PictureSize { height, width };
+        Some(Sizes { least: size, most: size })
+    };
+    let size = |text: &str| {
+        let (height, width) = text.split_once(['x', 'X'])?;
+        let side =
+            |text: &str| text.trim().parse().ok().filter(|side| (1..=SIDE_MAX).contains(side));
+        Some(PictureSize { height: side(height)?, width: side(width)? })
+    };
+    match text.to_ascii_lowercase().as_str() {
+        "4k" => fixed(2_160, 3_840),
+        "1080p" => fixed(1_080, 1_920),
+        "720p" => fixed(720, 1_280),
+        "360p" => fixed(360, 640),
+        other => match other.strip_prefix("random:") {
+            Some(range) => {
+                let (least, most) = range.split_once('-')?;
+                let (least, most) = (size(least)?, size(most)?);
+                let is_range = least.height <= most.height && least.width <= most.width;
+                is_range.then_some(Sizes { least, most })
+            }
+            None => size(other).and_then(|size| fixed(size.height, size.width)),
+        },
+    }
+}
+
+/// The opened dataset.
+pub(crate) struct ImagePrompts {
+    texts: Random,
+    pictures: Pictures,
+    context: DatasetContext,
+    options: Options,
+    sizes: Sizes,
+}
+
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ImagePrompts> {
+    let refused = |reason: String| Error::Options { dataset: "image", reason };
+    if context.form != WireForm::Chat {
+        let reason = "pictures need a chat route; use `--backend sglang-oai-chat` or `openai-chat`";
+        return Err(refused(reason.to_owned()));
+    }
+    let sizes = sizes(&options.image_resolution).ok_or_else(|| {
+        let typed = &options.image_resolution;
+        refused(format!(
+            "the resolution `{typed}` is none of 4k, 1080p, 720p, 360p, HxW, random:HxW-HxW"
+        ))
+    })?;
+    let text = random::Options {
+        input_len: options.input_len,
+        output_len: options.output_len,
+        range_ratio: options.range_ratio,
+        prefix_len: 0,
+        content_path: None,
+    };
+    let (format, filling) = (options.image_format, options.image_content);
+    Ok(ImagePrompts {
+        texts: random::open(&text, context)?,
+        pictures: Pictures::new(context.salt, format, filling, QUALITY),
+        context: context.clone(),
+        options: options.clone(),
+        sizes,
+    })
+}
+
+impl Source for ImagePrompts {
+    fn len(&self) -> u64 {
+        self.context.count
+    }
+
+    fn item(&self, index: u64) -> Result<Item> {
+        let mut item = self.texts.item(index)?;
+        let PromptContent::Text(text) = &item.prompt.content else { return Ok(item) };
+        let mut generator = self.context.seed.stream("pictures").at(index);
+        let most = u64::from(self.options.image_count);
+        let count = if self.options.is_image_count_random {
+            whole_between(&mut generator, 1.min(most), most)
+        } else {
+            most
+        };
+        let Sizes { least, most } = self.sizes;
+        let mut length = |least: u16, most: u16| {
+            let drawn = whole_between(&mut generator, u64::from(least), u64::from(most));
+            u16::try_from(drawn).unwrap_or(most)
+        };
+        let mut parts = Vec::new();
+        for place in 0..count {
+            let height = length(least.height, most.height);
+            let size = PictureSize { height, width: length(least.width, most.width) };
+            let number = index.wrapping_mul(1 << 16).wrapping_add(place);
+            parts.push(self.pictures.make(number, size).part());
+        }
+        parts.push(text_part(text));
+        item.prompt.content = PromptContent::Messages(vec![user_message(text, &parts)]);
+        Ok(item)
+    }
+
+    fn notes(&self) -> Vec<DatasetNote> {
+        self.texts.notes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Spec, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    #[test]
+    fn resolutions_are_read_in_sglang_s_words() {
+        let check = |text: &str, expected: Option<[u16; 4]>| {
+            let found = sizes(text).map(|found| {
+                [found.least.height, found.least.width, found.most.height, found.most.width]
+            });
+            assert_eq!(found, expected, "{text}");
+        };
+        check("720p", Some([720, 1_280, 720, 1_280]));
+        check("32x64", Some([32, 64, 32, 64]));
+        check("random:16x16-32x64", Some([16, 16, 32, 64]));
+        check("random:32x16-16x64", None);
+        check("huge", None);
+        check("0x5", None);
+    }
+
+    #[test]
+    fn pictures_come_before_the_text() {
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let context =
+            DatasetContext { form: WireForm::Chat, ..DatasetContext::new(tokenizer, Seed(7), 3) };
+        let options = Options {
+            input_len: 9,
+            range_ratio: Ratio::both(0.0),
+            image_count: 2,
+            image_resolution: "16x16".to_owned(),
+            image_format: Format::Png,
+            ..Options::default()
+        };
+        let workload = open(&Spec::Image(options), &context).unwrap();
+        let PromptContent::Messages(messages) = workload.item(0).unwrap().prompt.content else {
+            panic!("no chat");
+        };
+        let verbatim = messages[0].verbatim.as_ref().unwrap();
+        let message: serde_json::Value = serde_json::from_str(verbatim).unwrap();
+        let kinds: Vec<&str> = message["content"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|part| part["type"].as_str().unwrap())
+            .collect();
+        assert_eq!(kinds, ["image_url", "image_url", "text"]);
+    }
+}

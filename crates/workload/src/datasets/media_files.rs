@@ -1,0 +1,165 @@
+//! Prompts with pictures or sounds of the user's files: vLLM's `custom_image` and `custom_audio`.
+//!
+//! A row has a `prompt` with `image_files` or an `audio`, or a `content` whose parts are sent as they are.
+//! Files are read and checked before the run, and put into the request. Addresses are passed on.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokometer_base::{Prompt, PromptContent};
+
+use crate::conversation_rows::messages;
+use crate::media::{audio_file, picture_file, text_part, url_part, user_message};
+use crate::rows::FileRows;
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
+use crate::{DatasetContext, Error, Result, WireForm};
+
+/// The options of `custom_image` and `custom_audio`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Options {
+    /// The file of rows. Files in it are named relative to its folder.
+    pub path: PathBuf,
+    /// The answer length. `None` takes `output_tokens` of each row.
+    pub output_len: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { path: PathBuf::new(), output_len: Some(256) }
+    }
+}
+
+/// Reads rows with media.
+pub(crate) struct MediaRows {
+    options: Options,
+    context: DatasetContext,
+}
+
+#[derive(Deserialize)]
+struct MediaRow<'a> {
+    prompt: Option<String>,
+    #[serde(default)]
+    image_files: Vec<String>,
+    audio: Option<String>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    output_tokens: Option<u32>,
+}
+
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<MediaRows>> {
+    if options.path.as_os_str().is_empty() {
+        return Err(Error::NoFile("custom_image"));
+    }
+    if context.form != WireForm::Chat {
+        let reason =
+            "pictures and sounds need a chat route; use `--backend openai-chat`".to_owned();
+        return Err(Error::Options { dataset: "custom_image", reason });
+    }
+    let reader = MediaRows { options: options.clone(), context: context.clone() };
+    ChosenRows::open(FileRows::open(&options.path)?, reader, context)
+}
+
+fn is_address(name: &str) -> bool {
+    ["http://", "https://", "data:"].iter().any(|start| name.starts_with(start))
+}
+
+impl MediaRows {
+    fn file(&self, name: &str) -> PathBuf {
+        let name = name.strip_prefix("file://").unwrap_or(name);
+        let folder = self.options.path.parent().unwrap_or(Path::new(""));
+        folder.join(name)
+    }
+
+    fn picture(&self, name: &str) -> std::result::Result<String, String> {
+        if is_address(name) {
+            return Ok(url_part(name));
+        }
+        Ok(picture_file(&self.file(name))?.part())
+    }
+
+    fn prompt(&self, row: &str) -> std::result::Result<Prompt, String> {
+        let row: MediaRow<'_> = serde_json::from_str(row).map_err(|why| why.to_string())?;
+        let content = if let Some(content) = row.content {
+            let message = format!(r#"[{{"role":"user","content":{content}}}]"#);
+            messages(&RawValue::from_string(message).map_err(|why| why.to_string())?)?
+        } else {
+            let text = row.prompt.ok_or("it has neither a `prompt` nor a `content`")?;
+            let mut parts = vec![text_part(&text)];
+            for name in &row.image_files {
+                parts.push(self.picture(name)?);
+            }
+            if let Some(name) = &row.audio {
+                parts.push(audio_file(&self.file(name))?.part());
+            }
+            vec![user_message(&text, &parts)]
+        };
+        let output = self.options.output_len.or(row.output_tokens);
+        let output = output.ok_or("it has no `output_tokens`, and no answer length was given")?;
+        let content = PromptContent::Messages(content);
+        Ok(Prompt { content, output_tokens: Some(output), ..Prompt::text("") })
+    }
+}
+
+impl RowReader for MediaRows {
+    fn read(&self, row: &str) -> RowReading {
+        match self.prompt(row) {
+            Ok(prompt) => RowReading::Draft(Draft { prompt, answer: None, class: None }),
+            Err(why) => RowReading::Broken(why),
+        }
+    }
+
+    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
+        let prompt = self.context.tokens_of(&draft.prompt.content)?;
+        Ok(Some(TokenCounts { prompt: Some(prompt), output: None }))
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Refuse
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{BadRows, RowOrder, Spec, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    #[test]
+    fn pictures_are_put_into_the_request_and_bad_ones_named_with_their_row() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.png"), b"\x89PNG\r\n\x1a\nrest").unwrap();
+        std::fs::write(folder.path().join("b.png"), b"hello").unwrap();
+        let path = folder.path().join("rows.jsonl");
+        let rows = [
+            r#"{"prompt":"what","image_files":["a.png","https://example.com/c.jpg"]}"#,
+            r#"{"prompt":"what","image_files":["b.png"]}"#,
+            r#"{"prompt":"what","image_files":["none.png"]}"#,
+        ];
+        std::fs::write(&path, rows.join("\n")).unwrap();
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let context = DatasetContext {
+            form: WireForm::Chat,
+            row_order: RowOrder::AsInFile,
+            ..DatasetContext::new(tokenizer, Seed(7), 0)
+        };
+        let spec = Spec::CustomImage(Options { path, ..Options::default() });
+        let error = open(&spec, &context).err().unwrap().to_string();
+        assert!(
+            error.contains("line 2: `") && error.contains("b.png` is not a picture"),
+            "{error}"
+        );
+        let context = DatasetContext { bad_rows: BadRows::Skip, ..context };
+        let workload = open(&spec, &context).unwrap();
+        assert_eq!(workload.len(), 1);
+        let PromptContent::Messages(messages) = workload.item(0).unwrap().prompt.content else {
+            panic!("no chat");
+        };
+        let sent = messages[0].verbatim.as_ref().unwrap();
+        assert!(sent.contains("data:image/png;base64,iVBORw0KGgpyZXN0"), "{sent}");
+        assert!(sent.contains("https://example.com/c.jpg"), "{sent}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Spec-Bench: questions by category, one JSON object per line with `category` and `turns`.
+//!
+//! The first turn is the prompt, as in vLLM's tool.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tokometer_base::{Prompt, PromptContent};
+
+use crate::rows::FileRows;
+use crate::selection::{ChosenRows, Draft, RowReader, RowReading, TokenCounts, Tolerance};
+use crate::{DatasetContext, Error, Result};
+
+/// The options of `spec_bench`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Options {
+    /// The file of questions.
+    pub path: PathBuf,
+    /// The answer length.
+    pub output_len: u32,
+    /// Questions of this category only. `None` takes all.
+    pub category: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { path: PathBuf::new(), output_len: 256, category: None }
+    }
+}
+
+/// Reads questions.
+pub(crate) struct Questions {
+    options: Options,
+    context: DatasetContext,
+}
+
+#[derive(Deserialize)]
+struct Question {
+    category: Option<String>,
+    turns: Vec<String>,
+}
+
+pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<ChosenRows<Questions>> {
+    if options.path.as_os_str().is_empty() {
+        return Err(Error::NoFile("spec_bench"));
+    }
+    let reader = Questions { options: options.clone(), context: context.clone() };
+    ChosenRows::open(FileRows::open(&options.path)?, reader, context)
+}
+
+impl RowReader for Questions {
+    fn read(&self, row: &str) -> RowReading {
+        let question: Question = match serde_json::from_str(row) {
+            Ok(question) => question,
+            Err(why) => return RowReading::Broken(why.to_string()),
+        };
+        if self.options.category.is_some() && self.options.category != question.category {
+            return RowReading::Unfit;
+        }
+        let Some(first) = question.turns.into_iter().next() else {
+            return RowReading::Broken("its `turns` are empty".to_owned());
+        };
+        let prompt = Prompt { output_tokens: Some(self.options.output_len), ..Prompt::text(first) };
+        RowReading::Draft(Draft { prompt, answer: None, class: question.category })
+    }
+
+    fn measure(&self, draft: &Draft) -> Result<Option<TokenCounts>> {
+        let PromptContent::Text(_) = &draft.prompt.content else { return Ok(None) };
+        let prompt = self.context.tokens_of(&draft.prompt.content)?;
+        Ok(Some(TokenCounts { prompt: Some(prompt), output: None }))
+    }
+
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::Refuse
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{RowOrder, Spec, open};
+    use tokometer_base::Seed;
+    use tokometer_tokenize::{BuiltIn, Encoding};
+
+    #[test]
+    fn the_first_turns_of_a_category_are_the_prompts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("question.jsonl");
+        let rows = [
+            r#"{"question_id":1,"category":"math","turns":["one two","later"]}"#,
+            r#"{"question_id":2,"category":"rag","turns":["three"]}"#,
+        ];
+        std::fs::write(&path, rows.join("\n")).unwrap();
+        let tokenizer = Arc::new(BuiltIn::new(Encoding::R50k));
+        let context = DatasetContext {
+            row_order: RowOrder::AsInFile,
+            ..DatasetContext::new(tokenizer, Seed(1), 0)
+        };
+        let options = Options { path, ..Options::default() };
+        let all = open(&Spec::SpecBench(options.clone()), &context).unwrap();
+        let first = all.item(0).unwrap();
+        assert_eq!((all.len(), first.class.as_deref()), (2, Some("math")));
+        assert_eq!(first.prompt.content, PromptContent::Text("one two".to_owned()));
+        assert_eq!((first.prompt.prompt_tokens, first.prompt.output_tokens), (Some(2), Some(256)));
+        let category = Some("rag".to_owned());
+        let some = open(&Spec::SpecBench(Options { category, ..options }), &context).unwrap();
+        assert_eq!(some.len(), 1);
+    }
+}

@@ -1,0 +1,74 @@
+//! Pictures for prompts: generated noise and files of the user.
+//!
+//! Out: the bytes of a picture, and the JSON parts of a message that carry it. A picture of noise is made
+//! once per size; each request gets its rows in another order, which is another picture at the cost of
+//! a copy. So bodies of megabytes can be prepared ahead of their time.
+
+mod files;
+mod jpeg;
+mod pictures;
+mod png;
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+pub(crate) use files::{audio_file, picture_file};
+pub use pictures::{Filling, Format};
+pub(crate) use pictures::{PictureSize, Pictures, SIDE_MAX};
+
+/// A picture or sound, ready to be put into a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Attachment {
+    /// Such as `image/jpeg`.
+    pub(crate) kind: &'static str,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Attachment {
+    fn data_url(&self) -> String {
+        let mut url = format!("data:{};base64,", self.kind);
+        STANDARD.encode_string(&self.bytes, &mut url);
+        url
+    }
+
+    /// The part of a chat message that carries it.
+    pub(crate) fn part(&self) -> String {
+        match self.kind.split_once('/') {
+            Some(("audio", format)) => {
+                let data = STANDARD.encode(&self.bytes);
+                format!(
+                    r#"{{"type":"input_audio","input_audio":{{"data":"{data}","format":"{format}"}}}}"#
+                )
+            }
+            _ => url_part(&self.data_url()),
+        }
+    }
+}
+
+/// The part of a chat message with a picture at a URL that needs no escape.
+pub(crate) fn url_part(url: &str) -> String {
+    format!(r#"{{"type":"image_url","image_url":{{"url":"{url}"}}}}"#)
+}
+
+/// The part of a chat message with a text.
+pub(crate) fn text_part(text: &str) -> String {
+    let text = serde_json::to_string(text).unwrap_or_default();
+    format!(r#"{{"type":"text","text":{text}}}"#)
+}
+
+/// A message of the user with these parts, in this order.
+pub(crate) fn user_message(text: &str, parts: &[String]) -> tokometer_base::Message {
+    let mut verbatim = String::from(r#"{"role":"user","content":["#);
+    for (place, part) in parts.iter().enumerate() {
+        let comma = if place > 0 { "," } else { "" };
+        // Writing to a string cannot fail.
+        let _ = write!(verbatim, "{comma}{part}");
+    }
+    verbatim.push_str("]}");
+    tokometer_base::Message {
+        verbatim: Some(verbatim),
+        ..tokometer_base::Message::new("user", text)
+    }
+}

@@ -1,0 +1,134 @@
+//! Generated pictures: noise or white, of any size, another one for every request.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rand::RngCore;
+use serde::{Deserialize, Serialize};
+use tokometer_base::Seed;
+use tokometer_base::seed::{Generator, whole_between};
+
+use super::Attachment;
+use super::jpeg::Jpeg;
+use super::png;
+
+/// Largest side of a generated picture.
+pub(crate) const SIDE_MAX: u16 = 8_192;
+
+/// Pictures of fewer lines have too few rows for every request to get another order of them: each is
+/// coded on its own, which takes little time.
+const SHUFFLED_FROM: u16 = 192;
+
+/// Pixels of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PictureSize {
+    pub(crate) height: u16,
+    pub(crate) width: u16,
+}
+
+/// How pictures are coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// With losses; noise takes about six bits per pixel.
+    #[default]
+    Jpeg,
+    /// Without losses; noise takes 24 bits per pixel.
+    Png,
+}
+
+/// What pictures show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Filling {
+    /// Every pixel of a random colour.
+    #[default]
+    Random,
+    /// White.
+    Blank,
+}
+
+/// Makes pictures. Coded ones are kept by their size.
+pub(crate) struct Pictures {
+    pub(crate) salt: Seed,
+    pub(crate) format: Format,
+    pub(crate) filling: Filling,
+    pub(crate) quality: u8,
+    coded: Mutex<BTreeMap<PictureSize, Arc<Jpeg>>>,
+}
+
+impl Pictures {
+    pub(crate) fn new(salt: Seed, format: Format, filling: Filling, quality: u8) -> Self {
+        Self { salt, format, filling, quality, coded: Mutex::default() }
+    }
+
+    /// Picture `number`: always the same, and another one for every number.
+    pub(crate) fn make(&self, number: u64, size: PictureSize) -> Attachment {
+        let mut generator = self.salt.stream("pictures").at(number);
+        let sides = (size.width, size.height);
+        match self.format {
+            Format::Png => {
+                let bytes = match self.filling {
+                    Filling::Random => png::encode(sides, || pixel(&mut generator)),
+                    Filling::Blank => png::encode(sides, || [255; 3]),
+                };
+                Attachment { kind: "image/png", bytes }
+            }
+            Format::Jpeg if self.filling == Filling::Random && size.height < SHUFFLED_FROM => {
+                let coded = Jpeg::encode(sides, self.quality, || pixel(&mut generator));
+                let order: Vec<usize> = (0..coded.rows()).collect();
+                Attachment { kind: "image/jpeg", bytes: coded.in_order(&order) }
+            }
+            Format::Jpeg => {
+                let coded = self.coded(size);
+                let order = shuffled(coded.rows(), &mut generator);
+                Attachment { kind: "image/jpeg", bytes: coded.in_order(&order) }
+            }
+        }
+    }
+
+    fn coded(&self, size: PictureSize) -> Arc<Jpeg> {
+        let mut known = self.coded.lock().unwrap_or_else(PoisonError::into_inner);
+        let coded = known.entry(size).or_insert_with(|| {
+            let mut generator = self.salt.stream("noise").at(u64::from(size.height));
+            let sides = (size.width, size.height);
+            Arc::new(match self.filling {
+                Filling::Random => Jpeg::encode(sides, self.quality, || pixel(&mut generator)),
+                Filling::Blank => Jpeg::encode(sides, self.quality, || [255; 3]),
+            })
+        });
+        Arc::clone(coded)
+    }
+}
+
+fn pixel(generator: &mut Generator) -> [u8; 3] {
+    let [red, green, blue, _] = generator.next_u32().to_be_bytes();
+    [red, green, blue]
+}
+
+/// The numbers below `count` in a random order.
+fn shuffled(count: usize, generator: &mut Generator) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for place in (1..count).rev() {
+        let other = whole_between(generator, 0, place as u64);
+        order.swap(place, usize::try_from(other).unwrap_or(0));
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_its_own_picture_and_keeps_it() {
+        let sizes = [160, 192].map(|height| PictureSize { height, width: 48 });
+        let formats = [Format::Jpeg, Format::Png];
+        for (format, size) in formats.into_iter().flat_map(|one| sizes.map(|size| (one, size))) {
+            let pictures = Pictures::new(Seed(3), format, Filling::Random, 75);
+            let again = Pictures::new(Seed(3), format, Filling::Random, 75);
+            assert_eq!(pictures.make(7, size), again.make(7, size));
+            assert_ne!(pictures.make(7, size), pictures.make(8, size));
+        }
+    }
+}
