@@ -1,6 +1,6 @@
 //! The program under test and simulated servers for it.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -97,7 +97,14 @@ pub fn command(folder: &Path, line: &str) -> Command {
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"] {
         command.env_remove(name).env_remove(name.to_ascii_lowercase());
     }
-    command.env_remove("SSL_CERT_FILE").env_remove("SSL_CERT_DIR");
+    command.env_remove("SSL_CERT_FILE").env_remove("SSL_CERT_DIR").env_remove("NO_COLOR");
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TOKOMETER_") {
+            command.env_remove(name);
+        }
+    }
+    // A config file of whoever runs the tests must not change them.
+    command.env("XDG_CONFIG_HOME", folder.join("no-config"));
     // No test may reach the hub.
     command.env("HF_HUB_OFFLINE", "1").stdin(Stdio::null());
     command
@@ -111,6 +118,18 @@ pub fn run(folder: &Path, line: &str) -> ProgramExit {
 /// Runs a command to its end.
 pub fn ended(command: &mut Command) -> ProgramExit {
     Started::of(command).wait()
+}
+
+/// Runs a command line to its end with this text on its standard input.
+pub fn ended_with_input(folder: &Path, line: &str, text: &str) -> ProgramExit {
+    let mut command = command(folder, line);
+    command.stdin(Stdio::piped());
+    let mut started = Started::of(&mut command);
+    let mut stdin = started.child.stdin.take().unwrap();
+    let text = text.to_owned();
+    // A program that reads nothing must not block the test.
+    std::thread::spawn(move || stdin.write_all(text.as_bytes()));
+    started.wait()
 }
 
 /// What `work` gives, on a thread of its own. `None` when that takes too long.

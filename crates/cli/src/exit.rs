@@ -1,6 +1,7 @@
 //! Exit codes. Scripts depend on them, so a code never changes its meaning.
 
 use std::fmt;
+use std::io;
 use std::process::ExitCode;
 
 use tokometer_measure as measure;
@@ -94,6 +95,20 @@ impl From<measure::Error> for Refusal {
 impl From<what_if::WhatIfError> for Refusal {
     fn from(error: what_if::WhatIfError) -> Self {
         Self::usage(format!("cannot use `--set`: {error}"), "")
+    }
+}
+
+/// Why a file cannot be used, for people: the system's words without the number of the error.
+pub(crate) fn reason(why: &io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::NotFound => "there is no such file or folder".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        io::ErrorKind::NotADirectory => "a part of its path is not a folder".to_owned(),
+        _ => {
+            let text = why.to_string();
+            text.split(" (os error ").next().unwrap_or_default().to_owned()
+        }
     }
 }
 

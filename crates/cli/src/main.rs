@@ -16,6 +16,7 @@ mod compare;
 mod damaged_runs;
 mod dashboard;
 mod exit;
+mod input;
 mod instrument;
 mod lower;
 mod pages;

@@ -1,10 +1,11 @@
 //! Run folders on disk: opened, and turned into a summary in one way for all commands.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tokometer_decide::AbBlocks;
 use tokometer_metrics::{Collector, Summary, SummaryOptions};
 use tokometer_plan::ab_blocks;
+use tokometer_record::folder::names;
 use tokometer_record::{
     self as record, RunEnd, RunInfo, RunReader, RunState, Timeline, timeline_bytes,
 };
@@ -15,7 +16,38 @@ use crate::terminal::print_message;
 
 /// Opens a run folder. One that is missing or is no run is a mistake in the command line.
 pub(crate) fn open(folder: &Path) -> Result<RunReader, Refusal> {
-    RunReader::open(folder).map_err(unreadable)
+    RunReader::open(folder).map_err(|why| {
+        let shown = folder.display();
+        if !folder.exists() {
+            let hint = "`tokometer bench` writes run folders below `runs/`";
+            return Refusal::usage(format!("cannot read `{shown}`: there is no such folder"), hint);
+        }
+        match (&why, points(folder).as_slice()) {
+            (record::Error::NotARun { .. }, [first, rest @ ..]) => Refusal::usage(
+                format!("cannot read `{shown}` as a run: it holds {} runs", rest.len() + 1),
+                format!("give one of them, such as `{}`", first.display()),
+            ),
+            _ => unreadable(why),
+        }
+    })
+}
+
+/// The runs below a folder that is no run itself, such as the points of a sweep, in order. None where
+/// the folder cannot be read.
+pub(crate) fn points(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut runs: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|entry| entry.join(names::PLAN).is_file())
+        .collect();
+    runs.sort();
+    runs
+}
+
+/// The first run below a folder that is no run itself.
+pub(crate) fn first_point(folder: &Path) -> Option<PathBuf> {
+    let is_run = folder.join(names::PLAN).is_file();
+    points(folder).into_iter().next().filter(|_| !is_run)
 }
 
 /// Every ended request of a run, decoded by a second thread.
@@ -136,5 +168,16 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         assert!(open(place.path()).unwrap_err().to_string().contains("plan.json"));
         assert_eq!(end(place.path()), None);
+        let missing = open(&place.path().join("nope")).unwrap_err().to_string();
+        assert!(missing.contains("there is no such folder\n  `tokometer bench`"), "{missing}");
+        for point in ["001-b", "000-a"] {
+            std::fs::create_dir(place.path().join(point)).unwrap();
+            std::fs::write(place.path().join(point).join("plan.json"), "{}").unwrap();
+        }
+        let sweep = open(place.path()).unwrap_err().to_string();
+        assert!(
+            sweep.contains("it holds 2 runs\n  give one of them") && sweep.contains("000-a"),
+            "{sweep}"
+        );
     }
 }

@@ -14,6 +14,7 @@ use tokometer_base::printable;
 use tokometer_base::redact::Secrets;
 use tokometer_report::style::{Colours, Style};
 
+use crate::args::ColourArg;
 use crate::exit::{Exit, Refusal};
 use crate::lower::Environment;
 
@@ -39,11 +40,27 @@ const LINE_CHARS: usize = 4_000;
 /// A message without secrets and control characters, in lines of bounded length.
 fn cleaned(text: &str) -> String {
     let clean = printable::lines(&without_secrets(text), printable::ColourCodes::Dropped);
+    let clean = without_error_numbers(&clean);
     let short = |line: &str| match line.char_indices().nth(LINE_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     };
     clean.split('\n').map(short).collect::<Vec<_>>().join("\n")
+}
+
+/// The system's words without ` (os error 2)`: the number says what the words say.
+fn without_error_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut clean = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                clean.push_str(rest);
+            }
+            _ => clean.extend([" (os error ", part]),
+        }
+    }
+    clean
 }
 
 /// Whether a line of progress stands on stderr.
@@ -90,7 +107,13 @@ pub(crate) fn print_message_once(text: &str) {
 
 /// The look of our own summary on this stdout.
 pub(crate) fn style(environment: &Environment) -> Style {
-    let is_coloured = std::io::stdout().is_terminal() && !environment.is_colourless;
+    let is_coloured = match environment.colour {
+        Some(ColourArg::Always) => true,
+        Some(ColourArg::Never) => false,
+        Some(ColourArg::Auto) | None => {
+            std::io::stdout().is_terminal() && !environment.is_colourless
+        }
+    };
     Style { colours: if is_coloured { Colours::On } else { Colours::Off }, ..Style::default() }
 }
 
@@ -105,5 +128,10 @@ mod tests {
         hide(&secrets);
         assert_eq!(cleaned("a terminal-hunter22\n  \u{1b}[2Jb"), "a [redacted]\n  \u{fffd}[2Jb");
         assert_eq!(cleaned(&"x".repeat(5_000)).chars().count(), LINE_CHARS + 1);
+        let system = "cannot read `a`: No such file or directory (os error 2)\n  try (os error b)";
+        assert_eq!(
+            cleaned(system),
+            "cannot read `a`: No such file or directory\n  try (os error b)"
+        );
     }
 }

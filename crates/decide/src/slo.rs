@@ -187,6 +187,7 @@ mod tests {
         check("p99 ttft < 2s", "ttft_ms_p99", GoodSide::Below, 2_000.0);
         check("ttft p99.9<=250", "ttft_ms_p99.9", GoodSide::Below, 250.0);
         check("mean TPOT < 50ms", "tpot_ms_mean", GoodSide::Below, 50.0);
+        check("p99 latency < 2s", "e2e_ms_p99", GoodSide::Below, 2_000.0);
         check("median e2e < 1.5 s", "e2e_ms_p50", GoodSide::Below, 1_500.0);
         check("p99_ttft_ms < 200", "ttft_ms_p99", GoodSide::Below, 200.0);
         check("goodput > 99%", "goodput_share", GoodSide::Above, 0.99);

@@ -11,6 +11,7 @@ use tokometer_plan::{Content, Form, Plan, ShellCommand, Timing};
 use tokometer_record::RunInfo;
 use tokometer_record::run::SCHEMA_VERSION;
 use tokometer_schedule::{Limits, Offsets, SendLimit};
+use tokometer_workload::fingerprint;
 
 use crate::alternating::{Alternating, BlockTimes, Switch};
 use crate::conversation::{Conversations, HistoryForm};
@@ -204,14 +205,22 @@ pub(crate) fn info(
         dataset: plan.workload.name().to_owned(),
         tokenizer: Some(ready.tokenizer.name().to_owned()),
         plan: serde_json::to_value(plan).unwrap_or_default(),
-        environment: tools.secrets.clean_json(&environment(ready.reached.model.as_ref(), tools)),
+        environment: tools.secrets.clean_json(&environment(
+            ready.reached.model.as_ref(),
+            fingerprint(&plan.workload).as_deref(),
+            tools,
+        )),
         remarks: remarks.map(|remark| tools.secrets.clean(remark)).collect(),
         sharding: place.map(|place| shard::sharding(place, load)),
     }
 }
 
 /// Facts about the machine, for readers of old results.
-fn environment(model: Option<&ModelEntry>, tools: &Tools) -> serde_json::Value {
+fn environment(
+    model: Option<&ModelEntry>,
+    dataset: Option<&str>,
+    tools: &Tools,
+) -> serde_json::Value {
     let line = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let processor = line("/proc/cpuinfo").and_then(|text| {
         let row = text.lines().find(|row| row.starts_with("model name"))?;
@@ -223,6 +232,7 @@ fn environment(model: Option<&ModelEntry>, tools: &Tools) -> serde_json::Value {
         "processor": processor,
         "model_root": model.and_then(|model| model.root.clone()),
         "max_model_len": model.and_then(|model| model.max_model_len),
+        "dataset_fingerprint": dataset,
         "key_variable": tools.secrets.api_key.as_ref().map(ApiKey::variable),
         "command": tools.command,
     })

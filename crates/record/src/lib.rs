@@ -32,5 +32,5 @@ pub use timeline::{
     AttemptId, Connection, CountSource, Phase, RequestedLengths, ServerTimings, StampSource,
     TcpStats, Timeline, Times, Usage,
 };
-pub use whole_file::{WholeFile, write_whole};
+pub use whole_file::{STDOUT, WholeFile, write_whole};
 pub use writer::{PendingRows, RunWriter, timeline_bytes};

@@ -2,7 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+
+/// The path that stands for standard output.
+pub const STDOUT: &str = "-";
 
 /// The name under which a file is written before it takes its place.
 pub(crate) fn beside(path: &Path) -> PathBuf {
@@ -27,9 +31,13 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
-    /// Creates the file beside its place. What is no regular file, such as a pipe or `/dev/stdout`, is
-    /// written directly.
+    /// Creates the file beside its place. What is no regular file, such as a pipe or standard output
+    /// (`-`), is written directly.
     pub fn create(path: &Path) -> io::Result<Self> {
+        if path == Path::new(STDOUT) {
+            let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            return Ok(Self { file, place: path.to_owned(), beside: None });
+        }
         let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if fs::metadata(&place).is_ok_and(|found| !found.is_file()) {
             let file = File::options().write(true).open(&place)?;
@@ -63,7 +71,15 @@ fn replace(beside: &Path, place: &Path) -> io::Result<()> {
 
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        match self.file.write(bytes) {
+            // A reader that closed the pipe has read what it wanted.
+            Err(why)
+                if self.place == Path::new(STDOUT) && why.kind() == io::ErrorKind::BrokenPipe =>
+            {
+                Ok(bytes.len())
+            }
+            written => written,
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,12 +1,13 @@
 //! Our own summary of a run: the figures a decision needs, and how far to trust them.
 //!
-//! Aligned text of about twenty lines. A figure that the client or its machine moved has a `!` (INVALID)
+//! Aligned text of about twenty lines, none wider than a terminal. A figure that the client or its machine moved has a `!` (INVALID)
 //! or a `~` (SUSPECT), and a line below the table says by how much. Notes follow in full. What was not measured has no line; a percentile that the sample cannot support has a
 //! `?`, and one that falls among failed requests is shown as a lower bound.
 
 mod affected;
 mod data;
 mod failures;
+mod fold;
 mod inside;
 mod intervals;
 mod latencies;
@@ -29,6 +30,7 @@ use crate::style::{Style, Tone};
 pub(crate) use affected::groups;
 pub use data::{summary_csv, summary_json};
 pub use failures::failure_lines;
+use fold::folded;
 pub use markdown::summary_markdown;
 
 /// Addresses of a server that are shown.
@@ -37,6 +39,8 @@ const MOST_ADDRESSES: usize = 8;
 const LABEL: usize = 13;
 const CELL: usize = 11;
 const SPARKS: usize = 50;
+/// Columns of a terminal.
+const WIDTH: usize = 80;
 
 /// Rows of the table of latencies: label, key, and the key beside which it is worth showing only
 /// when it differs.
@@ -88,6 +92,7 @@ pub fn print_summary(
     lines.extend(page.differences(beside));
     lines.extend(page.notes());
     lines.push(page.verdict());
+    let lines: Vec<String> = lines.iter().flat_map(|line| folded(line)).collect();
     lines.join("\n") + "\n"
 }
 

@@ -261,8 +261,14 @@ impl Profile {
         Self::parse(name, text)
     }
 
-    /// A shipped profile by its name, or the profile in the file of that path.
+    /// A shipped profile by its name, the profile in the file of that path, or for `-` the one on
+    /// standard input.
     pub fn open(name_or_path: &str) -> Result<Self, ProfileError> {
+        if name_or_path == "-" {
+            let text = std::io::read_to_string(std::io::stdin())
+                .map_err(|source| ProfileError::Read { path: "standard input".into(), source })?;
+            return Self::parse("standard input", &text);
+        }
         let path = Path::new(name_or_path);
         let looks_like_a_path = path.extension().is_some() || path.components().count() > 1;
         if !looks_like_a_path {

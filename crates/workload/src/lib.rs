@@ -16,6 +16,7 @@ mod conversations;
 pub mod datasets;
 mod describe;
 mod error;
+mod input;
 mod item;
 pub mod lengths;
 mod media;
@@ -33,6 +34,7 @@ pub use context::{BadRows, DatasetContext, Oversample, RowOrder, Templating, Wir
 pub use conversations::{PartialTurns, Turns};
 pub use describe::{Description, Histogram};
 pub use error::{Error, Result};
+pub use input::fingerprint;
 pub use item::{DatasetNote, Item, TurnPlace};
 pub use lengths::Ratio;
 pub use source::Source;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use memchr::{memchr, memchr2};
 
-use crate::{Error, Result};
+use crate::{Error, Result, input};
 
 /// Read at once while looking for rows.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -79,7 +79,7 @@ impl FileRows {
 
     /// Finds the rows of a JSON array or of JSON lines.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let mut file = File::open(path).map_err(Error::read(path))?;
+        let mut file = input::open(path).map_err(Error::read(path))?;
         let mut scan = Scan::default();
         let mut block = vec![0; BLOCK_BYTES];
         loop {

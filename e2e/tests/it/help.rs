@@ -34,3 +34,27 @@ fn help_says_what_it_said() {
         }
     }
 }
+
+#[test]
+fn short_help_fits_two_screens_and_help_of_a_command_is_the_long_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in commands() {
+        let short = run(folder.path(), &format!("{command} -h")).succeeded().stdout;
+        assert!(short.lines().count() <= 50, "{command}: {} lines", short.lines().count());
+        let long = run(folder.path(), &format!("{command} --help")).succeeded().stdout;
+        let asked = run(folder.path(), &format!("help {command}")).succeeded().stdout;
+        assert_eq!(asked, long, "{command}");
+    }
+    let short = run(folder.path(), "bench -h").succeeded().stdout;
+    for flag in
+        ["-n, --num-prompts", "-c, --max-concurrency", "-r, --request-rate", "-o, --run-dir"]
+    {
+        assert!(short.contains(flag), "{flag} is not in {short}");
+    }
+    let dataset = run(folder.path(), "dataset --help").succeeded().stdout;
+    let predict = run(folder.path(), "predict --help").succeeded().stdout;
+    for flag in ["--base-url", "--retries", "--live", "--temperature", "--against"] {
+        assert!(!dataset.contains(&format!("{flag} ")), "{flag} is in the help of dataset");
+        assert!(!predict.contains(&format!("{flag} ")), "{flag} is in the help of predict");
+    }
+}

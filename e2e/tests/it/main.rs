@@ -23,6 +23,7 @@ mod pages;
 mod plans;
 mod pooling;
 mod predict;
+mod presets;
 mod properties;
 mod readiness;
 mod reports;

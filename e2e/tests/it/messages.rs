@@ -7,7 +7,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::program::{ProgramExit, command, ended, run};
+use crate::program::{ProgramExit, command, ended, ended_with_input, run};
 use crate::scripted::{AfterResponse, Scripted, ScriptedRequest};
 
 const SMALL: &str = "--num-prompts 4 --random-input-len 20 --random-output-len 3 --no-run-dir \
@@ -284,10 +284,88 @@ fn command_lines_that_cannot_be_meant_name_what_to_type() {
     row("bench --resume --no-run-dir", &["--resume", "cannot be used with", "--no-run-dir"]);
     row("bench --plan .", &["cannot read the plan `.`: it is a folder", "`./plan.json`"]);
     row("bench --resume", &["cannot use `--resume` without the folder", "`--run-dir DIR`"]);
-    row("bench --ramp-up-strategy linear", &["`--ramp-up-start-rps` and `--ramp-up-end-rps`"]);
+    row("bench --overwrite", &["cannot use `--overwrite` without the folder", "`--run-dir DIR`"]);
+    let ramp =
+        "cannot use `--ramp-up-strategy` without `--ramp-up-start-rps` and `--ramp-up-end-rps`";
+    row("bench --ramp-up-strategy linear", &[ramp, "--ramp-up-start-rps 1"]);
+    row("bench --ramp-up-start-rps 1", &["without `--ramp-up-strategy` and `--ramp-up-end-rps`"]);
+    row(
+        "bench --base-url http://h --sim",
+        &["cannot measure `--base-url` and `--sim`", "--against"],
+    );
+    row(
+        "compare --a nope --b nope",
+        &["cannot read `nope`: there is no such file", "give run folders"],
+    );
+    row("report nope", &["cannot read `nope`: there is no such file", "give run folders"]);
+    row("bench --plan nope.toml", &["there is no such file", "`--print-plan`"]);
+    row("help nope", &["nope"]);
     row("bench --rate 4", &["unknown flag `--rate`", "similar: `--request-rate`"]);
     row("bench --url http://h", &["similar: `--base-url`"]);
     row("bench --concurrency 4", &["similar: `--max-concurrency`"]);
+}
+
+#[test]
+fn a_whole_address_takes_precedence_over_its_parts_with_a_remark() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "bench --base-url http://a:1 --host b --port 2 --print-plan";
+    let ended = run(folder.path(), line);
+    let remark = "note: `--host` and `--port` have no effect: `--base-url` is the whole address";
+    check(&ended, &[remark, "address = \"http://a:1\""], 0);
+}
+
+#[test]
+fn a_dashboard_without_a_terminal_says_what_is_shown_instead() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "bench --sim --live -n 2 --input-len 20 --output-len 3 --no-run-dir --quiet";
+    check(
+        &run(folder.path(), &line.replace(" --quiet", "")),
+        &["`--live` has no effect here", "--prometheus-port"],
+        0,
+    );
+}
+
+#[test]
+fn a_sweep_where_one_run_is_wanted_names_one_of_its_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "bench --sim -c 1,2 -n 2 --input-len 20 --output-len 3 --quiet -o s";
+    run(folder.path(), line).succeeded();
+    let row = |line: &str, parts: &[&str]| check(&run(folder.path(), line), parts, 2);
+    let one = "`s/000-max_concurrency=1`";
+    row("compare s", &["cannot read `s` as a run: it holds 2 runs", one]);
+    row("report s --csv rows.csv", &["cannot write `rows.csv` for 2 runs", one]);
+    row("bench --plan s", &["it is a folder", "`s/000-max_concurrency=1/plan.json`"]);
+    row("compare --a s --b s", &["cannot compare these runs", "max_concurrency"]);
+}
+
+/// Files go through pipes: `-` is standard input and standard output.
+#[test]
+fn a_dash_is_standard_input_and_standard_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = |line: &str, text: &str| ended_with_input(folder.path(), line, text).succeeded();
+    let rows = "{\"prompt\": \"one two three\"}\n{\"prompt\": \"four five\"}\n";
+    let line = "bench --sim --dataset-name custom --dataset-path - --custom-output-len 3 -n 2 -c 1,2 -o s --json";
+    let page: serde_json::Value = serde_json::from_str(&input(line, rows).stdout).unwrap();
+    assert_eq!(page["points"][1]["summary"]["counts"]["succeeded"], 2);
+    let run_of = "s/000-max_concurrency=1";
+    let csv = run(folder.path(), &format!("report {run_of} --csv -")).succeeded();
+    assert_eq!(csv.stdout.lines().count(), 3, "{}", csv.stdout);
+    let page = run(folder.path(), &format!("report {run_of} --html -")).succeeded().stdout;
+    assert!(page.starts_with("<!") && page.trim_end().ends_with("</html>"), "{}", page.len());
+    let exported = run(folder.path(), "dataset --input-len 20 --output-len 3 -n 4 --export -");
+    let exported = exported.succeeded().stdout;
+    assert_eq!(exported.lines().count(), 4, "{exported}");
+    let report = run(folder.path(), &format!("report {run_of}")).succeeded().stdout;
+    check(&input("report - --format csv", &report), &["standard input"], 0);
+    let line =
+        "bench --sim -n 2 --input-len 20 --output-len 3 --no-run-dir --quiet --output-file -";
+    let printed = run(folder.path(), line).succeeded().stdout;
+    let result: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(result["completed"], 2);
+    let profile =
+        std::fs::read_to_string(crate::program::root().join("crates/sim/profiles/default.toml"));
+    let predicted = input("predict --engine - -n 5 --json", &profile.unwrap());
+    assert!(predicted.stdout.contains("prediction"));
 }
 
 #[test]

@@ -141,12 +141,37 @@ fn stdout_holds_headings_only_where_it_holds_text() {
     assert!(text.contains("short ones\n") && text.contains("long ones\n"), "{text}");
     let quiet = run(folder.path(), &format!("{line} --quiet")).succeeded();
     assert_eq!(quiet.stdout, "");
-    let json = run(folder.path(), &format!("{line} --json")).succeeded().stdout;
-    let pages: Result<Vec<Value>, _> =
-        serde_json::Deserializer::from_str(&json).into_iter().collect();
-    let counts: Vec<Value> =
-        pages.unwrap().iter().map(|page| page["summary"]["counts"]["succeeded"].clone()).collect();
-    assert_eq!(counts, [2, 3]);
+    for flags in ["--json", "--quiet --json"] {
+        let page = run(folder.path(), &format!("{line} {flags}")).succeeded().json();
+        let points = page["points"].as_array().unwrap();
+        let counts: Vec<&Value> =
+            points.iter().map(|page| &page["summary"]["counts"]["succeeded"]).collect();
+        assert_eq!(counts, [2, 3]);
+        assert_eq!(points[1]["heading"], "long ones");
+    }
+}
+
+/// Points of one sweep were put beside those of another.
+#[test]
+fn a_folder_with_other_points_is_not_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |load: &str| {
+        format!("bench --sim {load} --input-len 20 --output-len 3 --quiet --run-dir s")
+    };
+    run(folder.path(), &line("-c 1,2 -n 2")).succeeded();
+    let check = |load: &str, expected: &str| {
+        let refused = run(folder.path(), &format!("{} --resume", line(load)));
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    };
+    check("-c 2,4 -n 2", "`s/000-max_concurrency=1`, which is no point of this plan");
+    check("-c 2 -n 2", "`s/000-max_concurrency=1`, which is no point of this plan");
+    let one = format!("{} --overwrite", line("-c 2 -n 2"));
+    run(folder.path(), &one).succeeded();
+    check("-c 1,2 -n 2", "it holds a single run, and this is a sweep");
+    // A run that was cut off is compared as well.
+    std::fs::remove_file(folder.path().join("s/end.json")).unwrap();
+    check("-c 3 -n 2", "load.max_concurrency is 2 there and 3 here");
 }
 
 /// Every point used to be measured, each without a success.

@@ -8,13 +8,13 @@ use tokometer_plan::{FlagValues, Rate};
 #[command(next_help_heading = "Arrivals")]
 pub(crate) struct ArrivalArgs {
     /// Requests per second, or inf; a list makes a sweep [default: inf]
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, short = 'r', value_name = "RATE")]
     pub(crate) request_rate: Option<FlagValues<Rate>>,
     /// Burstiness of arrivals: 1 is a Poisson process, below 1 burstier, inf constant intervals [default: 1]
     #[arg(long, value_name = "SHAPE")]
     pub(crate) burstiness: Option<Rate>,
     /// Maximum number of requests in flight; a list makes a sweep [default: no limit]
-    #[arg(long, value_name = "N")]
+    #[arg(long, short = 'c', value_name = "N")]
     pub(crate) max_concurrency: Option<FlagValues<u64>>,
     /// Ramp the request rate up, linearly or exponentially
     #[arg(long, value_name = "HOW", value_parser = ["linear", "exponential"])]

@@ -9,10 +9,11 @@ use clap::{
 use clap_complete::Shell;
 
 use super::compat::{Rewritten, rewrite};
+use super::help::shaped;
 use super::target::pair;
 use super::{
-    AgainstArgs, ArrivalArgs, ClientArgs, MetricArgs, OutputArgs, SamplingArgs, ShardArgs,
-    StopArgs, TargetArgs, WorkloadArgs,
+    AgainstArgs, ArrivalArgs, ClientArgs, ColourArg, MetricArgs, OutputArgs, SamplingArgs,
+    ShardArgs, StopArgs, TargetArgs, WorkloadArgs,
 };
 use crate::calibrate::CalibrateArgs;
 use crate::capacity::CapacityArgs;
@@ -23,11 +24,22 @@ use crate::predict::PredictArgs;
 /// Measure LLM inference servers.
 #[derive(Debug, Parser)]
 #[command(name = "tokometer", version = crate::version::long(), about, max_term_width = 100)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
+    /// When to use colours: auto, always or never [default: auto]
+    #[arg(long, global = true, value_enum, value_name = "WHEN", hide_possible_values = true)]
+    color: Option<ColourArg>,
     #[command(subcommand)]
     command: Command,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  tokometer bench --base-url http://127.0.0.1:8000 -n 500 -c 32
+  tokometer capacity --base-url http://127.0.0.1:8000 --slo \"p99 ttft < 2s\"
+  tokometer report runs/LATEST --html page.html
+
+`tokometer help COMMAND` and `tokometer COMMAND -h` explain a command.";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -84,10 +96,10 @@ pub(crate) enum DocPage {
 #[derive(Debug, Clone, Default, Args)]
 #[command(args_override_self = true)]
 pub(crate) struct BenchArgs {
-    /// Plan file (TOML or JSON), or the plan.json of a run; flags override it
+    /// Plan file (TOML or JSON; `-`: standard input), or the plan.json of a run; flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
-    /// Print the plan and exit
+    /// Print the plan with the origin of each value, and exit
     #[arg(long)]
     pub(crate) print_plan: bool,
     #[command(flatten)]
@@ -130,7 +142,7 @@ pub(crate) enum TableFormatArg {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("per_gpu").args(["html", "inferencex", "llm_d"]).multiple(true)))]
 pub(crate) struct ReportArgs {
-    /// Run folders, and files with printed reports
+    /// Run folders, and files with printed reports; `-` reads standard input
     #[arg(required = true, value_name = "RUN|FILE")]
     pub(crate) sources: Vec<PathBuf>,
     /// Layout of the report: auto, same, tokometer, or one of the other tools' layouts
@@ -318,6 +330,8 @@ pub(crate) struct ParsedArguments {
     pub(crate) order: Vec<String>,
     /// Flags that have no effect here.
     pub(crate) remarks: Vec<String>,
+    /// When output is coloured; absent: as the environment says.
+    pub(crate) colour: Option<ColourArg>,
 }
 
 /// Commands whose words are rewritten before they are parsed.
@@ -327,9 +341,15 @@ const REWRITTEN: [&str; 5] = ["bench", "sweep", "dataset", "capacity", "predict"
 pub(crate) fn parse(words: &[String]) -> Result<ParsedArguments, ParseOutcome> {
     let (words, remarks) = rewritten(words)?;
     let named = std::iter::once("tokometer".to_owned()).chain(words.iter().cloned());
-    let matches = Cli::command().try_get_matches_from(named).map_err(ParseOutcome::Clap)?;
+    let matches = declaration().try_get_matches_from(named).map_err(ParseOutcome::Clap)?;
     let cli = Cli::from_arg_matches(&matches).map_err(ParseOutcome::Clap)?;
-    Ok(ParsedArguments { command: cli.command, order: order(&matches), remarks })
+    let order = order(&matches);
+    Ok(ParsedArguments { command: cli.command, order, remarks, colour: cli.color })
+}
+
+/// All commands and flags as they are declared.
+pub(crate) fn declaration() -> clap::Command {
+    shaped(Cli::command())
 }
 
 /// Why there is no command: help was requested, or the arguments are invalid.
@@ -351,19 +371,9 @@ fn rewritten(words: &[String]) -> Result<(Vec<String>, Vec<String>), ParseOutcom
     Ok((std::iter::once(command.clone()).chain(words).collect(), remarks))
 }
 
-/// All commands and flags as clap knows them.
-pub(crate) fn declaration() -> clap::Command {
-    Cli::command()
-}
-
-/// Long flags of `bench`, with their dashes.
-#[cfg(test)]
-pub(crate) fn bench_flags() -> BTreeSet<String> {
-    flags_of("bench")
-}
-
-fn flags_of(command: &str) -> BTreeSet<String> {
-    let mut cli = Cli::command();
+/// Long flags of a command, with their dashes.
+pub(super) fn flags_of(command: &str) -> BTreeSet<String> {
+    let mut cli = declaration();
     cli.build();
     let found = cli.find_subcommand(command);
     let flags = found.into_iter().flat_map(clap::Command::get_arguments);

@@ -65,7 +65,7 @@ pub(crate) fn rewrite(words: &[String], own: &BTreeSet<String>) -> Result<Rewrit
                 }
                 // The commands that are rewritten take no positional words, so whatever follows up
                 // to the next flag belongs to this one.
-                while words.next_if(|next| !next.starts_with("--")).is_some() {}
+                while words.next_if(|next| !is_flag(next)).is_some() {}
                 continue;
             }
         };
@@ -75,6 +75,13 @@ pub(crate) fn rewrite(words: &[String], own: &BTreeSet<String>) -> Result<Rewrit
         });
     }
     Ok(rewritten)
+}
+
+/// Whether a word is a flag, long or short, and not a negative number.
+fn is_flag(word: &str) -> bool {
+    word.strip_prefix('-').is_some_and(|rest| {
+        rest.starts_with(|first: char| first == '-' || first.is_ascii_alphabetic())
+    })
 }
 
 /// The row of a flag, a starred one included.
@@ -234,7 +241,7 @@ mod tests {
     use super::*;
 
     fn own() -> BTreeSet<String> {
-        crate::args::bench_flags()
+        crate::args::command::flags_of("bench")
     }
 
     fn rewritten(line: &str) -> Result<Rewritten, Refusal> {
@@ -259,9 +266,9 @@ mod tests {
 
     #[test]
     fn flags_without_effect_are_named_once_and_taken_out_with_their_values() {
-        let line = "--trust-remote-code --tokenizer-mode auto --trust-remote-code --seed 1";
+        let line = "--trust-remote-code --tokenizer-mode auto -n 5 --trust-remote-code --seed 1";
         let rewritten = rewritten(line).unwrap();
-        assert_eq!(rewritten.words, ["--seed", "1"]);
+        assert_eq!(rewritten.words, ["-n", "5", "--seed", "1"]);
         assert_eq!(rewritten.remarks.len(), 2);
         assert!(rewritten.remarks[0].contains("`--trust-remote-code` has no effect here"));
     }

@@ -31,15 +31,6 @@ pub(crate) fn complaint(error: &clap::Error, words: &[String]) -> Option<Refusal
             let flag = words.get(at.checked_sub(1)?)?;
             refused(words, flag, &words[at], "it must not be negative")
         }
-        // clap would list both flags under "required" without saying which one needs the other.
-        ErrorKind::MissingRequiredArgument => {
-            let flag =
-                words.iter().find(|word| matches!(word.as_str(), "--resume" | "--overwrite"))?;
-            Some(Refusal::usage(
-                format!("cannot use `{flag}` without the folder of the earlier run"),
-                format!("add `--run-dir DIR` to `{flag}`"),
-            ))
-        }
         _ => None,
     }
 }
@@ -77,16 +68,19 @@ fn refused(words: &[String], flag: &str, value: &str, why: &str) -> Option<Refus
     let command = words.first()?;
     let mut all = Command::augment_subcommands(clap::Command::new("tokometer"));
     all.build();
-    let name = flag.strip_prefix("--")?.replace('_', "-");
+    let short = flag.strip_prefix('-').filter(|rest| rest.len() == 1);
+    let name = flag.strip_prefix("--").or(short)?.replace('_', "-");
     let is_it = |arg: &&clap::Arg| {
         let aliases = arg.get_all_aliases().unwrap_or_default();
-        arg.get_long() == Some(name.as_str()) || aliases.contains(&name.as_str())
+        let is_short = short.is_some() && arg.get_short() == name.chars().next();
+        is_short || arg.get_long() == Some(name.as_str()) || aliases.contains(&name.as_str())
     };
     let found = all.find_subcommand(command)?.get_arguments().find(is_it)?;
     if !found.get_action().takes_values() {
         return None;
     }
     let help = found.get_help().map(ToString::to_string).unwrap_or_default();
+    let name = found.get_long().unwrap_or(&name).to_owned();
     let shown = found.to_string();
     let shown = shown.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
     Some(Refusal::usage(
@@ -127,6 +121,8 @@ mod tests {
         check("bench --random-input-len 4,x", list, input);
         let rate = "cannot use `-2.5` for `--request-rate`: it must not be negative";
         check("bench --request-rate -2.5", rate, "`--request-rate <");
+        let short = "cannot use `-2` for `-n`: it must not be negative";
+        check("bench -n -2", short, "`--num-prompts <N>`: ");
         let large = "cannot use `99999999999999999999` for `--seed`: it is too large";
         check("bench --seed 99999999999999999999", large, "`--seed <");
         let port = "cannot use `70000` for `--port`: 70000 is not in 0..=65535";

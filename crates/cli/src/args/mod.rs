@@ -6,9 +6,11 @@
 mod against;
 mod arrival;
 mod client;
+mod colour;
 mod command;
 pub(crate) mod compat;
 mod complaint;
+mod help;
 mod metric;
 mod output;
 mod profiling;
@@ -21,8 +23,7 @@ mod workload;
 pub(crate) use against::AgainstArgs;
 pub(crate) use arrival::ArrivalArgs;
 pub(crate) use client::ClientArgs;
-#[cfg(test)]
-pub(crate) use command::bench_flags;
+pub(crate) use colour::ColourArg;
 pub(crate) use command::{
     BenchArgs, Command, DatasetArgs, DocPage, DoctorArgs, MergeArgs, ParseOutcome, ParsedArguments,
     ReportArgs, SimArgs, TableFormatArg, declaration, parse,

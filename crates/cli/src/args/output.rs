@@ -18,21 +18,21 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     pub(crate) name: Option<String>,
     /// Folder of the run [default: runs/TIME-NAME]
-    #[arg(long, value_name = "DIR", conflicts_with = "no_run_dir")]
+    #[arg(long, short = 'o', value_name = "DIR", conflicts_with = "no_run_dir")]
     pub(crate) run_dir: Option<PathBuf>,
     /// Do not save a record of the run
     #[arg(long)]
     pub(crate) no_run_dir: bool,
     /// Skip points of a sweep that are already in --run-dir
-    #[arg(long, requires = "run_dir", conflicts_with = "no_run_dir")]
+    #[arg(long, conflicts_with = "no_run_dir")]
     pub(crate) resume: bool,
     /// Remove an earlier run from --run-dir first
-    #[arg(long, requires = "run_dir", conflicts_with_all = ["resume", "no_run_dir"])]
+    #[arg(long, conflicts_with_all = ["resume", "no_run_dir"])]
     pub(crate) overwrite: bool,
-    /// Print the summary as JSON
+    /// Print the summary as JSON; the points of a sweep are one document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print nothing but errors
+    /// Print nothing but errors, and the JSON of --json
     #[arg(long, short)]
     pub(crate) quiet: bool,
     /// Show a live full-screen dashboard

@@ -8,7 +8,7 @@ use tokometer_plan::FlagValues;
 #[command(next_help_heading = "Stop")]
 pub(crate) struct StopArgs {
     /// Requests to send; a list makes a sweep [default: 1000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N")]
     pub(crate) num_prompts: Option<FlagValues<u64>>,
     /// Stop sending after this time, such as 30s or 5m
     #[arg(long, value_name = "TIME")]

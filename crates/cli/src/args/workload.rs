@@ -14,7 +14,7 @@ pub(crate) struct WorkloadArgs {
     /// Dataset of the prompts [default: random; SGLang's conventions: sharegpt]
     #[arg(long, value_name = "NAME")]
     pub(crate) dataset_name: Option<String>,
-    /// The dataset's file, folder or hub id
+    /// The dataset's file (`-`: standard input), folder or hub id
     #[arg(long, value_name = "PATH")]
     pub(crate) dataset_path: Option<String>,
     /// Prompt length in tokens, for any dataset

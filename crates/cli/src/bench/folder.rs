@@ -29,13 +29,21 @@ pub(crate) enum Earlier {
     Removed,
 }
 
-impl From<&OutputArgs> for Earlier {
-    fn from(args: &OutputArgs) -> Self {
-        match (args.resume, args.overwrite) {
-            (true, _) => Self::Resumed,
-            (false, true) => Self::Removed,
-            (false, false) => Self::Refused,
+impl Earlier {
+    /// What the flags say. Both need a folder that was named, by a flag or otherwise.
+    pub(crate) fn checked(args: &OutputArgs, output: &Output) -> Result<Self, Refusal> {
+        let (flag, asked) = match (args.resume, args.overwrite) {
+            (true, _) => ("--resume", Self::Resumed),
+            (false, true) => ("--overwrite", Self::Removed),
+            (false, false) => return Ok(Self::Refused),
+        };
+        if output.run_dir.is_none() {
+            return Err(Refusal::usage(
+                format!("cannot use `{flag}` without the folder of the earlier run"),
+                format!("add `--run-dir DIR` to `{flag}`"),
+            ));
         }
+        Ok(asked)
     }
 }
 
@@ -171,7 +179,7 @@ fn lock(folder: &Path) -> Result<File, Refusal> {
 }
 
 /// The folders of the runs that a measurement left: its own, and those of its points.
-fn held(folder: &Path) -> Vec<PathBuf> {
+pub(super) fn held(folder: &Path) -> Vec<PathBuf> {
     let points = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let points = points.filter(|entry| entry.file_name().to_str().is_some_and(is_point));
     let points = points.map(|entry| entry.path());

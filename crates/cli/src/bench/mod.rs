@@ -3,6 +3,7 @@
 //! [`tokometer_measure`] makes the runs. What is shown comes from the record alone, so `report`
 //! shows the same.
 
+mod document;
 mod exporter;
 mod folder;
 mod observer;
@@ -13,6 +14,7 @@ mod resume;
 mod signals;
 mod sweep;
 
+pub(crate) use document::SweepDocument;
 pub(crate) use folder::{CAPACITY, Earlier, RunFolder};
 pub(crate) use observer::{measurement, measurement_of};
 pub(crate) use present::{

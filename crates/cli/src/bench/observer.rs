@@ -1,6 +1,6 @@
 //! Shows a measurement on the terminal and passes the user's interrupts on to it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokometer_base::Clock;
 use tokometer_drive::Interrupt;
@@ -11,6 +11,7 @@ use tokometer_measure::{
 use super::exporter::Exporter;
 use super::progress::{Bar, Progress};
 use super::signals::Signals;
+use crate::activity::Activity;
 use crate::command_line::command_line;
 use crate::dashboard::{Dashboard, DashboardSource};
 use crate::terminal::{self, print_message, print_message_once};
@@ -22,6 +23,8 @@ struct TerminalObserver {
     signals: Signals,
     bar: Bar,
     clock: Arc<dyn Clock>,
+    /// Shown until the first run begins: tokenizers and datasets may take a while.
+    preparing: Mutex<Option<Activity>>,
 }
 
 impl TerminalObserver {
@@ -82,7 +85,13 @@ pub(crate) fn measurement_of(
 ) -> Measurement {
     terminal::hide(&secrets.known);
     let clock = Arc::clone(clock);
-    let observer = TerminalObserver { signals: signals.clone(), bar, clock: Arc::clone(&clock) };
+    let preparing = (bar != Bar::Silent).then(|| Activity::start("preparing"));
+    let observer = TerminalObserver {
+        signals: signals.clone(),
+        bar,
+        clock: Arc::clone(&clock),
+        preparing: Mutex::new(preparing),
+    };
     Measurement::new(Tools {
         secrets: secrets.clone(),
         clock,
@@ -103,6 +112,7 @@ impl Observer for TerminalObserver {
     }
 
     fn run_begins(&self, run: &RunInProgress<'_>) -> Result<Guard, Error> {
+        drop(self.preparing.lock().unwrap_or_else(PoisonError::into_inner).take());
         let output = &run.plan.output;
         let progress = Progress::start((run.live, &self.clock), run.goal, self.bar, output.shown);
         let dashboard = self.dashboard(run)?;

@@ -12,6 +12,7 @@ use tokometer_record::Phase;
 
 use tokometer_plan::Shown;
 
+use crate::lower::{Display, ProgressView};
 use crate::terminal::print_message;
 
 /// Redrawn this often: slower than the eye, cheap beside the run.
@@ -95,8 +96,22 @@ pub(crate) enum Bar {
     Allowed,
     /// The whole terminal instead of a bar.
     Live,
-    /// Never.
+    /// Never; lines instead.
     Hidden,
+    /// Never, and no lines.
+    Silent,
+}
+
+impl From<Display> for Bar {
+    /// The whole terminal can be taken only where there is one.
+    fn from(display: Display) -> Self {
+        match display.progress {
+            ProgressView::Live if std::io::stderr().is_terminal() => Self::Live,
+            ProgressView::Live | ProgressView::Bar => Self::Allowed,
+            ProgressView::Hidden => Self::Hidden,
+            ProgressView::Silent => Self::Silent,
+        }
+    }
 }
 
 impl Progress {
@@ -112,6 +127,7 @@ impl Progress {
         let (live, clock) = (Arc::clone(live), Arc::clone(clock));
         if !is_visible {
             // A display of the whole terminal shows by itself what is in flight.
+            let shown = if bar == Bar::Silent { Shown::Nothing } else { shown };
             let thread = (bar != Bar::Live).then(|| {
                 Background::start("progress", move |stop| {
                     say_lines(&live, &*clock, (goal, shown), stop);

@@ -12,12 +12,13 @@ use tokometer_classic::files::{
     APPEND_SEPARATOR, Extent, ResultFile, sglang_file_name, sglang_line, vllm_file_name, vllm_json,
 };
 use tokometer_plan::{Output, Plan, SglangResult, VllmResult};
-use tokometer_record::{RunInfo, write_whole};
+use tokometer_record::{RunInfo, STDOUT, write_whole};
 use tokometer_schedule::{self as schedule, Arrivals, Offsets};
 
 use super::folder;
 use super::present::SummarisedRun;
 use crate::exit::{Exit, Refusal};
+use crate::terminal::print;
 
 /// Refuses places that cannot be written.
 pub(crate) fn check(output: &Output) -> Result<(), Refusal> {
@@ -36,12 +37,19 @@ pub(crate) fn check(output: &Output) -> Result<(), Refusal> {
 
 /// Opens a file as it will be opened, and leaves no empty one behind.
 fn can_append(path: &Path) -> Result<(), Refusal> {
+    if is_stdout(path) {
+        return Ok(());
+    }
     let is_new = !path.exists();
     let _file = open(path)?;
     if is_new {
         let _ = std::fs::remove_file(path);
     }
     Ok(())
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == STDOUT)
 }
 
 fn open(path: &Path) -> Result<File, Refusal> {
@@ -86,6 +94,7 @@ pub(crate) fn write(
         workload.extend(info.map(|info| ("server_info".to_owned(), info)));
         written.push(write_sglang(shown, file, &workload)?);
     }
+    written.retain(|path| !is_stdout(path));
     Ok(written)
 }
 
@@ -143,6 +152,10 @@ fn write_vllm(
         file.filename.clone().unwrap_or_else(|| vllm_file_name(&shown.info, file.label.as_deref()));
     let path = file.dir.clone().unwrap_or_default().join(name);
     let has_content = std::fs::metadata(&path).is_ok_and(|found| found.len() > 0);
+    if is_stdout(&path) {
+        print(&format!("{text}\n"))?;
+        return Ok(path);
+    }
     let written = if file.is_appended {
         let separator = if has_content { APPEND_SEPARATOR } else { "" };
         append(open(&path)?, format!("{separator}{text}").as_bytes())
@@ -174,6 +187,10 @@ fn write_sglang(
     let made =
         || PathBuf::from(sglang_file_name(&shown.info, shown.summary.counts.planned, lengths));
     let path = file.file.clone().unwrap_or_else(made);
+    if is_stdout(&path) {
+        print(&format!("{line}\n"))?;
+        return Ok(path);
+    }
     append(open(&path)?, format!("{line}\n").as_bytes())
         .map(|()| path.clone())
         .map_err(|why| unwritable(&path, &why))

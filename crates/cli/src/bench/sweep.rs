@@ -11,6 +11,7 @@ use tokometer_plan::{self as plan, Judgement};
 use tokometer_record::{FailureKind, RunReader, Stop};
 use tokometer_report::{Style, TableFormat, table};
 
+use super::document::SweepDocument;
 use super::folder::{self, Earlier, RunFolder};
 use super::present::{RunView, SummarisedRun, summarise_read};
 use super::signals::Signals;
@@ -26,6 +27,13 @@ use crate::terminal::{print, print_message};
 enum Size {
     Single,
     Sweep,
+}
+
+/// How runs are shown.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    style: Style,
+    size: Size,
 }
 
 /// Runs every point, shows each when it ends, and returns the exit code of all. The time of the
@@ -51,7 +59,8 @@ pub(crate) fn run_in(
     results::check(&lowered.plan.output)?;
     place.announce(signals);
     measurement.set_points(lowered.points.len());
-    let outcome = all(measurement, lowered, (place, earlier), (role, style));
+    let size = if lowered.points.len() == 1 { Size::Single } else { Size::Sweep };
+    let outcome = all(measurement, lowered, (place, earlier), (role, Look { style, size }));
     place.leave_if_empty();
     outcome
 }
@@ -60,14 +69,15 @@ fn all(
     measurement: &mut Measurement,
     lowered: &Lowered,
     (place, earlier): (&RunFolder, Earlier),
-    (role, style): (&Role, Style),
+    (role, look): (&Role, Look),
 ) -> Result<Exit, Refusal> {
-    let size = if lowered.points.len() == 1 { Size::Single } else { Size::Sweep };
+    let size = look.size;
     if earlier == Earlier::Resumed {
         check_stored(place.path(), lowered, size)?;
     }
     let mut course = Course::default();
     let mut rows: Vec<(String, Vec<Report>)> = Vec::new();
+    let mut document = SweepDocument::default();
     for (number, point) in (0_u32..).zip(&lowered.points) {
         if lowered.plan.output.shown == plan::Shown::Text {
             print(&above(number, point))?;
@@ -79,10 +89,11 @@ fn all(
                 "skipping point {number}: already measured in {}",
                 folder.display()
             ));
-            stored_point(point, stop, &folder, style)
+            stored_point(point, stop, &folder, look)
         } else {
-            one(measurement, (point, number), (&folder, earlier), (role, style))
+            one(measurement, (point, number), (&folder, earlier), (role, look))
         };
+        document.push(point, outcome.as_ref().map(|(shown, _)| shown.json()));
         match outcome {
             Ok((shown, exit)) => {
                 rows.push((point.label(), vec![shown.report()?]));
@@ -107,8 +118,12 @@ fn all(
             break;
         }
     }
-    if size == Size::Sweep && lowered.plan.output.shown == plan::Shown::Text {
-        print(&format!("\n{}", table(&rows, TableFormat::Text)))?;
+    match lowered.plan.output.shown {
+        plan::Shown::Text if size == Size::Sweep => {
+            print(&format!("\n{}", table(&rows, TableFormat::Text)))?;
+        }
+        plan::Shown::Json if size == Size::Sweep => print(&document.text())?,
+        _ => {}
     }
     if place.is_kept() && lowered.plan.output.shown == plan::Shown::Text {
         print_message(&format!("record: {}", place.path().display()));
@@ -118,10 +133,13 @@ fn all(
 
 /// Refuses stored points of another plan, before anything is measured.
 fn check_stored(place: &Path, lowered: &Lowered, size: Size) -> Result<(), Refusal> {
-    for (number, point) in (0_u32..).zip(&lowered.points) {
-        let folder = point_folder(place, number, point, size);
-        if folder::stored_end(&folder).is_some() {
-            resume::check(&folder, &point.plan)?;
+    let folder = |(number, point)| point_folder(place, number, point, size);
+    let folders: Vec<PathBuf> = (0_u32..).zip(&lowered.points).map(folder).collect();
+    resume::check_points(place, &folders)?;
+    for (folder, point) in folders.iter().zip(&lowered.points) {
+        // A run that was killed while it began is measured again, whatever it left.
+        if folder::stored_end(folder).is_some() || runs::open(folder).is_ok() {
+            resume::check(folder, &point.plan)?;
         }
     }
     Ok(())
@@ -202,7 +220,7 @@ fn one(
     measurement: &mut Measurement,
     (point, number): (&PlannedPoint, u32),
     (folder, earlier): (&Path, Earlier),
-    (role, style): (&Role, Style),
+    (role, look): (&Role, Look),
 ) -> Result<(SummarisedRun, Exit), Refusal> {
     let plan = &point.plan;
     let record = role.record_folder(folder, earlier)?;
@@ -210,8 +228,8 @@ fn one(
     let PointEnd { folder, merged, exit: own_exit } =
         role.conclude(number, (folder, &record), &measured.end)?;
     let shown = match measured.reader.as_ref().filter(|_| merged.is_none()) {
-        Some(kept) => show(kept, plan, style)?,
-        None => show(&runs::open(&folder)?, plan, style)?,
+        Some(kept) => show(kept, plan, look)?,
+        None => show(&runs::open(&folder)?, plan, look)?,
     };
     let end = merged.as_ref().unwrap_or(&measured.end);
     let begin = Some(end.measure_begin);
@@ -237,20 +255,21 @@ fn stored_point(
     point: &PlannedPoint,
     stop: Stop,
     folder: &Path,
-    style: Style,
+    look: Look,
 ) -> Result<(SummarisedRun, Exit), Refusal> {
-    let shown = show(&runs::open(folder)?, &point.plan, style)?;
+    let shown = show(&runs::open(folder)?, &point.plan, look)?;
     let exit = judged(stop, &shown, &point.plan);
     Ok((shown, exit))
 }
 
-fn show(reader: &RunReader, plan: &plan::Plan, style: Style) -> Result<SummarisedRun, Refusal> {
+fn show(reader: &RunReader, plan: &plan::Plan, look: Look) -> Result<SummarisedRun, Refusal> {
     let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
     let shown = summarise_read(reader, &view)?;
     match plan.output.shown {
-        plan::Shown::Text => print(&shown.text(style)?)?,
-        plan::Shown::Json => print(&shown.json())?,
-        plan::Shown::Nothing => {}
+        plan::Shown::Text => print(&shown.text(look.style)?)?,
+        plan::Shown::Json if look.size == Size::Single => print(&shown.json())?,
+        // The points of a sweep are one document.
+        plan::Shown::Json | plan::Shown::Nothing => {}
     }
     Ok(shown)
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tokometer_base::Seed;
-use tokometer_record::{Phase, RecordedLoad, Timeline, write_whole};
+use tokometer_record::{Phase, RecordedLoad, STDOUT, Timeline, write_whole};
 use tokometer_sim::Profile;
 use tokometer_twin::fit::{
     self, Calibration, Candidate, FitSettings, MeasuredRow, RunCalibration, TemplateChoice,
@@ -74,6 +74,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
     let template = Profile::open(from).map_err(|why| Refusal::usage(why.to_string(), ""))?;
     let client = args.old_client.as_deref().map(old_client).transpose()?.unwrap_or_default();
     let stem = args.output.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let stem = stem.filter(|_| !is_stdout(&args.output));
     let name = args.name.clone().or(stem).unwrap_or_else(|| "engine".to_owned());
     check_place(&args.output)?;
     let evidence = CalibrationSources::read(&args.sources, args.output_limit)?;
@@ -93,16 +94,34 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> anyhow::Result<Exit> {
             &name,
         )?
     } else {
-        from_runs(&evidence, template, client, &name)?
+        from_runs(&evidence, template, client, (&name, &args.output))?
     };
     write_whole(&args.output, profile.to_toml().as_bytes())
         .map_err(|why| unwritable(&args.output, &why))?;
-    print_message(&format!("wrote {}", args.output.display()));
+    if !is_stdout(&args.output) {
+        print_message(&format!("wrote {}", args.output.display()));
+    }
     Ok(Exit::Done)
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new(STDOUT)
+}
+
+/// The fit, on standard output unless the profile goes there.
+fn tell(text: &str, output: &Path) -> Result<(), Refusal> {
+    if is_stdout(output) {
+        print_message(text.trim_end());
+        return Ok(());
+    }
+    print(text)
 }
 
 /// A place that cannot be written is found before the search, not after it.
 fn check_place(path: &Path) -> Result<(), Refusal> {
+    if is_stdout(path) {
+        return Ok(());
+    }
     let is_new = !path.exists();
     let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
     let _file = opened.map_err(|why| unwritable(path, &why))?;
@@ -194,7 +213,7 @@ fn from_tables(
             ));
         }
     }
-    print(&views::of_tables(&found, rows))?;
+    tell(&views::of_tables(&found, rows), &args.output)?;
     let mut profile = found.profile(rows, name, &source_names(&args.sources));
     profile.kv = memory;
     Ok(profile)
@@ -217,7 +236,7 @@ fn from_runs(
     evidence: &CalibrationSources,
     template: Profile,
     client: OldClient,
-    name: &str,
+    (name, output): (&str, &Path),
 ) -> Result<Profile, Refusal> {
     let activity = Activity::start("calibrate: fitting steps, then whole runs");
     let found = fit::calibrate_runs(&evidence.runs, template, threads());
@@ -233,7 +252,7 @@ fn from_runs(
         text.push('\n');
         text.push_str(&views::accuracy(title, rows, &predicted));
     }
-    print(&text)?;
+    tell(&text, output)?;
     let mut profile = found.profile;
     name.clone_into(&mut profile.name);
     let validated = twin::shown_by(&profile, &evidence.loads);

@@ -101,11 +101,14 @@ pub(crate) fn capacity(
     }
     lowered.require_secrets()?;
     let mut search = CapacitySearch::new(args, &lowered)?;
-    let earlier = Earlier::from(&args.bench.output);
+    let earlier = Earlier::checked(&args.bench.output, &lowered.plan.output)?;
     let begin = (given.clock.wall(), earlier);
     let place = RunFolder::open(&lowered.plan.output, &lowered.plan.name, begin)?;
     place.announce(&given.signals);
-    let bar = if args.bench.output.disable_tqdm { Bar::Hidden } else { Bar::Allowed };
+    let bar = match Bar::from(lowered.display) {
+        Bar::Live => Bar::Allowed,
+        bar => bar,
+    };
     let mut measurement = measurement(&lowered.secrets, &given.signals, bar, &given.clock);
     let plan = &lowered.points.first().map_or(&lowered.plan, |point| &point.plan).clone();
     let ending = search.run(&mut measurement, plan, (place.path(), earlier));

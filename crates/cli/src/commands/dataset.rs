@@ -1,9 +1,10 @@
 //! `tokometer dataset`: what bench would send, without sending it.
 
-use std::fs::File;
-use std::io::BufWriter;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
 
 use tokometer_base::Seed;
+use tokometer_record::{STDOUT, WholeFile};
 
 use crate::args::DatasetArgs;
 use crate::exit::{Exit, Refusal};
@@ -39,17 +40,24 @@ pub(crate) fn dataset(
         };
         let opened = open(plan, means)?;
         let description = opened.workload.describe(args.show.unwrap_or(SHOWN))?;
-        print(&format!(
+        let description = format!(
             "{} with the tokenizer `{name}`\n{}",
             plan.workload.name(),
             description.to_text()
-        ))?;
+        );
+        match args.export.as_deref() {
+            Some(path) if path == Path::new(STDOUT) => print_message(description.trim_end()),
+            _ => print(&description)?,
+        }
         if let Some(path) = &args.export {
             let unwritable = |why: std::io::Error| {
                 Refusal::new(Exit::Write, format!("cannot write `{}`: {why}", path.display()))
             };
-            let mut file = BufWriter::new(File::create(path).map_err(unwritable)?);
-            opened.workload.export(&mut file)?.map_err(unwritable)?;
+            let mut file = WholeFile::create(path).map_err(unwritable)?;
+            let mut rows = BufWriter::new(&mut file);
+            opened.workload.export(&mut rows)?.and_then(|()| rows.flush()).map_err(unwritable)?;
+            drop(rows);
+            file.keep().map_err(unwritable)?;
             print_message(&format!("wrote {} prompts to {}", opened.len(), path.display()));
         }
     }

@@ -9,10 +9,11 @@ use tokometer_classic::doctor::{
 use tokometer_classic::{Report, Selection};
 
 use super::Given;
-use super::source::{ReportSource, STDIN};
+use super::source::ReportSource;
 use crate::args::{DoctorArgs, TableFormatArg};
 use crate::bench::RunView;
 use crate::exit::{Exit, Refusal};
+use crate::input::STDIN;
 use crate::instrument;
 use crate::terminal::{print, without_secrets};
 

@@ -52,8 +52,8 @@ fn activity(command: &Command) -> Option<Activity> {
 
 /// Runs the command.
 pub(crate) fn run(typed: ParsedArguments, clock: Arc<dyn Clock>) -> anyhow::Result<Exit> {
-    let ParsedArguments { command, order, remarks } = typed;
-    let environment = Environment::read();
+    let ParsedArguments { command, order, remarks, colour } = typed;
+    let environment = Environment::read().with_colour(colour)?;
     hide(&environment.secrets);
     for remark in remarks {
         print_message(&format!("note: {remark}"));

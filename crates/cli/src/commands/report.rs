@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tokometer_classic::{Layout, LayoutChoice, Report, print_same};
 use tokometer_decide::Slo;
 use tokometer_plan::{Judgement, Metrics};
-use tokometer_record::RunReader;
+use tokometer_record::{RunReader, STDOUT};
 use tokometer_report::html::{Page, Price};
 use tokometer_report::{Style, TableFormat, print_report};
 
@@ -137,18 +137,18 @@ fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
     }
     if let Some(out) = &args.html {
         pages::write(page(args, view)?, out)?;
-        print_message(&format!("wrote {}", out.display()));
+        tell_written(out);
     }
     if let Some(out) = &args.markdown {
         markdown(&folders, view, out)?;
-        print_message(&format!("wrote {}", out.display()));
+        tell_written(out);
     }
     let single: [(&Option<PathBuf>, Write); 3] =
         [(&args.trace, trace), (&args.csv, csv), (&args.parquet, parquet)];
     for (out, write) in single {
         let Some(out) = out else { continue };
         write(only(&folders, out)?, out)?;
-        print_message(&format!("wrote {}", out.display()));
+        tell_written(out);
     }
     if let Some(out) = args.inferencex.as_ref().or(args.llm_d.as_ref()) {
         for path in kit::write(args, only(&folders, out)?, &metrics(args)?)? {
@@ -160,12 +160,20 @@ fn export(args: &ReportArgs, view: &RunView) -> anyhow::Result<Exit> {
 
 /// The run that a file is made of, which cannot hold several.
 fn only<'a>(folders: &'a [PathBuf], out: &Path) -> Result<&'a Path, Refusal> {
-    match folders {
-        [folder] => Ok(folder),
-        _ => Err(Refusal::usage(
-            format!("cannot write `{}` for several runs", out.display()),
-            "give one run",
-        )),
+    if let [folder] = folders {
+        return Ok(folder);
+    }
+    let first = folders.first().map_or(String::new(), |run| run.display().to_string());
+    Err(Refusal::usage(
+        format!("cannot write `{}` for {} runs", out.display(), folders.len()),
+        format!("give one run, such as `{first}`"),
+    ))
+}
+
+/// Names a file that was written; standard output needs no name.
+fn tell_written(path: &Path) {
+    if path != Path::new(STDOUT) {
+        print_message(&format!("wrote {}", path.display()));
     }
 }
 

@@ -1,6 +1,5 @@
 //! Where reports come from: run folders, printed texts, result files.
 
-use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use tokometer_base::printable;
@@ -8,8 +7,9 @@ use tokometer_classic::{Report, files};
 use tokometer_record::folder::names;
 
 use crate::bench::{RunView, SummarisedRun, summarise};
-use crate::exit::Refusal;
-use crate::terminal::print_message;
+use crate::exit::{Refusal, reason};
+use crate::input::{self, STDIN};
+use crate::runs;
 
 /// One thing that can be shown.
 pub(crate) enum ReportSource {
@@ -56,15 +56,16 @@ impl ReportSource {
     }
 }
 
-/// The name that stands for standard input.
-pub(crate) const STDIN: &str = "-";
+/// What can be read.
+pub(crate) const SOURCES: &str =
+    "give run folders, vLLM's JSON, SGLang's JSONL, or files with printed reports";
 
 /// The reports of a file, or of standard input; never none.
 pub(crate) fn read_reports(path: &Path) -> Result<Vec<Report>, Refusal> {
     let shown =
         if path == Path::new(STDIN) { "standard input".into() } else { path.display().to_string() };
-    let unreadable = |why: String| Refusal::usage(format!("cannot read `{shown}`: {why}"), "");
-    let bytes = bytes_of(path).map_err(|why| unreadable(why.to_string()))?;
+    let unreadable = |why: String| Refusal::usage(format!("cannot read `{shown}`: {why}"), SOURCES);
+    let bytes = input::read(path).map_err(|why| unreadable(reason(&why)))?;
     let reports = files::read(&decoded(&bytes)).map_err(|why| unreadable(why.to_string()))?;
     if reports.is_empty() {
         return Err(Refusal::usage(
@@ -73,18 +74,6 @@ pub(crate) fn read_reports(path: &Path) -> Result<Vec<Report>, Refusal> {
         ));
     }
     Ok(reports)
-}
-
-fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
-    if path != Path::new(STDIN) {
-        return std::fs::read(path);
-    }
-    if std::io::stdin().is_terminal() {
-        print_message("paste the report, then press Ctrl-D");
-    }
-    let mut bytes = Vec::new();
-    let _count = std::io::stdin().lock().read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// The text of a file. Windows shells redirect output as UTF-16; a byte that is no text costs only
@@ -105,15 +94,11 @@ pub(crate) fn expanded(path: &Path) -> Result<Vec<PathBuf>, Refusal> {
     if !path.is_dir() || path.join(names::PLAN).is_file() {
         return Ok(vec![path.to_owned()]);
     }
-    let unreadable = |why: std::io::Error| {
-        Refusal::usage(format!("cannot read `{}`: {why}", path.display()), "")
-    };
-    let entries = std::fs::read_dir(path).map_err(unreadable)?;
-    let mut runs: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|entry| entry.join(names::PLAN).is_file())
-        .collect();
-    runs.sort();
+    let _readable = std::fs::read_dir(path).map_err(|why| {
+        let message = format!("cannot read `{}`: {}", path.display(), reason(&why));
+        Refusal::usage(message, SOURCES)
+    })?;
+    let runs = runs::points(path);
     // A folder without any run is opened as one, for the message that says what is missing.
     Ok(if runs.is_empty() { vec![path.to_owned()] } else { runs })
 }

@@ -91,7 +91,10 @@ pub(crate) fn compare(args: &CompareArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.html {
         pages::write(page(args, &comparison)?, path)?;
     }
-    print(&shown(&comparison, args.format)?)?;
+    // The page takes the place of the text where it goes to standard output.
+    if args.html.as_deref() != Some(Path::new(record::STDOUT)) {
+        print(&shown(&comparison, args.format)?)?;
+    }
     let power = if args.require_power { Power::Required } else { Power::Optional };
     Ok(exit(&comparison, power))
 }

@@ -17,6 +17,7 @@ use tokometer_plan::{KnownPlan, PartialLoad, PartialPlan, PlanCoverage, Rate, Ti
 use tokometer_record::RunReader;
 use tokometer_record::server::PROCESS_START;
 
+use crate::commands::{expanded, read_reports};
 use crate::exit::Refusal;
 use crate::runs;
 
@@ -56,7 +57,14 @@ pub(crate) enum Depth {
 /// Reads both sides.
 pub(crate) fn sides(a: &[PathBuf], b: &[PathBuf], figures: &[Figure]) -> Result<Sides, Refusal> {
     let opened = |paths: &[PathBuf]| -> Result<Vec<(String, RunSource)>, Refusal> {
-        paths.iter().map(|path| Ok((path.display().to_string(), open(path)?))).collect()
+        let mut sources = Vec::new();
+        for path in paths {
+            // A folder of runs, such as a sweep, gives each of them.
+            for path in expanded(path)? {
+                sources.push((path.display().to_string(), open(&path)?));
+            }
+        }
+        Ok(sources)
     };
     let (a, b) = (opened(a)?, opened(b)?);
     let layout = a.iter().chain(&b).find_map(|(_, source)| match source {
@@ -100,17 +108,7 @@ fn open(path: &Path) -> Result<RunSource, Refusal> {
         }
         return Ok(RunSource::Folder(Box::new(reader)));
     }
-    let text = std::fs::read_to_string(path)
-        .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
-    let reports = classic::files::read(&text)
-        .map_err(|why| Refusal::usage(format!("cannot read `{shown}`: {why}"), ""))?;
-    if reports.is_empty() {
-        return Err(Refusal::usage(
-            format!("cannot find a report in `{shown}`"),
-            "give run folders, vLLM's JSON, SGLang's JSONL, or files with printed reports",
-        ));
-    }
-    Ok(RunSource::Reports(reports))
+    read_reports(path).map(RunSource::Reports)
 }
 
 /// What is read of each run.

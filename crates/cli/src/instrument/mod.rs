@@ -164,7 +164,8 @@ fn lower_words(words: &[String], given: &Given) -> anyhow::Result<Lowered> {
     let Command::Bench(bench) = typed.command else {
         anyhow::bail!("internal error: the flags of bench were parsed as another command")
     };
-    Ok(lower(&bench, &typed.order, &given.environment)?)
+    // The load is what is asked about, not what a preset says.
+    Ok(lower(&bench, &typed.order, &given.environment.without_presets())?)
 }
 
 /// The plan of a run that drives `load` at the server. Requests carry the ids that its log names.

@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use clap::ValueEnum as _;
 use tokometer_base::redact::Secrets;
 use tokometer_base::{Backend, Conventions};
 use tokometer_client::ApiKey;
 use tokometer_client::proxy::Proxies;
 use tokometer_shards::discover::VARIABLES;
 use tokometer_tokenize::hub;
+
+use super::preset::{self, PREFIX, Presets};
+use super::secrets::of_variable;
+use crate::args::ColourArg;
+use crate::exit::Refusal;
 
 /// What the environment says.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +39,12 @@ pub(crate) struct Environment {
     pub(crate) launcher: BTreeMap<String, String>,
     /// `NO_COLOR`.
     pub(crate) is_colourless: bool,
+    /// When output is coloured: `--color`, else the preset; absent: on a terminal.
+    pub(crate) colour: Option<ColourArg>,
+    /// `TOKOMETER_COLOR`, or the config file's `color`.
+    colour_text: Option<String>,
+    /// `TOKOMETER_*` and the config file.
+    pub(crate) presets: Presets,
     /// Passwords of `HTTP_PROXY` and its like, and all keys.
     pub(crate) secrets: Secrets,
     /// `http_proxy`, `https_proxy`, `all_proxy` and `no_proxy`, in small letters first.
@@ -77,7 +89,48 @@ fn secrets(variable: &dyn Fn(&str) -> Option<String>) -> Secrets {
 impl Environment {
     /// Reads the process's environment.
     pub(crate) fn read() -> Self {
-        Self::from_variables(&variable)
+        let text = |name: &std::ffi::OsStr| name.to_str().map(str::to_owned);
+        let is_ours = |(name, _): &(String, String)| name.starts_with(PREFIX);
+        let all = std::env::vars_os();
+        let all = all.filter_map(|(name, value)| Some((text(&name)?, text(&value)?)));
+        let presets = Presets {
+            variables: all.filter(is_ours).filter(|(_, value)| !value.is_empty()).collect(),
+            config: preset::config_place(&variable).as_deref().and_then(preset::config),
+        };
+        Self::from_variables(&variable).with(presets)
+    }
+
+    /// The same without the config file and `TOKOMETER_*`.
+    pub(crate) fn without_presets(&self) -> Self {
+        Self { presets: Presets::default(), ..self.clone() }
+    }
+
+    /// The same with the flag `--color`, which overrides everything else.
+    pub(crate) fn with_colour(mut self, flag: Option<ColourArg>) -> Result<Self, Refusal> {
+        if let Some(flag) = flag {
+            self.colour = Some(flag);
+            return Ok(self);
+        }
+        let Some(text) = &self.colour_text else { return Ok(self) };
+        let parsed = ColourArg::from_str(text, true).map_err(|_| {
+            Refusal::usage(
+                format!("cannot use `{text}` for the preset `color`"),
+                "write auto, always or never, in `TOKOMETER_COLOR` or in the config file",
+            )
+        })?;
+        self.colour = Some(parsed);
+        Ok(self)
+    }
+
+    /// The same with these presets and what they hold.
+    fn with(mut self, presets: Presets) -> Self {
+        for (name, value) in &presets.variables {
+            of_variable(name, value, &mut self.secrets);
+        }
+        let named = presets.variables.get("TOKOMETER_COLOR").cloned();
+        self.colour_text = named.or_else(|| preset::config_text(&presets, "color"));
+        self.presets = presets;
+        self
     }
 
     fn from_variables(variable: &dyn Fn(&str) -> Option<String>) -> Self {
@@ -101,6 +154,9 @@ impl Environment {
                 .filter_map(|name| Some(((*name).to_owned(), variable(name)?)))
                 .collect(),
             is_colourless: variable("NO_COLOR").is_some(),
+            colour: None,
+            colour_text: None,
+            presets: Presets::default(),
             secrets: secrets(variable),
             proxies: proxies(variable),
         }

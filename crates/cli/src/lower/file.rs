@@ -6,11 +6,13 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokometer_base::Partial;
 use tokometer_base::redact::Secrets;
-use tokometer_plan::{PartialPlan, Plan};
+use tokometer_plan::{PartialOutput, PartialPlan, Plan};
 use tokometer_workload::{PartialSpec, Spec};
 
+use super::origin::Origins;
 use super::secrets::of_plan_file;
-use crate::exit::Refusal;
+use crate::exit::{Refusal, reason};
+use crate::{input, runs};
 
 /// Distinguishes a run's `plan.json` from a plan: its plan is beside facts of the run.
 #[derive(Deserialize)]
@@ -37,6 +39,10 @@ struct KeyVariable {
 /// The variable whose key the run of this plan sent. `None` for a plan that is not a run's, or whose
 /// run sent none.
 pub(crate) fn key_variable(path: &Path) -> Option<String> {
+    // Standard input has been read.
+    if path == Path::new(input::STDIN) {
+        return None;
+    }
     let text = std::fs::read_to_string(path).ok()?;
     let run: OfEnvironment = serde_json::from_str(&text).ok()?;
     run.environment.key_variable
@@ -46,14 +52,15 @@ pub(crate) fn key_variable(path: &Path) -> Option<String> {
 pub(crate) fn read(path: &Path) -> Result<PartialPlan, Refusal> {
     let shown = path.display();
     if path.is_dir() {
+        let run = runs::first_point(path).unwrap_or_else(|| path.to_owned());
         return Err(Refusal::usage(
             format!("cannot read the plan `{shown}`: it is a folder"),
-            format!("the plan of a run is `{}`", path.join("plan.json").display()),
+            format!("the plan of a run is `{}`", run.join("plan.json").display()),
         ));
     }
-    let text = std::fs::read_to_string(path).map_err(|why| {
+    let text = input::read_text(path).map_err(|why| {
         Refusal::usage(
-            format!("cannot read the plan `{shown}`: {why}"),
+            format!("cannot read the plan `{shown}`: {}", reason(&why)),
             "`--print-plan` shows a plan that can be saved",
         )
     })?;
@@ -76,15 +83,16 @@ fn parse(text: &str, path: &Path) -> Result<PartialPlan, String> {
     if kind.schema.is_some() && kind.plan.is_some() {
         let run: OfRun = serde_json::from_str(text).map_err(|why| why.to_string())?;
         let mut plan = run.plan;
-        // That folder holds the run that the plan was read from: it is not the new run's.
-        plan.output.run_dir = None;
+        // Where that run's results went and how they were shown: a new run must not replace them, and
+        // is shown as its own flags say.
+        plan.output = PartialOutput::default();
         return Ok(plan);
     }
     serde_json::from_str(text).map_err(|why| why.to_string())
 }
 
 /// What TOML's reader says and where, without a copy of the line: it may hold a secret.
-fn without_the_line(text: &str, why: &toml::de::Error) -> String {
+pub(super) fn without_the_line(text: &str, why: &toml::de::Error) -> String {
     let line = |at: usize| text.get(..at).map_or(1, |before| before.matches('\n').count() + 1);
     match why.span() {
         Some(span) => format!("line {}: {}", line(span.start), why.message()),
@@ -98,8 +106,12 @@ fn secrets_in(text: &str) -> Secrets {
     of_plan_file(&document.unwrap_or_default())
 }
 
-/// A plan as TOML that gives the same plan when it is read.
-pub(crate) fn written(plan: &Plan) -> anyhow::Result<String> {
+/// A plan as TOML that gives the same plan when it is read, with each value's origin in a comment.
+pub(crate) fn written(plan: &Plan, origins: &Origins) -> anyhow::Result<String> {
+    plain(plan).map(|text| origins.annotate(&text))
+}
+
+fn plain(plan: &Plan) -> anyhow::Result<String> {
     let text = toml::to_string(plan)?;
     let Some(defaults) = Spec::defaults(plan.workload.name(), plan.family) else {
         return Ok(text);
@@ -134,8 +146,9 @@ mod tests {
         check("a.toml", "[load]\nnum_prompts = 5\n");
         check("b.json", r#"{"load": {"num_prompts": 5}}"#);
         check("plan.json", r#"{"schema": 1, "plan": {"load": {"num_prompts": 5}}}"#);
-        let of_run = r#"{"schema": 1, "plan": {"output": {"run_dir": "r"}}}"#;
-        assert_eq!(parse(of_run, Path::new("plan.json")).unwrap().output.run_dir, None);
+        let of_run = r#"{"schema": 1, "plan": {"output": {"run_dir": "r", "shown": "nothing"}}}"#;
+        let output = parse(of_run, Path::new("plan.json")).unwrap().output;
+        assert_eq!(output, PartialOutput::default());
         let missing = read(&folder.path().join("none.toml")).unwrap_err().to_string();
         assert!(missing.contains("none.toml"), "{missing}");
         std::fs::write(folder.path().join("bad.toml"), "load = [").unwrap();

@@ -98,6 +98,12 @@ fn last<T>(earlier: Option<T>, later: Option<T>) -> Option<T> {
 
 /// No target at all where nothing is said of one: what is said elsewhere then counts.
 fn targets(args: &TargetArgs) -> Result<Vec<PartialTarget>, Refusal> {
+    if args.base_url.is_some() && args.sim.is_some() {
+        return Err(Refusal::usage(
+            "cannot measure `--base-url` and `--sim` in one run: they are two targets",
+            "use one of them; `--against URL` measures two servers in turn",
+        ));
+    }
     let named = args.base_url.as_ref().map(|url| address("--base-url", url)).transpose()?;
     let simulated = args.sim.clone().map(Address::Simulator);
     let target = PartialTarget {
@@ -302,7 +308,7 @@ fn output(output: &OutputArgs) -> PartialOutput {
     PartialOutput {
         record: output.no_run_dir.then_some(Record::Dropped),
         run_dir: output.run_dir.clone().map(Some),
-        shown: last(output.json.then_some(Shown::Json), output.quiet.then_some(Shown::Nothing)),
+        shown: last(output.quiet.then_some(Shown::Nothing), output.json.then_some(Shown::Json)),
         prometheus_port: output.prometheus_port.map(Some),
         vllm_result,
         sglang_result,

@@ -1,22 +1,26 @@
 //! From what was typed to what is meant.
 //!
-//! In: flags, a plan file, the environment. Out: one [`Plan`](tokometer_plan::Plan) per point, and the
-//! keys, which are never part of a plan. Flags override the file, the file overrides the defaults,
-//! and defaults depend on the backend's family. This is the only place that reads the environment;
-//! nothing reads a flag after it.
+//! In: flags, a plan file, the environment, the config file. Out: one [`Plan`](tokometer_plan::Plan)
+//! per point, and the keys, which are never part of a plan. Flags override the plan file, which
+//! overrides `TOKOMETER_*` variables, which override the config file, which overrides the defaults.
+//! Defaults depend on the backend's family. This is the only place that reads the environment; nothing
+//! reads a flag after it.
 
 mod check;
 mod constraints;
 mod dataset;
 mod defaults;
+mod display;
 mod environment;
 mod figures;
 mod file;
 mod flags;
 mod foreign;
 mod numbers;
+mod origin;
 mod points;
 mod pooling;
+mod preset;
 mod resolve;
 mod route;
 mod secrets;
@@ -26,6 +30,7 @@ pub(crate) mod tests;
 mod turns;
 
 pub(crate) use defaults::dialect;
+pub(crate) use display::{Display, ProgressView, SelfCheck};
 pub(crate) use environment::Environment;
 pub(crate) use figures::{objective, sections};
 pub(crate) use file::{key_variable, written};

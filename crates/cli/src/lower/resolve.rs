@@ -1,18 +1,22 @@
-//! Merges the layers of a plan: defaults, file, section, flags.
+//! Merges the layers of a plan: defaults, config file, environment, plan file, section, flags.
 
-use tokometer_base::{Conventions, Partial};
+use tokometer_base::Partial;
 use tokometer_measure::Credentials;
 use tokometer_plan::{
     Address, Axis, AxisValues, Missing, PartialPlan, PartialTarget, Plan, PlanField, PlanSection,
+    SweepValue,
 };
 use tokometer_workload::PartialSpec;
 
 use super::check::check;
 use super::defaults::{self, Addressed, Situation};
+use super::display::Display;
 use super::flags::{Flags, address, flags};
+use super::origin::{Origins, ValueOrigin};
 use super::points::{self, PlannedPoint};
+use super::preset::{self, Preset};
 use super::{Environment, dataset, figures, file, turns};
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, TargetArgs};
 use crate::exit::Refusal;
 
 /// Flags, file and environment, as meant.
@@ -20,12 +24,16 @@ use crate::exit::Refusal;
 pub(crate) struct Lowered {
     /// The whole plan, sweeps and sections unresolved, as `--print-plan` shows it.
     pub(crate) plan: Plan,
+    /// Where its values come from.
+    pub(crate) origins: Origins,
     /// One run each, in order. At least one.
     pub(crate) points: Vec<PlannedPoint>,
     /// Keys.
     pub(crate) secrets: Credentials,
     /// Flags that have no effect.
     pub(crate) remarks: Vec<String>,
+    /// What is no part of a plan: how the run is shown while it lasts.
+    pub(crate) display: Display,
 }
 
 impl Lowered {
@@ -52,7 +60,11 @@ pub(crate) fn lower(
     order: &[String],
     environment: &Environment,
 ) -> Result<Lowered, Refusal> {
-    let typed = FlagLayer { args, order, flags: flags(args)? };
+    let (presets, mut remarks) = preset::parsed(&environment.presets)?;
+    let typed = FlagLayer { origin: ValueOrigin::Flag, args, order, flags: flags(args)? };
+    remarks.extend(address_remark(args));
+    let presets: Vec<FlagLayer<'_>> =
+        presets.iter().map(FlagLayer::of_preset).collect::<Result<_, _>>()?;
     let mut file = args.plan.as_deref().map(file::read).transpose()?.unwrap_or_default();
     let mut sections = file.sections.take().unwrap_or_default();
     for part in std::iter::once(&mut file).chain(sections.iter_mut().map(|one| &mut one.changes)) {
@@ -66,7 +78,7 @@ pub(crate) fn lower(
             "move the inner sections to the top level",
         ));
     }
-    let mut lowering = Lowering { typed, file, common, remarks: Vec::new() };
+    let mut lowering = Lowering { typed, presets, file, common, remarks };
 
     let unchanged =
         PlanSection { heading: String::new(), sweep: Vec::new(), changes: PartialPlan::default() };
@@ -77,57 +89,101 @@ pub(crate) fn lower(
     for section in &sections {
         points.extend(lowering.points(section)?);
     }
-    let plan = lowering.whole(&unchanged, sections)?;
-    let family = plan.family;
-    let mut known = environment.secrets.clone();
-    points
-        .iter()
-        .map(|point| &point.plan)
-        .chain([&plan])
-        .for_each(|plan| plan.add_secrets(&mut known));
-    let from_environment =
-        || plan.targets.first().and_then(|target| environment.key(family, &target.backend));
-    let api_key = args.target.key()?.or_else(from_environment);
-    if let Some(key) = &api_key {
-        key.add_to(&mut known);
-    }
-    let secrets = Credentials {
-        api_key,
-        hub: environment.hub(),
-        known,
-        proxies: environment.proxies.clone(),
-    };
+    let (plan, origins) = lowering.whole(&unchanged, sections)?;
+    let secrets = lowering.secrets(&plan, &points, environment)?;
+    let layers: Vec<&BenchArgs> = lowering.layers().map(|layer| layer.args).collect();
+    let display = Display::of(&layers);
     lowering.remarks.dedup();
-    Ok(Lowered { plan, points, secrets, remarks: lowering.remarks })
+    Ok(Lowered { plan, origins, points, secrets, remarks: lowering.remarks, display })
 }
 
+/// As in vLLM's tool, a whole address takes precedence over its parts.
+fn address_remark(args: &BenchArgs) -> Option<String> {
+    let target = &args.target;
+    let parts = [("--host", target.host.is_some()), ("--port", target.port.is_some())];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(_, is_typed)| *is_typed)
+        .map(|(flag, _)| format!("`{flag}`"))
+        .collect();
+    let has = if parts.len() == 1 { "has" } else { "have" };
+    (target.base_url.is_some() && !parts.is_empty()).then(|| {
+        format!("{} {has} no effect: `--base-url` is the whole address", parts.join(" and "))
+    })
+}
+
+/// Flags of one origin.
 struct FlagLayer<'a> {
+    origin: ValueOrigin,
     args: &'a BenchArgs,
     order: &'a [String],
     flags: Flags,
 }
 
+impl<'a> FlagLayer<'a> {
+    fn of_preset(preset: &'a Preset) -> Result<Self, Refusal> {
+        let place = format!("{} preset", preset.origin.name());
+        let flags = flags(&preset.args).map_err(|refusal| preset::placed(refusal, &place))?;
+        Ok(Self { origin: preset.origin, args: &preset.args, order: &preset.order, flags })
+    }
+
+    /// Whether the layer sets a field to one value or to a list.
+    fn has(&self, field: PlanField) -> bool {
+        let is_listed = self.flags.lists.iter().any(|(_, listed, _)| *listed == field);
+        is_listed || field.is_set(&self.flags.part)
+    }
+
+    /// Its lists as axes, in the order of typing.
+    fn axes(&self, flags: &Flags) -> Vec<(ValueOrigin, Axis)> {
+        let place = |flag: &str| self.order.iter().position(|typed| typed == flag);
+        let mut lists: Vec<_> = flags.lists.iter().collect();
+        lists.sort_by_key(|(flag, ..)| place(flag));
+        let axis = |(_, field, values): &(&str, PlanField, Vec<SweepValue>)| Axis {
+            field: *field,
+            values: AxisValues::List(values.clone()),
+        };
+        lists.into_iter().map(|list| (self.origin, axis(list))).collect()
+    }
+}
+
 struct Lowering<'a> {
     typed: FlagLayer<'a>,
+    /// The weakest first.
+    presets: Vec<FlagLayer<'a>>,
     file: PartialPlan,
     common: Vec<Axis>,
     remarks: Vec<String>,
 }
 
-/// One section's layers, put together but for the defaults.
+/// One section's layers but for the defaults, the weakest first.
 struct Stack {
-    part: PartialPlan,
-    axes: Vec<Axis>,
+    layers: Vec<(ValueOrigin, PartialPlan)>,
+    axes: Vec<(ValueOrigin, Axis)>,
     situation: Situation,
 }
 
-impl Lowering<'_> {
+impl Stack {
+    fn merged(&self) -> PartialPlan {
+        let mut all = PartialPlan::default();
+        self.layers.iter().for_each(|(_, part)| all.merge(part.clone()));
+        all
+    }
+}
+
+impl<'a> Lowering<'a> {
+    /// Layers of flags, the weakest first.
+    fn layers(&self) -> impl Iterator<Item = &FlagLayer<'a>> {
+        self.presets.iter().chain(std::iter::once(&self.typed))
+    }
+
     fn points(&mut self, section: &PlanSection) -> Result<Vec<PlannedPoint>, Refusal> {
         let stack = self.stack(section)?;
         let mut heading = Some(section.heading.clone()).filter(|heading| !heading.is_empty());
         let mut points = Vec::new();
-        for combination in points::combinations(&stack.axes)? {
-            let part = points::substituted(&stack.part, &combination)?;
+        let axes: Vec<Axis> = stack.axes.iter().map(|(_, axis)| axis.clone()).collect();
+        let merged = stack.merged();
+        for combination in points::combinations(&axes)? {
+            let part = points::substituted(&merged, &combination)?;
             let plan = complete(part, &stack.situation)?;
             check(&plan)?;
             self.remarks.extend(turns::remarks(&plan));
@@ -141,17 +197,46 @@ impl Lowering<'_> {
         &mut self,
         unchanged: &PlanSection,
         sections: Vec<PlanSection>,
-    ) -> Result<Plan, Refusal> {
-        let stack = self.stack(unchanged)?;
-        let plan = complete(stack.part, &stack.situation)?;
-        Ok(Plan { sweep: stack.axes, sections, ..plan })
+    ) -> Result<(Plan, Origins), Refusal> {
+        let mut stack = self.stack(unchanged)?;
+        let plan = complete(stack.merged(), &stack.situation)?;
+        stack.layers.insert(0, (ValueOrigin::Default, defaults::defaults(&stack.situation)?));
+        let (from, axes): (Vec<ValueOrigin>, Vec<Axis>) = stack.axes.into_iter().unzip();
+        let origins = Origins::of(&stack.layers, &from);
+        Ok((Plan { sweep: axes, sections, ..plan }, origins))
+    }
+
+    /// Keys, and everything else that must not be shown.
+    fn secrets(
+        &self,
+        plan: &Plan,
+        points: &[PlannedPoint],
+        environment: &Environment,
+    ) -> Result<Credentials, Refusal> {
+        let mut known = environment.secrets.clone();
+        let plans = points.iter().map(|point| &point.plan).chain([plan]);
+        plans.for_each(|plan| plan.add_secrets(&mut known));
+        let mut api_key = None;
+        for layer in self.layers() {
+            api_key = layer.args.target.key()?.or(api_key);
+        }
+        let from_environment = || {
+            plan.targets.first().and_then(|target| environment.key(plan.family, &target.backend))
+        };
+        let api_key = api_key.or_else(from_environment);
+        if let Some(key) = &api_key {
+            key.add_to(&mut known);
+        }
+        let (hub, proxies) = (environment.hub(), environment.proxies.clone());
+        Ok(Credentials { api_key, hub, known, proxies })
     }
 
     fn stack(&mut self, section: &PlanSection) -> Result<Stack, Refusal> {
-        let args = self.typed.args;
-        let mut below = self.file.clone();
-        below.merge(section.changes.clone());
-        let mut all = below.clone();
+        let (mut file, mut changes) = (self.file.clone(), section.changes.clone());
+        let mut all = PartialPlan::default();
+        self.presets.iter().for_each(|layer| all.merge(layer.flags.part.clone()));
+        all.merge(file.clone());
+        all.merge(changes.clone());
         all.merge(self.typed.flags.part.clone());
 
         let dialect = match all.targets.first().and_then(|target| target.backend) {
@@ -159,71 +244,112 @@ impl Lowering<'_> {
             None => defaults::dialect(defaults::backend_of(all.family))?,
         };
         let family = all.family.unwrap_or(dialect.conventions().unwrap_or_default());
-        let filed = below.workload.dataset.clone();
-        let dataset = args.workload.dataset_name.clone().or(filed.clone());
+        let filed = changes.workload.dataset.clone().or(file.workload.dataset.clone());
+        let named = |layer: &FlagLayer<'_>| layer.args.workload.dataset_name.clone();
+        let dataset = named(&self.typed).or(filed.clone());
+        let dataset = dataset.or_else(|| self.presets.iter().rev().find_map(named));
         let dataset = dataset.unwrap_or_else(|| defaults::dataset_of(family).to_owned());
         if filed.is_some_and(|filed| filed != dataset) {
             // Options of another dataset mean nothing to this one.
-            below.workload = PartialSpec::default();
+            (file.workload, changes.workload) = (PartialSpec::default(), PartialSpec::default());
         }
-        let mut flags = self.typed.flags.clone();
-        self.remarks.extend(dataset::put_options(&mut flags, &args.workload, &dataset)?);
-        let is_named =
-            !below.targets.is_empty() || args.target.names_a_target() || args.target.sim.is_some();
-        let addressed = if is_named { Addressed::Yes } else { Addressed::No };
-        let is_listed = |field| flags.lists.iter().any(|(_, listed, _)| *listed == field);
+        let has_target = !file.targets.is_empty() || !changes.targets.is_empty();
+        let target = |layer: &FlagLayer<'_>| {
+            layer.args.target.names_a_target() || layer.args.target.sim.is_some()
+        };
+        let addressed =
+            if has_target || self.layers().any(target) { Addressed::Yes } else { Addressed::No };
+        let is_listed = |field| {
+            self.layers().any(|layer| layer.flags.lists.iter().any(|(_, one, _)| *one == field))
+        };
         let has_load = all.load.request_rate.is_some()
             || all.load.max_concurrency.is_some()
             || all.load.ramp.is_some()
             || is_listed(PlanField::RequestRate)
             || is_listed(PlanField::MaxConcurrency);
         let has_duration = all.load.duration_s.is_some();
-        let axes = self.axes(section, &flags);
-        below.merge(flags.part);
-        below.workload.dataset = Some(dataset.clone());
-        if let Some(address) = self.host_and_port(dialect, family)? {
-            below.targets.resize_with(below.targets.len().max(1), PartialTarget::default);
-            below.targets[0].address = Some(address);
-        }
         let situation = Situation { dialect, family, dataset, addressed, has_load, has_duration };
-        Ok(Stack { part: below, axes, situation })
-    }
 
-    /// `--host` and `--port` make an address, unless there is a whole one.
-    fn host_and_port(
-        &self,
-        dialect: tokometer_client::Dialect,
-        family: Conventions,
-    ) -> Result<Option<Address>, Refusal> {
-        let target = &self.typed.args.target;
-        let has_part = target.host.is_some() || target.port.is_some();
-        if !has_part || target.base_url.is_some() || target.sim.is_some() {
-            return Ok(None);
+        let typed = self.put(self.presets.len(), &situation)?;
+        let mut layers = Vec::new();
+        for at in 0..self.presets.len() {
+            layers.push((self.presets[at].origin, self.put(at, &situation)?.part));
         }
-        let host = target.host.as_deref().unwrap_or("127.0.0.1");
-        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let port = target.port.unwrap_or_else(|| dialect.port_by(family));
-        address("--host", &format!("http://{host}:{port}")).map(Some)
+        let axes = self.axes(section, (&file, &changes), &typed);
+        layers.push((ValueOrigin::Plan, file));
+        layers.push((ValueOrigin::Plan, changes));
+        layers.push((self.typed.origin, typed.part));
+        Ok(Stack { layers, axes, situation })
     }
 
-    /// The file's axes that no flag has taken over, then the flags' own in the order of typing.
-    fn axes(&self, section: &PlanSection, flags: &Flags) -> Vec<Axis> {
-        let is_free = |axis: &&Axis| {
-            let is_listed = flags.lists.iter().any(|(_, field, _)| *field == axis.field);
-            !is_listed && !axis.field.is_set(&flags.part)
+    /// The flags of a layer with what depends on the others: options of the dataset, and the address.
+    fn put(&mut self, at: usize, situation: &Situation) -> Result<Flags, Refusal> {
+        let is_typed = at == self.presets.len();
+        let below = &self.presets[..at];
+        let layer = self.presets.get(at).unwrap_or(&self.typed);
+        let mut flags = layer.flags.clone();
+        let remarks = dataset::put_options(&mut flags, &layer.args.workload, &situation.dataset)?;
+        flags.part.workload.dataset.clone_from(&layer.args.workload.dataset_name);
+        if let Some(address) = host_and_port(layer, below, situation)? {
+            let targets = &mut flags.part.targets;
+            targets.resize_with(targets.len().max(1), PartialTarget::default);
+            targets[0].address = Some(address);
+        }
+        // A preset is for all datasets; a typed flag was meant for this one.
+        if is_typed {
+            self.remarks.extend(remarks);
+        }
+        Ok(flags)
+    }
+
+    /// The axes of presets and of the file that nothing stronger has taken over, then the flags' own.
+    fn axes(
+        &self,
+        section: &PlanSection,
+        (file, changes): (&PartialPlan, &PartialPlan),
+        typed: &Flags,
+    ) -> Vec<(ValueOrigin, Axis)> {
+        let swept = |axes: &[Axis], field: PlanField| axes.iter().any(|axis| axis.field == field);
+        let is_filed = |field: PlanField| {
+            let is_swept = swept(&self.common, field) || swept(&section.sweep, field);
+            is_swept || field.is_set(file) || field.is_set(changes)
         };
-        let own = |field: PlanField| section.sweep.iter().any(|axis| axis.field == field);
-        let common = self.common.iter().filter(|axis| !own(axis.field));
-        let mut axes: Vec<Axis> = common.chain(&section.sweep).filter(is_free).cloned().collect();
-        let place = |flag: &str| self.typed.order.iter().position(|typed| typed == flag);
-        let mut lists: Vec<_> = flags.lists.iter().collect();
-        lists.sort_by_key(|(flag, ..)| place(flag));
-        axes.extend(lists.into_iter().map(|(_, field, values)| Axis {
-            field: *field,
-            values: AxisValues::List(values.clone()),
-        }));
+        let mut axes: Vec<(ValueOrigin, Axis)> = Vec::new();
+        for (at, layer) in self.presets.iter().enumerate() {
+            let above = &self.presets[at + 1..];
+            let is_kept = |(_, axis): &(ValueOrigin, Axis)| {
+                !is_filed(axis.field) && !above.iter().any(|layer| layer.has(axis.field))
+            };
+            axes.extend(layer.axes(&layer.flags).into_iter().filter(is_kept));
+        }
+        let common = self.common.iter().filter(|axis| !swept(&section.sweep, axis.field));
+        axes.extend(common.chain(&section.sweep).map(|axis| (ValueOrigin::Plan, axis.clone())));
+        let is_listed = |field| typed.lists.iter().any(|(_, listed, _)| *listed == field);
+        axes.retain(|(_, axis)| !is_listed(axis.field) && !axis.field.is_set(&typed.part));
+        axes.extend(self.typed.axes(typed));
         axes
     }
+}
+
+/// `--host` and `--port` make an address, unless the layer has a whole one. A layer that names one of
+/// them takes the other from the layers below, as far as they name no whole address.
+fn host_and_port(
+    layer: &FlagLayer<'_>,
+    below: &[FlagLayer<'_>],
+    situation: &Situation,
+) -> Result<Option<Address>, Refusal> {
+    let is_whole = |target: &TargetArgs| target.base_url.is_some() || target.sim.is_some();
+    let target = &layer.args.target;
+    if is_whole(target) || (target.host.is_none() && target.port.is_none()) {
+        return Ok(None);
+    }
+    let below = below.iter().rev().map(|layer| &layer.args.target);
+    let parts = std::iter::once(target).chain(below.take_while(|target| !is_whole(target)));
+    let host = parts.clone().find_map(|target| target.host.as_deref()).unwrap_or("127.0.0.1");
+    let port = parts.clone().find_map(|target| target.port);
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let port = port.unwrap_or_else(|| situation.dialect.port_by(situation.family));
+    address("--host", &format!("http://{host}:{port}")).map(Some)
 }
 
 /// Completes a plan that the program makes itself, without flags or a file.
@@ -252,15 +378,34 @@ fn complete(part: PartialPlan, situation: &Situation) -> Result<Plan, Refusal> {
     let mut whole = defaults::defaults(situation)?;
     whole.merge(part);
     turns::put_second_target(&mut whole);
+    check_ramp(&whole)?;
     let mut plan = whole.complete().map_err(|why| {
-        let is_ramp = why.to_string().contains("`load.ramp.");
-        let hint = if is_ramp {
-            "`--ramp-up-strategy`, `--ramp-up-start-rps` and `--ramp-up-end-rps` go together"
-        } else {
-            "`--print-plan` shows all fields"
-        };
-        Refusal::usage(format!("cannot use the plan: {why}"), hint)
+        Refusal::usage(format!("cannot use the plan: {why}"), "`--print-plan` shows all fields")
     })?;
     turns::settle(&mut plan)?;
     Ok(plan)
+}
+
+/// A ramp-up needs all three of its flags.
+fn check_ramp(part: &PartialPlan) -> Result<(), Refusal> {
+    let Some(ramp) = &part.load.ramp else { return Ok(()) };
+    let flags = [
+        ("`--ramp-up-strategy`", ramp.strategy.is_some()),
+        ("`--ramp-up-start-rps`", ramp.from.is_some()),
+        ("`--ramp-up-end-rps`", ramp.to.is_some()),
+    ];
+    let named = |is_wanted: bool| -> Vec<&str> {
+        flags.iter().filter(|(_, is_set)| *is_set == is_wanted).map(|(flag, _)| *flag).collect()
+    };
+    let missing = named(false).join(" and ");
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::usage(
+        format!(
+            "cannot use {} without {missing}: a ramp-up has a shape and two rates",
+            named(true).join(" and ")
+        ),
+        "write `--ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 10`",
+    ))
 }

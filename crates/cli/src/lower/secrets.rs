@@ -72,6 +72,8 @@ fn each_value<'a>(
             let is_secret = is_secret_name(path.rsplit('.').next().unwrap_or_default());
             let name = if is_secret { "--api-key".to_owned() } else { flag.replace('_', "-") };
             holds = FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, holds)| *holds);
+        } else if is_short_flag(word) {
+            holds = None;
         }
         let value = if name.starts_with("--") { value } else { Some(word.as_str()) };
         found(word, holds, value);
@@ -99,6 +101,11 @@ pub(crate) fn shown_words(words: &[String]) -> Vec<String> {
     shown
 }
 
+/// Whether a word is a flag such as `-n`; a key may begin with a dash and be longer.
+fn is_short_flag(word: &str) -> bool {
+    matches!(word.as_bytes(), [b'-', letter] if letter.is_ascii_alphabetic())
+}
+
 fn add(holds: Holds, value: &str, secrets: &mut Secrets) {
     // What is written wrongly, such as `Name: value`, is separated somewhere as well.
     let pair = || value.split_once(['=', ':']);
@@ -118,6 +125,19 @@ fn add(holds: Holds, value: &str, secrets: &mut Secrets) {
         }
         Holds::Command => ShellCommand(value.to_owned()).add_to(secrets),
         Holds::Key => secrets.add(value),
+    }
+}
+
+/// The secrets in a `TOKOMETER_*` variable, which stands for a flag.
+pub(super) fn of_variable(name: &str, value: &str, secrets: &mut Secrets) {
+    let flag = name.trim_start_matches("TOKOMETER_").to_ascii_lowercase().replace('_', "-");
+    let holds = FLAGS.iter().find(|(known, _)| known[2..] == flag).map(|(_, holds)| *holds);
+    match holds {
+        Some(holds @ (Holds::Url | Holds::Json | Holds::Command | Holds::Key)) => {
+            add(holds, value, secrets);
+        }
+        Some(holds) => value.split_whitespace().for_each(|word| add(holds, word, secrets)),
+        None => {}
     }
 }
 

@@ -19,7 +19,7 @@ use super::shown;
 use super::views::{Explain, PredictionPage, beyond_text};
 use crate::args::BenchArgs;
 use crate::bench::{
-    Earlier, RunFacts, RunFolder, RunView, layout_of, summarise_kept, write_results,
+    Earlier, RunFacts, RunFolder, RunView, SweepDocument, layout_of, summarise_kept, write_results,
 };
 use crate::exit::{Exit, Refusal};
 use crate::lower::{Environment, Lowered, PlannedPoint, lower, written};
@@ -87,7 +87,7 @@ pub(crate) fn predict(
         print_message(&format!("note: {remark}"));
     }
     if args.bench.print_plan {
-        print(&written(&lowered.plan).context("cannot show the plan")?)?;
+        print(&written(&lowered.plan, &lowered.origins).context("cannot show the plan")?)?;
         return Ok(Exit::Done);
     }
     let client = args.old_client.as_deref().map(old_client).transpose()?.unwrap_or_default();
@@ -107,8 +107,10 @@ pub(crate) fn predict(
         style: style(environment),
     };
     // A prediction has no points to resume, and must not replace a run by chance.
-    let overwrite = args.bench.output.overwrite;
-    let earlier = if overwrite { Earlier::Removed } else { Earlier::Refused };
+    let earlier = match Earlier::checked(&args.bench.output, &lowered.plan.output)? {
+        Earlier::Resumed => Earlier::Refused,
+        earlier => earlier,
+    };
     let place = lowered.plan.output.run_dir.as_deref();
     let place = place.map(|folder| RunFolder::named(folder, earlier)).transpose()?;
     let outcome = command.all(&lowered);
@@ -152,16 +154,24 @@ impl PredictRun<'_> {
         let is_single = lowered.points.len() == 1;
         let is_text = lowered.plan.output.shown == plan::Shown::Text;
         let mut rows: Vec<(String, Vec<Report>)> = Vec::new();
+        let mut document = SweepDocument::default();
         let mut exit = Exit::Done;
         for (number, point) in lowered.points.iter().enumerate() {
-            if let Some(heading) = &point.heading {
+            if let Some(heading) = point.heading.as_ref().filter(|_| is_text) {
                 print(&format!("{heading}\n"))?;
             }
             let folder = point.plan.output.run_dir.as_deref().map(|place| {
                 if is_single { place.to_owned() } else { place.join(format!("{number:03}")) }
             });
-            match self.one(point, folder) {
-                Ok(block) => rows.push((point.label(), vec![block])),
+            let outcome = self.one(point, folder);
+            document.push(point, outcome.as_ref().map(|(_, json)| json.to_string()));
+            match outcome {
+                Ok((block, json)) => {
+                    if is_single && lowered.plan.output.shown == plan::Shown::Json {
+                        print(&format!("{json:#}\n"))?;
+                    }
+                    rows.push((point.label(), vec![block]));
+                }
                 Err(refusal) if is_single => return Err(refusal),
                 Err(refusal) => {
                     print_message(&format!("error: point `{}` failed: {refusal}", point.label()));
@@ -169,13 +179,22 @@ impl PredictRun<'_> {
                 }
             }
         }
-        if !is_single && is_text {
-            print(&format!("\n{}", report::table(&rows, TableFormat::Text)))?;
+        match lowered.plan.output.shown {
+            plan::Shown::Text if !is_single => {
+                print(&format!("\n{}", report::table(&rows, TableFormat::Text)))?;
+            }
+            plan::Shown::Json if !is_single => print(&document.text())?,
+            _ => {}
         }
         Ok(exit)
     }
 
-    fn one(&self, point: &PlannedPoint, folder: Option<PathBuf>) -> Result<Report, Refusal> {
+    /// The point as a row of a table and as JSON; its text is printed.
+    fn one(
+        &self,
+        point: &PlannedPoint,
+        folder: Option<PathBuf>,
+    ) -> Result<(Report, Value), Refusal> {
         let plan = &point.plan;
         let profile = &self.engine.profile;
         let mut asks = Asks::open(plan, profile, self.secrets)?;
@@ -192,10 +211,8 @@ impl PredictRun<'_> {
         info.remarks.extend(self.engine.changes.iter().map(|change| format!("what-if: {change}")));
         let view = RunView::new(&plan.metrics)?.with_files(&plan.output);
         let (text, json, block) = self.views(&info, &predicted, &view, plan)?;
-        match plan.output.shown {
-            plan::Shown::Text => print(&text)?,
-            plan::Shown::Json => print(&format!("{json:#}\n"))?,
-            plan::Shown::Nothing => {}
+        if plan.output.shown == plan::Shown::Text {
+            print(&text)?;
         }
         if let Some(folder) = folder {
             save(&folder, &info, &mut predicted)?;
@@ -203,7 +220,7 @@ impl PredictRun<'_> {
                 print_message(&format!("record: {}", folder.display()));
             }
         }
-        Ok(block)
+        Ok((block, json))
     }
 
     /// The point as text, as JSON and as a row of a table.

@@ -113,7 +113,7 @@ pub(crate) fn bench(
     lowered: &mut Lowered,
     (given, bar, style): (&Given, Bar, Style),
 ) -> Result<Exit, Refusal> {
-    let earlier = Earlier::from(&args.output);
+    let earlier = Earlier::checked(&args.output, &lowered.plan.output)?;
     let (role, place) = open(found, args, lowered, (given, earlier))?;
     let bar = if found.share.is_first() { bar } else { Bar::Hidden };
     let mut measurement =

@@ -7,11 +7,9 @@ use tokometer_metrics::verdict::{figure_label, limits};
 use tokometer_metrics::{FigureVerdict, Verdict};
 
 use super::failures::wrapped;
-use super::{LABEL, SummaryPage, line};
+use super::{LABEL, SummaryPage, WIDTH, line};
 use crate::style::Tone;
 
-/// Columns of a line that fits any terminal.
-const WIDTH: usize = 80;
 /// Figures that are named in one group.
 const MOST_NAMED: usize = 8;
 

@@ -4,13 +4,11 @@ use tokometer_metrics::Summary;
 use tokometer_metrics::summary::FailureGroup;
 use tokometer_record::FailureKind;
 
-use super::{LABEL, SummaryPage, count, line};
+use super::{LABEL, SummaryPage, WIDTH, count, line};
 use crate::style::Tone;
 
 /// Bytes of a server's error body that are shown.
 const BODY_SHOWN: usize = 300;
-/// Columns of a terminal.
-const WIDTH: usize = 80;
 
 impl SummaryPage<'_> {
     /// One line for each cause.

@@ -12,7 +12,7 @@ use tokometer_base::{Prompt, PromptContent};
 use tokometer_tokenize::{Reach, Specials, Tokenizer};
 
 use crate::compose::{Composed, Composer};
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source};
+use crate::{DatasetContext, DatasetNote, Error, Item, Result, Source, input};
 
 /// How often the end of a slice is estimated again before words are used instead of the text.
 const ESTIMATES: u32 = 12;
@@ -52,7 +52,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Book> 
     if path.as_os_str().is_empty() {
         return Err(Error::NoFile("book"));
     }
-    let bytes = std::fs::read(path).map_err(Error::read(path))?;
+    let bytes = input::read(path).map_err(Error::read(path))?;
     let text = String::from_utf8_lossy(&bytes).trim().to_owned();
     if text.is_empty() {
         return Err(Error::Empty(path.clone()));

@@ -9,7 +9,9 @@ use serde::Serialize;
 use tokometer_base::{Prompt, PromptContent};
 
 use crate::compose::Composer;
-use crate::{DatasetContext, DatasetNote, Error, Item, Result, RowOrder, Source, WireForm, order};
+use crate::{
+    DatasetContext, DatasetNote, Error, Item, Result, RowOrder, Source, WireForm, input, order,
+};
 
 /// The options of `burstgpt`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -53,7 +55,7 @@ pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<BurstG
 }
 
 fn read(path: &std::path::Path) -> Result<Vec<Lengths>> {
-    let file = std::fs::File::open(path).map_err(Error::read(path))?;
+    let file = input::open(path).map_err(Error::read(path))?;
     if file.metadata().map_err(Error::read(path))?.len() == 0 {
         return Err(Error::Empty(path.to_owned()));
     }

@@ -13,7 +13,7 @@ use tokometer_base::{Prompt, PromptContent};
 use tokometer_tokenize::Reach;
 
 use crate::template::{ChatTemplate, Habit};
-use crate::{DatasetContext, Error, Item, Result, Source};
+use crate::{DatasetContext, Error, Item, Result, Source, input};
 
 /// The poems.
 const SONNETS: &str = include_str!("../../assets/sonnets.txt");
@@ -64,7 +64,7 @@ struct Line {
 pub(crate) fn open(options: &Options, context: &DatasetContext) -> Result<Sonnet> {
     let text = match &options.path {
         None => SONNETS.to_owned(),
-        Some(path) => std::fs::read_to_string(path).map_err(Error::read(path))?,
+        Some(path) => input::read_text(path).map_err(Error::read(path))?,
     };
     let line = |text: &str| Line { text: text.to_owned(), tokens: OnceLock::new() };
     let lines: Vec<Line> = text.lines().filter(|line| !line.trim().is_empty()).map(line).collect();

@@ -52,9 +52,13 @@ impl Row {
 fn message(printed: &str, part: &str) -> String {
     let mut lines = printed.lines().skip_while(|line| !line.contains(part));
     let first = lines.next().unwrap_or_default();
-    let advice = lines
-        .next()
-        .filter(|next| first.starts_with("error:") && next.starts_with("  ") && next.trim() != "|");
+    if !first.starts_with("error:") {
+        // A long line of the summary goes on below, further in than other lines.
+        let rest = lines.take_while(|line| line.starts_with("    "));
+        let words = std::iter::once(first).chain(rest).flat_map(str::split_whitespace);
+        return words.collect::<Vec<_>>().join(" ");
+    }
+    let advice = lines.next().filter(|next| next.starts_with("  ") && next.trim() != "|");
     let words = first.split_whitespace().chain(advice.map(|_| "–"));
     words.chain(advice.unwrap_or_default().split_whitespace()).collect::<Vec<_>>().join(" ")
 }

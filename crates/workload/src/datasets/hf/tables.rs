@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Options;
 use crate::rows::FileRows;
-use crate::{Error, Result};
+use crate::{Error, Result, input};
 
 /// The rows of a file; its name says the format.
 pub(super) fn open(path: &Path, options: &Options) -> Result<FileRows> {
@@ -22,7 +22,7 @@ fn csv_rows(path: &Path) -> Result<FileRows> {
         let line = error.position().map_or(1, csv::Position::line);
         Error::Malformed { path: path.to_owned(), line, reason: error.to_string() }
     };
-    let file = std::fs::File::open(path).map_err(Error::read(path))?;
+    let file = input::open(path).map_err(Error::read(path))?;
     let mut reader = csv::Reader::from_reader(file);
     let header = reader.headers().map_err(malformed)?.clone();
     let mut rows = Vec::new();

@@ -1,0 +1,212 @@
+//! What the help of a command lists.
+//!
+//! `-h` lists the flags that most people use, with examples; `--help` lists all of them in groups.
+//! `dataset` and `predict` accept every flag of `bench`, so that a command line can be reused, and
+//! list only those that have an effect on them.
+
+use std::collections::BTreeSet;
+
+/// The help of one command that takes the flags of `bench`.
+struct HelpShape {
+    command: &'static str,
+    /// Flags of `bench` that `-h` lists. The command's own flags are always listed.
+    short: &'static [&'static str],
+    /// What `--help` lists.
+    long: ListedFlags,
+    examples: &'static str,
+}
+
+/// Which flags of `bench` a help lists.
+enum ListedFlags {
+    All,
+    /// Flags under a heading that begins with one of these, and flags by name.
+    Some {
+        headings: &'static [&'static str],
+        flags: &'static [&'static str],
+    },
+}
+
+const SHAPES: [HelpShape; 4] = [
+    HelpShape {
+        command: "bench",
+        short: &[
+            "base-url",
+            "model",
+            "input-len",
+            "output-len",
+            "num-prompts",
+            "max-concurrency",
+            "request-rate",
+            "duration",
+            "run-dir",
+            "json",
+        ],
+        long: ListedFlags::All,
+        examples: "\
+Examples:
+  tokometer bench --base-url http://127.0.0.1:8000 -n 500 -c 32
+  tokometer bench --base-url http://127.0.0.1:8000 -r 4 --duration 2m
+  tokometer bench --base-url http://127.0.0.1:8000 -c 1,2,...,64 -o sweep
+  tokometer bench --sim            (the embedded simulated server)
+
+Flags of `vllm bench serve` and `sglang.bench_serving` are accepted.
+Every long flag has a variable: TOKOMETER_BASE_URL for --base-url.",
+    },
+    HelpShape {
+        command: "dataset",
+        short: &[
+            "model",
+            "tokenizer",
+            "dataset-name",
+            "dataset-path",
+            "input-len",
+            "output-len",
+            "num-prompts",
+            "seed",
+        ],
+        long: ListedFlags::Some {
+            headings: &["Workload"],
+            flags: &[
+                "plan",
+                "backend",
+                "model",
+                "compat",
+                "tokenizer",
+                "skip-tokenizer-init",
+                "num-prompts",
+                "seed",
+            ],
+        },
+        examples: "\
+Examples:
+  tokometer dataset --dataset-name sharegpt --dataset-path sharegpt.json
+  tokometer dataset --input-len 512 --output-len 64 -n 100 --export prompts.jsonl
+
+Other flags of `bench` are accepted and have no effect.",
+    },
+    HelpShape {
+        command: "capacity",
+        short: &["base-url", "model", "input-len", "output-len", "run-dir", "json"],
+        long: ListedFlags::All,
+        examples: "\
+Examples:
+  tokometer capacity --base-url http://127.0.0.1:8000 --slo \"p99 ttft < 2s\"
+  tokometer capacity --engine default --slo \"p99 ttft < 2s, p99 tpot < 50ms\"",
+    },
+    HelpShape {
+        command: "predict",
+        short: &[
+            "input-len",
+            "output-len",
+            "num-prompts",
+            "max-concurrency",
+            "request-rate",
+            "duration",
+            "run-dir",
+            "json",
+        ],
+        long: ListedFlags::Some {
+            headings: &["Workload", "Metrics"],
+            flags: &[
+                "plan",
+                "print-plan",
+                "backend",
+                "model",
+                "compat",
+                "tokenizer",
+                "skip-tokenizer-init",
+                "lora-modules",
+                "lora-assignment",
+                "lora-request-distribution",
+                "lora-zipf-alpha",
+                "request-rate",
+                "burstiness",
+                "max-concurrency",
+                "ramp-up-strategy",
+                "ramp-up-start-rps",
+                "ramp-up-end-rps",
+                "seed",
+                "num-prompts",
+                "duration",
+                "name",
+                "run-dir",
+                "overwrite",
+                "json",
+                "quiet",
+                "save-result",
+                "save-detailed",
+                "append-result",
+                "result-dir",
+                "result-filename",
+                "metadata",
+                "label",
+                "output-file",
+                "output-details",
+                "tag",
+            ],
+        },
+        examples: "\
+Examples:
+  tokometer predict --engine default -r 4 -n 1000
+  tokometer predict --engine default -c 1,2,...,64 --explain
+
+Other flags of `bench` are accepted and have no effect.",
+    },
+];
+
+/// The same command line, with helps that list what people need.
+pub(super) fn shaped(mut cli: clap::Command) -> clap::Command {
+    let of_bench: BTreeSet<String> = cli
+        .find_subcommand("bench")
+        .into_iter()
+        .flat_map(clap::Command::get_arguments)
+        .map(|arg| arg.get_id().to_string())
+        .collect();
+    for shape in &SHAPES {
+        cli = cli.mut_subcommand(shape.command, |command| {
+            let is_bench = shape.command == "bench";
+            command.after_help(shape.examples).mut_args(|arg| {
+                let is_own = !is_bench && !of_bench.contains(arg.get_id().as_str());
+                if is_own || arg.is_positional() { arg } else { shape.listed(arg) }
+            })
+        });
+    }
+    cli
+}
+
+impl HelpShape {
+    fn listed(&self, arg: clap::Arg) -> clap::Arg {
+        let name = arg.get_long().unwrap_or_default().to_owned();
+        let is_short = self.short.contains(&name.as_str());
+        let is_long = match &self.long {
+            ListedFlags::All => true,
+            ListedFlags::Some { headings, flags } => {
+                let heading = arg.get_help_heading().unwrap_or_default();
+                flags.contains(&name.as_str())
+                    || headings.iter().any(|one| heading.starts_with(one))
+            }
+        };
+        let is_hidden = arg.is_hide_set() || !is_long;
+        arg.hide(is_hidden).hide_short_help(!is_short)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::command::flags_of;
+    use super::*;
+
+    #[test]
+    fn every_flag_that_a_help_names_exists() {
+        let own = flags_of("bench");
+        for shape in &SHAPES {
+            let flags = match &shape.long {
+                ListedFlags::All => &[][..],
+                ListedFlags::Some { flags, .. } => flags,
+            };
+            for name in shape.short.iter().chain(flags) {
+                assert!(own.contains(&format!("--{name}")), "{}: {name}", shape.command);
+            }
+        }
+    }
+}

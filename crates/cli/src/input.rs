@@ -1,0 +1,28 @@
+//! Input files; `-` is standard input.
+
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::Path;
+
+use crate::terminal::print_message;
+
+/// The path that stands for standard input.
+pub(crate) const STDIN: &str = "-";
+
+/// The bytes of a file, or of standard input to its end.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if path != Path::new(STDIN) {
+        return std::fs::read(path);
+    }
+    if io::stdin().is_terminal() {
+        print_message("reading standard input; press Ctrl-D at its end");
+    }
+    let mut bytes = Vec::new();
+    let _count = io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as text.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8");
+    String::from_utf8(read(path)?).map_err(invalid)
+}

@@ -1,0 +1,52 @@
+//! What flags and presets say besides the plan: how a run is shown while it lasts.
+
+use crate::args::BenchArgs;
+
+/// Switches that presets may set as flags do.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Display {
+    /// What shows the run's progress.
+    pub(crate) progress: ProgressView,
+    /// Whether the client's own error is measured first.
+    pub(crate) calibration: SelfCheck,
+}
+
+/// What shows the progress of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum ProgressView {
+    /// A bar.
+    #[default]
+    Bar,
+    /// The dashboard.
+    Live,
+    /// No bar.
+    Hidden,
+    /// No bar and no lines.
+    Silent,
+}
+
+/// Whether the client's own error is measured first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum SelfCheck {
+    /// It is not.
+    #[default]
+    Skipped,
+    /// It is.
+    Asked,
+}
+
+impl Display {
+    /// What any of these layers asks for.
+    pub(super) fn of(layers: &[&BenchArgs]) -> Self {
+        let any = |is_set: fn(&BenchArgs) -> bool| layers.iter().any(|args| is_set(args));
+        let progress = match () {
+            () if any(|args| args.output.quiet) => ProgressView::Silent,
+            () if any(|args| args.output.live) => ProgressView::Live,
+            () if any(|args| args.output.disable_tqdm) => ProgressView::Hidden,
+            () => ProgressView::Bar,
+        };
+        let is_asked = any(|args| args.client.calibrate);
+        let calibration = if is_asked { SelfCheck::Asked } else { SelfCheck::Skipped };
+        Self { progress, calibration }
+    }
+}

@@ -1,0 +1,148 @@
+//! Values from the config file and from variables, and where a plan says they come from.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::program::{ProgramExit, Server, command, ended};
+
+/// The program with a config file and variables.
+fn with(folder: &Path, line: &str, variables: &[(&str, &str)], config: &str) -> Command {
+    let home = folder.join("config");
+    std::fs::create_dir_all(home.join("tokometer")).unwrap();
+    std::fs::write(home.join("tokometer/config.toml"), config).unwrap();
+    let mut program = command(folder, line);
+    program.env("XDG_CONFIG_HOME", home).envs(variables.iter().copied());
+    program
+}
+
+#[track_caller]
+fn check(ended: &ProgramExit, parts: &[&str], code: i32) {
+    for part in parts {
+        let said = format!("{}\n{}", ended.stdout, ended.stderr);
+        assert!(said.contains(part), "`{part}` is not in {said}");
+    }
+    assert_eq!(ended.code, Some(code), "{ended:?}");
+}
+
+#[test]
+fn each_value_of_a_plan_names_its_origin_and_the_stronger_place_wins() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "model = \"team\"\nnum-prompts = 11\nburstiness = 2.0\nrandom-input-len = 77\n\
+                  connections = \"preopen\"\nmax-concurrency = [1, 2]\n";
+    let variables = [
+        ("TOKOMETER_NUM_PROMPTS", "22"),
+        ("TOKOMETER_BURSTINESS", "3"),
+        ("TOKOMETER_RETRIES", "4"),
+    ];
+    let plan = "[load]\nburstiness = 4.0\n[client]\nretries = 5\nstall_timeout_s = 9.0\n";
+    std::fs::write(folder.path().join("plan.toml"), plan).unwrap();
+    let line = "bench --plan plan.toml --stall-timeout 7s --print-plan";
+    let shown = ended(&mut with(folder.path(), line, &variables, config)).succeeded().stdout;
+    for expected in [
+        "model = \"team\"  # config file",
+        "connections = \"preopen\"  # config file",
+        "input_len = 77  # config file",
+        "num_prompts = 22  # environment",
+        "burstiness = 4.0  # plan file",
+        "retries = 5  # plan file",
+        "stall_timeout_s = 7.0  # flag",
+        "seed = 0  # default",
+        "field = \"load.max_concurrency\"  # config file",
+    ] {
+        assert!(shown.contains(expected), "`{expected}` is not in {shown}");
+    }
+    // What is printed is a plan: read without presets, it is the same plan.
+    std::fs::write(folder.path().join("again.toml"), &shown).unwrap();
+    let again = ended(&mut command(folder.path(), "bench --plan again.toml --print-plan"));
+    let stripped = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split("  # ").next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(stripped(&again.succeeded().stdout), stripped(&shown));
+}
+
+#[test]
+fn a_server_in_the_environment_is_measured_and_a_flag_names_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::quick();
+    let variables = [
+        ("TOKOMETER_BASE_URL", server.url.as_str()),
+        ("TOKOMETER_NUM_PROMPTS", "3"),
+        ("TOKOMETER_INPUT_LEN", "20"),
+        ("TOKOMETER_OUTPUT_LEN", "3"),
+        ("TOKOMETER_JSON", "1"),
+        ("TOKOMETER_RUN_DIR", "r"),
+    ];
+    let run = |line: &str| ended(&mut with(folder.path(), line, &variables, ""));
+    let page = run("bench").succeeded().json();
+    assert_eq!(page["summary"]["counts"]["succeeded"], 3);
+    assert_eq!(page["run"]["targets"][0]["base_url"], server.url);
+    check(&run("bench"), &["already holds a run"], 6);
+    run("bench --resume").succeeded();
+    let shown = run("bench --host h --port 9 --print-plan").succeeded().stdout;
+    assert!(shown.contains("address = \"http://h:9\"  # flag"), "{shown}");
+    let shown = run("bench --sim --print-plan").succeeded().stdout;
+    assert!(shown.contains("address = \"simulator:default\"  # flag"), "{shown}");
+}
+
+#[test]
+fn names_that_mean_nothing_are_answered_with_the_nearest() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |line: &str, variables: &[(&str, &str)], config: &str| {
+        ended(&mut with(folder.path(), line, variables, config))
+    };
+    let plan = "bench --print-plan";
+    let unknown = ["note: the variable `TOKOMETER_NUM_PROMTS`", "`TOKOMETER_NUM_PROMPTS`"];
+    check(&run(plan, &[("TOKOMETER_NUM_PROMTS", "3")], ""), &unknown, 0);
+    let refused = ["config.toml", "unknown key `max-concurency`; similar: `max-concurrency`"];
+    check(&run(plan, &[], "max-concurency = 3"), &refused, 2);
+    check(
+        &run(plan, &[("TOKOMETER_SEED", "x")], ""),
+        &["TOKOMETER_*", "`--seed`", "not a whole number"],
+        2,
+    );
+    check(&run(plan, &[], "duration = \"soon\""), &["config file", "`--duration soon`"], 2);
+    check(&run(plan, &[], "base-url = [\n"), &["config.toml", "line "], 2);
+    // Commands that measure nothing do not read them.
+    run("docs migrating", &[], "max-concurency = 3").succeeded();
+}
+
+#[test]
+fn a_key_in_a_variable_is_sent_and_never_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms", "--api-key", "hunter22-secret"]);
+    let variables =
+        [("TOKOMETER_API_KEY", "hunter22-secret"), ("TOKOMETER_HEADER", "x-team=hunter33-secret")];
+    let line = format!(
+        "bench --base-url {} -n 3 --input-len 20 --output-len 3 --tokenizer cl100k -o r",
+        server.url
+    );
+    let run = ended(&mut with(folder.path(), &line, &variables, "")).succeeded();
+    let plan = std::fs::read_to_string(folder.path().join("r/plan.json")).unwrap();
+    let shown = ended(&mut with(folder.path(), &format!("{line} --print-plan"), &variables, ""));
+    for text in [&run.stdout, &run.stderr, &plan, &shown.stdout, &shown.stderr] {
+        assert!(!text.contains("hunter"), "{text}");
+    }
+    let stored =
+        ended(&mut with(folder.path(), "bench --print-plan", &[], "api-key = \"hunter22\""));
+    check(&stored, &["keys are not stored in it", "api-key-file"], 2);
+    assert!(!stored.stderr.contains("hunter22"), "{}", stored.stderr);
+}
+
+#[test]
+fn colours_follow_the_flag_then_the_variable_then_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = "bench --sim -n 2 --input-len 20 --output-len 3 -r inf -o r --quiet";
+    ended(&mut command(folder.path(), first)).succeeded();
+    let is_coloured = |flags: &str, variables: &[(&str, &str)], config: &str| {
+        let line = format!("report r {flags}");
+        let ended = ended(&mut with(folder.path(), &line, variables, config)).succeeded();
+        ended.stdout.contains('\u{1b}')
+    };
+    assert!(!is_coloured("", &[], ""));
+    assert!(is_coloured("--color always", &[("NO_COLOR", "1")], ""));
+    assert!(is_coloured("", &[("TOKOMETER_COLOR", "always")], "color = \"never\""));
+    assert!(!is_coloured("--color never", &[("TOKOMETER_COLOR", "always")], ""));
+    assert!(is_coloured("", &[], "color = \"always\""));
+    let bad = ended(&mut with(folder.path(), "report r", &[("TOKOMETER_COLOR", "blue")], ""));
+    check(&bad, &["`blue`", "auto, always or never"], 2);
+}
