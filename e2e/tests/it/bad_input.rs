@@ -115,8 +115,9 @@ fn datasets_with_faults_are_used_as_far_as_they_go_and_it_is_said() {
     let row = |flags: &str, parts: &[&str]| {
         let line = format!("bench --base-url {} --no-run-dir {flags}", server.url);
         let ended = run(folder.path(), &line).succeeded();
+        let words = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in parts {
-            assert!(ended.stdout.contains(part), "`{part}` is not in {}", ended.stdout);
+            assert!(words.contains(part), "`{part}` is not in {}", ended.stdout);
         }
     };
     let talk = r#"{"conversations":[{"value":"How are you on this day?"},{"value":"Very well, thank you."}]}"#;

@@ -47,7 +47,7 @@ Examples:
   tokometer bench --base-url http://127.0.0.1:8000 -n 500 -c 32
   tokometer bench --base-url http://127.0.0.1:8000 -r 4 --duration 2m
   tokometer bench --base-url http://127.0.0.1:8000 -c 1,2,...,64 -o sweep
-  tokometer bench --sim            (the embedded simulated server)
+  tokometer bench --sim
 
 Flags of `vllm bench serve` and `sglang.bench_serving` are accepted.
 Every long flag has a variable: TOKOMETER_BASE_URL for --base-url.",
