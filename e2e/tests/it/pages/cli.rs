@@ -60,7 +60,8 @@ fn page() -> String {
             _ => (without(&help_of(&command), ""), ""),
         };
         let title = format!("tokometer {command}");
-        page += &format!("\n## {}\n{remark}\n```text\n{help}\n```\n", title.trim_end());
+        let title = title.trim_end();
+        page.extend(["\n## ", title, "\n", remark, "\n```text\n", &help, "\n```\n"]);
     }
     page
 }
