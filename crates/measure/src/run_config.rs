@@ -38,7 +38,9 @@ pub(crate) fn keep_text(plan: &Plan) -> KeepText {
         plan.targets.first().is_some_and(|target| target.backend.is_counted_by_usage());
     let is_detailed = plan.output.vllm_result.as_ref().is_some_and(|file| file.is_detailed)
         || plan.output.sglang_result.as_ref().is_some_and(|file| file.is_detailed);
-    if plan.family == Conventions::Sglang || !is_counted_by_usage || is_detailed {
+    // Whether an answer fits is judged by its text.
+    let is_judged = plan.request.structured.is_some();
+    if plan.family == Conventions::Sglang || !is_counted_by_usage || is_detailed || is_judged {
         KeepText::Yes
     } else {
         KeepText::Uncounted

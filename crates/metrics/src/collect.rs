@@ -24,6 +24,7 @@ use crate::measure;
 use crate::notes::{self, CheckInput};
 use crate::observe::Observed;
 use crate::outcomes;
+use crate::quality::QualityCheck;
 use crate::rows::{self, FailureClass, Fate, RequestRow, TimeSpan};
 use crate::sample::Sample;
 use crate::sends::Capped;
@@ -78,6 +79,7 @@ pub struct Collector {
     scrapes: server::Scrapes,
     steps: steps::StepCollector,
     anatomy: Anatomy,
+    quality: QualityCheck,
     warmups: u64,
     probes: (Sample, u64),
 }
@@ -100,6 +102,7 @@ impl Collector {
             scrapes: server::Scrapes::default(),
             steps: steps::StepCollector::default(),
             anatomy: Anatomy::default(),
+            quality: QualityCheck::of(info),
             warmups: 0,
             probes: (Sample::default(), 0),
             info: info.clone(),
@@ -146,6 +149,7 @@ impl Collector {
 
     fn push_success(&mut self, timeline: &Timeline, route: Route) {
         self.totals.add_success(timeline);
+        self.quality.add(timeline);
         self.observed.add_counts(timeline, route);
         let start = timeline.times.first_byte_sent.unwrap_or(timeline.times.admitted);
         for (metric, series) in METRICS.iter().zip(&mut self.series) {
@@ -207,6 +211,7 @@ impl Collector {
             steady,
             steps,
             ttft_parts: self.anatomy.parts(server.as_ref()),
+            quality: self.quality.finish(),
             server,
             windows,
             blocks: windows::blocks(span, &self.rows, &self.token_seconds),

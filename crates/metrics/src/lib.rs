@@ -25,6 +25,7 @@ mod measure;
 pub mod notes;
 mod observe;
 mod outcomes;
+pub mod quality;
 mod reported;
 mod rows;
 pub mod sample;

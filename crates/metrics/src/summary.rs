@@ -15,6 +15,7 @@ use crate::figures::FamilyFigures;
 use crate::goodput::Goodput;
 use crate::interval::ConfidenceInterval;
 use crate::notes::{Note, Verdict};
+use crate::quality::Quality;
 use crate::server::ServerFigures;
 use crate::steady::{LoadClass, Steady};
 use crate::steps::Steps;
@@ -59,6 +60,9 @@ pub struct Summary {
     /// Parts of the time to first token, on average; empty when no request had one.
     #[serde(default)]
     pub ttft_parts: Vec<anatomy::Part>,
+    /// What the answers contain; `None` when no text was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quality: Option<Quality>,
     /// Other tools' figures, for the requested families.
     pub families: BTreeMap<Family, FamilyFigures>,
     /// The most severe first.

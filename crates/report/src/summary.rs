@@ -19,6 +19,7 @@ use tokometer_base::units::nearest_count;
 use tokometer_classic::{Report, differences, prints_withheld_gaps};
 use tokometer_metrics::figure::{Quantity, Statistic};
 use tokometer_metrics::goodput::Goodput;
+use tokometer_metrics::quality::Quality;
 use tokometer_metrics::steady::LoadClass;
 use tokometer_metrics::summary::Ended;
 use tokometer_metrics::{AddressShare, Distribution, Note, Severity, Summary};
@@ -80,6 +81,7 @@ pub fn print_summary(
     lines.extend(page.affected());
     lines.extend(page.intervals());
     lines.extend(page.goodput());
+    lines.extend(page.quality());
     lines.extend(page.steady());
     lines.extend(page.ttft_split());
     lines.extend(page.steps());
@@ -257,6 +259,21 @@ impl SummaryPage<'_> {
             parts.push(format!("{} more", shares.len() - MOST_ADDRESSES));
         }
         (!parts.is_empty()).then(|| line("addresses", &parts.join(" · ")))
+    }
+
+    /// Whether answers are what was asked for, where that can be told.
+    fn quality(&self) -> Option<String> {
+        let Quality { judged, empty, repeated, json, valid } = self.summary.quality?;
+        let of = |number: u64, what: &str| {
+            let percent = number as f64 / judged as f64 * 100.0;
+            format!("{} of {} {what} ({percent:.1} %)", count(number), count(judged))
+        };
+        let mut parts = Vec::new();
+        parts.extend(valid.map(|valid| of(valid, "fit the schema")));
+        parts.extend(json.map(|json| of(json, "are JSON")));
+        parts.extend((empty > 0).then(|| of(empty, "are empty")));
+        parts.extend((repeated > 0).then(|| of(repeated, "repeat one word")));
+        (!parts.is_empty()).then(|| line("answers", &parts.join(" · ")))
     }
 
     fn goodput(&self) -> Option<String> {

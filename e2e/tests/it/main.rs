@@ -18,6 +18,7 @@ mod instrument;
 mod killed;
 mod lines;
 mod messages;
+mod newer_flags;
 mod packaging;
 mod pages;
 mod plans;

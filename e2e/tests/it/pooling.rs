@@ -24,7 +24,7 @@ fn measured(backend: &str, server: &Server, more: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let line = format!(
         "bench --backend {backend} --base-url {} --model simulated --num-prompts 6 \
-         --random-input-len 30 --compat vllm --no-run-dir --json {more}",
+         --random-input-len 30 --compat vllm --tokenizer cl100k --no-run-dir --json {more}",
         server.url
     );
     run(folder.path(), &line).succeeded().json()
@@ -75,7 +75,7 @@ fn the_record_the_page_and_the_comparison_work_for_vectors() {
     for name in ["a", "b"] {
         let line = format!(
             "bench --backend openai-embeddings --base-url {} --num-prompts 40 --batch-size 4 \
-             --random-input-len 20 --max-concurrency 2 --run-dir {name} --goodput e2el:5000",
+             --tokenizer cl100k --random-input-len 20 --max-concurrency 2 --run-dir {name} --goodput e2el:5000",
             server.url
         );
         let shown = run(folder.path(), &line).succeeded().stdout;
@@ -100,7 +100,8 @@ fn what_a_route_cannot_use_is_refused_before_anything_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let row = |line: &str, parts: &[&str], code: i32| {
         let server = if line.contains("--base-url") { "" } else { "--sim default" };
-        let ended = run(folder.path(), &format!("bench {line} {server} --no-run-dir"));
+        let ended =
+            run(folder.path(), &format!("bench {line} {server} --tokenizer cl100k --no-run-dir"));
         assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
         for part in parts {
             assert!(ended.stderr.contains(part), "{part} is not in: {}", ended.stderr);

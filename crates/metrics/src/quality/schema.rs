@@ -1,0 +1,232 @@
+//! A checker for the part of JSON Schema that servers constrain by: types, properties, lists, numbers,
+//! texts, choices and combinations.
+//!
+//! A keyword outside of this part is a fault when the schema is read: an answer is never called valid by
+//! a rule that was not looked at.
+
+use serde_json::{Map, Value};
+
+/// A schema that can be checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schema {
+    root: Value,
+}
+
+/// Why a schema cannot be checked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SchemaFault(String);
+
+/// Keywords that are checked, and those that say nothing about a document.
+const CHECKED: [&str; 21] = [
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "minItems",
+    "maxItems",
+    "enum",
+    "const",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minLength",
+    "maxLength",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "$ref",
+    "$defs",
+    "definitions",
+];
+const SILENT: [&str; 7] =
+    ["title", "description", "default", "examples", "$schema", "$id", "$comment"];
+const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boolean", "null"];
+
+/// Depth of references and documents that is followed.
+const DEPTH_MAX: usize = 64;
+
+impl Schema {
+    /// Reads a schema; a fault for one that is none, or has a keyword that is not checked.
+    pub fn parse(schema: &Value) -> Result<Self, SchemaFault> {
+        inspect(schema, "")?;
+        Ok(Self { root: schema.clone() })
+    }
+
+    /// Whether a document fits.
+    pub fn accepts(&self, document: &Value) -> bool {
+        self.fits(&self.root, document, 0)
+    }
+
+    fn fits(&self, schema: &Value, document: &Value, depth: usize) -> bool {
+        if depth > DEPTH_MAX {
+            return false;
+        }
+        let rules = match schema {
+            Value::Bool(accepts) => return *accepts,
+            Value::Object(rules) => rules,
+            _ => return false,
+        };
+        let inner = |schema: &Value| self.fits(schema, document, depth + 1);
+        let list = |name: &str| rules.get(name).and_then(Value::as_array);
+        let reference = rules.get("$ref").and_then(Value::as_str);
+        reference.is_none_or(|place| self.referenced(place).is_some_and(inner))
+            && rules.get("type").is_none_or(|kinds| is_of_type(kinds, document))
+            && list("enum").is_none_or(|values| values.contains(document))
+            && rules.get("const").is_none_or(|value| value == document)
+            && list("anyOf").is_none_or(|schemas| schemas.iter().any(inner))
+            && list("allOf").is_none_or(|schemas| schemas.iter().all(inner))
+            && list("oneOf")
+                .is_none_or(|schemas| schemas.iter().filter(|one| inner(one)).count() == 1)
+            && within(rules, document)
+            && self.members_fit(rules, document, depth)
+    }
+
+    fn members_fit(&self, rules: &Map<String, Value>, document: &Value, depth: usize) -> bool {
+        let properties = rules.get("properties").and_then(Value::as_object);
+        let others = rules.get("additionalProperties");
+        match document {
+            Value::Object(members) => {
+                let required = rules.get("required").and_then(Value::as_array);
+                let has =
+                    |name: &Value| name.as_str().is_some_and(|name| members.contains_key(name));
+                required.is_none_or(|names| names.iter().all(has))
+                    && members.iter().all(|(name, value)| {
+                        let own = properties.and_then(|properties| properties.get(name));
+                        own.or(others).is_none_or(|schema| self.fits(schema, value, depth + 1))
+                    })
+            }
+            Value::Array(items) => rules
+                .get("items")
+                .is_none_or(|schema| items.iter().all(|item| self.fits(schema, item, depth + 1))),
+            _ => true,
+        }
+    }
+
+    fn referenced(&self, place: &str) -> Option<&Value> {
+        self.root.pointer(place.strip_prefix('#')?)
+    }
+}
+
+/// Finds what cannot be checked.
+fn inspect(schema: &Value, place: &str) -> Result<(), SchemaFault> {
+    let rules = match schema {
+        Value::Bool(_) => return Ok(()),
+        Value::Object(rules) => rules,
+        _ => return Err(SchemaFault(format!("`{place}` is not a schema"))),
+    };
+    for (key, value) in rules {
+        let at = format!("{place}/{key}");
+        match key.as_str() {
+            "properties" | "$defs" | "definitions" => {
+                for (name, schema) in value.as_object().into_iter().flatten() {
+                    inspect(schema, &format!("{at}/{name}"))?;
+                }
+            }
+            "items" | "additionalProperties" => inspect(value, &at)?,
+            "anyOf" | "oneOf" | "allOf" => {
+                for schema in value.as_array().into_iter().flatten() {
+                    inspect(schema, &at)?;
+                }
+            }
+            "type" => {
+                let is_type =
+                    |kind: &Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
+                let is_known =
+                    value.as_array().map_or_else(|| is_type(value), |all| all.iter().all(is_type));
+                if !is_known {
+                    return Err(SchemaFault(format!("`{at}` names no type: {value}")));
+                }
+            }
+            key if CHECKED.contains(&key) || SILENT.contains(&key) => {}
+            _ => return Err(SchemaFault(format!("the keyword `{at}` is not checked"))),
+        }
+    }
+    Ok(())
+}
+
+fn is_of_type(kinds: &Value, document: &Value) -> bool {
+    let is = |kind: &Value| match kind.as_str() {
+        Some("object") => document.is_object(),
+        Some("array") => document.is_array(),
+        Some("string") => document.is_string(),
+        Some("number") => document.is_number(),
+        Some("integer") => document.as_f64().is_some_and(|number| number.fract() == 0.0),
+        Some("boolean") => document.is_boolean(),
+        Some("null") => document.is_null(),
+        _ => false,
+    };
+    kinds.as_array().map_or_else(|| is(kinds), |all| all.iter().any(is))
+}
+
+/// Whether numbers, texts and lists are within their limits.
+fn within(rules: &Map<String, Value>, document: &Value) -> bool {
+    let limit = |name: &str| rules.get(name).and_then(Value::as_f64);
+    let is_between = |value: f64, least: &str, most: &str| {
+        limit(least).is_none_or(|least| value >= least)
+            && limit(most).is_none_or(|most| value <= most)
+    };
+    match document {
+        Value::Number(number) => number.as_f64().is_none_or(|value| {
+            is_between(value, "minimum", "maximum")
+                && limit("exclusiveMinimum").is_none_or(|least| value > least)
+                && limit("exclusiveMaximum").is_none_or(|most| value < most)
+        }),
+        Value::String(text) => is_between(text.chars().count() as f64, "minLength", "maxLength"),
+        Value::Array(items) => is_between(items.len() as f64, "minItems", "maxItems"),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn documents_are_accepted_by_the_rules_that_servers_constrain_by() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "name": { "type": "string", "minLength": 1 },
+                "age": { "type": "integer", "minimum": 0 },
+                "tags": { "type": "array", "items": { "enum": ["a", "b"] }, "maxItems": 2 },
+                "next": { "anyOf": [{ "$ref": "#/$defs/leaf" }, { "type": "null" }] },
+            },
+            "required": ["name"],
+            "additionalProperties": false,
+            "$defs": { "leaf": { "const": 7 } },
+        });
+        let schema = Schema::parse(&schema).unwrap();
+        let check = |document: Value, is_valid: bool| {
+            assert_eq!(schema.accepts(&document), is_valid, "{document}");
+        };
+        check(json!({ "name": "x" }), true);
+        check(json!({ "name": "x", "age": 3.0, "tags": ["a", "b"], "next": 7 }), true);
+        check(json!({ "name": "x", "next": null }), true);
+        check(json!({}), false);
+        check(json!({ "name": "" }), false);
+        check(json!({ "name": 3 }), false);
+        check(json!({ "name": "x", "age": -1 }), false);
+        check(json!({ "name": "x", "age": 1.5 }), false);
+        check(json!({ "name": "x", "tags": ["c"] }), false);
+        check(json!({ "name": "x", "tags": ["a", "a", "a"] }), false);
+        check(json!({ "name": "x", "next": 8 }), false);
+        check(json!({ "name": "x", "other": 1 }), false);
+        check(json!(["name"]), false);
+    }
+
+    #[test]
+    fn a_rule_that_is_not_looked_at_makes_a_schema_unusable() {
+        let fault = |schema: Value| Schema::parse(&schema).unwrap_err().to_string();
+        assert!(fault(json!({ "type": "string", "pattern": "a+" })).contains("`/pattern`"));
+        assert!(
+            fault(json!({ "properties": { "a": { "type": "text" } } })).contains("names no type")
+        );
+        assert!(fault(json!(3)).contains("is not a schema"));
+        let endless = Schema::parse(&json!({ "$ref": "#" })).unwrap();
+        assert!(!endless.accepts(&json!(1)));
+    }
+}

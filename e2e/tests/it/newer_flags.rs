@@ -1,0 +1,93 @@
+//! Pictures, structured output, and flags of the newest versions of the other tools.
+
+use tokometer_record::{RunReader, Timeline};
+
+use crate::program::{Server, run};
+
+#[test]
+fn structured_answers_are_judged_beside_their_latency() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = r#"{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}"#;
+    std::fs::write(folder.path().join("schema.json"), schema).unwrap();
+    std::fs::write(folder.path().join("none.json"), r#"{"a":1}"#).unwrap();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
+    let line = |file: &str| {
+        format!(
+            "bench --backend openai-chat --base-url {} --structured {file} --num-prompts 4 \
+             --tokenizer cl100k --random-input-len 20 --random-output-len 5 --no-run-dir --json",
+            server.url
+        )
+    };
+    // The simulated model writes words, not JSON.
+    let page = run(folder.path(), &line("schema.json")).succeeded().json();
+    let quality = &page["summary"]["quality"];
+    assert_eq!(
+        (&quality["judged"], &quality["json"], &quality["valid"]),
+        (&4.into(), &0.into(), &0.into())
+    );
+    let refused = run(folder.path(), &line("none.json"));
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("none.json`: it is not a JSON schema"), "{}", refused.stderr);
+}
+
+#[test]
+fn pictures_are_sent_with_every_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "5ms", "--itl", "1ms"]);
+    let line = format!(
+        "bench --backend openai-chat --base-url {} --dataset-name random-mm --num-prompts 4 \
+         --tokenizer cl100k --random-input-len 20 --random-output-len 3 --quiet --run-dir run \
+         --random-mm-base-items-per-request 2 --random-mm-bucket-config {{(64,64,1):1.0}}",
+        server.url
+    );
+    run(folder.path(), &line).succeeded();
+    let reader = RunReader::open(&folder.path().join("run")).unwrap();
+    let rows: Vec<Timeline> = reader.timelines().unwrap().collect();
+    assert_eq!(rows.iter().filter(|row| row.is_success()).count(), 4);
+    assert!(rows.iter().all(|row| row.requested.body_bytes > 5_000), "two pictures each");
+}
+
+#[test]
+fn newer_flags_do_what_they_say_or_name_what_to_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let line =
+        "bench --extra-body.chat_template_kwargs.enable_thinking false --rust-client --print-plan";
+    let ended = run(folder.path(), line).succeeded();
+    assert!(ended.stdout.contains("enable_thinking"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("`--rust-client` has no effect"), "{}", ended.stderr);
+    let row = |line: &str, parts: &[&str]| {
+        let ended = run(folder.path(), line);
+        assert_eq!(ended.code, Some(2), "{line}: {}", ended.stderr);
+        for part in parts {
+            assert!(ended.stderr.contains(part), "{part} is not in: {}", ended.stderr);
+        }
+    };
+    row(
+        "bench --backend openai-chat --endpoint /v1/responses",
+        &["`openai-chat` does not speak `/v1/responses`", "--backend openai-responses"],
+    );
+    row("bench --backend gserver", &["unsupported backend `gserver`", "--backend sglang"]);
+    row("bench --dataset-name mmmu", &["unsupported dataset `mmmu`", "custom_image"]);
+    row("bench --dataset-name random-mm --tokenizer cl100k", &["use `--backend openai-chat`"]);
+}
+
+#[test]
+fn the_client_s_queue_is_printed_and_saved_when_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(&["--ttft", "20ms", "--itl", "1ms"]);
+    let line = format!(
+        "bench --base-url {} --num-prompts 12 --random-input-len 20 --random-output-len 3 \
+         --request-rate 200 --max-concurrency 2 --no-run-dir --save-result --save-detailed \
+         --result-filename out.json --percentile-metrics e2el,client_queue_time,e2el_including_client_queue",
+        server.url
+    );
+    let shown = run(folder.path(), &line).succeeded().stdout;
+    assert!(shown.contains("---------------Client-side Queueing---------------"), "{shown}");
+    assert!(shown.contains("Mean E2EL incl. Client Queue (ms):"), "{shown}");
+    let saved = std::fs::read_to_string(folder.path().join("out.json")).unwrap();
+    let saved: serde_json::Value = serde_json::from_str(&saved).unwrap();
+    assert!(saved["mean_client_queue_time_ms"].as_f64() > Some(0.0));
+    assert_eq!(saved["latencies"].as_array().unwrap().len(), 12);
+    let again = run(folder.path(), "report out.json --layout v5").succeeded().stdout;
+    assert!(again.contains("Client-side Queueing"), "{again}");
+}
