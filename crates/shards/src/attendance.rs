@@ -48,6 +48,8 @@ struct Member {
     state: ShardState,
     heard: Nanos,
     counts: ShardCounts,
+    /// The last point that it has ended.
+    ended: Option<u32>,
 }
 
 /// All shards besides the leader's own.
@@ -80,8 +82,8 @@ impl Attendance {
         if self.members.contains_key(&rank) {
             return Err(format!("shard {rank} has joined before"));
         }
-        let member =
-            Member { state: ShardState::Joined, heard: now, counts: ShardCounts::default() };
+        let counts = ShardCounts::default();
+        let member = Member { state: ShardState::Joined, heard: now, counts, ended: None };
         let _none = self.members.insert(rank, member);
         Ok(())
     }
@@ -100,6 +102,9 @@ impl Attendance {
         {
             if matches!(state, ShardState::Ready { .. }) {
                 member.counts = ShardCounts::default();
+            }
+            if let ShardState::Ended { point } = state {
+                member.ended = Some(point);
             }
             member.state = state;
         }
@@ -170,12 +175,16 @@ impl Attendance {
             .collect()
     }
 
-    /// Shards that are lost or never came, with the reason.
-    pub fn lost(&self) -> Vec<(u32, String)> {
-        let why = |rank: u32| match self.members.get(&rank).map(|member| &member.state) {
-            None => Some("it did not join".to_owned()),
-            Some(ShardState::Lost { why }) => Some(why.clone()),
-            Some(_) => None,
+    /// Shards that were lost before they had ended a point, or never came, with the reason.
+    pub fn lost(&self, point: u32) -> Vec<(u32, String)> {
+        let why = |rank: u32| {
+            let Some(member) = self.members.get(&rank) else {
+                return Some("it did not join".to_owned());
+            };
+            match &member.state {
+                ShardState::Lost { why } if member.ended < Some(point) => Some(why.clone()),
+                _ => None,
+            }
         };
         (1..self.count).filter_map(|rank| Some((rank, why(rank)?))).collect()
     }
@@ -214,7 +223,7 @@ mod tests {
         assert!(attendance.join(3, Nanos::ZERO).is_err());
         assert!(attendance.join(1, Nanos::ZERO).is_ok());
         assert!(attendance.join(1, Nanos::ZERO).unwrap_err().contains("joined before"));
-        assert_eq!(attendance.lost(), [(2, "it did not join".to_owned())]);
+        assert_eq!(attendance.lost(0), [(2, "it did not join".to_owned())]);
     }
 
     #[test]
@@ -232,7 +241,20 @@ mod tests {
         assert_eq!(attendance.running(0), [1, 3]);
         attendance.set(1, ShardState::Ended { point: 0 });
         assert_eq!(attendance.running(0), [3]);
-        assert_eq!(attendance.lost(), [(2, "gone".to_owned())]);
+        assert_eq!(attendance.lost(0), [(2, "gone".to_owned())]);
+    }
+
+    /// A shard closes its connection when it has ended: the leader named it as lost.
+    #[test]
+    fn a_shard_that_leaves_after_its_end_is_not_lost_for_that_point() {
+        let mut attendance = with(2);
+        attendance.set(1, ready(0));
+        assert_eq!(attendance.begin(0), [1]);
+        attendance.set(1, ShardState::Ended { point: 0 });
+        attendance.set(1, ShardState::Lost { why: "closed".to_owned() });
+        assert_eq!(attendance.lost(0), []);
+        assert_eq!(attendance.lost(1), [(1, "closed".to_owned())]);
+        assert_eq!(attendance.barrier(1), Barrier::Open, "nobody waits for it");
     }
 
     #[test]
@@ -272,7 +294,7 @@ mod tests {
                 attendance.set(rank, ShardState::Ended { point });
             }
             assert_eq!(attendance.counts().sent, 3 * 999);
-            assert!(attendance.running(point).is_empty() && attendance.lost().is_empty());
+            assert!(attendance.running(point).is_empty() && attendance.lost(point).is_empty());
         }
     }
 }

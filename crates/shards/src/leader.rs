@@ -292,7 +292,7 @@ impl Leader {
             self.shared.drop_silent();
             let state = self.shared.state();
             if state.attendance.running(point).is_empty() || is_stopped() {
-                return state.attendance.lost();
+                return state.attendance.lost(point);
             }
             drop(self.shared.wait(state));
         }

@@ -26,7 +26,7 @@ pub use follower::{Follower, FollowerConfig, JoinError, LocalRun, RecordStorage}
 pub use leader::{LeadError, Leader, LeaderConfig};
 pub use merge::{MergeError, Merged, lacking, merge};
 pub use message::{ShardCounts, Welcome};
-pub use secret::{SharedSecret, fingerprint, run_id};
+pub use secret::{SharedSecret, fingerprint, fresh_secret, run_id};
 
 /// The folder with the records of the shards, below that of the run.
 pub const SHARDS: &str = "shards";
