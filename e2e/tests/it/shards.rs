@@ -7,8 +7,9 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use tokometer_base::Nanos;
 use tokometer_record::{RunReader, RunState, Stop, Timeline};
+use yaml_rust2::{Yaml, YamlLoader};
 
-use crate::program::{ProgramExit, Server, Started, command, ended, run, wait_until};
+use crate::program::{ProgramExit, Server, Started, command, ended, root, run, wait_until};
 
 const SECRET: &str = "a secret of more than sixteen bytes";
 
@@ -189,6 +190,34 @@ fn a_late_shard_is_left_out_and_named() {
     assert_eq!(rows(&folder.path().join("run")).len(), 2);
 }
 
+/// A program called `ssh` that runs its command here stands for another machine.
+#[test]
+fn workers_on_other_machines_are_started_over_ssh() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let server = Server::quick();
+    let folder = tempfile::tempdir().unwrap();
+    let ssh = folder.path().join("ssh");
+    std::fs::write(&ssh, "#!/bin/sh\necho \"$3\" >> hosts\nexec sh -c \"$4\"\n").unwrap();
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let line = load(&server, "--num-prompts 12 --run-dir run --quiet --workers-on one,two");
+    let line = format!("{line} --leader {}", free_address());
+    let program = crate::program::path().parent().unwrap();
+    let places = [folder.path().display().to_string(), program.display().to_string()];
+    let search = format!("{}:/usr/bin:/bin", places.join(":"));
+    let end = ended(command(folder.path(), &line).env("PATH", search));
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let mut hosts: Vec<String> = std::fs::read_to_string(folder.path().join("hosts"))
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    hosts.sort();
+    assert_eq!(hosts, ["one", "two"]);
+    let merged = folder.path().join("run");
+    assert_eq!(rows(&merged).len(), 12);
+    assert!(RunReader::open(&merged).unwrap().info().merged().unwrap().is_whole());
+}
+
 #[test]
 fn what_cannot_be_divided_is_refused_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -205,4 +234,35 @@ fn what_cannot_be_divided_is_refused_before_the_run() {
     check("merge nothing", "cannot find a shard in `nothing`");
     let folder_of = |name: &str| PathBuf::from(name);
     assert!(!folder.path().join(folder_of("runs")).exists());
+}
+
+/// `cargo xtask launchers manifest` checks it against the schemas of the API; this test checks that its
+/// parts fit together, and that the program takes its arguments.
+#[test]
+fn the_kubernetes_manifest_starts_as_many_shards_as_it_says() {
+    let text = std::fs::read_to_string(root().join("deploy/kubernetes.yaml")).unwrap();
+    let documents = YamlLoader::load_from_str(&text).unwrap();
+    let [service, job] = documents.as_slice() else { panic!("a Service and a Job") };
+    let name = |of: &Yaml| of["metadata"]["name"].as_str().unwrap().to_owned();
+    assert_eq!(service["spec"]["clusterIP"].as_str(), Some("None"));
+    assert_eq!(service["spec"]["selector"]["job-name"].as_str(), Some(name(job).as_str()));
+    let spec = &job["spec"];
+    let count = spec["completions"].as_i64().unwrap();
+    assert_eq!(spec["completionMode"].as_str(), Some("Indexed"));
+    assert_eq!(spec["parallelism"].as_i64(), Some(count), "shards wait for each other");
+    let pod = &spec["template"]["spec"];
+    assert_eq!(pod["subdomain"].as_str(), Some(name(service).as_str()));
+    assert_eq!(pod["securityContext"]["runAsNonRoot"].as_bool(), Some(true));
+    let container = &pod["containers"][0];
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"].as_bool(), Some(true));
+    assert!(container["resources"]["requests"]["cpu"].as_str().is_some());
+    let port = container["ports"][0]["containerPort"].as_i64().unwrap();
+    assert_eq!(service["spec"]["ports"][0]["port"].as_i64(), Some(port));
+    let arguments: Vec<&str> =
+        container["args"].as_vec().unwrap().iter().filter_map(Yaml::as_str).collect();
+    let leader = format!("--leader={}-0.{}:{port}", name(job), name(service));
+    assert!(arguments.contains(&leader.as_str()), "{arguments:?}");
+    assert!(arguments.contains(&format!("--shards={count}").as_str()), "{arguments:?}");
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), &format!("{} --print-plan", arguments.join(" "))).succeeded();
 }

@@ -23,11 +23,17 @@ pub(crate) struct ShardArgs {
     /// Time for all parts to become ready; the run then begins without those that are not [default: 5m]
     #[arg(long, value_name = "TIME")]
     pub(crate) shard_wait: Option<String>,
+    /// Also start a part on each of these machines over ssh; `tokometer` must be installed there
+    #[arg(long, value_name = "HOST,HOST", value_delimiter = ',', conflicts_with_all = ["shard", "shards"])]
+    pub(crate) workers_on: Vec<String>,
 }
 
 impl ShardArgs {
     /// Whether one of them is given.
     pub(crate) fn is_given(&self) -> bool {
-        self.shard.is_some() || self.shards.is_some() || self.leader.is_some()
+        self.shard.is_some()
+            || self.shards.is_some()
+            || self.leader.is_some()
+            || !self.workers_on.is_empty()
     }
 }

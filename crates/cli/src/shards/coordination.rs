@@ -13,6 +13,7 @@ use tokometer_record::{ShardClock, Stop};
 use tokometer_schedule::Share;
 use tokometer_shards::{Follower, Leader, LocalRun, RecordStorage, ShardCounts};
 
+use super::remote::RemoteShards;
 use crate::bench::Signals;
 
 /// What every process of a run knows of itself.
@@ -82,6 +83,8 @@ pub(crate) struct LeadingShard {
     /// An interrupt limits how long the others are waited for.
     pub(crate) signals: Signals,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Shards that this process has started on other machines.
+    pub(crate) remote: Mutex<RemoteShards>,
     /// Follows the others while a run is under way.
     pub(crate) following: Mutex<Option<Background>>,
 }
@@ -114,6 +117,11 @@ impl LeadingShard {
 }
 
 impl LeadingShard {
+    /// Waits for the shards that this process has started.
+    pub(crate) fn end_remote(&self) {
+        self.remote.lock().unwrap_or_else(PoisonError::into_inner).end(&*self.clock);
+    }
+
     /// Waits until all other shards have ended, and returns those that are lost. After an interrupt
     /// they have a while to drain.
     pub(crate) fn finish(&self, point: u32) -> Vec<(u32, String)> {

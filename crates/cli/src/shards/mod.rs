@@ -4,6 +4,7 @@
 //! [`tokometer_measure`] makes the part. Here both meet, with folders and messages.
 
 mod coordination;
+mod remote;
 mod role;
 mod setup;
 

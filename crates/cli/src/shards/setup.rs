@@ -7,12 +7,14 @@ use tokometer_base::units::parse_span;
 use tokometer_base::{Nanos, WallNanos};
 use tokometer_plan::{Address, Content, Shown};
 use tokometer_report::Style;
+use tokometer_schedule::Share;
 use tokometer_shards::{
     self as shards, Follower, FollowerConfig, JoinError, Leader, LeaderConfig, Membership,
-    RecordStorage, ShardFlags, SharedSecret,
+    RankSource, RecordStorage, ShardFlags, SharedSecret,
 };
 
 use super::coordination::{AloneShard, FollowingShard, LeadingShard, ShardIdentity};
+use super::remote::RemoteStart;
 use super::role::Role;
 use crate::args::{BenchArgs, ShardArgs};
 use crate::bench::{self, Bar, Earlier, RunFolder, measurement_of};
@@ -21,6 +23,9 @@ use crate::exit::{Exit, Refusal};
 use crate::lower::Lowered;
 use crate::terminal::print_message;
 use crate::version;
+
+/// Any free port of this machine.
+const ANY_PORT: &str = "0.0.0.0:0";
 
 /// How long shards may take to become ready, unless the user says otherwise.
 const WAIT: Nanos = Nanos::from_secs(300);
@@ -45,8 +50,11 @@ pub(crate) fn membership(
     let ShardArgs { shard, shards: count, leader, .. } = args.shards.clone();
     let flags = ShardFlags { shard, shards: count, leader };
     let variables = |name: &str| given.environment.launcher.get(name).cloned();
-    let found = shards::discover(&flags, &variables);
-    let found = found.map_err(|why| Refusal::usage(why.to_string(), ""))?;
+    let found = match leading(&args.shards) {
+        Some(found) => Some(found),
+        None => shards::discover(&flags, &variables)
+            .map_err(|why| Refusal::usage(why.to_string(), ""))?,
+    };
     let Some(found) = found else { return Ok(None) };
     let targets = lowered.points.iter().flat_map(|point| &point.plan.targets);
     if targets.into_iter().any(|target| matches!(target.address, Address::Simulator(_))) {
@@ -71,6 +79,14 @@ pub(crate) fn membership(
     Ok(Some(found))
 }
 
+/// This process where it starts the others itself: shard 0, on a port of its own unless one is given.
+fn leading(args: &ShardArgs) -> Option<Membership> {
+    let others = u32::try_from(args.workers_on.len()).ok()?;
+    let share = Share::new(0, others.checked_add(1)?).filter(|share| !share.is_whole())?;
+    let leader = Some(args.leader.clone().unwrap_or_else(|| ANY_PORT.to_owned()));
+    Some(Membership { share, leader, source: RankSource::Flag })
+}
+
 /// What a plan measures, as one word: equal in shards that make one run.
 fn plan_fingerprint(lowered: &Lowered) -> Result<String, Refusal> {
     let unwritable = |why: serde_json::Error| Refusal::new(Exit::Internal, why.to_string());
@@ -84,11 +100,14 @@ fn plan_fingerprint(lowered: &Lowered) -> Result<String, Refusal> {
     Ok(shards::fingerprint(&plan.to_string()))
 }
 
-fn secret(args: &ShardArgs, given: &Given) -> Result<SharedSecret, Refusal> {
+fn secret(args: &ShardArgs, given: &Given) -> Result<String, Refusal> {
     let text = match &args.shard_secret_file {
         Some(path) => std::fs::read_to_string(path).map_err(|why| {
             Refusal::usage(format!("cannot read `{}`: {why}", path.display()), "")
         })?,
+        None if !args.workers_on.is_empty() => {
+            given.environment.shard_secret.clone().unwrap_or_else(shards::fresh_secret)
+        }
         None => given.environment.shard_secret.clone().ok_or_else(|| {
             Refusal::usage(
                 "cannot make one run with other shards: there is no shared secret",
@@ -96,7 +115,11 @@ fn secret(args: &ShardArgs, given: &Given) -> Result<SharedSecret, Refusal> {
             )
         })?,
     };
-    SharedSecret::new(&text)
+    Ok(text)
+}
+
+fn proved(text: &str) -> Result<SharedSecret, Refusal> {
+    SharedSecret::new(text)
         .map_err(|why| Refusal::usage(format!("cannot use the shared secret: {why}"), ""))
 }
 
@@ -118,7 +141,12 @@ pub(crate) fn bench(
     let bar = if found.share.is_first() { bar } else { Bar::Hidden };
     let mut measurement =
         measurement_of((&lowered.secrets, role.coordination()), &given.signals, bar, &given.clock);
-    bench::run_in(&mut measurement, lowered, (&place, earlier), (&role, &given.signals, style))
+    let around = (&role, &given.signals, style);
+    let exit = bench::run_in(&mut measurement, lowered, (&place, earlier), around)?;
+    if let Role::Leader(leading) = &role {
+        leading.end_remote();
+    }
+    Ok(exit)
 }
 
 fn open(
@@ -139,7 +167,8 @@ fn open(
         let identity = identity(plan, WallNanos::default());
         return Ok((Role::Alone(Arc::new(AloneShard { identity })), place));
     };
-    let (secret, wait) = (secret(&args.shards, given)?, wait(&args.shards)?);
+    let (text, wait) = (secret(&args.shards, given)?, wait(&args.shards)?);
+    let secret = proved(&text)?;
     let version = version::long();
     if share.is_first() {
         let place = RunFolder::open(output, name, (started, earlier))?;
@@ -148,13 +177,22 @@ fn open(
         let identity = identity(run.clone(), content_root);
         let config = LeaderConfig { secret, version, plan, count, run, content_root, folder };
         let leader = listen(address, config, given)?;
-        print_message(&format!(
-            "note: waiting on {} for {} other shards",
-            leader.address(),
-            share.count() - 1
-        ));
+        if output.shown != Shown::Nothing {
+            print_message(&format!(
+                "note: waiting on {} for {} other shards",
+                leader.address(),
+                share.count() - 1
+            ));
+        }
+        let remote = RemoteStart {
+            words: &std::env::args().skip(1).collect::<Vec<_>>(),
+            hosts: &args.shards.workers_on,
+            leader: &advertised(address, leader.address().port()),
+            secret: &text,
+        };
         let leading = LeadingShard {
             identity,
+            remote: Mutex::new(remote.start()?),
             leader: Arc::new(leader),
             wait,
             signals: given.signals.clone(),
@@ -181,6 +219,15 @@ fn open(
         (output.shown, output.vllm_result, output.sglang_result) = (Shown::Nothing, None, None);
     }
     Ok((Role::Follower(Arc::new(FollowingShard { identity, follower, storage })), place))
+}
+
+/// The address that other machines use. A port that the system chose belongs to this machine's name.
+fn advertised(given: &str, port: u16) -> String {
+    if given != ANY_PORT {
+        return given.to_owned();
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{port}", host.trim())
 }
 
 /// Listens on the address of the leader; on every address of this machine where the name is that of a
