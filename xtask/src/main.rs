@@ -8,6 +8,7 @@ mod ci;
 mod dist;
 mod fuzz;
 mod large_run;
+mod launchers;
 mod licences;
 mod process;
 mod provision;
@@ -29,6 +30,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   dist           everything that users install: binary, wheel, archive [--target TRIPLE] [--host-libc]
   fuzz           coverage-guided fuzzing of everything that reads bytes: --seconds N [TARGET]
   large-run      a run folder of any size, for measurements of `report`: REQUESTS TOKENS FOLDER
+  launchers      one run from several processes, under Open MPI and Slurm: [manifest|thousand|mpi|slurm]
   referee        a packet capture judges the client's times (root, tcpdump)
   soak           rounds of runs against a chaotic simulator: --minutes N --seed S [--round N]
   real           the program against a real server that is installed and started for it: --server NAME
@@ -47,6 +49,7 @@ fn run(arguments: &[String]) -> Result<()> {
         "dist" => dist::run(&arguments[1..]),
         "fuzz" => fuzz::run(&arguments[1..]),
         "large-run" => large_run::run(&arguments[1..]),
+        "launchers" => launchers::run(&arguments[1..]),
         "referee" => referee::run(),
         "soak" => soak::run(&arguments[1..]),
         "real" => real::run(&arguments[1..]),
