@@ -126,6 +126,15 @@ fn two_targets_in_turn_are_recorded_apart_and_compared_in_pairs() {
     let shown = run(folder.path(), "report r").succeeded().stdout;
     assert_eq!(shown.matches("Serving Benchmark Result").count(), 2);
     assert_eq!(shown.matches("Successful requests:                     12 ").count(), 2);
+    // The page showed the requests of both targets as those of the first.
+    let _ = run(folder.path(), "report r --html page.html").succeeded();
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    let data = page.split_once("id=\"data\">").unwrap().1.split_once("</script>").unwrap().0;
+    let data: Value = serde_json::from_str(data).unwrap();
+    assert!(data["differences"]["bars"].as_array().unwrap().len() > 5, "{}", data["differences"]);
+    for (run, name) in data["runs"].as_array().unwrap().iter().zip(["target a", "target b"]) {
+        assert_eq!((&run["name"], run["lanes"].as_array().unwrap().len()), (&name.into(), 12));
+    }
 }
 
 #[test]

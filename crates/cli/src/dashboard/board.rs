@@ -26,6 +26,8 @@ const SMOOTHED: usize = 4;
 pub(crate) struct BoardValues {
     /// Since the measured phase began.
     pub(crate) elapsed: Nanos,
+    /// The part of it in which there was something to send.
+    pub(crate) sending: Nanos,
     /// The run's counters.
     pub(crate) counts: LiveCounts,
     /// TTFT and TPOT so far.
@@ -147,7 +149,7 @@ impl Board {
             let last: Vec<u64> = history.iter().rev().take(SMOOTHED).copied().collect();
             (last.iter().sum::<u64>() / last.len().max(1) as u64).to_string()
         };
-        let seconds = self.last.elapsed.as_secs_f64();
+        let seconds = self.last.sending.as_secs_f64();
         let sent = (seconds > 0.0).then(|| format!("{:.1}", counts.sent as f64 / seconds));
         let sent = sent.unwrap_or_else(|| "–".to_owned());
         let (rate, label) = match self.target_rate {
@@ -253,7 +255,7 @@ fn render_chart(
 fn render_help(frame: &mut Frame<'_>) {
     let lines = [
         "in flight    requests sent and not ended",
-        "sent/s       since the start, of the plan's rate",
+        "sent/s       while there is something to send, of the plan's rate",
         "ended/s      over the last second; tokens/s: likewise",
         "TTFT, TPOT   percentiles of successful requests that ended, within 1.2 %",
         "server       the server's own gauges, where it reports them",
@@ -303,6 +305,7 @@ mod tests {
         for second in 1..=20_u64 {
             board.push(BoardValues {
                 elapsed: Nanos::from_secs(second),
+                sending: Nanos::from_secs(second),
                 counts: LiveCounts {
                     sent: second * 4,
                     succeeded: second * 2,

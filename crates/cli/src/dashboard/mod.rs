@@ -89,8 +89,10 @@ fn show(watched: &DashboardSource, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let began = watched.live.began();
         let elapsed = began.map_or(Nanos::ZERO, |began| watched.clock.now() - began);
+        let all_sent = watched.live.all_sent().zip(began).map(|(at, began)| at - began);
         board.push(BoardValues {
             elapsed,
+            sending: all_sent.unwrap_or(elapsed),
             counts: watched.live.counts(),
             latencies: watched.notes.latencies(),
             gauges: watched.notes.gauges(),
