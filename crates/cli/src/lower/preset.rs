@@ -18,7 +18,7 @@ use crate::exit::Refusal;
 pub(super) const PREFIX: &str = "TOKOMETER_";
 
 /// Flags that ask for one command, and are no values for every measurement.
-const PER_COMMAND: [&str; 13] = [
+const PER_COMMAND: [&str; 14] = [
     "plan",
     "print-plan",
     "resume",
@@ -31,6 +31,7 @@ const PER_COMMAND: [&str; 13] = [
     "leader",
     "shard-secret-file",
     "shard-wait",
+    "workers-on",
     "help",
 ];
 
