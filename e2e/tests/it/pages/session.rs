@@ -15,11 +15,13 @@ use crate::program::{self, ProgramExit, ended, first_line, root};
 const SHARED: [&str; 2] = ["fixtures", "experiments"];
 
 /// The program under another name: each word is parsed, nothing is done. Help of a command is printed
-/// after the flags before it were parsed; a bench is lowered to its plan, which sends nothing.
+/// after the flags before it were parsed; a bench is lowered to its plan, which sends
+/// nothing; one that names a file of the reader's is only parsed.
 const PARSE_ONLY: &str = r#"tokometer() {
   case "$1 $*" in
     *" --plan "*) "$PROGRAM" "$@" --help ;;
-    "bench "*) "$PROGRAM" "$@" --print-plan ;;
+    "bench "*) "$PROGRAM" "$@" --print-plan ||
+      { grep -q "cannot read" "$STATUS.said" && "$PROGRAM" "$@" --help; } ;;
     *) "$PROGRAM" "$@" --help ;;
   esac > /dev/null 2> "$STATUS.said"
   echo $? >> "$STATUS"
